@@ -1,0 +1,163 @@
+"""`fbrag ask`: one question, answered from one or several documents."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from time import perf_counter
+from typing import TextIO
+
+from fbrag_cli.cli.console import Console
+from fbrag_cli.cli.opening import Models, check_gpu, find_models, method_settings, open_corpus, open_documents, peak_memory_mb
+from fbrag_cli.cli.options import AnswerOptions, DocumentOptions, MethodOptions, ModelOptions, OutputOptions, RunOptions, takes
+from fbrag_cli.cli.output import open_output
+from fbrag_cli.cli.progress_line import progress_line, stage
+from fbrag_cli.cli.signals import limit_time
+from fbrag_cli.corpus import Corpus
+from fbrag_cli.errors import ExitCode, FbragError
+from fbrag_cli.progress import Event, Progress
+from fbrag_cli.trace import MethodSettings, Stage, Trace
+
+
+@takes(OutputOptions, AnswerOptions, DocumentOptions, MethodOptions, ModelOptions, RunOptions)
+def ask(
+    console: Console,
+    output: OutputOptions,
+    answer: AnswerOptions,
+    document: DocumentOptions,
+    method: MethodOptions,
+    model: ModelOptions,
+    run: RunOptions,
+) -> int:
+    """Answer a question from a document, and show the chunks that the answer rests on.
+
+    \b
+    Examples:
+      fbrag ask book.txt "Who sealed the chronometer box?"
+      fbrag ask report.pdf "What was revenue in 2021?" --pages 10-40 --json
+      pdftotext big.pdf - | fbrag ask - "Which clause covers termination?"
+      who=$(fbrag ask -qa book.txt "Who sealed the chronometer box?")
+    """
+    if run.timeout:
+        limit_time(run.timeout, console.cancellation)
+    with open_output(output.output) as stream, progress_line(console) as progress:
+        started = perf_counter()
+        with stage(progress, "read"):
+            documents, question = open_documents(document, console)
+            corpus = open_corpus(documents, method)
+        read = Stage("read", perf_counter() - started)
+        settings = replace(
+            method_settings(method, on_gpu=check_gpu(model)),
+            instructions=_instructions(answer.instructions),
+            max_tokens=answer.max_tokens,
+            answer_anyway=answer.answer_anyway,
+        )
+        if answer.dry_run:
+            stream.write(_plan(corpus, settings) + "\n")
+            return ExitCode.DONE
+        pair = find_models(model, console, need_large=True)
+        writer = _Writer(stream, output.form, answer, console, progress)
+        with Models(pair, model, console) as models:
+            trace = _answer(question, corpus, models, settings, writer)
+            trace = replace(trace, stages=(read, Stage("load", models.load_seconds), *trace.stages))
+            for warning in trace.warnings:
+                console.warn(warning)
+            writer.finish(trace)
+            device = models.device
+    if trace.truncated:
+        console.warn(f"the answer was cut at {settings.max_tokens} tokens (--max-tokens)")
+    from fbrag_cli.render.answer_text import summary
+
+    console.note(summary(trace, device))
+    return ExitCode.DONE if trace.status == "answered" or answer.exit_zero else ExitCode.NEGATIVE
+
+
+def _answer(question: str, corpus: Corpus, models: Models, settings: MethodSettings, writer: _Writer) -> Trace:
+    from fbrag_cli.methods import fb_rag
+    from fbrag_cli.retrieval.bm25 import BM25
+
+    retriever = BM25(corpus)
+    with stage(writer.event, "load"):
+        small = models.small
+    trace = fb_rag.look_forward(question, corpus, retriever, small, settings, writer.event)
+    writer.selected(trace)
+    with stage(writer.event, "load"):
+        large = models.large
+    return fb_rag.answer(trace, large, writer.event)
+
+
+def _instructions(value: str | None) -> str | None:
+    if value is None or not value.startswith("@"):
+        return value
+    try:
+        return Path(value[1:]).read_text("utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise FbragError("usage", f"the instructions in {value[1:]} cannot be read: {error}", "name a UTF-8 text file") from None
+
+
+def _plan(corpus: Corpus, settings: MethodSettings) -> str:
+    n_chunks = len(corpus.chunks)
+    return (
+        f"{len(corpus.documents)} document{'s' if len(corpus.documents) > 1 else ''}, {corpus.n_words:,} words, {n_chunks} chunks: "
+        f"{min(settings.recall, n_chunks)} to recall, {settings.samples} forward samples, {min(settings.select, n_chunks)} to select"
+    )
+
+
+class _Writer:
+    """Puts the answer on the stream in the asked form, as it comes where the form allows it."""
+
+    def __init__(self, stream: TextIO, form: str, options: AnswerOptions, console: Console, progress: Progress) -> None:
+        self._stream, self._form, self._options, self._console, self._progress = stream, form, options, console, progress
+        self._written = 0  # characters of the answer that are out
+
+    def event(self, event: Event) -> None:
+        """Every event of the run: to stderr, but for the answer's own text, which streams."""
+        if event.kind != "text" or not self._streams:
+            self._progress(event)
+        elif piece := event.text.lstrip()[self._written :]:
+            if not self._written:
+                self._progress(Event("answer", "done"))
+            self._written += len(piece)
+            self._put_piece(piece)
+
+    def selected(self, trace: Trace) -> None:
+        if self._form == "jsonl":
+            from fbrag_cli.render import as_json
+
+            self._put_json({"event": "selected", "sources": as_json.sources(trace)})
+
+    def finish(self, trace: Trace) -> None:
+        from fbrag_cli.render import answer_text, as_json
+
+        options, with_sources = self._options, self._options.sources == "selected" and not self._options.answer_only
+        if self._form in ("json", "jsonl"):
+            told = as_json.answer(trace, memory_mb=peak_memory_mb())
+            self._put_json({"event": "done", **told} if self._form == "jsonl" else told)
+        elif self._form == "md":
+            self._put(answer_text.markdown(trace, context=options.context, full=options.full, with_sources=with_sources) + "\n")
+        else:
+            self._put("\n" if self._written else answer_text.answer_of(trace) + "\n")
+            if with_sources:
+                colored = self._console.colored(self._stream)
+                self._put("\n" + answer_text.sources(trace, context=options.context, full=options.full, colored=colored) + "\n")
+
+    @property
+    def _streams(self) -> bool:
+        return self._form in ("text", "jsonl")
+
+    def _put_piece(self, piece: str) -> None:
+        from fbrag_cli.render.plain import printable
+
+        if self._form == "jsonl":
+            self._put_json({"event": "token", "text": piece})
+        else:
+            self._put(printable(piece))
+
+    def _put_json(self, value: dict[str, object]) -> None:
+        from fbrag_cli.render.as_json import dumps
+
+        self._put(dumps(value) + "\n")
+
+    def _put(self, text: str) -> None:
+        self._stream.write(text)
+        self._stream.flush()

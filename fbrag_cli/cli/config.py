@@ -1,0 +1,175 @@
+"""`fbrag config`: the configuration file, read and changed."""
+
+from __future__ import annotations
+
+import json as json_format
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import typer
+
+from fbrag_cli.cli.config_keys import known_keys, setting, warn_of_unknown
+from fbrag_cli.cli.console import Console
+from fbrag_cli.cli.help import Command, Group
+from fbrag_cli.cli.options import argument, option, takes
+from fbrag_cli.errors import ExitCode, FbragError
+from fbrag_cli.render.plain import printable
+from fbrag_cli.settings import (
+    Config,
+    ConfigFile,
+    Effective,
+    Key,
+    Keys,
+    Value,
+    find_key,
+    load,
+    locate,
+    set_value,
+    shared_name,
+    toml,
+    unset_value,
+)
+
+HELP = """Read and change the configuration file.
+
+\b
+Examples:
+  fbrag config show --origin
+  fbrag config set gpu off
+  fbrag config set models.large qwen2.5-coder-1.5b
+  fbrag config unset gpu
+"""
+
+config_app = typer.Typer(cls=Group, help=HELP, no_args_is_help=True, rich_markup_mode=None)
+
+
+@dataclass(frozen=True, slots=True)
+class ShowOptions:
+    origin: bool = option(False, "--origin", help="where each value comes from", group="Output", envvar=None)
+    json: bool = option(False, "--json", help="one JSON object", group="Output", envvar=None)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyArgument:
+    key: str = argument("as 'fbrag config show' lists it: gpu, models.large, ask.sources", "KEY")
+
+
+@dataclass(frozen=True, slots=True)
+class ValueArgument:
+    value: str = argument("what the option would be given", "VALUE")
+
+
+@config_app.command(cls=Command)
+@takes(ShowOptions)
+def show(console: Console, options: ShowOptions) -> None:
+    """Every key with the value that counts: FBRAG_* variables go before the file, the file before the defaults.
+
+    \b
+    Examples:
+      fbrag config show
+      fbrag config show --origin | grep -v default
+    """
+    file, keys = _file(console), known_keys()
+    config = load(file, keys)
+    if file:
+        warn_of_unknown(file, config, keys, console)
+    rows = [(key.name, setting(key.name, keys, config, os.environ)) for key in _shown(keys, config)]
+    if options.json:
+        values = {name: {"value": found.value, "origin": _origin(found, file)} for name, found in rows}
+        shown = {"schema": "fbrag.config/1", "path": str(file.path) if file else None, "values": values, "unknown": config.unknown}
+        print(json_format.dumps(shown, ensure_ascii=False))
+        return
+    lines = [f"# {name} is not set" if found.value is None else f"{name} = {toml(found.value)}" for name, found in rows]
+    width = max(map(len, lines))
+    for line, (_, found) in zip(lines, rows, strict=True):
+        print(printable(f"{line:<{width}}  # {_origin(found, file)}" if options.origin else line))
+
+
+@config_app.command(cls=Command)
+@takes(KeyArgument)
+def get(console: Console, argument: KeyArgument) -> int:
+    """The value of one key that counts. Exit code 1 if it has none.
+
+    \b
+    Examples:
+      fbrag config get models.large
+    """
+    keys = known_keys()
+    found = setting(find_key(argument.key, keys).name, keys, load(_file(console), keys), os.environ)
+    if found.value is None:
+        return ExitCode.NEGATIVE
+    print(printable(_plain(found.value)))
+    return ExitCode.DONE
+
+
+@config_app.command("set", cls=Command)
+@takes(KeyArgument, ValueArgument)
+def set_(console: Console, argument: KeyArgument, value: ValueArgument) -> None:
+    """Write one key to the file; comments and everything else in it stay.
+
+    \b
+    Examples:
+      fbrag config set gpu off
+      fbrag config set ask.max_tokens 200
+    """
+    key = find_key(argument.key, known_keys())
+    parsed = key.parsed(value.value)
+    if parsed is None:
+        raise FbragError("config", f"{key.name} cannot be {value.value!r}", f"expected {key.expects}")
+    file = _file_to_write(console)
+    set_value(file, key, parsed)
+    console.note(f"{key.name} = {toml(parsed)} is in {file.path}", level=1)
+    for variable in key.variables:
+        if os.environ.get(variable):
+            console.warn(f"{variable} is set, and goes before the file")
+
+
+@config_app.command(cls=Command)
+@takes(KeyArgument)
+def unset(console: Console, argument: KeyArgument) -> None:
+    """Take one key out of the file, so that the default counts again.
+
+    \b
+    Examples:
+      fbrag config unset gpu
+    """
+    key, file = find_key(argument.key, known_keys()), _file_to_write(console)
+    if not unset_value(file, key):
+        console.note(f"{key.name} is not in {file.path}")
+
+
+@config_app.command(cls=Command)
+@takes()
+def path(console: Console) -> None:
+    """Where the file is, or would be; 'none' with --config none.
+
+    \b
+    Examples:
+      $EDITOR "$(fbrag config path)"
+    """
+    file = _file(console)
+    print(file.path if file else "none")
+
+
+def _file(console: Console) -> ConfigFile | None:
+    return locate(console.config, os.environ)
+
+
+def _file_to_write(console: Console) -> ConfigFile:
+    if file := _file(console):
+        return file
+    raise FbragError("usage", "there is no file to write with --config none", "name a file, or leave --config out")
+
+
+def _shown(keys: Keys, config: Config) -> Iterator[Key]:
+    """A key of one command only where nothing is the same for all, or the file sets it."""
+    return (key for key in keys.values() if shared_name(key, keys) == key.name or key.name in config.values)
+
+
+def _origin(found: Effective, file: ConfigFile | None) -> str:
+    return str(file.path) if file and found.origin == "file" else found.origin
+
+
+def _plain(value: Value) -> str:
+    return toml(value) if isinstance(value, bool) else str(value)

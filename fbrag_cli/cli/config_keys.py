@@ -1,0 +1,155 @@
+"""Which options the configuration file can set, and the defaults that it gives them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from fbrag_cli.cli.console import Console
+from fbrag_cli.cli.options import GlobalOptions
+from fbrag_cli.errors import FbragError
+from fbrag_cli.settings import Config, ConfigFile, Effective, Key, Keys, canonical, effective, load, locate, nearest
+
+#: Options that say what one run is to do: a file that set them would surprise.
+_OF_ONE_RUN = frozenset("quiet verbose config yes json output arguments pages password_file dry_run find chunk prompt text all".split())
+_NAMES = {"large": "models.large", "small": "models.small"}
+_DEFAULTS = {"color": "auto"}  # of options whose own default stands for "not given"
+_REPAIRING = ("config", "doctor")  # what tells about a broken file, or mends it, has to start with one
+
+
+def known_keys() -> dict[str, Key]:
+    """By name: options of all commands, of several ("samples"), and of one ("ask.samples", "ask.sources")."""
+    from fbrag_cli.cli import ask, explain
+
+    commands: dict[str, tuple[type[Any], ...]] = {
+        "ask": ask.ask.groups,  # type: ignore[attr-defined]
+        "explain": explain.explain.groups,  # type: ignore[attr-defined]
+    }
+    keys = _keys_of(GlobalOptions)
+    for group in dict.fromkeys(group for groups in commands.values() for group in groups):
+        having = tuple(command for command, groups in commands.items() if group in groups)
+        if len(having) > 1:
+            keys += _keys_of(group, having)
+    for command, groups in commands.items():
+        for group in groups:
+            keys += _keys_of(group, (command,), table=command + ".")
+    return {key.name: key for key in keys}
+
+
+def _keys_of(group: type[Any], commands: tuple[str, ...] = (), table: str = "") -> list[Key]:
+    hints = get_type_hints(group)
+    keys = []
+    for each in fields(group):
+        if each.name in _OF_ONE_RUN:
+            continue
+        option = each.metadata["option"]
+        kind, choices = _kind(hints[each.name])
+        key = Key(
+            name=table + each.name if table else _NAMES.get(each.name, each.name),
+            kind=kind,
+            default=_DEFAULTS.get(each.name, each.default),
+            variables=(option.envvar,) if isinstance(option.envvar, str) else tuple(option.envvar or ()),
+            choices=choices,
+            minimum=option.min,
+            maximum=option.max,
+            word_or_number=kind is str and not choices and option.metavar == "N",
+            option=each.name,
+            commands=commands,
+        )
+        keys.append(key)
+    return keys
+
+
+def _kind(hint: Any) -> tuple[type, tuple[str, ...]]:
+    """The type of an option's values, and the choices that there are: of `int | None`, `Literal["a", "b"]` …"""
+    if get_origin(hint) is Literal:
+        return str, get_args(hint)
+    for inner in get_args(hint):
+        if inner is not type(None):
+            return _kind(inner)
+    return hint, ()
+
+
+def config_defaults(arguments: list[str], environ: Mapping[str, str]) -> dict[str, Any]:
+    """What the file says, as the `default_map` that Click reads: `{"color": …, "ask": {"samples": …}, "explain": {…}}`.
+
+    A key that nobody knows is a warning. Raises FbragError `config` for a file that is broken, unless the command is one
+    that tells about the file, or help is all that is asked for.
+    """
+    flags = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    if {"-h", "--help", "-V", "--version"}.intersection(flags):
+        return {}
+    file = locate(value_of("--config", flags), environ)
+    if file is None or not (file.named or file.path.exists()):
+        return {}
+    keys, tolerant = known_keys(), _command(flags) in _REPAIRING
+    try:
+        config = load(file, keys)
+    except FbragError:
+        if tolerant:
+            return {}
+        raise
+    if not (tolerant or _is_quiet(flags)):
+        warn_of_unknown(file, config, keys, Console(color="never" if value_of("--color", flags) == "never" else "auto"))
+    return _default_map(config, keys)
+
+
+def _default_map(config: Config, keys: Keys) -> dict[str, Any]:
+    defaults: dict[str, Any] = {}
+    for key in keys.values():  # the keys of one command come last, and count
+        if key.name in config.values:
+            for table in [defaults.setdefault(command, {}) for command in key.commands] or [defaults]:
+                table[key.option] = config.values[key.name]
+    return defaults
+
+
+def warn_of_unknown(file: ConfigFile, config: Config, keys: Keys, console: Console) -> None:
+    """A line for each key that nobody knows."""
+    for name in config.unknown:
+        console.warn(f"{file.path}: {unknown_key(name, keys)}")
+
+
+def unknown_key(name: str, keys: Keys) -> str:
+    near = nearest(canonical(name), keys)
+    return f"there is no key {name}" + (f"; did you mean {near}?" if near else "")
+
+
+def setting(name: str, keys: Keys, config: Config, environ: Mapping[str, str]) -> Effective:
+    """The value of the key `name` that counts. The default pair of models is the catalogue's."""
+    found = effective(keys[name], keys, config, environ)
+    if found.value is None and keys[name].option in _NAMES:
+        from fbrag_cli.models.catalogue import load_catalogue
+
+        catalogue = load_catalogue()
+        return Effective(catalogue.default_large if keys[name].option == "large" else catalogue.default_small, found.origin)
+    return found
+
+
+# -- what has to be known before the command line is parsed -----------------------------------------------------------------
+
+
+def value_of(option: str, arguments: list[str]) -> str | None:
+    """The value of `--config X` or `--config=X`; the last one counts."""
+    value = None
+    for argument, following in zip(arguments, [*arguments[1:], None], strict=True):
+        if argument == option:
+            value = following
+        elif argument.startswith(option + "="):
+            value = argument.partition("=")[2]
+    return value
+
+
+def _command(arguments: list[str]) -> str | None:
+    rest = iter(arguments)
+    for argument in rest:
+        if argument in ("--config", "--color"):
+            next(rest, None)
+        elif not argument.startswith("-"):
+            return argument
+    return None
+
+
+def _is_quiet(arguments: list[str]) -> bool:
+    return any(argument == "--quiet" or re.fullmatch(r"-[aqvy]*q[aqvy]*", argument) for argument in arguments)

@@ -1,0 +1,69 @@
+"""The two streams of every command: stdout for the answer or the data, stderr for everything else."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass, field
+from typing import Literal, TextIO
+
+from fbrag_cli.errors import FbragError
+from fbrag_cli.generation.cancellation import Cancellation
+from fbrag_cli.render.plain import one_line
+
+ColorMode = Literal["auto", "always", "never"]
+
+
+@dataclass(frozen=True, slots=True)
+class Console:
+    """How much is said, how it is decorated, and the request to stop. Made once at the edge.
+
+    verbosity: -2 (not even errors), -1 (errors only), 0, 1 (decisions and timings), 2 (llama.cpp's own log).
+    yes: the prompts there are count as accepted. config: the configuration file that --config names, or "none".
+    """
+
+    verbosity: int = 0
+    color: ColorMode = "auto"
+    bars: bool = True
+    yes: bool = False
+    offline: bool = False
+    cancellation: Cancellation = field(default_factory=Cancellation)
+    config: str | None = None
+
+    def colored(self, stream: TextIO) -> bool:
+        """Whether `stream` gets colour: --color, then NO_COLOR, then FORCE_COLOR, then whether it is a terminal."""
+        if self.color != "auto":
+            return self.color == "always"
+        if os.environ.get("NO_COLOR"):
+            return False
+        if os.environ.get("FORCE_COLOR"):
+            return True
+        return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+    def shows_bars(self) -> bool:
+        return self.bars and self.verbosity >= 0 and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+
+    def note(self, text: str, *, level: int = 0) -> None:
+        """One plain line on stderr; level 1 needs -v, level 2 -vv."""
+        if self.verbosity >= level:
+            print(one_line(text), file=sys.stderr, flush=True)
+
+    def warn(self, text: str) -> None:
+        if self.verbosity >= 0:
+            self._labelled("warning", "33", text)
+
+    def hint(self, text: str) -> None:
+        if self.verbosity >= 0:
+            self._labelled("hint", "36", text)
+
+    def error(self, error: FbragError) -> None:
+        """`error: what and where`, then `hint: what to do`, a line each."""
+        if self.verbosity >= -1:
+            self._labelled("error", "31", error.message)
+            if error.hint:
+                self._labelled("hint", "36", error.hint)
+
+    def _labelled(self, label: str, sgr: str, text: str) -> None:
+        if self.colored(sys.stderr):
+            label = f"\x1b[1;{sgr}m{label}\x1b[0m"
+        print(f"{label}: {one_line(text)}", file=sys.stderr, flush=True)

@@ -1,0 +1,128 @@
+"""`fbrag explain`: every chunk's scores for a question, and why it was selected or not. Needs no large model."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, TextIO
+
+from fbrag_cli.cli.console import Console
+from fbrag_cli.cli.opening import (
+    Models,
+    check_gpu,
+    find_models,
+    method_settings,
+    open_corpus,
+    open_documents,
+    peak_memory_mb,
+    read_documents,
+)
+from fbrag_cli.cli.options import DocumentOptions, ExplainOptions, MethodOptions, ModelOptions, OutputOptions, RunOptions, takes
+from fbrag_cli.cli.output import open_output
+from fbrag_cli.cli.progress_line import progress_line, stage
+from fbrag_cli.cli.signals import limit_time
+from fbrag_cli.errors import ExitCode, FbragError
+from fbrag_cli.render.plain import one_line
+from fbrag_cli.trace import Trace
+
+if TYPE_CHECKING:
+    from fbrag_cli.retrieval.bm25 import BM25
+
+
+@takes(OutputOptions, ExplainOptions, DocumentOptions, MethodOptions, ModelOptions, RunOptions)
+def explain(
+    console: Console,
+    output: OutputOptions,
+    options: ExplainOptions,
+    document: DocumentOptions,
+    method: MethodOptions,
+    model: ModelOptions,
+    run: RunOptions,
+) -> int:
+    """Show every chunk's scores for a question, and why it was selected or not.
+
+    \b
+    Examples:
+      fbrag explain book.txt "Who sealed the chronometer box?" -n 5
+      fbrag explain book.txt "Who sealed the chronometer box?" --find "the lead seal"
+      fbrag explain book.txt "Who sealed the chronometer box?" --samples-text
+      fbrag explain --text report.pdf
+    """
+    if run.timeout:
+        limit_time(run.timeout, console.cancellation)
+    if output.form not in ("text", "json"):
+        raise FbragError("usage", f"explain has no format {output.form}", "use --format text or --json")
+    with open_output(output.output) as stream, progress_line(console) as progress:
+        if options.text:
+            _print_documents(stream, document, console)
+            return ExitCode.DONE
+        with stage(progress, "read"):
+            documents, question = open_documents(document, console)
+            corpus = open_corpus(documents, method)
+        if options.chunk and options.chunk > len(corpus.chunks):
+            raise FbragError("usage", f"--chunk {options.chunk}: there are {len(corpus.chunks)} chunks", "count from 1")
+        settings = method_settings(method, on_gpu=check_gpu(model))
+        pair = find_models(model, console, need_large=False)
+        from fbrag_cli.methods import fb_rag
+        from fbrag_cli.retrieval.bm25 import BM25
+
+        retriever = BM25(corpus)
+        with Models(pair, model, console) as models:
+            with stage(progress, "load"):
+                small = models.small
+            trace = fb_rag.look_forward(question, corpus, retriever, small, settings, progress)
+            for warning in trace.warnings:
+                console.warn(warning)
+            found = _print_explanation(stream, trace, output.form, options, models, retriever)
+            device = models.device
+    from fbrag_cli.render.answer_text import summary
+
+    console.note(summary(trace, device))
+    return ExitCode.DONE if found else ExitCode.NEGATIVE
+
+
+def _print_documents(stream: TextIO, options: DocumentOptions, console: Console) -> None:
+    from fbrag_cli.render.explain_text import numbered
+
+    documents = read_documents(options.arguments, options, console)
+    for document in documents:
+        if len(documents) > 1:
+            stream.write(f"=== {one_line(document.name)}\n")
+        stream.writelines(f"{line}\n" for line in numbered(document))
+
+
+def _print_explanation(stream: TextIO, trace: Trace, form: str, options: ExplainOptions, models: Models, retriever: BM25) -> bool:
+    """Whether there was anything to print: False where --find finds nothing."""
+    if form == "json":
+        from fbrag_cli.render import as_json
+
+        stream.write(as_json.dumps(as_json.explanation(trace, memory_mb=peak_memory_mb())) + "\n")
+        return True
+    lines = list(_explanation(stream, trace, options, models, retriever))
+    stream.writelines(f"{line}\n" for line in lines)
+    return bool(lines)
+
+
+def _explanation(stream: TextIO, trace: Trace, options: ExplainOptions, models: Models, retriever: BM25) -> Iterator[str]:
+    from fbrag_cli.prompts import answer_turns, forward_turns
+    from fbrag_cli.render import explain_text
+
+    if options.find is not None:
+        yield from explain_text.found(trace, options.find)
+    elif options.chunk is not None:
+        yield from explain_text.one_chunk(trace, options.chunk - 1, retriever.term_scores)
+    elif options.prompt:
+        context = [trace.corpus.chunks[position].text for position in trace.recalled]
+        yield from explain_text.prompt(models.small.prompt(forward_turns(context, trace.question)), "small model")
+        context = [trace.corpus.chunks[position].text for position in trace.selected]
+        yield from explain_text.prompt(models.small.prompt(answer_turns(context, trace.question)), "large model")
+    else:
+        limit = None if options.all else options.limit
+        by_position = options.sort == "position"
+        yield from explain_text.table(trace, limit=limit, by_position=by_position, count_tokens=models.small.count_tokens)
+        if options.samples_text:
+            yield ""
+            yield from explain_text.samples(trace)
+        if options.map or (options.map is None and stream.isatty()):
+            yield ""
+            yield from explain_text.heat(trace, max(20, min(100, shutil.get_terminal_size().columns - 4)))

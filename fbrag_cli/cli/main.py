@@ -1,0 +1,138 @@
+"""The entry point: commands are registered here, and every error and signal becomes one line and an exit code here."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Any
+
+import typer
+
+from fbrag_cli.cli.console import Console
+from fbrag_cli.cli.help import Command, Group
+from fbrag_cli.cli.options import CANCELLATION, GlobalOptions, RootOptions, takes
+from fbrag_cli.cli.signals import Terminated, handle_signals
+from fbrag_cli.errors import ExitCode, FbragError
+from fbrag_cli.generation.cancellation import Cancellation
+
+HELP = """Answers from a long document, with the passages that they rest on. On your own machine.
+
+\b
+Examples:
+  fbrag ask book.txt "Who sealed the chronometer box?"
+  fbrag explain book.txt "Who sealed the chronometer box?"
+  fbrag models pull
+"""
+
+
+def main() -> None:
+    """What `fbrag` runs."""
+    cancellation = Cancellation()
+    handle_signals(cancellation)
+    sys.exit(run(sys.argv[1:], cancellation))
+
+
+def run(arguments: list[str], cancellation: Cancellation) -> int:
+    """One command, and its exit code; what goes wrong is told here, and only here."""
+    options = GlobalOptions()
+    try:
+        _use_utf8()
+        with _command().make_context("fbrag", list(arguments), default_map=_config_defaults(arguments)) as context:
+            context.meta[CANCELLATION] = cancellation
+            try:
+                code = context.command.invoke(context)
+            finally:
+                options = context.obj if isinstance(context.obj, GlobalOptions) else options
+            sys.stdout.flush()
+            return int(code or 0)
+    except typer.Exit as stop:
+        return stop.exit_code
+    except typer.TyperException as error:  # how Typer reports wrong usage
+        return _failed(_usage_error(error), options, arguments)
+    except FbragError as error:
+        return _failed(error, options, arguments)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what the buffer still holds has no reader
+        return ExitCode.DONE
+    except (KeyboardInterrupt, typer.Abort):
+        return ExitCode.INTERRUPTED
+    except Terminated:
+        return ExitCode.TERMINATED
+    except MemoryError:
+        memory = FbragError("out_of_memory", "out of memory", "use fewer chunks (--recall, --select) or a smaller model")
+        return _failed(memory, options, arguments)
+    except Exception:
+        return _internal(options.console())
+
+
+@takes(RootOptions)
+def root(console: Console, options: RootOptions) -> None:
+    """The options that may stand before the command."""
+
+
+def _command() -> Any:
+    from fbrag_cli.cli import ask, config, doctor, explain, models
+
+    app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None)
+    settings = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+    app.callback(cls=Group, help=HELP, no_args_is_help=True, context_settings=settings)(root)
+    for command in (ask.ask, explain.explain, doctor.doctor):
+        app.command(cls=Command)(command)
+    app.add_typer(models.models_app, name="models")
+    app.add_typer(config.config_app, name="config")
+    return typer.main.get_command(app)
+
+
+def _config_defaults(arguments: list[str]) -> dict[str, Any]:
+    from fbrag_cli.cli.config_keys import config_defaults
+
+    return config_defaults(arguments, os.environ)
+
+
+def _usage_error(error: typer.TyperException) -> FbragError:
+    message = error.format_message().strip()
+    near = getattr(error, "possibilities", None)
+    hint = f"did you mean {' or '.join(near)}?" if near else None
+    for separator in (" Did you mean ", " (Possible options: "):
+        if separator in message:
+            message, _, rest = message.partition(separator)
+            hint = f"did you mean {rest.strip().rstrip('?)')}?"
+    message = message[:1].lower() + message[1:].rstrip(".")
+    context = getattr(error, "ctx", None)
+    return FbragError("usage", message, hint or f"{context.command_path if context else 'fbrag'} --help")
+
+
+def _failed(error: FbragError, options: GlobalOptions, arguments: list[str]) -> int:
+    options.console().error(error)
+    if _wants_json(arguments):
+        told = {"code": error.code, "message": error.message, "hint": error.hint, "document": error.document}
+        print(json.dumps({"schema": "fbrag.error/1", "error": told}, ensure_ascii=False), flush=True)
+    return error.exit_code
+
+
+def _wants_json(arguments: list[str]) -> bool:
+    spelled = " ".join(arguments[: arguments.index("--")] if "--" in arguments else arguments)
+    return any(form in f" {spelled} " for form in (" --json ", "--format json", "--format=json", " -f json", " -fjson"))
+
+
+def _internal(console: Console) -> int:
+    """A fault of ours: where the log is, never a traceback in the user's face unless asked for."""
+    import tempfile
+    import traceback
+
+    with tempfile.NamedTemporaryFile("w", prefix="fbrag-", suffix=".log", delete=False, encoding="utf-8") as log:
+        traceback.print_exc(file=log)
+    if console.verbosity >= 1:
+        traceback.print_exc()
+    kind = sys.exc_info()[0]
+    what = f"internal error ({kind.__name__ if kind else '?'}); the log is {log.name}"
+    console.error(FbragError("internal", what, "please report it, with the log"))
+    return ExitCode.INTERNAL
+
+
+def _use_utf8() -> None:
+    """Answers are Unicode whatever the locale; what a stream cannot write is replaced, never a crash."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(encoding="utf-8", errors="replace")

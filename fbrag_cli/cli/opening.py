@@ -1,0 +1,272 @@
+"""What `ask` and `explain` open before they begin: the documents and the question, and the models."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from fbrag_cli.cli.console import Console
+from fbrag_cli.cli.options import DocumentOptions, MethodOptions, ModelOptions
+from fbrag_cli.corpus import Corpus, build_corpus
+from fbrag_cli.documents import Document, load
+from fbrag_cli.errors import FbragError
+from fbrag_cli.trace import MethodSettings
+
+if TYPE_CHECKING:
+    from fbrag_cli.generation.llama import LlamaGenerator
+    from fbrag_cli.models.store import ModelFile
+
+# Chunks that Stage I recalls and Stage II selects: on a CPU reading the prompt is what takes the time.
+_RECALL_SELECT = {"cpu": (8, 5), "gpu": (20, 10)}
+
+
+def open_documents(options: DocumentOptions, console: Console) -> tuple[tuple[Document, ...], str]:
+    """The documents, and the question, which comes last. "-" stands for stdin, once."""
+    *paths, question = options.arguments
+    if not paths or (question != "-" and Path(question).is_file()):
+        what = f"{question!r} is a file, not a question" if Path(question).is_file() else "a document and a question are needed"
+        raise FbragError("usage", what, 'the question comes last: fbrag ask book.txt "Who …?"')
+    if [*options.arguments, options.password_file].count("-") > 1:
+        raise FbragError("usage", "'-' stands for stdin, which can be read only once", "name a file in place of one of them")
+    if question == "-":
+        question = _read_stdin(console).decode("utf-8", "replace")
+    if not (question := question.strip()):
+        raise FbragError("usage", "the question is empty", 'put it last, in quotes: fbrag ask book.txt "Who …?"')
+    return read_documents(paths, options, console), question
+
+
+def read_documents(paths: Sequence[str], options: DocumentOptions, console: Console) -> tuple[Document, ...]:
+    password = _password(options.password_file, console)
+    documents = []
+    for path in paths:
+        if path == "-" and sys.stdin.isatty():
+            console.hint("reading stdin, end with Ctrl-D")
+        document = load(
+            path,
+            encoding=options.encoding,
+            pages=options.pages,
+            password=password,
+            stdin=sys.stdin.buffer if path == "-" else None,
+        )
+        for warning in document.warnings:
+            console.warn(warning)
+        documents.append(document)
+    return tuple(documents)
+
+
+def open_corpus(documents: Sequence[Document], options: MethodOptions) -> Corpus:
+    return build_corpus(documents, options.chunk_words)
+
+
+def _password(path: str | None, console: Console) -> str | None:
+    if path is None:
+        return None
+    try:
+        raw = _read_stdin(console) if path == "-" else Path(path).read_bytes()
+    except OSError as error:
+        raise FbragError("usage", f"the password file {path} cannot be read: {error.strerror}", "check its path") from None
+    return raw.decode("utf-8", "replace").rstrip("\r\n")
+
+
+def _read_stdin(console: Console) -> bytes:
+    if sys.stdin.isatty():
+        console.hint("reading stdin, end with Ctrl-D")
+    return sys.stdin.buffer.read()
+
+
+# -- models ----------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPair:
+    """The files of the two models; both may be the same. Without a large model nobody answers (`explain`)."""
+
+    small: ModelFile
+    large: ModelFile
+
+
+def find_models(options: ModelOptions, console: Console, *, need_large: bool) -> ModelPair:
+    """The files of the pair that is asked for, else of the default pair. Missing ones are offered for download, once.
+
+    Where no large model is needed, the small one stands for both.
+    """
+    from fbrag_cli.models.catalogue import load_catalogue
+    from fbrag_cli.models.store import models_dir, resolve
+
+    catalogue = load_catalogue()
+    small = options.small or catalogue.default_small
+    large = (options.large or catalogue.default_large) if need_large else small
+    store = models_dir(os.environ)
+    if missing := [name for name in dict.fromkeys((small, large)) if _is_missing(name, store)]:
+        _fetch(missing, store, console)
+    return ModelPair(resolve(small, store), resolve(large, store))
+
+
+def _is_missing(name: str, store: Path) -> bool:
+    from fbrag_cli.models.catalogue import load_catalogue
+    from fbrag_cli.models.store import resolve
+
+    try:
+        resolve(name, store)
+    except FbragError as error:
+        if error.code == "model_missing" and name in load_catalogue().models:
+            return True
+        raise
+    return False
+
+
+def _fetch(names: Sequence[str], store: Path, console: Console) -> None:
+    """Ask once, with the size; -y accepts. Off a terminal it is an error that names the command."""
+    from fbrag_cli.cli.bars import download_bar
+    from fbrag_cli.models.catalogue import load_catalogue
+    from fbrag_cli.models.pull import pull
+
+    size = sum(load_catalogue().models[name].bytes for name in names)
+    what = f"{len(names)} model{'s' if len(names) > 1 else ''}, {size / 1e9:.1f} GB"
+    command = f"fbrag models pull {' '.join(names)}"
+    if console.offline:
+        raise FbragError("offline", f"{', '.join(names)} ({what}) is not here, and --offline forbids the download", command)
+    if not console.yes:
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            raise FbragError("model_missing", f"{', '.join(names)} ({what}) is not here", f"{command}    or add -y")
+        print(f"first run: {what}: {', '.join(names)}   Download now? [Y/n] ", end="", file=sys.stderr, flush=True)
+        if sys.stdin.readline().strip().lower() not in ("", "y", "yes"):
+            raise FbragError("model_missing", f"{', '.join(names)} ({what}) is not here", command)
+    with download_bar(console) as progress:
+        for name in names:
+            pull(name, store, progress=progress, offline=False, environ=os.environ)
+
+
+class Models:
+    """The two models, loaded when they are first asked for, and freed on exit. One file is loaded once for both."""
+
+    def __init__(self, pair: ModelPair, options: ModelOptions, console: Console) -> None:
+        self._pair, self._options, self._console = pair, options, console
+        self._loaded: dict[Path, LlamaGenerator] = {}
+        self.load_seconds = 0.0
+
+    @property
+    def small(self) -> LlamaGenerator:
+        return self._load(self._pair.small, layers=None)
+
+    @property
+    def large(self) -> LlamaGenerator:
+        layers = self._options.gpu_layers
+        return self._load(self._pair.large, layers=None if layers in ("auto", "all") else int(layers))
+
+    @property
+    def device(self) -> str:
+        """Where the models run, for people."""
+        from fbrag_cli.generation.llama import devices
+
+        gpus = [device.description for device in devices() if device.is_gpu]
+        layers = " and ".join(dict.fromkeys(generator.info.gpu_layers for generator in self._loaded.values()))
+        threads = next(iter(self._loaded.values())).threads
+        return f"{', '.join(gpus)}, {layers} layers" if gpus and self._options.gpu != "off" else f"CPU, {threads} threads"
+
+    def __enter__(self) -> Models:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        for generator in self._loaded.values():
+            generator.close()
+        self._loaded.clear()
+
+    def _load(self, file: ModelFile, layers: int | None) -> LlamaGenerator:
+        if file.path not in self._loaded:
+            from fbrag_cli.generation.llama import LlamaGenerator
+
+            started = perf_counter()
+            generator = LlamaGenerator(
+                file.path,
+                name=file.name,
+                sha256=file.sha256,
+                gpu_layers=0 if self._options.gpu == "off" else layers,
+                threads=self._options.threads,
+                max_context=self._options.ctx,
+                cancellation=self._console.cancellation,
+                verbose=self._console.verbosity >= 2,
+            )
+            self._loaded[file.path] = generator
+            self.load_seconds += perf_counter() - started
+            for problem in generator.problems:
+                self._console.warn(f"{file.name}: {problem}")
+            self._check_gpu(generator)
+        return self._loaded[file.path]
+
+    def _check_gpu(self, generator: LlamaGenerator) -> None:
+        on_gpu, layers = generator.info.gpu_layers.split("/")
+        if self._options.gpu == "require" and on_gpu != layers:
+            raise FbragError(
+                "gpu_unavailable",
+                f"{generator.info.name} has {generator.info.gpu_layers} layers on the GPU, and --gpu require asks for all",
+                "fbrag doctor tells why",
+            )
+
+
+def check_gpu(options: ModelOptions) -> bool:
+    """Whether both models can run on a GPU. Raises FbragError `gpu_unavailable` where one is required and there is none."""
+    from fbrag_cli.generation.llama import has_gpu
+
+    if options.gpu_layers not in ("auto", "all") and not options.gpu_layers.isdigit():
+        raise FbragError("usage", f"--gpu-layers {options.gpu_layers}: not a number of layers", "use auto, all or a number")
+    found = options.gpu != "off" and has_gpu()
+    if options.gpu == "require" and not found:
+        raise FbragError(
+            "gpu_unavailable",
+            "this build of llama.cpp finds no GPU",
+            'CMAKE_ARGS="-DGGML_CUDA=on" pip install --force-reinstall --no-binary :all: llama-cpp-python; then fbrag doctor',
+        )
+    return found
+
+
+def method_settings(options: MethodOptions, *, on_gpu: bool, **answer: object) -> MethodSettings:
+    """The settings of the method, with the defaults of this machine where the user names none."""
+    recall, select = _RECALL_SELECT["gpu" if on_gpu else "cpu"]
+    settings = MethodSettings(
+        name=options.method,
+        recall=_chunks("--recall", options.recall, options.chunk_words) or recall,
+        select=_chunks("--select", options.select, options.chunk_words) or select,
+        samples=options.samples,
+        eta_forward=options.eta_forward,
+        eta_backward=options.eta_backward,
+        fusion=options.fusion,
+        temperature=options.temperature,
+        top_p=options.top_p,
+        top_k=options.top_k,
+        seed=options.seed,
+    )
+    return replace(settings, **answer)  # type: ignore[arg-type]
+
+
+def _chunks(name: str, value: str | None, chunk_words: int) -> int | None:
+    """A number of chunks: "20", or in words "6k" (20 chunks of 300)."""
+    if value is None:
+        return None
+    number, words = value.strip().lower(), False
+    if number.endswith("k"):
+        number, words = number[:-1], True
+    try:
+        chunks = round(float(number) * 1000 / chunk_words) if words else int(number)
+    except ValueError:
+        raise FbragError("usage", f"{name} {value}: not a number of chunks", "use 8, or words as 6k") from None
+    if chunks < 1:
+        raise FbragError("usage", f"{name} {value}: at least one chunk is needed", "use 8, or words as 6k")
+    return chunks
+
+
+def peak_memory_mb() -> float:
+    """The most main memory that this process has used so far, in MB (10^6 bytes)."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        import psutil
+
+        return float(getattr(psutil.Process().memory_info(), "peak_wset", 0) / 1e6)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 1e6 if sys.platform == "darwin" else peak * 1024 / 1e6

@@ -1,0 +1,72 @@
+"""What a person sees on stderr while a question is answered."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import perf_counter
+
+from fbrag_cli.cli.console import Console
+from fbrag_cli.progress import Event, Progress
+
+_STAGES = {
+    "read": "reading the document",
+    "load": "loading the models",
+    "forward": "looking forward",
+    "answer": "answering",
+}
+
+
+@contextmanager
+def progress_line(console: Console) -> Iterator[Progress]:
+    """A listener: on a terminal one line that is overwritten; elsewhere, with -v, a line for each finished stage."""
+    line = _Line(console)
+    try:
+        yield line
+    finally:
+        line.clear()
+
+
+class _Line:
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._shown = ""
+        self._started: dict[str, float] = {}
+        self._drawn = 0.0
+
+    def __call__(self, event: Event) -> None:
+        label = _STAGES.get(event.stage, event.stage)
+        now = perf_counter()
+        if event.kind == "start":
+            self._started[event.stage] = now
+            self._draw(label)
+        elif event.kind == "progress" and event.total:
+            self._draw(f"{label}: {100 * event.done / event.total:.0f} % of {event.total:,.0f} tokens read")
+        elif event.kind == "text" and event.stage == "answer" and now - self._drawn > 0.1:
+            self._draw(f"{label}: {len(event.text.split())} words")
+        elif event.kind == "done":
+            self.clear()
+            self._console.note(f"{label}: {now - self._started.get(event.stage, now):.1f} s", level=1)
+
+    def clear(self) -> None:
+        if self._shown:
+            sys.stderr.write("\r" + " " * len(self._shown) + "\r")
+            sys.stderr.flush()
+            self._shown = ""
+
+    def _draw(self, text: str) -> None:
+        if not self._console.shows_bars():
+            return
+        self._drawn = perf_counter()
+        sys.stderr.write("\r" + text.ljust(len(self._shown)))
+        sys.stderr.flush()
+        self._shown = text
+
+
+@contextmanager
+def stage(progress: Progress, name: str) -> Iterator[None]:
+    """A block that is one stage, for the listener."""
+    progress(Event(name, "start"))
+    yield
+    progress(Event(name, "done"))

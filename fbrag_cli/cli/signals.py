@@ -1,0 +1,43 @@
+"""Ctrl-C, SIGTERM and the time limit: each stops the work within a second, also inside llama.cpp."""
+
+from __future__ import annotations
+
+import os
+import signal
+from types import FrameType
+
+from fbrag_cli.errors import ExitCode, FbragError
+from fbrag_cli.generation.cancellation import Cancellation
+
+
+class Terminated(BaseException):
+    """SIGTERM came."""
+
+
+def handle_signals(cancellation: Cancellation) -> None:
+    """Turn signals into requests to stop. A second Ctrl-C ends the process at once."""
+
+    def interrupted(signum: int, frame: FrameType | None) -> None:
+        if cancellation.requested:
+            os._exit(ExitCode.INTERRUPTED)
+        cancellation.request(KeyboardInterrupt())
+
+    def terminated(signum: int, frame: FrameType | None) -> None:
+        cancellation.request(Terminated())
+
+    signal.signal(signal.SIGINT, interrupted)
+    signal.signal(signal.SIGTERM, terminated)
+
+
+def limit_time(seconds: float, cancellation: Cancellation) -> None:
+    """After `seconds` of wall time the work ends with FbragError `timeout`. Where there are no timers (Windows), never."""
+    if not hasattr(signal, "setitimer"):
+        return
+
+    def expired(signum: int, frame: FrameType | None) -> None:
+        cancellation.request(
+            FbragError("timeout", f"no answer within {seconds:g} s", "allow more (--timeout), or read less (--recall, --select)")
+        )
+
+    signal.signal(signal.SIGALRM, expired)
+    signal.setitimer(signal.ITIMER_REAL, seconds)

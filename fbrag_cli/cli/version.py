@@ -1,0 +1,34 @@
+"""`fbrag --version`; with -v also the commit, llama.cpp's build and its devices."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import typer
+
+from fbrag_cli import __version__
+
+
+def print_version(asked: bool) -> None:
+    if not asked:
+        return
+    print(f"fbrag {__version__}")
+    if any(argument.startswith("-v") or argument == "--verbose" for argument in sys.argv[1:]):
+        from fbrag_cli.generation import llama
+
+        print(f"commit {_commit() or 'unknown'}")
+        print(f"llama-cpp-python {llama.version()}: {llama.system_info()}")
+        for device in llama.devices():
+            print(f"device {device.name}: {device.description}, {device.free_bytes / 1e9:.1f} GB free")
+    raise typer.Exit
+
+
+def _commit() -> str | None:
+    """The commit of a source checkout."""
+    try:
+        asked = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short=12", "HEAD"]
+        return subprocess.run(asked, capture_output=True, text=True, timeout=5, check=True).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return None

@@ -1,0 +1,98 @@
+"""A path becomes a `Document`: its decoded text, and where each page begins. Knows nothing of chunks or questions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import PurePath
+from typing import BinaryIO
+
+from fbrag_cli.errors import FbragError
+from fbrag_cli.progress import Progress, silent
+
+_MARKDOWN_SUFFIXES = (".md", ".markdown")
+
+
+@dataclass(frozen=True, slots=True)
+class PageSpan:
+    """Page `number` (from 1) is the document's `text[start:end]` (characters)."""
+
+    number: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A decoded document.
+
+    path: as the user gave it ("-" for stdin). name: what citations call it ("stdin" for "-"). text: decoded, line ends as
+    "\\n". media_type: "text/plain", "text/markdown" or "application/pdf". sha256: of the file's bytes (hex). encoding: of the
+    bytes, None where the format has none (PDF). pages: those with text, in order; empty where the format has none.
+    skipped_pages: numbers of the pages that gave no text. warnings: one line each.
+    """
+
+    path: str
+    name: str
+    text: str
+    media_type: str
+    sha256: str
+    encoding: str | None = None
+    pages: tuple[PageSpan, ...] = ()
+    skipped_pages: tuple[int, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def load(
+    path: str,
+    *,
+    encoding: str | None = None,
+    pages: str | None = None,
+    password: str | None = None,
+    stdin: BinaryIO | None = None,
+    progress: Progress = silent,
+) -> Document:
+    """Read the text, Markdown or PDF file `path`; "-" reads `stdin` (by default the process's own) to its end.
+
+    The format is found by content first, by suffix second. encoding: of a text, instead of finding it out. pages: of a PDF, as
+    "3-9,12". password: tried where a PDF does not open without one. progress: hears of stage "read", in pages, for a PDF.
+
+    Raises FbragError, with `document` = `path`: doc_not_found, doc_unreadable, doc_empty, unsupported_format, pdf_encrypted,
+    pdf_bad_password, pdf_no_text; usage for an unknown `encoding` or for `pages` that cannot be read or do not exist.
+    """
+    from fbrag_cli.documents import pdf
+    from fbrag_cli.documents.page_ranges import parse_ranges
+    from fbrag_cli.documents.source import read_source
+    from fbrag_cli.documents.text import codec_name, decode
+
+    # 1. What the options say is checked before anything is read.
+    ranges = None if pages is None else parse_ranges(pages, path)
+    codec = None if encoding is None else codec_name(encoding, path)
+
+    # 2. A PDF says so itself, whatever it is called.
+    source = read_source(path, stdin)
+    digest = sha256(source.data).hexdigest()
+    if pdf.is_pdf(source.data):
+        read = pdf.read_pdf(source, ranges=ranges, password=password, progress=progress)
+        return Document(
+            path, source.name, read.text, "application/pdf", digest, None, read.pages, read.skipped_pages, read.warnings
+        )
+
+    # 3. All else is text, or an error.
+    decoded = decode(source, codec)
+    if not decoded.text.strip():
+        raise _empty(path, source.name, len(source.data))
+    suffix = PurePath(path).suffix.lower()
+    warnings = decoded.warnings
+    if suffix == ".pdf":
+        warnings += (f"{source.name} is not a PDF: read as plain text",)
+    if ranges is not None:
+        warnings += (f"{source.name} has no pages: --pages does not apply to it",)
+    media_type = "text/markdown" if suffix in _MARKDOWN_SUFFIXES else "text/plain"
+    return Document(path, source.name, decoded.text, media_type, digest, decoded.encoding, warnings=warnings)
+
+
+def _empty(path: str, name: str, n_bytes: int) -> FbragError:
+    what = "holds only white space" if n_bytes else "is empty"
+    hint = "see what the command before the pipe writes" if path == "-" else "name a file that has text"
+    return FbragError("doc_empty", f"{name} {what}", hint, document=path)

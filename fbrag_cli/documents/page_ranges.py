@@ -1,0 +1,55 @@
+"""Page numbers as people write them: "3-9,12"."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from fbrag_cli.errors import FbragError
+
+_RANGE = re.compile(r"\s*([0-9]{1,9})\s*(?:[-\u2013]\s*([0-9]{1,9})\s*)?")
+_EXAMPLE = "for example --pages 3-9,12"
+
+#: First and last page, both included, from 1.
+PageRange = tuple[int, int]
+
+
+def parse_ranges(text: str, path: str) -> tuple[PageRange, ...]:
+    """The ranges of "3-9,12". path: for the error. Raises FbragError usage."""
+    return tuple(_parse_range(part, path) for part in text.split(","))
+
+
+def _parse_range(text: str, path: str) -> PageRange:
+    found = _RANGE.fullmatch(text)
+    if found is None:
+        raise FbragError("usage", f"--pages: {text.strip()!r} is not a page or a range of pages", _EXAMPLE, document=path)
+    first, last = int(found[1]), int(found[2] or found[1])
+    if first > last:
+        raise FbragError("usage", f"--pages: {first}-{last} runs backwards", f"--pages {last}-{first}", document=path)
+    return first, last
+
+
+def numbers_within(ranges: Sequence[PageRange] | None, n_pages: int, path: str, name: str) -> list[int]:
+    """The page numbers in `ranges` (None: all), in the document's order, each once.
+
+    path, name: of the document, for the error. Raises FbragError usage if one is outside 1 to `n_pages`.
+    """
+    for first, last in ranges or ():
+        if first < 1 or last > n_pages:
+            asked = format_ranges([first]) if first == last else f"{first}-{last}"
+            what = f"--pages: {name} has no page {asked}; its pages are 1-{n_pages}"
+            raise FbragError("usage", what, f"--pages 1-{n_pages}", document=path)
+    if ranges is None:
+        return list(range(1, n_pages + 1))
+    return sorted({number for first, last in ranges for number in range(first, last + 1)})
+
+
+def format_ranges(numbers: Iterable[int]) -> str:
+    """Ascending numbers in the form of --pages: 3, 4, 5, 9 is "3-5,9"."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1][1:] = [number]
+        else:
+            runs.append([number])
+    return ",".join("-".join(map(str, run)) for run in runs)

@@ -1,0 +1,90 @@
+"""Formats that are not read: what a file's bytes say that it is, and the command that makes text or a PDF of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fbrag_cli.documents.source import Source
+from fbrag_cli.errors import FbragError
+
+_TO_TEXT = 'pandoc -t plain {file} | fbrag ask - "…"'
+_TO_PDF = "libreoffice --headless --convert-to pdf {file}"
+_OCR = 'tesseract {file} - | fbrag ask - "…"'
+_UNPACK = "unpack it, then name the files in it"
+_TRANSCRIPT = "name a text file with its transcript"
+_OTHER = "name a text, Markdown or PDF file; to see what this one is: file {file}"
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """A file is `kind` if `magic` stands at byte `offset` and, where given, `inside` anywhere. hint: with {file} for its path."""
+
+    magic: bytes
+    kind: str
+    hint: str
+    offset: int = 0
+    inside: bytes = b""
+
+    def fits(self, data: bytes) -> bool:
+        return data.startswith(self.magic, self.offset) and self.inside in data
+
+
+# Each is too long or too odd to begin a text. The first that fits counts: what a zip holds comes before zip.
+_SIGNATURES = (
+    Signature(b"PK\x03\x04", "a Word document (docx)", _TO_TEXT, inside=b"word/document.xml"),
+    Signature(b"PK\x03\x04", "an Excel workbook (xlsx)", _TO_PDF, inside=b"xl/workbook."),
+    Signature(b"PK\x03\x04", "a PowerPoint presentation (pptx)", _TO_PDF, inside=b"ppt/presentation.xml"),
+    Signature(b"PK\x03\x04", "an EPUB book", _TO_TEXT, inside=b"application/epub+zip"),
+    Signature(b"PK\x03\x04", "an OpenDocument file (odt, ods, odp)", _TO_PDF, inside=b"application/vnd.oasis.opendocument"),
+    Signature(b"PK\x03\x04", "a zip archive", _UNPACK),
+    Signature(b"PK\x05\x06", "an empty zip archive", _UNPACK),
+    Signature(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an old Office document (doc, xls, ppt)", _TO_PDF),
+    Signature(b"{\\rtf", "a rich text document (rtf)", _TO_TEXT),
+    Signature(b"%!PS-Adobe", "a PostScript document", "ps2pdf {file} out.pdf"),
+    Signature(b"BOOKMOBI", "a Kindle book (mobi)", "ebook-convert {file} out.txt", offset=60),
+    Signature(b"AT&TFORM", "a DjVu document", 'djvutxt {file} | fbrag ask - "…"'),
+    Signature(b"\x1f\x8b", "compressed (gzip)", 'gzip -dc {file} | fbrag ask - "…"'),
+    Signature(b"BZh91AY&SY", "compressed (bzip2)", 'bzip2 -dc {file} | fbrag ask - "…"'),
+    Signature(b"\xfd7zXZ\x00", "compressed (xz)", 'xz -dc {file} | fbrag ask - "…"'),
+    Signature(b"\x28\xb5\x2f\xfd", "compressed (zstd)", 'zstd -dc {file} | fbrag ask - "…"'),
+    Signature(b"7z\xbc\xaf\x27\x1c", "a 7z archive", _UNPACK),
+    Signature(b"Rar!\x1a\x07", "a rar archive", _UNPACK),
+    Signature(b"ustar\x00", "a tar archive", _UNPACK, offset=257),
+    Signature(b"ustar  \x00", "a tar archive", _UNPACK, offset=257),
+    Signature(b"\x89PNG\r\n\x1a\n", "an image (PNG)", _OCR),
+    Signature(b"\xff\xd8\xff", "an image (JPEG)", _OCR),
+    Signature(b"GIF87a", "an image (GIF)", _OCR),
+    Signature(b"GIF89a", "an image (GIF)", _OCR),
+    Signature(b"II*\x00", "an image (TIFF)", _OCR),
+    Signature(b"MM\x00*", "an image (TIFF)", _OCR),
+    Signature(b"WEBPVP8", "an image (WebP)", _OCR, offset=8),
+    Signature(b"ftyphei", "an image (HEIC)", _OCR, offset=4),
+    Signature(b"ftyp", "audio or video (MP4)", _TRANSCRIPT, offset=4, inside=b"\x00\x00\x00"),
+    Signature(b"ID3\x03", "audio (MP3)", _TRANSCRIPT),
+    Signature(b"ID3\x04", "audio (MP3)", _TRANSCRIPT),
+    Signature(b"OggS\x00", "audio or video (Ogg)", _TRANSCRIPT),
+    Signature(b"WAVEfmt ", "audio (WAV)", _TRANSCRIPT, offset=8),
+    Signature(b"SQLite format 3\x00", "an SQLite database", 'sqlite3 {file} .dump | fbrag ask - "…"'),
+    Signature(b"GGUF", "a GGUF model", _OTHER, inside=b"\x00\x00\x00"),
+    Signature(b"\x7fELF", "a program (ELF)", _OTHER),
+    Signature(b"\x00asm", "a program (WebAssembly)", _OTHER),
+)
+
+
+def refuse_known(source: Source) -> None:
+    """Raise unsupported_format if the bytes are of a format that is known and not read."""
+    for signature in _SIGNATURES:
+        if signature.fits(source.data):
+            raise _unsupported(source, f"{source.name} is {signature.kind}, which is not read", signature.hint)
+
+
+def binary(source: Source) -> FbragError:
+    """The error for bytes that are neither text nor a known format."""
+    if source.path.lower().endswith(".pdf"):
+        what = f'{source.name} is not a PDF in spite of its name: it has no "%PDF-" header'
+        return FbragError("doc_unreadable", what, "get it again from where it came", document=source.path)
+    return _unsupported(source, f"{source.name} is not text: it seems to be binary data", _OTHER)
+
+
+def _unsupported(source: Source, what: str, hint: str) -> FbragError:
+    return FbragError("unsupported_format", what, hint.format(file=source.shell_path), document=source.path)

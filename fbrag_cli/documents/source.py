@@ -1,0 +1,113 @@
+"""The bytes of a path or of stdin, or an error that says why there are none."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import shlex
+import stat
+import sys
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import BinaryIO
+
+from fbrag_cli.errors import FbragError
+
+#: Larger files are refused: read whole, they would take several times their size in memory.
+MAX_BYTES = 2_000_000_000
+
+_MAX_NAMES = 5_000  # of a folder, compared with a name that is not in it
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """path: as the user gave it. name: what messages call it. data: all its bytes."""
+
+    path: str
+    name: str
+    data: bytes = field(repr=False)
+
+    @property
+    def shell_path(self) -> str:
+        """The path as a command in a hint can take it."""
+        return "FILE" if self.path == "-" else shlex.quote(self.path)
+
+
+def read_source(path: str, stdin: BinaryIO | None = None) -> Source:
+    """All bytes of the file `path`, or of `stdin` (by default the process's own) for "-".
+
+    Raises FbragError: doc_not_found; unsupported_format for a folder; doc_unreadable for what is not a file, cannot be read
+    or has more than MAX_BYTES.
+    """
+    if path == "-":
+        return Source(path, "stdin", _read_stdin(stdin))
+    try:
+        _check(path, os.stat(path))
+        with open(path, "rb") as file:
+            return Source(path, path, file.read())
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: a NUL in the path
+        raise _not_found(path) from None
+    except OSError as error:
+        raise _unreadable(path, path, error) from None
+
+
+def _read_stdin(stdin: BinaryIO | None) -> bytes:
+    if stdin is None:
+        if sys.stdin is None:
+            raise FbragError("doc_unreadable", "stdin is closed", 'COMMAND | fbrag ask - "…"', document="-")
+        stdin = sys.stdin.buffer
+    try:
+        data = stdin.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise _unreadable("-", "stdin", error) from None
+    if len(data) > MAX_BYTES:
+        raise FbragError("doc_unreadable", f"stdin gives more than {_gigabytes(MAX_BYTES)}", "give it in parts", document="-")
+    return data
+
+
+def _check(path: str, status: os.stat_result) -> None:
+    if stat.S_ISDIR(status.st_mode):
+        files = f"{shlex.quote(path.rstrip('/') or '/')}/*.txt"
+        raise FbragError("unsupported_format", f"{path} is a folder", f'name the files: fbrag ask {files} "…"', document=path)
+    if not stat.S_ISREG(status.st_mode):
+        kind = "a pipe" if stat.S_ISFIFO(status.st_mode) else "a socket" if stat.S_ISSOCK(status.st_mode) else "a device"
+        hint = f'let stdin read it: fbrag ask - "…" < {shlex.quote(path)}'
+        raise FbragError("doc_unreadable", f"{path} is {kind}, not a file", hint, document=path)
+    if status.st_size > MAX_BYTES:
+        what = f"{path} has {_gigabytes(status.st_size)}; files up to {_gigabytes(MAX_BYTES)} are read"
+        raise FbragError("doc_unreadable", what, f"give it in parts: split -C 500M {shlex.quote(path)} part-", document=path)
+
+
+def _not_found(path: str) -> FbragError:
+    folder, name = os.path.split(path)
+    if os.path.islink(path):
+        what = f"{path} is a link to {os.readlink(path)}, which does not exist"
+        return FbragError("doc_not_found", what, f"ls -l {shlex.quote(path)}", document=path)
+    if near := _nearest(folder or ".", name):
+        hint = f"did you mean {shlex.quote(os.path.join(folder, near))}?"
+    elif folder and not os.path.isdir(folder):
+        hint = f"{folder} is not a folder that exists"
+    else:
+        hint = f"ls {shlex.quote(folder or '.')}"
+    return FbragError("doc_not_found", f"there is no file {path}", hint, document=path)
+
+
+def _nearest(folder: str, name: str) -> str | None:
+    try:
+        with os.scandir(folder) as entries:
+            names = {entry.name.lower(): entry.name for entry in islice(entries, _MAX_NAMES) if not entry.is_dir()}
+    except (OSError, ValueError):
+        return None
+    near = difflib.get_close_matches(name.lower(), names, n=1)
+    return names[near[0]] if near else None
+
+
+def _unreadable(path: str, name: str, error: OSError) -> FbragError:
+    reason = (error.strerror or type(error).__name__).lower()
+    hint = "redirect a file or a pipe into it" if path == "-" else f"ls -l {shlex.quote(str(Path(path)))}"
+    return FbragError("doc_unreadable", f"{name} cannot be read: {reason}", hint, document=path)
+
+
+def _gigabytes(n_bytes: int) -> str:
+    return f"{n_bytes / 1e9:.1f} GB"

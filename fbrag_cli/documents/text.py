@@ -1,0 +1,223 @@
+"""The bytes of a text become characters: what is certain is silent, a guess or a loss is a warning that names it."""
+
+from __future__ import annotations
+
+import codecs
+import difflib
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from encodings.aliases import aliases
+
+from fbrag_cli.documents.signatures import binary, refuse_known
+from fbrag_cli.documents.source import Source
+from fbrag_cli.errors import FbragError
+
+_UTF32_MARKS = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
+_UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+# What texts without Unicode are written in. Left to itself, charset-normalizer also guesses at encodings of mainframes.
+_LEGACY_ENCODINGS = [
+    *("cp1250", "cp1251", "cp1252", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "cp437", "cp850", "cp852", "cp866"),
+    *("iso8859_2", "iso8859_5", "iso8859_7", "iso8859_15", "koi8_r", "koi8_u", "mac_roman", "mac_cyrillic", "cp874"),
+    *("gb18030", "big5", "big5hkscs", "cp932", "euc_jp", "cp949"),
+]
+_CONTROLS = bytes(code for code in range(0x20) if code not in b"\t\n\v\f\r\x1a\x1b") + b"\x7f"
+_ESCAPED_ENCODINGS = ("iso2022_jp_2", "iso2022_kr")
+
+_BEYOND_ASCII = re.compile(rb"[\x00-\x7f]{0,80}[\x80-\xff]+[\x00-\x7f]{0,80}")
+_SAMPLE = 1 << 16  # bytes or characters that a guess looks at
+
+# The share of characters such as no text has, up to which a reading is believed: text with stray NULs, text of a guess.
+_MAX_ODD_UTF8 = 0.05
+_MAX_ODD_GUESS = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """text: line ends as "\\n", no byte order mark. encoding: its Python name. warnings: one line each."""
+
+    text: str
+    encoding: str
+    warnings: tuple[str, ...] = ()
+
+
+def codec_name(name: str, path: str) -> str:
+    """Python's name of the encoding `name`. path: for the error. Raises FbragError usage if there is no such encoding."""
+    try:
+        " ".encode(name)  # a codec from bytes to bytes is found by `lookup`, but not here
+        return codecs.lookup(name).name
+    except (LookupError, ValueError):
+        pass
+    near = difflib.get_close_matches(name.lower().replace("-", "_"), [*aliases, *aliases.values()], n=1)
+    hint = f"did you mean {near[0].replace('_', '-')}?" if near else "for example utf-8, utf-16, cp1252, gb18030, shift_jis"
+    raise FbragError("usage", f"--encoding: there is no encoding {name!r}", hint, document=path)
+
+
+def decode(source: Source, codec: str | None = None) -> Decoded:
+    """The text of `source`; codec: a name from `codec_name` to use whatever the bytes look like.
+
+    Without it: a byte order mark, else strict UTF-8, else a guess with a warning.
+    Raises FbragError: unsupported_format for what is not text, doc_unreadable where `codec` or every guess fails.
+    """
+    refuse_known(source)
+    found = _forced(source, codec) if codec else _marked(source) or _escaped(source) or _utf8(source) or _guessed(source)
+    return Decoded(_unix_lines(without_surrogates(found.text)), found.encoding, found.warnings)
+
+
+def without_surrogates(text: str) -> str:
+    """`text` with each pair of surrogates as the character it stands for, and a lone one as U+FFFD: it has no UTF-8 form."""
+    if not any("\ud800" <= character <= "\udfff" for character in set(text)):
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def _unix_lines(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _forced(source: Source, codec: str) -> Decoded:
+    try:
+        return Decoded(source.data.decode(codec).removeprefix("\ufeff"), codec)
+    except UnicodeDecodeError as error:
+        where = f"byte 0x{source.data[error.start]:02x} at offset {error.start}: {error.reason}"
+    except (UnicodeError, ValueError) as error:
+        where = str(error)
+    what = f"{source.name} is not {codec} ({where})"
+    raise FbragError("doc_unreadable", what, "leave --encoding out to have it found", document=source.path) from None
+
+
+def _marked(source: Source) -> Decoded | None:
+    """By a byte order mark. The mark of UTF-32 LE begins like that of UTF-16 LE, so UTF-32 has to fit without a fault."""
+    if source.data.startswith(_UTF32_MARKS) and (text := _strict(source.data, "utf-32")) is not None:
+        return Decoded(text, "utf-32")
+    if not source.data.startswith(_UTF16_MARKS):
+        return None
+    if (text := _strict(source.data, "utf-16")) is not None:
+        return Decoded(text, "utf-16")
+    text = source.data.decode("utf-16", "replace")
+    return _with_losses(source, text, "utf-16", text.count("\ufffd")) if _share(_is_odd, text) <= _MAX_ODD_GUESS else None
+
+
+def _utf8(source: Source) -> Decoded | None:
+    data = source.data
+    text = _strict(data, "utf-8-sig")
+    if text is not None and (0 not in data or _share(_is_odd, text) <= _MAX_ODD_UTF8):
+        return Decoded(text, "utf-8")
+    if 0 in data:
+        return None
+    # A few broken sequences among many whole ones (a text cut within a character, two encodings pasted into one file)
+    # are still UTF-8: any other reading would spoil all the whole ones.
+    text = data.decode("utf-8-sig", "replace")
+    n_lost = text.count("\ufffd") - data.count("\ufffd".encode())
+    n_whole = len(text) - len(text.encode("ascii", "ignore")) - n_lost
+    return _with_losses(source, text, "utf-8", n_lost) if n_whole > 4 * n_lost else None
+
+
+def _escaped(source: Source) -> Decoded | None:
+    """The 7-bit encodings of Japanese and Korean mail, which would pass for UTF-8 as letter salad."""
+    if b"\x1b$" in source.data:
+        for encoding in _ESCAPED_ENCODINGS:
+            if (text := _strict(source.data, encoding)) is not None:
+                return _guess(source, text, encoding)
+    return None
+
+
+def _guessed(source: Source) -> Decoded:
+    for encoding in _wide_candidates(source.data) if 0 in source.data else _legacy_candidates(source.data):
+        if (text := _strict(source.data, encoding)) is not None:
+            return _guess(source, text, encoding)
+    raise binary(source)
+
+
+def _guess(source: Source, text: str, encoding: str) -> Decoded:
+    name = codecs.lookup(encoding).name
+    warning = f"{source.name} is not UTF-8; read as {name}, a guess{_specimen(text)}: --encoding NAME overrides it"
+    return Decoded(text, name, (warning,))
+
+
+def _legacy_candidates(data: bytes) -> list[str]:
+    """The encodings without Unicode that `data` may be in, likeliest first; none for what is not text."""
+    from charset_normalizer import from_bytes
+
+    sample = _telling(data)
+    if len(sample.translate(None, _CONTROLS)) < (1 - _MAX_ODD_GUESS) * len(sample):
+        return []
+    matches = from_bytes(sample, cp_isolation=_LEGACY_ENCODINGS)
+    best = matches.best()
+    if best is None:  # text, by its lack of controls, but too odd or too short to tell; latin-1 takes every byte
+        return ["cp1252", "latin-1"]
+    # cp1252 is by far the commonest: where it is as likely as another, the other is not worth its rarer letters.
+    western = any(
+        "cp1252" in match.could_be_from_charset and match.chaos <= best.chaos + 0.04 and match.coherence >= best.coherence
+        for match in matches
+    )
+    return [*(["cp1252"] if western else []), *(match.encoding for match in matches)]
+
+
+def _wide_candidates(data: bytes) -> list[str]:
+    """UTF-16 and UTF-32 without a byte order mark that `data`, which has NULs, may be in, likeliest first.
+
+    Between two readings, spaces tell. Bytes that are UTF-8 too (ASCII and NULs) make Chinese of any two letters: they are
+    taken for UTF-16 only where they make an alphabet of it.
+    """
+    is_utf8 = _strict(data, "utf-8") is not None
+    spaces = {}
+    for encoding in ("utf-32-le", "utf-32-be", "utf-16-le", "utf-16-be"):
+        text = data[:_SAMPLE].decode(encoding, "replace")
+        if _share(_is_odd, text) <= _MAX_ODD_GUESS and not (is_utf8 and _share(_is_beyond_alphabets, text) > _MAX_ODD_UTF8):
+            spaces[encoding] = text.count(" ") + text.count("\n")
+    return sorted(spaces, key=lambda encoding: -spaces[encoding])
+
+
+def _share(belongs: Callable[[str], bool], text: str) -> float:
+    """The share of characters of `text`, or of its beginning, that `belongs` holds for."""
+    counts = Counter(text[:_SAMPLE])
+    return sum(n for character, n in counts.items() if belongs(character)) / max(1, counts.total())
+
+
+def _is_odd(character: str) -> bool:
+    """No text has it: controls, unassigned, private, the replacement of what could not be decoded."""
+    if character in "\t\n\v\f\r\x1a\x1b":
+        return False
+    return character == "\ufffd" or unicodedata.category(character) in ("Cc", "Cn", "Co", "Cs")
+
+
+def _is_beyond_alphabets(character: str) -> bool:
+    return character >= "\u1000"
+
+
+def _telling(data: bytes) -> bytes:
+    """The parts of `data` around its bytes beyond ASCII: they tell the encoding, wherever in a long text they are."""
+    parts, size = [], 0
+    for found in _BEYOND_ASCII.finditer(data):
+        parts.append(found.group())
+        size += len(found.group())
+        if size >= _SAMPLE:
+            break
+    return b"".join(parts)
+
+
+def _strict(data: bytes, encoding: str) -> str | None:
+    try:
+        return data.decode(encoding)
+    except UnicodeDecodeError:
+        return None
+
+
+def _with_losses(source: Source, text: str, encoding: str, n_lost: int) -> Decoded:
+    first = 0
+    try:
+        source.data.decode(encoding)
+    except UnicodeDecodeError as error:
+        first = error.start
+    warning = f"{source.name} is {encoding} with {n_lost} places that are not, read as \ufffd; the first is at byte {first}"
+    return Decoded(text, encoding, (warning,))
+
+
+def _specimen(text: str) -> str:
+    """The first word that the guess decides, in parentheses: a reader sees at once whether it is right."""
+    found = re.search(r"\w{0,20}[^\W\x00-\x7f]\w{0,20}", text)
+    return f" (“{found.group()}”)" if found else ""

@@ -1,0 +1,63 @@
+"""The one error that people see, and the exit code of each family of errors."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """Process exit codes; a negative result (1) is distinct from every failure."""
+
+    DONE = 0
+    NEGATIVE = 1
+    USAGE = 2
+    DOCUMENT = 3
+    MODEL = 4
+    RESOURCES = 5
+    INTERNAL = 70
+    INTERRUPTED = 130
+    TERMINATED = 143
+
+
+#: Error code -> exit code. An error code is a stable word for scripts (`--json`).
+EXIT_CODES: dict[str, ExitCode] = {
+    "usage": ExitCode.USAGE,
+    "config": ExitCode.USAGE,
+    "output": ExitCode.USAGE,
+    "prompt_too_long": ExitCode.USAGE,
+    "doc_not_found": ExitCode.DOCUMENT,
+    "doc_unreadable": ExitCode.DOCUMENT,
+    "doc_empty": ExitCode.DOCUMENT,
+    "pdf_encrypted": ExitCode.DOCUMENT,
+    "pdf_bad_password": ExitCode.DOCUMENT,
+    "pdf_no_text": ExitCode.DOCUMENT,
+    "unsupported_format": ExitCode.DOCUMENT,
+    "model_missing": ExitCode.MODEL,
+    "model_corrupt": ExitCode.MODEL,
+    "download_failed": ExitCode.MODEL,
+    "offline": ExitCode.MODEL,
+    "out_of_memory": ExitCode.RESOURCES,
+    "disk_full": ExitCode.RESOURCES,
+    "gpu_unavailable": ExitCode.RESOURCES,
+    "timeout": ExitCode.RESOURCES,
+    "internal": ExitCode.INTERNAL,
+}
+
+
+class FbragError(Exception):
+    """A failure that its reader can act on.
+
+    code: a key of `EXIT_CODES`. message: what happened, and where, in one line. hint: what to do about it,
+    best a command. document: the path of the document it is about, if any.
+    """
+
+    def __init__(self, code: str, message: str, hint: str | None = None, *, document: str | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.hint = hint
+        self.document = document
+
+    @property
+    def exit_code(self) -> ExitCode:
+        return EXIT_CODES[self.code]

@@ -1,0 +1,493 @@
+"""llama.cpp through its low-level API: one prompt read once, n samples decoded in one batch. Alone imports llama_cpp.
+
+A `LlamaGenerator` owns one model and one context. The context holds the last prompt as sequence 0; a call reads only what its
+prompt does not share with that one. Samples are further sequences over the same cells of the unified KV memory.
+"""
+
+from __future__ import annotations
+
+import codecs
+import ctypes
+import os
+import sys
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import llama_cpp
+import numpy as np
+from numpy.typing import NDArray
+
+from fbrag_cli.errors import FbragError
+from fbrag_cli.generation import Generation, Generations, ModelInfo, OnText, OnTokens, Sampling
+from fbrag_cli.generation.cancellation import Cancellation
+from fbrag_cli.generation.chat_template import ChatTemplate
+from fbrag_cli.generation.token_counter import TokenCounter
+from fbrag_cli.prompts import Markup, Prompt, Turn
+
+_BATCH = 512  # tokens a llama_decode of the prompt
+_SPARE = 256  # cells beyond what a call needs, so that a follow-up on the same prompt finds room
+
+
+@dataclass(slots=True)
+class _Row:
+    """One sample while it is decoded. `output` is the row of the last batch's logits that its next token is drawn from."""
+
+    sequence: int
+    seed: int
+    position: int
+    sampler: Any
+    output: int = -1
+    n_tokens: int = 0
+    text: str = ""
+    finish: str | None = None
+    decoder: codecs.IncrementalDecoder = field(default_factory=lambda: codecs.getincrementaldecoder("utf-8")("replace"))
+
+
+class LlamaGenerator:
+    """The `Generator` for GGUF files.
+
+    path: the model. sha256: of the file where it is known. gpu_layers: layers on the GPU, None for all of them where this
+    build of llama.cpp has one. threads: None for the physical cores. max_context: tokens, None for the model's own length.
+    Raises FbragError: `model_corrupt` if llama.cpp cannot load the file, `out_of_memory` if it would not fit.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        name: str | None = None,
+        sha256: str | None = None,
+        gpu_layers: int | None = None,
+        threads: int | None = None,
+        max_context: int | None = None,
+        cancellation: Cancellation | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self._context: Any = None
+        self._model: Any = None
+        self._cancellation = cancellation or Cancellation()
+        self.threads = threads or physical_cores()
+        self._cached: list[int] = []  # the tokens of sequence 0
+        self._n_ctx = self._n_rows = 0
+        _log.verbose = verbose
+        self._model = self._load(path, gpu_layers)
+        self._vocab = llama_cpp.llama_model_get_vocab(self._model)
+        self._n_vocab = llama_cpp.llama_vocab_n_tokens(self._vocab)
+        trained = llama_cpp.llama_model_n_ctx_train(self._model)
+        self._limit = min(trained, max_context) if max_context else trained
+        self._template = ChatTemplate(
+            _decoded(llama_cpp.llama_model_chat_template(self._model, None)),
+            bos=self._token_text(llama_cpp.llama_vocab_bos(self._vocab)),
+            eos=self._token_text(llama_cpp.llama_vocab_eos(self._vocab)),
+        )
+        self.problems = (self._template.problem,) if self._template.problem else ()
+        self._counter: TokenCounter | None = None
+        n_layers = llama_cpp.llama_model_n_layer(self._model) + 1
+        self.info = ModelInfo(name or path.stem, sha256, f"{_log.layers_on_gpu}/{n_layers}", self._limit)
+
+    # -- the Generator protocol ------------------------------------------------------------------------------------------
+
+    def prompt(self, turns: Sequence[Turn]) -> Prompt:
+        return self._template.prompt(turns)
+
+    def generate(
+        self, prompt: Prompt, n: int, sampling: Sampling, *, on_prompt: OnTokens | None = None, on_text: OnText | None = None
+    ) -> Generations:
+        """Raises FbragError `prompt_too_long`, with both numbers, before any work; `out_of_memory`."""
+        tokens = self.tokenize(prompt)
+        started = perf_counter()
+        # 1. Read the prompt, or what the last call did not leave of it.
+        cached = self._read(tokens, n, sampling.max_tokens, on_prompt)
+        prefilled = perf_counter()
+        rows = [_Row(i, sampling.seed + i, len(tokens), _sampler(sampling, sampling.seed + i)) for i in range(n)]
+        try:
+            # 2. Every sample continues sequence 0; the prompt's cells are shared, not copied.
+            memory = llama_cpp.llama_get_memory(self._context)
+            for row in rows[1:]:
+                llama_cpp.llama_memory_seq_cp(memory, 0, row.sequence, -1, -1)
+            # 3. Draw a token for each live sample, then decode all of them in one batch; who is finished leaves the batch.
+            live = rows
+            while live := self._draw(live, sampling, on_text):
+                self._step(live)
+        finally:
+            for row in rows:
+                llama_cpp.llama_sampler_free(row.sampler)
+            self._forget(len(tokens))
+        samples = tuple(Generation(row.text, row.n_tokens, _finish(row), row.seed) for row in rows)
+        return Generations(samples, len(tokens), cached, prefilled - started, perf_counter() - prefilled)
+
+    def choose(self, prompt: Prompt, choices: Sequence[str]) -> tuple[float, ...]:
+        """The probabilities sum to 1 at most; the rest is the model saying something else."""
+        tokens = self.tokenize(prompt)
+        self._read(tokens, 1, 1, None)
+        probabilities = _softmax(self._logits(-1))
+        totals = []
+        for choice in choices:
+            spellings = {lead + form for lead in ("", " ") for form in (choice.lower(), choice.capitalize(), choice.upper())}
+            first = {self._tokens_of(spelling, special=False)[0] for spelling in spellings}
+            totals.append(float(sum(probabilities[token] for token in first)))
+        return tuple(totals)
+
+    def count_tokens(self, text: str) -> int:
+        if self._counter is None:
+            self._counter = TokenCounter(self._model, self._vocab, lambda text: self._tokens_of(text, special=False))
+        return self._counter.count(text)
+
+    def tokenize(self, prompt: Prompt) -> list[int]:
+        """Token ids: markup with the model's special tokens, text without, whatever it contains."""
+        tokens: list[int] = []
+        if llama_cpp.llama_vocab_get_add_bos(self._vocab):
+            tokens.append(llama_cpp.llama_vocab_bos(self._vocab))
+        for segment in prompt.segments:
+            if segment.text:
+                tokens += self._tokens_of(segment.text, special=isinstance(segment, Markup))
+        if len(tokens) > 1 and tokens[0] == tokens[1] == llama_cpp.llama_vocab_bos(self._vocab):
+            del tokens[0]  # the template wrote the marker itself
+        return tokens
+
+    def close(self) -> None:
+        """Free the context and the model. The generator cannot be used after."""
+        self._free_context()
+        if self._model is not None:
+            llama_cpp.llama_model_free(self._model)
+            self._model = None
+
+    def __enter__(self) -> LlamaGenerator:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    # -- model and context -----------------------------------------------------------------------------------------------
+
+    def _load(self, path: Path, gpu_layers: int | None) -> Any:
+        need, free = path.stat().st_size, free_memory()
+        if not has_gpu() and need > free:
+            raise FbragError(
+                "out_of_memory",
+                f"{path.name} needs {need / 1e9:.1f} GB of memory, and {free / 1e9:.1f} GB are free",
+                "close other programs, or choose a smaller model (fbrag models list --all)",
+            )
+        params = llama_cpp.llama_model_default_params()
+        params.n_gpu_layers = (-1 if gpu_layers is None else gpu_layers) if has_gpu() else 0
+        params.use_extra_bufts = not amx_in_use()
+        progress = llama_cpp.llama_progress_callback(lambda done, data: not self._cancellation.requested)
+        params.progress_callback = progress
+        _log.clear()
+        with self._cancellation.native():
+            model = llama_cpp.llama_model_load_from_file(os.fsencode(path), params)
+        if not model:
+            raise FbragError(
+                "model_corrupt",
+                f"llama.cpp cannot load {path}: {_log.last_error() or 'no reason given'}",
+                f"check the file (fbrag models verify), and whether llama-cpp-python {version()} knows this kind of model",
+            )
+        return model
+
+    def _make_context(self, n_ctx: int, n_rows: int) -> None:
+        """A context of `n_ctx` cells for up to `n_rows` sequences; the old one, and what it held, is gone."""
+        self._free_context()
+        need, free = self._kv_bytes(n_ctx), free_memory()
+        if need > free:
+            raise FbragError(
+                "out_of_memory",
+                f"a prompt of {n_ctx} tokens needs {need / 1e9:.1f} GB of memory, and {free / 1e9:.1f} GB are free",
+                "use fewer chunks (--recall, --select) or a smaller model",
+            )
+        params = llama_cpp.llama_context_default_params()
+        params.n_ctx = n_ctx
+        params.n_batch = params.n_ubatch = _BATCH
+        params.n_seq_max = params.n_outputs_max = n_rows
+        params.n_threads = params.n_threads_batch = self.threads
+        params.flash_attn_type = llama_cpp.LLAMA_FLASH_ATTN_TYPE_ENABLED
+        params.kv_unified = True
+        params.no_perf = True
+        self._abort = llama_cpp.ggml_abort_callback(lambda data: self._cancellation.requested)
+        params.abort_callback = self._abort
+        _log.clear()
+        self._context = llama_cpp.llama_init_from_model(self._model, params)
+        if not self._context:
+            raise FbragError(
+                "out_of_memory",
+                f"llama.cpp made no context of {n_ctx} tokens: {_log.last_error() or 'no reason given'}",
+                "use fewer chunks (--recall, --select) or a smaller model",
+            )
+        self._n_ctx, self._n_rows = n_ctx, n_rows
+        self._batch = llama_cpp.llama_batch_init(_BATCH, 0, 1)
+
+    def _free_context(self) -> None:
+        if self._context is not None:
+            llama_cpp.llama_batch_free(self._batch)
+            llama_cpp.llama_free(self._context)
+            self._context = None
+        self._cached = []
+        self._n_ctx = 0
+
+    def _kv_bytes(self, n_ctx: int) -> int:
+        heads = llama_cpp.llama_model_n_head(self._model)
+        width = llama_cpp.llama_model_n_embd(self._model) // max(heads, 1) * llama_cpp.llama_model_n_head_kv(self._model)
+        layers: int = llama_cpp.llama_model_n_layer(self._model)
+        return 2 * 2 * n_ctx * width * layers  # keys and values, two bytes each
+
+    # -- steps of a call -------------------------------------------------------------------------------------------------
+
+    def _read(self, tokens: list[int], n_rows: int, max_tokens: int, on_prompt: OnTokens | None) -> int:
+        """Make `tokens` sequence 0, its last logits at hand. How many of them were there already."""
+        need = len(tokens) + n_rows * max_tokens
+        if need > self._limit:
+            raise FbragError(
+                "prompt_too_long",
+                f"the prompt of {len(tokens)} tokens and {n_rows} x {max_tokens} for the reply need {need}, "
+                f"and {self.info.name} can take {self._limit}",
+                "use fewer chunks (--recall, --select), fewer samples, or a model with a longer context",
+            )
+        if self._context is None or need > self._n_ctx or n_rows > self._n_rows:
+            self._make_context(min(-(-(need + _SPARE) // 256) * 256, max(self._limit, 256)), max(n_rows, self._n_rows))
+        self._forget(_common_prefix(self._cached, tokens[:-1]))
+        cached = len(self._cached)
+        for start in range(cached, len(tokens), _BATCH):
+            piece = tokens[start : start + _BATCH]
+            for i, token in enumerate(piece):
+                self._put(i, token, start + i, 0, want_logits=start + i == len(tokens) - 1)
+            self._decode(len(piece))
+            self._cached += piece
+            if on_prompt:
+                on_prompt(start + len(piece), len(tokens))
+        return cached
+
+    def _draw(self, live: list[_Row], sampling: Sampling, on_text: OnText | None) -> list[_Row]:
+        """One token for each row of `live`; those that go on."""
+        going_on: list[_Row] = []
+        for row in live:
+            token = llama_cpp.llama_sampler_sample(row.sampler, self._context, row.output)
+            if llama_cpp.llama_vocab_is_eog(self._vocab, token):
+                row.finish = "stop"
+            else:
+                row.n_tokens += 1
+                self._extend(row, self._piece(token), sampling)
+            if row.finish is None:
+                self._put(len(going_on), token, row.position, row.sequence, want_logits=True)
+                going_on.append(row)
+            if on_text and row.sequence == 0:
+                on_text(row.text)
+        return going_on
+
+    def _extend(self, row: _Row, piece: bytes, sampling: Sampling) -> None:
+        row.text += row.decoder.decode(piece)
+        at = min((found for stop in sampling.stop if (found := row.text.find(stop)) >= 0), default=-1)
+        if at >= 0:
+            row.text, row.finish = row.text[:at], "stop"
+        elif row.n_tokens >= sampling.max_tokens:
+            row.finish = "length"
+
+    def _step(self, live: list[_Row]) -> None:
+        """Decode the batch that `_draw` has filled."""
+        self._decode(len(live))
+        for output, row in enumerate(live):
+            row.output = output
+            row.position += 1
+
+    def _put(self, i: int, token: int, position: int, sequence: int, *, want_logits: bool) -> None:
+        batch = self._batch
+        batch.token[i] = token
+        batch.pos[i] = position
+        batch.n_seq_id[i] = 1
+        batch.seq_id[i][0] = sequence
+        batch.logits[i] = want_logits
+
+    def _decode(self, n_tokens: int) -> None:
+        self._batch.n_tokens = n_tokens
+        _log.clear()
+        try:
+            with self._cancellation.native():
+                status = llama_cpp.llama_decode(self._context, self._batch)
+        except BaseException:
+            self._free_context()  # the memory holds part of a batch: nothing in it can be trusted
+            raise
+        if status != 0:
+            self._free_context()
+            raise FbragError(
+                "out_of_memory",
+                f"llama.cpp stopped at a batch of {n_tokens} tokens (status {status}): {_log.last_error() or 'no reason given'}",
+                "use fewer chunks (--recall, --select) or a smaller model",
+            )
+
+    def _forget(self, position: int) -> None:
+        """Keep the first `position` tokens of sequence 0, and no other sequence."""
+        if self._context is None:
+            return
+        memory = llama_cpp.llama_get_memory(self._context)
+        for sequence in range(1, self._n_rows):
+            llama_cpp.llama_memory_seq_rm(memory, sequence, -1, -1)
+        if llama_cpp.llama_memory_seq_rm(memory, 0, position, -1):
+            del self._cached[position:]
+        else:  # a model with a recurrent state cannot go back
+            llama_cpp.llama_memory_clear(memory, True)
+            self._cached = []
+
+    def _logits(self, output: int) -> NDArray[np.float32]:
+        return np.ctypeslib.as_array(llama_cpp.llama_get_logits_ith(self._context, output), (self._n_vocab,))
+
+    # -- tokens ----------------------------------------------------------------------------------------------------------
+
+    def _tokens_of(self, text: str, *, special: bool) -> list[int]:
+        raw = text.encode("utf-8", "replace")
+        size = len(raw) + 8
+        buffer = (llama_cpp.llama_token * size)()
+        n = llama_cpp.llama_tokenize(self._vocab, raw, len(raw), buffer, size, False, special)
+        if n < 0:
+            buffer = (llama_cpp.llama_token * -n)()
+            n = llama_cpp.llama_tokenize(self._vocab, raw, len(raw), buffer, -n, False, special)
+        return list(buffer[:n])
+
+    def _piece(self, token: int) -> bytes:
+        buffer = ctypes.create_string_buffer(64)
+        n = llama_cpp.llama_token_to_piece(self._vocab, token, buffer, len(buffer), 0, False)
+        if n < 0:
+            buffer = ctypes.create_string_buffer(-n)
+            n = llama_cpp.llama_token_to_piece(self._vocab, token, buffer, len(buffer), 0, False)
+        return buffer.raw[:n]
+
+    def _token_text(self, token: int) -> str:
+        return "" if token < 0 else _decoded(llama_cpp.llama_vocab_get_text(self._vocab, token)) or ""
+
+
+def _sampler(sampling: Sampling, seed: int) -> Any:
+    """Top-k, temperature, top-p and a draw with the sample's own seed, in the order of the transformers library."""
+    chain = llama_cpp.llama_sampler_chain_init(llama_cpp.llama_sampler_chain_default_params())
+    if sampling.temperature <= 0:
+        llama_cpp.llama_sampler_chain_add(chain, llama_cpp.llama_sampler_init_greedy())
+        return chain
+    if sampling.top_k > 0:
+        llama_cpp.llama_sampler_chain_add(chain, llama_cpp.llama_sampler_init_top_k(sampling.top_k))
+    llama_cpp.llama_sampler_chain_add(chain, llama_cpp.llama_sampler_init_temp(sampling.temperature))
+    llama_cpp.llama_sampler_chain_add(chain, llama_cpp.llama_sampler_init_top_p(sampling.top_p, 1))
+    llama_cpp.llama_sampler_chain_add(chain, llama_cpp.llama_sampler_init_dist(seed & 0xFFFFFFFF))
+    return chain
+
+
+def _finish(row: _Row) -> Any:
+    row.text += row.decoder.decode(b"", True) if row.finish == "length" else ""
+    return row.finish
+
+
+def _softmax(logits: NDArray[np.float32]) -> NDArray[np.float64]:
+    weights = np.exp(logits.astype(np.float64) - logits.max())
+    return weights / weights.sum()  # type: ignore[no-any-return]
+
+
+def _common_prefix(left: Sequence[int], right: Sequence[int]) -> int:
+    for i, (a, b) in enumerate(zip(left, right, strict=False)):
+        if a != b:
+            return i
+    return min(len(left), len(right))
+
+
+def _decoded(text: bytes | None) -> str | None:
+    return text.decode("utf-8", "replace") if text else None
+
+
+# -- this machine ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A device that llama.cpp can run layers on."""
+
+    name: str
+    description: str
+    is_gpu: bool
+    free_bytes: int
+    total_bytes: int
+
+
+def devices() -> tuple[Device, ...]:
+    """All devices of this build of llama.cpp, CPUs included."""
+    from llama_cpp._ggml import libggml as ggml
+
+    ggml.ggml_backend_dev_get.restype = ctypes.c_void_p
+    ggml.ggml_backend_dev_get.argtypes = [ctypes.c_size_t]
+    for function in (ggml.ggml_backend_dev_name, ggml.ggml_backend_dev_description):
+        function.restype, function.argtypes = ctypes.c_char_p, [ctypes.c_void_p]
+    ggml.ggml_backend_dev_type.argtypes = [ctypes.c_void_p]
+    ggml.ggml_backend_dev_memory.argtypes = [ctypes.c_void_p, ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(ctypes.c_size_t)]
+    found = []
+    for i in range(ggml.ggml_backend_dev_count()):
+        device = ggml.ggml_backend_dev_get(i)
+        free, total = ctypes.c_size_t(), ctypes.c_size_t()
+        ggml.ggml_backend_dev_memory(device, ctypes.byref(free), ctypes.byref(total))
+        name, description = (_decoded(f(device)) or "" for f in (ggml.ggml_backend_dev_name, ggml.ggml_backend_dev_description))
+        found.append(Device(name, description, ggml.ggml_backend_dev_type(device) in (1, 2), free.value, total.value))
+    return tuple(found)
+
+
+def has_gpu() -> bool:
+    """Whether this build of llama.cpp can use a GPU, and finds one."""
+    return bool(llama_cpp.llama_supports_gpu_offload()) and any(device.is_gpu for device in devices())
+
+
+def version() -> str:
+    """Of llama-cpp-python."""
+    return str(llama_cpp.__version__)
+
+
+def amx_in_use() -> bool:
+    """Whether llama.cpp was built for AMX, whose matrix code crashes (ggml-org/llama.cpp#20824).
+
+    A model is then loaded without the extra buffer types that this code hangs on; they also hold the repacked weights, so
+    reading a prompt is slower.
+    """
+    return "AMX_INT8 = 1" in system_info()
+
+
+def system_info() -> str:
+    """What llama.cpp says of its build and this CPU."""
+    return (_decoded(llama_cpp.llama_print_system_info()) or "").strip()
+
+
+def physical_cores() -> int:
+    """The cores that this process may use, without hyper-threads."""
+    import psutil
+
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(allowed, psutil.cpu_count(logical=False) or allowed))
+
+
+def free_memory() -> int:
+    """Bytes of main memory that can be had without swapping."""
+    import psutil
+
+    return int(psutil.virtual_memory().available)
+
+
+class _NativeLog:
+    """llama.cpp's own log: kept for error messages, shown on stderr with -vv, never on stdout."""
+
+    def __init__(self) -> None:
+        self.verbose = False
+        self.layers_on_gpu = 0
+        self._lines: deque[str] = deque(maxlen=40)
+        self._callback = llama_cpp.llama_log_callback(self._receive)
+        llama_cpp.llama_log_set(self._callback, ctypes.c_void_p(0))
+
+    def clear(self) -> None:
+        self._lines.clear()
+
+    def last_error(self) -> str:
+        told = [line for line in self._lines if "error" in line or "failed" in line]
+        return (told or [""])[0].strip()
+
+    def _receive(self, level: int, text: bytes, data: Any) -> None:
+        line = text.decode("utf-8", "replace")
+        self._lines.append(line)
+        if "offloaded " in line and " layers to GPU" in line:
+            self.layers_on_gpu = int(line.split("offloaded ")[1].split("/")[0])
+        if self.verbose:
+            print(line, end="", file=sys.stderr, flush=True)
+
+
+_log = _NativeLog()

@@ -1,0 +1,72 @@
+"""What the models are told. Templates become turns of a chat, and in the model's own format a `Prompt` of segments.
+
+Each prompt keeps the parts of the paper's (Tables 4 to 6) in the paper's order: instruction, context, instruction again,
+question. The words are ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Markup:
+    """A model's own markers: parsed for special tokens. Comes from the model's chat template, never from a document."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Words of a person, a document or an answer: never parsed for special tokens."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    segments: tuple[Markup | Text, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What one side says. The last turn of a prompt may be the assistant's: its beginning, for the model to go on from."""
+
+    role: Literal["user", "assistant"]
+    text: str
+
+
+def forward_turns(context: Sequence[str], question: str) -> tuple[Turn, ...]:
+    """Stage II: a short rationale, then an answer. The reply's first word stands there already: small models keep to it."""
+    passages = "\n\n".join(context)
+    return (
+        Turn(
+            "user",
+            "Answer the question from the passages below.\n\n"
+            f"Passages:\n{passages}\n\n"
+            "Now write two or three short sentences that begin with 'Rationale:' and say which facts of the passages lead to "
+            "the answer, with the names of the people, places and things. Then, on a new line that begins with 'Answer:', "
+            "give the answer in as few words as you can.\n\n"
+            f"Question: {question}",
+        ),
+        Turn("assistant", "Rationale:"),
+    )
+
+
+def answer_turns(context: Sequence[str], question: str, instructions: str | None = None) -> tuple[Turn, ...]:
+    """Stage III: the answer from the selected chunks."""
+    passages = "\n\n".join(context)
+    asked = "Give the answer alone, in as few words as you can."
+    if instructions:
+        asked = f"Follow this as to the form of the answer: {instructions}"
+    return (
+        Turn(
+            "user",
+            "Answer the question from the passages below.\n\n"
+            f"Passages:\n{passages}\n\n"
+            f"Answer the question from these passages and from nothing else. {asked}\n\n"
+            f"Question: {question}",
+        ),
+    )

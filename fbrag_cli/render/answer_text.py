@@ -1,0 +1,109 @@
+"""The answer and its sources as text for a terminal, and as Markdown. Content is the same with and without colour."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fbrag_cli.corpus import Chunk
+from fbrag_cli.render.passages import Line, passages, place, shown_lines, supporting_terms
+from fbrag_cli.render.plain import one_line, printable
+from fbrag_cli.trace import Trace
+from fbrag_cli.words import terms
+
+NOT_FOUND = "The document does not say."
+
+_MARK, _PLACE, _END = "\x1b[1;33m", "\x1b[1m", "\x1b[0m"
+
+
+def answer_of(trace: Trace) -> str:
+    """What is printed as the answer."""
+    return NOT_FOUND if trace.status == "not_found" else printable(trace.answer or "")
+
+
+def sources(trace: Trace, *, context: int, full: bool, colored: bool) -> str:
+    """The selected chunks, best first: place, score, and the passages that support the answer (or, `full`, every line)."""
+    heading = "Closest:" if trace.status == "not_found" else "Sources:"
+    blocks = [heading]
+    for number, position in enumerate(trace.ranked, 1):
+        chunk = trace.corpus.chunks[position]
+        where = printable(place(chunk))
+        head = f"[{number}] {_PLACE}{where}{_END}" if colored else f"[{number}] {where}"
+        blocks.append(f"{head}   {trace.scores.combined[position]:.2f}")
+        blocks += _block(trace, chunk, context, full, colored)
+    return "\n".join(blocks)
+
+
+def markdown(trace: Trace, *, context: int, full: bool, with_sources: bool) -> str:
+    """The answer with a footnote for each chunk that holds its words; every other selected chunk is a footnote as well."""
+    if not with_sources:
+        return _escaped(answer_of(trace))
+    cited = [i for i, position in enumerate(trace.ranked, 1) if _holds_answer(trace, position)]
+    marks = "".join(f"[^{i}]" for i in (cited or range(1, len(trace.ranked) + 1)))
+    notes = []
+    for number, position in enumerate(trace.ranked, 1):
+        chunk = trace.corpus.chunks[position]
+        quoted = "\n".join(f"    > {_escaped(line)}".rstrip() for line in _plain_lines(trace, chunk, context, full))
+        notes.append(f"[^{number}]: {_escaped(place(chunk))} ({trace.scores.combined[position]:.2f})\n\n{quoted}")
+    return f"{_escaped(answer_of(trace))}{marks}\n\n" + "\n\n".join(notes)
+
+
+def summary(trace: Trace, device: str) -> str:
+    """What happened, on one line."""
+    stages = {stage.name: stage for stage in trace.stages}
+    told = [f"{len(trace.corpus.chunks)} chunks: {len(trace.recalled)} recalled"]
+    if forward := stages.get("forward"):
+        told.append(f"{len(trace.samples)} samples in {forward.seconds:.1f} s ({forward.prompt_tokens:,} tokens read)")
+    told.append(f"{len(trace.selected)} selected")
+    if answer := stages.get("answer"):
+        told.append(f"answered in {answer.seconds:.1f} s ({answer.prompt_tokens:,} tokens read)")
+    return f"{', '.join(told)} · {device}"
+
+
+def _block(trace: Trace, chunk: Chunk, context: int, full: bool, colored: bool) -> Iterator[str]:
+    weights = supporting_terms(trace, chunk.position)
+    shown = shown_lines(chunk, weights)
+    marked = {id(line) for passage in passages(shown, 0) for line in passage if line.marks}
+    for i, passage in enumerate([shown] if full else passages(shown, context)):
+        if i:
+            yield "    …"
+        for line in passage:
+            margin = "  > " if id(line) in marked and not colored else "    "
+            yield (margin + _line(chunk, line, colored and (full or id(line) in marked))).rstrip()
+
+
+def _plain_lines(trace: Trace, chunk: Chunk, context: int, full: bool) -> Iterator[str]:
+    shown = shown_lines(chunk, supporting_terms(trace, chunk.position))
+    for i, passage in enumerate([shown] if full else passages(shown, context)):
+        if i:
+            yield "…"
+        for line in passage:
+            yield printable(chunk.text[line.start : line.end])
+
+
+def _line(chunk: Chunk, line: Line, colored: bool) -> str:
+    text = chunk.text
+    if not colored:
+        return printable(text[line.start : line.end])
+    pieces, at = [], line.start
+    for start, end in line.marks:
+        pieces += [printable(text[at:start]), _MARK, printable(text[start:end]), _END]
+        at = end
+    return "".join([*pieces, printable(text[at : line.end])])
+
+
+def _holds_answer(trace: Trace, position: int) -> bool:
+    wanted = set(terms(trace.answer or ""))
+    return bool(wanted) and wanted <= set(terms(trace.corpus.chunks[position].text))
+
+
+def _escaped(text: str) -> str:
+    """Text of a document or a model as Markdown that shows it as it is."""
+    shown = printable(text).replace("\\", "\\\\")
+    for character in "`*_[]<>#|~&":
+        shown = shown.replace(character, f"\\{character}")
+    return shown
+
+
+def first_words(chunk: Chunk, width: int) -> str:
+    """The beginning of a chunk on one line."""
+    return one_line(chunk.text[: 4 * width], width)

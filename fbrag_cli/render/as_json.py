@@ -1,0 +1,155 @@
+"""A `Trace` as JSON: `fbrag.answer/1` and `fbrag.explanation/1`. Keys are only added within a version."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import asdict
+from importlib.metadata import version
+from typing import Any
+
+from fbrag_cli import __version__
+from fbrag_cli.corpus import Chunk
+from fbrag_cli.documents.lines import pages_of
+from fbrag_cli.render.passages import highlights, lines, supporting_terms
+from fbrag_cli.trace import Stage, Trace
+
+# What JSON allows in a string and a terminal might obey: written as an escape, which reads back as the same text.
+_UNSAFE = re.compile(r"[\x7f-\x9f\u061c\u200b\u200e\u200f\u2028\u2029\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]")
+
+
+def dumps(value: Any) -> str:
+    """One line of JSON, Unicode as it is, nothing that a terminal would take for a command."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return _UNSAFE.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
+
+
+def answer(trace: Trace, *, memory_mb: float) -> dict[str, Any]:
+    """`fbrag.answer/1`."""
+    found = trace.status == "answered"
+    return {
+        "schema": "fbrag.answer/1",
+        "question": trace.question,
+        "status": trace.status,
+        "answer": trace.answer if found else None,
+        "unsupported_answer": None if found else trace.answer,
+        "support": _rounded(trace.support),
+        "truncated": trace.truncated,
+        "sources": sources(trace),
+        **_shared(trace, memory_mb),
+    }
+
+
+def explanation(trace: Trace, *, memory_mb: float) -> dict[str, Any]:
+    """`fbrag.explanation/1`: every chunk with its scores, ranks and place, in document order."""
+    ranks = {name: _ranks(getattr(trace.scores, name)) for name in ("combined", "backward", "forward")}
+    selected, recalled = set(trace.selected), set(trace.recalled)
+    return {
+        "schema": "fbrag.explanation/1",
+        "question": trace.question,
+        "chunks": [
+            {
+                **_place(chunk),
+                **_scores(trace, chunk.position),
+                "rank": ranks["combined"][chunk.position],
+                "backward_rank": ranks["backward"][chunk.position],
+                "forward_rank": ranks["forward"][chunk.position],
+                "recalled": chunk.position in recalled,
+                "selected": chunk.position in selected,
+            }
+            for chunk in trace.corpus.chunks
+        ],
+        **_shared(trace, memory_mb),
+    }
+
+
+def sources(trace: Trace) -> list[dict[str, Any]]:
+    """The selected chunks, best first. `highlights` count characters from the start of `text`."""
+    return [
+        {
+            "id": number,
+            **_place(trace.corpus.chunks[position]),
+            **_scores(trace, position),
+            "text": trace.corpus.chunks[position].text,
+            "highlights": [list(span) for span in highlights(trace.corpus.chunks[position], supporting_terms(trace, position))],
+        }
+        for number, position in enumerate(trace.ranked, 1)
+    ]
+
+
+def _shared(trace: Trace, memory_mb: float) -> dict[str, Any]:
+    method = asdict(trace.method)
+    return {
+        "samples": [asdict(sample) for sample in trace.samples],
+        "documents": [
+            {
+                "path": document.path,
+                "sha256": document.sha256,
+                "encoding": document.encoding,
+                "chars": len(document.text),
+                "words": sum(chunk.n_words for chunk in trace.corpus.chunks if chunk.document is document),
+                "chunks": sum(chunk.document is document for chunk in trace.corpus.chunks),
+                "skipped_pages": list(document.skipped_pages),
+            }
+            for document in trace.corpus.documents
+        ],
+        "method": {**method, "retriever": trace.retriever, "chunk_words": trace.corpus.chunk_words},
+        "models": {role: asdict(info) for role, info in trace.models.items()},
+        "stages": [_stage(stage) for stage in trace.stages],
+        "cached": [],
+        "memory": {"ram_peak_mb": round(memory_mb), "vram_peak_mb": None},
+        "warnings": [*trace.warnings, *(warning for document in trace.corpus.documents for warning in document.warnings)],
+        "seed": trace.method.seed,
+        "versions": {"fbrag": __version__, "llama_cpp_python": version("llama-cpp-python")},
+    }
+
+
+def _place(chunk: Chunk) -> dict[str, Any]:
+    first, last = lines(chunk)
+    pages = pages_of(chunk.document, chunk.start, chunk.end)
+    return {
+        "document": chunk.document.name,
+        "chunk": chunk.position + 1,
+        "page": pages[0] if pages else None,
+        "last_page": pages[1] if pages else None,
+        "start_line": first,
+        "end_line": last,
+        "start_char": chunk.start,
+        "end_char": chunk.end,
+    }
+
+
+def _scores(trace: Trace, position: int) -> dict[str, Any]:
+    scores = trace.scores
+    raised_by = int(scores.best_sample[position]) if scores.forward[position] > 0 else None
+    return {
+        "backward": _rounded(scores.backward[position]),
+        "forward": _rounded(scores.forward[position]),
+        "combined": _rounded(scores.combined[position]),
+        "best_sample": raised_by,
+    }
+
+
+def _stage(stage: Stage) -> dict[str, Any]:
+    told: dict[str, Any] = {"name": stage.name, "seconds": _rounded(stage.seconds)}
+    if stage.prompt_tokens:
+        told |= {
+            "prompt_tokens": stage.prompt_tokens,
+            "cached_tokens": stage.cached_tokens,
+            "generated_tokens": stage.generated_tokens,
+        }
+    if stage.first_token_seconds is not None:
+        told["first_token_seconds"] = _rounded(stage.first_token_seconds)
+    return told
+
+
+def _ranks(scores: Any) -> list[int]:
+    import numpy as np
+
+    ranks = np.empty(len(scores), int)
+    ranks[np.argsort(-scores, kind="stable")] = np.arange(1, len(scores) + 1)
+    return ranks.tolist()  # type: ignore[no-any-return]
+
+
+def _rounded(value: Any) -> float | None:
+    return None if value is None else round(float(value), 4)

@@ -1,0 +1,148 @@
+"""Why the selected chunks were selected, as text: the table of scores, one chunk, the samples, the map."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fbrag_cli.documents import Document
+from fbrag_cli.documents.lines import line_of
+from fbrag_cli.prompts import Prompt
+from fbrag_cli.render.passages import place
+from fbrag_cli.render.plain import one_line, printable
+from fbrag_cli.trace import Trace
+
+_SHADES = " ▁▂▃▄▅▆▇█"
+_LEFT = (1, 8, 9)  # columns of the table that are aligned on the left
+_FIRST_WORDS = 44  # characters of a chunk's beginning
+
+TermScores = Callable[[str, int], Sequence[tuple[str, float]]]
+
+
+class Ranks:
+    """Rank (from 1) of each chunk by each score; of equal scores the earlier chunk comes first."""
+
+    def __init__(self, trace: Trace) -> None:
+        scores = trace.scores
+        self.combined, self.backward, self.forward = map(_ranks, (scores.combined, scores.backward, scores.forward))
+
+
+def table(trace: Trace, *, limit: int | None, by_position: bool, count_tokens: Callable[[str], int]) -> Iterator[str]:
+    """The header, then a line a chunk: the `limit` best (None: all), in the order of rank or of position."""
+    ranks = Ranks(trace)
+    shown = [int(position) for position in np.argsort(-trace.scores.combined, kind="stable")][:limit]
+    if by_position:
+        shown.sort()
+    selected = set(trace.selected)
+    rows = []
+    for position in shown:
+        chunk = trace.corpus.chunks[position]
+        rows.append(
+            (
+                f"{ranks.combined[position]}",
+                "*" if position in selected else "",
+                f"{trace.scores.combined[position]:.2f}",
+                f"{trace.scores.backward[position]:.1f} (#{ranks.backward[position]})",
+                f"{trace.scores.forward[position]:.1f} (#{ranks.forward[position]})",
+                _raised_by(trace, position),
+                f"{count_tokens(chunk.text)}",
+                f"{position + 1}",
+                printable(place(chunk)),
+                one_line(chunk.text[: 8 * _FIRST_WORDS], _FIRST_WORDS),
+            )
+        )
+    header = ("rank", "", "score", "backward", "forward", "by", "tok", "chunk", "place", "first words")
+    widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
+    for row in [header, *rows]:
+        aligned = [cell.ljust(w) if i in _LEFT else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))]
+        yield "  ".join(aligned).rstrip()
+
+
+def found(trace: Trace, wanted: str) -> list[str]:
+    """A line for each chunk that holds `wanted` (letter case and white space aside): rank, scores, place and fate."""
+    needle = " ".join(wanted.split()).casefold()
+    ranks = Ranks(trace)
+    lines = []
+    for chunk in trace.corpus.chunks:
+        if needle in " ".join(chunk.text.split()).casefold():
+            position = chunk.position
+            fate = "selected" if position in trace.selected else "not selected"
+            if position in trace.recalled:
+                fate += ", recalled"
+            lines.append(
+                f"rank {ranks.combined[position]}/{len(trace.corpus.chunks)}  score {trace.scores.combined[position]:.2f}  "
+                f"backward {trace.scores.backward[position]:.1f} (#{ranks.backward[position]})  "
+                f"forward {trace.scores.forward[position]:.1f} (#{ranks.forward[position]})  "
+                f"{printable(place(chunk))}  {fate}"
+            )
+    return lines
+
+
+def one_chunk(trace: Trace, position: int, term_scores: TermScores) -> Iterator[str]:
+    """A chunk in full, and what each term of the question and of the sample that raised it adds to its scores."""
+    chunk = trace.corpus.chunks[position]
+    yield f"chunk {position + 1} of {len(trace.corpus.chunks)}  {printable(place(chunk))}"
+    yield f"backward {trace.scores.backward[position]:.1f}: {_terms(term_scores(trace.question, position))}"
+    raised_by = int(trace.scores.best_sample[position])
+    if trace.samples and trace.scores.forward[position] > 0:
+        sample = trace.samples[raised_by]
+        told = _terms(term_scores(f"{sample.rationale}\n{sample.answer}", position))
+        yield f"forward {trace.scores.forward[position]:.1f}, by sample {raised_by + 1}: {told}"
+    yield ""
+    yield printable(chunk.text)
+
+
+def samples(trace: Trace) -> Iterator[str]:
+    """Each forward sample, with the chunk that it raised most."""
+    for sample, scores in zip(trace.samples, trace.scores.per_sample, strict=True):
+        chunk = trace.corpus.chunks[int(scores.argmax())]
+        raised = f"raises {printable(place(chunk))} most ({scores.max():.1f})" if scores.max() > 0 else "raises no chunk"
+        cut = ", cut at its length limit" if sample.finish == "length" else ""
+        yield f"sample {sample.index + 1} (seed {sample.seed}{cut}) {raised}"
+        yield from (f"    {line}".rstrip() for line in printable(sample.text).split("\n"))
+
+
+def heat(trace: Trace, width: int) -> Iterator[str]:
+    """One cell a chunk, `width` cells a line: the darker, the higher its combined score; selected chunks are marked below."""
+    combined = trace.scores.combined
+    low, high = float(combined.min()), float(combined.max())
+    scaled = (combined - low) / (high - low) if high > low else np.zeros_like(combined)
+    cells = [_SHADES[round(float(value) * (len(_SHADES) - 1))] for value in scaled]
+    marks = ["^" if position in trace.selected else " " for position in range(len(cells))]
+    for start in range(0, len(cells), width):
+        yield f"|{''.join(cells[start : start + width])}|"
+        if below := "".join(marks[start : start + width]).rstrip():
+            yield f" {below}"
+
+
+def prompt(prompt: Prompt, title: str) -> Iterator[str]:
+    """A prompt as the model gets it, its own markers included."""
+    yield f"--- {title}"
+    yield printable("".join(segment.text for segment in prompt.segments))
+
+
+def numbered(document: Document) -> Iterator[str]:
+    """The decoded text, each line with its number; each page of a PDF with its own heading."""
+    pages = {line_of(document, page.start): page.number for page in reversed(document.pages)}
+    lines = document.text.split("\n")
+    width = len(str(len(lines)))
+    for number, line in enumerate(lines, 1):
+        if number in pages:
+            yield f"--- page {pages[number]}"
+        yield f"{number:>{width}}  {printable(line)}".rstrip()
+
+
+def _ranks(scores: NDArray[np.float32]) -> list[int]:
+    ranks = np.empty(len(scores), int)
+    ranks[np.argsort(-scores, kind="stable")] = np.arange(1, len(scores) + 1)
+    return ranks.tolist()
+
+
+def _raised_by(trace: Trace, position: int) -> str:
+    return f"#{int(trace.scores.best_sample[position]) + 1}" if trace.scores.forward[position] > 0 else "-"
+
+
+def _terms(scored: Sequence[tuple[str, float]]) -> str:
+    return ", ".join(f"{printable(term)} {score:.1f}" for term, score in scored) or "no term"

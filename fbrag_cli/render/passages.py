@@ -1,0 +1,105 @@
+"""What of a chunk is shown: its lines, the words in them that support the answer, and which lines say most."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from fbrag_cli.corpus import Chunk
+from fbrag_cli.documents.lines import line_of, pages_of
+from fbrag_cli.trace import Trace
+from fbrag_cli.words import term_spans, terms
+
+_LONGEST_LINE = 120  # characters; a longer line of the document is shown in several
+_PASSAGES = 3  # highlighted lines a chunk, at most
+_WORTH = 0.6  # of the best line's weight, for a line to be shown as well
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line as it is shown: `chunk.text[start:end]`, on line `number` (from 1) of its document; `marks` are (start, end) of its
+    highlighted words, counted from the start of the chunk's text."""
+
+    number: int
+    start: int
+    end: int
+    marks: tuple[tuple[int, int], ...]
+    weight: float
+
+
+def place(chunk: Chunk) -> str:
+    """Where a chunk stands, as citations say it: `book.txt:120-148`, or `book.pdf p. 12`."""
+    document = chunk.document
+    if pages := pages_of(document, chunk.start, chunk.end):
+        first, last = pages
+        return f"{document.name} p. {first}" if first == last else f"{document.name} pp. {first}-{last}"
+    first, last = lines(chunk)
+    return f"{document.name}:{first}-{last}"
+
+
+def lines(chunk: Chunk) -> tuple[int, int]:
+    """First and last line (from 1) of its document that a chunk stands on."""
+    return line_of(chunk.document, chunk.start), line_of(chunk.document, chunk.end - 1)
+
+
+def supporting_terms(trace: Trace, position: int) -> dict[str, float]:
+    """Term -> weight, for chunk `position`: the words of the answer (twice the weight), and of the forward sample that raised
+    the chunk. Words that most of the selected chunks share weigh little.
+    """
+    answer = set(terms(trace.answer or ""))
+    raised_by = int(trace.scores.best_sample[position])
+    sample = set(terms(trace.samples[raised_by].text)) if 0 <= raised_by < len(trace.samples) else set()
+    nearby = [set(terms(trace.corpus.chunks[other].text)) for other in trace.selected]
+    weights = {}
+    for term in sorted(answer | sample):
+        shared = sum(term in words for words in nearby)
+        weights[term] = (2.0 if term in answer else 1.0) * math.log(1 + (len(nearby) + 1) / (shared + 0.5))
+    return weights
+
+
+def highlights(chunk: Chunk, weights: Mapping[str, float]) -> tuple[tuple[int, int], ...]:
+    """(start, end) of each word of the chunk's text whose term has a weight."""
+    return tuple((start, end) for start, end, term in term_spans(chunk.text) if term in weights)
+
+
+def shown_lines(chunk: Chunk, weights: Mapping[str, float]) -> list[Line]:
+    """The chunk's lines in order; a very long one is cut between words."""
+    text = chunk.text
+    spans = list(term_spans(text))
+    number = line_of(chunk.document, chunk.start)
+    found: list[Line] = []
+    at = 0
+    for physical in text.split("\n"):
+        for start, end in _pieces(physical, at):
+            within = [span for span in spans if start <= span[0] < end and span[2] in weights]
+            weight = sum(weights[term] for term in {span[2] for span in within})
+            found.append(Line(number, start, end, tuple(span[:2] for span in within), weight))
+        at += len(physical) + 1
+        number += 1
+    return found
+
+
+def passages(shown: Sequence[Line], context: int) -> list[list[Line]]:
+    """The lines that say most, each with `context` lines around it; adjoining ones in one passage. Never empty."""
+    best = max((line.weight for line in shown), default=0.0)
+    ranked = sorted(range(len(shown)), key=lambda i: -shown[i].weight)[:_PASSAGES]
+    kept = [i for i in ranked if shown[i].weight >= _WORTH * best] if best > 0 else ranked[:1]
+    wanted = sorted({j for i in kept for j in range(max(0, i - context), min(len(shown), i + context + 1))})
+    found: list[list[Line]] = []
+    for i in wanted:
+        if found and found[-1][-1] is shown[i - 1]:
+            found[-1].append(shown[i])
+        else:
+            found.append([shown[i]])
+    return found
+
+
+def _pieces(line: str, at: int) -> list[tuple[int, int]]:
+    if len(line) <= _LONGEST_LINE:
+        return [(at, at + len(line))]
+    return [
+        (at + found.start(), at + found.end())
+        for found in re.finditer(rf"\S.{{0,{_LONGEST_LINE - 1}}}(?=\s|$)|\S{{{_LONGEST_LINE},}}", line)
+    ]

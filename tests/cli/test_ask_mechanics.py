@@ -1,0 +1,221 @@
+"""`fbrag ask` as a user runs it, with the 135M model: forms, streams, exit codes, determinism, hostile documents.
+
+The answers of so small a model are not looked at; test_answers.py does that with the default pair.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from time import monotonic, sleep
+
+import pytest
+
+from tests.conftest import INQUIRY, Run
+
+QUESTION = "Who was the master of the ship?"
+FAST = ("--recall", "2", "--select", "2", "--samples", "2", "--max-tokens", "24", "--small", "smollm2-135m", "-m", "smollm2-135m")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _model(smollm2: Path) -> None:
+    """Every test here needs it in the store."""
+
+
+def test_text_is_the_answer_then_the_sources_with_their_lines(fbrag: Run) -> None:
+    done = fbrag("ask", INQUIRY, QUESTION, "--answer-anyway", *FAST)
+    assert done.returncode == 0, done.stderr
+    answer, _, rest = done.stdout.partition("\n\nSources:\n")
+    assert answer.strip()
+    heads = re.findall(r"^\[(\d)\] (.+):(\d+)-(\d+) +(\d\.\d\d)$", rest, re.MULTILINE)
+    assert [head[0] for head in heads] == ["1", "2"]
+    assert float(heads[0][4]) >= float(heads[1][4])
+    assert "  > " in rest
+    document = INQUIRY.read_text("utf-8").split("\n")
+    first, last = int(heads[0][2]), int(heads[0][3])
+    shown = [line.lstrip("> ").strip() for line in rest.split("[2]")[0].splitlines()[1:]]
+    assert all(any(line in original for original in document[first - 1 : last]) for line in shown if line and line != "…")
+    assert re.search(r"\d+ chunks: 2 recalled, 2 samples in .* 2 selected, answered in .* CPU", done.stderr.splitlines()[-1])
+
+
+def test_json_sources_are_spans_of_the_decoded_text(fbrag: Run) -> None:
+    done = fbrag("ask", INQUIRY, QUESTION, "--json", "--answer-anyway", *FAST)
+    told = json.loads(done.stdout)
+    text = INQUIRY.read_text("utf-8")
+    assert told["schema"] == "fbrag.answer/1"
+    assert told["status"] == "answered"
+    assert len(told["sources"]) == 2
+    assert len(told["samples"]) == 2
+    for source in told["sources"]:
+        assert source["text"] == text[source["start_char"] : source["end_char"]]
+        assert source["start_line"] == text.count("\n", 0, source["start_char"]) + 1
+        assert source["end_line"] == text.count("\n", 0, source["end_char"]) + 1
+        assert all(source["text"][start:end].strip() for start, end in source["highlights"])
+    assert told["models"]["small"]["sha256"].startswith("b179c952")
+    assert {stage["name"] for stage in told["stages"]} >= {"recall", "forward", "select", "answer"}
+    assert told["documents"][0]["words"] == len(text.split())
+
+
+def test_the_same_seed_gives_the_same_and_another_gives_other_samples(fbrag: Run) -> None:
+    def samples(seed: int) -> list[str]:
+        done = fbrag("ask", INQUIRY, QUESTION, "--json", "--seed", seed, *FAST)
+        return [sample["text"] for sample in json.loads(done.stdout)["samples"]]
+
+    one = samples(3)
+    assert samples(3) == one
+    assert samples(4) != one
+
+
+def test_jsonl_tells_what_happens_and_ends_with_the_whole(fbrag: Run) -> None:
+    done = fbrag("ask", INQUIRY, QUESTION, "-f", "jsonl", "--answer-anyway", *FAST)
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    kinds = [event["event"] for event in events]
+    assert kinds[0] == "selected"
+    assert kinds[-1] == "done"
+    assert set(kinds[1:-1]) == {"token"}
+    assert "".join(event["text"] for event in events[1:-1]).strip() == events[-1]["answer"]
+
+
+def test_markdown_has_a_footnote_for_each_source(fbrag: Run) -> None:
+    done = fbrag("ask", INQUIRY, QUESTION, "-f", "md", "--answer-anyway", *FAST)
+    assert re.search(r"\S\[\^1\]", done.stdout)
+    assert len(re.findall(r"^\[\^\d\]: ", done.stdout, re.MULTILINE)) == 2
+
+
+def test_answer_only_is_the_answer_only_and_quiet_is_quiet(fbrag: Run) -> None:
+    done = fbrag("ask", "-qa", INQUIRY, QUESTION, "--answer-anyway", *FAST)
+    assert done.stdout.strip()
+    assert "Sources" not in done.stdout
+    assert done.stderr == ""
+
+
+def test_piped_output_is_what_a_terminal_shows_minus_escapes(fbrag: Run, clean_environment: dict[str, str]) -> None:
+    arguments = ["ask", str(INQUIRY), QUESTION, "--answer-anyway", *FAST]
+    piped = fbrag(*arguments).stdout
+    master, slave = pty.openpty()
+    command = [sys.executable, "-m", "fbrag_cli", *arguments]
+    with subprocess.Popen(command, stdout=slave, stderr=subprocess.DEVNULL, env=clean_environment) as process:
+        os.close(slave)
+        shown = b""
+        while piece := _read(master):
+            shown += piece
+        process.wait()
+    assert b"\x1b[1;33m" in shown
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", shown.decode()).replace("\r\n", "\n")
+    assert plain == piped.replace("\n  > ", "\n    ")
+
+
+def _read(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, 65536)
+    except OSError:  # Linux: the other side is closed
+        return b""
+
+
+def test_colour_is_never_forced_on_a_pipe_but_can_be_asked_for(fbrag: Run) -> None:
+    arguments = ("ask", INQUIRY, QUESTION, "--answer-anyway", *FAST)
+    assert "\x1b" not in fbrag(*arguments).stdout
+    assert "\x1b[" in fbrag(*arguments, "--color", "always").stdout
+    assert "\x1b" not in fbrag(*arguments, env={"FORCE_COLOR": "1", "NO_COLOR": "1"}).stdout
+
+
+def test_stdin_is_read_for_a_dash_only(fbrag: Run) -> None:
+    done = fbrag("ask", "-", QUESTION, "--json", *FAST, stdin=INQUIRY.read_text("utf-8"))
+    assert json.loads(done.stdout)["sources"][0]["document"] == "stdin"
+    asked = fbrag("ask", INQUIRY, "-", "--json", *FAST, stdin=f"{QUESTION}\n")
+    assert json.loads(asked.stdout)["question"] == QUESTION
+
+
+def test_several_documents_are_pooled_and_each_source_names_its_file(fbrag: Run, tmp_path: Path) -> None:
+    (tmp_path / "one.txt").write_text("The brig Alcyone was commanded by Captain Orrin Vance. " * 5)
+    (tmp_path / "two.txt").write_text("The weather was foul and the cook was ill. " * 5)
+    done = fbrag("ask", "one.txt", "two.txt", "Who commanded the brig Alcyone?", "--json", *FAST)
+    assert {source["document"] for source in json.loads(done.stdout)["sources"]} == {"one.txt", "two.txt"}
+
+
+def test_an_output_file_is_whole_or_not_there(fbrag: Run, tmp_path: Path) -> None:
+    assert fbrag("ask", INQUIRY, QUESTION, "--json", "-o", "answer.json", "--answer-anyway", *FAST).stdout == ""
+    assert json.loads((tmp_path / "answer.json").read_text())["status"] == "answered"
+    (tmp_path / "kept.json").write_text("before")
+    failed = fbrag("ask", INQUIRY, QUESTION, "-o", "kept.json", *FAST, "--timeout", "1.5")
+    assert failed.returncode == 5
+    assert (tmp_path / "kept.json").read_text() == "before"
+    assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == ["answer.json", "kept.json"]
+    nowhere = fbrag("ask", INQUIRY, QUESTION, "-o", "no/such/folder/x", *FAST)
+    assert nowhere.returncode == 2
+    assert "cannot be written" in nowhere.stderr
+
+
+def test_a_document_cannot_speak_to_the_terminal_or_as_markup(fbrag: Run, tmp_path: Path) -> None:
+    hostile = "[red]bold[/red] \x1b]0;owned\x07\x1b[31mred \x9b31m \u202egnirts [link=x]y[/link] Captain Vance \x00\x08 "
+    (tmp_path / "hostile.txt").write_text(hostile * 20)
+    for form in ("text", "md", "json"):
+        done = fbrag("ask", "hostile.txt", "Who is the captain?", "-f", form, "--full", "--answer-anyway", *FAST)
+        assert done.returncode == 0, done.stderr
+        assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", done.stdout + done.stderr)
+    assert "[red]bold[/red]" in fbrag("ask", "hostile.txt", "Captain?", "--full", "--answer-anyway", *FAST).stdout
+
+
+def test_ctrl_c_ends_within_a_second_or_so_with_130(clean_environment: dict[str, str], tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "fbrag_cli", "ask", str(INQUIRY), QUESTION, "-v", "-o", "x.txt"]
+    command += ["--recall", "16", "--small", "smollm2-135m", "-m", "smollm2-135m"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=clean_environment, cwd=tmp_path) as run:
+        assert run.stderr is not None
+        while "loading the models" not in (line := run.stderr.readline()):
+            assert line, "ended early"
+        sleep(1.5)  # it is reading the prompt now
+        started = monotonic()
+        run.send_signal(signal.SIGINT)
+        _, stderr = run.communicate(timeout=30)
+        assert monotonic() - started < 2
+    assert run.returncode == 130
+    assert "Traceback" not in stderr
+    assert not list(tmp_path.glob("*x.txt*"))
+
+
+def test_sigterm_ends_with_143(clean_environment: dict[str, str]) -> None:
+    command = [sys.executable, "-m", "fbrag_cli", "ask", str(INQUIRY), QUESTION, "--small", "smollm2-135m", "-m", "smollm2-135m"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=clean_environment) as run:
+        sleep(3)
+        run.terminate()
+        run.communicate(timeout=30)
+    assert run.returncode == 143
+
+
+def test_a_closed_pipe_ends_silently(clean_environment: dict[str, str]) -> None:
+    command = f"{sys.executable} -m fbrag_cli explain --text {INQUIRY} | head -1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, env=clean_environment, check=False)
+    assert len(done.stdout.splitlines()) == 1
+    assert done.stderr == ""
+
+
+def test_the_time_limit_is_exit_5(fbrag: Run) -> None:
+    started = monotonic()
+    done = fbrag("ask", INQUIRY, QUESTION, "--timeout", "2", "--recall", "16", "--small", "smollm2-135m", "-m", "smollm2-135m")
+    assert done.returncode == 5
+    assert done.stderr.startswith("error: no answer within 2 s")
+    assert monotonic() - started < 6
+
+
+def test_a_prompt_that_does_not_fit_is_an_error_with_both_numbers(fbrag: Run) -> None:
+    done = fbrag("ask", INQUIRY, QUESTION, "--recall", "6k", "--ctx", "2048", "--small", "smollm2-135m", "-m", "smollm2-135m")
+    assert done.returncode == 2
+    assert re.search(r"prompt of \d{4,} tokens .* can take 2048", done.stderr)
+
+
+def test_the_length_limit_of_the_answer_is_a_warning(fbrag: Run) -> None:
+    done = fbrag("ask", INQUIRY, "Tell everything that happened.", *FAST, "--max-tokens", "1", "--answer-anyway", "--json")
+    assert json.loads(done.stdout)["truncated"] is True
+    assert "warning: the answer was cut at 1 token" in done.stderr
+
+
+def test_dry_run_runs_no_model(fbrag: Run) -> None:
+    done = fbrag("ask", INQUIRY, QUESTION, "--dry-run", env={"FBRAG_MODELS_DIR": "/nowhere"})
+    assert done.returncode == 0
+    assert re.search(r"1 document, [\d,]+ words, \d+ chunks", done.stdout)

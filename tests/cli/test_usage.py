@@ -1,0 +1,129 @@
+"""Wrong input of every kind: one clear line, a hint, and the documented exit code. No model is loaded."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from fbrag_cli import __version__
+from tests.conftest import INQUIRY, Run
+
+
+@pytest.fixture()
+def files(tmp_path: Path) -> Path:
+    (tmp_path / "empty.txt").touch()
+    (tmp_path / "blank.txt").write_text(" \n\t\n")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "binary.bin").write_bytes(bytes(range(256)) * 40)
+    (tmp_path / "picture.txt").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(400))
+    (tmp_path / "broken.pdf").write_bytes(b"%PDF-1.7\n1 0 obj\n<<")
+    (tmp_path / "fine.txt").write_text("The brig sailed at noon.")
+    os.mkfifo(tmp_path / "fifo")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["ask"], 2, "missing argument"),
+        (["ask", "fine.txt"], 2, "the question comes last"),
+        (["ask", "Who?", "fine.txt"], 2, "the question comes last"),
+        (["ask", "fine.txt", "  "], 2, "the question is empty"),
+        (["ask", "-", "-"], 2, "stdin"),
+        (["ask", "missing.txt", "Who?"], 3, "missing.txt"),
+        (["ask", "fine.tx", "Who?"], 3, "fine.txt"),
+        (["ask", "empty.txt", "Who?"], 3, "is empty"),
+        (["ask", "blank.txt", "Who?"], 3, "white space"),
+        (["ask", "folder", "Who?"], 3, "folder"),
+        (["ask", "binary.bin", "Who?"], 3, "binary.bin"),
+        (["ask", "picture.txt", "Who?"], 3, "PNG"),
+        (["ask", "broken.pdf", "Who?"], 3, "broken.pdf"),
+        (["ask", "fifo", "Who?"], 3, "fifo"),
+        (["ask", "fine.txt", "Who?", "--encoding", "klingon"], 2, "klingon"),
+        (["ask", "fine.txt", "Who?", "--selct", "3"], 2, "--select"),
+        (["ask", "fine.txt", "Who?", "--select", "many"], 2, "--select many"),
+        (["ask", "fine.txt", "Who?", "--samples", "0"], 2, "--samples"),
+        (["ask", "fine.txt", "Who?", "--fusion", "cold"], 2, "--fusion"),
+        (["ask", "fine.txt", "Who?", "--gpu-layers", "some"], 2, "--gpu-layers"),
+        (["ask", "fine.txt", "Who?", "-m", "qwen2.5-coder-15b"], 4, "qwen2.5-coder-1.5b"),
+        (["ask", "fine.txt", "Who?", "-m", "fine.txt"], 4, "fine.txt"),
+        (["ask", "fine.txt", "Who?", "--instructions", "@missing"], 2, "missing"),
+        (["ask", "fine.txt", "Who?", "--password-file", "missing"], 2, "missing"),
+        (["aks", "fine.txt", "Who?"], 2, "ask"),
+        (["explain", "fine.txt", "Who?", "-f", "md"], 2, "format"),
+    ],
+)
+def test_bad_input(fbrag: Run, files: Path, arguments: list[str], code: int, said: str) -> None:
+    done = fbrag(*arguments, timeout=60)
+    assert done.returncode == code, done.stderr
+    assert done.stdout == ""
+    lines = done.stderr.splitlines()
+    assert lines[0].startswith("error: ")
+    assert len(lines) <= 2
+    assert all(line.startswith("hint: ") for line in lines[1:])
+    assert said in done.stderr
+
+
+def test_an_error_with_json_is_an_object_on_stdout_too(fbrag: Run, files: Path) -> None:
+    done = fbrag("ask", "missing.txt", "Who?", "--json")
+    told = json.loads(done.stdout)
+    assert told["schema"] == "fbrag.error/1"
+    assert told["error"]["code"] == "doc_not_found"
+    assert told["error"]["document"] == "missing.txt"
+    assert done.returncode == 3
+    assert done.stderr.startswith("error: ")
+
+
+def test_without_models_and_terminal_the_error_names_the_command(fbrag: Run, files: Path) -> None:
+    done = fbrag("ask", "fine.txt", "Who?", env={"FBRAG_MODELS_DIR": str(files / "none")})
+    assert done.returncode == 4
+    assert "hint: fbrag models pull" in done.stderr
+    offline = fbrag("ask", "fine.txt", "Who?", "-y", "--offline", env={"FBRAG_MODELS_DIR": str(files / "none")})
+    assert offline.returncode == 4
+    assert "offline" in offline.stderr
+
+
+def test_quiet_twice_says_nothing_at_all(fbrag: Run, files: Path) -> None:
+    done = fbrag("ask", "missing.txt", "Who?", "-qq")
+    assert (done.returncode, done.stdout, done.stderr) == (3, "", "")
+
+
+def test_a_gpu_that_is_required_and_not_there_is_exit_5(fbrag: Run, files: Path) -> None:
+    from fbrag_cli.generation.llama import has_gpu
+
+    if has_gpu():
+        pytest.skip("this machine has one")
+    done = fbrag("ask", "fine.txt", "Who?", "--gpu", "require")
+    assert done.returncode == 5
+    assert "no GPU" in done.stderr
+
+
+def test_options_may_stand_anywhere_and_the_environment_counts(fbrag: Run, files: Path) -> None:
+    plans = {
+        fbrag("--no-progress", "ask", "--select", "3", "fine.txt", "--dry-run", "Who?").stdout,
+        fbrag("ask", "fine.txt", "Who?", "--dry-run", "--select=3", "--no-progress").stdout,
+        fbrag("ask", "--dry-run", "--", "fine.txt", "Who?", env={"FBRAG_SELECT": "3"}).stdout,
+    }
+    assert len(plans) == 1
+
+
+def test_version_and_help(fbrag: Run) -> None:
+    assert fbrag("--version").stdout == f"fbrag {__version__}\n"
+    assert "llama-cpp-python" in fbrag("-v", "--version").stdout
+    told = fbrag("ask", "--help").stdout
+    assert told.index("Examples:") < told.index("Output options:") < told.index("Models options:")
+    assert all(len(line) <= 100 for line in told.splitlines())
+
+
+def test_help_and_list_import_nothing_heavy(fbrag: Run, clean_environment: dict[str, str]) -> None:
+    import subprocess
+    import sys
+
+    for arguments in (["--help"], ["--version"], ["models", "list"], ["config", "path"]):
+        code = f"import sys; sys.argv = ['fbrag', *{arguments!r}]\ntry:\n import fbrag_cli.__main__\nexcept SystemExit: pass\n"
+        code += "print([name for name in ('numpy', 'llama_cpp', 'pypdf', 'huggingface_hub', 'rich.console') if name in sys.modules])"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=clean_environment, check=True)
+        assert done.stdout.splitlines()[-1] == "[]", (arguments, done.stdout)

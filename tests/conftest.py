@@ -1,0 +1,79 @@
+"""What tests share: the real models, the repository's document, and the command as a user runs it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from fbrag_cli.generation.llama import LlamaGenerator
+from fbrag_cli.models.catalogue import load_catalogue
+from fbrag_cli.models.pull import pull
+from fbrag_cli.models.store import ModelFile, models_dir
+from fbrag_cli.progress import silent
+
+ROOT = Path(__file__).parent.parent
+INQUIRY = ROOT / "tests" / "documents" / "inquiry.txt"
+SHARED = ROOT.parent / "shared"
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def _pulled(name: str) -> ModelFile:
+    """A model that cannot be had is a failure, not a skip."""
+    return pull(name, models_dir(os.environ), progress=silent, offline=False, environ=os.environ)
+
+
+@pytest.fixture(scope="session")
+def smollm2() -> Path:
+    """The 135M model: for mechanics, not for answers."""
+    return _pulled("smollm2-135m").path
+
+
+@pytest.fixture(scope="session")
+def default_pair() -> tuple[Path, Path]:
+    catalogue = load_catalogue()
+    return _pulled(catalogue.default_small).path, _pulled(catalogue.default_large).path
+
+
+@pytest.fixture(scope="session")
+def generator(smollm2: Path) -> Iterator[LlamaGenerator]:
+    with LlamaGenerator(smollm2) as loaded:
+        yield loaded
+
+
+@pytest.fixture()
+def clean_environment(tmp_path: Path) -> dict[str, str]:
+    """The environment of a user without settings of their own, and without colour."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("FBRAG_", "NO_COLOR", "FORCE_COLOR", "HF_"))}
+    return kept | {"XDG_CONFIG_HOME": str(tmp_path / "config"), "FBRAG_MODELS_DIR": str(models_dir(os.environ))}
+
+
+@pytest.fixture()
+def fbrag(clean_environment: dict[str, str], tmp_path: Path) -> Run:
+    """Run the installed command: `fbrag("ask", path, question, stdin=b"…")`."""
+
+    def run(*arguments: object, stdin: str = "", env: dict[str, str] | None = None, timeout: float = 600) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "fbrag_cli", *map(str, arguments)],
+            input=stdin,
+            capture_output=True,
+            encoding="utf-8",
+            env=clean_environment | (env or {}),
+            cwd=tmp_path,
+            timeout=timeout,
+            check=False,
+        )
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    if not SHARED.is_dir():
+        pytest.skip(f"needs {SHARED}, which stands beside a developer's checkout only")
+    return SHARED

@@ -1,0 +1,143 @@
+"""The logic of FB-RAG with a stand-in for the models: which chunk wins, what is counted, what the models are told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+from fbrag_cli.corpus import Corpus, build_corpus
+from fbrag_cli.documents import Document
+from fbrag_cli.generation import Generation, Generations, ModelInfo, Sampling
+from fbrag_cli.methods.fb_rag import answer, best, look_forward, minmax, parse_sample, score
+from fbrag_cli.progress import silent
+from fbrag_cli.prompts import Prompt, Text, Turn
+from fbrag_cli.retrieval.bm25 import BM25
+from fbrag_cli.trace import MethodSettings
+
+# Ten chunks of ten words. The question names the lantern; only the samples lead on to Wrenn, and he to Skerrow.
+FILLER = "grey water lay flat under low cloud all that watch"
+CHUNKS = [FILLER] * 10
+CHUNKS[2] = "the lantern of the barque was sealed by Tobias Wrenn"
+CHUNKS[7] = "Wrenn born at Skerrow went to sea as a boy"
+QUESTION = "Where was the man born who sealed the lantern?"
+
+
+@dataclass
+class Scripted:
+    """Says what it is told to say, and keeps what it was asked."""
+
+    replies: Sequence[str]
+    asked: list[tuple[Prompt, int, Sampling]] = field(default_factory=list)
+    yes: float = 1.0
+    info: ModelInfo = field(default_factory=lambda: ModelInfo("scripted", None, "0/1", 9999))
+
+    def prompt(self, turns: Sequence[Turn]) -> Prompt:
+        return Prompt(tuple(Text(turn.text) for turn in turns))
+
+    def generate(self, prompt: Prompt, n: int, sampling: Sampling, *, on_prompt=None, on_text=None) -> Generations:  # type: ignore[no-untyped-def]
+        self.asked.append((prompt, n, sampling))
+        samples = tuple(Generation(self.replies[i % len(self.replies)], 5, "stop", sampling.seed + i) for i in range(n))
+        if on_text:
+            on_text(samples[0].text)
+        return Generations(samples, 100, 0, 0.1, 0.1)
+
+    def choose(self, prompt: Prompt, choices: Sequence[str]) -> tuple[float, ...]:
+        self.asked.append((prompt, 0, Sampling(1)))
+        return (self.yes, 1 - self.yes)
+
+    def count_tokens(self, text: str) -> int:
+        return len(text.split())
+
+
+@pytest.fixture()
+def corpus() -> Corpus:
+    return build_corpus([Document("d", "d", "\n".join(CHUNKS), "text/plain", "")], 10)
+
+
+def test_a_chunk_that_only_the_samples_name_is_selected(corpus: Corpus) -> None:
+    small = Scripted(["Rationale: Tobias Wrenn sealed it. Wrenn came from Skerrow.\nAnswer: Skerrow", "no idea"])
+    settings = MethodSettings(recall=3, select=2)
+    trace = look_forward(QUESTION, corpus, BM25(corpus), small, settings, silent)
+    assert trace.selected == (2, 7)
+    assert 7 not in set(best(trace.scores.backward, 1))
+    assert trace.scores.best_sample[7] == 0
+    without = look_forward(QUESTION, corpus, BM25(corpus), Scripted(["nothing"]), settings, silent)
+    assert trace.scores.combined[7] > without.scores.combined[7]
+
+
+def test_a_chunk_outside_the_recalled_ones_can_be_selected(corpus: Corpus) -> None:
+    """Scores are over the whole document (paper, section 2.2)."""
+    small = Scripted(["Skerrow Skerrow Skerrow boy sea"])
+    trace = look_forward("lantern?", corpus, BM25(corpus), small, MethodSettings(recall=1, select=2, eta_backward=0), silent)
+    assert trace.recalled == (2,)
+    assert 7 in trace.selected
+
+
+def test_the_small_model_gets_the_recalled_chunks_in_document_order_and_k_seeds(corpus: Corpus) -> None:
+    small = Scripted(["x"])
+    look_forward(QUESTION, corpus, BM25(corpus), small, MethodSettings(recall=2, samples=4, seed=11), silent)
+    prompt, n, sampling = small.asked[0]
+    told = "".join(segment.text for segment in prompt.segments)
+    assert told.index(CHUNKS[2]) < told.index(CHUNKS[7]) < told.index(QUESTION)
+    assert told.endswith("Rationale:")
+    assert (n, sampling.seed, sampling.top_p, sampling.top_k) == (4, 11, 0.9, 50)
+
+
+def test_the_large_model_gets_the_selected_chunks_in_document_order_and_is_greedy(corpus: Corpus) -> None:
+    trace = look_forward(QUESTION, corpus, BM25(corpus), Scripted(["Wrenn Skerrow born"]), MethodSettings(select=2), silent)
+    large = Scripted([" Skerrow \n"])
+    done = answer(trace, large, silent)
+    told = "".join(segment.text for segment in large.asked[0][0].segments)
+    assert told.index(CHUNKS[2]) < told.index(CHUNKS[7]) < told.index(QUESTION)
+    assert FILLER not in told
+    assert large.asked[0][2].temperature == 0
+    assert (done.answer, done.status) == ("Skerrow", "answered")
+
+
+def test_equations_5_and_6_on_raw_scores() -> None:
+    backward = np.array([1, 2, 3], np.float32)
+    per_sample = np.array([[4, 0, 1], [0, 6, 1]], np.float32)
+    scores = score(backward, per_sample, MethodSettings(eta_forward=0.5, eta_backward=0.25, fusion="raw"))
+    assert scores.forward.tolist() == [4, 6, 1]
+    assert scores.best_sample.tolist()[:2] == [0, 1]
+    assert scores.combined.tolist() == [2.25, 3.5, 1.25]
+    only_forward = score(backward, per_sample, MethodSettings(eta_forward=1, eta_backward=0, fusion="raw"))
+    assert only_forward.combined.tolist() == [4, 6, 1]
+
+
+def test_minmax_weighs_both_lookups_alike_whatever_their_size() -> None:
+    backward = np.array([1, 0, 0.5], np.float32)
+    huge = np.array([[0, 1000, 400]], np.float32)
+    scores = score(backward, huge, MethodSettings(fusion="minmax"))
+    np.testing.assert_allclose(scores.combined, [0.5, 0.5, 0.45])
+    assert minmax(np.full(3, 7, np.float32)).tolist() == [0, 0, 0]
+
+
+def test_of_equal_scores_the_earlier_chunk_wins() -> None:
+    assert best(np.array([1, 3, 3, 0, 3], np.float32), 3) == (1, 2, 4)
+    assert best(np.zeros(2, np.float32), 5) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "rationale", "answer_"),
+    [
+        (" He was born there.\nAnswer: Skerrow", "He was born there.", "Skerrow"),
+        ("Rationale: He was born there.\n\n**Answer:** Skerrow", "He was born there.", "Skerrow"),
+        ("He was born there. Answer: Skerrow", "He was born there.", "Skerrow"),
+        ("He was born there.\nFinal answer: Skerrow", "He was born there.", "Skerrow"),
+        ("Skerrow, I think", "Skerrow, I think", ""),
+        ("The answer is Skerrow", "The answer is Skerrow", ""),
+        ("", "", ""),
+    ],
+)
+def test_samples_are_parsed_and_lose_nothing(text: str, rationale: str, answer_: str) -> None:
+    sample = parse_sample(0, Generation(text, 3, "stop", 0))
+    assert (sample.rationale, sample.answer) == (rationale, answer_)
+
+
+def test_a_question_without_a_word_of_the_document_is_told(corpus: Corpus) -> None:
+    trace = look_forward("Quel?", corpus, BM25(corpus), Scripted(["x"]), MethodSettings(), silent)
+    assert "no word of the question" in trace.warnings[0]

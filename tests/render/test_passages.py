@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fbrag_cli.corpus import Corpus, build_corpus
+from fbrag_cli.documents import Document, PageSpan
+from fbrag_cli.render.answer_text import markdown, sources
+from fbrag_cli.render.passages import passages, place, shown_lines, supporting_terms
+from fbrag_cli.trace import ForwardSample, MethodSettings, Scores, Trace
+
+TEXT = """The barque lay at anchor in the roads.
+Nobody slept. The rain kept on.
+The box was sealed by Tobias Wrenn with lead.
+The steward brought coffee at four.
+At dawn the wind went round."""
+
+
+def trace_of(text: str, answer: str, sample: str, chunk_words: int = 300, pages: tuple[PageSpan, ...] = ()) -> Trace:
+    corpus: Corpus = build_corpus([Document("log.txt", "log.txt", text, "text/plain", "", "utf-8", pages)], chunk_words)
+    n = len(corpus.chunks)
+    scores = Scores(
+        np.ones(n, np.float32), np.ones((1, n), np.float32), np.ones(n, np.float32), np.zeros(n, np.intp), np.ones(n, np.float32)
+    )
+    samples = (ForwardSample(0, 0, sample, sample, "", "stop"),)
+    every = tuple(range(n))
+    return Trace(
+        "Who sealed the box?", MethodSettings(), corpus, "bm25", every, samples, scores, every, every, (), {}, "answered", answer
+    )
+
+
+def test_the_line_that_says_the_answer_is_shown_with_its_neighbours_and_marked() -> None:
+    shown = sources(trace_of(TEXT, "Tobias Wrenn", "Wrenn sealed the box."), context=1, full=False, colored=False)
+    assert shown.splitlines()[2:] == [
+        "    Nobody slept. The rain kept on.",
+        "  > The box was sealed by Tobias Wrenn with lead.",
+        "    The steward brought coffee at four.",
+    ]
+
+
+def test_in_colour_the_words_are_marked_and_the_text_is_the_same() -> None:
+    trace = trace_of(TEXT, "Tobias Wrenn", "Wrenn sealed the box.")
+    colored = sources(trace, context=0, full=False, colored=True)
+    assert "The \x1b[1;33mbox\x1b[0m was \x1b[1;33msealed\x1b[0m by \x1b[1;33mTobias\x1b[0m" in colored
+
+
+def test_full_shows_every_line() -> None:
+    shown = sources(trace_of(TEXT, "Wrenn", ""), context=0, full=True, colored=False)
+    assert [line[4:] for line in shown.splitlines()[2:]] == TEXT.splitlines()
+
+
+def test_a_chunk_that_supports_nothing_still_shows_its_first_line() -> None:
+    shown = sources(trace_of(TEXT, "xyzzy", ""), context=0, full=False, colored=False)
+    assert shown.splitlines()[2:] == ["    The barque lay at anchor in the roads."]
+
+
+def test_places_are_lines_or_pages() -> None:
+    trace = trace_of(TEXT, "", "", chunk_words=8)
+    assert place(trace.corpus.chunks[0]) == "log.txt:1-1"
+    assert place(trace.corpus.chunks[1]) == "log.txt:2-3"
+    paged = trace_of(TEXT, "", "", 8, pages=(PageSpan(4, 0, 39), PageSpan(5, 39, len(TEXT))))
+    assert place(paged.corpus.chunks[0]) == "log.txt p. 4"
+
+
+@given(st.text(alphabet="ab \n", max_size=600), st.integers(0, 3))
+def test_lines_are_spans_of_the_chunk_that_miss_no_word(text: str, context: int) -> None:
+    trace = trace_of(f"x {text}", "ab", "aab")
+    chunk = trace.corpus.chunks[0]
+    shown = shown_lines(chunk, supporting_terms(trace, 0))
+    assert " ".join(chunk.text[line.start : line.end] for line in shown).split() == chunk.text.split()
+    assert all(chunk.text.count("\n", 0, line.start) + 1 == line.number for line in shown)
+    told = passages(shown, context)
+    assert told
+    assert [line for passage in told for line in passage] == [line for line in shown if any(line in p for p in told)]
+
+
+def test_markdown_shows_what_the_document_says_and_obeys_none_of_it() -> None:
+    told = markdown(trace_of("# <b>Wrenn</b> *sealed* [it](http://x)", "Wrenn", ""), context=0, full=True, with_sources=True)
+    assert "\\<b\\>Wrenn\\</b\\>" in told
+    assert "\\*sealed\\*" in told
+    assert "\\[it\\](http" in told
+    assert told.startswith("Wrenn[^1]")

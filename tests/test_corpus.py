@@ -1,0 +1,33 @@
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fbrag_cli.corpus import build_corpus
+from fbrag_cli.documents import Document
+
+
+def document(text: str, name: str = "d.txt") -> Document:
+    return Document(name, name, text, "text/plain", "0" * 64)
+
+
+@given(st.text(alphabet=" \n\tabcé日本-", max_size=400), st.integers(1, 20))
+def test_chunks_are_spans_that_hold_every_word_once_in_order(text: str, chunk_words: int) -> None:
+    corpus = build_corpus([document(text)], chunk_words)
+    words = [word for chunk in corpus.chunks for word in chunk.text.split()]
+    assert words == re.findall(r"\S+", text)
+    assert all(chunk.text == text[chunk.start : chunk.end] for chunk in corpus.chunks)
+    assert all(chunk.n_words == chunk_words for chunk in corpus.chunks[:-1])
+    assert corpus.n_words == len(words)
+
+
+def test_a_chunk_never_spans_two_documents() -> None:
+    corpus = build_corpus([document("a b c", "1"), document("d e", "2")], 2)
+    assert [(chunk.document.name, chunk.text) for chunk in corpus.chunks] == [("1", "a b"), ("1", "c"), ("2", "d e")]
+    assert [chunk.position for chunk in corpus.chunks] == [0, 1, 2]
+
+
+def test_the_fingerprint_tells_text_and_chunking_apart() -> None:
+    one = build_corpus([document("a b c")], 2).fingerprint
+    assert one == build_corpus([document("a b c")], 2).fingerprint
+    assert len({one, build_corpus([document("a b d")], 2).fingerprint, build_corpus([document("a b c")], 3).fingerprint}) == 3
