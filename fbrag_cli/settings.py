@@ -141,25 +141,28 @@ def load(file: ConfigFile | None, keys: Keys) -> Config:
                 raise FbragError("config", f"{file.path}: {name} is {_shown(value)}, expected {key.expects}", _repair(key))
             values[key.name] = checked
         elif name in tables:
-            raise FbragError("config", f"{file.path}: {name} is {_shown(value)}, expected a table", f"write [{name}] on its own line")
+            what = f"{file.path}: {name} is {_shown(value)}, expected a table"
+            raise FbragError("config", what, f"write [{name}] on a line of its own")
         else:
             unknown.append(name)
     return Config(values, tuple(unknown))
 
 
-def _parse(text: str, path: Path) -> dict[str, Any]:
+def _parse(text: str, path: Path) -> Mapping[str, Any]:
     if sys.version_info >= (3, 11):
         import tomllib
     else:
         import tomli as tomllib
     try:
-        return tomllib.loads(text)
+        table: dict[str, Any] = tomllib.loads(text)
+        return table
     except tomllib.TOMLDecodeError as error:
         what, _, place = str(error).partition(" (at ")
         line = place.removeprefix("line ").partition(",")[0]
-        if not line.isdigit():
-            line = str(text.count("\n") + 1)  # "at end of document"
-        raise FbragError("config", f"{path}, line {line}: {what[:1].lower()}{what[1:]}", "correct the line: https://toml.io") from None
+        if not line.isdigit():  # "end of document"
+            line = str(max(1, len(text.splitlines())))
+        what = what[:1].lower() + what[1:]
+        raise FbragError("config", f"{path}, line {line}: {what}", "correct the line: https://toml.io tells how") from None
 
 
 def _leaves(table: Mapping[str, Any], tables: set[str]) -> Iterator[tuple[str, object]]:
@@ -211,10 +214,11 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
     """The name that was probably meant, in full; "large" may mean "models.large"."""
     import difflib
 
-    short = {each.rpartition(".")[2]: each for each in names}
     full = {each: each for each in names}
-    for candidates, spelled in ((full, name), (short, name.rpartition(".")[2])):
-        if near := difflib.get_close_matches(spelled, candidates, 1, cutoff=0.7):
+    short = {each.rpartition(".")[2]: each for each in reversed(full)}  # the first of that name
+    last = name.rpartition(".")[2]
+    for candidates, spelled, likeness in ((short, last, 1.0), (full, name, 0.7), (short, last, 0.7)):
+        if near := difflib.get_close_matches(spelled, candidates, 1, cutoff=likeness):
             return candidates[near[0]]
     return None
 
@@ -243,7 +247,7 @@ def effective(key: Key, keys: Keys, config: Config, environ: Mapping[str, str]) 
 def shared_name(key: Key, keys: Keys) -> str:
     """The key that sets the same option for all commands: "samples" of "ask.samples"."""
     for other in keys.values():
-        if other.option == key.option and set(other.commands) >= set(key.commands) and other is not key:
+        if other.option == key.option and set(other.commands) > set(key.commands):
             return other.name
     return key.name
 
@@ -306,4 +310,4 @@ def _write(path: Path, text: str) -> None:
             Path(name).unlink(missing_ok=True)
             raise
     except OSError as error:
-        raise FbragError("config", f"{path} cannot be written: {error.strerror}", "check the folder, or name a file with --config") from None
+        raise FbragError("config", f"{path} cannot be written: {error.strerror}", "name another file with --config") from None

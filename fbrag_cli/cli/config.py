@@ -63,7 +63,7 @@ class ValueArgument:
 @config_app.command(cls=Command)
 @takes(ShowOptions)
 def show(console: Console, options: ShowOptions) -> None:
-    """Every key with the value that counts: FBRAG_* variables go before the file, the file before the defaults.
+    """Show every key with the value that counts: of a variable FBRAG_*, else of the file, else the default.
 
     \b
     Examples:
@@ -76,9 +76,10 @@ def show(console: Console, options: ShowOptions) -> None:
         warn_of_unknown(file, config, keys, console)
     rows = [(key.name, setting(key.name, keys, config, os.environ)) for key in _shown(keys, config)]
     if options.json:
+        place = str(file.path) if file else None
         values = {name: {"value": found.value, "origin": _origin(found, file)} for name, found in rows}
-        shown = {"schema": "fbrag.config/1", "path": str(file.path) if file else None, "values": values, "unknown": config.unknown}
-        print(json_format.dumps(shown, ensure_ascii=False))
+        told = {"schema": "fbrag.config/1", "path": place, "values": values, "unknown": config.unknown}
+        print(json_format.dumps(told, ensure_ascii=False))
         return
     lines = [f"# {name} is not set" if found.value is None else f"{name} = {toml(found.value)}" for name, found in rows]
     width = max(map(len, lines))
@@ -89,7 +90,7 @@ def show(console: Console, options: ShowOptions) -> None:
 @config_app.command(cls=Command)
 @takes(KeyArgument)
 def get(console: Console, argument: KeyArgument) -> int:
-    """The value of one key that counts. Exit code 1 if it has none.
+    """Print the value of one key that counts. Exit code 1 if it has none.
 
     \b
     Examples:
@@ -142,7 +143,7 @@ def unset(console: Console, argument: KeyArgument) -> None:
 @config_app.command(cls=Command)
 @takes()
 def path(console: Console) -> None:
-    """Where the file is, or would be; 'none' with --config none.
+    """Print where the file is, or would be; 'none' with --config none.
 
     \b
     Examples:

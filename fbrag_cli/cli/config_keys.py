@@ -13,22 +13,24 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.settings import Config, ConfigFile, Effective, Key, Keys, canonical, effective, load, locate, nearest
 
 #: Options that say what one run is to do: a file that set them would surprise.
-_OF_ONE_RUN = frozenset("quiet verbose config yes json output arguments pages password_file dry_run find chunk prompt text all".split())
+_OF_ONE_RUN = frozenset(
+    "quiet verbose config yes json output arguments pages password_file dry_run find chunk prompt text all".split()
+)
 _NAMES = {"large": "models.large", "small": "models.small"}
-_DEFAULTS = {"color": "auto"}  # of options whose own default stands for "not given"
+_DEFAULTS: dict[str, Any] = {"color": "auto"}  # of options whose own default stands for "not given"
 _REPAIRING = ("config", "doctor")  # what tells about a broken file, or mends it, has to start with one
+
+
+#: Variables that are no option's.
+_OTHER_VARIABLES = ("FBRAG_CONFIG", "FBRAG_MODELS_DIR", "FBRAG_CACHE_DIR")
 
 
 def known_keys() -> dict[str, Key]:
     """By name: options of all commands, of several ("samples"), and of one ("ask.samples", "ask.sources")."""
-    from fbrag_cli.cli import ask, explain
-
-    commands: dict[str, tuple[type[Any], ...]] = {
-        "ask": ask.ask.groups,  # type: ignore[attr-defined]
-        "explain": explain.explain.groups,  # type: ignore[attr-defined]
-    }
+    commands = _groups()
     keys = _keys_of(GlobalOptions)
-    for group in dict.fromkeys(group for groups in commands.values() for group in groups):
+    every: list[Any] = [group for groups in commands.values() for group in groups]
+    for group in dict.fromkeys(every):
         having = tuple(command for command, groups in commands.items() if group in groups)
         if len(having) > 1:
             keys += _keys_of(group, having)
@@ -36,6 +38,24 @@ def known_keys() -> dict[str, Key]:
         for group in groups:
             keys += _keys_of(group, (command,), table=command + ".")
     return {key.name: key for key in keys}
+
+
+def known_variables() -> tuple[str, ...]:
+    """All FBRAG_* variables that something reads."""
+    groups: list[Any] = [GlobalOptions, *(group for groups in _groups().values() for group in groups)]
+    options = (each.metadata["option"] for group in groups for each in fields(group))
+    return (*dict.fromkeys(name for each in options for name in _variables(each)), *_OTHER_VARIABLES)
+
+
+def _groups() -> dict[str, tuple[type[Any], ...]]:
+    """The option groups of each command that has a table in the file."""
+    from fbrag_cli.cli import ask, explain
+
+    return {"ask": ask.ask.groups, "explain": explain.explain.groups}  # type: ignore[attr-defined]
+
+
+def _variables(option: Any) -> tuple[str, ...]:
+    return (option.envvar,) if isinstance(option.envvar, str) else tuple(option.envvar or ())
 
 
 def _keys_of(group: type[Any], commands: tuple[str, ...] = (), table: str = "") -> list[Key]:
@@ -50,7 +70,7 @@ def _keys_of(group: type[Any], commands: tuple[str, ...] = (), table: str = "") 
             name=table + each.name if table else _NAMES.get(each.name, each.name),
             kind=kind,
             default=_DEFAULTS.get(each.name, each.default),
-            variables=(option.envvar,) if isinstance(option.envvar, str) else tuple(option.envvar or ()),
+            variables=_variables(option),
             choices=choices,
             minimum=option.min,
             maximum=option.max,
@@ -133,9 +153,10 @@ def setting(name: str, keys: Keys, config: Config, environ: Mapping[str, str]) -
 def value_of(option: str, arguments: list[str]) -> str | None:
     """The value of `--config X` or `--config=X`; the last one counts."""
     value = None
-    for argument, following in zip(arguments, [*arguments[1:], None], strict=True):
+    rest = iter(arguments)
+    for argument in rest:
         if argument == option:
-            value = following
+            value = next(rest, value)
         elif argument.startswith(option + "="):
             value = argument.partition("=")[2]
     return value

@@ -76,7 +76,13 @@ class GlobalOptions:
     def console(self, cancellation: Cancellation | None = None) -> Console:
         verbosity = max(-2, min(2, self.verbose - self.quiet))
         return Console(
-            verbosity, self.color or "auto", not self.no_progress, self.yes, self.offline, cancellation or Cancellation(), self.config
+            verbosity,
+            self.color or "auto",
+            not self.no_progress,
+            self.yes,
+            self.offline,
+            cancellation or Cancellation(),
+            self.config,
         )
 
 
@@ -214,6 +220,12 @@ class ExplainOptions:
         group="Explain",
         envvar=None,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class DoctorOptions:
+    json: bool = option(False, "--json", help="one JSON object", group="Output", envvar=None)
+    no_gpu_probe: bool = option(False, "--no-gpu-probe", help="leave GPUs and their drivers alone", group="Run", envvar=None)
 
 
 def takes(*groups: type[Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

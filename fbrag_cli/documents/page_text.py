@@ -48,11 +48,11 @@ def rejoin_words(pages: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """known: words that stand unbroken on the pages, and the parts of compounds, in lower case. hyphenates: whether the
-    typesetting breaks words, or lines end only at hyphens that the words have anyway."""
+    """known: words that stand unbroken on the pages, and the parts of compounds, in lower case. typesetting: above 0, it
+    breaks words; below 0, lines end only at hyphens that the words have anyway; 0, nothing tells."""
 
     known: frozenset[str]
-    hyphenates: bool
+    typesetting: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ def _learn(pages: Sequence[str]) -> _Words:
             known.update(_WORD.findall(line), _LETTERS.findall(line))
             breaks += [broken] if broken else []
     votes = ((found.plain in known) - (found.compound in known) for found in breaks)
-    return _Words(frozenset(known), sum(votes) > 0)
+    return _Words(frozenset(known), sum(votes))
 
 
 def _unbroken(lines: Sequence[str]) -> Iterator[tuple[str, _Break | None]]:
@@ -127,9 +127,10 @@ def _whole_word(broken: str, rest: str, words: _Words) -> str | None:
         return f"{stem}-{rest}"
     if found.after in _CONJUNCTIONS:
         return None
-    # Unseen elsewhere: two words ("empty-headed") are a compound, but not where "under-stand" is as likely.
-    two_words = {found.before, found.after} <= words.known
-    return f"{stem}-{rest}" if two_words and not words.hyphenates else stem + rest
+    # Unseen elsewhere: "empty-headed" is a compound of two words, and so may "under-stand" be in doubt; "exam-ple" is not.
+    n_words = (found.before in words.known) + (found.after in words.known)
+    needed = 1 if words.typesetting < 0 else 2
+    return f"{stem}-{rest}" if n_words >= needed and words.typesetting <= 0 else stem + rest
 
 
 def _break(broken: str, rest: str) -> _Break | None:

@@ -126,7 +126,9 @@ def _warnings(source: Source, text: str, skipped: Sequence[int], failures: dict[
 def _no_text(source: Source, numbers: Sequence[int], n_pages: int, failures: dict[int, Exception]) -> FbragError:
     if failures:
         return _damaged(source, next(iter(failures.values())))
-    where = f"any of its {n_pages} pages" if len(numbers) == n_pages > 1 else _pages(numbers)
+    where = f"{_pages(numbers)} of {n_pages}"
+    if len(numbers) == n_pages:
+        where = f"any of its {n_pages} pages" if n_pages > 1 else "its only page"
     hint = "ocrmypdf IN.pdf OUT.pdf"
     if source.path != "-":
         hint = f"ocrmypdf {source.shell_path} {quote(PurePath(source.path).stem + '-ocr.pdf')}"
@@ -139,7 +141,7 @@ def _pages(numbers: Sequence[int]) -> str:
 
 @contextmanager
 def _damage_reported(source: Source) -> Iterator[None]:
-    """Any exception of pypdf becomes doc_unreadable: RecursionError and MemoryError are what hostile files aim at."""
+    """Any exception of pypdf becomes doc_unreadable: hostile files aim at RecursionError, MemoryError and worse-kept ones."""
     try:
         yield
     except Exception as error:
@@ -152,6 +154,8 @@ def _damaged(source: Source, error: Exception) -> FbragError:
     if isinstance(error, DependencyError):
         what = f"{source.name} needs a Python package that is not installed ({error})"
         return FbragError("doc_unreadable", what, "pip install 'pypdf[crypto]'", document=source.path)
+    while error.__cause__ and isinstance(error.__cause__, Exception):  # pypdf wraps what is too deep for Python
+        error = error.__cause__
     reason = " ".join(f"{type(error).__name__}: {error}".split())[:120].rstrip(": ")
     what = f"{source.name} is damaged or not a PDF ({reason})"
     hint = f"get it again from where it came, or try: qpdf {source.shell_path} repaired.pdf"

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from encodings.aliases import aliases
 
+from fbrag_cli.documents.alphabets import LATIN_ENCODINGS, likeliest_latin
 from fbrag_cli.documents.signatures import binary, refuse_known
 from fbrag_cli.documents.source import Source
 from fbrag_cli.errors import FbragError
@@ -20,8 +21,8 @@ _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 # What texts without Unicode are written in. Left to itself, charset-normalizer also guesses at encodings of mainframes.
 _LEGACY_ENCODINGS = [
-    *("cp1250", "cp1251", "cp1252", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "cp437", "cp850", "cp852", "cp866"),
-    *("iso8859_2", "iso8859_5", "iso8859_7", "iso8859_15", "koi8_r", "koi8_u", "mac_roman", "mac_cyrillic", "cp874"),
+    *LATIN_ENCODINGS,
+    *("cp1251", "cp866", "koi8_r", "koi8_u", "iso8859_5", "mac_cyrillic", "cp1253", "iso8859_7", "cp1255", "cp1256", "cp874"),
     *("gb18030", "big5", "big5hkscs", "cp932", "euc_jp", "cp949"),
 ]
 _CONTROLS = bytes(code for code in range(0x20) if code not in b"\t\n\v\f\r\x1a\x1b") + b"\x7f"
@@ -91,6 +92,8 @@ def _forced(source: Source, codec: str) -> Decoded:
 
 def _marked(source: Source) -> Decoded | None:
     """By a byte order mark. The mark of UTF-32 LE begins like that of UTF-16 LE, so UTF-32 has to fit without a fault."""
+    if source.data.startswith(codecs.BOM_UTF8) and (text := _strict(source.data, "utf-8-sig")) is not None:
+        return Decoded(text, "utf-8")
     if source.data.startswith(_UTF32_MARKS) and (text := _strict(source.data, "utf-32")) is not None:
         return Decoded(text, "utf-32")
     if not source.data.startswith(_UTF16_MARKS):
@@ -149,12 +152,8 @@ def _legacy_candidates(data: bytes) -> list[str]:
     best = matches.best()
     if best is None:  # text, by its lack of controls, but too odd or too short to tell; latin-1 takes every byte
         return ["cp1252", "latin-1"]
-    # cp1252 is by far the commonest: where it is as likely as another, the other is not worth its rarer letters.
-    western = any(
-        "cp1252" in match.could_be_from_charset and match.chaos <= best.chaos + 0.04 and match.coherence >= best.coherence
-        for match in matches
-    )
-    return [*(["cp1252"] if western else []), *(match.encoding for match in matches)]
+    latin = [likeliest_latin(sample)] if best.encoding in LATIN_ENCODINGS else []
+    return [*latin, *(match.encoding for match in matches)]
 
 
 def _wide_candidates(data: bytes) -> list[str]:
@@ -213,11 +212,12 @@ def _with_losses(source: Source, text: str, encoding: str, n_lost: int) -> Decod
         source.data.decode(encoding)
     except UnicodeDecodeError as error:
         first = error.start
-    warning = f"{source.name} is {encoding} with {n_lost} places that are not, read as \ufffd; the first is at byte {first}"
+    lost = "1 broken sequence" if n_lost == 1 else f"{n_lost} broken sequences"
+    warning = f"{source.name} is {encoding} with {lost}, read as \ufffd; the first is at byte {first}"
     return Decoded(text, encoding, (warning,))
 
 
 def _specimen(text: str) -> str:
     """The first word that the guess decides, in parentheses: a reader sees at once whether it is right."""
-    found = re.search(r"\w{0,20}[^\W\x00-\x7f]\w{0,20}", text)
+    found = re.search(r"\w{0,20}[^\s\x00-\x7f]\w{0,20}", text)
     return f" (“{found.group()}”)" if found else ""

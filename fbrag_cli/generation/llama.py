@@ -25,10 +25,11 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.generation import Generation, Generations, ModelInfo, OnText, OnTokens, Sampling
 from fbrag_cli.generation.cancellation import Cancellation
 from fbrag_cli.generation.chat_template import ChatTemplate
-from fbrag_cli.generation.token_counter import TokenCounter
+from fbrag_cli.generation.token_counter import TokenCounter, metadata
 from fbrag_cli.prompts import Markup, Prompt, Turn
 
 _BATCH = 512  # tokens a llama_decode of the prompt
+_GPU_RESERVE = 2_000_000_000  # bytes of GPU memory that are left for KV cells and llama.cpp's buffers
 _SPARE = 256  # cells beyond what a call needs, so that a follow-up on the same prompt finds room
 
 
@@ -165,19 +166,21 @@ class LlamaGenerator:
     # -- model and context -----------------------------------------------------------------------------------------------
 
     def _load(self, path: Path, gpu_layers: int | None) -> Any:
+        layers = _layers_for_gpu(path, gpu_layers)
         need, free = path.stat().st_size, free_memory()
-        if not has_gpu() and need > free:
+        if layers == 0 and need > free:
             raise FbragError(
                 "out_of_memory",
                 f"{path.name} needs {need / 1e9:.1f} GB of memory, and {free / 1e9:.1f} GB are free",
                 "close other programs, or choose a smaller model (fbrag models list --all)",
             )
         params = llama_cpp.llama_model_default_params()
-        params.n_gpu_layers = (-1 if gpu_layers is None else gpu_layers) if has_gpu() else 0
+        params.n_gpu_layers = layers
         params.use_extra_bufts = not amx_in_use()
         progress = llama_cpp.llama_progress_callback(lambda done, data: not self._cancellation.requested)
         params.progress_callback = progress
         _log.clear()
+        _log.layers_on_gpu = 0
         with self._cancellation.native():
             model = llama_cpp.llama_model_load_from_file(os.fsencode(path), params)
         if not model:
@@ -191,7 +194,7 @@ class LlamaGenerator:
     def _make_context(self, n_ctx: int, n_rows: int) -> None:
         """A context of `n_ctx` cells for up to `n_rows` sequences; the old one, and what it held, is gone."""
         self._free_context()
-        need, free = self._kv_bytes(n_ctx), free_memory()
+        need, free = self._kv_bytes(n_ctx), free_memory() + (_free_gpu_memory() if _log.layers_on_gpu else 0)
         if need > free:
             raise FbragError(
                 "out_of_memory",
@@ -428,6 +431,37 @@ def devices() -> tuple[Device, ...]:
 def has_gpu() -> bool:
     """Whether this build of llama.cpp can use a GPU, and finds one."""
     return bool(llama_cpp.llama_supports_gpu_offload()) and any(device.is_gpu for device in devices())
+
+
+def _free_gpu_memory() -> int:
+    return sum(device.free_bytes for device in devices() if device.is_gpu)
+
+
+def _layers_for_gpu(path: Path, wanted: int | None) -> int:
+    """How many layers go on the GPU, -1 for all: what is wanted, else all if they fit, else the share that does.
+
+    Room is kept for what a prompt needs beside the weights.
+    """
+    if not has_gpu():
+        return 0
+    if wanted is not None:
+        return wanted
+    room, size = _free_gpu_memory() - _GPU_RESERVE, path.stat().st_size
+    if size <= room:
+        return -1
+    return max(0, int(_layers_in(path) * room / size))
+
+
+def _layers_in(path: Path) -> int:
+    """The layers of a model, read without its weights; 0 if it does not say."""
+    params = llama_cpp.llama_model_default_params()
+    params.vocab_only = True
+    model = llama_cpp.llama_model_load_from_file(os.fsencode(path), params)
+    if not model:
+        return 0
+    told = metadata(model, f"{metadata(model, 'general.architecture')}.block_count")
+    llama_cpp.llama_model_free(model)
+    return int(told) if told.isdigit() else 0
 
 
 def version() -> str:

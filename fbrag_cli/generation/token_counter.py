@@ -44,8 +44,8 @@ def _encoding(model: Any, vocab: Any) -> Any:
     import llama_cpp
     import tiktoken
 
-    split = _SPLIT.get(_meta(model, "tokenizer.ggml.pre"))
-    if split is None or _meta(model, "tokenizer.ggml.model") != "gpt2":
+    split = _SPLIT.get(metadata(model, "tokenizer.ggml.pre"))
+    if split is None or metadata(model, "tokenizer.ggml.model") != "gpt2":
         return None
     to_byte = _byte_of_character()
     ranks: dict[bytes, int] = {}
@@ -64,7 +64,8 @@ def _encoding(model: Any, vocab: Any) -> Any:
         return None
 
 
-def _meta(model: Any, key: str) -> str:
+def metadata(model: Any, key: str) -> str:
+    """A value of the GGUF's metadata as text; "" where it has none."""
     import ctypes
 
     import llama_cpp

@@ -87,12 +87,15 @@ def passages(shown: Sequence[Line], context: int) -> list[list[Line]]:
     ranked = sorted(range(len(shown)), key=lambda i: -shown[i].weight)[:_PASSAGES]
     kept = [i for i in ranked if shown[i].weight >= _WORTH * best] if best > 0 else ranked[:1]
     wanted = sorted({j for i in kept for j in range(max(0, i - context), min(len(shown), i + context + 1))})
+    wanted = [i for i in wanted if shown[i].end > shown[i].start] or wanted[:1]  # blank lines only part what is shown
     found: list[list[Line]] = []
+    last = -1
     for i in wanted:
-        if found and found[-1][-1] is shown[i - 1]:
-            found[-1].append(shown[i])
+        if found and all(line.end == line.start for line in shown[last + 1 : i]):
+            found[-1] += shown[last + 1 : i + 1]
         else:
             found.append([shown[i]])
+        last = i
     return found
 
 

@@ -1,0 +1,82 @@
+"""`fbrag doctor`: what is installed, what is set, what works, and how to mend what does not."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Any
+
+from fbrag_cli.cli.console import Console
+from fbrag_cli.cli.options import DoctorOptions, takes
+from fbrag_cli.errors import ExitCode, FbragError
+from fbrag_cli.render.plain import one_line
+
+_SGR = {"ok": "32", "warn": "33", "fail": "31"}
+
+
+@takes(DoctorOptions)
+def doctor(console: Console, options: DoctorOptions) -> int:
+    """Check the installation, the GPU, the models and the network. Exit code 1 if a check fails.
+
+    \b
+    Examples:
+      fbrag doctor
+      fbrag doctor --offline
+      fbrag doctor --json | jq -r '.checks[] | select(.status != "ok") | .fix'
+    """
+    from fbrag_cli.doctor import checks
+
+    done = []
+    for check in checks(_situation(console, options)):
+        done.append(check)
+        if not options.json:
+            _print(check, colored=console.colored(sys.stdout))
+    if options.json:
+        told = [{"name": each.name, "status": each.status, "finding": each.finding, "fix": each.fix} for each in done]
+        print(json.dumps({"schema": "fbrag.doctor/1", "checks": told}, ensure_ascii=False))
+    return ExitCode.NEGATIVE if any(check.status == "fail" for check in done) else ExitCode.DONE
+
+
+def _situation(console: Console, options: DoctorOptions) -> Any:
+    from fbrag_cli.cli.config_keys import known_keys, known_variables, setting
+    from fbrag_cli.doctor import Situation
+    from fbrag_cli.models.store import models_dir
+    from fbrag_cli.settings import Config, load, locate
+
+    file, keys = locate(console.config, os.environ), known_keys()
+    try:
+        config = load(file, keys)
+    except FbragError:  # one of the findings
+        config = Config({})
+
+    def value(name: str) -> Any:
+        try:
+            return setting(name, keys, config, os.environ).value
+        except FbragError:  # a variable that does not fit: another finding
+            return keys[name].default
+
+    return Situation(
+        environ=os.environ,
+        config_file=file,
+        keys=keys,
+        variables=known_variables(),
+        models_dir=models_dir(os.environ),
+        large=value("ask.large"),
+        small=value("ask.small"),
+        gpu=value("ask.gpu"),
+        threads=value("ask.threads"),
+        colored=console.colored(sys.stdout),
+        offline=console.offline,
+        probe_gpu=not options.no_gpu_probe,
+    )
+
+
+def _print(check: Any, *, colored: bool) -> None:
+    status = f"{check.status:<4}"
+    if colored:
+        status = f"\x1b[{_SGR[check.status]}m{status}\x1b[0m"
+    print(f"{status}  {check.name:<16}  {one_line(check.finding)}")
+    if check.fix:
+        print(f"      fix: {one_line(check.fix)}")
+    sys.stdout.flush()

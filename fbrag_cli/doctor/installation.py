@@ -1,0 +1,125 @@
+"""Checks of what is installed: Python, llama.cpp's build, the devices that it finds, the CPU's instructions."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from fbrag_cli import __version__
+from fbrag_cli.doctor import Check, Situation, probe
+
+AMX_FLAGS = "-mno-amx-tile -mno-amx-int8 -mno-amx-bf16"
+_SIMD = ("AVX", "AVX2", "AVX512", "NEON", "SVE")
+
+
+def python() -> Check:
+    here = Path(__file__).parents[1]
+    return Check("python", "ok", f"{platform.python_version()} ({sys.executable}), fbrag {__version__} ({here})")
+
+
+def llama(situation: Situation, child: list[str] | None = None) -> Iterator[Check]:
+    """What the build of llama.cpp says of itself; `child` is the command that asks it."""
+    report = probe.run(child or probe.command("backend"), situation.environ, gpu=situation.probe_gpu, timeout=60)
+    if isinstance(report, probe.Death):
+        yield Check("llama.cpp", "fail", f"llama-cpp-python does not load: {report.what}", rebuild())
+        return
+    nvidia = has_nvidia(situation.environ)
+    yield backend(report, nvidia)
+    yield devices(report, situation, nvidia)
+    yield cpu(report, cpu_flags())
+    yield amx(report)
+
+
+def backend(report: Mapping[str, Any], nvidia: bool) -> Check:
+    version, backends = report["version"], _backends(report)
+    found = f"llama-cpp-python {version}, built for {', '.join(backends)}"
+    if nvidia and backends == ["CPU"]:
+        fix = rebuild(version, CMAKE_ARGS="-DGGML_CUDA=on")
+        return Check("llama.cpp", "warn", f"{found} alone, on a machine with an NVIDIA GPU", fix)
+    return Check("llama.cpp", "ok", found)
+
+
+def devices(report: Mapping[str, Any], situation: Situation, nvidia: bool) -> Check:
+    """Each device, with the memory that is free. A build for GPUs that finds none is a warning."""
+    each = [f"{d['name']}: {d['description']}, {_gb(d['free_bytes'])} of {_gb(d['total_bytes'])} free" for d in report["devices"]]
+    found = "; ".join(each) or "none"
+    if not situation.probe_gpu:
+        return Check("devices", "ok", f"{found}; GPUs not looked for (--no-gpu-probe)")
+    driver = f"; NVIDIA driver {version}" if (version := nvidia_driver()) else ""
+    built_for_gpu = _backends(report) != ["CPU"]
+    if not built_for_gpu or any(device["is_gpu"] for device in report["devices"]):
+        return Check("devices", "ok", found + driver)
+    hidden = situation.environ.get("CUDA_VISIBLE_DEVICES")
+    if hidden in ("", "-1"):
+        return Check("devices", "warn", f"{found}; CUDA_VISIBLE_DEVICES hides every GPU", "unset CUDA_VISIBLE_DEVICES")
+    fix = "nvidia-smi tells whether the driver works" if nvidia else "install the GPU's driver; --gpu off needs none"
+    return Check("devices", "warn", f"{found}; this build can use a GPU, and finds none{driver}", fix)
+
+
+def cpu(report: Mapping[str, Any], flags: set[str]) -> Check:
+    """The vector instructions that the build uses. flags: what the CPU has, as Linux names it; empty where unknown."""
+    used = [name for name in _SIMD if f" {name} = 1" in report["system_info"]]
+    unused = [name for name, flag in (("AVX2", "avx2"), ("AVX512", "avx512f")) if flag in flags and name not in used]
+    if unused:
+        finding = f"the CPU has {' and '.join(unused)}, and this build does not use it: both models are slower than they could be"
+        return Check("cpu", "warn", finding, rebuild(report["version"], CMAKE_ARGS="-DGGML_NATIVE=on"))
+    if not used:
+        return Check("cpu", "warn", "no vector instructions in use: every answer takes minutes", "use a CPU with AVX2, or a GPU")
+    return Check("cpu", "ok", f"{used[-1]} in use" + ("" if len(used) == 1 else f" (also {', '.join(used[:-1])})"))
+
+
+def amx(report: Mapping[str, Any]) -> Check:
+    if not report["amx"]:
+        return Check("amx", "ok", "not in this build of llama.cpp")
+    finding = (
+        "this build of llama.cpp uses AMX, whose code crashes (ggml-org/llama.cpp#20824): fbrag loads weights without "
+        "llama.cpp's extra buffer types; they hold the repacked weights too, so prompts are read more slowly"
+    )
+    return Check("amx", "warn", finding, rebuild(report["version"], CFLAGS=AMX_FLAGS, CXXFLAGS=AMX_FLAGS))
+
+
+def rebuild(version: str | None = None, **variables: str) -> str:
+    """The command that builds llama.cpp anew. Without --no-cache-dir pip would install the wheel of the last build again."""
+    package = f"llama-cpp-python=={version}" if version else "llama-cpp-python"
+    install = f"pip install --force-reinstall --no-deps --no-cache-dir --no-binary llama-cpp-python {package}"
+    if os.name == "nt":
+        return "; ".join([*(f"$env:{name}='{value}'" for name, value in variables.items()), install])
+    return " ".join([*(f'{name}="{value}"' for name, value in variables.items()), install])
+
+
+def has_nvidia(environ: Mapping[str, str]) -> bool:
+    """Whether this machine has an NVIDIA GPU, as far as its driver shows."""
+    return bool(shutil.which("nvidia-smi", path=environ.get("PATH"))) or Path("/proc/driver/nvidia").exists()
+
+
+def nvidia_driver() -> str | None:
+    """The version of the kernel's driver, where Linux tells it."""
+    try:
+        told = re.search(r"Kernel Module\D*?\s([\d.]+)", Path("/proc/driver/nvidia/version").read_text())
+    except OSError:
+        return None
+    return told[1] if told else None
+
+
+def cpu_flags() -> set[str]:
+    """What /proc/cpuinfo says that the CPU can; empty where there is none."""
+    try:
+        told = re.search(r"^flags\s*:(.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    except OSError:
+        return set()
+    return set(told[1].split()) if told else set()
+
+
+def _backends(report: Mapping[str, Any]) -> list[str]:
+    named = re.findall(r"(\w+) : ", report["system_info"]) + [re.sub(r"\d+$", "", d["name"]) for d in report["devices"]]
+    return list(dict.fromkeys(named)) or ["CPU"]
+
+
+def _gb(size: int) -> str:
+    return f"{size / 1e9:.1f} GB"

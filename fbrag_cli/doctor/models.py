@@ -1,0 +1,93 @@
+"""Checks of the two models: present, what their names promise, and able to answer; and of the disk that holds them."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from fbrag_cli.doctor import Check, Situation, probe
+from fbrag_cli.doctor.installation import rebuild
+from fbrag_cli.errors import FbragError
+from fbrag_cli.models.catalogue import load_catalogue
+from fbrag_cli.models.store import ModelFile, locate, resolve
+
+
+def models(situation: Situation) -> Iterator[Check]:
+    """For each model of the pair: the file, then a run. One that serves as both is looked at once."""
+    small, file = model("small model", situation.small, situation.models_dir)
+    yield small
+    if file:
+        yield answer("small model runs", file, situation)
+    if situation.large == situation.small:
+        yield replace(small, name="large model", finding=f"{situation.large}, the same as the small one")
+        return
+    large, file = model("large model", situation.large, situation.models_dir)
+    yield large
+    if file:
+        yield answer("large model runs", file, situation)
+
+
+def model(label: str, name: str, folder: Path) -> tuple[Check, ModelFile | None]:
+    """Whether the file is there and what its name promises; without one there is nothing to run."""
+    try:
+        file = resolve(name, folder)
+    except FbragError as error:
+        to_be_pulled = error.code == "model_missing" and load_catalogue().find(name)
+        return Check(label, "warn" if to_be_pulled else "fail", f"{error.message}; not run", error.hint), None
+    verified = "SHA-256 verified" if file.sha256 else "no SHA-256 to verify it against"
+    return Check(label, "ok", f"{file.name}: {file.path}, {verified}"), file
+
+
+def answer(label: str, file: ModelFile, situation: Situation, child: list[str] | None = None) -> Check:
+    """Load the model and let it say a few words, in a child process; `child` is the command of that."""
+    gpu = situation.probe_gpu and situation.gpu != "off"
+    ask = probe.command("model", str(file.path.absolute()), "auto" if gpu else "0", str(situation.threads or 0))
+    report = probe.run(child or ask, situation.environ, gpu=gpu)
+    if isinstance(report, probe.Death):
+        return Check(label, "fail", f"{file.name}: the child process died: {report.what}", _fix_of_death(report, gpu))
+    if "error" in report:
+        return Check(label, "fail", report["error"], report["hint"])
+    return _told(label, file, report)
+
+
+def _told(label: str, file: ModelFile, report: dict[str, Any]) -> Check:
+    finding = (
+        f"{file.name}: loaded in {report['load_seconds']:.1f} s, answered in {report['answer_seconds']:.1f} s, "
+        f"{report['gpu_layers']} layers on the GPU"
+    )
+    if not report["generated_tokens"]:
+        return Check(label, "warn", f"{finding}; it said nothing", "choose a model that is trained to chat (Instruct)")
+    return Check(label, "ok", finding)
+
+
+def _fix_of_death(death: probe.Death, gpu: bool) -> str:
+    if death.cause == "timeout":
+        return "run fbrag doctor again when the machine is idle, or choose a smaller model"
+    if death.cause == "SIGKILL":
+        return "probably out of memory: close other programs, or choose a smaller model (fbrag models list --all)"
+    if death.cause == "SIGILL":  # the build uses instructions that this CPU has not
+        return rebuild(CMAKE_ARGS="-DGGML_NATIVE=on")
+    if death.cause and gpu:
+        return f"fbrag doctor --no-gpu-probe tells whether it is the GPU; else {rebuild()}"
+    return rebuild()
+
+
+def disk(situation: Situation) -> Check:
+    """Whether the folder of the models has room for those of the pair that are not there yet."""
+    folder, catalogue = situation.models_dir, load_catalogue()
+    existing = next(path for path in (folder, *folder.parents) if path.exists())
+    free = shutil.disk_usage(existing).free
+    needed = sum(_bytes_to_pull(name, folder) for name in {situation.small, situation.large} if catalogue.find(name))
+    finding = f"{free / 1e9:.1f} GB free at {folder}"
+    if free < needed:
+        short = f"{finding}, and the missing models need {needed / 1e9:.1f} GB"
+        return Check("disk", "warn", short, "make room, or set FBRAG_MODELS_DIR to a folder on another disk")
+    return Check("disk", "ok", finding)
+
+
+def _bytes_to_pull(name: str, folder: Path) -> int:
+    entry = load_catalogue().find(name)
+    return entry.bytes if entry and not locate(name, folder, load_catalogue()) else 0

@@ -1,0 +1,124 @@
+"""What may crash runs in a child process: llama.cpp is loaded, a model answers. A crash is then a finding.
+
+The child prints one JSON object, as its last line on stdout.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from fbrag_cli.errors import FbragError
+
+# Variables that hide every GPU from the drivers.
+_NO_GPU = {"CUDA_VISIBLE_DEVICES": "-1", "HIP_VISIBLE_DEVICES": "-1", "GGML_VK_VISIBLE_DEVICES": ""}
+
+
+@dataclass(frozen=True, slots=True)
+class Death:
+    """How a child ended that did not report. cause: a signal as "SIGSEGV", "timeout", or None. what: one line."""
+
+    cause: str | None
+    what: str
+
+
+def command(*arguments: str) -> list[str]:
+    """The child that runs `main` with these arguments; nothing in the current folder can take a module's place in it."""
+    root = str(Path(__file__).parents[2])
+    start = f"import sys; sys.path = [p for p in sys.path if p] + [{root!r}]; from fbrag_cli.doctor.probe import main; main()"
+    return [sys.executable, "-c", start, *arguments]
+
+
+def run(child: Sequence[str], environ: Mapping[str, str], *, gpu: bool = True, timeout: float = 300) -> dict[str, Any] | Death:
+    """What the child reports, or how it died. timeout: seconds. Without `gpu` the child sees none."""
+    try:
+        ended = subprocess.run(
+            child,
+            env={**environ, **({} if gpu else _NO_GPU)},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=timeout,
+        )
+    except subprocess.TimeoutExpired:
+        return Death("timeout", f"no result within {timeout:g} s")
+    if ended.returncode < 0:
+        name = _signal_name(-ended.returncode)
+        return Death(name, f"killed by {name}")
+    if ended.returncode > 255:  # how Windows tells of an exception in native code
+        return Death("SIGSEGV", f"killed by the exception {ended.returncode:#x}")
+    try:
+        report = json.loads(ended.stdout.splitlines()[-1])
+    except (IndexError, ValueError):
+        told = [line for line in ended.stderr.splitlines() if line.strip()]
+        return Death(None, told[-1].strip() if told else f"exit code {ended.returncode}")
+    return report if isinstance(report, dict) else Death(None, "no report")
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+# -- inside the child ------------------------------------------------------------------------------------------------------
+
+
+def main() -> None:
+    """`backend`, or `model PATH GPU_LAYERS THREADS` ("auto": as many layers as fit; threads 0: the physical cores)."""
+    task, *arguments = sys.argv[1:]
+    try:
+        report = _backend() if task == "backend" else _model(*arguments)
+    except FbragError as error:
+        report = {"error": error.message, "hint": error.hint}
+    print(json.dumps(report), flush=True)
+
+
+def _backend() -> dict[str, Any]:
+    from fbrag_cli.generation import llama
+
+    return {
+        "version": llama.version(),
+        "system_info": llama.system_info(),
+        "amx": llama.amx_in_use(),
+        "devices": [
+            {
+                "name": device.name,
+                "description": device.description,
+                "is_gpu": device.is_gpu,
+                "free_bytes": device.free_bytes if device.is_gpu else llama.free_memory(),
+                "total_bytes": device.total_bytes,
+            }
+            for device in llama.devices()
+        ],
+    }
+
+
+def _model(path: str, gpu_layers: str, threads: str) -> dict[str, Any]:
+    from fbrag_cli.generation import Sampling
+    from fbrag_cli.generation.llama import LlamaGenerator
+    from fbrag_cli.prompts import Turn
+
+    started = perf_counter()
+    layers = None if gpu_layers == "auto" else int(gpu_layers)
+    with LlamaGenerator(Path(path), gpu_layers=layers, threads=int(threads) or None, max_context=512) as generator:
+        loaded = perf_counter()
+        prompt = generator.prompt([Turn("user", "What is the capital of France? Answer in one word.")])
+        answer = generator.generate(prompt, 1, Sampling(max_tokens=8, temperature=0))
+        return {
+            "load_seconds": loaded - started,
+            "answer_seconds": perf_counter() - loaded,
+            "gpu_layers": generator.info.gpu_layers,
+            "generated_tokens": answer.generated_tokens,
+            "text": answer.samples[0].text,
+        }

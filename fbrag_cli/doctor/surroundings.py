@@ -1,0 +1,124 @@
+"""Checks of what surrounds a run: the configuration file, the environment, the terminal, the network."""
+
+from __future__ import annotations
+
+import locale
+import os
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Thread
+
+from fbrag_cli.doctor import Check, Situation
+from fbrag_cli.errors import FbragError
+from fbrag_cli.settings import Config, effective, load, nearest
+
+_SHOWN = re.compile(
+    r"FBRAG_.*|HF_.*|CUDA_VISIBLE_DEVICES|NO_COLOR|FORCE_COLOR|SSL_CERT_(FILE|DIR)|PIP_(INDEX_URL|CERT)|(https?|all|no)_proxy",
+    re.IGNORECASE,
+)
+_SECRET = re.compile("TOKEN|PASSWORD|SECRET|KEY", re.IGNORECASE)
+_NETWORK_SECONDS = 5
+
+
+def config(situation: Situation) -> Check:
+    file = situation.config_file
+    if file is None:
+        return Check("config", "ok", "none (--config none)")
+    try:
+        found = load(file, situation.keys)
+    except FbragError as error:
+        return Check("config", "fail", error.message, error.hint)
+    if found.unknown:
+        near = [name for each in found.unknown if (name := nearest(each, situation.keys))]
+        fix = f"did you mean {', '.join(near)}?" if near else "fbrag config show lists all keys"
+        return Check("config", "warn", f"{file.path}: unknown: {', '.join(found.unknown)}", fix)
+    if not found.values:
+        return Check("config", "ok", f"{file.path}: " + ("empty" if file.path.exists() else "there is none, and none is needed"))
+    return Check("config", "ok", f"{file.path}: {len(found.values)} key{'s' if len(found.values) > 1 else ''} set")
+
+
+def environment(situation: Situation) -> Check:
+    """The variables that count. Of a secret it is told that it is set, and of an address not who logs in."""
+    environ = situation.environ
+    shown = [f"{name}={_public(name, value)}" for name, value in sorted(environ.items()) if _SHOWN.fullmatch(name)]
+    finding = " ".join(shown) or "no variable that counts is set"
+    try:
+        for key in situation.keys.values():
+            effective(key, situation.keys, Config({}), environ)
+    except FbragError as error:
+        return Check("environment", "fail", f"{error.message}; in force: {finding}", error.hint)
+    unread = [name for name in environ if name.startswith("FBRAG_") and name not in situation.variables]
+    meant = {name: near for name in unread if (near := nearest(name, situation.variables))}
+    if meant:
+        fix = "; ".join(f"did you mean {near}?" for near in meant.values())
+        return Check("environment", "warn", f"fbrag reads no {', '.join(meant)}; in force: {finding}", fix)
+    return Check("environment", "ok", finding)
+
+
+def _public(name: str, value: str) -> str:
+    if _SECRET.search(name):
+        return "set" if value else "empty"
+    return re.sub(r"(?<=//)[^/@\s]*@", "", value)
+
+
+def terminal(situation: Situation) -> Check:
+    streams = {"stdout": sys.stdout.isatty(), "stderr": sys.stderr.isatty()}
+    told = ", ".join(f"{name} {'is a' if is_terminal else 'is no'} terminal" for name, is_terminal in streams.items())
+    encoding = locale.getpreferredencoding(False)
+    finding = f"{told}, {encoding}, colour {'on' if situation.colored else 'off'}"
+    if os.name == "posix" and encoding.lower().replace("-", "") != "utf8":
+        return Check("terminal", "warn", f"{finding}: fbrag writes UTF-8", "export LC_ALL=C.UTF-8")
+    return Check("terminal", "ok", finding)
+
+
+def network(situation: Situation) -> Iterator[Check]:
+    """Whether those that models come from answer. They are asked at the same time, for a few seconds."""
+    places = {
+        "hub": _public("", situation.environ.get("HF_ENDPOINT") or "https://huggingface.co"),
+        "package index": _public("", situation.environ.get("PIP_INDEX_URL") or "https://pypi.org/simple"),
+    }
+    if situation.offline:
+        yield from (Check(name, "ok", "not asked (--offline)") for name in places)
+        return
+    problems: dict[str, str | None] = {}
+
+    def ask(name: str) -> None:
+        problems[name] = _problem(places[name])
+
+    threads = [Thread(target=ask, args=(name,), daemon=True) for name in places]  # a look-up of a name knows no time limit
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(_NETWORK_SECONDS + 1)
+    for name, url in places.items():
+        if problem := problems.get(name, f"no answer within {_NETWORK_SECONDS} s"):
+            yield Check(name, "warn", f"{url}: {problem}", _fix_of_network(name, problem))
+        else:
+            yield Check(name, "ok", f"{url} answers")
+
+
+def _problem(url: str) -> str | None:
+    """Why the server does not answer; None if it does, whatever it says."""
+    from http.client import HTTPException
+    from urllib.error import HTTPError
+    from urllib.parse import urlsplit
+    from urllib.request import Request, urlopen
+
+    if urlsplit(url).scheme == "file":
+        return None if Path(urlsplit(url).path).exists() else "there is no such folder"
+    try:
+        urlopen(Request(url, method="HEAD", headers={"User-Agent": "fbrag"}), timeout=_NETWORK_SECONDS).close()
+    except HTTPError as error:
+        return f"it answers with HTTP {error.code}" if error.code >= 500 else None
+    except (OSError, ValueError, HTTPException) as error:
+        return str(getattr(error, "reason", error))
+    return None
+
+
+def _fix_of_network(name: str, problem: str) -> str:
+    if "CERTIFICATE" in problem.upper():
+        return "set SSL_CERT_FILE to your organisation's certificates"
+    mirror = "HF_ENDPOINT" if name == "hub" else "PIP_INDEX_URL"
+    return f"check the connection (HTTPS_PROXY for a proxy, {mirror} for a mirror); models that are here need none"

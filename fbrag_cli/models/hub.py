@@ -1,0 +1,95 @@
+"""A file of a model hub. huggingface_hub knows its addresses, tokens and answers; the bytes come through `stream`.
+
+Its own `hf_hub_download` deletes what it has when it is interrupted, which is no way to fetch 42 GB.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Mapping
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import quote, urlsplit
+
+from fbrag_cli.models.catalogue import HubSource
+from fbrag_cli.models.part import PartFile, SourceFailedError
+
+if TYPE_CHECKING:
+    from huggingface_hub.file_download import HfFileMetadata
+
+T = TypeVar("T")
+
+
+def hub_url(source: HubSource, environ: Mapping[str, str]) -> str:
+    """Where the file is: on the mirror HF_ENDPOINT, if there is one."""
+    endpoint = (environ.get("HF_ENDPOINT") or "https://huggingface.co").rstrip("/")
+    return f"{endpoint}/{source.repo}/resolve/{quote(source.revision, safe='')}/{quote(source.file)}"
+
+
+def fetch(source: HubSource, part: PartFile, sha256: str | None, *, environ: Mapping[str, str], patience: float) -> str | None:
+    """Bring `part` to its end. Returns the SHA-256 (hex) that the hub gives for the file, if it does.
+
+    sha256: what it should be, if that is known. patience: seconds for the hub to answer at all.
+    Raises SourceFailedError; FbragError `disk_full`.
+    """
+    import httpx2
+
+    from fbrag_cli.models.stream import reason, stream
+
+    url = hub_url(source, environ)
+    try:
+        about, token = _within(patience, lambda: _ask(url, environ.get("HF_TOKEN"), patience))
+    except TimeoutError:
+        raise SourceFailedError(f"no answer within {patience:g} s") from None
+    except (httpx2.HTTPError, OSError, ValueError) as error:
+        raise SourceFailedError(_refusal(error, reason)) from None
+    vouched = about.etag if about.etag and re.fullmatch("[0-9a-f]{64}", about.etag) else None
+    if sha256 and vouched and vouched != sha256:
+        raise SourceFailedError(f"it has the SHA-256 {vouched} there")
+    if about.size is not None:
+        part.expect(about.size)
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    stream(url, part, headers=headers, pinned=bool(sha256 or vouched))
+    return vouched
+
+
+def _ask(url: str, token: str | None, seconds: float) -> tuple[HfFileMetadata, str | None]:
+    """What the hub says of the file, and the token that it may want: the one given, else that of `hf auth login`."""
+    from huggingface_hub import constants, get_token
+    from huggingface_hub.file_download import get_hf_file_metadata
+
+    constants.HF_HUB_DISABLE_TELEMETRY = True  # else its User-Agent costs a request, and tells more than is asked for
+    token = token or (None if constants.HF_HUB_DISABLE_IMPLICIT_TOKEN else get_token())
+    return get_hf_file_metadata(url, token=token or False, timeout=seconds), token
+
+
+def host(source: HubSource, environ: Mapping[str, str]) -> str:
+    return urlsplit(hub_url(source, environ)).netloc
+
+
+def _within(seconds: float, call: Callable[[], T]) -> T:
+    """The result of `call`, or TimeoutError. No timeout of a socket bounds a name server that does not answer."""
+    results: SimpleQueue[tuple[T | None, Exception | None]] = SimpleQueue()
+
+    def run() -> None:
+        try:
+            results.put((call(), None))
+        except Exception as error:
+            results.put((None, error))
+
+    threading.Thread(target=run, daemon=True).start()
+    try:
+        result, error = results.get(timeout=seconds)
+    except Empty:
+        raise TimeoutError from None
+    if error is not None:
+        raise error
+    return result  # type: ignore[return-value]
+
+
+def _refusal(error: Exception, reason: Callable[[Exception], str]) -> str:
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    if status in (401, 403):  # a repository that does not exist answers so, too
+        return f"HTTP {status}: there is no such file, or it needs the token (HF_TOKEN) of an account that may have it"
+    return f"HTTP {status}" if status else reason(error)

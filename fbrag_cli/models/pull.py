@@ -1,0 +1,243 @@
+"""`fbrag models pull`: a model comes into the store, from the first source that gives it whole and right."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+from urllib.parse import urlsplit
+
+from fbrag_cli.errors import FbragError
+from fbrag_cli.models.catalogue import Catalogue, HubSource, ModelEntry, WheelSource, load_catalogue
+from fbrag_cli.models.part import PartFile, SourceFailedError, disk_free
+from fbrag_cli.models.store import (
+    PULL_FOLDER,
+    ModelFile,
+    Verified,
+    check,
+    closest_hint,
+    file_name,
+    hash_and_note,
+    note_verified,
+    read_verified,
+)
+from fbrag_cli.progress import Event, Progress
+
+if TYPE_CHECKING:
+    from fbrag_cli.models.stream import UrlSource
+
+Source: TypeAlias = "HubSource | WheelSource | UrlSource"
+
+# Seconds for a hub to answer at all: few where another source waits, more where there is none.
+_PATIENCE = 4.0
+_LAST_PATIENCE = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a pull is to bring. file: its name in the store. bytes, sha256: of it, None where only the source knows.
+
+    spec: what was asked for. origin: the same without passwords, to be pulled again.
+    """
+
+    name: str
+    file: str
+    bytes: int | None
+    sha256: str | None
+    sources: tuple[Source, ...]
+    spec: str
+    origin: str
+    entry: ModelEntry | None
+
+
+def pull(
+    spec: str,
+    store: Path,
+    *,
+    progress: Progress,
+    offline: bool,
+    sha256: str | None = None,
+    environ: Mapping[str, str],
+    catalogue: Catalogue | None = None,
+    disk_free: Callable[[Path], int] = disk_free,
+) -> ModelFile:
+    """Make sure that the model is in `store`, whole and verified; fetch it if it is not.
+
+    spec: a name of the catalogue, `hf:ORG/REPO[@REVISION]/FILE`, or a URL. sha256: what it must have (hex); a plain http URL
+    needs it. environ: HF_ENDPOINT, HF_TOKEN and what pip reads. disk_free: bytes that can be written below a folder.
+    progress hears of stage "download" (bytes), and of "verify" where a file is there already. A file that is there and wrong
+    is replaced. What came is kept when a pull breaks off, and the next one goes on from there.
+
+    Raises FbragError: usage, model_missing (no such name), offline, disk_full, download_failed, model_corrupt.
+    """
+    wanted = read_spec(spec, sha256, catalogue or load_catalogue())
+    path = store / wanted.file
+    if (present := _present(wanted, path, progress)) is not None:
+        return present
+    if offline:
+        what = f"{wanted.name} is not in {store}, and --offline forbids the download"
+        raise FbragError("offline", what, f"fbrag models pull {wanted.origin}")
+    with _alone(wanted, store, progress) as folder:
+        if (present := _present(wanted, path, progress)) is not None:  # another process was faster
+            return present
+        progress(Event("download", "start", 0, wanted.bytes or 0, wanted.name))
+        part = PartFile(path, wanted.name, wanted.bytes, progress, disk_free)
+        try:
+            digest = _fetch_any(wanted, part, folder, environ)
+            part.become(path)
+        finally:
+            part.close()
+        now = path.stat()
+        note_verified(path, Verified(now.st_size, now.st_mtime_ns, digest, wanted.origin))
+        progress(Event("download", "done", now.st_size, now.st_size, wanted.name))
+    return ModelFile(wanted.name, path, digest, wanted.entry)
+
+
+def read_spec(spec: str, sha256: str | None, catalogue: Catalogue) -> Wanted:
+    """What `spec` asks for. Raises FbragError `usage`, `model_missing`."""
+    if sha256 is not None:
+        sha256 = sha256.lower().removeprefix("sha256:")
+        if not re.fullmatch("[0-9a-f]{64}", sha256):
+            raise FbragError("usage", f"--sha256 {sha256}: not a SHA-256", "it has 64 hexadecimal digits")
+    if entry := catalogue.find(spec):
+        if sha256 not in (None, entry.sha256):
+            raise FbragError("usage", f"{entry.id} has the SHA-256 {entry.sha256}", "leave --sha256 away: the catalogue has it")
+        return Wanted(entry.id, entry.file, entry.bytes, entry.sha256, entry.sources, spec, entry.id, entry)
+    source, origin = _own_source(spec, sha256, catalogue)
+    file = file_name(spec)
+    if not file:
+        raise FbragError("usage", f"{origin} names no file", "fbrag models pull hf:ORG/REPO/FILE.gguf")
+    if entry := next((each for each in catalogue.models.values() if each.file == file), None):
+        return Wanted(entry.id, file, entry.bytes, entry.sha256, (source,), spec, origin, entry)
+    return Wanted(file.removesuffix(".gguf"), file, None, sha256, (source,), spec, origin, None)
+
+
+def _own_source(spec: str, sha256: str | None, catalogue: Catalogue) -> tuple[Source, str]:
+    """The source that a spec outside the catalogue names, and the spec without passwords."""
+    from fbrag_cli.models.stream import UrlSource
+
+    if spec.startswith("hf:"):
+        found = re.fullmatch(r"hf:/{0,2}([\w.-]+/[\w.-]+?)(?:@([^/]+))?/([^?#]+)", spec)
+        if not found:
+            raise FbragError("usage", f"{spec} names no file of the hub", "fbrag models pull hf:ORG/REPO/FILE.gguf")
+        repo, revision, file = found.groups()
+        return HubSource(repo, revision or "main", file), spec
+    address = urlsplit(spec)
+    if address.scheme not in ("https", "http") or not address.netloc:
+        raise FbragError("model_missing", f"there is no model {spec}", closest_hint(spec, catalogue))
+    if address.scheme == "http" and not sha256:
+        raise FbragError("usage", "plain http can be changed on the way", "use https, or say what it must be: --sha256 HEX")
+    return UrlSource(spec), address._replace(netloc=address.netloc.rpartition("@")[2], query="", fragment="").geturl()
+
+
+def where(source: Source, environ: Mapping[str, str]) -> str:
+    """The source in one word, for people."""
+    if isinstance(source, WheelSource):
+        return "package index"
+    if isinstance(source, HubSource):
+        from fbrag_cli.models.hub import host
+
+        return host(source, environ)
+    return urlsplit(source.url).netloc.rpartition("@")[2]
+
+
+# -- what is there already ---------------------------------------------------------------------------------------------------
+
+
+def _present(wanted: Wanted, path: Path, progress: Progress) -> ModelFile | None:
+    """The model, if the store has it; None if it has nothing of that name, or what it has is damaged."""
+    if not path.is_file():
+        return None
+    known = read_verified(path)
+    if not wanted.entry and not (known and known.origin == wanted.origin):
+        found = hash_and_note(path, origin=known.origin if known else None, expected=None, progress=progress)
+        if found != wanted.sha256:
+            raise FbragError("usage", f"another {path.name} is in {path.parent}", f"fbrag models rm {wanted.name}")
+        return ModelFile(wanted.name, path, found, None)
+    try:
+        digest = check(path, wanted.entry, progress=progress)
+    except FbragError as error:
+        if error.code != "model_corrupt":
+            raise
+        return None
+    if wanted.sha256 and digest != wanted.sha256:
+        raise FbragError("usage", f"{wanted.name} has the SHA-256 {digest}, not the one given", f"fbrag models rm {wanted.name}")
+    return ModelFile(wanted.name, path, digest, wanted.entry)
+
+
+@contextmanager
+def _alone(wanted: Wanted, store: Path, progress: Progress) -> Iterator[Path]:
+    """No other process pulls this model meanwhile. Yields a folder for what is fetched on the way."""
+    from filelock import FileLock, Timeout
+
+    folder = store / PULL_FOLDER / wanted.file
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(folder.with_name(folder.name + ".lock"))
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            progress(Event("download", "text", text=f"waiting for another process that pulls {wanted.name}"))
+            lock.acquire()
+    except OSError as error:
+        what = f"{store} cannot be written: {error.strerror}"
+        raise FbragError("download_failed", what, "choose another folder: FBRAG_MODELS_DIR") from None
+    try:
+        yield folder
+    finally:
+        lock.release()
+
+
+# -- fetching ----------------------------------------------------------------------------------------------------------------
+
+
+def _fetch_any(wanted: Wanted, part: PartFile, folder: Path, environ: Mapping[str, str]) -> str:
+    """Bring `part` to its end from the first source that can, and return its SHA-256 (hex)."""
+    said: list[str] = []
+    came_wrong = False
+    for place, source in enumerate(wanted.sources):
+        patience = _LAST_PATIENCE if place == len(wanted.sources) - 1 else _PATIENCE
+        while True:
+            resumed = part.size > 0
+            try:
+                vouched = _fetch(source, wanted, part, folder, environ, patience)
+                if part.limit is not None and not part.complete:
+                    raise SourceFailedError(f"it ends after {part.size:,} of {part.limit:,} bytes")
+            except SourceFailedError as error:
+                said.append(f"{where(source, environ)}: {error}")
+                break
+            digest, expected = part.sha256(), wanted.sha256 or vouched
+            if expected in (None, digest):
+                return digest
+            part.cut(0)
+            if not resumed:  # else the bytes of an earlier attempt may be at fault, and this source gets a fair one
+                came_wrong = True
+                said.append(f"{where(source, environ)}: it has the SHA-256 {digest}, and should have {expected}: deleted")
+                break
+    code = "model_corrupt" if came_wrong else "download_failed"
+    hint = f"fbrag models pull {wanted.origin} --dry-run tells where it lies, for a machine that can reach it"
+    raise FbragError(code, f"{wanted.name} cannot be had: {'; '.join(said)}", hint)
+
+
+def _fetch(
+    source: Source, wanted: Wanted, part: PartFile, folder: Path, environ: Mapping[str, str], patience: float
+) -> str | None:
+    """Bring `part` to its end from one source. Returns the SHA-256 that the source vouches for, if it does."""
+    if wanted.bytes is not None:
+        part.reserve()
+    if isinstance(source, WheelSource):
+        from fbrag_cli.models import wheels
+
+        wheels.fetch(source, part, folder, environ=environ)
+        return None
+    if isinstance(source, HubSource):
+        from fbrag_cli.models import hub
+
+        return hub.fetch(source, part, wanted.sha256, environ=environ, patience=patience)
+    from fbrag_cli.models.stream import stream
+
+    stream(source.url, part, headers={}, pinned=wanted.sha256 is not None)
+    return None

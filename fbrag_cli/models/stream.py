@@ -1,0 +1,95 @@
+"""A file over HTTP: goes on where it stopped, and tries again where that can help."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import httpx2
+
+from fbrag_cli.models.part import PartFile, SourceFailedError
+
+_TIMEOUT = httpx2.Timeout(20, connect=5)  # seconds, of which 20 without a byte are too many
+_ATTEMPTS = 4  # in a row without a byte between them
+_WAIT_SECONDS = 0.5  # before the second; doubled each time
+
+
+@dataclass(frozen=True, slots=True)
+class UrlSource:
+    """A file that the user names. Where nobody vouches for its SHA-256, it only ever comes over https."""
+
+    url: str
+
+
+class _TryAgain(Exception):
+    """The server has a fault that may pass."""
+
+
+def stream(url: str, part: PartFile, *, headers: Mapping[str, str], pinned: bool) -> None:
+    """Fetch what `part` lacks of the file at `url`.
+
+    pinned: the SHA-256 of the whole is known, so bytes of an earlier attempt may stand whatever the server says of its version.
+    Raises SourceFailedError; FbragError `disk_full`.
+    """
+    failures = 0
+    with httpx2.Client(follow_redirects=True, timeout=_TIMEOUT, headers={"Accept-Encoding": "identity", **headers}) as client:
+        while not part.complete:
+            before = part.size
+            try:
+                _attempt(client, url, part, pinned)
+                return
+            except (httpx2.TransportError, _TryAgain) as error:
+                failures = 1 if part.size > before else failures + 1
+                if failures == _ATTEMPTS:
+                    raise SourceFailedError(f"{reason(error)}, {_ATTEMPTS} times") from None
+                time.sleep(_WAIT_SECONDS * 2 ** (failures - 1))
+            except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+                raise SourceFailedError(reason(error)) from None
+
+
+def reason(error: Exception) -> str:
+    """What went wrong with a request, in a few words."""
+    if isinstance(error, httpx2.HTTPStatusError):
+        return f"HTTP {error.response.status_code}"
+    if isinstance(error, httpx2.TimeoutException):
+        return "no answer in time"
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def _attempt(client: httpx2.Client, url: str, part: PartFile, pinned: bool) -> None:
+    if part.size and not pinned and not part.etag:
+        part.cut(0)
+    headers = {}
+    if part.size:
+        headers = {"Range": f"bytes={part.size}-"} | ({} if pinned else {"If-Range": part.etag or ""})
+    with client.stream("GET", url, headers=headers) as response:
+        _accept(response, part, pinned)
+        for data in response.iter_bytes():
+            part.write(data)
+
+
+def _accept(response: httpx2.Response, part: PartFile, pinned: bool) -> None:
+    """Look at the head of an answer, and leave `part` where its body goes on."""
+    status = response.status_code
+    if not pinned and any(each.url.scheme != "https" for each in (*response.history, response)):
+        raise SourceFailedError("it redirects to plain http, which needs --sha256")
+    if status == 429 or status >= 500:
+        raise _TryAgain(f"HTTP {status}")
+    if status == 416 or (status == 206 and _first_byte(response) != part.size):
+        part.cut(0)
+        raise _TryAgain("the server cannot go on where the file stops")
+    if not response.is_success:
+        raise SourceFailedError(f"HTTP {status}")
+    if status != 206:
+        part.cut(0)
+    if length := response.headers.get("Content-Length"):
+        part.expect(part.size + int(length))
+    if not pinned:
+        etag = response.headers.get("ETag", "")
+        part.etag = etag if etag.startswith('"') else None  # a weak one (W/) does not promise the same bytes
+
+
+def _first_byte(response: httpx2.Response) -> int:
+    start = response.headers.get("Content-Range", "").removeprefix("bytes ").partition("-")[0]
+    return int(start) if start.isdigit() else -1

@@ -1,0 +1,214 @@
+"""`fbrag doctor`: what it finds on this machine, and what it makes of things that are broken."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fbrag_cli.cli.config_keys import known_keys, known_variables
+from fbrag_cli.doctor import Check, Situation, installation, models, probe, surroundings
+from fbrag_cli.models.store import ModelFile
+from fbrag_cli.settings import ConfigFile
+from tests.conftest import Run
+
+POSIX = pytest.mark.skipif(os.name != "posix", reason="signals")
+SMALL = {"FBRAG_LARGE": "smollm2-135m", "FBRAG_SMALL": "smollm2-135m"}
+
+
+@pytest.fixture
+def situation(tmp_path: Path) -> Situation:
+    return Situation(
+        environ={"PATH": os.environ["PATH"]},
+        config_file=ConfigFile(tmp_path / "config.toml", named=False),
+        keys=known_keys(),
+        variables=known_variables(),
+        models_dir=tmp_path / "models",
+        large="smollm2-135m",
+        small="smollm2-135m",
+    )
+
+
+def child(code: str) -> list[str]:
+    return [sys.executable, "-c", code]
+
+
+# -- the command -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_model_that_works(fbrag: Run, smollm2: Path) -> None:
+    done = fbrag("doctor", "--json", "--offline", env={**SMALL, "FBRAG_MODELS_DIR": str(smollm2.parent)})
+    told = json.loads(done.stdout)
+    assert (done.returncode, done.stderr, told["schema"]) == (0, "", "fbrag.doctor/1")
+    checks = {check["name"]: check for check in told["checks"]}
+    assert list(checks) == [
+        *("python", "llama.cpp", "devices", "cpu", "amx", "small model", "small model runs", "large model", "disk"),
+        *("config", "environment", "terminal", "hub", "package index"),
+    ]
+    assert all((check["fix"] is None) == (check["status"] == "ok") for check in checks.values())
+    assert "SHA-256 verified" in checks["small model"]["finding"]
+    assert "layers on the GPU" in checks["small model runs"]["finding"]
+    assert "not asked" in checks["hub"]["finding"]
+
+
+def test_lines_for_people(fbrag: Run, tmp_path: Path) -> None:
+    done = fbrag("doctor", "--offline", "--no-gpu-probe", env={**SMALL, "FBRAG_MODELS_DIR": str(tmp_path / "none")})
+    assert done.returncode == 0  # a model that has not been fetched yet is no failure
+    lines = done.stdout.splitlines()
+    assert all(line.split()[0] in ("ok", "warn", "fix:") for line in lines)
+    at = next(i for i, line in enumerate(lines) if line.startswith("warn  small model "))
+    assert lines[at + 1] == "      fix: fbrag models pull smollm2-135m"
+    assert "\x1b" not in done.stdout
+    colored = fbrag("doctor", "--offline", "--color", "always", env={**SMALL, "FBRAG_MODELS_DIR": str(tmp_path / "none")})
+    assert colored.stdout.replace("\x1b[32m", "").replace("\x1b[33m", "").replace("\x1b[0m", "").startswith("ok    python ")
+
+
+def test_broken_things_are_findings_and_exit_1(fbrag: Run, smollm2: Path, tmp_path: Path) -> None:
+    cut = tmp_path / "cut.gguf"
+    cut.write_bytes(smollm2.read_bytes()[:1_000_000])
+    config = tmp_path / "broken.toml"
+    config.write_text("gpu = \n")
+    env = {"FBRAG_SMALL": str(cut), "FBRAG_LARGE": "qwen2.5-coder-15b", "FBRAG_SAMPLES": "many", "HF_TOKEN": "hf_secret"}
+    done = fbrag("doctor", "--offline", "--json", "--config", config, env=env)
+    assert done.returncode == 1
+    assert "hf_secret" not in done.stdout
+    checks = {check["name"]: check for check in json.loads(done.stdout)["checks"]}
+    assert {name for name, check in checks.items() if check["status"] == "fail"} == {
+        *("small model runs", "large model", "config", "environment"),
+    }
+    assert "llama.cpp cannot load" in checks["small model runs"]["finding"]
+    assert "qwen2.5-coder-1.5b" in checks["large model"]["fix"]
+    assert f"{config}, line 1" in checks["config"]["finding"]
+    assert "FBRAG_SAMPLES is 'many'" in checks["environment"]["finding"]
+    assert "HF_TOKEN=set" in checks["environment"]["finding"]
+
+
+# -- crashes ---------------------------------------------------------------------------------------------------------------
+
+
+@POSIX
+@pytest.mark.parametrize(
+    ("number", "fix"),
+    [(signal.SIGSEGV, "--no-gpu-probe"), (signal.SIGILL, "GGML_NATIVE"), (signal.SIGKILL, "out of memory")],
+)
+def test_a_model_that_kills_its_process(situation: Situation, number: signal.Signals, fix: str) -> None:
+    crash = child(f"import os; print('loading', flush=True); os.kill(os.getpid(), {int(number)})")
+    found = models.answer("small model runs", ModelFile("m", Path("m.gguf"), None, None), situation, crash)
+    assert (found.status, found.finding) == ("fail", f"m: the child process died: killed by {number.name}")
+    assert fix in str(found.fix)
+
+
+@POSIX
+def test_a_build_that_crashes_when_it_is_loaded(situation: Situation) -> None:
+    crash = child("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
+    (found,) = installation.llama(situation, crash)
+    assert (found.name, found.status) == ("llama.cpp", "fail")
+    assert "SIGSEGV" in found.finding
+    assert str(found.fix).startswith("pip install")
+
+
+def test_a_build_that_is_not_there(situation: Situation) -> None:
+    (found,) = installation.llama(situation, child("import no_such_module"))
+    assert found.status == "fail"
+    assert "No module named 'no_such_module'" in found.finding
+
+
+def test_a_model_that_never_answers(situation: Situation) -> None:
+    assert probe.run(child("import time; time.sleep(60)"), {}, timeout=0.2) == probe.Death("timeout", "no result within 0.2 s")
+
+
+def test_nothing_in_the_current_folder_runs_in_the_child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "json.py").write_text("raise SystemExit('taken over')")
+    monkeypatch.chdir(tmp_path)
+    report = probe.run(probe.command("backend"), os.environ, gpu=False, timeout=60)
+    assert isinstance(report, Mapping)
+    assert report["version"]
+
+
+# -- findings that this machine may not have ---------------------------------------------------------------------------------
+
+
+def report(**changed: Any) -> dict[str, Any]:
+    cpu = {"name": "CPU", "description": "EPYC", "is_gpu": False, "free_bytes": 8e9, "total_bytes": 16e9}
+    plain = {"version": "0.3.36", "system_info": "CPU : SSE3 = 1 | AVX2 = 1 | AVX512 = 1 | ", "amx": False, "devices": [cpu]}
+    return plain | changed
+
+
+CUDA = {"name": "CUDA0", "description": "NVIDIA H200", "is_gpu": True, "free_bytes": 139e9, "total_bytes": 141e9}
+
+
+def test_a_cpu_build_on_a_machine_with_an_nvidia_gpu(fbrag: Run, tmp_path: Path) -> None:
+    (tmp_path / "nvidia-smi").write_text("#!/bin/sh\n")
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    if not any("CUDA" in line for line in fbrag("--version", "-v").stdout.splitlines()):
+        env = {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}", "FBRAG_MODELS_DIR": str(tmp_path / "none")}
+        told = json.loads(fbrag("doctor", "--offline", "--json", env=env).stdout)["checks"][1]
+        assert told["status"] == "warn"
+        assert "-DGGML_CUDA=on" in told["fix"]
+        assert "--no-cache-dir" in told["fix"]  # or pip would install the old build's wheel again
+    assert installation.backend(report(), nvidia=False).status == "ok"
+
+
+def test_devices(situation: Situation) -> None:
+    cuda = report(system_info="CUDA : ARCHS = 900 | CPU : AVX2 = 1 | ", devices=[CUDA, *report()["devices"]])
+    assert installation.backend(cuda, nvidia=True) == Check("llama.cpp", "ok", "llama-cpp-python 0.3.36, built for CUDA, CPU")
+    found = installation.devices(cuda, situation, nvidia=True)
+    assert found.status == "ok"
+    assert "CUDA0: NVIDIA H200, 139.0 GB of 141.0 GB free" in found.finding
+    blind = report(system_info="CUDA : ARCHS = 900 | CPU : AVX2 = 1 | ")
+    assert installation.devices(blind, situation, nvidia=True).status == "warn"
+    assert installation.devices(blind, replace(situation, probe_gpu=False), nvidia=True).status == "ok"
+    hidden = replace(situation, environ={"CUDA_VISIBLE_DEVICES": ""})
+    assert "hides every GPU" in installation.devices(blind, hidden, nvidia=True).finding
+
+
+def test_amx_and_other_instructions() -> None:
+    found = installation.amx(report(amx=True))
+    assert found.status == "warn"
+    assert "20824" in found.finding
+    assert f'CFLAGS="{installation.AMX_FLAGS}" CXXFLAGS="{installation.AMX_FLAGS}" pip install' in str(found.fix)
+    assert installation.amx(report()).status == "ok"
+    assert installation.cpu(report(), {"avx2", "avx512f"}).status == "ok"
+    slow = installation.cpu(report(system_info="CPU : SSE3 = 1 | AVX = 1 | "), {"avx2"})
+    assert (slow.status, "AVX2" in slow.finding) == ("warn", True)
+    assert installation.cpu(report(system_info="CPU : NEON = 1 | "), set()).status == "ok"
+
+
+def test_no_room_for_the_models(situation: Situation, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": 1_000})())
+    found = models.disk(situation)
+    assert (found.status, "FBRAG_MODELS_DIR" in str(found.fix)) == ("warn", True)
+
+
+def test_the_environment_keeps_secrets(situation: Situation) -> None:
+    environ = {"HF_TOKEN": "hf_abc", "HTTPS_PROXY": "http://me:pw@proxy:3128", "FBRAG_GPU": "off", "LANG": "C"}
+    found = surroundings.environment(replace(situation, environ=environ))
+    assert found == Check("environment", "ok", "FBRAG_GPU=off HF_TOKEN=set HTTPS_PROXY=http://proxy:3128")
+    slip = surroundings.environment(replace(situation, environ={"FBRAG_SAMPELS": "3"}))
+    assert (slip.status, slip.fix) == ("warn", "did you mean FBRAG_SAMPLES?")
+
+
+def test_the_configuration_file(situation: Situation) -> None:
+    assert situation.config_file
+    path = situation.config_file.path
+    assert surroundings.config(situation).status == "ok"
+    path.write_text("sampels = 3\n")
+    assert surroundings.config(situation) == Check("config", "warn", f"{path}: unknown: sampels", "did you mean samples?")
+    path.write_text("samples = 0\n")
+    assert surroundings.config(situation).status == "fail"
+    assert surroundings.config(replace(situation, config_file=None)).status == "ok"
+
+
+def test_the_network(situation: Situation, tmp_path: Path) -> None:
+    nowhere = {"HF_ENDPOINT": "http://127.0.0.1:9", "PIP_INDEX_URL": tmp_path.as_uri(), "no_proxy": "*"}
+    hub, index = surroundings.network(replace(situation, environ=nowhere))
+    assert (hub.status, index.status) == ("warn", "ok")
+    assert "127.0.0.1:9" in hub.finding
+    assert "HF_ENDPOINT" in str(hub.fix)

@@ -1,0 +1,185 @@
+"""Names find the right file; a file that is not what it should be is never handed out."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from fbrag_cli.errors import FbragError
+from fbrag_cli.models.store import Verified, installed, models_dir, note_verified, remove, resolve
+from fbrag_cli.progress import Event
+from tests.models.conftest import HUB, MODEL, SHA256, catalogue_of
+
+TINY = catalogue_of(HUB)
+
+
+@pytest.fixture
+def tiny(store: Path) -> Path:
+    path = store / "tiny.gguf"
+    path.write_bytes(MODEL)
+    return path
+
+
+def change(path: Path, data: bytes) -> None:
+    """Write other bytes, at another time."""
+    before = path.stat().st_mtime_ns
+    path.write_bytes(data)
+    os.utime(path, ns=(before + 10**9, before + 10**9))
+
+
+def test_every_way_to_name_a_model_finds_it(store: Path, tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = tmp_path / "own.gguf"
+    own.write_bytes(MODEL)
+    (store / "dropped.gguf").write_bytes(MODEL)
+    for name in ("tiny", "TINY", "tiny.gguf", str(tiny)):
+        found = resolve(name, store, catalogue=TINY)
+        assert (found.name, found.path, found.sha256, found.entry) == ("tiny", tiny, SHA256, TINY.models["tiny"])
+    for name in ("dropped", "dropped.gguf"):
+        assert resolve(name, store, catalogue=TINY).path == store / "dropped.gguf"
+    monkeypatch.chdir(tmp_path)
+    for name in ("own.gguf", "./own.gguf", str(own)):
+        found = resolve(name, store, catalogue=TINY)
+        assert (found.name, found.path.absolute(), found.entry) == ("own", own, None)
+
+
+def test_a_missing_model_names_the_command_that_fetches_it(store: Path) -> None:
+    with pytest.raises(FbragError) as missing:
+        resolve("qwen2.5-coder-0.5b", store)
+    assert (missing.value.code, missing.value.hint) == ("model_missing", "fbrag models pull qwen2.5-coder-0.5b")
+
+
+def test_a_misspelled_name_is_understood(store: Path) -> None:
+    with pytest.raises(FbragError) as missing:
+        resolve("qwen2.5-coder-15b", store)
+    assert missing.value.code == "model_missing"
+    assert missing.value.hint == "did you mean qwen2.5-coder-1.5b? fbrag models pull qwen2.5-coder-1.5b"
+
+
+def test_a_misspelled_name_of_a_model_that_is_here_needs_no_pull(store: Path) -> None:
+    (store / "my-finetune.gguf").write_bytes(MODEL)
+    with pytest.raises(FbragError) as missing:
+        resolve("my-finetun", store)
+    assert missing.value.hint == "did you mean my-finetune?"
+
+
+@pytest.mark.parametrize("name", ["/nowhere/a.gguf", "x" * 5000, "~nobody/x.gguf", ".", ""])
+def test_a_name_that_can_be_nothing_is_an_error_for_people(store: Path, name: str) -> None:
+    with pytest.raises(FbragError) as missing:
+        resolve(name, store)
+    assert missing.value.code == "model_missing"
+
+
+def test_a_file_that_is_no_gguf_is_refused_wherever_it_lies(store: Path, tmp_path: Path) -> None:
+    for path in (store / "page.gguf", tmp_path / "page.gguf"):
+        path.write_bytes(b"<html>please log in</html>")
+        with pytest.raises(FbragError) as corrupt:
+            resolve(str(path), store)
+        assert corrupt.value.code == "model_corrupt"
+        assert "not a GGUF file" in corrupt.value.message
+
+
+def test_a_model_cut_short_is_refused_with_the_repair(store: Path, tiny: Path) -> None:
+    tiny.write_bytes(MODEL[:-1])
+    with pytest.raises(FbragError) as corrupt:
+        resolve("tiny", store, catalogue=TINY)
+    assert (corrupt.value.code, corrupt.value.hint) == ("model_corrupt", "fbrag models pull tiny")
+
+
+def test_a_model_is_hashed_once_and_again_when_it_changed(store: Path, tiny: Path) -> None:
+    heard: list[Event] = []
+    for _ in range(2):
+        resolve("tiny", store, catalogue=TINY, progress=heard.append)
+    assert [event.kind for event in heard if event.stage == "verify"].count("start") == 1
+    assert heard[-1].done == heard[-1].total == len(MODEL)
+
+    change(tiny, MODEL)  # only the time
+    resolve("tiny", store, catalogue=TINY, progress=heard.append)
+    resolve("tiny", store, catalogue=TINY, progress=heard.append)
+    assert [event.kind for event in heard].count("start") == 2
+
+    change(tiny, MODEL[:-1] + bytes([MODEL[-1] ^ 1]))  # one bit
+    for _ in range(2):  # being refused once is not being verified
+        with pytest.raises(FbragError) as corrupt:
+            resolve("tiny", store, catalogue=TINY)
+        assert corrupt.value.code == "model_corrupt"
+
+
+def test_a_note_of_the_wrong_file_does_not_help_it(store: Path, tiny: Path) -> None:
+    wrong = MODEL[:-1] + bytes([MODEL[-1] ^ 1])
+    tiny.write_bytes(wrong)
+    now = tiny.stat()
+    note_verified(tiny, Verified(now.st_size, now.st_mtime_ns, "0" * 64))
+    with pytest.raises(FbragError) as corrupt:
+        resolve("tiny", store, catalogue=TINY)
+    assert corrupt.value.code == "model_corrupt"
+
+
+@pytest.mark.parametrize("note", ["", "{", "[]", '{"bytes": 1}', "\x00"])
+def test_a_broken_note_only_costs_a_hash(store: Path, tiny: Path, note: str) -> None:
+    (store / "tiny.gguf.json").write_text(note)
+    assert resolve("tiny", store, catalogue=TINY).sha256 == SHA256
+
+
+def test_a_pulled_file_that_changed_is_refused_with_its_own_repair(store: Path) -> None:
+    path = store / "other.gguf"
+    path.write_bytes(MODEL)
+    now = path.stat()
+    note_verified(path, Verified(now.st_size, now.st_mtime_ns, SHA256, "hf:org/repo/other.gguf"))
+    assert resolve("other", store).sha256 == SHA256
+    change(path, MODEL + b"!")
+    with pytest.raises(FbragError) as corrupt:
+        resolve("other", store)
+    assert (corrupt.value.code, corrupt.value.hint) == ("model_corrupt", "fbrag models pull hf:org/repo/other.gguf")
+
+
+def test_states_are_told_without_reading_a_model(store: Path, tiny: Path) -> None:
+    (store / "mine.gguf").write_bytes(MODEL)
+    (store / "unfinished.gguf.part").write_bytes(MODEL)
+
+    def states() -> dict[str, str]:
+        return {model.name: model.state for model in installed(store, TINY)}
+
+    assert states() == {"tiny": "unverified", "mine": "unverified"}
+    resolve("tiny", store, catalogue=TINY)
+    assert states()["tiny"] == "installed"
+    change(tiny, MODEL)
+    assert states()["tiny"] == "unverified"
+    change(tiny, MODEL + b"!")
+    assert states()["tiny"] == "corrupt size"
+    assert installed(store / "nowhere") == ()
+
+
+def test_rm_deletes_all_of_a_model_and_nothing_else(store: Path, tiny: Path, tmp_path: Path) -> None:
+    resolve("tiny", store, catalogue=TINY)
+    left_by_a_pull = store / ".pull" / "tiny.gguf" / "tiny_part1-1.0-py3-none-any.whl"
+    left_by_a_pull.parent.mkdir(parents=True)
+    left_by_a_pull.write_bytes(bytes(100))
+    (store / "tiny.gguf.part").write_bytes(bytes(10))
+    (store / "tiny2.gguf").write_bytes(MODEL)
+    outside = tmp_path / "outside.gguf"
+    outside.write_bytes(MODEL)
+    note = (store / "tiny.gguf.json").stat().st_size
+
+    assert remove("tiny", store, catalogue=TINY) == len(MODEL) + note + 110
+    assert [path.name for path in store.iterdir() if path.is_file()] == ["tiny2.gguf"]
+    assert not left_by_a_pull.exists()
+    for name in ("tiny", str(outside), "../outside", "../outside.gguf"):
+        with pytest.raises(FbragError) as missing:
+            remove(name, store, catalogue=TINY)
+        assert missing.value.code == "model_missing"
+    assert outside.exists()
+
+
+def test_the_store_is_where_the_user_says_else_the_checkouts(tmp_path: Path) -> None:
+    assert models_dir({"FBRAG_MODELS_DIR": str(tmp_path)}) == tmp_path
+    assert models_dir({}) == Path(__file__).parents[2] / "models"
+
+
+def test_an_installed_package_keeps_models_with_the_users_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fbrag_cli.models.store.__file__", str(tmp_path / "site-packages" / "fbrag_cli" / "models" / "store.py"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert models_dir({"XDG_DATA_HOME": str(tmp_path / "data")}) == tmp_path / "data" / "fbrag" / "models"
+    for environ in ({}, {"XDG_DATA_HOME": "relative"}):
+        assert models_dir(environ) == tmp_path / ".local" / "share" / "fbrag" / "models"

@@ -1,0 +1,59 @@
+"""Lines and pages of offsets, compared with counting."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fbrag_cli.documents import Document, PageSpan
+from fbrag_cli.documents.lines import LineIndex, line_index, line_of, lines_of, pages_of
+
+
+def document(text: str, *pages: PageSpan) -> Document:
+    return Document("a.txt", "a.txt", text, "text/plain", "", pages=pages)
+
+
+@given(st.text(alphabet="ab\n\f\u2028"), st.data())
+def test_the_line_is_one_more_than_the_line_ends_before_it(text: str, data: st.DataObject) -> None:
+    offset = data.draw(st.integers(0, len(text)))
+    assert line_of(document(text), offset) == text.count("\n", 0, offset) + 1
+
+
+@given(st.text(alphabet="ab\n"))
+def test_spans_of_all_lines_are_the_text(text: str) -> None:
+    index = LineIndex(text)
+    spans = [index.span(line) for line in range(1, len(index) + 1)]
+    assert [text[start:end] for start, end in spans] == text.split("\n")
+
+
+def test_outside_the_text() -> None:
+    index = LineIndex("one\ntwo")
+    for offset in (-1, 8):
+        with pytest.raises(IndexError):
+            index.line_of(offset)
+    for line in (0, 3):
+        with pytest.raises(IndexError):
+            index.span(line)
+
+
+def test_lines_of_a_span_do_not_reach_into_the_next_line() -> None:
+    text = document("one\ntwo\nthree")
+    assert lines_of(text, 0, 4) == (1, 1)  # with its line end
+    assert lines_of(text, 2, 9) == (1, 3)
+    assert lines_of(text, 4, 4) == (2, 2)
+
+
+def test_the_index_is_made_once() -> None:
+    text = document("one\ntwo")
+    assert line_index(text) is line_index(text)
+
+
+def test_pages_of_a_span() -> None:
+    text = document("abc\ndef\nghi", PageSpan(3, 0, 3), PageSpan(4, 4, 7), PageSpan(9, 8, 11))
+    assert pages_of(text, 0, 3) == (3, 3)
+    assert pages_of(text, 0, 4) == (3, 3)  # with the line end between the pages
+    assert pages_of(text, 2, 5) == (3, 4)
+    assert pages_of(text, 4, 11) == (4, 9)
+    assert pages_of(text, 8, 8) == (9, 9)
+    assert pages_of(document("no pages"), 0, 2) is None

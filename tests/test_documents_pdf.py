@@ -1,0 +1,373 @@
+"""PDFs, made here byte by byte or by pypdf's writer, and a real one of 234 pages."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from time import process_time
+
+import pypdf
+import pytest
+
+from fbrag_cli.documents import Document, load
+from fbrag_cli.documents.lines import pages_of
+from fbrag_cli.documents.page_text import clean_page, rejoin_words
+from fbrag_cli.errors import ExitCode, FbragError
+from fbrag_cli.progress import Event
+
+ROOT = Path(__file__).parent.parent
+
+# Codes 1 to 3 are drawn as ligatures, as TeX's fonts have them; 4 is a soft hyphen.
+FONT = (
+    b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica"
+    b"/Encoding<</Type/Encoding/BaseEncoding/WinAnsiEncoding/Differences[1/fi/fl/ffi/sfthyphen]>>>>"
+)
+
+
+def pdf_of_objects(*objects: bytes) -> bytes:
+    """A PDF with these objects, numbered from 1; the first is its catalogue."""
+    made = b"%PDF-1.7\n"
+    offsets = []
+    for number, content in enumerate(objects, 1):
+        offsets.append(len(made))
+        made += b"%d 0 obj\n%b\nendobj\n" % (number, content)
+    entries = b"".join(b"%010d 00000 n \n" % offset for offset in offsets)
+    table = b"xref\n0 %d\n0000000000 65535 f \n%b" % (len(objects) + 1, entries)
+    return made + table + b"trailer\n<</Size %d/Root 1 0 R>>\nstartxref\n%d\n%%%%EOF\n" % (len(objects) + 1, len(made))
+
+
+def stream(content: bytes, entries: bytes = b"") -> bytes:
+    return b"<</Length %d%b>>\nstream\n%b\nendstream" % (len(content), entries, content)
+
+
+def pdf_of_contents(*contents: bytes, more: Sequence[bytes] = (), xobjects: bytes = b"") -> bytes:
+    """A PDF with one page for each content stream object; objects from 4 + 2 * pages on are `more`."""
+    kids = b" ".join(b"%d 0 R" % (4 + 2 * index) for index in range(len(contents)))
+    objects = [b"<</Type/Catalog/Pages 2 0 R>>", b"<</Type/Pages/Count %d/Kids[%b]>>" % (len(contents), kids), FONT]
+    for index, content in enumerate(contents):
+        resources = b"<</Font<</F1 3 0 R>>/XObject<<%b>>>>" % xobjects
+        page = b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 612 792]/Resources%b/Contents %d 0 R>>"
+        objects += [page % (resources, 5 + 2 * index), content]
+    return pdf_of_objects(*objects, *more)
+
+
+def shown(text: bytes) -> bytes:
+    """A content stream that draws `text` line by line."""
+    lines = b" ".join(b"(%b) Tj T*" % line for line in text.split(b"\n")) if text else b""
+    return stream(b"BT /F1 12 Tf 72 720 Td 14 TL %b ET" % lines)
+
+
+def pdf(*pages: bytes) -> bytes:
+    """A PDF with these texts, a page each; b"" is a page without text, as a scan is."""
+    return pdf_of_contents(*map(shown, pages))
+
+
+def written(tmp_path: Path, data: bytes, name: str = "paper.pdf") -> str:
+    (tmp_path / name).write_bytes(data)
+    return str(tmp_path / name)
+
+
+def refused(path: str, **options: str) -> FbragError:
+    with pytest.raises(FbragError) as caught:
+        load(path, **options)  # type: ignore[arg-type]
+    error = caught.value
+    assert error.document == path
+    assert error.hint
+    assert path in error.message
+    assert "\n" not in error.message + error.hint
+    assert error.exit_code == (ExitCode.USAGE if error.code == "usage" else ExitCode.DOCUMENT)
+    return error
+
+
+def page_texts(document: Document) -> dict[int, str]:
+    return {page.number: document.text[page.start : page.end] for page in document.pages}
+
+
+# Pages
+
+
+def test_pages_are_spans_of_the_text_with_their_true_numbers(tmp_path: Path) -> None:
+    document = load(written(tmp_path, pdf(b"first page", b"second page\nof two lines", b"third")))
+    assert page_texts(document) == {1: "first page", 2: "second page\nof two lines", 3: "third"}
+    assert document.text == "first page\nsecond page\nof two lines\nthird"
+    assert document.media_type == "application/pdf"
+    assert document.encoding is None
+    assert document.warnings == document.skipped_pages == ()
+
+
+def test_pages_without_text_are_skipped_and_named(tmp_path: Path) -> None:
+    document = load(written(tmp_path, pdf(b"", b"two", b"", b"", b"five", b"")))
+    assert page_texts(document) == {2: "two", 5: "five"}
+    assert document.skipped_pages == (1, 3, 4, 6)
+    (warning,) = document.warnings
+    assert "pages 1,3-4,6" in warning
+    assert "ocrmypdf" in warning
+    assert pages_of(document, 0, len(document.text)) == (2, 5)
+
+
+def test_chosen_pages_keep_their_numbers(tmp_path: Path) -> None:
+    path = written(tmp_path, pdf(*(b"page %d" % number for number in range(1, 13))))
+    assert list(page_texts(load(path, pages="3-5,12"))) == [3, 4, 5, 12]
+    assert page_texts(load(path, pages=" 12 , 3, 3-4")) == {3: "page 3", 4: "page 4", 12: "page 12"}
+
+
+@pytest.mark.parametrize("pages", ["4", "1-4", "0", "2-99999999", "3,17"])
+def test_pages_that_there_are_not(tmp_path: Path, pages: str) -> None:
+    error = refused(written(tmp_path, pdf(b"1", b"2", b"3")), pages=pages)
+    assert error.code == "usage"
+    assert "1-3" in error.message
+
+
+def test_progress_is_told_by_page(tmp_path: Path) -> None:
+    heard: list[Event] = []
+    load(written(tmp_path, pdf(b"1", b"2", b"3")), pages="2-3", progress=heard.append)
+    assert [(event.stage, event.kind, event.done, event.total) for event in heard] == [
+        ("read", "start", 0, 2),
+        ("read", "progress", 1, 2),
+        ("read", "progress", 2, 2),
+        ("read", "done", 2, 2),
+    ]
+
+
+def test_an_error_of_the_listener_is_not_a_damaged_pdf(tmp_path: Path) -> None:
+    def stop(event: Event) -> None:
+        if event.kind == "progress":
+            raise ZeroDivisionError
+
+    path = written(tmp_path, pdf(b"1"))
+    with pytest.raises(ZeroDivisionError):
+        load(path, progress=stop)
+
+
+# Words
+
+
+def test_ligatures_and_soft_hyphens_are_undone(tmp_path: Path) -> None:
+    document = load(written(tmp_path, pdf(b"\001nal \002ow of o\003ce hy\004phen")))
+    assert document.text == "final flow of office hyphen"
+
+
+def test_words_broken_at_line_ends_are_whole(tmp_path: Path) -> None:
+    document = load(written(tmp_path, pdf(b"This is an exam-\nple, and it is a mat\004\nter of fact.")))
+    assert document.text == "This is an example,\nand it is a matter\nof fact."
+
+
+@pytest.mark.parametrize(
+    ("broken", "whole"),
+    [
+        ("an exam-\nple of it", "an example\nof it"),
+        ("the end exam-\nple", "the end example"),
+        ("a well-\nknown man, well-known", "a well-known\nman, well-known"),
+        ("state-of-the-\nart lab", "state-of-the-art\nlab"),
+        ("Jean-\nPaul came", "Jean-\nPaul came"),
+        ("mid-\nand long-term", "mid-\nand long-term"),
+        ("the x-\naxis", "the x-\naxis"),
+        ("from 1990-\n1995", "from 1990-\n1995"),
+        ("a dash -\nhere", "a dash -\nhere"),
+        ("Größen\u00ad\nordnung", "Größenordnung"),
+        ("Über\u2010\nraschung!", "Überraschung!"),
+        ("(“exam-\nples”) end", "(“examples”)\nend"),
+        ("hy-\nphena-\ntion works", "hyphenation\nworks"),
+    ],
+)
+def test_rejoining(broken: str, whole: str) -> None:
+    assert rejoin_words([broken]) == [whole]
+
+
+def test_a_compound_stays_one_where_lines_end_at_hyphens_only() -> None:
+    # As in the novel's PDF: it never breaks a word, so a hyphen at a line's end belongs to the word.
+    pages = ["a good-\nnatured man, good-natured", "an empty-\nheaded girl with an empty head, the headed notes"]
+    assert rejoin_words(pages)[1].startswith("an empty-headed\ngirl")
+
+
+def test_pages_of_nothing_but_broken_words_take_no_quadratic_time() -> None:
+    before = process_time()
+    for page in ("a-\n" * 50_000, "abc-\nd-\n" * 30_000, "x" * 1_000_000 + "-\ny"):
+        rejoin_words([page])
+    assert process_time() - before < 10  # 0.5 s measured; minutes if it were quadratic
+
+
+def test_surrogates_of_broken_fonts_do_not_get_out() -> None:
+    assert clean_page("math \ud835\udc00 lone \ud835 end") == "math \U0001d400 lone \ufffd end"
+
+
+def test_garbled_text_is_warned_of(tmp_path: Path) -> None:
+    document = load(written(tmp_path, pdf(b"plain words " + b"\x05\x06\x07\x0e\x0f " * 20)))
+    assert any("garbled" in warning for warning in document.warnings)
+
+
+# Passwords
+
+
+def encrypted(data: bytes, user: str, owner: str, algorithm: str) -> bytes:
+    writer = pypdf.PdfWriter()
+    writer.append(io.BytesIO(data))
+    writer.encrypt(user, owner, algorithm=algorithm)
+    made = io.BytesIO()
+    writer.write(made)
+    return made.getvalue()
+
+
+@pytest.mark.parametrize("algorithm", ["RC4-40", "RC4-128", "AES-128", "AES-256-R5", "AES-256"])
+def test_password(tmp_path: Path, algorithm: str) -> None:
+    path = written(tmp_path, encrypted(pdf(b"secret text"), "geheim", "owner", algorithm), "my file.pdf")
+    error = refused(path)
+    assert error.code == "pdf_encrypted"
+    assert f"--password-file pw.txt '{path}'" in str(error.hint)
+    assert refused(path, password="wrong").code == "pdf_bad_password"
+    assert refused(path, password="").code == "pdf_bad_password"
+    assert load(path, password="geheim").text == "secret text"
+    assert load(path, password="owner").text == "secret text"
+
+
+@pytest.mark.parametrize("algorithm", ["RC4-128", "AES-256"])
+def test_an_owner_password_alone_keeps_nobody_from_reading(tmp_path: Path, algorithm: str) -> None:
+    path = written(tmp_path, encrypted(pdf(b"text"), "", "owner", algorithm))
+    assert load(path).text == "text"
+    assert load(path, password="not needed").text == "text"
+
+
+def test_a_password_for_an_open_pdf_is_not_needed(tmp_path: Path) -> None:
+    assert load(written(tmp_path, pdf(b"text")), password="spare").text == "text"
+
+
+def test_aes_without_the_package_for_it_says_what_to_install(tmp_path: Path) -> None:
+    path = written(tmp_path, encrypted(pdf(b"text"), "", "owner", "AES-256"))
+    program = "import sys; sys.modules['cryptography'] = sys.modules['Crypto'] = None"
+    run = _python(f"{program}\nfrom fbrag_cli.documents import load\nload({path!r})")
+    last = run.stderr.strip().splitlines()[-1]
+    assert "needs a Python package" in last
+    assert "cryptography" in last
+
+
+# Damage
+
+
+def test_stderr_stays_clean_whatever_pypdf_thinks_of_the_file(tmp_path: Path) -> None:
+    paths = [
+        written(tmp_path, b"junk before\n" + pdf(b"text").replace(b"startxref\n", b"startxref\n9"), "offset.pdf"),
+        written(tmp_path, pdf_of_contents(shown(b"one"), stream(b"BT /F1 12 Tf (two) Tj /Nope Do ET")), "object.pdf"),
+        written(tmp_path, encrypted(pdf(b"text"), "", "o", "RC4-40"), "rc4.pdf"),
+    ]
+    run = _python(f"from fbrag_cli.documents import load\nfor path in {paths!r}: print(load(path).text)")
+    assert run.stderr == ""
+    assert "text" in run.stdout
+
+
+def test_no_text_at_all(tmp_path: Path) -> None:
+    error = refused(written(tmp_path, pdf(*[b""] * 14), "a scan.pdf"))
+    assert error.code == "pdf_no_text"
+    assert error.message.endswith("has no text on any of its 14 pages (scanned images)")
+    assert error.hint == f"ocrmypdf '{tmp_path}/a scan.pdf' 'a scan-ocr.pdf'"
+    chosen = refused(written(tmp_path, pdf(b"", b"", b"text"), "b.pdf"), pages="1-2")
+    assert "pages 1-2 of 3" in chosen.message
+
+
+def test_no_pages(tmp_path: Path) -> None:
+    path = written(tmp_path, pdf_of_objects(b"<</Type/Catalog/Pages 2 0 R>>", b"<</Type/Pages/Kids[]/Count 0>>"))
+    assert refused(path).code == "doc_empty"
+
+
+def test_a_page_that_cannot_be_read_does_not_take_the_others_with_it(tmp_path: Path) -> None:
+    bomb = stream(zlib.compress(b"0" * 100_000_000, 9), b"/Filter/FlateDecode")
+    document = load(written(tmp_path, pdf_of_contents(shown(b"one"), bomb, shown(b"three"))))
+    assert page_texts(document) == {1: "one", 3: "three"}
+    assert document.skipped_pages == (2,)
+    (warning,) = document.warnings
+    assert "page 2 could not be read (LimitReachedError)" in warning
+
+
+CATALOG = b"<</Type/Catalog/Pages 2 0 R>>"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"%PDF-1.7\n",
+        b"%PDF-1.4\n" + bytes(range(256)) * 50,
+        pdf(b"text" * 1000)[:2000],
+        pdf_of_objects(b"1 0 R"),
+        pdf_of_objects(CATALOG, b"<</Type/Pages/Kids[2 0 R]/Count 1>>"),
+        pdf_of_objects(CATALOG, b"<</Type/Pages/Kids %b%b/Count 1>>" % (b"[" * 100_000, b"]" * 100_000)),
+        pdf_of_contents(stream(zlib.compress(b"0" * 100_000_000, 9), b"/Filter/FlateDecode")),
+    ],
+    ids=["header only", "garbage", "truncated", "root is itself", "page tree is a ring", "too deep", "bomb"],
+)
+def test_damaged_and_hostile_files_are_one_error(tmp_path: Path, data: bytes) -> None:
+    error = refused(written(tmp_path, data))
+    assert error.code == "doc_unreadable"
+    assert "Error" in error.message  # the exception's name
+
+
+def test_forms_that_draw_themselves_end(tmp_path: Path) -> None:
+    form = stream(
+        b"/X Do /X Do BT /F1 12 Tf (form) Tj ET", b"/Type/XObject/Subtype/Form/BBox[0 0 9 9]/Resources<</XObject<</X 6 0 R>>>>"
+    )
+    data = pdf_of_contents(stream(b"BT /F1 12 Tf (page) Tj ET /X Do"), more=[form], xobjects=b"/X 6 0 R")
+    assert "page" in load(written(tmp_path, data)).text
+
+
+def test_out_of_memory_in_pypdf_is_the_files_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def exhausted(*_: object, **__: object) -> str:
+        raise MemoryError
+
+    monkeypatch.setattr(pypdf.PageObject, "extract_text", exhausted)
+    error = refused(written(tmp_path, pdf(b"text")))
+    assert error.code == "doc_unreadable"
+    assert "MemoryError" in error.message
+
+
+def test_binary_data_called_pdf(tmp_path: Path) -> None:
+    error = refused(written(tmp_path, bytes(range(256)) * 20))
+    assert error.code == "doc_unreadable"
+    assert "%PDF-" in error.message
+
+
+def test_a_pdf_is_known_by_its_content(tmp_path: Path) -> None:
+    assert load(written(tmp_path, pdf(b"text"), "download")).media_type == "application/pdf"
+    assert load(written(tmp_path, b"\n\n\xef\xbb\xbf" + pdf(b"text"), "junk.txt")).text == "text"
+    assert load("-", stdin=io.BytesIO(pdf(b"piped"))).text == "piped"
+
+
+# The novel
+
+
+@pytest.fixture(scope="module")
+def novel(shared: Path) -> Document:
+    return load(str(shared / "books" / "pride-and-prejudice.pdf"))
+
+
+def test_the_novel_has_its_pages(novel: Document) -> None:
+    assert [page.number for page in novel.pages] == list(range(1, 235))
+    assert novel.skipped_pages == novel.warnings == ()
+    assert novel.pages[0].start == 0
+    assert novel.pages[-1].end == len(novel.text)
+    for page, following in zip(novel.pages, novel.pages[1:], strict=False):
+        assert novel.text[page.end : following.start] == "\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "page"),
+    [
+        ("It is a truth universally acknowledged", 2),
+        ('"Do you not want to know who has taken it?" cried his wife impatiently.', 3),
+        ("You are over-scrupulous, surely.", 4),
+        ("Darcy was continually giving offense", 11),
+    ],
+)
+def test_words_of_the_novel_are_on_the_page_where_a_reader_finds_them(novel: Document, words: str, page: int) -> None:
+    start = novel.text.index(words)
+    assert pages_of(novel, start, start + len(words)) == (page, page)
+
+
+def test_the_novels_compounds_keep_their_hyphens(novel: Document) -> None:
+    for compound in ("dining-parlour", "drawing-room", "self-denial", "good-natured"):
+        assert compound.replace("-", "") not in novel.text
+
+
+def _python(program: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, encoding="utf-8", check=False)
