@@ -95,7 +95,7 @@ class MethodSettings:
     samples: int = 5
     eta_forward: float = 0.5
     eta_backward: float = 0.5
-    fusion: Literal["raw", "minmax"] = "minmax"
+    fusion: Literal["raw", "minmax"] = "raw"
     temperature: float = 1.0
     top_p: float = 0.9
     top_k: int = 50

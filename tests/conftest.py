@@ -46,18 +46,22 @@ def generator(smollm2: Path) -> Iterator[LlamaGenerator]:
         yield loaded
 
 
-@pytest.fixture()
+@pytest.fixture
 def clean_environment(tmp_path: Path) -> dict[str, str]:
     """The environment of a user without settings of their own, and without colour."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("FBRAG_", "NO_COLOR", "FORCE_COLOR", "HF_"))}
+    kept = {
+        name: value for name, value in os.environ.items() if not name.startswith(("FBRAG_", "NO_COLOR", "FORCE_COLOR", "HF_"))
+    }
     return kept | {"XDG_CONFIG_HOME": str(tmp_path / "config"), "FBRAG_MODELS_DIR": str(models_dir(os.environ))}
 
 
-@pytest.fixture()
+@pytest.fixture
 def fbrag(clean_environment: dict[str, str], tmp_path: Path) -> Run:
     """Run the installed command: `fbrag("ask", path, question, stdin=b"…")`."""
 
-    def run(*arguments: object, stdin: str = "", env: dict[str, str] | None = None, timeout: float = 600) -> subprocess.CompletedProcess[str]:
+    def run(
+        *arguments: object, stdin: str = "", env: dict[str, str] | None = None, timeout: float = 600
+    ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-m", "fbrag_cli", *map(str, arguments)],
             input=stdin,

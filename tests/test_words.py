@@ -1,3 +1,5 @@
+import itertools
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,4 +23,4 @@ def test_spans_are_the_terms_and_point_at_their_words(text: str) -> None:
     spans = list(term_spans(text))
     assert [term for _, _, term in spans] == terms(text)
     assert all(terms(text[start:end]) == [term] for start, end, term in spans)
-    assert all(a[1] <= b[0] for a, b in zip(spans, spans[1:], strict=False))
+    assert all(a[1] <= b[0] for a, b in itertools.pairwise(spans))

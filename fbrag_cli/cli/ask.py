@@ -96,10 +96,11 @@ def _instructions(value: str | None) -> str | None:
 
 
 def _plan(corpus: Corpus, settings: MethodSettings) -> str:
-    n_chunks = len(corpus.chunks)
+    n_documents, n_chunks = len(corpus.documents), len(corpus.chunks)
+    recall, select = min(settings.recall, n_chunks), min(settings.select, n_chunks)
     return (
-        f"{len(corpus.documents)} document{'s' if len(corpus.documents) > 1 else ''}, {corpus.n_words:,} words, {n_chunks} chunks: "
-        f"{min(settings.recall, n_chunks)} to recall, {settings.samples} forward samples, {min(settings.select, n_chunks)} to select"
+        f"{n_documents} document{'s' if n_documents > 1 else ''}, {corpus.n_words:,} words, {n_chunks} chunks: "
+        f"{recall} to recall, {settings.samples} forward samples, {select} to select"
     )
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from fbrag_cli.cli.console import Console
 from fbrag_cli.progress import Event, Progress
 
 if TYPE_CHECKING:
+    from rich.progress import Progress as RichProgress
     from rich.progress import TaskID
 
 _SHOW_AFTER_SECONDS = 1.0
@@ -20,17 +21,20 @@ _SHOW_AFTER_SECONDS = 1.0
 @contextmanager
 def download_bar(console: Console) -> Iterator[Progress]:
     """A listener for the stages "download" and "verify" (bytes): on a terminal a bar with rate and time left, for what takes
-    more than a second; everywhere a line for each model that has come. Leaving the block takes the bar away.
+    more than a second; everywhere a line for each model that has come. No bar outlives its model, or the block.
     """
-    with ExitStack() as stack:
-        yield _Bars(console, stack)
+    bars = _Bars(console)
+    try:
+        yield bars
+    finally:
+        bars.clear()
 
 
 class _Bars:
-    def __init__(self, console: Console, stack: ExitStack) -> None:
-        self._console, self._stack = console, stack
+    def __init__(self, console: Console) -> None:
+        self._console = console
         self._started = time.monotonic()
-        self._bar: _Bar | None = None
+        self._bar: tuple[RichProgress, TaskID] | None = None
 
     def __call__(self, event: Event) -> None:
         if event.kind == "start":
@@ -40,49 +44,42 @@ class _Bars:
         elif event.kind == "progress" and self._console.shows_bars():
             self._draw(event)
         elif event.kind == "done":
-            if self._bar is not None:
-                self._bar.clear()
+            self.clear()
             seconds = time.monotonic() - self._started
             verb, level = ("verified: ", 1) if event.stage == "verify" else ("", 0)
             self._console.note(f"{event.text}: {verb}{size(event.done)} in {seconds:.0f} s", level=level)
 
-    def _draw(self, event: Event) -> None:
-        if self._bar is None and time.monotonic() - self._started >= _SHOW_AFTER_SECONDS:
-            self._bar = _Bar(self._console, self._stack)
-        if self._bar is not None:
-            self._bar.show(event)
-
-
-class _Bar:
-    """rich's bar, for one model at a time."""
-
-    def __init__(self, console: Console, stack: ExitStack) -> None:
-        from rich import progress
-        from rich.console import Console as Terminal
-
-        columns = (
-            progress.TextColumn("{task.description}", markup=False),
-            progress.BarColumn(),
-            progress.DownloadColumn(),
-            progress.TransferSpeedColumn(),
-            progress.TimeRemainingColumn(),
-        )
-        terminal = Terminal(stderr=True, no_color=not console.colored(sys.stderr))
-        self._progress = stack.enter_context(progress.Progress(*columns, console=terminal, transient=True))
-        self._label = ""
-        self._task: TaskID | None = None
-
-    def show(self, event: Event) -> None:
-        label = f"{event.text}: verifying" if event.stage == "verify" else event.text
-        if self._task is None or label != self._label:
-            self.clear()
-            self._label, self._task = label, self._progress.add_task(label, total=None)
-        self._progress.update(self._task, completed=event.done, total=event.total or None)
-
     def clear(self) -> None:
-        if self._task is not None:
-            self._progress.remove_task(self._task)
-        self._task = None
+        if self._bar is not None:
+            self._bar[0].stop()
+        self._bar = None
+
+    def _draw(self, event: Event) -> None:
+        if self._bar is None:
+            if time.monotonic() - self._started < _SHOW_AFTER_SECONDS:
+                return
+            bar = _new_bar(self._console)
+            label = f"{event.text}: verifying" if event.stage == "verify" else event.text
+            self._bar = (bar, bar.add_task(label, total=None))
+            bar.start()
+        bar, task = self._bar
+        bar.update(task, completed=event.done, total=event.total or None)
+
+
+def _new_bar(console: Console) -> RichProgress:
+    from rich import progress
+    from rich.console import Console as Terminal
+
+    return progress.Progress(
+        progress.TextColumn("{task.description}", markup=False),
+        progress.BarColumn(),
+        progress.DownloadColumn(),
+        progress.TransferSpeedColumn(),
+        progress.TimeRemainingColumn(),
+        console=Terminal(stderr=True, no_color=not console.colored(sys.stderr)),
+        transient=True,
+        redirect_stdout=False,  # data goes there, never to stderr
+    )
 
 
 def size(count: float) -> str:

@@ -49,6 +49,9 @@ def run(arguments: list[str], cancellation: Cancellation) -> int:
     except typer.Exit as stop:
         return stop.exit_code
     except typer.TyperException as error:  # how Typer reports wrong usage
+        if type(error).__name__ == "NoArgsIsHelpError":
+            print(error.format_message(), file=sys.stderr)
+            return ExitCode.USAGE
         return _failed(_usage_error(error), options, arguments)
     except FbragError as error:
         return _failed(error, options, arguments)

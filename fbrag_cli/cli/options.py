@@ -163,7 +163,7 @@ class MethodOptions:
         0.5, "--eta-backward", help="weight of the backward lookup (0.5)", group="Advanced", metavar="Y", min=0
     )
     fusion: Literal["raw", "minmax"] = option(
-        "minmax", "--fusion", help="add raw scores as in the paper, or each scaled to 0..1 (minmax)", group="Advanced"
+        "raw", "--fusion", help="add the raw scores as in the paper, or minmax: each scaled to 0..1 (raw)", group="Advanced"
     )
     temperature: float = option(1.0, "--temperature", help="of the forward samples (1.0)", group="Advanced", metavar="T", min=0)
     top_p: float = option(0.9, "--top-p", help="of the forward samples (0.9)", group="Advanced", metavar="P", min=0, max=1)

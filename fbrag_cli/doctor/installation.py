@@ -8,6 +8,7 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ def backend(report: Mapping[str, Any], nvidia: bool) -> Check:
     version, backends = report["version"], _backends(report)
     found = f"llama-cpp-python {version}, built for {', '.join(backends)}"
     if nvidia and backends == ["CPU"]:
-        fix = rebuild(version, CMAKE_ARGS="-DGGML_CUDA=on")
+        fix = rebuild(CMAKE_ARGS="-DGGML_CUDA=on")
         return Check("llama.cpp", "warn", f"{found} alone, on a machine with an NVIDIA GPU", fix)
     return Check("llama.cpp", "ok", found)
 
@@ -68,7 +69,7 @@ def cpu(report: Mapping[str, Any], flags: set[str]) -> Check:
     unused = [name for name, flag in (("AVX2", "avx2"), ("AVX512", "avx512f")) if flag in flags and name not in used]
     if unused:
         finding = f"the CPU has {' and '.join(unused)}, and this build does not use it: both models are slower than they could be"
-        return Check("cpu", "warn", finding, rebuild(report["version"], CMAKE_ARGS="-DGGML_NATIVE=on"))
+        return Check("cpu", "warn", finding, rebuild(CMAKE_ARGS="-DGGML_NATIVE=on"))
     if not used:
         return Check("cpu", "warn", "no vector instructions in use: every answer takes minutes", "use a CPU with AVX2, or a GPU")
     return Check("cpu", "ok", f"{used[-1]} in use" + ("" if len(used) == 1 else f" (also {', '.join(used[:-1])})"))
@@ -81,13 +82,16 @@ def amx(report: Mapping[str, Any]) -> Check:
         "this build of llama.cpp uses AMX, whose code crashes (ggml-org/llama.cpp#20824): fbrag loads weights without "
         "llama.cpp's extra buffer types; they hold the repacked weights too, so prompts are read more slowly"
     )
-    return Check("amx", "warn", finding, rebuild(report["version"], CFLAGS=AMX_FLAGS, CXXFLAGS=AMX_FLAGS))
+    return Check("amx", "warn", finding, rebuild(CFLAGS=AMX_FLAGS, CXXFLAGS=AMX_FLAGS))
 
 
-def rebuild(version: str | None = None, **variables: str) -> str:
+def rebuild(**variables: str) -> str:
     """The command that builds llama.cpp anew. Without --no-cache-dir pip would install the wheel of the last build again."""
-    package = f"llama-cpp-python=={version}" if version else "llama-cpp-python"
-    install = f"pip install --force-reinstall --no-deps --no-cache-dir --no-binary llama-cpp-python {package}"
+    try:
+        package = f"--no-deps llama-cpp-python=={metadata.version('llama-cpp-python')}"
+    except metadata.PackageNotFoundError:
+        package = "llama-cpp-python"
+    install = f"pip install --force-reinstall --no-cache-dir --no-binary llama-cpp-python {package}"
     if os.name == "nt":
         return "; ".join([*(f"$env:{name}='{value}'" for name, value in variables.items()), install])
     return " ".join([*(f'{name}="{value}"' for name, value in variables.items()), install])

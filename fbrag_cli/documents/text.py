@@ -61,7 +61,7 @@ def decode(source: Source, codec: str | None = None) -> Decoded:
     """The text of `source`; codec: a name from `codec_name` to use whatever the bytes look like.
 
     Without it: a byte order mark, else strict UTF-8, else a guess with a warning.
-    Raises FbragError: unsupported_format for what is not text, doc_unreadable where `codec` or every guess fails.
+    Raises FbragError: unsupported_format for what is not text, doc_unreadable where `codec` does not fit.
     """
     refuse_known(source)
     found = _forced(source, codec) if codec else _marked(source) or _escaped(source) or _utf8(source) or _guessed(source)
@@ -83,7 +83,7 @@ def _forced(source: Source, codec: str) -> Decoded:
     try:
         return Decoded(source.data.decode(codec).removeprefix("\ufeff"), codec)
     except UnicodeDecodeError as error:
-        where = f"byte 0x{source.data[error.start]:02x} at offset {error.start}: {error.reason}"
+        where = f"byte 0x{source.data[error.start : error.start + 1].hex()} at offset {error.start}: {error.reason}"
     except (UnicodeError, ValueError) as error:
         where = str(error)
     what = f"{source.name} is not {codec} ({where})"

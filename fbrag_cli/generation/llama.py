@@ -233,8 +233,7 @@ class LlamaGenerator:
     def _kv_bytes(self, n_ctx: int) -> int:
         heads = llama_cpp.llama_model_n_head(self._model)
         width = llama_cpp.llama_model_n_embd(self._model) // max(heads, 1) * llama_cpp.llama_model_n_head_kv(self._model)
-        layers: int = llama_cpp.llama_model_n_layer(self._model)
-        return 2 * 2 * n_ctx * width * layers  # keys and values, two bytes each
+        return int(2 * 2 * n_ctx * width * llama_cpp.llama_model_n_layer(self._model))  # keys and values, two bytes each
 
     # -- steps of a call -------------------------------------------------------------------------------------------------
 

@@ -73,6 +73,14 @@ class PartFile:
         else:
             self._etag_path.unlink(missing_ok=True)
 
+    def check_whole(self) -> None:
+        """Raises SourceFailedError if a source is done, and the file cannot be."""
+        if self.limit is not None and not self.complete:
+            raise SourceFailedError(f"it ends there after {self.size:,} of {self.limit:,} bytes")
+        if self.size < len(MAGIC):
+            self.cut(0)
+            raise SourceFailedError("it is not a GGUF file there")
+
     # -- how it grows ----------------------------------------------------------------------------------------------------
 
     def expect(self, total: int) -> None:

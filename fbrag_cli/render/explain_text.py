@@ -135,9 +135,10 @@ def numbered(document: Document) -> Iterator[str]:
 
 
 def _ranks(scores: NDArray[np.float32]) -> list[int]:
-    ranks = np.empty(len(scores), int)
-    ranks[np.argsort(-scores, kind="stable")] = np.arange(1, len(scores) + 1)
-    return ranks.tolist()
+    ranks = [0] * len(scores)
+    for rank, position in enumerate(np.argsort(-scores, kind="stable"), 1):
+        ranks[position] = rank
+    return ranks
 
 
 def _raised_by(trace: Trace, position: int) -> str:

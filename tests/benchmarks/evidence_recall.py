@@ -113,7 +113,9 @@ def main() -> None:
         low, high = interval(differences)
         print(f"{method:15}{cells}{np.mean(differences):+14.3f} [{low:+.3f}, {high:+.3f}]")
     seconds = {part: np.median([each[part] for each in done.values()]) for part in ("prefill", "decode", "tokens")}
-    print(f"median a question: {seconds['tokens']:.0f} tokens read in {seconds['prefill']:.1f} s, samples in {seconds['decode']:.1f} s")
+    print(
+        f"median a question: {seconds['tokens']:.0f} tokens read in {seconds['prefill']:.1f} s, samples in {seconds['decode']:.1f} s"
+    )
 
 
 if __name__ == "__main__":

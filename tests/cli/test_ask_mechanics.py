@@ -165,7 +165,9 @@ def test_a_document_cannot_speak_to_the_terminal_or_as_markup(fbrag: Run, tmp_pa
 def test_ctrl_c_ends_within_a_second_or_so_with_130(clean_environment: dict[str, str], tmp_path: Path) -> None:
     command = [sys.executable, "-m", "fbrag_cli", "ask", str(INQUIRY), QUESTION, "-v", "-o", "x.txt"]
     command += ["--recall", "16", "--small", "smollm2-135m", "-m", "smollm2-135m"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=clean_environment, cwd=tmp_path) as run:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=clean_environment, cwd=tmp_path
+    ) as run:
         assert run.stderr is not None
         while "loading the models" not in (line := run.stderr.readline()):
             assert line, "ended early"

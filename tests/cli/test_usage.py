@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from fbrag_cli import __version__
-from tests.conftest import INQUIRY, Run
+from tests.conftest import Run
 
 
-@pytest.fixture()
+@pytest.fixture
 def files(tmp_path: Path) -> Path:
     (tmp_path / "empty.txt").touch()
     (tmp_path / "blank.txt").write_text(" \n\t\n")
@@ -124,6 +124,8 @@ def test_help_and_list_import_nothing_heavy(fbrag: Run, clean_environment: dict[
 
     for arguments in (["--help"], ["--version"], ["models", "list"], ["config", "path"]):
         code = f"import sys; sys.argv = ['fbrag', *{arguments!r}]\ntry:\n import fbrag_cli.__main__\nexcept SystemExit: pass\n"
-        code += "print([name for name in ('numpy', 'llama_cpp', 'pypdf', 'huggingface_hub', 'rich.console') if name in sys.modules])"
+        code += (
+            "print([name for name in ('numpy', 'llama_cpp', 'pypdf', 'huggingface_hub', 'rich.console') if name in sys.modules])"
+        )
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=clean_environment, check=True)
         assert done.stdout.splitlines()[-1] == "[]", (arguments, done.stdout)

@@ -52,7 +52,7 @@ class Scripted:
         return len(text.split())
 
 
-@pytest.fixture()
+@pytest.fixture
 def corpus() -> Corpus:
     return build_corpus([Document("d", "d", "\n".join(CHUNKS), "text/plain", "")], 10)
 

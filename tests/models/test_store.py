@@ -85,6 +85,7 @@ def test_a_model_cut_short_is_refused_with_the_repair(store: Path, tiny: Path) -
     with pytest.raises(FbragError) as corrupt:
         resolve("tiny", store, catalogue=TINY)
     assert (corrupt.value.code, corrupt.value.hint) == ("model_corrupt", "fbrag models pull tiny")
+    assert f"{len(MODEL) - 1:,} bytes" in corrupt.value.message
 
 
 def test_a_model_is_hashed_once_and_again_when_it_changed(store: Path, tiny: Path) -> None:

