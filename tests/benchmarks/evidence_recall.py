@@ -2,8 +2,8 @@
 
     python tests/benchmarks/evidence_recall.py MODEL.gguf SAMPLES.jsonl [--questions 25] [--recall 8] [--sets musique hotpotqa]
 
-MODEL looks forward. SAMPLES.jsonl keeps its samples, a line a question: a run that was stopped goes on where it was, and a finished
-file is only scored. Evidence recall at k: the share of a question's gold passages that lie wholly inside its k selected chunks.
+MODEL looks forward. SAMPLES.jsonl keeps its samples, a line a question: a run that was stopped goes on where it was, and a
+finished file is only scored. Evidence recall at k: the share of a question's gold passages that lie wholly inside its k selected chunks.
 """
 
 from __future__ import annotations
@@ -112,10 +112,8 @@ def main() -> None:
         differences = [a - b for found, other in zip(at_5, base, strict=True) for a, b in zip(found, other, strict=True)]
         low, high = interval(differences)
         print(f"{method:15}{cells}{np.mean(differences):+14.3f} [{low:+.3f}, {high:+.3f}]")
-    seconds = {part: np.median([each[part] for each in done.values()]) for part in ("prefill", "decode", "tokens")}
-    print(
-        f"median a question: {seconds['tokens']:.0f} tokens read in {seconds['prefill']:.1f} s, samples in {seconds['decode']:.1f} s"
-    )
+    tokens, prefill, decode = (np.median([each[part] for each in done.values()]) for part in ("tokens", "prefill", "decode"))
+    print(f"median a question: {tokens:.0f} tokens read in {prefill:.1f} s, samples in {decode:.1f} s")
 
 
 if __name__ == "__main__":

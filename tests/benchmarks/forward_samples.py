@@ -85,15 +85,13 @@ def main() -> None:
             rounds["create_completion"].append(theirs(llama, tokens, options.samples, sampling))
             for name, figures in rounds.items():
                 total, decode, written = figures[-1]
-                print(
-                    f"  {name:18} {total:7.2f} s, {decode:6.2f} s decoding {written} tokens ({1000 * decode / written:.1f} ms each)"
-                )
+                ms = 1000 * decode / written
+                print(f"  {name:18} {total:7.2f} s, {decode:6.2f} s decoding {written} tokens ({ms:.1f} ms each)")
     whole = {name: median(total for total, _, _ in figures) for name, figures in rounds.items()}
-    each = {name: median(decode / written for _, decode, written in figures) for name, figures in rounds.items()}
-    print(f"median of {options.repeat}: {whole['ours']:.2f} s against {whole['create_completion']:.2f} s in all", end="; ")
-    print(
-        f"{whole['create_completion'] / whole['ours']:.2f} times as fast, {each['create_completion'] / each['ours']:.2f} a token"
-    )
+    token = {name: median(decode / written for _, decode, written in figures) for name, figures in rounds.items()}
+    faster = [figure["create_completion"] / figure["ours"] for figure in (whole, token)]
+    print(f"median of {options.repeat}: {whole['ours']:.2f} s against {whole['create_completion']:.2f} s in all")
+    print(f"{faster[0]:.2f} times as fast; decoding, {faster[1]:.2f} times as fast a token")
 
 
 if __name__ == "__main__":
