@@ -40,33 +40,40 @@ class Turn:
 
 def forward_turns(context: Sequence[str], question: str) -> tuple[Turn, ...]:
     """Stage II: a short rationale, then an answer. The reply's first word stands there already: small models keep to it."""
-    passages = "\n\n".join(context)
-    return (
-        Turn(
-            "user",
-            "Answer the question from the passages below.\n\n"
-            f"Passages:\n{passages}\n\n"
-            "Now write two or three short sentences that begin with 'Rationale:' and say which facts of the passages lead to "
-            "the answer, with the names of the people, places and things. Then, on a new line that begins with 'Answer:', "
-            "give the answer in as few words as you can.\n\n"
-            f"Question: {question}",
-        ),
-        Turn("assistant", "Rationale:"),
+    asked = (
+        f"{_passages(context)}"
+        "Now write two or three short sentences that begin with 'Rationale:' and say which facts of the passages lead to "
+        "the answer, with the names of the people, places and things. Then, on a new line that begins with 'Answer:', "
+        "give the answer in as few words as you can.\n\n"
+        f"Question: {question}"
     )
+    return Turn("user", asked), Turn("assistant", "Rationale:")
 
 
 def answer_turns(context: Sequence[str], question: str, instructions: str | None = None) -> tuple[Turn, ...]:
-    """Stage III: the answer from the selected chunks."""
-    passages = "\n\n".join(context)
-    asked = "Give the answer alone, in as few words as you can."
-    if instructions:
-        asked = f"Follow this as to the form of the answer: {instructions}"
+    """Stage III: the answer from the selected chunks. instructions: the asked form of it, in place of our own."""
+    form = f"Give it in this form: {instructions}" if instructions else "Give the answer alone, in as few words as you can."
     return (
         Turn(
             "user",
-            "Answer the question from the passages below.\n\n"
-            f"Passages:\n{passages}\n\n"
-            f"Answer the question from these passages and from nothing else. {asked}\n\n"
-            f"Question: {question}",
+            f"{_passages(context)}Answer the question from these passages and from nothing else. {form}\n\nQuestion: {question}",
         ),
     )
+
+
+def support_turns(context: Sequence[str], question: str, answer: str) -> tuple[Turn, ...]:
+    """After Stage III (not in the paper): yes or no, does the context show the answer? Begins as `answer_turns` does, so that
+    the context is not read again."""
+    return (
+        Turn(
+            "user",
+            f"{_passages(context)}"
+            f"Question: {question}\nProposed answer: {answer}\n\n"
+            "Do the passages above show that the proposed answer is right? Reply with yes or no.",
+        ),
+    )
+
+
+def _passages(context: Sequence[str]) -> str:
+    passages = "\n\n".join(context)
+    return f"Answer the question from the passages below.\n\nPassages:\n{passages}\n\n"

@@ -43,7 +43,7 @@ def ask(
     with open_output(output.output) as stream, progress_line(console) as progress:
         started = perf_counter()
         with stage(progress, "read"):
-            documents, question = open_documents(document, console)
+            documents, question = open_documents(document, console, progress)
             corpus = open_corpus(documents, method)
         read = Stage("read", perf_counter() - started)
         settings = replace(
@@ -144,7 +144,8 @@ class _Writer:
 
     @property
     def _streams(self) -> bool:
-        return self._form in ("text", "jsonl")
+        """Text that may be taken back, because the chunks do not support it, is not shown before that is known."""
+        return self._form == "jsonl" or (self._form == "text" and self._options.answer_anyway)
 
     def _put_piece(self, piece: str) -> None:
         from fbrag_cli.render.plain import printable

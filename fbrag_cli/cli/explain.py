@@ -22,6 +22,7 @@ from fbrag_cli.cli.output import open_output
 from fbrag_cli.cli.progress_line import progress_line, stage
 from fbrag_cli.cli.signals import limit_time
 from fbrag_cli.errors import ExitCode, FbragError
+from fbrag_cli.progress import Progress
 from fbrag_cli.render.plain import one_line
 from fbrag_cli.trace import Trace
 
@@ -54,15 +55,15 @@ def explain(
         raise FbragError("usage", f"explain has no format {output.form}", "use --format text or --json")
     with open_output(output.output) as stream, progress_line(console) as progress:
         if options.text:
-            _print_documents(stream, document, console)
+            _print_documents(stream, document, console, progress)
             return ExitCode.DONE
         with stage(progress, "read"):
-            documents, question = open_documents(document, console)
+            documents, question = open_documents(document, console, progress)
             corpus = open_corpus(documents, method)
         if options.chunk and options.chunk > len(corpus.chunks):
             raise FbragError("usage", f"--chunk {options.chunk}: there are {len(corpus.chunks)} chunks", "count from 1")
         settings = method_settings(method, on_gpu=check_gpu(model))
-        pair = find_models(model, console, need_large=False)
+        pair = find_models(model, console, need_large=options.prompt)
         from fbrag_cli.methods import fb_rag
         from fbrag_cli.retrieval.bm25 import BM25
 
@@ -81,10 +82,10 @@ def explain(
     return ExitCode.DONE if found else ExitCode.NEGATIVE
 
 
-def _print_documents(stream: TextIO, options: DocumentOptions, console: Console) -> None:
+def _print_documents(stream: TextIO, options: DocumentOptions, console: Console, progress: Progress) -> None:
     from fbrag_cli.render.explain_text import numbered
 
-    documents = read_documents(options.arguments, options, console)
+    documents = read_documents(options.arguments, options, console, progress)
     for document in documents:
         if len(documents) > 1:
             stream.write(f"=== {one_line(document.name)}\n")
@@ -115,7 +116,7 @@ def _explanation(stream: TextIO, trace: Trace, options: ExplainOptions, models: 
         context = [trace.corpus.chunks[position].text for position in trace.recalled]
         yield from explain_text.prompt(models.small.prompt(forward_turns(context, trace.question)), "small model")
         context = [trace.corpus.chunks[position].text for position in trace.selected]
-        yield from explain_text.prompt(models.small.prompt(answer_turns(context, trace.question)), "large model")
+        yield from explain_text.prompt(models.large.prompt(answer_turns(context, trace.question)), "large model")
     else:
         limit = None if options.all else options.limit
         by_position = options.sort == "position"

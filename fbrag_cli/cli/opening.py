@@ -15,6 +15,7 @@ from fbrag_cli.cli.options import DocumentOptions, MethodOptions, ModelOptions
 from fbrag_cli.corpus import Corpus, build_corpus
 from fbrag_cli.documents import Document, load
 from fbrag_cli.errors import FbragError
+from fbrag_cli.progress import Progress
 from fbrag_cli.trace import MethodSettings
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 _RECALL_SELECT = {"cpu": (8, 5), "gpu": (20, 10)}
 
 
-def open_documents(options: DocumentOptions, console: Console) -> tuple[tuple[Document, ...], str]:
+def open_documents(options: DocumentOptions, console: Console, progress: Progress) -> tuple[tuple[Document, ...], str]:
     """The documents, and the question, which comes last. "-" stands for stdin, once."""
     *paths, question = options.arguments
     if not paths or (question != "-" and Path(question).is_file()):
@@ -37,10 +38,10 @@ def open_documents(options: DocumentOptions, console: Console) -> tuple[tuple[Do
         question = _read_stdin(console).decode("utf-8", "replace")
     if not (question := question.strip()):
         raise FbragError("usage", "the question is empty", 'put it last, in quotes: fbrag ask book.txt "Who …?"')
-    return read_documents(paths, options, console), question
+    return read_documents(paths, options, console, progress), question
 
 
-def read_documents(paths: Sequence[str], options: DocumentOptions, console: Console) -> tuple[Document, ...]:
+def read_documents(paths: Sequence[str], options: DocumentOptions, console: Console, progress: Progress) -> tuple[Document, ...]:
     password = _password(options.password_file, console)
     documents = []
     for path in paths:
@@ -52,6 +53,7 @@ def read_documents(paths: Sequence[str], options: DocumentOptions, console: Cons
             pages=options.pages,
             password=password,
             stdin=sys.stdin.buffer if path == "-" else None,
+            progress=progress,
         )
         for warning in document.warnings:
             console.warn(warning)
@@ -96,28 +98,16 @@ def find_models(options: ModelOptions, console: Console, *, need_large: bool) ->
     Where no large model is needed, the small one stands for both.
     """
     from fbrag_cli.models.catalogue import load_catalogue
-    from fbrag_cli.models.store import models_dir, resolve
+    from fbrag_cli.models.store import locate, models_dir, resolve
 
     catalogue = load_catalogue()
     small = options.small or catalogue.default_small
     large = (options.large or catalogue.default_large) if need_large else small
     store = models_dir(os.environ)
-    if missing := [name for name in dict.fromkeys((small, large)) if _is_missing(name, store)]:
+    known = [name for name in dict.fromkeys((small, large)) if catalogue.find(name)]
+    if missing := [name for name in known if locate(name, store, catalogue) is None]:
         _fetch(missing, store, console)
     return ModelPair(resolve(small, store), resolve(large, store))
-
-
-def _is_missing(name: str, store: Path) -> bool:
-    from fbrag_cli.models.catalogue import load_catalogue
-    from fbrag_cli.models.store import resolve
-
-    try:
-        resolve(name, store)
-    except FbragError as error:
-        if error.code == "model_missing" and name in load_catalogue().models:
-            return True
-        raise
-    return False
 
 
 def _fetch(names: Sequence[str], store: Path, console: Console) -> None:

@@ -42,7 +42,7 @@ class _Line:
             self._started[event.stage] = now
             self._draw(label)
         elif event.kind == "progress" and event.total:
-            self._draw(f"{label}: {100 * event.done / event.total:.0f} % of {event.total:,.0f} tokens read")
+            self._draw(f"{label}: {100 * event.done / event.total:.0f} % read")
         elif event.kind == "text" and event.stage == "answer" and now - self._drawn > 0.1:
             self._draw(f"{label}: {len(event.text.split())} words")
         elif event.kind == "done":

@@ -3,13 +3,14 @@
 I    recall: the chunks that BM25 ranks highest for the question, a generous set.
 II   look forward: a small model samples K rationales and answers from them; every chunk of the whole document is scored by how
      well it supports the question (backward) and any of the samples (forward); the best are selected.
-III  answer: a large model reads the selected chunks in document order.
+III  answer: a large model reads the selected chunks in document order. Beyond the paper, it is then asked whether they show
+     what it answered; if not, the answer is that the document does not say.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from time import perf_counter
 
@@ -19,11 +20,15 @@ from numpy.typing import NDArray
 from fbrag_cli.corpus import Corpus
 from fbrag_cli.generation import Generation, Generator, Sampling
 from fbrag_cli.progress import Event, Progress
-from fbrag_cli.prompts import answer_turns, forward_turns
+from fbrag_cli.prompts import answer_turns, forward_turns, support_turns
 from fbrag_cli.retrieval import Retriever
 from fbrag_cli.trace import ForwardSample, MethodSettings, Scores, Stage, Trace
 
 Array = NDArray[np.float32]
+
+#: Below this support the answer is "the document does not say". Set on half of the questions measured, see the README.
+MIN_SUPPORT = 0.45
+_SAYS_EITHER = 0.2  # of the probability on yes and no together, for their ratio to mean anything
 
 _ANSWER = re.compile(r"^[\s*_#>-]*(?:final\s+)?answer[\s*_]*:[\s*_]*|(?<=[.!?])\s+answer\s*:\s*", re.IGNORECASE | re.MULTILINE)
 _LABEL = re.compile(r"^[\s*_#>-]*rationale[\s*_]*:[\s*_]*", re.IGNORECASE)
@@ -83,7 +88,7 @@ def look_forward(
 
 
 def answer(trace: Trace, large: Generator, progress: Progress) -> Trace:
-    """Stage III: the answer of the large model from the selected chunks, decoded greedily."""
+    """Stage III: the answer of the large model from the selected chunks, decoded greedily, and whether they support it."""
     settings = trace.method
     progress(Event("answer", "start"))
     started = perf_counter()
@@ -95,16 +100,14 @@ def answer(trace: Trace, large: Generator, progress: Progress) -> Trace:
         progress(Event("answer", "text", text=text))
 
     context = [trace.corpus.chunks[position].text for position in trace.selected]
-    turns = answer_turns(context, trace.question, settings.instructions)
     generations = large.generate(
-        large.prompt(turns),
+        large.prompt(answer_turns(context, trace.question, settings.instructions)),
         1,
         Sampling(settings.max_tokens, temperature=0, seed=settings.seed),
         on_prompt=_tell(progress, "answer"),
         on_text=tell,
     )
-    reply = generations.samples[0]
-    stage = Stage(
+    answered = Stage(
         "answer",
         perf_counter() - started,
         generations.prompt_tokens,
@@ -113,14 +116,26 @@ def answer(trace: Trace, large: Generator, progress: Progress) -> Trace:
         first_token[0] if first_token else None,
     )
     progress(Event("answer", "done"))
+
+    started = perf_counter()
+    reply = generations.samples[0]
+    support = _support(large, context, trace.question, reply.text.strip())
+    found = settings.answer_anyway or (bool(reply.text.strip()) and (support is None or support >= MIN_SUPPORT))
     return replace(
         trace,
         answer=reply.text.strip(),
         truncated=reply.finish == "length",
-        status="answered",
-        stages=(*trace.stages, stage),
+        support=support,
+        status="answered" if found else "not_found",
+        stages=(*trace.stages, answered, Stage("verify", perf_counter() - started)),
         models={**trace.models, "large": large.info},
     )
+
+
+def _support(large: Generator, context: Sequence[str], question: str, answer: str) -> float | None:
+    """The probability of yes, of yes and no, to whether the context shows the answer; None where the model says neither."""
+    yes, no = large.choose(large.prompt(support_turns(context, question, answer)), ("yes", "no"))
+    return yes / (yes + no) if yes + no >= _SAYS_EITHER else None
 
 
 def score(backward: Array, per_sample: Array, settings: MethodSettings) -> Scores:

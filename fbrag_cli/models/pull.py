@@ -21,7 +21,6 @@ from fbrag_cli.models.store import (
     check,
     closest_hint,
     file_name,
-    hash_and_note,
     note_verified,
     read_verified,
 )
@@ -103,21 +102,24 @@ def read_spec(spec: str, sha256: str | None, catalogue: Catalogue) -> Wanted:
         sha256 = sha256.lower().removeprefix("sha256:")
         if not re.fullmatch("[0-9a-f]{64}", sha256):
             raise FbragError("usage", f"--sha256 {sha256}: not a SHA-256", "it has 64 hexadecimal digits")
-    if entry := catalogue.find(spec):
-        if sha256 not in (None, entry.sha256):
-            raise FbragError("usage", f"{entry.id} has the SHA-256 {entry.sha256}", "leave --sha256 away: the catalogue has it")
-        return Wanted(entry.id, entry.file, entry.bytes, entry.sha256, entry.sources, spec, entry.id, entry)
-    if not spec.startswith(ELSEWHERE):
-        raise FbragError("model_missing", f"there is no model {spec}", closest_hint(spec, catalogue))
-    if not (file := file_name(spec)):
+    elsewhere = spec.startswith(ELSEWHERE)
+    if elsewhere and not file_name(spec):
         raise FbragError("usage", "this address names no file", "fbrag models pull hf:ORG/REPO/FILE.gguf")
-    source, origin = _own_source(spec, sha256)
-    if entry := next((each for each in catalogue.models.values() if each.file == file), None):
-        return Wanted(entry.id, file, entry.bytes, entry.sha256, (source,), spec, origin, entry)
-    return Wanted(file.removesuffix(".gguf"), file, None, sha256, (source,), spec, origin, None)
+    entry = catalogue.find(file_name(spec) if elsewhere else spec)
+    if entry and sha256 not in (None, entry.sha256):
+        raise FbragError("usage", f"{entry.id} has the SHA-256 {entry.sha256}", "leave --sha256 away: the catalogue has it")
+    if elsewhere:
+        source, origin = _own_source(spec, pinned=bool(entry or sha256))
+        if entry:
+            return Wanted(entry.id, entry.file, entry.bytes, entry.sha256, (source,), spec, origin, entry)
+        file = file_name(spec)
+        return Wanted(file.removesuffix(".gguf"), file, None, sha256, (source,), spec, origin, None)
+    if entry:
+        return Wanted(entry.id, entry.file, entry.bytes, entry.sha256, entry.sources, spec, entry.id, entry)
+    raise FbragError("model_missing", f"there is no model {spec}", closest_hint(spec, catalogue))
 
 
-def _own_source(spec: str, sha256: str | None) -> tuple[Source, str]:
+def _own_source(spec: str, *, pinned: bool) -> tuple[Source, str]:
     """The source that a spec outside the catalogue names, and the spec without passwords."""
     from fbrag_cli.models.stream import UrlSource
 
@@ -130,7 +132,7 @@ def _own_source(spec: str, sha256: str | None) -> tuple[Source, str]:
     address = urlsplit(spec)
     if not address.netloc:
         raise FbragError("usage", f"{spec} names no server", "fbrag models pull https://HOST/…/FILE.gguf")
-    if address.scheme == "http" and not sha256:
+    if address.scheme == "http" and not pinned:
         raise FbragError("usage", "plain http can be changed on the way", "use https, or say what it must be: --sha256 HEX")
     return UrlSource(spec), address._replace(netloc=address.netloc.rpartition("@")[2], query="", fragment="").geturl()
 
@@ -154,19 +156,17 @@ def _present(wanted: Wanted, path: Path, progress: Progress) -> ModelFile | None
     if not path.is_file():
         return None
     known = read_verified(path)
-    if not wanted.entry and not (known and known.origin == wanted.origin):
-        found = hash_and_note(path, origin=known.origin if known else None, expected=None, progress=progress)
-        if found != wanted.sha256:
-            raise FbragError("usage", f"another {path.name} is in {path.parent}", f"fbrag models rm {wanted.name}")
-        return ModelFile(wanted.name, path, found, None)
+    ours = wanted.entry is not None or (known is not None and known.origin == wanted.origin)
+    if not ours and wanted.sha256 is None:
+        raise FbragError("usage", f"another {path.name} is in {path.parent}", f"fbrag models rm {wanted.name}")
     try:
-        digest = check(path, wanted.entry, progress=progress)
+        digest = check(path, wanted.entry, again=not ours, progress=progress)
     except FbragError as error:
-        if error.code != "model_corrupt":
+        if error.code != "model_corrupt" or not ours:
             raise
         return None
     if wanted.sha256 and digest != wanted.sha256:
-        raise FbragError("usage", f"{wanted.name} has the SHA-256 {digest}, not the one given", f"fbrag models rm {wanted.name}")
+        raise FbragError("usage", f"another {path.name} is in {path.parent}", f"fbrag models rm {wanted.name}")
     return ModelFile(wanted.name, path, digest, wanted.entry)
 
 

@@ -71,7 +71,7 @@ class Verified:
 def models_dir(environ: Mapping[str, str]) -> Path:
     """The store: FBRAG_MODELS_DIR, else the checkout's models/, else fbrag/models of the user's data folder."""
     if chosen := environ.get("FBRAG_MODELS_DIR"):
-        return Path(chosen).expanduser().absolute()
+        return Path(os.path.expanduser(chosen)).absolute()
     checkout = Path(__file__).parents[2]
     if (checkout / "pyproject.toml").is_file() and (checkout / "models" / "README.md").is_file():
         return checkout / "models"
@@ -127,7 +127,8 @@ def file_name(spec: str) -> str:
     except ValueError:
         return ""
     plain = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "_" for c in last).lstrip(".")
-    return plain if plain.lower().endswith(".gguf") or not plain else f"{plain}.gguf"
+    stem = plain[:-5] if plain.lower().endswith(".gguf") else plain
+    return f"{stem}.gguf" if stem else ""
 
 
 def _missing(name: str, store: Path, catalogue: Catalogue) -> FbragError:
@@ -144,7 +145,8 @@ def _missing(name: str, store: Path, catalogue: Catalogue) -> FbragError:
 
 def closest_hint(name: str, catalogue: Catalogue, here: Sequence[str] = ()) -> str:
     """What a misspelled name may have meant. here: names that the store has."""
-    near = difflib.get_close_matches(name.casefold(), [*here, *catalogue.models], n=1)
+    names, asked = [*here, *catalogue.models], name.casefold()
+    near = difflib.get_close_matches(asked, names, n=1) or [each for each in names if asked and asked in each.casefold()]
     if not near:
         return "fbrag models list --all tells all names"
     return f"did you mean {near[0]}?" + ("" if near[0] in here else f" fbrag models pull {near[0]}")
@@ -227,7 +229,7 @@ def check(path: Path, entry: ModelEntry | None, *, again: bool = False, progress
     expected = entry.sha256 if entry else known.sha256 if known and known.origin else None
     digest = None if again else known_sha256(path)
     if digest is None and (expected or again):
-        digest = hash_and_note(path, origin=known.origin if known else None, expected=expected, progress=progress)
+        digest = _hash_and_note(path, known.origin if known else None, expected, progress)
     if expected and digest != expected:
         forget(path)
         raise FbragError("model_corrupt", f"{name} has the SHA-256 {digest}, and should have {expected}: {path}", repair)
@@ -244,7 +246,7 @@ def _check_magic(path: Path, name: str, repair: str) -> None:
         raise FbragError("model_corrupt", f"{name} is not a GGUF file: {path}", repair)
 
 
-def hash_and_note(path: Path, *, origin: str | None, expected: str | None, progress: Progress = silent) -> str:
+def _hash_and_note(path: Path, origin: str | None, expected: str | None, progress: Progress) -> str:
     """The SHA-256 (hex) of a file; noted beside it, unless another one was expected."""
     before = path.stat()
     progress(Event("verify", "start", 0, before.st_size, path.stem))

@@ -3,7 +3,8 @@
     python tests/benchmarks/evidence_recall.py MODEL.gguf SAMPLES.jsonl [--questions 25] [--recall 8] [--sets musique hotpotqa]
 
 MODEL looks forward. SAMPLES.jsonl keeps its samples, a line a question: a run that was stopped goes on where it was, and a
-finished file is only scored. Evidence recall at k: the share of a question's gold passages that lie wholly inside its k selected chunks.
+finished file is only scored. Evidence recall at k: the share of a question's gold passages that lie wholly inside its k selected
+chunks.
 """
 
 from __future__ import annotations

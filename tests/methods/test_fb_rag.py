@@ -97,6 +97,26 @@ def test_the_large_model_gets_the_selected_chunks_in_document_order_and_is_greed
     assert (done.answer, done.status) == ("Skerrow", "answered")
 
 
+def test_an_answer_that_the_chunks_do_not_show_is_declined_unless_asked_for(corpus: Corpus) -> None:
+    settings = MethodSettings(select=2)
+    trace = look_forward(QUESTION, corpus, BM25(corpus), Scripted(["Wrenn"]), settings, silent)
+    declined = answer(trace, Scripted(["Paris"], yes=0.1), silent)
+    assert (declined.status, declined.answer, declined.support) == ("not_found", "Paris", 0.1)
+    anyway = look_forward(QUESTION, corpus, BM25(corpus), Scripted(["Wrenn"]), MethodSettings(answer_anyway=True), silent)
+    assert answer(anyway, Scripted(["Paris"], yes=0.1), silent).status == "answered"
+    assert answer(trace, Scripted([" \n"], yes=1.0), silent).status == "not_found"
+
+
+def test_the_check_reads_the_context_as_the_answer_did(corpus: Corpus) -> None:
+    """So that the engine has most of its prompt in memory."""
+    trace = look_forward(QUESTION, corpus, BM25(corpus), Scripted(["Wrenn"]), MethodSettings(select=2), silent)
+    large = Scripted(["Skerrow"])
+    answer(trace, large, silent)
+    asked, checked = ("".join(segment.text for segment in prompt.segments) for prompt, _, _ in large.asked)
+    assert asked.startswith(checked.split("Question:")[0])
+    assert "Proposed answer: Skerrow" in checked
+
+
 def test_equations_5_and_6_on_raw_scores() -> None:
     backward = np.array([1, 2, 3], np.float32)
     per_sample = np.array([[4, 0, 1], [0, 6, 1]], np.float32)

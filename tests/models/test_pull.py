@@ -474,6 +474,30 @@ def test_another_file_of_the_same_name_is_not_overwritten(store: Path, environ: 
     assert mine.read_bytes() == b"GGUF mine"
 
 
+def test_asking_for_another_file_does_not_bless_a_damaged_one(store: Path, environ: dict[str, str], server: Server) -> None:
+    server.serve_hub(path="/org/repo/resolve/main/other.gguf")
+    path = fetch(store, environ, spec="hf:org/repo/other.gguf").path
+    path.write_bytes(WRONG + b"!")
+    for sha256 in (None, hashlib.sha256(WRONG + b"!").hexdigest()):
+        with pytest.raises(FbragError) as refused:
+            fetch(store, environ, spec="hf:org/fork/other.gguf", sha256=sha256)
+        assert refused.value.code == ("usage" if sha256 is None else "model_corrupt")
+    with pytest.raises(FbragError) as corrupt:
+        resolve("other", store)
+    assert corrupt.value.code == "model_corrupt"
+    assert fetch(store, environ, spec="hf:org/repo/other.gguf").path.read_bytes() == MODEL
+
+
+def test_a_file_of_the_catalogue_may_come_from_anywhere(store: Path, environ: dict[str, str], server: Server) -> None:
+    server.files["/mirror/tiny.GGUF"] = Served(MODEL)
+    url = f"{server.url}/mirror/tiny.GGUF"
+    with pytest.raises(FbragError) as refused:
+        fetch(store, environ, HUB, spec=url, sha256="0" * 64)
+    assert refused.value.code == "usage"
+    model = fetch(store, environ, HUB, spec=url)  # plain http: the catalogue has its checksum
+    assert (model.name, model.path, model.entry is None) == ("tiny", store / "tiny.gguf", False)
+
+
 @pytest.mark.parametrize(
     ("spec", "sha256", "code"),
     [

@@ -50,11 +50,15 @@ def test_a_missing_model_names_the_command_that_fetches_it(store: Path) -> None:
     assert (missing.value.code, missing.value.hint) == ("model_missing", "fbrag models pull qwen2.5-coder-0.5b")
 
 
-def test_a_misspelled_name_is_understood(store: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("qwen2.5-coder-15b", "qwen2.5-coder-1.5b"), ("SmolLM2", "smollm2-135m"), ("70b", "llama-3.1-70b")],
+)
+def test_a_misspelled_name_is_understood(store: Path, name: str, meant: str) -> None:
     with pytest.raises(FbragError) as missing:
-        resolve("qwen2.5-coder-15b", store)
+        resolve(name, store)
     assert missing.value.code == "model_missing"
-    assert missing.value.hint == "did you mean qwen2.5-coder-1.5b? fbrag models pull qwen2.5-coder-1.5b"
+    assert missing.value.hint == f"did you mean {meant}? fbrag models pull {meant}"
 
 
 def test_a_misspelled_name_of_a_model_that_is_here_needs_no_pull(store: Path) -> None:
