@@ -229,7 +229,7 @@ def check(path: Path, entry: ModelEntry | None, *, again: bool = False, progress
     expected = entry.sha256 if entry else known.sha256 if known and known.origin else None
     digest = None if again else known_sha256(path)
     if digest is None and (expected or again):
-        digest = _hash_and_note(path, known.origin if known else None, expected, progress)
+        digest = _hash_and_note(path, name, known.origin if known else None, expected, progress)
     if expected and digest != expected:
         forget(path)
         raise FbragError("model_corrupt", f"{name} has the SHA-256 {digest}, and should have {expected}: {path}", repair)
@@ -246,16 +246,16 @@ def _check_magic(path: Path, name: str, repair: str) -> None:
         raise FbragError("model_corrupt", f"{name} is not a GGUF file: {path}", repair)
 
 
-def _hash_and_note(path: Path, origin: str | None, expected: str | None, progress: Progress) -> str:
+def _hash_and_note(path: Path, name: str, origin: str | None, expected: str | None, progress: Progress) -> str:
     """The SHA-256 (hex) of a file; noted beside it, unless another one was expected."""
     before = path.stat()
-    progress(Event("verify", "start", 0, before.st_size, path.stem))
+    progress(Event("verify", "start", 0, before.st_size, name))
     digest, done = new_sha256(), 0
     for block in blocks(path):
         digest.update(block)
         done += len(block)
-        progress(Event("verify", "progress", done, before.st_size, path.stem))
-    progress(Event("verify", "done", done, before.st_size, path.stem))
+        progress(Event("verify", "progress", done, before.st_size, name))
+    progress(Event("verify", "done", done, before.st_size, name))
     found = digest.hexdigest()
     if expected in (None, found):
         note_verified(path, Verified(before.st_size, before.st_mtime_ns, found, origin))
