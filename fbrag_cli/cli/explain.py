@@ -79,6 +79,8 @@ def explain(
     from fbrag_cli.render.answer_text import summary
 
     console.note(summary(trace, device))
+    if not found:
+        console.warn(f"no chunk holds {options.find!r}")
     return ExitCode.DONE if found else ExitCode.NEGATIVE
 
 
