@@ -25,7 +25,7 @@ def asked(fbrag: Run, document: Path, question: str) -> dict[str, Any]:
     return told
 
 
-@pytest.mark.parametrize("id_", ["s01", "t01", "t12"])
+@pytest.mark.parametrize("id_", ["s01", "s03", "t01"])
 def test_the_evidence_is_selected_and_the_answer_is_right(fbrag: Run, id_: str) -> None:
     row = QUESTIONS[id_]
     told = asked(fbrag, INQUIRY, row["question"])
@@ -37,6 +37,6 @@ def test_the_evidence_is_selected_and_the_answer_is_right(fbrag: Run, id_: str) 
 
 
 def test_a_question_to_a_whole_novel(fbrag: Run, shared: Path) -> None:
-    told = asked(fbrag, shared / "books" / "pride-and-prejudice.txt", "With whom does Lydia run away?")
-    assert "Wickham" in told["answer"]
-    assert any("Lydia" in source["text"] and "Wickham" in source["text"] for source in told["sources"])
+    told = asked(fbrag, shared / "books" / "pride-and-prejudice.txt", "What is the name of Lady Catherine's house?")
+    assert "Rosings" in told["answer"]
+    assert any("Lady Catherine" in source["text"] and "Rosings" in source["text"] for source in told["sources"])
