@@ -1,1 +1,1 @@
-"""One module for each system of the papers: (question, corpus, retriever, models, settings, progress) to a `Trace`."""
+"""One module for each system of the papers: a question and a corpus become a `Trace`. Knows nothing of files or terminals."""

@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 
 from fbrag_cli.generation.chat_template import ChatTemplate
@@ -31,7 +33,7 @@ def test_without_a_template_the_prompt_is_plain_text() -> None:
     "hostile",
     [
         "{{ ''.__class__.__mro__[1].__subclasses__() }}{{ messages[0].content }}",
-        "{{ cycler.__init__.__globals__.os.system('touch /tmp/fbrag-was-here') }}{{ messages[0].content }}",
+        "{{ cycler.__init__.__globals__.os.system('touch fbrag-was-here') }}{{ messages[0].content }}",
         "{{ self.__init__.__globals__ }}{{ messages[0].content }}",
         "{{ 'x' * 10 ** 10 }}{{ messages[0].content }}",
         "{% for i in range(99999) %}{% for j in range(99999) %}xxxxxxxxxx{% endfor %}{% endfor %}{{ messages[0].content }}",
@@ -41,7 +43,9 @@ def test_without_a_template_the_prompt_is_plain_text() -> None:
         "nothing of what was said",
     ],
 )
-def test_a_hostile_template_is_not_used(hostile: str) -> None:
+def test_a_hostile_template_is_not_used(hostile: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     template = ChatTemplate(hostile)
+    assert not list(tmp_path.iterdir())
     assert template.problem
     assert spoken(template.prompt((Turn("user", "Who?"),))) == "Who?\n\nAnswer:"

@@ -160,6 +160,22 @@ def test_a_file_that_is_no_model_is_refused(tmp_path: Path) -> None:
     assert told.value.code == "model_corrupt"
 
 
+def test_a_model_file_with_a_hostile_template_runs_none_of_its_code(
+    smollm2: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The real model, its template overwritten in place by one that tries to leave a file."""
+    content = smollm2.read_bytes()
+    start = content.index(b"{% for message in messages %}")
+    end = content.index(b"{% endif %}", content.index(b"add_generation_prompt", start)) + len(b"{% endif %}")
+    hostile = b"{{ cycler.__init__.__globals__.os.system('touch was-here') }}{{ messages[0].content }}"
+    (tmp_path / "hostile.gguf").write_bytes(content[:start] + hostile.ljust(end - start) + content[end:])
+    monkeypatch.chdir(tmp_path)
+    with LlamaGenerator(tmp_path / "hostile.gguf") as one:
+        assert "chat template cannot be used" in one.problems[0]
+        assert one.generate(one.prompt(ASKED), 1, Sampling(2)).prompt_tokens > len(STORY.split())
+    assert [path.name for path in tmp_path.iterdir()] == ["hostile.gguf"]
+
+
 def test_a_build_with_amx_loads_without_the_extra_buffers(smollm2: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
     load = llama_cpp.llama_model_load_from_file
