@@ -26,6 +26,11 @@ class ForwardSample:
     answer: str
     finish: Literal["stop", "length"]
 
+    @property
+    def said(self) -> str:
+        """[R_k, A_k]: rationale and answer without their labels, as chunks are scored by it."""
+        return f"{self.rationale}\n{self.answer}"
+
 
 @dataclass(frozen=True, slots=True)
 class Scores:

@@ -65,7 +65,7 @@ def look_forward(
 
     # ... by which every chunk of the whole document is scored.
     started = perf_counter()
-    per_sample = np.stack([retriever.scores(f"{sample.rationale}\n{sample.answer}") for sample in samples])
+    per_sample = np.stack([retriever.scores(sample.said) for sample in samples])
     scores = score(backward, per_sample, settings)
     ranked = best(scores.combined, settings.select)
     select = Stage("select", perf_counter() - started)

@@ -88,7 +88,7 @@ def one_chunk(trace: Trace, position: int, term_scores: TermScores) -> Iterator[
     raised_by = int(trace.scores.best_sample[position])
     if trace.samples and trace.scores.forward[position] > 0:
         sample = trace.samples[raised_by]
-        told = _terms(term_scores(f"{sample.rationale}\n{sample.answer}", position))
+        told = _terms(term_scores(sample.said, position))
         yield f"forward {trace.scores.forward[position]:.1f}, by sample {raised_by + 1}: {told}"
     yield ""
     yield printable(chunk.text)

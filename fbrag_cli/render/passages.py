@@ -50,7 +50,7 @@ def supporting_terms(trace: Trace, position: int) -> dict[str, float]:
     """
     answer = set(terms(trace.answer or ""))
     raised_by = int(trace.scores.best_sample[position])
-    sample = set(terms(trace.samples[raised_by].text)) if 0 <= raised_by < len(trace.samples) else set()
+    sample = set(terms(trace.samples[raised_by].said)) if 0 <= raised_by < len(trace.samples) else set()
     nearby = [set(terms(trace.corpus.chunks[other].text)) for other in trace.selected]
     weights = {}
     for term in sorted(answer | sample):

@@ -65,7 +65,7 @@ def recalls(row: dict[str, Any], samples: list[str]) -> dict[tuple[str, int], fl
         at = row["context"].index(evidence)
         gold.append({chunk.position for chunk in corpus.chunks if chunk.start < at + len(evidence) and chunk.end > at})
     parsed = [parse_sample(i, Generation(text, 0, "stop", i)) for i, text in enumerate(samples)]
-    per_sample = np.stack([bm25.scores(f"{each.rationale}\n{each.answer}") for each in parsed])
+    per_sample = np.stack([bm25.scores(each.said) for each in parsed])
     found = {}
     for name, settings in METHODS.items():
         combined = score(bm25.scores(row["input"]), per_sample, settings).combined
