@@ -152,7 +152,7 @@ class Models:
     @property
     def device(self) -> str:
         """Where the models run, for people."""
-        from fbrag_cli.generation.llama import devices
+        from fbrag_cli.generation.machine import devices
 
         gpus = [device.description for device in devices() if device.is_gpu]
         layers = " and ".join(dict.fromkeys(generator.info.gpu_layers for generator in self._loaded.values()))
@@ -202,7 +202,7 @@ class Models:
 def check_gpu(options: ModelOptions) -> bool:
     """Whether both models can run on a GPU. Raises FbragError `gpu_unavailable` where one is required and there is none."""
     from fbrag_cli.doctor.installation import rebuild
-    from fbrag_cli.generation.llama import has_gpu
+    from fbrag_cli.generation.machine import has_gpu
 
     if options.gpu_layers not in ("auto", "all") and not options.gpu_layers.isdigit():
         raise FbragError("usage", f"--gpu-layers {options.gpu_layers}: not a number of layers", "use auto, all or a number")

@@ -16,11 +16,11 @@ def print_version(asked: bool) -> None:
         return
     print(f"fbrag {__version__}")
     if any(argument.startswith("-v") or argument == "--verbose" for argument in sys.argv[1:]):
-        from fbrag_cli.generation import llama
+        from fbrag_cli.generation import machine
 
         print(f"commit {_commit() or 'unknown'}")
-        print(f"llama-cpp-python {llama.version()}: {llama.system_info()}")
-        for device in llama.devices():
+        print(f"llama-cpp-python {machine.version()}: {machine.system_info()}")
+        for device in machine.devices():
             print(f"device {device.name}: {device.description}, {device.free_bytes / 1e9:.1f} GB free")
     raise typer.Exit
 

@@ -85,21 +85,21 @@ def main() -> None:
 
 
 def _backend() -> dict[str, Any]:
-    from fbrag_cli.generation import llama
+    from fbrag_cli.generation import machine
 
     return {
-        "version": llama.version(),
-        "system_info": llama.system_info(),
-        "amx": llama.amx_in_use(),
+        "version": machine.version(),
+        "system_info": machine.system_info(),
+        "amx": machine.amx_in_use(),
         "devices": [
             {
                 "name": device.name,
                 "description": device.description,
                 "is_gpu": device.is_gpu,
-                "free_bytes": device.free_bytes if device.is_gpu else llama.free_memory(),
+                "free_bytes": device.free_bytes if device.is_gpu else machine.free_memory(),
                 "total_bytes": device.total_bytes,
             }
-            for device in llama.devices()
+            for device in machine.devices()
         ],
     }
 

@@ -1,4 +1,7 @@
-"""A `Generator` turns one `Prompt` into n `Generation`s. Knows nothing of documents, chunks or methods."""
+"""A `Generator` turns one `Prompt` into n `Generation`s. Knows nothing of documents, chunks or methods.
+
+Only modules of this home import llama_cpp.
+"""
 
 from __future__ import annotations
 

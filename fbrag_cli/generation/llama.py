@@ -1,4 +1,4 @@
-"""llama.cpp through its low-level API: one prompt read once, n samples decoded in one batch. Alone imports llama_cpp.
+"""llama.cpp through its low-level API: one prompt read once, n samples decoded in one batch.
 
 A `LlamaGenerator` owns one model and one context. The context holds the last prompt as sequence 0; a call reads only what its
 prompt does not share with that one. Samples are further sequences over the same cells of the unified KV memory.
@@ -9,8 +9,6 @@ from __future__ import annotations
 import codecs
 import ctypes
 import os
-import sys
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,11 +23,19 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.generation import Generation, Generations, ModelInfo, OnText, OnTokens, Sampling
 from fbrag_cli.generation.cancellation import Cancellation
 from fbrag_cli.generation.chat_template import ChatTemplate
-from fbrag_cli.generation.token_counter import TokenCounter, metadata
+from fbrag_cli.generation.machine import (
+    amx_in_use,
+    free_gpu_memory,
+    free_memory,
+    layers_for_gpu,
+    physical_cores,
+    version,
+)
+from fbrag_cli.generation.native_log import native_log
+from fbrag_cli.generation.token_counter import TokenCounter
 from fbrag_cli.prompts import Markup, Prompt, Turn
 
 _BATCH = 512  # tokens a llama_decode of the prompt
-_GPU_RESERVE = 2_000_000_000  # bytes of GPU memory that are left for KV cells and llama.cpp's buffers
 _SPARE = 256  # cells beyond what a call needs, so that a follow-up on the same prompt finds room
 
 
@@ -74,7 +80,7 @@ class LlamaGenerator:
         self.threads = threads or physical_cores()
         self._cached: list[int] = []  # the tokens of sequence 0
         self._n_ctx = self._n_rows = 0
-        _log.verbose = verbose
+        native_log.verbose = verbose
         self._model = self._load(path, gpu_layers)
         self._vocab = llama_cpp.llama_model_get_vocab(self._model)
         self._n_vocab = llama_cpp.llama_vocab_n_tokens(self._vocab)
@@ -88,7 +94,7 @@ class LlamaGenerator:
         self.problems = (self._template.problem,) if self._template.problem else ()
         self._counter: TokenCounter | None = None
         n_layers = llama_cpp.llama_model_n_layer(self._model) + 1
-        self.info = ModelInfo(name or path.stem, sha256, f"{_log.layers_on_gpu}/{n_layers}", self._limit)
+        self.info = ModelInfo(name or path.stem, sha256, f"{native_log.layers_on_gpu}/{n_layers}", self._limit)
 
     # -- the Generator protocol ------------------------------------------------------------------------------------------
 
@@ -166,7 +172,7 @@ class LlamaGenerator:
     # -- model and context -----------------------------------------------------------------------------------------------
 
     def _load(self, path: Path, gpu_layers: int | None) -> Any:
-        layers = _layers_for_gpu(path, gpu_layers)
+        layers = layers_for_gpu(path, gpu_layers)
         need, free = path.stat().st_size, free_memory()
         if layers == 0 and need > free:
             raise FbragError(
@@ -179,14 +185,14 @@ class LlamaGenerator:
         params.use_extra_bufts = not amx_in_use()
         progress = llama_cpp.llama_progress_callback(lambda done, data: not self._cancellation.requested)
         params.progress_callback = progress
-        _log.clear()
-        _log.layers_on_gpu = 0
+        native_log.clear()
+        native_log.layers_on_gpu = 0
         with self._cancellation.native():
             model = llama_cpp.llama_model_load_from_file(os.fsencode(path), params)
         if not model:
             raise FbragError(
                 "model_corrupt",
-                f"llama.cpp cannot load {path}: {_log.last_error() or 'no reason given'}",
+                f"llama.cpp cannot load {path}: {native_log.last_error()}",
                 f"check the file (fbrag models verify), and whether llama-cpp-python {version()} knows this kind of model",
             )
         return model
@@ -194,7 +200,7 @@ class LlamaGenerator:
     def _make_context(self, n_ctx: int, n_rows: int) -> None:
         """A context of `n_ctx` cells for up to `n_rows` sequences; the old one, and what it held, is gone."""
         self._free_context()
-        need, free = self._kv_bytes(n_ctx), free_memory() + (_free_gpu_memory() if _log.layers_on_gpu else 0)
+        need, free = self._kv_bytes(n_ctx), free_memory() + (free_gpu_memory() if native_log.layers_on_gpu else 0)
         if need > free:
             raise FbragError(
                 "out_of_memory",
@@ -211,12 +217,12 @@ class LlamaGenerator:
         params.no_perf = True
         self._abort = llama_cpp.ggml_abort_callback(lambda data: self._cancellation.requested)
         params.abort_callback = self._abort
-        _log.clear()
+        native_log.clear()
         self._context = llama_cpp.llama_init_from_model(self._model, params)
         if not self._context:
             raise FbragError(
                 "out_of_memory",
-                f"llama.cpp made no context of {n_ctx} tokens: {_log.last_error() or 'no reason given'}",
+                f"llama.cpp made no context of {n_ctx} tokens: {native_log.last_error()}",
                 "use fewer chunks (--recall, --select) or a smaller model",
             )
         self._n_ctx, self._n_rows = n_ctx, n_rows
@@ -303,7 +309,7 @@ class LlamaGenerator:
 
     def _decode(self, n_tokens: int) -> None:
         self._batch.n_tokens = n_tokens
-        _log.clear()
+        native_log.clear()
         try:
             with self._cancellation.native():
                 status = llama_cpp.llama_decode(self._context, self._batch)
@@ -314,7 +320,7 @@ class LlamaGenerator:
             self._free_context()
             raise FbragError(
                 "out_of_memory",
-                f"llama.cpp stopped at a batch of {n_tokens} tokens (status {status}): {_log.last_error() or 'no reason given'}",
+                f"llama.cpp stopped at a batch of {n_tokens} tokens (status {status}): {native_log.last_error()}",
                 "use fewer chunks (--recall, --select) or a smaller model",
             )
 
@@ -391,136 +397,3 @@ def _common_prefix(left: Sequence[int], right: Sequence[int]) -> int:
 
 def _decoded(text: bytes | None) -> str | None:
     return text.decode("utf-8", "replace") if text else None
-
-
-# -- this machine ----------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Device:
-    """A device that llama.cpp can run layers on."""
-
-    name: str
-    description: str
-    is_gpu: bool
-    free_bytes: int
-    total_bytes: int
-
-
-def devices() -> tuple[Device, ...]:
-    """All devices of this build of llama.cpp, CPUs included."""
-    from llama_cpp._ggml import libggml as ggml
-
-    ggml.ggml_backend_dev_get.restype = ctypes.c_void_p
-    ggml.ggml_backend_dev_get.argtypes = [ctypes.c_size_t]
-    for function in (ggml.ggml_backend_dev_name, ggml.ggml_backend_dev_description):
-        function.restype, function.argtypes = ctypes.c_char_p, [ctypes.c_void_p]
-    ggml.ggml_backend_dev_type.argtypes = [ctypes.c_void_p]
-    ggml.ggml_backend_dev_memory.argtypes = [ctypes.c_void_p, ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(ctypes.c_size_t)]
-    found = []
-    for i in range(ggml.ggml_backend_dev_count()):
-        device = ggml.ggml_backend_dev_get(i)
-        free, total = ctypes.c_size_t(), ctypes.c_size_t()
-        ggml.ggml_backend_dev_memory(device, ctypes.byref(free), ctypes.byref(total))
-        name, description = (_decoded(f(device)) or "" for f in (ggml.ggml_backend_dev_name, ggml.ggml_backend_dev_description))
-        found.append(Device(name, description, ggml.ggml_backend_dev_type(device) in (1, 2), free.value, total.value))
-    return tuple(found)
-
-
-def has_gpu() -> bool:
-    """Whether this build of llama.cpp can use a GPU, and finds one."""
-    return bool(llama_cpp.llama_supports_gpu_offload()) and any(device.is_gpu for device in devices())
-
-
-def _free_gpu_memory() -> int:
-    return sum(device.free_bytes for device in devices() if device.is_gpu)
-
-
-def _layers_for_gpu(path: Path, wanted: int | None) -> int:
-    """How many layers go on the GPU, -1 for all: what is wanted, else all if they fit, else the share that does.
-
-    Room is kept for what a prompt needs beside the weights.
-    """
-    if not has_gpu():
-        return 0
-    if wanted is not None:
-        return wanted
-    room, size = _free_gpu_memory() - _GPU_RESERVE, path.stat().st_size
-    if size <= room:
-        return -1
-    return max(0, int(_layers_in(path) * room / size))
-
-
-def _layers_in(path: Path) -> int:
-    """The layers of a model, read without its weights; 0 if it does not say."""
-    params = llama_cpp.llama_model_default_params()
-    params.vocab_only = True
-    model = llama_cpp.llama_model_load_from_file(os.fsencode(path), params)
-    if not model:
-        return 0
-    told = metadata(model, f"{metadata(model, 'general.architecture')}.block_count")
-    llama_cpp.llama_model_free(model)
-    return int(told) if told.isdigit() else 0
-
-
-def version() -> str:
-    """Of llama-cpp-python."""
-    return str(llama_cpp.__version__)
-
-
-def amx_in_use() -> bool:
-    """Whether llama.cpp was built for AMX, whose matrix code crashes (ggml-org/llama.cpp#20824).
-
-    A model is then loaded without the extra buffer types that this code hangs on; they also hold the repacked weights, so
-    reading a prompt is slower.
-    """
-    return "AMX_INT8 = 1" in system_info()
-
-
-def system_info() -> str:
-    """What llama.cpp says of its build and this CPU."""
-    return (_decoded(llama_cpp.llama_print_system_info()) or "").strip()
-
-
-def physical_cores() -> int:
-    """The cores that this process may use, without hyper-threads."""
-    import psutil
-
-    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(allowed, psutil.cpu_count(logical=False) or allowed))
-
-
-def free_memory() -> int:
-    """Bytes of main memory that can be had without swapping."""
-    import psutil
-
-    return int(psutil.virtual_memory().available)
-
-
-class _NativeLog:
-    """llama.cpp's own log: kept for error messages, shown on stderr with -vv, never on stdout."""
-
-    def __init__(self) -> None:
-        self.verbose = False
-        self.layers_on_gpu = 0
-        self._lines: deque[str] = deque(maxlen=40)
-        self._callback = llama_cpp.llama_log_callback(self._receive)
-        llama_cpp.llama_log_set(self._callback, ctypes.c_void_p(0))
-
-    def clear(self) -> None:
-        self._lines.clear()
-
-    def last_error(self) -> str:
-        told = [line for line in self._lines if "error" in line or "failed" in line]
-        return (told or [""])[0].strip()
-
-    def _receive(self, level: int, text: bytes, data: Any) -> None:
-        line = text.decode("utf-8", "replace")
-        self._lines.append(line)
-        if "offloaded " in line and " layers to GPU" in line:
-            self.layers_on_gpu = int(line.split("offloaded ")[1].split("/")[0])
-        if self.verbose:
-            print(line, end="", file=sys.stderr, flush=True)
-
-
-_log = _NativeLog()

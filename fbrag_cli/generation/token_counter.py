@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import llama_cpp
+
+from fbrag_cli.generation.machine import metadata
+
 # The regular expressions by which models with byte-level BPE cut text before they merge, by the name in the GGUF.
 _SPLIT = {
     "qwen2": (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"),
@@ -41,7 +45,6 @@ class TokenCounter:
 
 def _encoding(model: Any, vocab: Any) -> Any:
     """A tiktoken `Encoding` with token id = rank, or None where the vocabulary is of another kind."""
-    import llama_cpp
     import tiktoken
 
     split = _SPLIT.get(metadata(model, "tokenizer.ggml.pre"))
@@ -62,17 +65,6 @@ def _encoding(model: Any, vocab: Any) -> Any:
         if isinstance(error, (KeyboardInterrupt, SystemExit)):
             raise
         return None
-
-
-def metadata(model: Any, key: str) -> str:
-    """A value of the GGUF's metadata as text; "" where it has none."""
-    import ctypes
-
-    import llama_cpp
-
-    buffer = ctypes.create_string_buffer(256)
-    n = llama_cpp.llama_model_meta_val_str(model, key.encode(), buffer, len(buffer))
-    return buffer.value.decode("utf-8", "replace") if n >= 0 else ""
 
 
 def _byte_of_character() -> dict[str, int]:

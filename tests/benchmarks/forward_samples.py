@@ -19,7 +19,8 @@ import llama_cpp
 from fbrag_cli.corpus import build_corpus
 from fbrag_cli.documents import load
 from fbrag_cli.generation import Sampling
-from fbrag_cli.generation.llama import LlamaGenerator, amx_in_use, physical_cores
+from fbrag_cli.generation.llama import LlamaGenerator
+from fbrag_cli.generation.machine import amx_in_use, physical_cores
 from fbrag_cli.prompts import Prompt, Text, forward_turns
 
 Figures = tuple[float, float, int]  # seconds in all, seconds of decoding, tokens written

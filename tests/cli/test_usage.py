@@ -92,7 +92,7 @@ def test_quiet_twice_says_nothing_at_all(fbrag: Run, files: Path) -> None:
 
 
 def test_a_gpu_that_is_required_and_not_there_is_exit_5(fbrag: Run, files: Path) -> None:
-    from fbrag_cli.generation.llama import has_gpu
+    from fbrag_cli.generation.machine import has_gpu
 
     if has_gpu():
         pytest.skip("this machine has one")

@@ -1,0 +1,125 @@
+"""This machine as llama.cpp sees it: its devices, its build, its memory and cores, and what fits where."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import llama_cpp
+
+_GPU_RESERVE = 2_000_000_000  # bytes of GPU memory that are left for KV cells and llama.cpp's buffers
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A device that llama.cpp can run layers on."""
+
+    name: str
+    description: str
+    is_gpu: bool
+    free_bytes: int
+    total_bytes: int
+
+
+def devices() -> tuple[Device, ...]:
+    """All devices of this build of llama.cpp, CPUs included."""
+    from llama_cpp._ggml import libggml as ggml
+
+    ggml.ggml_backend_dev_get.restype = ctypes.c_void_p
+    ggml.ggml_backend_dev_get.argtypes = [ctypes.c_size_t]
+    for function in (ggml.ggml_backend_dev_name, ggml.ggml_backend_dev_description):
+        function.restype, function.argtypes = ctypes.c_char_p, [ctypes.c_void_p]
+    ggml.ggml_backend_dev_type.argtypes = [ctypes.c_void_p]
+    ggml.ggml_backend_dev_memory.argtypes = [ctypes.c_void_p, ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(ctypes.c_size_t)]
+    found = []
+    for i in range(ggml.ggml_backend_dev_count()):
+        device = ggml.ggml_backend_dev_get(i)
+        free, total = ctypes.c_size_t(), ctypes.c_size_t()
+        ggml.ggml_backend_dev_memory(device, ctypes.byref(free), ctypes.byref(total))
+        name, description = (_text(ask(device)) for ask in (ggml.ggml_backend_dev_name, ggml.ggml_backend_dev_description))
+        found.append(Device(name, description, ggml.ggml_backend_dev_type(device) in (1, 2), free.value, total.value))
+    return tuple(found)
+
+
+def has_gpu() -> bool:
+    """Whether this build of llama.cpp can use a GPU, and finds one."""
+    return bool(llama_cpp.llama_supports_gpu_offload()) and any(device.is_gpu for device in devices())
+
+
+def free_gpu_memory() -> int:
+    return sum(device.free_bytes for device in devices() if device.is_gpu)
+
+
+def layers_for_gpu(path: Path, wanted: int | None) -> int:
+    """How many layers go on the GPU, -1 for all: what is wanted, else all if they fit, else the share that does.
+
+    Room is kept for what a prompt needs beside the weights.
+    """
+    if not has_gpu():
+        return 0
+    if wanted is not None:
+        return wanted
+    room, size = free_gpu_memory() - _GPU_RESERVE, path.stat().st_size
+    if size <= room:
+        return -1
+    return max(0, int(_layers_in(path) * room / size))
+
+
+def _layers_in(path: Path) -> int:
+    """The layers of a model, read without its weights; 0 if it does not say."""
+    params = llama_cpp.llama_model_default_params()
+    params.vocab_only = True
+    model = llama_cpp.llama_model_load_from_file(os.fsencode(path), params)
+    if not model:
+        return 0
+    told = metadata(model, f"{metadata(model, 'general.architecture')}.block_count")
+    llama_cpp.llama_model_free(model)
+    return int(told) if told.isdigit() else 0
+
+
+def version() -> str:
+    """Of llama-cpp-python."""
+    return str(llama_cpp.__version__)
+
+
+def amx_in_use() -> bool:
+    """Whether llama.cpp was built for AMX, whose matrix code crashes (ggml-org/llama.cpp#20824).
+
+    A model is then loaded without the extra buffer types that this code hangs on; they also hold the repacked weights, so
+    reading a prompt is slower.
+    """
+    return "AMX_INT8 = 1" in system_info()
+
+
+def system_info() -> str:
+    """What llama.cpp says of its build and this CPU."""
+    return _text(llama_cpp.llama_print_system_info())
+
+
+def physical_cores() -> int:
+    """The cores that this process may use, without hyper-threads."""
+    import psutil
+
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(allowed, psutil.cpu_count(logical=False) or allowed))
+
+
+def free_memory() -> int:
+    """Bytes of main memory that can be had without swapping."""
+    import psutil
+
+    return int(psutil.virtual_memory().available)
+
+
+def metadata(model: Any, key: str) -> str:
+    """A value of the GGUF's metadata as text; "" where it has none."""
+    buffer = ctypes.create_string_buffer(256)
+    n = llama_cpp.llama_model_meta_val_str(model, key.encode(), buffer, len(buffer))
+    return buffer.value.decode("utf-8", "replace") if n >= 0 else ""
+
+
+def _text(raw: bytes | None) -> str:
+    return (raw or b"").decode("utf-8", "replace").strip()
