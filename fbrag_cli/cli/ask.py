@@ -8,12 +8,12 @@ from time import perf_counter
 from typing import TextIO
 
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.opening import Models, check_gpu, find_models, method_settings, open_corpus, open_documents, peak_memory_mb
+from fbrag_cli.cli.opening import Models, check_gpu, find_models, method_settings, open_documents, peak_memory_mb
 from fbrag_cli.cli.options import AnswerOptions, DocumentOptions, MethodOptions, ModelOptions, OutputOptions, RunOptions, takes
 from fbrag_cli.cli.output import open_output
 from fbrag_cli.cli.progress_line import progress_line, stage
 from fbrag_cli.cli.signals import limit_time
-from fbrag_cli.corpus import Corpus
+from fbrag_cli.corpus import Corpus, build_corpus
 from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.progress import Event, Progress
 from fbrag_cli.trace import MethodSettings, Stage, Trace
@@ -44,7 +44,7 @@ def ask(
         started = perf_counter()
         with stage(progress, "read"):
             documents, question = open_documents(document, console, progress)
-            corpus = open_corpus(documents, method)
+            corpus = build_corpus(documents, method.chunk_words)
         read = Stage("read", perf_counter() - started)
         settings = replace(
             method_settings(method, on_gpu=check_gpu(model)),

@@ -12,7 +12,6 @@ from fbrag_cli.cli.opening import (
     check_gpu,
     find_models,
     method_settings,
-    open_corpus,
     open_documents,
     peak_memory_mb,
     read_documents,
@@ -21,6 +20,7 @@ from fbrag_cli.cli.options import DocumentOptions, ExplainOptions, MethodOptions
 from fbrag_cli.cli.output import open_output
 from fbrag_cli.cli.progress_line import progress_line, stage
 from fbrag_cli.cli.signals import limit_time
+from fbrag_cli.corpus import build_corpus
 from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.progress import Progress
 from fbrag_cli.render.plain import one_line
@@ -59,7 +59,7 @@ def explain(
             return ExitCode.DONE
         with stage(progress, "read"):
             documents, question = open_documents(document, console, progress)
-            corpus = open_corpus(documents, method)
+            corpus = build_corpus(documents, method.chunk_words)
         if options.chunk and options.chunk > len(corpus.chunks):
             raise FbragError("usage", f"--chunk {options.chunk}: there are {len(corpus.chunks)} chunks", "count from 1")
         settings = method_settings(method, on_gpu=check_gpu(model))

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.options import DocumentOptions, MethodOptions, ModelOptions
-from fbrag_cli.corpus import Corpus, build_corpus
 from fbrag_cli.documents import Document, load
 from fbrag_cli.errors import FbragError
 from fbrag_cli.progress import Progress
@@ -61,10 +60,6 @@ def read_documents(paths: Sequence[str], options: DocumentOptions, console: Cons
     return tuple(documents)
 
 
-def open_corpus(documents: Sequence[Document], options: MethodOptions) -> Corpus:
-    return build_corpus(documents, options.chunk_words)
-
-
 def _password(path: str | None, console: Console) -> str | None:
     if path is None:
         return None
@@ -86,7 +81,7 @@ def _read_stdin(console: Console) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class ModelPair:
-    """The files of the two models; both may be the same. Without a large model nobody answers (`explain`)."""
+    """The files of the two models; both may be the same."""
 
     small: ModelFile
     large: ModelFile
