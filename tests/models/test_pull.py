@@ -187,8 +187,10 @@ def test_a_wheel_that_came_whole_is_not_fetched_again(store: Path, environ: dict
 
 
 def _pull_in_a_process(store: Path, environ: dict[str, str], source: str) -> subprocess.Popen[bytes]:
+    # A shell starts what runs in its background with SIGINT ignored, and children inherit that.
     code = f"""
-import os, pathlib
+import os, pathlib, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from fbrag_cli.models.part import PartFile
 from fbrag_cli.models.pull import pull
 from tests.models.conftest import HUB, WHEELS, catalogue_of
