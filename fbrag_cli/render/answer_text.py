@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from fbrag_cli.corpus import Chunk
 from fbrag_cli.render.passages import Line, passages, place, shown_lines, supporting_terms
-from fbrag_cli.render.plain import one_line, printable
+from fbrag_cli.render.plain import printable
 from fbrag_cli.trace import Trace
 from fbrag_cli.words import terms
 
@@ -102,8 +102,3 @@ def _escaped(text: str) -> str:
     for character in "`*_[]<>#|~&":
         shown = shown.replace(character, f"\\{character}")
     return shown
-
-
-def first_words(chunk: Chunk, width: int) -> str:
-    """The beginning of a chunk on one line."""
-    return one_line(chunk.text[: 4 * width], width)

@@ -10,8 +10,9 @@ from typing import Any
 
 from fbrag_cli import __version__
 from fbrag_cli.corpus import Chunk
-from fbrag_cli.documents.lines import pages_of
-from fbrag_cli.render.passages import highlights, lines, supporting_terms
+from fbrag_cli.documents.lines import lines_of, pages_of
+from fbrag_cli.render.explain_text import Ranks
+from fbrag_cli.render.passages import highlights, supporting_terms
 from fbrag_cli.trace import Stage, Trace
 
 # What JSON allows in a string and a terminal might obey: written as an escape, which reads back as the same text.
@@ -42,7 +43,7 @@ def answer(trace: Trace, *, memory_mb: float) -> dict[str, Any]:
 
 def explanation(trace: Trace, *, memory_mb: float) -> dict[str, Any]:
     """`fbrag.explanation/1`: every chunk with its scores, ranks and place, in document order."""
-    ranks = {name: _ranks(getattr(trace.scores, name)) for name in ("combined", "backward", "forward")}
+    ranks = Ranks(trace)
     selected, recalled = set(trace.selected), set(trace.recalled)
     return {
         "schema": "fbrag.explanation/1",
@@ -51,9 +52,9 @@ def explanation(trace: Trace, *, memory_mb: float) -> dict[str, Any]:
             {
                 **_place(chunk),
                 **_scores(trace, chunk.position),
-                "rank": ranks["combined"][chunk.position],
-                "backward_rank": ranks["backward"][chunk.position],
-                "forward_rank": ranks["forward"][chunk.position],
+                "rank": ranks.combined[chunk.position],
+                "backward_rank": ranks.backward[chunk.position],
+                "forward_rank": ranks.forward[chunk.position],
                 "recalled": chunk.position in recalled,
                 "selected": chunk.position in selected,
             }
@@ -105,7 +106,7 @@ def _shared(trace: Trace, memory_mb: float) -> dict[str, Any]:
 
 
 def _place(chunk: Chunk) -> dict[str, Any]:
-    first, last = lines(chunk)
+    first, last = lines_of(chunk.document, chunk.start, chunk.end)
     pages = pages_of(chunk.document, chunk.start, chunk.end)
     return {
         "document": chunk.document.name,
@@ -141,14 +142,6 @@ def _stage(stage: Stage) -> dict[str, Any]:
     if stage.first_token_seconds is not None:
         told["first_token_seconds"] = _rounded(stage.first_token_seconds)
     return told
-
-
-def _ranks(scores: Any) -> list[int]:
-    import numpy as np
-
-    ranks = np.empty(len(scores), int)
-    ranks[np.argsort(-scores, kind="stable")] = np.arange(1, len(scores) + 1)
-    return ranks.tolist()  # type: ignore[no-any-return]
 
 
 def _rounded(value: Any) -> float | None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fbrag_cli.corpus import Chunk
-from fbrag_cli.documents.lines import line_of, pages_of
+from fbrag_cli.documents.lines import line_of, lines_of, pages_of
 from fbrag_cli.trace import Trace
 from fbrag_cli.words import term_spans, terms
 
@@ -35,13 +35,8 @@ def place(chunk: Chunk) -> str:
     if pages := pages_of(document, chunk.start, chunk.end):
         first, last = pages
         return f"{document.name} p. {first}" if first == last else f"{document.name} pp. {first}-{last}"
-    first, last = lines(chunk)
+    first, last = lines_of(document, chunk.start, chunk.end)
     return f"{document.name}:{first}-{last}"
-
-
-def lines(chunk: Chunk) -> tuple[int, int]:
-    """First and last line (from 1) of its document that a chunk stands on."""
-    return line_of(chunk.document, chunk.start), line_of(chunk.document, chunk.end - 1)
 
 
 def supporting_terms(trace: Trace, position: int) -> dict[str, float]:
