@@ -25,9 +25,11 @@ from fbrag_cli.progress import silent
 from fbrag_cli.trace import MethodSettings
 
 if TYPE_CHECKING:
-    from fbrag_cli.evaluation.remembering import Remembering
+    from fbrag_cli.cache import Cache
     from fbrag_cli.evaluation.results import Row
     from fbrag_cli.evaluation.runner import Configuration
+    from fbrag_cli.generation.remembering import Remembering
+    from fbrag_cli.models.store import ModelFile
 
 Value = TypeVar("Value")
 _LISTS = "several, parted by commas, are compared"
@@ -119,7 +121,7 @@ def eval_(console: Console, options: EvalOptions, model: ModelOptions, kept: Cac
         Retrievers(model, cache, console, silent) as retrievers,
     ):
         resources = runner.Resources(
-            _remembered(lambda name: models.load(files[name])),
+            lambda name: _remembered(models, files[name], cache),
             retrievers.of,
             peak_memory_mb,
             {"fbrag": __version__, "llama_cpp_python": version("llama-cpp-python")},
@@ -234,7 +236,7 @@ def _weights(text: str) -> tuple[float, float]:
     return float(forward), float(backward)
 
 
-def _remembered(load: Callable[[str], Any]) -> Callable[[str], Remembering]:
-    from fbrag_cli.evaluation.remembering import Remembering
+def _remembered(models: Models, file: ModelFile, cache: Cache) -> Remembering:
+    from fbrag_cli.generation.remembering import Remembering
 
-    return lambda name: Remembering(load(name))
+    return Remembering(models.load(file), cache, file.identity)

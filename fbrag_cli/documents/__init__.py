@@ -12,6 +12,7 @@ from fbrag_cli.progress import Progress, silent
 
 if TYPE_CHECKING:
     from fbrag_cli.documents.pdf import Share
+    from fbrag_cli.documents.source import Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +115,7 @@ def load(
     password: str | None = None,
     language: str | None = None,
     stdin: BinaryIO | None = None,
+    source: Source | None = None,
     share: Share | None = None,
     progress: Progress = silent,
 ) -> Document:
@@ -121,7 +123,8 @@ def load(
 
     The format is found by content first, by suffix second. encoding: of a text, instead of finding it out. pages: of a PDF, as
     "3-9,12". password: tried where a PDF does not open without one. language: ISO 639-1, instead of finding it out.
-    share: has other processes read some pages of a long PDF. progress: hears of stage "read", in pages, for a PDF.
+    source: the file's bytes, where they are at hand already. share: has other processes read some pages of a long PDF.
+    progress: hears of stage "read", in pages, for a PDF.
 
     Raises FbragError, with `document` = `path`: doc_not_found, doc_unreadable, doc_empty, unsupported_format, pdf_encrypted,
     pdf_bad_password, pdf_no_text; usage for an unknown `encoding` or for `pages` that cannot be read or do not exist.
@@ -138,7 +141,7 @@ def load(
     codec = None if encoding is None else codec_name(encoding, path)
 
     # 2. The bytes say what they are, whatever they are called.
-    source = read_source(path, stdin)
+    source = source or read_source(path, stdin)
     found = find_format(source)
     if found.format is PDF:
         extracted = pdf.read_pdf(source, ranges=ranges, password=password, progress=progress, share=share)

@@ -19,7 +19,7 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.evaluation import metrics, results
 from fbrag_cli.evaluation.configurations import used
 from fbrag_cli.evaluation.datasets import Example
-from fbrag_cli.evaluation.remembering import Remembering
+from fbrag_cli.generation.remembering import Remembering
 from fbrag_cli.languages import detect
 from fbrag_cli.methods import find_method
 from fbrag_cli.progress import Event, Progress, silent

@@ -6,7 +6,7 @@ Only modules of this home import llama_cpp.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from fbrag_cli.prompts import Prompt, Turn
@@ -29,12 +29,14 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """One sample. finish: "stop" (the model's own end, or a stop text) or "length"."""
+    """One sample. finish: "stop" (the model's own end, or a stop text) or "length". logprob: the natural logarithm of the
+    probability that the model itself, before top-k, top-p and temperature, gives its tokens, a token in the mean."""
 
     text: str
     n_tokens: int
     finish: Literal["stop", "length"]
     seed: int
+    logprob: float = field(default=0.0, compare=False)  # it differs by rounding where the text does not
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.cancellation import Cancellation
-from fbrag_cli.generation.machine import amx_in_use, free_memory, layers_for_gpu, metadata, physical_cores, version
+from fbrag_cli.generation.machine import free_memory, layers_for_gpu, metadata, physical_cores, repacking_helps, version
 from fbrag_cli.generation.native_log import native_log
 
 _BATCH = 512  # tokens a llama_decode; more cost attention between texts that do not see each other
@@ -124,7 +124,7 @@ class LlamaEmbedder:
             )
         params = llama_cpp.llama_model_default_params()
         params.n_gpu_layers = layers
-        params.use_extra_bufts = not amx_in_use()
+        params.use_extra_bufts = repacking_helps()
         progress = llama_cpp.llama_progress_callback(lambda done, data: not self._cancellation.requested)
         params.progress_callback = progress
         native_log.clear()

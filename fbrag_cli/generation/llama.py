@@ -24,11 +24,11 @@ from fbrag_cli.generation import Generation, Generations, ModelInfo, OnText, OnT
 from fbrag_cli.generation.cancellation import Cancellation
 from fbrag_cli.generation.chat_template import ChatTemplate
 from fbrag_cli.generation.machine import (
-    amx_in_use,
     free_gpu_memory,
     free_memory,
     layers_for_gpu,
     physical_cores,
+    repacking_helps,
     version,
 )
 from fbrag_cli.generation.native_log import native_log
@@ -49,6 +49,8 @@ class _Row:
     sampler: Any
     output: int = -1
     n_tokens: int = 0
+    n_drawn: int = 0
+    logprob: float = 0.0
     text: str = ""
     finish: str | None = None
     decoder: codecs.IncrementalDecoder = field(default_factory=lambda: codecs.getincrementaldecoder("utf-8")("replace"))
@@ -124,7 +126,7 @@ class LlamaGenerator:
             for row in rows:
                 llama_cpp.llama_sampler_free(row.sampler)
             self._forget(len(tokens))
-        samples = tuple(Generation(row.text, row.n_tokens, _finish(row), row.seed) for row in rows)
+        samples = tuple(map(_generation, rows))
         return Generations(samples, len(tokens), cached, prefilled - started, perf_counter() - prefilled)
 
     def choose(self, prompt: Prompt, choices: Sequence[str]) -> tuple[float, ...]:
@@ -182,7 +184,7 @@ class LlamaGenerator:
             )
         params = llama_cpp.llama_model_default_params()
         params.n_gpu_layers = layers
-        params.use_extra_bufts = not amx_in_use()
+        params.use_extra_bufts = repacking_helps()
         progress = llama_cpp.llama_progress_callback(lambda done, data: not self._cancellation.requested)
         params.progress_callback = progress
         native_log.clear()
@@ -272,6 +274,8 @@ class LlamaGenerator:
         going_on: list[_Row] = []
         for row in live:
             token = llama_cpp.llama_sampler_sample(row.sampler, self._context, row.output)
+            row.n_drawn += 1
+            row.logprob += _logprob(self._logits(row.output), token)
             if llama_cpp.llama_vocab_is_eog(self._vocab, token):
                 row.finish = "stop"
             else:
@@ -378,9 +382,15 @@ def _sampler(sampling: Sampling, seed: int) -> Any:
     return chain
 
 
-def _finish(row: _Row) -> Any:
-    row.text += row.decoder.decode(b"", True) if row.finish == "length" else ""
-    return row.finish
+def _generation(row: _Row) -> Generation:
+    text = row.text + (row.decoder.decode(b"", True) if row.finish == "length" else "")
+    finish: Any = row.finish
+    return Generation(text, row.n_tokens, finish, row.seed, row.logprob / row.n_drawn)
+
+
+def _logprob(logits: NDArray[np.float32], token: int) -> float:
+    most = logits.max()
+    return float(logits[token] - most - np.log(np.exp(logits - most).sum()))
 
 
 def _softmax(logits: NDArray[np.float32]) -> NDArray[np.float64]:

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from hashlib import sha256
-from io import BytesIO
 from pathlib import Path, PurePath
 from typing import Any, BinaryIO
 
@@ -19,7 +18,7 @@ from fbrag_cli import __version__
 from fbrag_cli.cache import Cache
 from fbrag_cli.corpus import build_corpus
 from fbrag_cli.documents import Content, Document, PageSpan, Section, load
-from fbrag_cli.documents.source import read_source
+from fbrag_cli.documents.source import Source, read_source
 from fbrag_cli.errors import FbragError
 from fbrag_cli.indexing import arrays
 from fbrag_cli.indexing.workers import is_worker, run_jobs
@@ -74,12 +73,11 @@ def digest_file(
 
     Raises FbragError as `documents.load` does. A cache that cannot be written costs only the next question's time.
     """
-    data = read_source(path, stdin).data
-    key = reading.key(sha256(data).hexdigest(), path)
+    source = read_source(path, stdin)
+    key = reading.key(sha256(source.data).hexdigest(), path)
     if (found := stored(key, path, cache)) is not None:
         return found, key, True
-    digest = _digest(path, reading, data if path == "-" else None, progress)
-    key = reading.key(digest.document.sha256, path)  # the file may have changed since
+    digest = _digest(source, reading, progress)
     try:
         with cache.new(KIND, key) as entry:
             _save(digest, entry)
@@ -98,13 +96,13 @@ def stored(key: str, path: str, cache: Cache) -> Digest | None:
     return Digest(document, held["spans"], counts_from(meta, held))
 
 
-def _digest(path: str, reading: Reading, data: bytes | None, progress: Progress) -> Digest:
+def _digest(source: Source, reading: Reading, progress: Progress) -> Digest:
     document = load(
-        path,
+        source.path,
         encoding=reading.encoding,
         pages=reading.pages,
         password=reading.password,
-        stdin=None if data is None else BytesIO(data),
+        source=source,
         language=reading.language,
         share=None if is_worker() else partial(run_jobs, processes=os.cpu_count() or 1, seconds=_BATCH_SECONDS),
         progress=progress,

@@ -38,6 +38,14 @@ class ModelFile:
     sha256: str | None
     entry: ModelEntry | None
 
+    @property
+    def identity(self) -> str:
+        """What tells this model from all others: its hash; where there is none, the file as it is now."""
+        if self.sha256:
+            return self.sha256
+        found = self.path.stat()
+        return f"{self.path.absolute()} {found.st_size} {found.st_mtime_ns}"
+
 
 @dataclass(frozen=True, slots=True)
 class StoredModel:

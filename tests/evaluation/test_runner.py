@@ -11,10 +11,10 @@ import pytest
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.evaluation.datasets import Example
-from fbrag_cli.evaluation.remembering import Remembering
 from fbrag_cli.evaluation.results import read_rows
 from fbrag_cli.evaluation.runner import Configuration, Resources, expand, run
 from fbrag_cli.generation import Generations, Sampling
+from fbrag_cli.generation.remembering import Remembering
 from fbrag_cli.prompts import Prompt
 from fbrag_cli.retrieval.bm25 import BM25
 from fbrag_cli.trace import MethodSettings
