@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from fbrag_cli.corpus import Corpus
 from fbrag_cli.generation import ModelInfo
+from fbrag_cli.prompts import Templates
 
 if TYPE_CHECKING:
     import numpy as np
@@ -94,7 +95,7 @@ class MethodSettings:
     recall, select: chunks that Stage I hands the small model, and Stage II the large one. samples: K. eta_forward,
     eta_backward: weights of the two lookups (equation 6); fusion: on the retriever's raw scores, or each scaled to 0..1.
     forward_tokens, max_tokens: length limits of a sample and of the answer. instructions: the asked form of the answer.
-    answer_anyway: never say that the document does not say.
+    templates: prompts in place of ours. answer_anyway: never say that the document does not say.
     """
 
     name: str = "fb-rag"
@@ -111,4 +112,5 @@ class MethodSettings:
     max_tokens: int = 512
     seed: int = 0
     instructions: str | None = None
+    templates: Templates | None = None
     answer_anyway: bool = False

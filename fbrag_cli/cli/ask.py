@@ -66,12 +66,7 @@ def ask(
         collection, question = open_collection(document, method.chunk_words, cache, console, progress)
         retriever = collection.retriever if method.retriever == BM25 else retrievers.of(collection.corpus, method.retriever)
         read = Stage("read", perf_counter() - started)
-        settings = replace(
-            method_settings(method, on_gpu=check_gpu(model)),
-            instructions=_instructions(answer.instructions),
-            max_tokens=answer.max_tokens,
-            answer_anyway=answer.answer_anyway,
-        )
+        settings = _settings(method, answer, on_gpu=check_gpu(model))
         if answer.dry_run:
             stream.write(_plan(collection.corpus, settings) + "\n")
             return ExitCode.DONE
@@ -111,6 +106,18 @@ def _answer(
     with stage(writer.event, "load"):
         large = models.large
     return method.answer(trace, large, writer.event)
+
+
+def _settings(method: MethodOptions, answer: AnswerOptions, *, on_gpu: bool) -> MethodSettings:
+    if method.prompts and answer.instructions:
+        raise FbragError("usage", "--prompts and --instructions both say how to answer", "leave one of them out")
+    settings = method_settings(method, on_gpu=on_gpu)
+    return replace(
+        settings,
+        instructions=_instructions(answer.instructions),
+        max_tokens=answer.max_tokens or settings.max_tokens,
+        answer_anyway=answer.answer_anyway,
+    )
 
 
 def _instructions(value: str | None) -> str | None:

@@ -64,6 +64,13 @@ class EvalOptions:
     retrieval_only: bool = option(
         False, "--retrieval-only", help="answer nothing: needs no large model", group="Run", envvar=None
     )
+    prompts: str | None = option(
+        None,
+        "--prompts",
+        help="a benchmark's prompts and limits in place of ours: JSON, by data set; FILE:NAME for one set's",
+        group="Run",
+        metavar="FILE",
+    )
     max_tokens: int = option(64, "--max-tokens", help="length limit of an answer (64)", group="Run", metavar="N", min=1)
     output: str = option(
         "eval.jsonl", "-o", "--output", help="a row each, as they come (eval.jsonl)", group="Output", metavar="FILE"
@@ -187,6 +194,7 @@ def _configurations(options: EvalOptions, model: ModelOptions, *, on_gpu: bool) 
     """Every combination of the lists; what a method does not read makes no difference."""
     from fbrag_cli.evaluation.runner import Configuration, distinct, expand
     from fbrag_cli.models.catalogue import load_catalogue
+    from fbrag_cli.prompt_file import read_prompt_file
 
     catalogue = load_catalogue()
     recall, select = default_sizes(on_gpu=on_gpu)
@@ -196,6 +204,7 @@ def _configurations(options: EvalOptions, model: ModelOptions, *, on_gpu: bool) 
         None,
         None if options.retrieval_only else (model.large or catalogue.default_large),
         chunk_words=options.chunk_words,
+        prompts=read_prompt_file(options.prompts) if options.prompts else None,
     )
     words = options.chunk_words
     small = _list("--small", model.small or catalogue.default_small, str) if set(methods) & set(LOOK_FORWARD) else [None]

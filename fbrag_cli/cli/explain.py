@@ -126,6 +126,7 @@ def _print_explanation(
 
 
 def _explanation(stream: TextIO, trace: Trace, options: ExplainOptions, models: Models, retriever: Retriever) -> Iterator[str]:
+    from fbrag_cli.methods.answering import texts
     from fbrag_cli.prompts import answer_turns, forward_turns
     from fbrag_cli.render import explain_text
 
@@ -134,10 +135,11 @@ def _explanation(stream: TextIO, trace: Trace, options: ExplainOptions, models: 
     elif options.chunk is not None:
         yield from explain_text.one_chunk(trace, options.chunk - 1, getattr(retriever, "term_scores", None))
     elif options.prompt:
-        context = [trace.corpus.chunks[position].text for position in trace.recalled]
-        yield from explain_text.prompt(models.small.prompt(forward_turns(context, trace.question)), "small model")
-        context = [trace.corpus.chunks[position].text for position in trace.selected]
-        yield from explain_text.prompt(models.large.prompt(answer_turns(context, trace.question)), "large model")
+        templates = trace.method.templates
+        turns = forward_turns(texts(trace, trace.recalled), trace.question, templates)
+        yield from explain_text.prompt(models.small.prompt(turns), "small model")
+        turns = answer_turns(texts(trace, trace.selected), trace.question, templates=templates)
+        yield from explain_text.prompt(models.large.prompt(turns), "large model")
     else:
         limit = None if options.all else options.limit
         by_position = options.sort == "position"

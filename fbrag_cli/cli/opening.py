@@ -270,7 +270,7 @@ def check_gpu(options: ModelOptions) -> bool:
     return found
 
 
-def method_settings(options: MethodOptions, *, on_gpu: bool, **answer: object) -> MethodSettings:
+def method_settings(options: MethodOptions, *, on_gpu: bool) -> MethodSettings:
     """The settings of the method, with the defaults of this machine where the user names none."""
     recall, select = default_sizes(on_gpu=on_gpu)
     settings = MethodSettings(
@@ -286,7 +286,11 @@ def method_settings(options: MethodOptions, *, on_gpu: bool, **answer: object) -
         top_k=options.top_k,
         seed=options.seed,
     )
-    return replace(settings, **answer)  # type: ignore[arg-type]
+    if options.prompts is None:
+        return settings
+    from fbrag_cli.prompt_file import read_prompt_file
+
+    return read_prompt_file(options.prompts).of().applied(settings)
 
 
 def default_sizes(*, on_gpu: bool) -> tuple[int, int]:

@@ -157,7 +157,9 @@ class AnswerOptions:
     instructions: str | None = option(
         None, "--instructions", help="form of the answer: 'in one sentence'; @FILE reads it", group="Method", metavar="TEXT"
     )
-    max_tokens: int = option(512, "--max-tokens", help="length limit of the answer (512)", group="Method", metavar="N", min=1)
+    max_tokens: int | None = option(
+        None, "--max-tokens", help="length limit of the answer (512, or of --prompts)", group="Method", metavar="N", min=1
+    )
     answer_anyway: bool = option(False, "--answer-anyway", help="never answer that the document does not say", group="Method")
     exit_zero: bool = option(False, "--exit-zero", help="exit 0 also where the document does not say", group="Output")
     dry_run: bool = option(False, "--dry-run", help="read, chunk, count and plan; run no model", group="Run", envvar=None)
@@ -179,6 +181,13 @@ class MethodOptions:
         help="bm25, or an embedding model: a GGUF file, a name of the hub (bm25)",
         group="Method",
         metavar="NAME",
+    )
+    prompts: str | None = option(
+        None,
+        "--prompts",
+        help="a benchmark's prompts in place of ours: JSON; FILE:NAME where it has several",
+        group="Method",
+        metavar="FILE",
     )
     samples: int = option(5, "--samples", help="forward samples (5)", group="Method", metavar="K", min=1, max=64)
     seed: int = option(0, "--seed", help="same seed, input and machine: same answer (0)", group="Method", metavar="N", min=0)

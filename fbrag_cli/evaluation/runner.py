@@ -23,21 +23,27 @@ from fbrag_cli.generation.remembering import Remembering
 from fbrag_cli.languages import detect
 from fbrag_cli.methods import find_method
 from fbrag_cli.progress import Event, Progress, silent
+from fbrag_cli.prompt_file import PromptFile
 from fbrag_cli.retrieval import Retriever
 from fbrag_cli.trace import MethodSettings, Trace
 
-_NOT_ASKED = ("instructions", "answer_anyway")  # of the settings of a method: alike for all configurations
+_NOT_ASKED = ("instructions", "answer_anyway", "templates")  # of the settings of a method: alike for all configurations
 
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """One way to answer. small, large: names of models; large is None where nothing is answered (`--retrieval-only`)."""
+    """One way to answer. small, large: names of models; large is None where nothing is answered (`--retrieval-only`). prompts: in
+    place of ours, with their limits, for each data set its own."""
 
     settings: MethodSettings
     small: str | None
     large: str | None
     retriever: str = "bm25"
     chunk_words: int = 300
+    prompts: PromptFile | None = None
+
+    def settings_for(self, dataset: str) -> MethodSettings:
+        return self.prompts.of(dataset).applied(self.settings) if self.prompts else self.settings
 
     def described(self) -> dict[str, object]:
         """The settings that its method reads, as a row has them. Two configurations that are described alike are one."""
@@ -45,6 +51,10 @@ class Configuration:
         method = settings.pop("name")
         told = {"method": method, **settings, "small": self.small, "large": self.large}
         told |= {"retriever": self.retriever, "chunk_words": self.chunk_words}
+        if self.prompts:
+            told["prompts"] = self.prompts.label
+            if self.prompts.has_limits:
+                del told["max_tokens"], told["forward_tokens"]
         return used(told)
 
     @property
@@ -85,7 +95,9 @@ def run(
     """
     configurations = distinct(configurations)
     for example in examples:
-        metrics.main_metric(example)  # an error before the work
+        metrics.main_metric(example)  # errors before the work
+        for configuration in configurations:
+            configuration.settings_for(example.dataset)
     done = set() if restart else _done(output, resources.versions)
     wanted = [(example, configuration) for example in examples for configuration in configurations]
     todo = [(example, each) for example, each in wanted if (example.dataset, example.id, each.key) not in done]
@@ -149,7 +161,8 @@ def _trace(
     method = find_method(configuration.settings.name)
     corpus, retriever = corpora.of(example, configuration)
     small = model(configuration.small) if method.looks_forward and configuration.small else None
-    trace = method.select(_question(example), corpus, retriever, small, configuration.settings, silent)
+    settings = configuration.settings_for(example.dataset)
+    trace = method.select(_question(example), corpus, retriever, small, settings, silent)
     return method.answer(trace, model(configuration.large), silent) if configuration.large else trace
 
 

@@ -22,7 +22,7 @@ _SAYS_EITHER = 0.2  # of the probability on yes and no together, for their ratio
 def answer_from(trace: Trace, context: Sequence[str], large: Generator, progress: Progress) -> Trace:
     """The answer from `context`, decoded greedily, and whether the context supports it (not asked with `answer_anyway`)."""
     settings = trace.method
-    trace, reply = ask(trace, answer_turns(context, trace.question, settings.instructions), large, progress)
+    trace, reply = ask(trace, answer_turns(context, trace.question, settings.instructions, settings.templates), large, progress)
     text = reply.text.strip()
     started = perf_counter()
     support = None if settings.answer_anyway or not text else _support(large, context, trace.question, text)

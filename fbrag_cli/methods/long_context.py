@@ -77,7 +77,7 @@ def _shown(trace: Trace, head: int, tail: int) -> list[int]:
 
 def _tokens(large: Generator, trace: Trace, proposed: str | None) -> int:
     """Of what is asked beside the context: the answer, or for "" whether it is supported."""
-    turns = answer_turns([], trace.question, trace.method.instructions)
+    turns = answer_turns([], trace.question, trace.method.instructions, trace.method.templates)
     if proposed is not None:
         turns = support_turns([], trace.question, proposed)
     return sum(large.count_tokens(segment.text) for segment in large.prompt(turns).segments)

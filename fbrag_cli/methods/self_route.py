@@ -27,7 +27,8 @@ def select(
 
 def answer(trace: Trace, large: Generator, progress: Progress) -> Trace:
     """Step 2: the answer from the chunks, unless the model declines; step 3: then from the whole document. `route` says which."""
-    turns = self_route_turns(texts(trace, trace.selected), trace.question, trace.method.instructions)
+    context, settings = texts(trace, trace.selected), trace.method
+    turns = self_route_turns(context, trace.question, settings.instructions, settings.templates)
     trace, reply = ask(trace, turns, large, progress)
     if not _DECLINES.search(reply.text) and reply.text.strip():
         return replace(trace, answer=reply.text.strip(), truncated=reply.finish == "length", status="answered", route="retrieved")

@@ -242,6 +242,7 @@ def _samples(trace: Trace, chunks: dict[int, _Chunk]) -> Iterator[_Sample]:
 def _settings(trace: Trace) -> dict[str, object]:
     return {
         **asdict(trace.method),
+        "templates": trace.method.templates.name if trace.method.templates else None,
         "retriever": trace.retriever,
         "chunk_words": trace.corpus.chunk_words,
         "corpus": trace.corpus.fingerprint,
