@@ -21,7 +21,7 @@ from fbrag_cli.cli.options import (
 )
 from fbrag_cli.cli.output import open_output, open_page
 from fbrag_cli.cli.progress_line import progress_line, stage
-from fbrag_cli.cli.retrievers import BM25, Retrievers
+from fbrag_cli.cli.retrievers import Retrievers
 from fbrag_cli.cli.signals import limit_time
 from fbrag_cli.corpus import Corpus
 from fbrag_cli.errors import ExitCode, FbragError
@@ -64,12 +64,12 @@ def ask(
     ):
         started = perf_counter()
         collection, question = open_collection(document, method.chunk_words, cache, console, progress)
-        retriever = collection.retriever if method.retriever == BM25 else retrievers.of(collection.corpus, method.retriever)
         read = Stage("read", perf_counter() - started)
         settings = _settings(method, answer, on_gpu=check_gpu(model))
         if answer.dry_run:
             stream.write(_plan(collection.corpus, settings) + "\n")
             return ExitCode.DONE
+        retriever = retrievers.of_collection(collection, method.retriever)
         pair = find_models(model, console, need_small=settings.name in LOOK_FORWARD, need_large=True)
         writer = _Writer(stream, output.form, answer, console, progress)
         with Models(pair, model, console) as models:

@@ -30,7 +30,7 @@ from fbrag_cli.cli.options import (
 )
 from fbrag_cli.cli.output import open_output, open_page
 from fbrag_cli.cli.progress_line import progress_line, stage
-from fbrag_cli.cli.retrievers import BM25, Retrievers
+from fbrag_cli.cli.retrievers import Retrievers
 from fbrag_cli.cli.signals import limit_time
 from fbrag_cli.documents import Document
 from fbrag_cli.errors import ExitCode, FbragError
@@ -79,7 +79,7 @@ def explain(
             return ExitCode.DONE
         collection, question = open_collection(document, method.chunk_words, cache, console, progress)
         corpus = collection.corpus
-        retriever = collection.retriever if method.retriever == BM25 else retrievers.of(corpus, method.retriever)
+        retriever = retrievers.of_collection(collection, method.retriever)
         if options.chunk and options.chunk > len(corpus.chunks):
             raise FbragError("usage", f"--chunk {options.chunk}: there are {len(corpus.chunks)} chunks", "count from 1")
         settings = method_settings(method, on_gpu=check_gpu(model))

@@ -27,6 +27,7 @@ from fbrag_cli.prompt_file import PromptFile
 from fbrag_cli.retrieval import Retriever
 from fbrag_cli.trace import MethodSettings, Trace
 
+_END = ("usage", "out_of_memory", "timeout", "gpu_unavailable", "model_missing", "model_corrupt")  # not of one example alone
 _NOT_ASKED = ("instructions", "answer_anyway", "templates")  # of the settings of a method: alike for all configurations
 
 
@@ -145,7 +146,7 @@ def _rows(todo: Sequence[tuple[Example, Configuration]], resources: Resources) -
             trace = _trace(example, configuration, corpora, resources, models)
             yield _row(example, configuration, trace, resources)
         except FbragError as error:
-            if error.code in ("out_of_memory", "timeout", "gpu_unavailable", "model_missing", "model_corrupt"):
+            if error.code in _END:
                 raise
             yield _failed(example, configuration, error, resources)
 

@@ -12,11 +12,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fbrag_cli.errors import FbragError
 from fbrag_cli.retrieval.dense import Array, Dense
 from fbrag_cli.retrieval.sentence_model import SentenceModel, folder_of
 
+#: Of the embeddings and of the lexical weights, as the paper has them in Table 7, beside (1, 0).
+WEIGHTS = (1.0, 0.3)
+
 _HEAD = "sparse_linear.pt"
+
+
+def has_lexical_weights(name: str) -> bool:
+    """Of a model that lies on this machine. Raises FbragError `model_missing` where it does not."""
+    return (folder_of(name) / _HEAD).is_file()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +56,13 @@ class LexicalWeights:
 
 
 class BgeM3(SentenceModel):
-    """The `Embedder`, and the lexical weights. Raises FbragError as `SentenceModel`; `model_missing` without them."""
+    """The `Embedder` of a model that has lexical weights, and those. Raises FbragError as `SentenceModel`."""
 
     def __init__(self, name: str, *, device: str | None = None, batch: int = 8) -> None:
-        head = folder_of(name) / _HEAD
-        if not head.is_file():
-            raise FbragError("model_missing", f"{name} has no lexical weights ({_HEAD})", "only BGE-M3 has them")
         super().__init__(name, device=device, batch=batch)
         import torch
 
-        state = torch.load(head, map_location="cpu", weights_only=True)
+        state = torch.load(self._folder / _HEAD, map_location="cpu", weights_only=True)
         self._weight, self._bias = state["weight"].float(), state["bias"].float()
 
     def weigh(self, texts: Sequence[str]) -> LexicalWeights:
@@ -93,9 +97,9 @@ class BgeM3(SentenceModel):
 
 
 class DenseAndLexical:
-    """The `Retriever` of both, by the given weights: (1, 0.3) and (1, 0) are the paper's."""
+    """The `Retriever` of both, by the given weights."""
 
-    def __init__(self, model: BgeM3, embeddings: Array, lexical: LexicalWeights, weights: tuple[float, float] = (1, 0.3)) -> None:
+    def __init__(self, model: BgeM3, embeddings: Array, lexical: LexicalWeights, weights: tuple[float, float] = WEIGHTS) -> None:
         self._model, self._dense, self._lexical, self._weights = model, Dense(model, embeddings), lexical, weights
         self.name = f"dense:{model.name} ({weights[0]:g}, {weights[1]:g})"
 

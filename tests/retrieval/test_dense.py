@@ -250,8 +250,6 @@ def test_lexical_weights_add_up_over_the_words_that_both_texts_have(files: Path,
     """BGE-M3's second head, here random and on MiniLM, against its formula written out for one chunk."""
     torch = pytest.importorskip("torch", reason="needs the extra fbrag[dense]")
     folder = shutil.copytree(files / "all-MiniLM-L6-v2", tmp_path / "m3")
-    with pytest.raises(FbragError, match=r"sparse_linear\.pt"):
-        BgeM3(str(folder))
     torch.manual_seed(0)
     head = torch.nn.Linear(384, 1)
     torch.save(head.state_dict(), folder / "sparse_linear.pt")
