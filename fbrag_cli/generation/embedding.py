@@ -5,7 +5,6 @@ A text longer than the model's window is embedded window by window, and its embe
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from hashlib import sha256 as new_sha256
@@ -19,8 +18,9 @@ from numpy.typing import NDArray
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.cancellation import Cancellation
-from fbrag_cli.generation.machine import free_memory, layers_for_gpu, metadata, physical_cores, repacking_helps, version
+from fbrag_cli.generation.machine import metadata, version
 from fbrag_cli.generation.native_log import native_log
+from fbrag_cli.generation.weights import Weights
 
 _BATCH = 512  # tokens a llama_decode; more cost attention between texts that do not see each other
 _WINDOW = 2048  # tokens; a model may have a longer one, but a chunk seldom has more
@@ -33,11 +33,9 @@ Prefixes = Callable[[str], tuple[str, str]]
 class LlamaEmbedder:
     """The `Embedder` for GGUF files.
 
-    path: the model, which is mapped, not read. sha256: of the file where it is known, else it is computed when `key` is asked
-    for. prefixes: asked with the file's name and the name that the model gives itself. gpu_layers, threads as `LlamaGenerator`.
-    problems: what its user should know, as sentences.
-    Raises FbragError: `model_corrupt` if llama.cpp cannot load the file, `out_of_memory` if it would not fit, `usage` if the
-    model cannot pool (a reranker).
+    sha256: of the file where it is known, else it is computed when `key` is asked for. prefixes: asked with the file's name and
+    the name that the model gives itself. problems: what its user should know, as sentences. The rest, and what is raised, as
+    `Weights`; also FbragError `usage` if the model cannot pool (a reranker).
     """
 
     def __init__(
@@ -54,18 +52,14 @@ class LlamaEmbedder:
     ) -> None:
         self._path, self._sha256 = path, sha256
         self._context: Any = None
-        self._model: Any = None
-        self._cancellation = cancellation or Cancellation()
-        self._threads = threads or physical_cores()
         self.name = name or path.stem
         self.problems: tuple[str, ...] = ()
-        native_log.verbose = verbose
-        self._model = self._load(gpu_layers)
-        self._vocab = llama_cpp.llama_model_get_vocab(self._model)
-        self._prefixes = prefixes(f"{path.stem} {metadata(self._model, 'general.name')}")
-        self._window = min(llama_cpp.llama_model_n_ctx_train(self._model), _WINDOW)
+        self._weights = Weights(path, gpu_layers=gpu_layers, threads=threads, cancellation=cancellation, verbose=verbose)
+        self._tokens_of = self._weights.tokens_of
+        self._prefixes = prefixes(f"{path.stem} {metadata(self._weights.model, 'general.name')}")
+        self._window = min(llama_cpp.llama_model_n_ctx_train(self._weights.model), _WINDOW)
         self._size = max(self._window, _BATCH)
-        self._n_embd = llama_cpp.llama_model_n_embd_out(self._model)
+        self._n_embd = llama_cpp.llama_model_n_embd_out(self._weights.model)
         try:
             self._pooling = self._make_context(llama_cpp.LLAMA_POOLING_TYPE_UNSPECIFIED)
             if self._pooling == llama_cpp.LLAMA_POOLING_TYPE_NONE:
@@ -101,9 +95,7 @@ class LlamaEmbedder:
     def close(self) -> None:
         """Free the context and the model. The embedder cannot be used after."""
         self._free_context()
-        if self._model is not None:
-            llama_cpp.llama_model_free(self._model)
-            self._model = None
+        self._weights.close()
 
     def __enter__(self) -> LlamaEmbedder:
         return self
@@ -113,31 +105,6 @@ class LlamaEmbedder:
 
     # -- model and context -----------------------------------------------------------------------------------------------
 
-    def _load(self, gpu_layers: int | None) -> Any:
-        layers = layers_for_gpu(self._path, gpu_layers)
-        need, free = self._path.stat().st_size, free_memory()
-        if layers == 0 and need > free:
-            raise FbragError(
-                "out_of_memory",
-                f"{self._path.name} needs {need / 1e9:.1f} GB of memory, and {free / 1e9:.1f} GB are free",
-                "close other programs, or choose a smaller model",
-            )
-        params = llama_cpp.llama_model_default_params()
-        params.n_gpu_layers = layers
-        params.use_extra_bufts = repacking_helps()
-        progress = llama_cpp.llama_progress_callback(lambda done, data: not self._cancellation.requested)
-        params.progress_callback = progress
-        native_log.clear()
-        with self._cancellation.native():
-            model = llama_cpp.llama_model_load_from_file(os.fsencode(self._path), params)
-        if not model:
-            raise FbragError(
-                "model_corrupt",
-                f"llama.cpp cannot load {self._path}: {native_log.last_error()}",
-                f"check the file (fbrag models verify), and whether llama-cpp-python {version()} knows this kind of model",
-            )
-        return model
-
     def _make_context(self, pooling: int) -> int:
         """A context that pools so; the pooling that it does."""
         self._free_context()
@@ -146,13 +113,7 @@ class LlamaEmbedder:
         params.pooling_type = pooling
         params.n_ctx = params.n_batch = params.n_ubatch = params.n_outputs_max = self._size
         params.n_seq_max = _SEQUENCES
-        params.n_threads = params.n_threads_batch = self._threads
-        params.kv_unified = True
-        params.no_perf = True
-        self._abort = llama_cpp.ggml_abort_callback(lambda data: self._cancellation.requested)
-        params.abort_callback = self._abort
-        native_log.clear()
-        self._context = llama_cpp.llama_init_from_model(self._model, params)
+        self._context = self._weights.context(params)
         if not self._context:
             raise FbragError(
                 "out_of_memory",
@@ -182,9 +143,7 @@ class LlamaEmbedder:
         batch.n_tokens = i
         if memory := llama_cpp.llama_get_memory(self._context):  # an encoder has none
             llama_cpp.llama_memory_clear(memory, False)
-        native_log.clear()
-        with self._cancellation.native():
-            status = llama_cpp.llama_decode(self._context, batch)
+        status = self._weights.decode(self._context, batch)
         if status != 0:
             raise FbragError(
                 "out_of_memory",
@@ -213,16 +172,6 @@ class LlamaEmbedder:
         bare, whole = self._tokens_of("a"), self._tokens_of("a", surrounded=True)
         start = next(i for i in range(len(whole)) if whole[i : i + len(bare)] == bare)
         return whole[:start], whole[start + len(bare) :]
-
-    def _tokens_of(self, text: str, *, surrounded: bool = False) -> list[int]:
-        raw = text.encode("utf-8", "replace")
-        size = len(raw) + 8
-        buffer = (llama_cpp.llama_token * size)()
-        n = llama_cpp.llama_tokenize(self._vocab, raw, len(raw), buffer, size, surrounded, False)
-        if n < 0:
-            buffer = (llama_cpp.llama_token * -n)()
-            n = llama_cpp.llama_tokenize(self._vocab, raw, len(raw), buffer, -n, surrounded, False)
-        return list(buffer[:n])
 
 
 def _batches(windows: Sequence[tuple[int, list[int]]], size: int) -> Iterator[list[tuple[int, list[int]]]]:

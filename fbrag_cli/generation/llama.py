@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import codecs
 import ctypes
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,16 +22,10 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.generation import Generation, Generations, ModelInfo, OnText, OnTokens, Sampling
 from fbrag_cli.generation.cancellation import Cancellation
 from fbrag_cli.generation.chat_template import ChatTemplate
-from fbrag_cli.generation.machine import (
-    free_gpu_memory,
-    free_memory,
-    layers_for_gpu,
-    physical_cores,
-    repacking_helps,
-    version,
-)
+from fbrag_cli.generation.machine import free_gpu_memory, free_memory
 from fbrag_cli.generation.native_log import native_log
 from fbrag_cli.generation.token_counter import TokenCounter
+from fbrag_cli.generation.weights import Weights
 from fbrag_cli.prompts import Markup, Prompt, Turn
 
 _BATCH = 512  # tokens a llama_decode of the prompt
@@ -59,9 +52,8 @@ class _Row:
 class LlamaGenerator:
     """The `Generator` for GGUF files.
 
-    path: the model. sha256: of the file where it is known. gpu_layers: layers on the GPU, None for all of them where this
-    build of llama.cpp has one. threads: None for the physical cores. max_context: tokens, None for the model's own length.
-    Raises FbragError: `model_corrupt` if llama.cpp cannot load the file, `out_of_memory` if it would not fit.
+    sha256: of the file where it is known. max_context: tokens, None for the model's own length. The rest, and what is raised, as
+    `Weights`.
     """
 
     def __init__(
@@ -77,14 +69,11 @@ class LlamaGenerator:
         verbose: bool = False,
     ) -> None:
         self._context: Any = None
-        self._model: Any = None
-        self._cancellation = cancellation or Cancellation()
-        self.threads = threads or physical_cores()
         self._cached: list[int] = []  # the tokens of sequence 0
         self._n_ctx = self._n_rows = 0
-        native_log.verbose = verbose
-        self._model = self._load(path, gpu_layers)
-        self._vocab = llama_cpp.llama_model_get_vocab(self._model)
+        self._weights = Weights(path, gpu_layers=gpu_layers, threads=threads, cancellation=cancellation, verbose=verbose)
+        self.threads = self._weights.threads
+        self._model, self._vocab = self._weights.model, self._weights.vocab
         self._n_vocab = llama_cpp.llama_vocab_n_tokens(self._vocab)
         trained = llama_cpp.llama_model_n_ctx_train(self._model)
         self._limit = min(trained, max_context) if max_context else trained
@@ -96,7 +85,7 @@ class LlamaGenerator:
         self.problems = (self._template.problem,) if self._template.problem else ()
         self._counter: TokenCounter | None = None
         n_layers = llama_cpp.llama_model_n_layer(self._model) + 1
-        self.info = ModelInfo(name or path.stem, sha256, f"{native_log.layers_on_gpu}/{n_layers}", self._limit)
+        self.info = ModelInfo(name or path.stem, sha256, f"{self._weights.layers_on_gpu}/{n_layers}", self._limit)
 
     # -- the Generator protocol ------------------------------------------------------------------------------------------
 
@@ -137,13 +126,13 @@ class LlamaGenerator:
         totals = []
         for choice in choices:
             spellings = {lead + form for lead in ("", " ") for form in (choice.lower(), choice.capitalize(), choice.upper())}
-            first = {self._tokens_of(spelling, special=False)[0] for spelling in spellings}
+            first = {self._weights.tokens_of(spelling)[0] for spelling in spellings}
             totals.append(float(sum(probabilities[token] for token in first)))
         return tuple(totals)
 
     def count_tokens(self, text: str) -> int:
         if self._counter is None:
-            self._counter = TokenCounter(self._model, self._vocab, lambda text: self._tokens_of(text, special=False))
+            self._counter = TokenCounter(self._model, self._vocab, self._weights.tokens_of)
         return self._counter.count(text)
 
     def tokenize(self, prompt: Prompt) -> list[int]:
@@ -153,7 +142,7 @@ class LlamaGenerator:
             tokens.append(llama_cpp.llama_vocab_bos(self._vocab))
         for segment in prompt.segments:
             if segment.text:
-                tokens += self._tokens_of(segment.text, special=isinstance(segment, Markup))
+                tokens += self._weights.tokens_of(segment.text, special=isinstance(segment, Markup))
         if len(tokens) > 1 and tokens[0] == tokens[1] == llama_cpp.llama_vocab_bos(self._vocab):
             del tokens[0]  # the template wrote the marker itself
         return tokens
@@ -161,9 +150,7 @@ class LlamaGenerator:
     def close(self) -> None:
         """Free the context and the model. The generator cannot be used after."""
         self._free_context()
-        if self._model is not None:
-            llama_cpp.llama_model_free(self._model)
-            self._model = None
+        self._weights.close()
 
     def __enter__(self) -> LlamaGenerator:
         return self
@@ -173,36 +160,10 @@ class LlamaGenerator:
 
     # -- model and context -----------------------------------------------------------------------------------------------
 
-    def _load(self, path: Path, gpu_layers: int | None) -> Any:
-        layers = layers_for_gpu(path, gpu_layers)
-        need, free = path.stat().st_size, free_memory()
-        if layers == 0 and need > free:
-            raise FbragError(
-                "out_of_memory",
-                f"{path.name} needs {need / 1e9:.1f} GB of memory, and {free / 1e9:.1f} GB are free",
-                "close other programs, or choose a smaller model (fbrag models list --all)",
-            )
-        params = llama_cpp.llama_model_default_params()
-        params.n_gpu_layers = layers
-        params.use_extra_bufts = repacking_helps()
-        progress = llama_cpp.llama_progress_callback(lambda done, data: not self._cancellation.requested)
-        params.progress_callback = progress
-        native_log.clear()
-        native_log.layers_on_gpu = 0
-        with self._cancellation.native():
-            model = llama_cpp.llama_model_load_from_file(os.fsencode(path), params)
-        if not model:
-            raise FbragError(
-                "model_corrupt",
-                f"llama.cpp cannot load {path}: {native_log.last_error()}",
-                f"check the file (fbrag models verify), and whether llama-cpp-python {version()} knows this kind of model",
-            )
-        return model
-
     def _make_context(self, n_ctx: int, n_rows: int) -> None:
         """A context of `n_ctx` cells for up to `n_rows` sequences; the old one, and what it held, is gone."""
         self._free_context()
-        need, free = self._kv_bytes(n_ctx), free_memory() + (free_gpu_memory() if native_log.layers_on_gpu else 0)
+        need, free = self._kv_bytes(n_ctx), free_memory() + (free_gpu_memory() if self._weights.layers_on_gpu else 0)
         if need > free:
             raise FbragError(
                 "out_of_memory",
@@ -213,14 +174,8 @@ class LlamaGenerator:
         params.n_ctx = n_ctx
         params.n_batch = params.n_ubatch = _BATCH
         params.n_seq_max = params.n_outputs_max = n_rows
-        params.n_threads = params.n_threads_batch = self.threads
         params.flash_attn_type = llama_cpp.LLAMA_FLASH_ATTN_TYPE_ENABLED
-        params.kv_unified = True
-        params.no_perf = True
-        self._abort = llama_cpp.ggml_abort_callback(lambda data: self._cancellation.requested)
-        params.abort_callback = self._abort
-        native_log.clear()
-        self._context = llama_cpp.llama_init_from_model(self._model, params)
+        self._context = self._weights.context(params)
         if not self._context:
             raise FbragError(
                 "out_of_memory",
@@ -313,10 +268,8 @@ class LlamaGenerator:
 
     def _decode(self, n_tokens: int) -> None:
         self._batch.n_tokens = n_tokens
-        native_log.clear()
         try:
-            with self._cancellation.native():
-                status = llama_cpp.llama_decode(self._context, self._batch)
+            status = self._weights.decode(self._context, self._batch)
         except BaseException:
             self._free_context()  # the memory holds part of a batch: nothing in it can be trusted
             raise
@@ -345,16 +298,6 @@ class LlamaGenerator:
         return np.ctypeslib.as_array(llama_cpp.llama_get_logits_ith(self._context, output), (self._n_vocab,))
 
     # -- tokens ----------------------------------------------------------------------------------------------------------
-
-    def _tokens_of(self, text: str, *, special: bool) -> list[int]:
-        raw = text.encode("utf-8", "replace")
-        size = len(raw) + 8
-        buffer = (llama_cpp.llama_token * size)()
-        n = llama_cpp.llama_tokenize(self._vocab, raw, len(raw), buffer, size, False, special)
-        if n < 0:
-            buffer = (llama_cpp.llama_token * -n)()
-            n = llama_cpp.llama_tokenize(self._vocab, raw, len(raw), buffer, -n, False, special)
-        return list(buffer[:n])
 
     def _piece(self, token: int) -> bytes:
         buffer = ctypes.create_string_buffer(64)
