@@ -96,6 +96,11 @@ class EvalOptions:
         envvar=None,
     )
     format: Literal["text", "md", "html", "json"] = option("text", "-f", "--format", help="of the report (text)", group="Output")
+    json: bool = option(False, "--json", help="short for --format json", group="Output", envvar=None)
+
+    @property
+    def form(self) -> str:
+        return "json" if self.json else self.format
 
 
 @takes(EvalOptions, ModelOptions, CacheOptions, RunOptions)
@@ -148,12 +153,12 @@ def _report(output: Path, options: EvalOptions, minimum: dict[str, float], conso
         other = Path(options.compare)
         is_file = other.is_file()
         reports.append(report.compare_runs(rows, results.read_rows(other)) if is_file else report.compare(rows, options.compare))
-    if options.format == "text":
+    if options.form == "text":
         width = shutil.get_terminal_size((120, 24)).columns
         print("\n\n".join(tables.as_text(each, width) for each in reports))
-    elif options.format == "md":
+    elif options.form == "md":
         print("\n\n".join(map(tables.as_markdown, reports)))
-    elif options.format == "html":
+    elif options.form == "html":
         print(tables.as_html(*reports))
     else:
         print(json.dumps([tables.as_json(each) for each in reports]))

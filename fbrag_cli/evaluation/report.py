@@ -29,7 +29,7 @@ METRICS = {
     "abstained": "Abstained",
 }
 _REPORTED = (SCORE, "evidence_recall", "full_evidence", "answer_in_samples")
-_STAGES = ("read", "load", "recall", "forward", "select", "answer", "verify", "total")
+_STAGES = ("read", "load", "recall", "forward", "select", "answer", "verify", "first_token", "total")
 _ERRORS_NAMED = 3
 
 Values = dict[str, dict[str, float]]  # by data set, then by id

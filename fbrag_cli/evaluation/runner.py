@@ -207,6 +207,8 @@ def _row(example: Example, configuration: Configuration, trace: Trace, resources
     for stage in trace.stages:
         seconds[stage.name] = seconds.get(stage.name, 0.0) + stage.seconds
     seconds["total"] = sum(seconds.values())
+    if (first := _first_token(trace)) is not None:
+        seconds["first_token"] = first
     spans = [(chunk.start, chunk.end) for chunk in map(trace.corpus.chunks.__getitem__, trace.selected)]
     text = trace.corpus.documents[0].text
     recall = metrics.evidence_recall(example.evidence, spans, text)
@@ -229,6 +231,16 @@ def _row(example: Example, configuration: Configuration, trace: Trace, resources
         "warnings": list(trace.warnings),
         "error": None,
     }
+
+
+def _first_token(trace: Trace) -> float | None:
+    """Seconds from the question to the first word of the answer, of the last one where the first was declined."""
+    before, first = 0.0, None
+    for stage in trace.stages:
+        if stage.name == "answer" and stage.first_token_seconds is not None:
+            first = before + stage.first_token_seconds
+        before += stage.seconds
+    return first
 
 
 def _failed(example: Example, configuration: Configuration, error: FbragError, resources: Resources) -> dict[str, Any]:

@@ -61,7 +61,8 @@ def ask(trace: Trace, turns: Sequence[Turn], large: Generator, progress: Progres
         generations.prompt_tokens,
         generations.cached_tokens,
         generations.generated_tokens,
-        first_token[0] if first_token else None,
+        # Of an answer that was remembered nothing was heard: its prompt's reading is what the first word waited for.
+        first_token[0] if first_token else generations.prefill_seconds if generations.samples[0].text.strip() else None,
     )
     progress(Event("answer", "done"))
     trace = replace(trace, stages=(*trace.stages, answered), models={**trace.models, "large": large.info})
