@@ -64,8 +64,8 @@ class Stage:
 class Trace:
     """question and method settings; recalled (Stage I) and selected (Stage II): chunk positions in document order, `ranked` the
     selected ones best first; answer: None until Stage III. support: how sure the large model is that the selected chunks say
-    what it answered, 0 to 1, None where it was not asked. cached: of "text" and "index", what was not computed for this
-    question. route: which way Self-Route went.
+    what it answered, 0 to 1, None where it was not asked. cached: of "text", "index" and "samples", what was not computed
+    for this question. route: which way Self-Route went.
     """
 
     question: str

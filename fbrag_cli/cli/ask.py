@@ -30,6 +30,7 @@ from fbrag_cli.progress import Event, Progress
 from fbrag_cli.trace import MethodSettings, Stage, Trace
 
 if TYPE_CHECKING:
+    from fbrag_cli.cache import Cache
     from fbrag_cli.retrieval import Retriever
 
 
@@ -73,14 +74,14 @@ def ask(
         pair = find_models(model, console, need_small=settings.name in LOOK_FORWARD, need_large=True)
         writer = _Writer(stream, output.form, answer, console, progress)
         with Models(pair, model, console) as models:
-            trace = _answer(question, collection.corpus, retriever, models, settings, writer)
+            trace = _answer(question, collection.corpus, retriever, models, cache, settings, writer)
             for warning in trace.warnings:
                 console.warn(warning)
             trace = replace(
                 trace,
                 stages=(read, Stage("load", models.load_seconds), *trace.stages),
                 warnings=(*collection.warnings, *trace.warnings),
-                cached=collection.cached,
+                cached=(*collection.cached, *trace.cached),
             )
             writer.finish(trace)
             page(trace)
@@ -94,13 +95,19 @@ def ask(
 
 
 def _answer(
-    question: str, corpus: Corpus, retriever: Retriever, models: Models, settings: MethodSettings, writer: _Writer
+    question: str,
+    corpus: Corpus,
+    retriever: Retriever,
+    models: Models,
+    cache: Cache,
+    settings: MethodSettings,
+    writer: _Writer,
 ) -> Trace:
     method = find_method(settings.name)
     small = None
     if method.looks_forward:
         with stage(writer.event, "load"):
-            small = models.small
+            small = models.remembering(cache)
     trace = method.select(question, corpus, retriever, small, settings, writer.event)
     writer.selected(trace)
     with stage(writer.event, "load"):

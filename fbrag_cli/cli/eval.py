@@ -253,4 +253,4 @@ def _weights(text: str) -> tuple[float, float]:
 def _remembered(models: Models, file: ModelFile, cache: Cache) -> Remembering:
     from fbrag_cli.generation.remembering import Remembering
 
-    return Remembering(models.load(file), cache, file.identity)
+    return Remembering(models.load(file), cache, file.identity, first_costs=True)

@@ -86,11 +86,11 @@ def explain(
         pair = find_models(model, console, need_large=options.prompt)
         with Models(pair, model, console) as models:
             with stage(progress, "load"):
-                small = models.small
+                small = models.remembering(cache)
             trace = find_method(settings.name).select(question, corpus, retriever, small, settings, progress)
             for warning in trace.warnings:
                 console.warn(warning)
-            trace = replace(trace, warnings=(*collection.warnings, *trace.warnings), cached=collection.cached)
+            trace = replace(trace, warnings=(*collection.warnings, *trace.warnings), cached=(*collection.cached, *trace.cached))
             found = _print_explanation(stream, trace, output.form, options, models, retriever)
             page(trace)
             device = models.device

@@ -22,6 +22,7 @@ from fbrag_cli.trace import MethodSettings
 if TYPE_CHECKING:
     from fbrag_cli.cache import Cache
     from fbrag_cli.generation.llama import LlamaGenerator
+    from fbrag_cli.generation.remembering import Remembering
     from fbrag_cli.indexing.collect import Collection
     from fbrag_cli.models.store import ModelFile
 
@@ -196,6 +197,12 @@ class Models:
     @property
     def small(self) -> LlamaGenerator:
         return self.load(self._pair.small)
+
+    def remembering(self, cache: Cache) -> Remembering:
+        """The small model, which does not sample again what `cache` holds."""
+        from fbrag_cli.generation.remembering import Remembering
+
+        return Remembering(self.small, cache, self._pair.small.identity)
 
     @property
     def large(self) -> LlamaGenerator:

@@ -41,13 +41,15 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class Generations:
-    """The samples of one call, and what the call cost. `cached_tokens` of the `prompt_tokens` were there from earlier calls."""
+    """The samples of one call, and what the call cost. `cached_tokens` of the `prompt_tokens` were there from earlier calls.
+    kept: whether the samples themselves were."""
 
     samples: tuple[Generation, ...]
     prompt_tokens: int
     cached_tokens: int
     prefill_seconds: float
     decode_seconds: float
+    kept: bool = False
 
     @property
     def generated_tokens(self) -> int:

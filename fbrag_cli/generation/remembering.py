@@ -1,4 +1,4 @@
-"""A generator that does not do twice what it was asked before: configurations that share a prompt share its samples."""
+"""A generator that does not do twice what it was asked before: for `explain` after `ask`, another `--select`, `eval`."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class Remembering:
     """What `generator` says, kept by prompt and sampling: in memory until `forget`, and on the disk where `cache` is given.
 
     Of n samples the first k are what k samples would have been, through rounding at most (the promise of a `Generator`), so that
-    fewer samples are taken from more. The costs in the result are those of the call that was made.
-    model: what tells its model from all others, for the cache.
+    fewer samples are taken from more. model: what tells its model from all others, for the cache. first_costs: whether samples
+    that were kept cost what they did when they were drawn, as in a comparison, and not nothing.
     """
 
-    def __init__(self, generator: Generator, cache: Cache | None = None, model: str = "") -> None:
-        self._generator, self._cache, self._model = generator, cache, model
+    def __init__(self, generator: Generator, cache: Cache | None = None, model: str = "", *, first_costs: bool = False) -> None:
+        self._generator, self._cache, self._model, self._first_costs = generator, cache, model, first_costs
         self._generations: dict[tuple[Prompt, Sampling], Generations] = {}
         self._choices: dict[tuple[Prompt, tuple[str, ...]], tuple[float, ...]] = {}
 
@@ -42,11 +42,15 @@ class Remembering:
         self, prompt: Prompt, n: int, sampling: Sampling, *, on_prompt: OnTokens | None = None, on_text: OnText | None = None
     ) -> Generations:
         known = self._generations.get((prompt, sampling)) or self._stored(prompt, sampling)
-        if known is None or len(known.samples) < n:
+        kept = known is not None and len(known.samples) >= n
+        if known is None or not kept:
             known = self._generator.generate(prompt, n, sampling, on_prompt=on_prompt, on_text=on_text)
             self._store(prompt, sampling, known)
         self._generations[prompt, sampling] = known
-        return replace(known, samples=known.samples[:n])
+        known = replace(known, samples=known.samples[:n], kept=kept)
+        if kept and not self._first_costs:
+            known = replace(known, cached_tokens=known.prompt_tokens, prefill_seconds=0.0, decode_seconds=0.0)
+        return known
 
     def choose(self, prompt: Prompt, choices: Sequence[str]) -> tuple[float, ...]:
         asked = (prompt, tuple(choices))

@@ -79,6 +79,7 @@ def select(
         (recall, forward, select),
         {"small": small.info},
         warnings=() if backward.any() else (LOST,),
+        cached=("samples",) if generations.kept else (),
     )
 
 

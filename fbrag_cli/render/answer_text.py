@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from fbrag_cli.corpus import Chunk
 from fbrag_cli.render.passages import Line, passages, place, shown_lines, supporting_terms
 from fbrag_cli.render.plain import printable
-from fbrag_cli.trace import Trace
+from fbrag_cli.trace import Stage, Trace
 from fbrag_cli.words import terms
 
 NOT_FOUND = "The document does not say."
@@ -52,13 +52,18 @@ def summary(trace: Trace, device: str) -> str:
     stages = {stage.name: stage for stage in trace.stages}
     told = [f"{len(trace.recalled)} recalled"] if trace.recalled else []
     if forward := stages.get("forward"):
-        told.append(f"{len(trace.samples)} samples in {forward.seconds:.1f} s ({forward.prompt_tokens:,} tokens read)")
+        cost = "kept from before" if "samples" in trace.cached else f"in {forward.seconds:.1f} s ({_read(forward)})"
+        told.append(f"{len(trace.samples)} sample{'s' if len(trace.samples) > 1 else ''} {cost}")
     told.append(f"{len(trace.selected)} selected")
     if answer := stages.get("answer"):
-        told.append(f"answered in {answer.seconds:.1f} s ({answer.prompt_tokens:,} tokens read)")
+        told.append(f"answered in {answer.seconds:.1f} s ({_read(answer)})")
     if trace.route:
         told.append(f"route: {trace.route}")
     return f"{len(trace.corpus.chunks)} chunks: {', '.join(told)} · {device}"
+
+
+def _read(stage: Stage) -> str:
+    return f"{stage.prompt_tokens - stage.cached_tokens:,} tokens read"
 
 
 def _block(trace: Trace, chunk: Chunk, context: int, full: bool, colored: bool) -> Iterator[str]:

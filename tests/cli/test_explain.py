@@ -49,6 +49,20 @@ def test_weights_and_fusion_change_what_is_selected_as_the_paper_says(fbrag: Run
     assert all(0 <= chunk["combined"] <= 1 for chunk in scaled["chunks"])
 
 
+def test_what_was_sampled_once_is_not_sampled_again(fbrag: Run) -> None:
+    first = fbrag("explain", INQUIRY, QUESTION, "--json", *FAST)
+    again = fbrag("explain", INQUIRY, QUESTION, "--json", *FAST, "--select", "4", "--samples", "1")
+    told, kept = json.loads(first.stdout), json.loads(again.stdout)
+    assert "2 samples in" in first.stderr
+    assert "1 sample kept from before" in again.stderr
+    assert kept["samples"] == told["samples"][:1]
+    assert (kept["cached"], sum(chunk["selected"] for chunk in kept["chunks"])) == (["text", "index", "samples"], 4)
+    (forward,) = (stage for stage in kept["stages"] if stage["name"] == "forward")
+    assert (forward["seconds"], forward["cached_tokens"]) == (0, forward["prompt_tokens"])
+    for changed in (("--seed", "1"), ("--temperature", "0.7"), ("--recall", "3"), ("--no-cache",)):
+        assert "samples" not in json.loads(fbrag("explain", INQUIRY, QUESTION, "--json", *FAST, *changed).stdout)["cached"]
+
+
 def test_find_tells_the_fate_of_a_passage_across_line_ends(fbrag: Run) -> None:
     row = next(
         row for row in map(json.loads, INQUIRY.with_suffix(".questions.jsonl").read_text().splitlines()) if row["id"] == "t01"

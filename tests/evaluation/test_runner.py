@@ -43,7 +43,9 @@ class Bench:
             self.indexed += 1
             return BM25.of(corpus)
 
-        return Resources(lambda name: Remembering(self.models[name]), retriever, lambda: 100.0, {"fbrag": "1", **versions})
+        return Resources(
+            lambda name: Remembering(self.models[name], first_costs=True), retriever, lambda: 100.0, {"fbrag": "1", **versions}
+        )
 
 
 def rows(path: Path) -> list[dict[str, Any]]:
