@@ -108,6 +108,7 @@ def _answer(
     if method.looks_forward:
         with stage(writer.event, "load"):
             small = models.remembering(cache)
+        models.begin_large()
     trace = method.select(question, corpus, retriever, small, settings, writer.event)
     writer.selected(trace)
     with stage(writer.event, "load"):

@@ -20,6 +20,8 @@ from fbrag_cli.progress import Progress
 from fbrag_cli.trace import MethodSettings
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from fbrag_cli.cache import Cache
     from fbrag_cli.generation.llama import LlamaGenerator
     from fbrag_cli.generation.remembering import Remembering
@@ -182,11 +184,15 @@ def _fetch(names: Sequence[str], store: Path, console: Console) -> None:
 
 
 class Models:
-    """The two models, loaded when they are first asked for, and freed on exit. One file is loaded once for both."""
+    """The two models, loaded when they are first asked for, and freed on exit. One file is loaded once for both.
+
+    load_seconds: how long it was waited for.
+    """
 
     def __init__(self, pair: ModelPair, options: ModelOptions, console: Console) -> None:
         self._pair, self._options, self._console = pair, options, console
         self._loaded: dict[Path, LlamaGenerator] = {}
+        self._loading: dict[Path, Future[LlamaGenerator]] = {}
         self.load_seconds = 0.0
 
     @classmethod
@@ -206,8 +212,22 @@ class Models:
 
     @property
     def large(self) -> LlamaGenerator:
+        return self.load(self._pair.large, self._large_layers)
+
+    def begin_large(self) -> None:
+        """Load the large model beside what comes now, if it is not loaded. The small one comes first: on a GPU it has to fit."""
+        from concurrent.futures import ThreadPoolExecutor
+
+        file = self._pair.large
+        if file.path not in self._loaded:
+            executor = ThreadPoolExecutor(1)
+            self._loading[file.path] = executor.submit(self._open, file, self._large_layers)
+            executor.shutdown(wait=False)
+
+    @property
+    def _large_layers(self) -> int | None:
         layers = self._options.gpu_layers
-        return self.load(self._pair.large, None if layers in ("auto", "all") else int(layers))
+        return None if layers in ("auto", "all") else int(layers)
 
     @property
     def device(self) -> str:
@@ -223,6 +243,9 @@ class Models:
         return self
 
     def __exit__(self, *exc: object) -> None:
+        for begun in self._loading.values():
+            if begun.exception() is None:
+                begun.result().close()
         for generator in self._loaded.values():
             generator.close()
         self._loaded.clear()
@@ -230,25 +253,29 @@ class Models:
     def load(self, file: ModelFile, layers: int | None = None) -> LlamaGenerator:
         """layers: on the GPU; None for as many as fit."""
         if file.path not in self._loaded:
-            from fbrag_cli.generation.llama import LlamaGenerator
-
             started = perf_counter()
-            generator = LlamaGenerator(
-                file.path,
-                name=file.name,
-                sha256=file.sha256,
-                gpu_layers=0 if self._options.gpu == "off" else layers,
-                threads=self._options.threads,
-                max_context=self._options.ctx,
-                cancellation=self._console.cancellation,
-                verbose=self._console.verbosity >= 2,
-            )
+            begun = self._loading.pop(file.path, None)
+            generator = begun.result() if begun else self._open(file, layers)
             self._loaded[file.path] = generator
             self.load_seconds += perf_counter() - started
             for problem in generator.problems:
                 self._console.warn(f"{file.name}: {problem}")
             self._check_gpu(generator)
         return self._loaded[file.path]
+
+    def _open(self, file: ModelFile, layers: int | None) -> LlamaGenerator:
+        from fbrag_cli.generation.llama import LlamaGenerator
+
+        return LlamaGenerator(
+            file.path,
+            name=file.name,
+            sha256=file.sha256,
+            gpu_layers=0 if self._options.gpu == "off" else layers,
+            threads=self._options.threads,
+            max_context=self._options.ctx,
+            cancellation=self._console.cancellation,
+            verbose=self._console.verbosity >= 2,
+        )
 
     def _check_gpu(self, generator: LlamaGenerator) -> None:
         on_gpu, layers = generator.info.gpu_layers.split("/")

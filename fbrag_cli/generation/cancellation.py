@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -10,7 +11,8 @@ class Cancellation:
     """Carries one exception from a signal handler to the place where it can be raised.
 
     A handler calls `request(error)`. Outside native code the error is raised at once; inside (`native()`), llama.cpp asks
-    `requested` between two operations and returns early, and the error is raised as soon as it has.
+    `requested` between two operations and returns early, and the error is raised as soon as it has. Signals come to the main
+    thread: another one, where a model is loaded, only returns early.
     """
 
     def __init__(self) -> None:
@@ -28,6 +30,9 @@ class Cancellation:
 
     @contextmanager
     def native(self) -> Iterator[None]:
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
         self._in_native = True
         try:
             yield
