@@ -75,12 +75,12 @@ def root(console: Console, options: RootOptions) -> None:
 
 
 def _command() -> Any:
-    from fbrag_cli.cli import ask, cache, config, doctor, eval, explain, models
+    from fbrag_cli.cli import ask, bench, cache, config, doctor, eval, explain, models
 
     app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None)
     settings = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
     app.callback(cls=Group, help=HELP, no_args_is_help=True, context_settings=settings)(root)
-    for command in (ask.ask, explain.explain, doctor.doctor):
+    for command in (ask.ask, explain.explain, bench.bench, doctor.doctor):
         app.command(cls=Command)(command)
     app.command("eval", cls=Command)(eval.eval_)
     app.add_typer(models.models_app, name="models")

@@ -221,7 +221,7 @@ class Models:
         file = self._pair.large
         if file.path not in self._loaded:
             executor = ThreadPoolExecutor(1)
-            self._loading[file.path] = executor.submit(self._open, file, self._large_layers)
+            self._loading[file.path] = executor.submit(self.open, file, self._large_layers)
             executor.shutdown(wait=False)
 
     @property
@@ -255,7 +255,7 @@ class Models:
         if file.path not in self._loaded:
             started = perf_counter()
             begun = self._loading.pop(file.path, None)
-            generator = begun.result() if begun else self._open(file, layers)
+            generator = begun.result() if begun else self.open(file, layers)
             self._loaded[file.path] = generator
             self.load_seconds += perf_counter() - started
             for problem in generator.problems:
@@ -263,7 +263,8 @@ class Models:
             self._check_gpu(generator)
         return self._loaded[file.path]
 
-    def _open(self, file: ModelFile, layers: int | None) -> LlamaGenerator:
+    def open(self, file: ModelFile, layers: int | None = None) -> LlamaGenerator:
+        """Loads it, whether or not it is loaded already; who asks closes it."""
         from fbrag_cli.generation.llama import LlamaGenerator
 
         return LlamaGenerator(

@@ -16,13 +16,14 @@ _STAGES = {
     "index": "indexing",
     "embed": "embedding the chunks",
     "eval": "evaluating",
+    "bench": "measuring",
     "load": "loading the models",
     "forward": "looking forward",
     "answer": "answering",
 }
 
 
-_COUNTED = ("read", "index", "embed", "eval")  # files, pages, chunks or rows
+_COUNTED = ("read", "index", "embed", "eval", "bench")  # files, pages, chunks, rows or prompts
 
 
 _UNITS = {"embed": "chunks"}

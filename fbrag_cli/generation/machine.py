@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import os
+import platform
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -102,6 +104,15 @@ def repacking_helps() -> bool:
 def system_info() -> str:
     """What llama.cpp says of its build and this CPU."""
     return _text(llama_cpp.llama_print_system_info())
+
+
+def cpu_name() -> str:
+    """As Linux names it, else what Python knows."""
+    try:
+        told = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    except OSError:
+        told = None
+    return told[1] if told else platform.processor() or platform.machine()
 
 
 def physical_cores() -> int:

@@ -1,0 +1,165 @@
+"""`fbrag bench`: how fast this machine is with these models. Quality is what `fbrag eval` measures."""
+
+from __future__ import annotations
+
+import json as json_format
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from fbrag_cli.cli.console import Console
+from fbrag_cli.cli.opening import Models, check_gpu, find_models, peak_memory_mb
+from fbrag_cli.cli.options import ModelOptions, RunOptions, arguments, option, takes
+from fbrag_cli.cli.progress_line import progress_line
+from fbrag_cli.cli.signals import limit_time
+from fbrag_cli.errors import ExitCode, FbragError
+from fbrag_cli.render.plain import one_line
+
+if TYPE_CHECKING:
+    from fbrag_cli.benchmark import Measures
+
+SCHEMA = "fbrag.bench/1"
+
+_TOKENS = {"cpu": "4k", "gpu": "8k"}  # what Stage II reads by default
+_WORDS = 150_000  # of the synthetic text: a long novel
+
+
+@dataclass(frozen=True, slots=True)
+class BenchOptions:
+    documents: list[str] = arguments("a document whose text is read (invented words)", "[DOC]")
+    tokens: str | None = option(
+        None, "--tokens", help="of the prompts: 8k,32k (8k on a GPU, 4k on a CPU)", group="Bench", metavar="N,…", envvar=None
+    )
+    samples: int = option(5, "--samples", help="written at once (5)", group="Bench", metavar="K", min=1, max=64)
+    repeat: int = option(3, "--repeat", help="rounds (3)", group="Bench", metavar="N", min=1, envvar=None)
+    json: bool = option(False, "--json", help="one JSON object", group="Output", envvar=None)
+    maximum: str | None = option(
+        None,
+        "--max",
+        help="exit 1 where a median is above: first_token=3s,load=1s",
+        group="Output",
+        metavar="NAME=S,…",
+        envvar=None,
+    )
+
+
+@takes(BenchOptions, ModelOptions, RunOptions)
+def bench(console: Console, options: BenchOptions, model: ModelOptions, run: RunOptions) -> int:
+    """How long this machine takes to load the models, to score a text, to read prompts and to write.
+
+    \b
+    Examples:
+      fbrag bench
+      fbrag bench book.txt --tokens 4k,8k --json
+      fbrag bench --max first_token=60s
+    """
+    if run.timeout:
+        limit_time(run.timeout, console.cancellation)
+    from fbrag_cli.benchmark import Measures, measure_model, measure_text, synthetic
+
+    most = _maximum(options.maximum)
+    on_gpu = check_gpu(model)
+    sizes = _sizes(options.tokens or _TOKENS["gpu" if on_gpu else "cpu"])
+    text = _text(options.documents) if options.documents else synthetic(_WORDS)
+    pair = find_models(model, console, need_large=True)
+    measures = Measures()
+    with progress_line(console) as progress:
+        measure_text(text, measures, options.repeat, options.samples)
+        for file in dict.fromkeys((pair.small, pair.large)):
+            load = partial(Models(pair, model, console).open, file)
+            measure_model(file.name, load, text, sizes, measures, options.repeat, options.samples, progress)
+    if options.json:
+        print(json_format.dumps(_told(measures, len(text.split()))))
+    else:
+        print("\n".join(_table(measures)))
+    missed = [each for each in measures if each.name in most and each.median > most[each.name]]
+    for each in missed:
+        console.warn(f"{each.name} is {each.median:.2f} s, more than {most[each.name]:g} s")
+    return ExitCode.NEGATIVE if missed else ExitCode.DONE
+
+
+def _sizes(text: str) -> list[int]:
+    """ "8k,32k" as numbers of tokens."""
+    sizes = []
+    for part in text.split(","):
+        found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)(k?)\s*", part, re.IGNORECASE)
+        size = round(float(found[1]) * (1000 if found[2] else 1)) if found else 0
+        if size < 1:
+            raise FbragError("usage", f"--tokens {text}: {part.strip()!r} is no number of tokens", "write it as 4k,8k")
+        sizes.append(size)
+    return sizes
+
+
+def _maximum(text: str | None) -> dict[str, float]:
+    """ "first_token=3s,load=1" as seconds by name."""
+    from fbrag_cli.benchmark import MEASURES
+
+    timed = [name for name, (unit, _) in MEASURES.items() if unit == "s"]
+    most: dict[str, float] = {}
+    for part in text.split(",") if text is not None else []:
+        found = re.fullmatch(r"\s*(\w+)\s*=\s*(\d+(?:\.\d+)?)\s*s?\s*", part)
+        if not found or found[1] not in timed:
+            what = f"--max {text}: {part.strip()!r} is not NAME=SECONDS"
+            raise FbragError("usage", what, f"names: {', '.join(timed)}; as --max first_token=3s")
+        most[found[1]] = float(found[2])
+    return most
+
+
+def _text(paths: list[str]) -> str:
+    from fbrag_cli.documents import load
+
+    if len(paths) > 1:
+        raise FbragError("usage", f"one document is read, and there are {len(paths)}", "fbrag bench book.txt")
+    return load(paths[0]).text
+
+
+def _table(measures: Measures) -> Iterator[str]:
+    """A line each, with the median and the range of the rounds."""
+    rows = [("", "TOKENS", "MEDIAN", "RANGE", "UNIT")]
+    model = None
+    for each in measures:
+        if each.model != model:
+            model = each.model
+            rows.append((one_line(model or ""), "", "", "", ""))
+        size = f"{each.tokens:,}" if each.tokens else ""
+        low, high = min(each.values), max(each.values)
+        rows.append((each.name, size, _number(each.median), f"{_number(low)}-{_number(high)}", each.unit))
+    rows.append(("peak memory", "", f"{peak_memory_mb():,.0f}", "", "MB"))
+    widths = [max(len(row[i]) for row in rows) for i in range(5)]
+    for name, *cells, unit in rows:
+        aligned = (cell.rjust(width) for cell, width in zip(cells, widths[1:4], strict=True))
+        yield f"{name:{widths[0]}}  {'  '.join(aligned)}  {unit}".rstrip()
+
+
+def _number(value: float) -> str:
+    return f"{value:.3f}" if value < 1 else f"{value:.2f}" if value < 100 else f"{value:,.0f}"
+
+
+def _told(measures: Measures, n_words: int) -> dict[str, Any]:
+    from fbrag_cli.doctor.installation import nvidia_driver
+    from fbrag_cli.generation.machine import cpu_name, devices, physical_cores
+    from fbrag_cli.render.as_json import versions
+
+    return {
+        "schema": SCHEMA,
+        "words": n_words,
+        "measures": [
+            {
+                "name": each.name,
+                "model": each.model,
+                "tokens": each.tokens,
+                "unit": each.unit,
+                "median": each.median,
+                "values": each.values,
+            }
+            for each in measures
+        ],
+        "memory": {"ram_peak_mb": round(peak_memory_mb()), "vram_peak_mb": None},
+        "cpu": cpu_name(),
+        "cores": physical_cores(),
+        "devices": [device.description for device in devices() if device.is_gpu],
+        "driver": nvidia_driver(),
+        "versions": versions(),
+    }
