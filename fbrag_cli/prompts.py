@@ -27,16 +27,39 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
+class Block:
+    """Words of a document, as `Text`, that the model reads on their own: after what stands before the first block, without the
+    other blocks. What it made of them is kept, and stands in other prompts that begin alike (not in the papers; approximate)."""
+
+    text: str
+
+
+Segment = Markup | Text | Block
+
+
+@dataclass(frozen=True, slots=True)
 class Prompt:
-    segments: tuple[Markup | Text, ...]
+    segments: tuple[Segment, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What one side says. The last turn of a prompt may be the assistant's: its beginning, for the model to go on from."""
+    """What one side says. The last turn of a prompt may be the assistant's: its beginning, for the model to go on from.
+    blocks: pieces of the text, in their order, that are to be read on their own."""
 
     role: Literal["user", "assistant"]
     text: str
+    blocks: tuple[str, ...] = ()
+
+    @property
+    def segments(self) -> list[Text | Block]:
+        segments: list[Text | Block] = []
+        at = 0
+        for block in self.blocks:
+            start = self.text.index(block, at)
+            segments += [Text(self.text[at:start]), Block(block)]
+            at = start + len(block)
+        return [segment for segment in [*segments, Text(self.text[at:])] if segment.text]
 
 
 _BETWEEN = "\n\n"  # two passages
@@ -67,10 +90,13 @@ class Templates:
                 raise ValueError("a prompt without {context}")
 
 
-def forward_turns(context: Sequence[str], question: str, templates: Templates | None = None) -> tuple[Turn, ...]:
-    """Stage II: a short rationale, then an answer. The reply's first word stands there already: small models keep to it."""
+def forward_turns(
+    context: Sequence[str], question: str, templates: Templates | None = None, *, apart: bool = False
+) -> tuple[Turn, ...]:
+    """Stage II: a short rationale, then an answer. The reply's first word stands there already: small models keep to it.
+    apart: whether the passages are blocks."""
     if templates and templates.forward:
-        return (_filled(templates.forward, context, question),)
+        return (_filled(templates.forward, context, question, apart=apart),)
     asked = (
         f"{_passages(context)}"
         "Now write two or three short sentences that begin with 'Rationale:' and say which facts of the passages lead to "
@@ -78,7 +104,8 @@ def forward_turns(context: Sequence[str], question: str, templates: Templates | 
         "give the answer in as few words as you can.\n\n"
         f"Question: {question}"
     )
-    return Turn("user", asked), Turn("assistant", "Rationale:")
+    blocks = tuple(f"{passage}{_BETWEEN}" for passage in context) if apart else ()
+    return Turn("user", asked, blocks), Turn("assistant", "Rationale:")
 
 
 def answer_turns(
@@ -113,13 +140,13 @@ def support_turns(context: Sequence[str], question: str, answer: str) -> tuple[T
     )
 
 
-def _filled(template: str, context: Sequence[str], question: str) -> Turn:
+def _filled(template: str, context: Sequence[str], question: str, *, apart: bool = False) -> Turn:
     values = {"context": _BETWEEN.join(context), "input": question, "all_classes": ""}
     parts = []
     for literal, field, _, _ in Formatter().parse(template):
         parts.append(literal.removesuffix("\n") if field == "all_classes" else literal)
         parts.append(values[field] if field else "")
-    return Turn("user", "".join(parts))
+    return Turn("user", "".join(parts), tuple(context) if apart else ())
 
 
 def _passages(context: Sequence[str]) -> str:

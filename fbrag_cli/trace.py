@@ -95,7 +95,8 @@ class MethodSettings:
     recall, select: chunks that Stage I hands the small model, and Stage II the large one. samples: K. eta_forward,
     eta_backward: weights of the two lookups (equation 6); fusion: on the retriever's raw scores, or each scaled to 0..1.
     forward_tokens, max_tokens: length limits of a sample and of the answer. instructions: the asked form of the answer.
-    templates: prompts in place of ours. answer_anyway: never say that the document does not say.
+    templates: prompts in place of ours. prefill: whether the small model reads its chunks in one piece, or each on its own, which
+    is kept for the next question. answer_anyway: never say that the document does not say.
     """
 
     name: str = "fb-rag"
@@ -113,4 +114,5 @@ class MethodSettings:
     seed: int = 0
     instructions: str | None = None
     templates: Templates | None = None
+    prefill: Literal["exact", "chunks"] = "exact"
     answer_anyway: bool = False

@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from fbrag_cli import __version__
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.opening import Models, check_gpu, chunk_count, default_sizes, model_files, open_cache, peak_memory_mb
+from fbrag_cli.cli.opening import (
+    Models,
+    check_gpu,
+    chunk_count,
+    default_sizes,
+    model_files,
+    open_cache,
+    peak_memory_mb,
+    remembering,
+)
 from fbrag_cli.cli.options import CacheOptions, ModelOptions, RunOptions, arguments, option, takes
 from fbrag_cli.cli.progress_line import progress_line
 from fbrag_cli.cli.retrievers import Retrievers
@@ -25,11 +34,8 @@ from fbrag_cli.progress import silent
 from fbrag_cli.trace import MethodSettings
 
 if TYPE_CHECKING:
-    from fbrag_cli.cache import Cache
     from fbrag_cli.evaluation.results import Row
     from fbrag_cli.evaluation.runner import Configuration
-    from fbrag_cli.generation.remembering import Remembering
-    from fbrag_cli.models.store import ModelFile
 
 Value = TypeVar("Value")
 _LISTS = "several, parted by commas, are compared"
@@ -52,6 +58,9 @@ class EvalOptions:
         "0.5:0.5", "--weights", help="eta forward:eta backward; 1:0 is the paper's F (0.5:0.5)", group="Compare", metavar="X:Y,…"
     )
     fusion: str = option("raw", "--fusion", help="raw or minmax (raw)", group="Compare", metavar="NAMES")
+    prefill: str = option(
+        "exact", "--prefill", help="exact, or chunks: each is read alone, and kept (exact)", group="Compare", metavar="NAMES"
+    )
     temperature: str = option("1.0", "--temperature", help="of the samples (1.0)", group="Compare", metavar="T,…")
     retriever: str = option(
         "bm25",
@@ -133,7 +142,7 @@ def eval_(console: Console, options: EvalOptions, model: ModelOptions, kept: Cac
         Retrievers(model, cache, console, silent) as retrievers,
     ):
         resources = runner.Resources(
-            lambda name: _remembered(models, files[name], cache),
+            lambda name: remembering(models.load(files[name]), files[name], cache, first_costs=True),
             retrievers.of,
             peak_memory_mb,
             {"fbrag": __version__, "llama_cpp_python": version("llama-cpp-python")},
@@ -222,6 +231,7 @@ def _configurations(options: EvalOptions, model: ModelOptions, *, on_gpu: bool) 
             samples=_list("--samples", options.samples, int),
             weights=_list("--weights", options.weights, _weights),
             fusion=_list("--fusion", options.fusion, _one_of(("raw", "minmax"))),
+            prefill=_list("--prefill", options.prefill, _one_of(("exact", "chunks"))),
             temperature=_list("--temperature", options.temperature, float),
             small=small,
             retriever=_list("--retriever", options.retriever, str),
@@ -248,9 +258,3 @@ def _one_of(names: tuple[str, ...]) -> Callable[[str], Any]:
 def _weights(text: str) -> tuple[float, float]:
     forward, _, backward = text.partition(":")
     return float(forward), float(backward)
-
-
-def _remembered(models: Models, file: ModelFile, cache: Cache) -> Remembering:
-    from fbrag_cli.generation.remembering import Remembering
-
-    return Remembering(models.load(file), cache, file.identity, first_costs=True)

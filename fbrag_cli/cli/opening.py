@@ -206,9 +206,7 @@ class Models:
 
     def remembering(self, cache: Cache) -> Remembering:
         """The small model, which does not sample again what `cache` holds."""
-        from fbrag_cli.generation.remembering import Remembering
-
-        return Remembering(self.small, cache, self._pair.small.identity)
+        return remembering(self.small, self._pair.small, cache)
 
     @property
     def large(self) -> LlamaGenerator:
@@ -288,6 +286,15 @@ class Models:
             )
 
 
+def remembering(generator: LlamaGenerator, file: ModelFile, cache: Cache, *, first_costs: bool = False) -> Remembering:
+    """The generator of `file`, which keeps in `cache` what it said, and what it made of blocks."""
+    from fbrag_cli.generation.block_states import BlockStates
+    from fbrag_cli.generation.remembering import Remembering
+
+    generator.block_states = BlockStates(cache, f"{file.identity} {generator.info.gpu_layers}")
+    return Remembering(generator, cache, file.identity, first_costs=first_costs)
+
+
 def check_gpu(options: ModelOptions) -> bool:
     """Whether both models can run on a GPU. Raises FbragError `gpu_unavailable` where one is required and there is none."""
     from fbrag_cli.doctor.installation import rebuild
@@ -316,6 +323,7 @@ def method_settings(options: MethodOptions, *, on_gpu: bool) -> MethodSettings:
         eta_forward=options.eta_forward,
         eta_backward=options.eta_backward,
         fusion=options.fusion,
+        prefill=options.prefill,
         temperature=options.temperature,
         top_p=options.top_p,
         top_k=options.top_k,

@@ -200,6 +200,12 @@ class MethodOptions:
     fusion: Literal["raw", "minmax"] = option(
         "raw", "--fusion", help="add the raw scores as in the paper, or minmax: each scaled to 0..1 (raw)", group="Advanced"
     )
+    prefill: Literal["exact", "chunks"] = option(
+        "exact",
+        "--prefill",
+        help="chunks: each is read alone and kept, so that the next question on them is quick; approximate (exact)",
+        group="Advanced",
+    )
     temperature: float = option(1.0, "--temperature", help="of the forward samples (1.0)", group="Advanced", metavar="T", min=0)
     top_p: float = option(0.9, "--top-p", help="of the forward samples (0.9)", group="Advanced", metavar="P", min=0, max=1)
     top_k: int = option(50, "--top-k", help="of the forward samples (50)", group="Advanced", metavar="N", min=0)

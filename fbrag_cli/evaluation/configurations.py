@@ -17,7 +17,9 @@ _TITLES = {
     "self-route": "Self-Route",
 }
 _ETAS = ("eta_forward", "eta_backward")
-_FORWARD = frozenset(["small", "recall", "samples", *_ETAS, "fusion", "temperature", "top_p", "top_k", "forward_tokens"])
+_FORWARD = frozenset(
+    ["small", "recall", "samples", *_ETAS, "fusion", "prefill", "temperature", "top_p", "top_k", "forward_tokens"]
+)
 _RETRIEVAL = frozenset(["retriever", "select", "chunk_words"])
 _UNREAD = {
     "vanilla": _FORWARD,
@@ -26,7 +28,7 @@ _UNREAD = {
     "long-context": _FORWARD | _RETRIEVAL,
 }
 _SPOKEN = {"samples": "{} samples", "temperature": "T={}", "chunk_words": "{} words", "seed": "seed {}"}
-_BARE = ("retriever", "fusion")
+_BARE = ("retriever", "fusion", "prefill")
 _ORDER = ("fusion", "small", "large", "retriever", "samples", "temperature", "chunk_words")
 _LONGEST = 60  # characters of one value
 
@@ -35,6 +37,8 @@ def used(configuration: Settings) -> dict[str, object]:
     """The settings that its method reads; where one lookup has no weight, how the two are fused is none of them."""
     unread = _UNREAD.get(str(configuration.get("method")), frozenset())
     settings = {name: value for name, value in configuration.items() if name not in unread and value is not None}
+    if settings.get("prefill") == "exact":  # as it was before there was a choice
+        settings.pop("prefill")
     if any(settings.get(eta) == 0 for eta in _ETAS):
         settings.pop("fusion", None)
     return settings

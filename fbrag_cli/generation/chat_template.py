@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from secrets import token_hex
 from typing import Any
 
-from fbrag_cli.prompts import Markup, Prompt, Text, Turn
+from fbrag_cli.prompts import Markup, Prompt, Segment, Text, Turn
 
 _MAX_RENDERED = 100_000  # characters; the markup of three turns has a few hundred
 
@@ -47,12 +47,12 @@ class ChatTemplate:
                 eos_token=self._eos,
             )
         )
-        segments: list[Markup | Text] = []
+        segments: list[Segment] = []
         for turn, mark in zip(closed, marks, strict=True):
             before, found, rendered = rendered.partition(mark)
             if not found:
                 raise ValueError("the template leaves out what a turn says")
-            segments += [Markup(before), Text(turn.text)]
+            segments += [Markup(before), *turn.segments]
         segments.append(Markup(rendered))
         if opening:
             segments.append(Text(opening))

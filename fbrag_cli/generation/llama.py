@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import codecs
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
@@ -20,13 +20,14 @@ from numpy.typing import NDArray
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation import Generation, Generations, ModelInfo, OnText, OnTokens, Sampling
+from fbrag_cli.generation.block_states import BlockStates
 from fbrag_cli.generation.cancellation import Cancellation
 from fbrag_cli.generation.chat_template import ChatTemplate
 from fbrag_cli.generation.machine import free_gpu_memory, free_memory
 from fbrag_cli.generation.native_log import native_log
 from fbrag_cli.generation.token_counter import TokenCounter
 from fbrag_cli.generation.weights import Weights
-from fbrag_cli.prompts import Markup, Prompt, Turn
+from fbrag_cli.prompts import Block, Markup, Prompt, Turn
 
 _BATCH = 512  # tokens a llama_decode of the prompt
 _SPARE = 256  # cells beyond what a call needs, so that a follow-up on the same prompt finds room
@@ -53,7 +54,7 @@ class LlamaGenerator:
     """The `Generator` for GGUF files.
 
     sha256: of the file where it is known. max_context: tokens, None for the model's own length. The rest, and what is raised, as
-    `Weights`.
+    `Weights`. block_states: keeps what is made of the blocks of prompts; None for keeping nothing.
     """
 
     def __init__(
@@ -68,6 +69,7 @@ class LlamaGenerator:
         cancellation: Cancellation | None = None,
         verbose: bool = False,
     ) -> None:
+        self.block_states: BlockStates | None = None
         self._context: Any = None
         self._cached: list[int] = []  # the tokens of sequence 0
         self._n_ctx = self._n_rows = 0
@@ -96,10 +98,14 @@ class LlamaGenerator:
         self, prompt: Prompt, n: int, sampling: Sampling, *, on_prompt: OnTokens | None = None, on_text: OnText | None = None
     ) -> Generations:
         """Raises FbragError `prompt_too_long`, with both numbers, before any work; `out_of_memory`."""
-        tokens = self.tokenize(prompt)
+        parts = self._parts(prompt)
+        tokens = [token for part in parts for token in part]
         started = perf_counter()
         # 1. Read the prompt, or what the last call did not leave of it.
-        cached = self._read(tokens, n, sampling.max_tokens, on_prompt)
+        if len(parts) == 1:
+            cached = self._read(tokens, n, sampling.max_tokens, on_prompt)
+        else:
+            cached = self._read_blocks(parts, n, sampling.max_tokens, on_prompt)
         prefilled = perf_counter()
         rows = [_Row(i, sampling.seed + i, len(tokens), _sampler(sampling, sampling.seed + i)) for i in range(n)]
         try:
@@ -137,15 +143,23 @@ class LlamaGenerator:
 
     def tokenize(self, prompt: Prompt) -> list[int]:
         """Token ids: markup with the model's special tokens, text without, whatever it contains."""
-        tokens: list[int] = []
+        return [token for part in self._parts(prompt) for token in part]
+
+    def _parts(self, prompt: Prompt) -> list[list[int]]:
+        """The tokens before the first block, those of each block, those after the last; of a prompt without blocks all."""
+        parts: list[list[int]] = [[]]
         if llama_cpp.llama_vocab_get_add_bos(self._vocab):
-            tokens.append(llama_cpp.llama_vocab_bos(self._vocab))
+            parts[0].append(llama_cpp.llama_vocab_bos(self._vocab))
+        inside = False
         for segment in prompt.segments:
-            if segment.text:
-                tokens += self._weights.tokens_of(segment.text, special=isinstance(segment, Markup))
-        if len(tokens) > 1 and tokens[0] == tokens[1] == llama_cpp.llama_vocab_bos(self._vocab):
-            del tokens[0]  # the template wrote the marker itself
-        return tokens
+            if inside != isinstance(segment, Block) or isinstance(segment, Block):
+                parts.append([])
+            inside = isinstance(segment, Block)
+            parts[-1] += self._weights.tokens_of(segment.text, special=isinstance(segment, Markup))
+        first = parts[0]
+        if len(first) > 1 and first[0] == first[1] == llama_cpp.llama_vocab_bos(self._vocab):
+            del first[0]  # the template wrote the marker itself
+        return parts
 
     def close(self) -> None:
         """Free the context and the model. The generator cannot be used after."""
@@ -202,27 +216,110 @@ class LlamaGenerator:
 
     def _read(self, tokens: list[int], n_rows: int, max_tokens: int, on_prompt: OnTokens | None) -> int:
         """Make `tokens` sequence 0, its last logits at hand. How many of them were there already."""
-        need = len(tokens) + n_rows * max_tokens
+        self._reserve(len(tokens), n_rows, max_tokens)
+        self._forget(_common_prefix(self._cached, tokens[:-1]))
+        cached = len(self._cached)
+        for done in self._decode_tokens(tokens[cached:], cached, 0, want_logits=True):
+            self._cached = tokens[: cached + done]
+            if on_prompt:
+                on_prompt(cached + done, len(tokens))
+        return cached
+
+    def _read_blocks(
+        self, parts: Sequence[list[int]], n_rows: int, max_tokens: int, on_prompt: OnTokens | None, *, kept: bool = True
+    ) -> int:
+        """As `_read`, but each block is read after the prompt's beginning, without the other blocks, or what was made of it is
+        taken from `block_states`; then it is moved to its place."""
+        first, *blocks, last = parts
+        total, work = sum(map(len, parts)), n_rows
+        self._reserve(total, n_rows + 1, max_tokens)
+        memory = llama_cpp.llama_get_memory(self._context)
+        if not llama_cpp.llama_memory_can_shift(memory):
+            return self._read([token for part in parts for token in part], n_rows, max_tokens, on_prompt)
+        # 1. The beginning, as sequence 0.
+        self._forget(_common_prefix(self._cached, first))
+        cached = done = len(self._cached)
+        for _ in self._decode_tokens(first[cached:], cached, 0, want_logits=False):
+            pass
+        self._cached = list(first)  # what follows is no exact reading of its tokens
+        # 2. What the model makes of each block after it.
+        states = []
+        for block in blocks:
+            state = self.block_states.get(first, block) if self.block_states and kept else None
+            if state is not None:
+                cached += len(block)
+            else:
+                state = self._state_of_block(block, len(first), work)
+                if self.block_states:
+                    self.block_states.put(first, block, state)
+            states.append(state)
+            if on_prompt:
+                on_prompt(done := done + len(block), total)
+        # 3. All of them one after the other, and the end.
+        at = len(first)
+        for block, state in zip(blocks, states, strict=True):
+            buffer = (ctypes.c_ubyte * len(state)).from_buffer_copy(state)
+            if not llama_cpp.llama_state_seq_set_data(self._context, buffer, len(state), work):
+                return self._read_again(parts, n_rows, max_tokens, on_prompt, kept)
+            llama_cpp.llama_memory_seq_add(memory, work, len(first), -1, at - len(first))
+            llama_cpp.llama_memory_seq_cp(memory, work, 0, -1, -1)
+            llama_cpp.llama_memory_seq_rm(memory, work, -1, -1)
+            at += len(block)
+        for _ in self._decode_tokens(last, at, 0, want_logits=True):
+            pass
+        return cached
+
+    def _read_again(
+        self, parts: Sequence[list[int]], n_rows: int, max_tokens: int, on_prompt: OnTokens | None, kept: bool
+    ) -> int:
+        """After a state that llama.cpp did not take: those that were kept are made anew."""
+        self._free_context()
+        if not kept:
+            raise FbragError(
+                "out_of_memory",
+                f"llama.cpp does not take the state of a chunk: {native_log.last_error()}",
+                "ask without --prefill chunks",
+            )
+        if self.block_states:
+            for block in parts[1:-1]:
+                self.block_states.discard(parts[0], block)
+        return self._read_blocks(parts, n_rows, max_tokens, on_prompt, kept=False)
+
+    def _state_of_block(self, block: Sequence[int], position: int, work: int) -> bytes:
+        """What the model makes of a block after the first `position` tokens of sequence 0. `work` is empty before and after."""
+        memory = llama_cpp.llama_get_memory(self._context)
+        llama_cpp.llama_memory_seq_cp(memory, 0, work, -1, -1)
+        for _ in self._decode_tokens(block, position, work, want_logits=False):
+            pass
+        llama_cpp.llama_memory_seq_rm(memory, work, 0, position)  # what stands before is sequence 0's
+        size = llama_cpp.llama_state_seq_get_size(self._context, work)
+        buffer = (ctypes.c_ubyte * size)()
+        n = llama_cpp.llama_state_seq_get_data(self._context, buffer, size, work)
+        llama_cpp.llama_memory_seq_rm(memory, work, -1, -1)
+        return bytes(memoryview(buffer)[:n])
+
+    def _reserve(self, n_tokens: int, n_rows: int, max_tokens: int) -> None:
+        """A context with room for a prompt and its samples."""
+        need = n_tokens + n_rows * max_tokens
         if need > self._limit:
             raise FbragError(
                 "prompt_too_long",
-                f"the prompt of {len(tokens)} tokens and {n_rows} x {max_tokens} for the reply need {need}, "
+                f"the prompt of {n_tokens} tokens and {n_rows} x {max_tokens} for the reply need {need}, "
                 f"and {self.info.name} can take {self._limit}",
                 "use fewer chunks (--recall, --select), fewer samples, or a model with a longer context",
             )
         if self._context is None or need > self._n_ctx or n_rows > self._n_rows:
             self._make_context(min(-(-(need + _SPARE) // 256) * 256, max(self._limit, 256)), max(n_rows, self._n_rows))
-        self._forget(_common_prefix(self._cached, tokens[:-1]))
-        cached = len(self._cached)
-        for start in range(cached, len(tokens), _BATCH):
+
+    def _decode_tokens(self, tokens: Sequence[int], position: int, sequence: int, *, want_logits: bool) -> Iterator[int]:
+        """Append to a sequence, batch by batch; how many are done. want_logits: of the last one."""
+        for start in range(0, len(tokens), _BATCH):
             piece = tokens[start : start + _BATCH]
             for i, token in enumerate(piece):
-                self._put(i, token, start + i, 0, want_logits=start + i == len(tokens) - 1)
+                is_last = start + i == len(tokens) - 1
+                self._put(i, token, position + start + i, sequence, want_logits=want_logits and is_last)
             self._decode(len(piece))
-            self._cached += piece
-            if on_prompt:
-                on_prompt(start + len(piece), len(tokens))
-        return cached
+            yield start + len(piece)
 
     def _draw(self, live: list[_Row], sampling: Sampling, on_text: OnText | None) -> list[_Row]:
         """One token for each row of `live`; those that go on."""

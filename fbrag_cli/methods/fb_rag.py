@@ -44,7 +44,7 @@ def select(
     progress(Event("forward", "start"))
     context = [corpus.chunks[position].text for position in recalled]
     generations = small.generate(
-        small.prompt(forward_turns(context, question, settings.templates)),
+        small.prompt(forward_turns(context, question, settings.templates, apart=settings.prefill == "chunks")),
         settings.samples,
         Sampling(settings.forward_tokens, settings.temperature, settings.top_p, settings.top_k, settings.seed),
         on_prompt=tell_tokens(progress, "forward"),
