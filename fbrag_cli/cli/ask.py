@@ -66,7 +66,7 @@ def ask(
         started = perf_counter()
         collection, question = open_collection(document, method.chunk_words, cache, console, progress)
         read = Stage("read", perf_counter() - started)
-        settings = _settings(method, answer, on_gpu=check_gpu(model))
+        settings = _settings(method, answer, on_gpu=check_gpu(model, console))
         if answer.dry_run:
             stream.write(_plan(collection.corpus, settings) + "\n")
             return ExitCode.DONE

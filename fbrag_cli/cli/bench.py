@@ -60,7 +60,7 @@ def bench(console: Console, options: BenchOptions, model: ModelOptions, run: Run
     from fbrag_cli.benchmark import Measures, measure_model, measure_text, synthetic
 
     most = _maximum(options.maximum)
-    on_gpu = check_gpu(model)
+    on_gpu = check_gpu(model, console)
     sizes = _sizes(options.tokens or _TOKENS["gpu" if on_gpu else "cpu"])
     text = _text(options.documents) if options.documents else synthetic(_WORDS)
     pair = find_models(model, console, need_large=True)

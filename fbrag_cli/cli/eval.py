@@ -131,7 +131,7 @@ def eval_(console: Console, options: EvalOptions, model: ModelOptions, kept: Cac
         raise FbragError("usage", "a file of questions is needed", "fbrag eval musique.jsonl.gz")
     minimum = parse_minimum(options.minimum) if options.minimum else {}
     examples = load_examples(map(Path, options.arguments), limit=options.limit, seed=options.seed)
-    configurations = _configurations(options, model, on_gpu=check_gpu(model))
+    configurations = _configurations(options, model, on_gpu=check_gpu(model, console))
     _check(options, configurations)
     asked = chain.from_iterable((each.small, each.large) for each in configurations)
     files = model_files([name for name in dict.fromkeys(asked) if name], console)

@@ -82,7 +82,7 @@ def explain(
         retriever = retrievers.of_collection(collection, method.retriever)
         if options.chunk and options.chunk > len(corpus.chunks):
             raise FbragError("usage", f"--chunk {options.chunk}: there are {len(corpus.chunks)} chunks", "count from 1")
-        settings = method_settings(method, on_gpu=check_gpu(model))
+        settings = method_settings(method, on_gpu=check_gpu(model, console))
         pair = find_models(model, console, need_large=options.prompt)
         with Models(pair, model, console) as models:
             with stage(progress, "load"):

@@ -295,20 +295,23 @@ def remembering(generator: LlamaGenerator, file: ModelFile, cache: Cache, *, fir
     return Remembering(generator, cache, file.identity, first_costs=first_costs)
 
 
-def check_gpu(options: ModelOptions) -> bool:
-    """Whether both models can run on a GPU. Raises FbragError `gpu_unavailable` where one is required and there is none."""
-    from fbrag_cli.doctor.installation import rebuild
-    from fbrag_cli.generation.machine import has_gpu
+def check_gpu(options: ModelOptions, console: Console) -> bool:
+    """Whether both models can run on a GPU; that a GPU lies idle because this build of llama.cpp cannot use it is a warning.
+
+    Raises FbragError `gpu_unavailable` where one is required and there is none.
+    """
+    from fbrag_cli.doctor.installation import has_nvidia, rebuild
+    from fbrag_cli.generation.machine import built_for_gpu, has_gpu
 
     if options.gpu_layers not in ("auto", "all") and not options.gpu_layers.isdigit():
         raise FbragError("usage", f"--gpu-layers {options.gpu_layers}: not a number of layers", "use auto, all or a number")
     found = options.gpu != "off" and has_gpu()
+    build = rebuild(CMAKE_ARGS="-DGGML_CUDA=on")
     if options.gpu == "require" and not found:
-        raise FbragError(
-            "gpu_unavailable",
-            "this build of llama.cpp finds no GPU",
-            f"{rebuild(CMAKE_ARGS='-DGGML_CUDA=on')}; then fbrag doctor",
-        )
+        raise FbragError("gpu_unavailable", "this build of llama.cpp finds no GPU", f"{build}; then fbrag doctor")
+    if options.gpu == "auto" and not built_for_gpu() and has_nvidia(os.environ):
+        console.warn("this machine has an NVIDIA GPU, and this build of llama.cpp cannot use it: the models run on the CPU")
+        console.hint(f"{build}    or say --gpu off")
     return found
 
 

@@ -46,9 +46,13 @@ def devices() -> tuple[Device, ...]:
     return tuple(found)
 
 
+def built_for_gpu() -> bool:
+    return bool(llama_cpp.llama_supports_gpu_offload())
+
+
 def has_gpu() -> bool:
     """Whether this build of llama.cpp can use a GPU, and finds one."""
-    return bool(llama_cpp.llama_supports_gpu_offload()) and any(device.is_gpu for device in devices())
+    return built_for_gpu() and any(device.is_gpu for device in devices())
 
 
 def free_gpu_memory() -> int:

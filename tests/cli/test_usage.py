@@ -91,6 +91,22 @@ def test_quiet_twice_says_nothing_at_all(fbrag: Run, files: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (3, "", "")
 
 
+def test_a_gpu_that_lies_idle_is_a_warning_each_time(fbrag: Run, files: Path, tmp_path: Path) -> None:
+    from fbrag_cli.generation.machine import built_for_gpu
+
+    if built_for_gpu():
+        pytest.skip("this build of llama.cpp can use a GPU")
+    driver = tmp_path / "driver" / "nvidia-smi"  # what shows that there is one
+    driver.parent.mkdir()
+    driver.touch(0o755)
+    path = {"PATH": f"{driver.parent}{os.pathsep}{os.environ['PATH']}"}
+    told = fbrag("ask", "fine.txt", "Who?", "--dry-run", env=path)
+    assert told.returncode == 0
+    assert "NVIDIA GPU, and this build of llama.cpp cannot use it" in told.stderr
+    assert "GGML_CUDA=on" in told.stderr
+    assert fbrag("ask", "fine.txt", "Who?", "--dry-run", "--gpu", "off", env=path).stderr == ""
+
+
 def test_a_gpu_that_is_required_and_not_there_is_exit_5(fbrag: Run, files: Path) -> None:
     from fbrag_cli.generation.machine import has_gpu
 
