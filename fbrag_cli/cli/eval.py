@@ -113,7 +113,7 @@ class EvalOptions:
 
 
 @takes(EvalOptions, ModelOptions, CacheOptions, RunOptions)
-def eval_(console: Console, options: EvalOptions, model: ModelOptions, kept: CacheOptions, run: RunOptions) -> int:
+def eval(console: Console, options: EvalOptions, model: ModelOptions, kept: CacheOptions, run: RunOptions) -> int:
     """Answer and evidence quality, tokens and time, of one or several configurations on the same questions.
 
     \b

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from importlib import import_module
 from typing import Any
 
 import typer
@@ -38,7 +39,7 @@ def run(arguments: list[str], cancellation: Cancellation) -> int:
     options = GlobalOptions()
     try:
         _use_utf8()
-        with _command().make_context("fbrag", list(arguments), default_map=_config_defaults(arguments)) as context:
+        with _command(arguments).make_context("fbrag", list(arguments), default_map=_config_defaults(arguments)) as context:
             context.meta[CANCELLATION] = cancellation
             try:
                 code = context.command.invoke(context)
@@ -74,18 +75,21 @@ def root(console: Console, options: RootOptions) -> None:
     """The options that may stand before the command."""
 
 
-def _command() -> Any:
-    from fbrag_cli.cli import ask, bench, cache, config, doctor, eval, explain, models
+#: A module each, in the order of the help. Those of several commands have their own Typer.
+COMMANDS = ("ask", "explain", "bench", "doctor", "eval", "models", "config", "cache")
 
+
+def _command(arguments: list[str]) -> Any:
+    """All commands, or the one that comes first: a question does not wait for the options of the others."""
     app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None)
     settings = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
     app.callback(cls=Group, help=HELP, no_args_is_help=True, context_settings=settings)(root)
-    for command in (ask.ask, explain.explain, bench.bench, doctor.doctor):
-        app.command(cls=Command)(command)
-    app.command("eval", cls=Command)(eval.eval_)
-    app.add_typer(models.models_app, name="models")
-    app.add_typer(config.config_app, name="config")
-    app.add_typer(cache.cache_app, name="cache")
+    for name in arguments[:1] if arguments[:1] and arguments[0] in COMMANDS else COMMANDS:
+        module = import_module(f"fbrag_cli.cli.{name}")
+        if group := getattr(module, f"{name}_app", None):
+            app.add_typer(group, name=name)
+        else:
+            app.command(name, cls=Command)(getattr(module, name))
     return typer.main.get_command(app)
 
 

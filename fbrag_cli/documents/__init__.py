@@ -129,22 +129,26 @@ def load(
     Raises FbragError, with `document` = `path`: doc_not_found, doc_unreadable, doc_empty, unsupported_format, pdf_encrypted,
     pdf_bad_password, pdf_no_text; usage for an unknown `encoding` or for `pages` that cannot be read or do not exist.
     """
-    from fbrag_cli.documents import pdf
     from fbrag_cli.documents.decoding import codec_name
     from fbrag_cli.documents.formats import PDF, find_format, read_as
-    from fbrag_cli.documents.pdf.page_ranges import parse_ranges
     from fbrag_cli.documents.source import read_source
     from fbrag_cli.languages import detect
 
     # 1. What the options say is checked before anything is read.
-    ranges = None if pages is None else parse_ranges(pages, path)
+    ranges = None
+    if pages is not None:
+        from fbrag_cli.documents.pdf.page_ranges import parse_ranges
+
+        ranges = parse_ranges(pages, path)
     codec = None if encoding is None else codec_name(encoding, path)
 
     # 2. The bytes say what they are, whatever they are called.
     source = source or read_source(path, stdin)
     found = find_format(source)
     if found.format is PDF:
-        extracted = pdf.read_pdf(source, ranges=ranges, password=password, progress=progress, share=share)
+        from fbrag_cli.documents.pdf import read_pdf
+
+        extracted = read_pdf(source, ranges=ranges, password=password, progress=progress, share=share)
     else:
         extracted = read_as(found.format, source, codec)
     text = extracted.content.text

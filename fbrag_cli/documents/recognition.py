@@ -7,10 +7,9 @@ import re
 import zipfile
 from io import BytesIO
 
-from fbrag_cli.documents.pdf import is_pdf as is_pdf
-
 _HEAD = 4096  # bytes
 _ZIP = b"PK\x03\x04"
+_PDF = b"%PDF-"
 _BOMS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
 _LEADING = r"(?:\s|<!--(?:(?!-->).)*-->|<\?xml[^>]*\?>)*"
@@ -20,6 +19,11 @@ _VTT = re.compile(r"WEBVTT(?:[ \t\n]|$)")
 _SRT = re.compile(r"\s*\d+[ \t]*\n\d{1,3}:\d\d:\d\d[,.]\d{1,3}[ \t]*-->[ \t]*\d{1,3}:\d\d:\d\d[,.]\d")
 _HEADER_FIELD = re.compile(r"([!-9;-~]+):[ \t]?.*\n(?:[ \t]+\S.*\n)*")
 _OF_MAIL = {"message-id", "received", "mime-version", "return-path", "delivered-to", "dkim-signature"}
+
+
+def is_pdf(data: bytes) -> bool:
+    """Whether `data` begins as a PDF, or has a PDF's header a little later and objects after it (junk before the header)."""
+    return data.startswith(_PDF) or (_PDF in data[:1024] and b"endobj" in data)
 
 
 def is_epub(data: bytes) -> bool:

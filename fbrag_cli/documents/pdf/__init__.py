@@ -19,7 +19,6 @@ from fbrag_cli.documents.source import Source
 from fbrag_cli.errors import FbragError
 from fbrag_cli.progress import Event, Progress
 
-_HEADER = b"%PDF-"
 _GARBLED = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\ue000-\uf8ff\ufffd]")
 _MAX_GARBLED = 0.1  # of the characters that are not white space
 
@@ -39,11 +38,6 @@ class Lost(Protocol):
 
 #: Does batches of page numbers with a reader in other processes: (position of the batch, pages), in order of completion.
 Share = Callable[[PageReader, Sequence[Sequence[int]]], Iterator[tuple[int, "list[ReadPage] | Lost"]]]
-
-
-def is_pdf(data: bytes) -> bool:
-    """Whether `data` begins as a PDF, or has a PDF's header a little later and objects after it (junk before the header)."""
-    return data.startswith(_HEADER) or (_HEADER in data[:1024] and b"endobj" in data)
 
 
 def read_pdf(
