@@ -10,7 +10,7 @@ import llama_cpp
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.cancellation import Cancellation
-from fbrag_cli.generation.machine import free_memory, layers_for_gpu, physical_cores, repacking_helps, version
+from fbrag_cli.generation.machine import amx_in_use, free_memory, layers_for_gpu, physical_cores, version
 from fbrag_cli.generation.native_log import native_log
 
 
@@ -82,7 +82,7 @@ class Weights:
             )
         params = llama_cpp.llama_model_default_params()
         params.n_gpu_layers = layers
-        params.use_extra_bufts = repacking_helps()
+        params.use_extra_bufts = not amx_in_use()
         progress = llama_cpp.llama_progress_callback(lambda done, data: not self.cancellation.requested)
         params.progress_callback = progress
         native_log.clear()
