@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import codecs
 import ctypes
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
@@ -219,10 +219,13 @@ class LlamaGenerator:
         self._reserve(len(tokens), n_rows, max_tokens)
         self._forget(_common_prefix(self._cached, tokens[:-1]))
         cached = len(self._cached)
-        for done in self._decode_tokens(tokens[cached:], cached, 0, want_logits=True):
+
+        def tell(done: int) -> None:
             self._cached = tokens[: cached + done]
             if on_prompt:
                 on_prompt(cached + done, len(tokens))
+
+        self._append(tokens[cached:], cached, 0, want_logits=True, on_batch=tell)
         return cached
 
     def _read_blocks(
@@ -239,8 +242,7 @@ class LlamaGenerator:
         # 1. The beginning, as sequence 0.
         self._forget(_common_prefix(self._cached, first))
         cached = done = len(self._cached)
-        for _ in self._decode_tokens(first[cached:], cached, 0, want_logits=False):
-            pass
+        self._append(first[cached:], cached, 0, want_logits=False)
         self._cached = list(first)  # what follows is no exact reading of its tokens
         # 2. What the model makes of each block after it.
         states = []
@@ -265,8 +267,7 @@ class LlamaGenerator:
             llama_cpp.llama_memory_seq_cp(memory, work, 0, -1, -1)
             llama_cpp.llama_memory_seq_rm(memory, work, -1, -1)
             at += len(block)
-        for _ in self._decode_tokens(last, at, 0, want_logits=True):
-            pass
+        self._append(last, at, 0, want_logits=True)
         return cached
 
     def _read_again(
@@ -289,8 +290,7 @@ class LlamaGenerator:
         """What the model makes of a block after the first `position` tokens of sequence 0. `work` is empty before and after."""
         memory = llama_cpp.llama_get_memory(self._context)
         llama_cpp.llama_memory_seq_cp(memory, 0, work, -1, -1)
-        for _ in self._decode_tokens(block, position, work, want_logits=False):
-            pass
+        self._append(block, position, work, want_logits=False)
         llama_cpp.llama_memory_seq_rm(memory, work, 0, position)  # what stands before is sequence 0's
         size = llama_cpp.llama_state_seq_get_size(self._context, work)
         buffer = (ctypes.c_ubyte * size)()
@@ -311,15 +311,24 @@ class LlamaGenerator:
         if self._context is None or need > self._n_ctx or n_rows > self._n_rows:
             self._make_context(min(-(-(need + _SPARE) // 256) * 256, max(self._limit, 256)), max(n_rows, self._n_rows))
 
-    def _decode_tokens(self, tokens: Sequence[int], position: int, sequence: int, *, want_logits: bool) -> Iterator[int]:
-        """Append to a sequence, batch by batch; how many are done. want_logits: of the last one."""
+    def _append(
+        self,
+        tokens: Sequence[int],
+        position: int,
+        sequence: int,
+        *,
+        want_logits: bool,
+        on_batch: Callable[[int], None] | None = None,
+    ) -> None:
+        """Append to a sequence, batch by batch. want_logits: of the last token. on_batch: hears how many are done."""
         for start in range(0, len(tokens), _BATCH):
             piece = tokens[start : start + _BATCH]
             for i, token in enumerate(piece):
                 is_last = start + i == len(tokens) - 1
                 self._put(i, token, position + start + i, sequence, want_logits=want_logits and is_last)
             self._decode(len(piece))
-            yield start + len(piece)
+            if on_batch:
+                on_batch(start + len(piece))
 
     def _draw(self, live: list[_Row], sampling: Sampling, on_text: OnText | None) -> list[_Row]:
         """One token for each row of `live`; those that go on."""

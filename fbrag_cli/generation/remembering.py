@@ -8,7 +8,6 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from hashlib import sha256
 from importlib.metadata import version
-from pathlib import Path
 
 from fbrag_cli.cache import Cache
 from fbrag_cli.generation import Generation, Generations, Generator, ModelInfo, OnText, OnTokens, Sampling
@@ -87,7 +86,7 @@ class Remembering:
         key = self._key(prompt, sampling)
         self._cache.discard(KIND, key)  # one of fewer samples
         with suppress(OSError), self._cache.new(KIND, key) as entry:
-            Path(entry).write_text(json.dumps(asdict(generations)), "utf-8")
+            entry.write_text(json.dumps(asdict(generations)), "utf-8")
 
     def _key(self, prompt: Prompt, sampling: Sampling) -> str:
         segments = [(type(segment).__name__, segment.text) for segment in prompt.segments]
