@@ -15,7 +15,7 @@ KIND = "kv"
 
 
 class BlockStates:
-    """The cells of llama.cpp's KV memory, by the tokens of a block and of what stands before the first block.
+    """The cells of llama.cpp's KV memory, by layout, by the tokens of a block and of what stands before the first block.
 
     model: what tells the model, and where its layers lie, from all others.
     """
@@ -24,8 +24,8 @@ class BlockStates:
         self._cache = cache
         self._model = f"{model} {version('llama-cpp-python')}"
 
-    def get(self, beginning: Sequence[int], block: Sequence[int]) -> bytes | None:
-        key = self._key(beginning, block)
+    def get(self, layout: str, beginning: Sequence[int], block: Sequence[int]) -> bytes | None:
+        key = self._key(layout, beginning, block)
         if (path := self._cache.path(KIND, key)) is None:
             return None
         try:
@@ -35,16 +35,16 @@ class BlockStates:
         self._cache.touch(KIND, [key])
         return state
 
-    def put(self, beginning: Sequence[int], block: Sequence[int], state: bytes) -> None:
-        with suppress(OSError), self._cache.new(KIND, self._key(beginning, block)) as entry:
+    def put(self, layout: str, beginning: Sequence[int], block: Sequence[int], state: bytes) -> None:
+        with suppress(OSError), self._cache.new(KIND, self._key(layout, beginning, block)) as entry:
             entry.write_bytes(state)
 
-    def discard(self, beginning: Sequence[int], block: Sequence[int]) -> None:
+    def discard(self, layout: str, beginning: Sequence[int], block: Sequence[int]) -> None:
         """Remove a state that llama.cpp does not take."""
-        self._cache.discard(KIND, self._key(beginning, block))
+        self._cache.discard(KIND, self._key(layout, beginning, block))
 
-    def _key(self, beginning: Sequence[int], block: Sequence[int]) -> str:
-        told = sha256(self._model.encode())
+    def _key(self, layout: str, beginning: Sequence[int], block: Sequence[int]) -> str:
+        told = sha256(f"{self._model} {layout}".encode())
         for tokens in (beginning, block):
             told.update(len(tokens).to_bytes(8, "little"))
             told.update(array("i", tokens).tobytes())

@@ -74,7 +74,7 @@ class Remembering:
             found = json.loads(path.read_bytes())
             samples = tuple(Generation(**sample) for sample in found.pop("samples"))
             generations = Generations(samples, **found)
-        except (OSError, ValueError, TypeError, KeyError):
+        except (OSError, ValueError, TypeError, KeyError, AttributeError):
             self._cache.discard(KIND, key)
             return None
         self._cache.touch(KIND, [key])

@@ -203,4 +203,4 @@ def test_softmax_of_the_last_logits_is_what_greedy_takes(generator: LlamaGenerat
     prompt = generator.prompt(ASKED)
     text = generator.generate(prompt, 1, Sampling(1, temperature=0)).samples[0].text
     generator.choose(prompt, ("x",))
-    assert generator._piece(int(np.argmax(generator._logits(-1)))).decode() == text
+    assert generator._piece(int(np.argmax(generator._sequences.logits(-1)))).decode() == text
