@@ -8,7 +8,8 @@ from time import perf_counter
 from typing import TYPE_CHECKING, TextIO
 
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.opening import Models, check_gpu, find_models, method_settings, open_cache, open_collection, peak_memory_mb
+from fbrag_cli.cli.gpus import check_gpu
+from fbrag_cli.cli.opening import Models, find_models, method_settings, open_cache, open_collection, peak_memory_mb
 from fbrag_cli.cli.options import (
     AnswerOptions,
     CacheOptions,

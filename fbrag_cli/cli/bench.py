@@ -10,7 +10,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.opening import Models, check_gpu, find_models, peak_memory_mb
+from fbrag_cli.cli.gpus import check_gpu
+from fbrag_cli.cli.opening import Models, find_models, peak_memory_mb
 from fbrag_cli.cli.options import ModelOptions, RunOptions, arguments, option, takes
 from fbrag_cli.cli.progress_line import progress_line
 from fbrag_cli.cli.signals import limit_time

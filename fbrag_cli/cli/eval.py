@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from fbrag_cli import __version__
 from fbrag_cli.cli.console import Console
+from fbrag_cli.cli.gpus import check_gpu
 from fbrag_cli.cli.opening import (
     Models,
-    check_gpu,
     chunk_count,
     default_sizes,
     model_files,

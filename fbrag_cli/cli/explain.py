@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TextIO
 
 from fbrag_cli.cli.console import Console
+from fbrag_cli.cli.gpus import check_gpu
 from fbrag_cli.cli.opening import (
     Models,
-    check_gpu,
     collect_documents,
     find_models,
     method_settings,

@@ -13,6 +13,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, BinaryIO
 
 from fbrag_cli.cli.console import Console
+from fbrag_cli.cli.gpus import placement
 from fbrag_cli.cli.options import CacheOptions, DocumentOptions, MethodOptions, ModelOptions
 from fbrag_cli.cli.progress_line import stage
 from fbrag_cli.errors import FbragError
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from fbrag_cli.cache import Cache
     from fbrag_cli.generation.llama import LlamaGenerator
+    from fbrag_cli.generation.machine import Placement
     from fbrag_cli.generation.remembering import Remembering
     from fbrag_cli.indexing.collect import Collection
     from fbrag_cli.models.store import ModelFile
@@ -210,7 +212,7 @@ class Models:
 
     @property
     def large(self) -> LlamaGenerator:
-        return self.load(self._pair.large, self._large_layers)
+        return self.load(self._pair.large, placement(self._options, large=True))
 
     def begin_large(self) -> None:
         """Load the large model beside what comes now, if it is not loaded. The small one comes first: on a GPU it has to fit."""
@@ -219,13 +221,8 @@ class Models:
         file = self._pair.large
         if file.path not in self._loaded:
             executor = ThreadPoolExecutor(1)
-            self._loading[file.path] = executor.submit(self.open, file, self._large_layers)
+            self._loading[file.path] = executor.submit(self.open, file, placement(self._options, large=True))
             executor.shutdown(wait=False)
-
-    @property
-    def _large_layers(self) -> int | None:
-        layers = self._options.gpu_layers
-        return None if layers in ("auto", "all") else int(layers)
 
     @property
     def device(self) -> str:
@@ -248,12 +245,12 @@ class Models:
             generator.close()
         self._loaded.clear()
 
-    def load(self, file: ModelFile, layers: int | None = None) -> LlamaGenerator:
-        """layers: on the GPU; None for as many as fit."""
+    def load(self, file: ModelFile, where: Placement | None = None) -> LlamaGenerator:
+        """where: None for what the options say of a small model."""
         if file.path not in self._loaded:
             started = perf_counter()
             begun = self._loading.pop(file.path, None)
-            generator = begun.result() if begun else self.open(file, layers)
+            generator = begun.result() if begun else self.open(file, where)
             self._loaded[file.path] = generator
             self.load_seconds += perf_counter() - started
             for problem in generator.problems:
@@ -261,7 +258,7 @@ class Models:
             self._check_gpu(generator)
         return self._loaded[file.path]
 
-    def open(self, file: ModelFile, layers: int | None = None) -> LlamaGenerator:
+    def open(self, file: ModelFile, where: Placement | None = None) -> LlamaGenerator:
         """Loads it, whether or not it is loaded already; who asks closes it."""
         from fbrag_cli.generation.llama import LlamaGenerator
 
@@ -269,7 +266,7 @@ class Models:
             file.path,
             name=file.name,
             sha256=file.sha256,
-            gpu_layers=0 if self._options.gpu == "off" else layers,
+            placement=where or placement(self._options, large=False),
             threads=self._options.threads,
             max_context=self._options.ctx,
             cancellation=self._console.cancellation,
@@ -284,6 +281,8 @@ class Models:
                 f"{generator.info.name} has {generator.info.gpu_layers} layers on the GPU, and --gpu require asks for all",
                 "fbrag doctor tells why",
             )
+        if self._options.gpu_layers == "auto" and 0 < int(on_gpu) < int(layers):
+            self._console.warn(f"{generator.info.name}: {on_gpu} of {layers} layers fit on the GPU; the CPU computes the others")
 
 
 def remembering(generator: LlamaGenerator, file: ModelFile, cache: Cache, *, first_costs: bool = False) -> Remembering:
@@ -293,26 +292,6 @@ def remembering(generator: LlamaGenerator, file: ModelFile, cache: Cache, *, fir
 
     generator.block_states = BlockStates(cache, f"{file.identity} {generator.info.gpu_layers}")
     return Remembering(generator, cache, file.identity, first_costs=first_costs)
-
-
-def check_gpu(options: ModelOptions, console: Console) -> bool:
-    """Whether both models can run on a GPU; that a GPU lies idle because this build of llama.cpp cannot use it is a warning.
-
-    Raises FbragError `gpu_unavailable` where one is required and there is none.
-    """
-    from fbrag_cli.doctor.installation import has_nvidia, rebuild
-    from fbrag_cli.generation.machine import built_for_gpu, has_gpu
-
-    if options.gpu_layers not in ("auto", "all") and not options.gpu_layers.isdigit():
-        raise FbragError("usage", f"--gpu-layers {options.gpu_layers}: not a number of layers", "use auto, all or a number")
-    found = options.gpu != "off" and has_gpu()
-    build = rebuild(CMAKE_ARGS="-DGGML_CUDA=on")
-    if options.gpu == "require" and not found:
-        raise FbragError("gpu_unavailable", "this build of llama.cpp finds no GPU", f"{build}; then fbrag doctor")
-    if options.gpu == "auto" and not built_for_gpu() and has_nvidia(os.environ):
-        console.warn("this machine has an NVIDIA GPU, and this build of llama.cpp cannot use it: the models run on the CPU")
-        console.hint(f"{build}    or say --gpu off")
-    return found
 
 
 def method_settings(options: MethodOptions, *, on_gpu: bool) -> MethodSettings:

@@ -223,6 +223,19 @@ class ModelOptions:
     gpu_layers: str = option(
         "auto", "--gpu-layers", help="of the large model on the GPU: auto, all or a number (auto)", group="Models", metavar="N"
     )
+    device: str | None = option(
+        None, "--device", help="GPUs for the models, as doctor names them: CUDA0,CUDA1 (all)", group="Models", metavar="NAMES"
+    )
+    small_device: str | None = option(
+        None, "--small-device", help="GPUs for the small model (those of --device)", group="Models", metavar="NAMES"
+    )
+    tensor_split: str | None = option(
+        None,
+        "--tensor-split",
+        help="shares of the GPUs in the large model: 3,1 (by their free memory)",
+        group="Models",
+        metavar="X,Y,…",
+    )
     threads: int | None = option(None, "-t", "--threads", help="(the physical cores)", group="Models", metavar="N", min=1)
     ctx: int | None = option(
         None, "--ctx", help="at most so many tokens of context (the model's own length)", group="Models", metavar="N", min=256

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fbrag_cli.cli.console import Console
+from fbrag_cli.cli.gpus import placement
 from fbrag_cli.cli.options import ModelOptions
 from fbrag_cli.errors import FbragError
 from fbrag_cli.progress import Progress
@@ -87,7 +88,7 @@ class Retrievers:
         embedder = LlamaEmbedder(
             Path(name),
             prefixes=prefixes_of,
-            gpu_layers=0 if self._options.gpu == "off" else None,
+            placement=placement(self._options, large=False),
             threads=self._options.threads,
             cancellation=self._console.cancellation,
             verbose=self._console.verbosity >= 2,

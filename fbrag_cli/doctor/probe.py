@@ -107,11 +107,12 @@ def _backend() -> dict[str, Any]:
 def _model(path: str, gpu_layers: str, threads: str) -> dict[str, Any]:
     from fbrag_cli.generation import Sampling
     from fbrag_cli.generation.llama import LlamaGenerator
+    from fbrag_cli.generation.machine import Placement
     from fbrag_cli.prompts import Turn
 
     started = perf_counter()
-    layers = None if gpu_layers == "auto" else int(gpu_layers)
-    with LlamaGenerator(Path(path), gpu_layers=layers, threads=int(threads) or None, max_context=512) as generator:
+    where = Placement(None if gpu_layers == "auto" else int(gpu_layers))
+    with LlamaGenerator(Path(path), placement=where, threads=int(threads) or None, max_context=512) as generator:
         loaded = perf_counter()
         prompt = generator.prompt([Turn("user", "What is the capital of France? Answer in one word.")])
         answer = generator.generate(prompt, 1, Sampling(max_tokens=8, temperature=0))

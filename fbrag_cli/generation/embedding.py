@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.cancellation import Cancellation
-from fbrag_cli.generation.machine import metadata, version
+from fbrag_cli.generation.machine import WHERE_IT_FITS, Placement, metadata, version
 from fbrag_cli.generation.native_log import native_log
 from fbrag_cli.generation.weights import Weights
 
@@ -45,7 +45,7 @@ class LlamaEmbedder:
         name: str | None = None,
         sha256: str | None = None,
         prefixes: Prefixes = lambda name: ("", ""),
-        gpu_layers: int | None = None,
+        placement: Placement = WHERE_IT_FITS,
         threads: int | None = None,
         cancellation: Cancellation | None = None,
         verbose: bool = False,
@@ -54,7 +54,7 @@ class LlamaEmbedder:
         self._context: Any = None
         self.name = name or path.stem
         self.problems: tuple[str, ...] = ()
-        self._weights = Weights(path, gpu_layers=gpu_layers, threads=threads, cancellation=cancellation, verbose=verbose)
+        self._weights = Weights(path, placement=placement, threads=threads, cancellation=cancellation, verbose=verbose)
         self._tokens_of = self._weights.tokens_of
         self._prefixes = prefixes(f"{path.stem} {metadata(self._weights.model, 'general.name')}")
         self._window = min(llama_cpp.llama_model_n_ctx_train(self._weights.model), _WINDOW)

@@ -23,6 +23,7 @@ from fbrag_cli.generation import Generation, Generations, ModelInfo, OnText, OnT
 from fbrag_cli.generation.block_states import BlockStates
 from fbrag_cli.generation.cancellation import Cancellation
 from fbrag_cli.generation.chat_template import ChatTemplate
+from fbrag_cli.generation.machine import WHERE_IT_FITS, Placement
 from fbrag_cli.generation.native_log import native_log
 from fbrag_cli.generation.sequences import Sequences
 from fbrag_cli.generation.token_counter import TokenCounter
@@ -62,14 +63,14 @@ class LlamaGenerator:
         *,
         name: str | None = None,
         sha256: str | None = None,
-        gpu_layers: int | None = None,
+        placement: Placement = WHERE_IT_FITS,
         threads: int | None = None,
         max_context: int | None = None,
         cancellation: Cancellation | None = None,
         verbose: bool = False,
     ) -> None:
         self.block_states: BlockStates | None = None
-        self._weights = Weights(path, gpu_layers=gpu_layers, threads=threads, cancellation=cancellation, verbose=verbose)
+        self._weights = Weights(path, placement=placement, threads=threads, cancellation=cancellation, verbose=verbose)
         self.threads = self._weights.threads
         self._model, self._vocab = self._weights.model, self._weights.vocab
         trained = llama_cpp.llama_model_n_ctx_train(self._model)

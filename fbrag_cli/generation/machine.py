@@ -6,6 +6,7 @@ import ctypes
 import os
 import platform
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,8 +27,35 @@ class Device:
     total_bytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where the layers of a model go.
+
+    gpu_layers: how many of them on GPUs, None for as many as fit. devices: the GPUs, by name; none for all. shares: of each of
+    them in those layers, in their order; none for what their free memory says.
+    """
+
+    gpu_layers: int | None = None
+    devices: tuple[str, ...] = ()
+    shares: tuple[float, ...] = ()
+
+
+WHERE_IT_FITS = Placement()
+
+
 def devices() -> tuple[Device, ...]:
     """All devices of this build of llama.cpp, CPUs included."""
+    return tuple(device for device, _ in _devices())
+
+
+def device_list(names: Sequence[str]) -> Any:
+    """llama.cpp's handles of these devices, as an array that ends in a null; None for no names: for all GPUs there are."""
+    handles = {device.name: handle for device, handle in _devices()}
+    return (ctypes.c_void_p * (len(names) + 1))(*(handles[name] for name in names), None) if names else None
+
+
+def _devices() -> Iterator[tuple[Device, int]]:
+    """Each with llama.cpp's handle."""
     from llama_cpp._ggml import libggml as ggml
 
     ggml.ggml_backend_dev_get.restype = ctypes.c_void_p
@@ -36,14 +64,12 @@ def devices() -> tuple[Device, ...]:
         function.restype, function.argtypes = ctypes.c_char_p, [ctypes.c_void_p]
     ggml.ggml_backend_dev_type.argtypes = [ctypes.c_void_p]
     ggml.ggml_backend_dev_memory.argtypes = [ctypes.c_void_p, ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(ctypes.c_size_t)]
-    found = []
     for i in range(ggml.ggml_backend_dev_count()):
         device = ggml.ggml_backend_dev_get(i)
         free, total = ctypes.c_size_t(), ctypes.c_size_t()
         ggml.ggml_backend_dev_memory(device, ctypes.byref(free), ctypes.byref(total))
         name, description = (_text(ask(device)) for ask in (ggml.ggml_backend_dev_name, ggml.ggml_backend_dev_description))
-        found.append(Device(name, description, ggml.ggml_backend_dev_type(device) in (1, 2), free.value, total.value))
-    return tuple(found)
+        yield Device(name, description, ggml.ggml_backend_dev_type(device) in (1, 2), free.value, total.value), device
 
 
 def built_for_gpu() -> bool:
@@ -55,20 +81,21 @@ def has_gpu() -> bool:
     return built_for_gpu() and any(device.is_gpu for device in devices())
 
 
-def free_gpu_memory() -> int:
-    return sum(device.free_bytes for device in devices() if device.is_gpu)
+def free_gpu_memory(names: Sequence[str] = ()) -> int:
+    """Bytes, of the GPUs of these names, or of all."""
+    return sum(device.free_bytes for device in devices() if device.is_gpu and (not names or device.name in names))
 
 
-def layers_for_gpu(path: Path, wanted: int | None) -> int:
+def layers_for_gpu(path: Path, placement: Placement) -> int:
     """How many layers go on the GPU, -1 for all: what is wanted, else all if they fit, else the share that does.
 
     Room is kept for what a prompt needs beside the weights.
     """
     if not has_gpu():
         return 0
-    if wanted is not None:
-        return wanted
-    room, size = free_gpu_memory() - _GPU_RESERVE, path.stat().st_size
+    if placement.gpu_layers is not None:
+        return placement.gpu_layers
+    room, size = free_gpu_memory(placement.devices) - _GPU_RESERVE, path.stat().st_size
     if size <= room:
         return -1
     return max(0, int(_layers_in(path) * room / size))

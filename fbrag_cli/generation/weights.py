@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from pathlib import Path
 from typing import Any
@@ -10,13 +11,21 @@ import llama_cpp
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.cancellation import Cancellation
-from fbrag_cli.generation.machine import amx_in_use, free_memory, layers_for_gpu, physical_cores, version
+from fbrag_cli.generation.machine import (
+    WHERE_IT_FITS,
+    Placement,
+    amx_in_use,
+    device_list,
+    free_memory,
+    layers_for_gpu,
+    physical_cores,
+    version,
+)
 from fbrag_cli.generation.native_log import native_log
 
 
 class Weights:
-    """path: the file, which is mapped, not read. gpu_layers: layers on the GPU, None for all of them where this build of
-    llama.cpp has one. threads: None for the physical cores.
+    """path: the file, which is mapped, not read. placement: of its layers. threads: None for the physical cores.
 
     model, vocab: llama.cpp's. layers_on_gpu: how many there are. Raises FbragError: `model_corrupt` if llama.cpp cannot load the
     file, `out_of_memory` if it would not fit.
@@ -26,7 +35,7 @@ class Weights:
         self,
         path: Path,
         *,
-        gpu_layers: int | None = None,
+        placement: Placement = WHERE_IT_FITS,
         threads: int | None = None,
         cancellation: Cancellation | None = None,
         verbose: bool = False,
@@ -35,7 +44,7 @@ class Weights:
         self.cancellation = cancellation or Cancellation()
         self.threads = threads or physical_cores()
         native_log.verbose = verbose
-        self.model = self._load(path, gpu_layers)
+        self.model = self._load(path, placement)
         self.layers_on_gpu = native_log.layers_on_gpu
         self.vocab = llama_cpp.llama_model_get_vocab(self.model)
 
@@ -71,8 +80,8 @@ class Weights:
             llama_cpp.llama_model_free(self.model)
             self.model = None
 
-    def _load(self, path: Path, gpu_layers: int | None) -> Any:
-        layers = layers_for_gpu(path, gpu_layers)
+    def _load(self, path: Path, placement: Placement) -> Any:
+        layers = layers_for_gpu(path, placement)
         need, free = path.stat().st_size, free_memory()
         if layers == 0 and need > free:
             raise FbragError(
@@ -82,6 +91,12 @@ class Weights:
             )
         params = llama_cpp.llama_model_default_params()
         params.n_gpu_layers = layers
+        on_devices = device_list(placement.devices) if layers else None
+        if on_devices is not None:
+            params.devices = ctypes.cast(on_devices, ctypes.c_void_p)
+        if layers and placement.shares:
+            shares = (ctypes.c_float * llama_cpp.llama_max_devices())(*placement.shares)
+            params.tensor_split = ctypes.cast(shares, ctypes.POINTER(ctypes.c_float))
         params.use_extra_bufts = not amx_in_use()
         progress = llama_cpp.llama_progress_callback(lambda done, data: not self.cancellation.requested)
         params.progress_callback = progress

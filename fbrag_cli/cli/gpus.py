@@ -1,0 +1,68 @@
+"""The GPU options: whether they can be met on this machine, and where each model goes by them."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from fbrag_cli.cli.console import Console
+from fbrag_cli.cli.options import ModelOptions
+from fbrag_cli.errors import FbragError
+
+if TYPE_CHECKING:
+    from fbrag_cli.generation.machine import Placement
+
+
+def check_gpu(options: ModelOptions, console: Console) -> bool:
+    """Whether both models can run on a GPU; that a GPU lies idle because this build of llama.cpp cannot use it is a warning.
+
+    Raises FbragError: `usage` for options that say nothing, `gpu_unavailable` where a GPU is asked for and not there.
+    """
+    from fbrag_cli.doctor.installation import has_nvidia, rebuild
+    from fbrag_cli.generation.machine import built_for_gpu, devices
+
+    if options.gpu_layers not in ("auto", "all") and not options.gpu_layers.isdigit():
+        raise FbragError("usage", f"--gpu-layers {options.gpu_layers}: not a number of layers", "use auto, all or a number")
+    gpus = [device.name for device in devices() if device.is_gpu] if options.gpu != "off" and built_for_gpu() else []
+    build = rebuild(CMAKE_ARGS="-DGGML_CUDA=on")
+    if options.gpu == "require" and not gpus:
+        raise FbragError("gpu_unavailable", "this build of llama.cpp finds no GPU", f"{build}; then fbrag doctor")
+    if options.gpu == "auto" and not built_for_gpu() and has_nvidia(os.environ):
+        console.warn("this machine has an NVIDIA GPU, and this build of llama.cpp cannot use it: the models run on the CPU")
+        console.hint(f"{build}    or say --gpu off")
+    for option, names in (("--device", options.device), ("--small-device", options.small_device)):
+        for name in _names(names):
+            if name not in gpus:
+                hint = f"choose from {', '.join(gpus)}" if gpus else "fbrag doctor lists the devices and why there are no others"
+                raise FbragError("gpu_unavailable", f"{option} {name}: there is no such GPU", hint)
+    shares, n_devices = _shares(options.tensor_split), len(_names(options.device)) or len(gpus)
+    if shares and len(shares) != n_devices:
+        what = f"--tensor-split {options.tensor_split}: {len(shares)} shares for {n_devices} GPUs"
+        raise FbragError("usage", what, "give a number for each, as 3,1")
+    return bool(gpus)
+
+
+def placement(options: ModelOptions, *, large: bool) -> Placement:
+    """Where the large model, or any other, goes."""
+    from fbrag_cli.generation.machine import Placement
+
+    if options.gpu == "off":
+        return Placement(0)
+    if not large:
+        return Placement(None, _names(options.small_device or options.device))
+    layers = None if options.gpu_layers in ("auto", "all") else int(options.gpu_layers)
+    return Placement(layers, _names(options.device), _shares(options.tensor_split))
+
+
+def _names(listed: str | None) -> tuple[str, ...]:
+    return tuple(name.strip() for name in (listed or "").split(",") if name.strip())
+
+
+def _shares(listed: str | None) -> tuple[float, ...]:
+    try:
+        shares = tuple(float(share) for share in (listed or "").split(",") if share.strip())
+    except ValueError:
+        shares = (-1.0,)
+    if any(not 0 <= share < float("inf") for share in shares) or (shares and not any(shares)):
+        raise FbragError("usage", f"--tensor-split {listed}: not shares of GPUs", "give a number for each, as 3,1")
+    return shares
