@@ -93,7 +93,8 @@ class MethodSettings:
     """How a question is answered.
 
     recall, select: chunks that Stage I hands the small model, and Stage II the large one. samples: K. eta_forward,
-    eta_backward: weights of the two lookups (equation 6); fusion: on the retriever's raw scores, or each scaled to 0..1.
+    eta_backward: weights of the two lookups (equation 6); fusion: on the retriever's raw scores, or each scaled to 0..1. pooling:
+    whether a chunk's forward score is its best over the samples, as in equation 5, or its mean.
     forward_tokens, max_tokens: length limits of a sample and of the answer. instructions: the asked form of the answer.
     templates: prompts in place of ours. prefill: whether the small model reads its chunks in one piece, or each on its own, which
     is kept for the next question. answer_anyway: never say that the document does not say.
@@ -106,6 +107,7 @@ class MethodSettings:
     eta_forward: float = 0.5
     eta_backward: float = 0.5
     fusion: Literal["raw", "minmax"] = "raw"
+    pooling: Literal["max", "mean"] = "max"
     temperature: float = 1.0
     top_p: float = 0.9
     top_k: int = 50

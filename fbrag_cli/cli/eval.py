@@ -58,6 +58,7 @@ class EvalOptions:
         "0.5:0.5", "--weights", help="eta forward:eta backward; 1:0 is the paper's F (0.5:0.5)", group="Compare", metavar="X:Y,…"
     )
     fusion: str = option("raw", "--fusion", help="raw or minmax (raw)", group="Compare", metavar="NAMES")
+    pooling: str = option("max", "--pooling", help="over the samples: max or mean (max)", group="Compare", metavar="NAMES")
     prefill: str = option(
         "exact", "--prefill", help="exact, or chunks: each is read alone, and kept (exact)", group="Compare", metavar="NAMES"
     )
@@ -231,6 +232,7 @@ def _configurations(options: EvalOptions, model: ModelOptions, *, on_gpu: bool) 
             samples=_list("--samples", options.samples, int),
             weights=_list("--weights", options.weights, _weights),
             fusion=_list("--fusion", options.fusion, _one_of(("raw", "minmax"))),
+            pooling=_list("--pooling", options.pooling, _one_of(("max", "mean"))),
             prefill=_list("--prefill", options.prefill, _one_of(("exact", "chunks"))),
             temperature=_list("--temperature", options.temperature, float),
             small=small,

@@ -305,6 +305,7 @@ def method_settings(options: MethodOptions, *, on_gpu: bool) -> MethodSettings:
         eta_forward=options.eta_forward,
         eta_backward=options.eta_backward,
         fusion=options.fusion,
+        pooling=options.pooling,
         prefill=options.prefill,
         temperature=options.temperature,
         top_p=options.top_p,

@@ -200,6 +200,9 @@ class MethodOptions:
     fusion: Literal["raw", "minmax"] = option(
         "raw", "--fusion", help="add the raw scores as in the paper, or minmax: each scaled to 0..1 (raw)", group="Advanced"
     )
+    pooling: Literal["max", "mean"] = option(
+        "max", "--pooling", help="a chunk's score over the samples: the best as in the paper, or the mean (max)", group="Advanced"
+    )
     prefill: Literal["exact", "chunks"] = option(
         "exact",
         "--prefill",

@@ -18,7 +18,7 @@ _TITLES = {
 }
 _ETAS = ("eta_forward", "eta_backward")
 _FORWARD = frozenset(
-    ["small", "recall", "samples", *_ETAS, "fusion", "prefill", "temperature", "top_p", "top_k", "forward_tokens"]
+    ["small", "recall", "samples", *_ETAS, "fusion", "pooling", "prefill", "temperature", "top_p", "top_k", "forward_tokens"]
 )
 _RETRIEVAL = frozenset(["retriever", "select", "chunk_words"])
 _UNREAD = {
@@ -28,43 +28,51 @@ _UNREAD = {
     "long-context": _FORWARD | _RETRIEVAL,
 }
 _SPOKEN = {"samples": "{} samples", "temperature": "T={}", "chunk_words": "{} words", "seed": "seed {}"}
-_BARE = ("retriever", "fusion", "prefill")
-_ORDER = ("fusion", "small", "large", "retriever", "samples", "temperature", "chunk_words")
+_LATER = {"prefill": "exact", "pooling": "max"}  # settings that older rows lack, and what they were
+_BARE = ("retriever", "fusion", "pooling", "prefill")
+_ORDER = ("fusion", "pooling", "small", "large", "retriever", "samples", "temperature", "chunk_words")
 _LONGEST = 60  # characters of one value
 
 
 def used(configuration: Settings) -> dict[str, object]:
     """The settings that its method reads; where one lookup has no weight, how the two are fused is none of them."""
     unread = _UNREAD.get(str(configuration.get("method")), frozenset())
-    settings = {name: value for name, value in configuration.items() if name not in unread and value is not None}
-    if settings.get("prefill") == "exact":  # as it was before there was a choice
-        settings.pop("prefill")
+    given = {name: value for name, value in configuration.items() if name not in unread and value is not None}
+    settings = {name: value for name, value in given.items() if _LATER.get(name) != value}
     if any(settings.get(eta) == 0 for eta in _ETAS):
         settings.pop("fusion", None)
+    if settings.get("eta_forward") == 0:
+        settings.pop("pooling", None)
     return settings
+
+
+def _told(configuration: Settings) -> dict[str, object]:
+    """The settings that its method reads, those too that older rows do not name."""
+    settings = used(configuration)
+    return {**_LATER, **settings} if "samples" in settings else settings
 
 
 def shared(configurations: Sequence[Settings]) -> dict[str, object]:
     """The settings that every configuration that reads them has alike."""
-    settings = [used(configuration) for configuration in configurations]
+    settings = [_told(configuration) for configuration in configurations]
     names = dict.fromkeys(name for each in settings for name in each)
     return {name: next(each[name] for each in settings if name in each) for name in names if not _differs(settings, name)}
 
 
 def order(configuration: Settings) -> tuple[tuple[float, str], ...]:
     """Sorts configurations as a table has them: the same number of chunks together, the methods in the paper's order."""
-    settings = used(configuration)
+    settings = _told(configuration)
     methods = ["long-context", "vanilla", "order-preserving", "self-route", "fb-rag"]
     method = settings.get("method")
     rank = float(methods.index(method)) if method in methods else float(len(methods))
     names = ("recall", "small", "large", "retriever", "chunk_words", "eta_forward", "eta_backward", "samples", "temperature")
     places = [_place(settings.get(name)) for name in names]
-    return (_place(settings.get("select")), (rank, str(method)), *places, (0, _written(configuration)))
+    return (_place(settings.get("select")), (rank, str(method)), *places, (0, _written(settings)))
 
 
 def labels(configurations: Sequence[Settings]) -> list[str]:
     """A label for each, no two alike: "FB-RAG FB, 8→5" beside "OP, 5"; "F" beside "FB"; "raw" beside "minmax"."""
-    settings = [used(configuration) for configuration in configurations]
+    settings = [_told(configuration) for configuration in configurations]
     found = [_label(each, settings) for each in settings]
     for label in {label for label in found if found.count(label) > 1}:
         alike = [i for i, other in enumerate(found) if other == label]

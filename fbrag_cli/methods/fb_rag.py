@@ -91,10 +91,11 @@ def answer(trace: Trace, large: Generator, progress: Progress) -> Trace:
 def score(backward: Array, per_sample: Array, settings: MethodSettings) -> Scores:
     """Equations 5 and 6: S_F = max_k S(C_i; [R_k, A_k]), and eta_B S_B + eta_F S_F.
 
-    backward: (n_chunks,). per_sample: (n_samples, n_chunks). With `fusion` "minmax" (not in the paper) S_B and S_F are scaled to
-    0..1 first, so that long samples, whose sums have many terms, do not outweigh a short question.
+    backward: (n_chunks,). per_sample: (n_samples, n_chunks). Two choices are not in the paper. With `fusion` "minmax" S_B and
+    S_F are scaled to 0..1 first, so that long samples, whose sums have many terms, do not outweigh a short question. With
+    `pooling` "mean" S_F is the mean over k, so that one long sample does not outweigh what the others agree on.
     """
-    forward = per_sample.max(axis=0)  # (n_chunks,)
+    forward = per_sample.mean(axis=0) if settings.pooling == "mean" else per_sample.max(axis=0)  # (n_chunks,)
     scale = minmax if settings.fusion == "minmax" else _as_is
     combined = settings.eta_backward * scale(backward) + settings.eta_forward * scale(forward)
     return Scores(backward, per_sample, forward, per_sample.argmax(axis=0), combined.astype(np.float32))

@@ -154,6 +154,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
         ([OP | {"select": 3}, OP], ["3 chunks", "5 chunks"]),
         ([FB | {"eta_forward": 1, "eta_backward": 0}, FB | {"fusion": "minmax"}], ["FB", "F"]),
         ([FB, FB | {"fusion": "minmax"}], ["minmax", "raw"]),
+        ([FB, FB | {"pooling": "mean"}], ["max", "mean"]),
         ([FB | {"samples": 1}, FB], ["1 sample", "5 samples"]),
         ([FB | {"small": "a"}, FB | {"small": "b"}], ["a", "b"]),
         ([FB | {"small": "a", "large": "x"}, FB | {"small": "b", "large": "y"}], ["small a, large x", "small b, large y"]),

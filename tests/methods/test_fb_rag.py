@@ -100,6 +100,15 @@ def test_equations_5_and_6_on_raw_scores() -> None:
     assert only_forward.combined.tolist() == [4, 6, 1]
 
 
+def test_one_long_sample_does_not_outweigh_what_the_others_agree_on_where_the_mean_is_taken() -> None:
+    per_sample = np.array([[5, 0, 1], [5, 0, 1], [4, 1, 0], [0, 12, 6]], np.float32)
+    backward = np.zeros(3, np.float32)
+    assert score(backward, per_sample, MethodSettings()).combined.argmax() == 1
+    scores = score(backward, per_sample, MethodSettings(pooling="mean"))
+    assert scores.forward.tolist() == [3.5, 3.25, 2]
+    assert scores.best_sample.tolist() == [0, 3, 3]
+
+
 def test_minmax_weighs_both_lookups_alike_whatever_their_size() -> None:
     backward = np.array([1, 0, 0.5], np.float32)
     huge = np.array([[0, 1000, 400]], np.float32)
