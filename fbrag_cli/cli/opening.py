@@ -232,7 +232,9 @@ class Models:
         gpus = [device.description for device in devices() if device.is_gpu]
         layers = " and ".join(dict.fromkeys(generator.info.gpu_layers for generator in self._loaded.values()))
         threads = next(iter(self._loaded.values())).threads
-        return f"{', '.join(gpus)}, {layers} layers" if gpus and self._options.gpu != "off" else f"CPU, {threads} threads"
+        if gpus and self._options.gpu != "off":
+            return f"{', '.join(gpus)}, {layers} layers"
+        return f"CPU, {threads} thread{'s' if threads > 1 else ''}"
 
     def __enter__(self) -> Models:
         return self
