@@ -20,8 +20,8 @@ from fbrag_cli.generation.weights import Weights
 
 _BATCH = 512  # tokens a llama_decode of the prompt
 _SPARE = 256  # cells beyond what a call needs, so that a follow-up on the same prompt finds room
-#: On a CPU a step of five rows takes two thirds of its time without flash attention, and a prompt no longer, up to about so many
-#: cells; beyond, the matrix of the scores outgrows the processor's caches.
+#: On a CPU a step of five rows takes two thirds of its time without flash attention, and a prompt of up to about so many cells
+#: takes about as long (5,561 tokens, 0.5B: 39.7 s for 37.4); beyond, the matrix of the scores outgrows the processor's caches.
 _FLASH_ATTENTION_FROM = 6144
 
 
