@@ -53,10 +53,11 @@ def test_more_samples_another_prompt_sampling_or_model_are_asked_for(cache: Cach
     assert asked_again(cache, model="n")
 
 
-def test_a_damaged_entry_is_made_again(cache: Cache) -> None:
+@pytest.mark.parametrize("damaged", ['{"samples": [{"text"', "[]", '{"samples": 1}', '{"samples": [{"text": "x"}]}', ""])
+def test_a_damaged_entry_is_made_again(cache: Cache, damaged: str) -> None:
     assert asked_again(cache)
     (path,) = (cache.root / KIND).iterdir()
-    path.write_text('{"samples": [{"text"', "utf-8")
+    path.write_text(damaged, "utf-8")
     assert asked_again(cache)
     assert not asked_again(cache)
 
