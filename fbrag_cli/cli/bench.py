@@ -140,7 +140,7 @@ def _number(value: float) -> str:
 
 def _told(measures: Measures, n_words: int) -> dict[str, Any]:
     from fbrag_cli.doctor.installation import nvidia_driver
-    from fbrag_cli.generation.machine import cpu_name, devices, physical_cores
+    from fbrag_cli.generation.machine import cpu_name, gpus, physical_cores
     from fbrag_cli.render.as_json import versions
 
     return {
@@ -160,7 +160,7 @@ def _told(measures: Measures, n_words: int) -> dict[str, Any]:
         "memory": {"ram_peak_mb": round(peak_memory_mb()), "vram_peak_mb": None},
         "cpu": cpu_name(),
         "cores": physical_cores(),
-        "devices": [device.description for device in devices() if device.is_gpu],
+        "devices": [gpu.description for gpu in gpus()],
         "driver": nvidia_driver(),
         "versions": versions(),
     }

@@ -19,27 +19,28 @@ def check_gpu(options: ModelOptions, console: Console) -> bool:
     Raises FbragError: `usage` for options that say nothing, `gpu_unavailable` where a GPU is asked for and not there.
     """
     from fbrag_cli.doctor.installation import has_nvidia, rebuild
-    from fbrag_cli.generation.machine import built_for_gpu, devices
+    from fbrag_cli.generation.machine import built_for_gpu, gpus
 
-    if options.gpu_layers not in ("auto", "all") and not options.gpu_layers.isdigit():
-        raise FbragError("usage", f"--gpu-layers {options.gpu_layers}: not a number of layers", "use auto, all or a number")
-    gpus = [device.name for device in devices() if device.is_gpu] if options.gpu != "off" and built_for_gpu() else []
+    _layers(options.gpu_layers)
+    found = [gpu.name for gpu in gpus()] if options.gpu != "off" else []
     build = rebuild(CMAKE_ARGS="-DGGML_CUDA=on")
-    if options.gpu == "require" and not gpus:
+    if options.gpu == "require" and not found:
         raise FbragError("gpu_unavailable", "this build of llama.cpp finds no GPU", f"{build}; then fbrag doctor")
     if options.gpu == "auto" and not built_for_gpu() and has_nvidia(os.environ):
         console.warn("this machine has an NVIDIA GPU, and this build of llama.cpp cannot use it: the models run on the CPU")
         console.hint(f"{build}    or say --gpu off")
     for option, names in (("--device", options.device), ("--small-device", options.small_device)):
         for name in _names(names):
-            if name not in gpus:
-                hint = f"choose from {', '.join(gpus)}" if gpus else "fbrag doctor lists the devices and why there are no others"
+            if name not in found:
+                hint = (
+                    f"choose from {', '.join(found)}" if found else "fbrag doctor lists the devices and why there are no others"
+                )
                 raise FbragError("gpu_unavailable", f"{option} {name}: there is no such GPU", hint)
-    shares, n_devices = _shares(options.tensor_split), len(_names(options.device)) or len(gpus)
+    shares, n_devices = _shares(options.tensor_split), len(_names(options.device)) or len(found)
     if shares and len(shares) != n_devices:
         what = f"--tensor-split {options.tensor_split}: {len(shares)} shares for {n_devices} GPUs"
         raise FbragError("usage", what, "give a number for each, as 3,1")
-    return bool(gpus)
+    return bool(found)
 
 
 def placement(options: ModelOptions, *, large: bool) -> Placement:
@@ -50,8 +51,15 @@ def placement(options: ModelOptions, *, large: bool) -> Placement:
         return Placement(0)
     if not large:
         return Placement(None, _names(options.small_device or options.device))
-    layers = None if options.gpu_layers in ("auto", "all") else int(options.gpu_layers)
-    return Placement(layers, _names(options.device), _shares(options.tensor_split))
+    return Placement(_layers(options.gpu_layers), _names(options.device), _shares(options.tensor_split))
+
+
+def _layers(told: str) -> int | None:
+    if told in ("auto", "all"):
+        return None
+    if not told.isdigit():
+        raise FbragError("usage", f"--gpu-layers {told}: not a number of layers", "use auto, all or a number")
+    return int(told)
 
 
 def _names(listed: str | None) -> tuple[str, ...]:
@@ -60,9 +68,10 @@ def _names(listed: str | None) -> tuple[str, ...]:
 
 def _shares(listed: str | None) -> tuple[float, ...]:
     try:
-        shares = tuple(float(share) for share in (listed or "").split(",") if share.strip())
+        shares = tuple(map(float, _names(listed)))
+        valid = all(0 <= share < float("inf") for share in shares) and (any(shares) or not shares)
     except ValueError:
-        shares = (-1.0,)
-    if any(not 0 <= share < float("inf") for share in shares) or (shares and not any(shares)):
+        valid = False
+    if not valid:
         raise FbragError("usage", f"--tensor-split {listed}: not shares of GPUs", "give a number for each, as 3,1")
     return shares

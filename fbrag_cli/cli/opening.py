@@ -227,13 +227,13 @@ class Models:
     @property
     def device(self) -> str:
         """Where the models run, for people."""
-        from fbrag_cli.generation.machine import devices
+        from fbrag_cli.generation.machine import gpus
 
-        gpus = [device.description for device in devices() if device.is_gpu]
+        found = [gpu.description for gpu in gpus()] if self._options.gpu != "off" else []
         layers = " and ".join(dict.fromkeys(generator.info.gpu_layers for generator in self._loaded.values()))
         threads = next(iter(self._loaded.values())).threads
-        if gpus and self._options.gpu != "off":
-            return f"{', '.join(gpus)}, {layers} layers"
+        if found:
+            return f"{', '.join(found)}, {layers} layers"
         return f"CPU, {threads} thread{'s' if threads > 1 else ''}"
 
     def __enter__(self) -> Models:

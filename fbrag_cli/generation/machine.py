@@ -76,14 +76,14 @@ def built_for_gpu() -> bool:
     return bool(llama_cpp.llama_supports_gpu_offload())
 
 
-def has_gpu() -> bool:
-    """Whether this build of llama.cpp can use a GPU, and finds one."""
-    return built_for_gpu() and any(device.is_gpu for device in devices())
+def gpus() -> tuple[Device, ...]:
+    """Those that this build of llama.cpp can use, and finds."""
+    return tuple(device for device in devices() if device.is_gpu) if built_for_gpu() else ()
 
 
 def free_gpu_memory(names: Sequence[str] = ()) -> int:
     """Bytes, of the GPUs of these names, or of all."""
-    return sum(device.free_bytes for device in devices() if device.is_gpu and (not names or device.name in names))
+    return sum(gpu.free_bytes for gpu in gpus() if not names or gpu.name in names)
 
 
 def layers_for_gpu(path: Path, placement: Placement) -> int:
@@ -91,7 +91,7 @@ def layers_for_gpu(path: Path, placement: Placement) -> int:
 
     Room is kept for what a prompt needs beside the weights.
     """
-    if not has_gpu():
+    if not gpus():
         return 0
     if placement.gpu_layers is not None:
         return placement.gpu_layers
