@@ -119,12 +119,18 @@ def version() -> str:
 
 
 def amx_in_use() -> bool:
-    """Whether llama.cpp was built for AMX, whose matrix code crashes (ggml-org/llama.cpp#20824).
-
-    A model is then loaded without the extra buffer types that this code hangs on; they also hold the weights that are arranged
-    anew for the CPU. (On Zen 5 a prompt is read 1.25 times as fast without them, and written 1.1 to 1.3 times as fast with them.)
-    """
+    """Whether llama.cpp was built for AMX, whose matrix code crashes (ggml-org/llama.cpp#20824): see `repacking_helps`."""
     return "AMX_INT8 = 1" in system_info()
+
+
+def repacking_helps() -> bool:
+    """Whether weights are to be loaded into llama.cpp's extra buffer types, which arrange them anew for the CPU.
+
+    Not on CPUs with AVX-512, where a prompt is read 1.28 times as fast without, which is most of a question's time; five samples
+    are written at 0.71 of the speed (Zen 5, Q4_K, `fbrag bench`, two rounds). Every CPU with AMX, whose matrix code hangs on
+    these buffers and crashes (ggml-org/llama.cpp#20824), is one of those.
+    """
+    return "AVX512 = 1" not in system_info() and not amx_in_use()
 
 
 def system_info() -> str:

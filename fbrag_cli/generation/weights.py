@@ -14,11 +14,11 @@ from fbrag_cli.generation.cancellation import Cancellation
 from fbrag_cli.generation.machine import (
     WHERE_IT_FITS,
     Placement,
-    amx_in_use,
     device_list,
     free_memory,
     layers_for_gpu,
     physical_cores,
+    repacking_helps,
     version,
 )
 from fbrag_cli.generation.native_log import native_log
@@ -97,7 +97,7 @@ class Weights:
         if layers and placement.shares:
             shares = (ctypes.c_float * llama_cpp.llama_max_devices())(*placement.shares)
             params.tensor_split = ctypes.cast(shares, ctypes.POINTER(ctypes.c_float))
-        params.use_extra_bufts = not amx_in_use()
+        params.use_extra_bufts = repacking_helps()
         progress = llama_cpp.llama_progress_callback(lambda done, data: not self.cancellation.requested)
         params.progress_callback = progress
         native_log.clear()
