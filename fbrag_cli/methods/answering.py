@@ -24,17 +24,14 @@ def answer_from(trace: Trace, context: Sequence[str], large: Generator, progress
     settings = trace.method
     trace, reply = ask(trace, answer_turns(context, trace.question, settings.instructions, settings.templates), large, progress)
     text = reply.text.strip()
+    trace = replace(trace, answer=text, truncated=reply.finish == "length", status="answered")
+    if settings.answer_anyway:
+        return trace
     started = perf_counter()
-    support = None if settings.answer_anyway or not text else _support(large, context, trace.question, text)
-    found = settings.answer_anyway or (bool(text) and (support is None or support >= MIN_SUPPORT))
-    return replace(
-        trace,
-        answer=text,
-        truncated=reply.finish == "length",
-        support=support,
-        status="answered" if found else "not_found",
-        stages=(*trace.stages, Stage("verify", perf_counter() - started)),
-    )
+    support = _support(large, context, trace.question, text) if text else None
+    found = bool(text) and (support is None or support >= MIN_SUPPORT)
+    stages = (*trace.stages, Stage("verify", perf_counter() - started))
+    return replace(trace, support=support, status="answered" if found else "not_found", stages=stages)
 
 
 def ask(trace: Trace, turns: Sequence[Turn], large: Generator, progress: Progress) -> tuple[Trace, Generation]:
