@@ -5,11 +5,17 @@ Only modules of this home import llama_cpp.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from fbrag_cli.prompts import Prompt, Turn
+
+# OpenMP's threads meet after each operation of llama.cpp, and libgomp lets the first turn in a loop for milliseconds until the
+# last is there. Where other work holds a core they turn for most of the time; alone it is no faster. libgomp reads this when it
+# is loaded, which importing llama_cpp does.
+os.environ.setdefault("GOMP_SPINCOUNT", "3000")
 
 
 @dataclass(frozen=True, slots=True)
