@@ -206,7 +206,7 @@ class MethodOptions:
     prefill: Literal["exact", "chunks"] = option(
         "exact",
         "--prefill",
-        help="chunks: each is read alone and kept, so that the next question on them is quick; approximate (exact)",
+        help="chunks: each is read alone and kept, so that the next question on them is quick; finds much less (exact)",
         group="Advanced",
     )
     temperature: float = option(1.0, "--temperature", help="of the forward samples (1.0)", group="Advanced", metavar="T", min=0)
