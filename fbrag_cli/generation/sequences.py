@@ -21,8 +21,8 @@ from fbrag_cli.generation.weights import Weights
 _BATCH = 512  # tokens a llama_decode of the prompt
 _SPARE = 256  # cells beyond what a call needs, so that a follow-up on the same prompt finds room
 #: On a CPU a step of five rows takes two thirds of its time without flash attention, and a prompt of up to about so many cells
-#: no longer (8,000 tokens, 1.5B: 122 s for 133); beyond, the matrix of the scores outgrows the processor's caches (12,805 tokens,
-#: 0.5B: 159 s for 137).
+#: takes about as long (8,000 tokens, 1.5B: 122 s for 133; 5,561, 0.5B: 40 s for 37); beyond, the matrix of the scores outgrows
+#: the processor's caches (12,805 tokens, 0.5B: 159 s for 137).
 _FLASH_ATTENTION_FROM = 9216
 
 
