@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from fbrag_cli.prompts import Prompt, Turn
@@ -35,14 +35,12 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """One sample. finish: "stop" (the model's own end, or a stop text) or "length". logprob: the natural logarithm of the
-    probability that the model itself, before top-k, top-p and temperature, gives its tokens, a token in the mean."""
+    """One sample. finish: "stop" (the model's own end, or a stop text) or "length"."""
 
     text: str
     n_tokens: int
     finish: Literal["stop", "length"]
     seed: int
-    logprob: float = field(default=0.0, compare=False)  # it differs by rounding where the text does not
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,8 +43,6 @@ class _Row:
     output: int = -1
     token: int = -1
     n_tokens: int = 0
-    n_drawn: int = 0
-    logprob: float = 0.0
     text: str = ""
     finish: str | None = None
     decoder: codecs.IncrementalDecoder = field(default_factory=lambda: codecs.getincrementaldecoder("utf-8")("replace"))
@@ -256,8 +254,6 @@ class LlamaGenerator:
         going_on: list[_Row] = []
         for row in live:
             token = self._sequences.sample(row.sampler, row.output)
-            row.n_drawn += 1
-            row.logprob += _logprob(self._sequences.logits(row.output), token)
             if llama_cpp.llama_vocab_is_eog(self._vocab, token):
                 row.finish = "stop"
             else:
@@ -316,12 +312,7 @@ def _sampler(sampling: Sampling, seed: int) -> Any:
 def _generation(row: _Row) -> Generation:
     text = row.text + (row.decoder.decode(b"", True) if row.finish == "length" else "")
     finish: Any = row.finish
-    return Generation(text, row.n_tokens, finish, row.seed, row.logprob / row.n_drawn)
-
-
-def _logprob(logits: NDArray[np.float32], token: int) -> float:
-    most = logits.max()
-    return float(logits[token] - most - np.log(np.exp(logits - most).sum()))
+    return Generation(text, row.n_tokens, finish, row.seed)
 
 
 def _softmax(logits: NDArray[np.float32]) -> NDArray[np.float64]:
