@@ -68,7 +68,7 @@ def bench(console: Console, options: BenchOptions, model: ModelOptions, run: Run
     measures = Measures()
     with progress_line(console) as progress:
         measure_text(text, measures, options.repeat, options.samples)
-        for file in dict.fromkeys((pair.small, pair.large)):
+        for file in pair.files:
             load = partial(Models(pair, model, console).open, file)
             measure_model(file.name, load, text, sizes, measures, options.repeat, options.samples, progress)
     if options.json:

@@ -16,6 +16,7 @@ from fbrag_cli import __version__
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.gpus import check_gpu
 from fbrag_cli.cli.opening import (
+    ModelPair,
     Models,
     chunk_count,
     default_sizes,
@@ -136,10 +137,11 @@ def eval(console: Console, options: EvalOptions, model: ModelOptions, kept: Cach
     _check(options, configurations)
     asked = chain.from_iterable((each.small, each.large) for each in configurations)
     files = model_files([name for name in dict.fromkeys(asked) if name], console)
+    large = configurations[0].large  # the same in all
     with (
         progress_line(console) as progress,
         open_cache(kept, console, private=False) as cache,
-        Models.none(model, console) as models,
+        Models(ModelPair(None, files[large] if large else None), model, console) as models,
         Retrievers(model, cache, console, silent) as retrievers,
     ):
         resources = runner.Resources(

@@ -45,18 +45,20 @@ def check_gpu(options: ModelOptions, console: Console) -> bool:
 
 def placement(options: ModelOptions, *, large: bool) -> Placement:
     """Where the large model, or any other, goes."""
-    from fbrag_cli.generation.machine import Placement
+    from fbrag_cli.generation.machine import ON_THE_CPU, Placement
 
     if options.gpu == "off":
-        return Placement(0)
+        return ON_THE_CPU
     if not large:
-        return Placement(None, _names(options.small_device or options.device))
-    return Placement(_layers(options.gpu_layers), _names(options.device), _shares(options.tensor_split))
+        return Placement(None, _names(options.small_device or options.device) or None)
+    return Placement(_layers(options.gpu_layers), _names(options.device) or None, _shares(options.tensor_split))
 
 
 def _layers(told: str) -> int | None:
-    if told in ("auto", "all"):
+    if told == "auto":
         return None
+    if told == "all":
+        return -1
     if not told.isdigit():
         raise FbragError("usage", f"--gpu-layers {told}: not a number of layers", "use auto, all or a number")
     return int(told)

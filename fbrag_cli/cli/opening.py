@@ -130,25 +130,26 @@ def _stdin(console: Console) -> BinaryIO:
 
 @dataclass(frozen=True, slots=True)
 class ModelPair:
-    """The files of the two models; both may be the same."""
+    """The files of the two models, None for one that is not needed; both may be the same."""
 
-    small: ModelFile
-    large: ModelFile
+    small: ModelFile | None
+    large: ModelFile | None
+
+    @property
+    def files(self) -> tuple[ModelFile, ...]:
+        """Each once."""
+        return tuple(dict.fromkeys(file for file in (self.small, self.large) if file))
 
 
 def find_models(options: ModelOptions, console: Console, *, need_small: bool = True, need_large: bool) -> ModelPair:
-    """The files of the pair that is asked for, else of the default pair. Missing ones are offered for download, once.
-
-    Where one of them is not needed, the other stands for both.
-    """
+    """The files of the pair that is asked for, else of the default pair. Missing ones are offered for download, once."""
     from fbrag_cli.models.catalogue import load_catalogue
 
     catalogue = load_catalogue()
-    small = options.small or catalogue.default_small
-    large = options.large or catalogue.default_large
-    small, large = (small if need_small else large), (large if need_large else small)
-    files = model_files((small, large), console)
-    return ModelPair(files[small], files[large])
+    small = (options.small or catalogue.default_small) if need_small else None
+    large = (options.large or catalogue.default_large) if need_large else None
+    files = model_files([name for name in (small, large) if name], console)
+    return ModelPair(files[small] if small else None, files[large] if large else None)
 
 
 def model_files(names: Sequence[str], console: Console) -> dict[str, ModelFile]:
@@ -186,7 +187,8 @@ def _fetch(names: Sequence[str], store: Path, console: Console) -> None:
 
 
 class Models:
-    """The two models, loaded when they are first asked for, and freed on exit. One file is loaded once for both.
+    """The two models, loaded when they are first asked for, and freed on exit. One file is loaded once for both, to where the
+    large model goes.
 
     load_seconds: how long it was waited for.
     """
@@ -197,31 +199,30 @@ class Models:
         self._loading: dict[Path, Future[LlamaGenerator]] = {}
         self.load_seconds = 0.0
 
-    @classmethod
-    def none(cls, options: ModelOptions, console: Console) -> Models:
-        """No pair: for those who load what they need by `load`."""
-        return cls(ModelPair(None, None), options, console)  # type: ignore[arg-type]
-
     @property
     def small(self) -> LlamaGenerator:
+        assert self._pair.small
         return self.load(self._pair.small)
 
     def remembering(self, cache: Cache) -> Remembering:
         """The small model, which does not sample again what `cache` holds."""
+        assert self._pair.small
         return remembering(self.small, self._pair.small, cache)
 
     @property
     def large(self) -> LlamaGenerator:
-        return self.load(self._pair.large, placement(self._options, large=True))
+        assert self._pair.large
+        return self.load(self._pair.large)
 
     def begin_large(self) -> None:
         """Load the large model beside what comes now, if it is not loaded. The small one comes first: on a GPU it has to fit."""
         from concurrent.futures import ThreadPoolExecutor
 
         file = self._pair.large
+        assert file
         if file.path not in self._loaded:
             executor = ThreadPoolExecutor(1)
-            self._loading[file.path] = executor.submit(self.open, file, placement(self._options, large=True))
+            self._loading[file.path] = executor.submit(self.open, file)
             executor.shutdown(wait=False)
 
     @property
@@ -229,7 +230,8 @@ class Models:
         """Where the models run, for people."""
         from fbrag_cli.generation.machine import gpus
 
-        found = [gpu.description for gpu in gpus()] if self._options.gpu != "off" else []
+        wanted = [self._placement(path).devices for path in self._loaded]
+        found = [gpu.description for gpu in gpus() if any(names is None or gpu.name in names for names in wanted)]
         layers = " and ".join(dict.fromkeys(generator.info.gpu_layers for generator in self._loaded.values()))
         threads = next(iter(self._loaded.values())).threads
         if found:
@@ -247,12 +249,11 @@ class Models:
             generator.close()
         self._loaded.clear()
 
-    def load(self, file: ModelFile, where: Placement | None = None) -> LlamaGenerator:
-        """where: None for what the options say of a small model."""
+    def load(self, file: ModelFile) -> LlamaGenerator:
         if file.path not in self._loaded:
             started = perf_counter()
             begun = self._loading.pop(file.path, None)
-            generator = begun.result() if begun else self.open(file, where)
+            generator = begun.result() if begun else self.open(file)
             self._loaded[file.path] = generator
             self.load_seconds += perf_counter() - started
             for problem in generator.problems:
@@ -260,7 +261,7 @@ class Models:
             self._check_gpu(generator)
         return self._loaded[file.path]
 
-    def open(self, file: ModelFile, where: Placement | None = None) -> LlamaGenerator:
+    def open(self, file: ModelFile) -> LlamaGenerator:
         """Loads it, whether or not it is loaded already; who asks closes it."""
         from fbrag_cli.generation.llama import LlamaGenerator
 
@@ -268,12 +269,16 @@ class Models:
             file.path,
             name=file.name,
             sha256=file.sha256,
-            placement=where or placement(self._options, large=False),
+            placement=self._placement(file.path),
             threads=self._options.threads,
             max_context=self._options.ctx,
             cancellation=self._console.cancellation,
             verbose=self._console.verbosity >= 2,
         )
+
+    def _placement(self, path: Path) -> Placement:
+        large = self._pair.large
+        return placement(self._options, large=large is not None and path == large.path)
 
     def _check_gpu(self, generator: LlamaGenerator) -> None:
         on_gpu, layers = generator.info.gpu_layers.split("/")

@@ -13,6 +13,8 @@ from typing import Any
 
 import llama_cpp
 
+from fbrag_cli.generation.native_log import native_log
+
 _GPU_RESERVE = 2_000_000_000  # bytes of GPU memory that are left for KV cells and llama.cpp's buffers
 
 
@@ -31,16 +33,17 @@ class Device:
 class Placement:
     """Where the layers of a model go.
 
-    gpu_layers: how many of them on GPUs, None for as many as fit. devices: the GPUs, by name; none for all. shares: of each of
-    them in those layers, in their order; none for what their free memory says.
+    gpu_layers: how many of them on GPUs, -1 for all, None for as many as fit. devices: the GPUs that may be used, by name, and ()
+    for no GPU; None for all. shares: of each of them in those layers, in their order; none for what their free memory says.
     """
 
     gpu_layers: int | None = None
-    devices: tuple[str, ...] = ()
+    devices: tuple[str, ...] | None = None
     shares: tuple[float, ...] = ()
 
 
 WHERE_IT_FITS = Placement()
+ON_THE_CPU = Placement(devices=())
 
 
 def devices() -> tuple[Device, ...]:
@@ -49,9 +52,9 @@ def devices() -> tuple[Device, ...]:
 
 
 def device_list(names: Sequence[str]) -> Any:
-    """llama.cpp's handles of these devices, as an array that ends in a null; None for no names: for all GPUs there are."""
+    """llama.cpp's handles of these devices, as an array that ends in a null."""
     handles = {device.name: handle for device, handle in _devices()}
-    return (ctypes.c_void_p * (len(names) + 1))(*(handles[name] for name in names), None) if names else None
+    return (ctypes.c_void_p * (len(names) + 1))(*(handles[name] for name in names), None)
 
 
 def _devices() -> Iterator[tuple[Device, int]]:
@@ -64,6 +67,7 @@ def _devices() -> Iterator[tuple[Device, int]]:
         function.restype, function.argtypes = ctypes.c_char_p, [ctypes.c_void_p]
     ggml.ggml_backend_dev_type.argtypes = [ctypes.c_void_p]
     ggml.ggml_backend_dev_memory.argtypes = [ctypes.c_void_p, ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(ctypes.c_size_t)]
+    native_log.clear()  # what llama.cpp tells when it first looks for devices goes there, not to stderr
     for i in range(ggml.ggml_backend_dev_count()):
         device = ggml.ggml_backend_dev_get(i)
         free, total = ctypes.c_size_t(), ctypes.c_size_t()
@@ -81,9 +85,9 @@ def gpus() -> tuple[Device, ...]:
     return tuple(device for device in devices() if device.is_gpu) if built_for_gpu() else ()
 
 
-def free_gpu_memory(names: Sequence[str] = ()) -> int:
+def free_gpu_memory(names: Sequence[str] | None = None) -> int:
     """Bytes, of the GPUs of these names, or of all."""
-    return sum(gpu.free_bytes for gpu in gpus() if not names or gpu.name in names)
+    return sum(gpu.free_bytes for gpu in gpus() if names is None or gpu.name in names)
 
 
 def layers_for_gpu(path: Path, placement: Placement) -> int:
@@ -91,7 +95,7 @@ def layers_for_gpu(path: Path, placement: Placement) -> int:
 
     Room is kept for what a prompt needs beside the weights.
     """
-    if not gpus():
+    if not gpus() or placement.devices == ():
         return 0
     if placement.gpu_layers is not None:
         return placement.gpu_layers

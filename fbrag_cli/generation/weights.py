@@ -91,8 +91,8 @@ class Weights:
             )
         params = llama_cpp.llama_model_default_params()
         params.n_gpu_layers = layers
-        on_devices = device_list(placement.devices) if layers else None
-        if on_devices is not None:
+        if placement.devices is not None:  # without layers there, llama.cpp would still send long batches to a GPU it may use
+            on_devices = device_list(placement.devices)
             params.devices = ctypes.cast(on_devices, ctypes.c_void_p)
         if layers and placement.shares:
             shares = (ctypes.c_float * llama_cpp.llama_max_devices())(*placement.shares)

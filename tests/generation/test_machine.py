@@ -1,0 +1,55 @@
+"""Where the layers of a model go, on machines whose GPUs are told, not had."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fbrag_cli.generation import machine
+from fbrag_cli.generation.machine import ON_THE_CPU, WHERE_IT_FITS, Device, Placement
+
+N_LAYERS = 30
+GIGABYTE = 10**9
+
+
+def layers(monkeypatch: pytest.MonkeyPatch, model: Path, placement: Placement, *free_bytes: float) -> int:
+    gpus = tuple(Device(f"CUDA{i}", "a card", True, int(free), 24 * GIGABYTE) for i, free in enumerate(free_bytes))
+    monkeypatch.setattr(machine, "gpus", lambda: gpus)
+    return machine.layers_for_gpu(model, placement)
+
+
+def test_all_of_it_where_it_fits_and_else_its_share(monkeypatch: pytest.MonkeyPatch, smollm2: Path) -> None:
+    size = smollm2.stat().st_size
+    kept_free = 2 * GIGABYTE  # for what a prompt needs
+    assert layers(monkeypatch, smollm2, WHERE_IT_FITS) == 0
+    assert layers(monkeypatch, smollm2, WHERE_IT_FITS, kept_free + size) == -1
+    assert layers(monkeypatch, smollm2, WHERE_IT_FITS, kept_free + size / 2) == N_LAYERS // 2
+    assert layers(monkeypatch, smollm2, WHERE_IT_FITS, kept_free / 2, kept_free / 2 + size * 0.35) == N_LAYERS // 3
+    assert layers(monkeypatch, smollm2, WHERE_IT_FITS, kept_free / 2) == 0
+
+
+def test_only_the_cards_that_it_may_use_count(monkeypatch: pytest.MonkeyPatch, smollm2: Path) -> None:
+    assert layers(monkeypatch, smollm2, Placement(devices=("CUDA1",)), GIGABYTE, 20 * GIGABYTE) == -1
+    assert layers(monkeypatch, smollm2, Placement(devices=("CUDA0",)), GIGABYTE, 20 * GIGABYTE) == 0
+    assert layers(monkeypatch, smollm2, ON_THE_CPU, 20 * GIGABYTE) == 0
+
+
+def test_a_number_of_layers_is_taken_at_its_word(monkeypatch: pytest.MonkeyPatch, smollm2: Path) -> None:
+    assert layers(monkeypatch, smollm2, Placement(5), GIGABYTE) == 5
+    assert layers(monkeypatch, smollm2, Placement(-1), GIGABYTE) == -1
+    assert layers(monkeypatch, smollm2, Placement(5)) == 0  # no GPU
+
+
+def test_what_llama_cpp_tells_of_devices_stays_off_the_terminal() -> None:
+    """A build for a GPU has a line for each when it first looks; here one of its errors stands for them."""
+    code = """
+import llama_cpp
+from fbrag_cli.generation import machine
+machine.devices()
+llama_cpp.llama_model_load_from_file(b"/there/is/none.gguf", llama_cpp.llama_model_default_params())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("", "")
