@@ -27,14 +27,15 @@ _FLASH_ATTENTION_FROM = 9216
 
 
 class Sequences:
-    """weights: outlive the sequences. name: of the model. limit: tokens that it can take. held: the tokens of sequence 0."""
+    """weights: outlive the sequences. name: of the model. limit: tokens that it can take. held: the tokens of sequence 0. layout:
+    of the cells; a state goes into sequences of the same layout only."""
 
     def __init__(self, weights: Weights, name: str, limit: int) -> None:
         self._weights, self._name, self._limit = weights, name, limit
         self._context: Any = None
         self._memory: Any = None
         self._n_cells = self._n_rows = 0
-        self._flash = False
+        self.layout = ""
         self._n_vocab = llama_cpp.llama_vocab_n_tokens(weights.vocab)
         self.held: list[int] = []
 
@@ -125,11 +126,6 @@ class Sequences:
         """Whether cells can be moved to other positions; not with every model."""
         return bool(llama_cpp.llama_memory_can_shift(self._memory))
 
-    @property
-    def layout(self) -> str:
-        """Of the cells: a state goes into sequences of the same layout only."""
-        return "flash" if self._flash else "plain"
-
     def state(self, sequence: int) -> bytes:
         """Its cells."""
         size = llama_cpp.llama_state_seq_get_size(self._context, sequence)
@@ -163,9 +159,12 @@ class Sequences:
         params.n_ctx = n_cells
         params.n_batch = params.n_ubatch = _BATCH
         params.n_seq_max = params.n_outputs_max = n_rows
-        self._flash = on_gpu or n_cells > _FLASH_ATTENTION_FROM
-        kinds = llama_cpp.LLAMA_FLASH_ATTN_TYPE_DISABLED, llama_cpp.LLAMA_FLASH_ATTN_TYPE_ENABLED
-        params.flash_attn_type = kinds[self._flash]
+        if on_gpu:
+            self.layout, params.flash_attn_type = "gpu", llama_cpp.LLAMA_FLASH_ATTN_TYPE_AUTO  # unless the GPU lacks it
+        elif n_cells > _FLASH_ATTENTION_FROM:
+            self.layout, params.flash_attn_type = "flash", llama_cpp.LLAMA_FLASH_ATTN_TYPE_ENABLED
+        else:
+            self.layout, params.flash_attn_type = "plain", llama_cpp.LLAMA_FLASH_ATTN_TYPE_DISABLED
         self._context = self._weights.context(params)
         if not self._context:
             raise FbragError(

@@ -105,9 +105,16 @@ class Weights:
         with self.cancellation.native():
             model = llama_cpp.llama_model_load_from_file(os.fsencode(path), params)
         if not model:
+            reason = native_log.last_error()
+            if "alloc" in reason or "memory" in reason:
+                raise FbragError(
+                    "out_of_memory",
+                    f"{path.name} does not fit: {reason}",
+                    "choose a smaller model, or on a GPU fewer layers (--gpu-layers)",
+                )
             raise FbragError(
                 "model_corrupt",
-                f"llama.cpp cannot load {path}: {native_log.last_error()}",
+                f"llama.cpp cannot load {path}: {reason}",
                 f"check the file (fbrag models verify), and whether llama-cpp-python {version()} knows this kind of model",
             )
         return model
