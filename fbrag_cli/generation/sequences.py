@@ -160,7 +160,7 @@ class Sequences:
         params.n_batch = params.n_ubatch = _BATCH
         params.n_seq_max = params.n_outputs_max = n_rows
         if on_gpu:
-            self.layout, params.flash_attn_type = "gpu", llama_cpp.LLAMA_FLASH_ATTN_TYPE_AUTO  # unless the GPU lacks it
+            self.layout, params.flash_attn_type = "gpu", llama_cpp.LLAMA_FLASH_ATTN_TYPE_AUTO  # flash attention where it has it
         elif n_cells > _FLASH_ATTENTION_FROM:
             self.layout, params.flash_attn_type = "flash", llama_cpp.LLAMA_FLASH_ATTN_TYPE_ENABLED
         else:
