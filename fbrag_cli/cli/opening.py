@@ -206,8 +206,9 @@ class Models:
 
     def remembering(self, cache: Cache) -> Remembering:
         """The small model, which does not sample again what `cache` holds."""
-        assert self._pair.small
-        return remembering(self.small, self._pair.small, cache)
+        small = self._pair.small
+        assert small
+        return remembering(self.load(small), small, cache)
 
     @property
     def large(self) -> LlamaGenerator:
@@ -230,8 +231,8 @@ class Models:
         """Where the models run, for people."""
         from fbrag_cli.generation.machine import gpus
 
-        wanted = [self._placement(path).devices for path in self._loaded]
-        found = [gpu.description for gpu in gpus() if any(names is None or gpu.name in names for names in wanted)]
+        placements = [self._placement(path) for path in self._loaded]
+        found = [gpu.description for gpu in gpus() if any(each.may_use(gpu) for each in placements)]
         layers = " and ".join(dict.fromkeys(generator.info.gpu_layers for generator in self._loaded.values()))
         threads = next(iter(self._loaded.values())).threads
         if found:
@@ -250,6 +251,7 @@ class Models:
         self._loaded.clear()
 
     def load(self, file: ModelFile) -> LlamaGenerator:
+        """At most once."""
         if file.path not in self._loaded:
             started = perf_counter()
             begun = self._loading.pop(file.path, None)

@@ -41,6 +41,9 @@ class Placement:
     devices: tuple[str, ...] | None = None
     shares: tuple[float, ...] = ()
 
+    def may_use(self, gpu: Device) -> bool:
+        return self.devices is None or gpu.name in self.devices
+
 
 WHERE_IT_FITS = Placement()
 ON_THE_CPU = Placement(devices=())
@@ -85,9 +88,9 @@ def gpus() -> tuple[Device, ...]:
     return tuple(device for device in devices() if device.is_gpu) if built_for_gpu() else ()
 
 
-def free_gpu_memory(names: Sequence[str] | None = None) -> int:
-    """Bytes, of the GPUs of these names, or of all."""
-    return sum(gpu.free_bytes for gpu in gpus() if names is None or gpu.name in names)
+def free_gpu_memory(placement: Placement = WHERE_IT_FITS) -> int:
+    """Bytes, of the GPUs that may be used."""
+    return sum(gpu.free_bytes for gpu in gpus() if placement.may_use(gpu))
 
 
 def layers_for_gpu(path: Path, placement: Placement) -> int:
@@ -95,11 +98,11 @@ def layers_for_gpu(path: Path, placement: Placement) -> int:
 
     Room is kept for what a prompt needs beside the weights.
     """
-    if not gpus() or placement.devices == ():
+    if not any(map(placement.may_use, gpus())):
         return 0
     if placement.gpu_layers is not None:
         return placement.gpu_layers
-    room, size = free_gpu_memory(placement.devices) - _GPU_RESERVE, path.stat().st_size
+    room, size = free_gpu_memory(placement) - _GPU_RESERVE, path.stat().st_size
     if size <= room:
         return -1
     return max(0, int(_layers_in(path) * room / size))
