@@ -8,7 +8,7 @@ from functools import cached_property
 from hashlib import sha256
 from typing import TYPE_CHECKING, overload
 
-from fbrag_cli.documents import Document
+from fbrag_cli.documents.document import Document
 
 if TYPE_CHECKING:
     import numpy as np
@@ -80,7 +80,7 @@ def build_corpus(documents: Sequence[Document], chunk_words: int = 300) -> Corpu
     """
     import numpy as np
 
-    from fbrag_cli.words import cut
+    from fbrag_cli.text.words import cut
 
     spans = [(i, *span) for i, document in enumerate(documents) for span in cut(document.text, chunk_words)]
     digest = sha256(f"chunk_words={chunk_words}".encode())

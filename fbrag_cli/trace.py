@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from fbrag_cli.corpus import Corpus
-from fbrag_cli.generation import ModelInfo
-from fbrag_cli.prompts import Templates
+from fbrag_cli.generation.generator import ModelInfo
+from fbrag_cli.methods.prompts import Templates
 
 if TYPE_CHECKING:
     import numpy as np
@@ -96,8 +96,7 @@ class MethodSettings:
     eta_backward: weights of the two lookups (equation 6); fusion: on the retriever's raw scores, or each scaled to 0..1. pooling:
     whether a chunk's forward score is its best over the samples, as in equation 5, or its mean.
     forward_tokens, max_tokens: length limits of a sample and of the answer. instructions: the asked form of the answer.
-    templates: prompts in place of ours. prefill: whether the small model reads its chunks in one piece, or each on its own, which
-    is kept for the next question. answer_anyway: never say that the document does not say.
+    templates: prompts in place of ours. answer_anyway: never say that the document does not say.
     """
 
     name: str = "fb-rag"
@@ -116,5 +115,4 @@ class MethodSettings:
     seed: int = 0
     instructions: str | None = None
     templates: Templates | None = None
-    prefill: Literal["exact", "chunks"] = "exact"
     answer_anyway: bool = False

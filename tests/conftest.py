@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fbrag_cli.generation.llama import LlamaGenerator
+from fbrag_cli.generation.llama.generator import LlamaGenerator
 from fbrag_cli.models.catalogue import load_catalogue
 from fbrag_cli.models.pull import pull
 from fbrag_cli.models.store import ModelFile, models_dir

@@ -2,8 +2,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fbrag_cli.corpus import build_corpus
-from fbrag_cli.documents import Content, Document, Extracted
-from fbrag_cli.words import word_spans
+from fbrag_cli.documents.document import Content, Document, Extracted
+from fbrag_cli.text.words import word_spans
 
 
 def document(text: str, name: str = "d.txt") -> Document:

@@ -8,7 +8,6 @@ from time import perf_counter
 from typing import TYPE_CHECKING, TextIO
 
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.gpus import check_gpu
 from fbrag_cli.cli.opening import Models, find_models, method_settings, open_cache, open_collection, peak_memory_mb
 from fbrag_cli.cli.options import (
     AnswerOptions,
@@ -22,17 +21,18 @@ from fbrag_cli.cli.options import (
 )
 from fbrag_cli.cli.output import open_output, open_page
 from fbrag_cli.cli.progress_line import progress_line, stage
-from fbrag_cli.cli.retrievers import Retrievers
 from fbrag_cli.cli.signals import limit_time
 from fbrag_cli.corpus import Corpus
 from fbrag_cli.errors import ExitCode, FbragError
-from fbrag_cli.methods import LOOK_FORWARD, find_method
+from fbrag_cli.methods.registry import LOOK_FORWARD, find_method
 from fbrag_cli.progress import Event, Progress
+from fbrag_cli.session.placement import check_gpu
+from fbrag_cli.session.retrievers import Retrievers
 from fbrag_cli.trace import MethodSettings, Stage, Trace
 
 if TYPE_CHECKING:
-    from fbrag_cli.cache import Cache
     from fbrag_cli.retrieval import Retriever
+    from fbrag_cli.storage.cache import Cache
 
 
 @takes(OutputOptions, AnswerOptions, DocumentOptions, MethodOptions, ModelOptions, CacheOptions, RunOptions)
@@ -154,16 +154,16 @@ class _Writer:
 
     def __init__(self, stream: TextIO, form: str, options: AnswerOptions, console: Console, progress: Progress) -> None:
         self._stream, self._form, self._options, self._console, self._progress = stream, form, options, console, progress
-        self._written = 0  # characters of the answer that are out
+        self._written = False  # whether any of the answer is
 
     def event(self, event: Event) -> None:
         """Every event of the run: to stderr, but for the answer's own text, which streams."""
         if event.kind != "text" or not self._streams:
             self._progress(event)
-        elif piece := event.text.lstrip()[self._written :]:
+        elif piece := event.text if self._written else event.text.lstrip():
             if not self._written:
                 self._progress(Event("answer", "done"))
-            self._written += len(piece)
+            self._written = True
             self._put_piece(piece)
 
     def selected(self, trace: Trace) -> None:
@@ -193,7 +193,7 @@ class _Writer:
         return self._form == "jsonl" or (self._form == "text" and self._options.answer_anyway)
 
     def _put_piece(self, piece: str) -> None:
-        from fbrag_cli.render.plain import printable
+        from fbrag_cli.text.printable import printable
 
         if self._form == "jsonl":
             self._put_json({"event": "token", "text": piece})

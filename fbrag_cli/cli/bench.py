@@ -10,16 +10,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.gpus import check_gpu
 from fbrag_cli.cli.opening import Models, find_models, peak_memory_mb
 from fbrag_cli.cli.options import ModelOptions, RunOptions, arguments, option, takes
 from fbrag_cli.cli.progress_line import progress_line
 from fbrag_cli.cli.signals import limit_time
 from fbrag_cli.errors import ExitCode, FbragError
-from fbrag_cli.render.plain import one_line
+from fbrag_cli.session.placement import check_gpu
+from fbrag_cli.text.printable import one_line
 
 if TYPE_CHECKING:
-    from fbrag_cli.benchmark import Measures
+    from fbrag_cli.evaluation.speed import Measures
 
 SCHEMA = "fbrag.bench/1"
 
@@ -58,7 +58,7 @@ def bench(console: Console, options: BenchOptions, model: ModelOptions, run: Run
     """
     if run.timeout:
         limit_time(run.timeout, console.cancellation)
-    from fbrag_cli.benchmark import Measures, measure_model, measure_text, synthetic
+    from fbrag_cli.evaluation.speed import Measures, measure_model, measure_text, synthetic
 
     most = _maximum(options.maximum)
     on_gpu = check_gpu(model, console)
@@ -95,7 +95,7 @@ def _sizes(text: str) -> list[int]:
 
 def _maximum(text: str | None) -> dict[str, float]:
     """ "first_token=3s,load=1" as seconds by name."""
-    from fbrag_cli.benchmark import MEASURES
+    from fbrag_cli.evaluation.speed import MEASURES
 
     timed = [name for name, (unit, _) in MEASURES.items() if unit == "s"]
     most: dict[str, float] = {}
@@ -109,7 +109,7 @@ def _maximum(text: str | None) -> dict[str, float]:
 
 
 def _text(paths: list[str]) -> str:
-    from fbrag_cli.documents import load
+    from fbrag_cli.documents.load import load
 
     if len(paths) > 1:
         raise FbragError("usage", f"one document is read, and there are {len(paths)}", "fbrag bench book.txt")
@@ -140,7 +140,7 @@ def _number(value: float) -> str:
 
 def _told(measures: Measures, n_words: int) -> dict[str, Any]:
     from fbrag_cli.doctor.installation import nvidia_driver
-    from fbrag_cli.generation.machine import cpu_name, gpus, physical_cores
+    from fbrag_cli.generation.llama.machine import cpu_name, gpus, physical_cores
     from fbrag_cli.render.as_json import versions
 
     return {

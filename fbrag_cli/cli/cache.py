@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 import typer
 
-from fbrag_cli.cache import Cache, cache_dir
 from fbrag_cli.cli.config_keys import configured
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.help import Command, Group
 from fbrag_cli.cli.options import option, takes
 from fbrag_cli.errors import ExitCode, FbragError
-from fbrag_cli.render.plain import printable
+from fbrag_cli.storage.cache import Cache, cache_dir
+from fbrag_cli.text.printable import printable
 
 HELP = """What was read and indexed once, and is kept so that the next question is quick. It may be deleted at any time.
 

@@ -14,8 +14,7 @@ from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.help import Command, Group
 from fbrag_cli.cli.options import argument, option, takes
 from fbrag_cli.errors import ExitCode, FbragError
-from fbrag_cli.render.plain import printable
-from fbrag_cli.settings import (
+from fbrag_cli.storage.config_file import (
     Config,
     ConfigFile,
     Effective,
@@ -30,6 +29,7 @@ from fbrag_cli.settings import (
     toml,
     unset_value,
 )
+from fbrag_cli.text.printable import printable
 
 HELP = """Read and change the configuration file.
 

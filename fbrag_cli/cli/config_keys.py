@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.options import GlobalOptions
 from fbrag_cli.errors import FbragError
-from fbrag_cli.settings import Config, ConfigFile, Effective, Key, Keys, canonical, effective, load, locate, nearest
+from fbrag_cli.storage.config_file import Config, ConfigFile, Effective, Key, Keys, canonical, effective, load, locate, nearest
 
 #: Options that say what one run is to do: a file that set them would surprise.
 _OF_ONE_RUN = frozenset(

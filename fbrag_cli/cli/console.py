@@ -9,7 +9,7 @@ from typing import Literal, TextIO
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.cancellation import Cancellation
-from fbrag_cli.render.plain import one_line
+from fbrag_cli.text.printable import one_line
 
 ColorMode = Literal["auto", "always", "never"]
 

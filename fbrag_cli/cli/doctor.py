@@ -10,7 +10,7 @@ from typing import Any
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.options import DoctorOptions, takes
 from fbrag_cli.errors import ExitCode, FbragError
-from fbrag_cli.render.plain import one_line
+from fbrag_cli.text.printable import one_line
 
 _SGR = {"ok": "32", "warn": "33", "fail": "31"}
 
@@ -42,7 +42,7 @@ def _situation(console: Console, options: DoctorOptions) -> Any:
     from fbrag_cli.cli.config_keys import known_keys, known_variables, setting
     from fbrag_cli.doctor import Situation
     from fbrag_cli.models.store import models_dir
-    from fbrag_cli.settings import Config, load, locate
+    from fbrag_cli.storage.config_file import Config, load, locate
 
     file, keys = locate(console.config, os.environ), known_keys()
     try:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from fbrag_cli import __version__
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.gpus import check_gpu
 from fbrag_cli.cli.opening import (
     ModelPair,
     Models,
@@ -27,11 +26,12 @@ from fbrag_cli.cli.opening import (
 )
 from fbrag_cli.cli.options import CacheOptions, ModelOptions, RunOptions, arguments, option, takes
 from fbrag_cli.cli.progress_line import progress_line
-from fbrag_cli.cli.retrievers import Retrievers
 from fbrag_cli.cli.signals import limit_time
 from fbrag_cli.errors import ExitCode, FbragError
-from fbrag_cli.methods import LOOK_FORWARD, NAMES
+from fbrag_cli.methods.registry import LOOK_FORWARD, NAMES
 from fbrag_cli.progress import silent
+from fbrag_cli.session.placement import check_gpu
+from fbrag_cli.session.retrievers import Retrievers
 from fbrag_cli.trace import MethodSettings
 
 if TYPE_CHECKING:
@@ -60,9 +60,6 @@ class EvalOptions:
     )
     fusion: str = option("raw", "--fusion", help="raw or minmax (raw)", group="Compare", metavar="NAMES")
     pooling: str = option("max", "--pooling", help="over the samples: max or mean (max)", group="Compare", metavar="NAMES")
-    prefill: str = option(
-        "exact", "--prefill", help="exact, or chunks: each is read alone, and kept (exact)", group="Compare", metavar="NAMES"
-    )
     temperature: str = option("1.0", "--temperature", help="of the samples (1.0)", group="Compare", metavar="T,…")
     retriever: str = option(
         "bm25",
@@ -210,8 +207,8 @@ def _draw(rows: Sequence[Row], folder: Path, console: Console) -> None:
 def _configurations(options: EvalOptions, model: ModelOptions, *, on_gpu: bool) -> list[Configuration]:
     """Every combination of the lists; what a method does not read makes no difference."""
     from fbrag_cli.evaluation.runner import Configuration, distinct, expand
+    from fbrag_cli.methods.prompt_file import read_prompt_file
     from fbrag_cli.models.catalogue import load_catalogue
-    from fbrag_cli.prompt_file import read_prompt_file
 
     catalogue = load_catalogue()
     recall, select = default_sizes(on_gpu=on_gpu)
@@ -235,7 +232,6 @@ def _configurations(options: EvalOptions, model: ModelOptions, *, on_gpu: bool) 
             weights=_list("--weights", options.weights, _weights),
             fusion=_list("--fusion", options.fusion, _one_of(("raw", "minmax"))),
             pooling=_list("--pooling", options.pooling, _one_of(("max", "mean"))),
-            prefill=_list("--prefill", options.prefill, _one_of(("exact", "chunks"))),
             temperature=_list("--temperature", options.temperature, float),
             small=small,
             retriever=_list("--retriever", options.retriever, str),

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TextIO
 
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.gpus import check_gpu
 from fbrag_cli.cli.opening import (
     Models,
     collect_documents,
@@ -30,12 +29,13 @@ from fbrag_cli.cli.options import (
 )
 from fbrag_cli.cli.output import open_output, open_page
 from fbrag_cli.cli.progress_line import progress_line, stage
-from fbrag_cli.cli.retrievers import Retrievers
 from fbrag_cli.cli.signals import limit_time
-from fbrag_cli.documents import Document
+from fbrag_cli.documents.document import Document
 from fbrag_cli.errors import ExitCode, FbragError
-from fbrag_cli.methods import find_method
-from fbrag_cli.render.plain import one_line
+from fbrag_cli.methods.registry import find_method
+from fbrag_cli.session.placement import check_gpu
+from fbrag_cli.session.retrievers import Retrievers
+from fbrag_cli.text.printable import one_line
 from fbrag_cli.trace import Trace
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def _print_explanation(
 
 def _explanation(stream: TextIO, trace: Trace, options: ExplainOptions, models: Models, retriever: Retriever) -> Iterator[str]:
     from fbrag_cli.methods.answering import texts
-    from fbrag_cli.prompts import answer_turns, forward_turns
+    from fbrag_cli.methods.prompts import answer_turns, forward_turns
     from fbrag_cli.render import explain_text
 
     if options.find is not None:
@@ -137,9 +137,9 @@ def _explanation(stream: TextIO, trace: Trace, options: ExplainOptions, models: 
     elif options.prompt:
         templates = trace.method.templates
         turns = forward_turns(texts(trace, trace.recalled), trace.question, templates)
-        yield from explain_text.prompt(models.small.prompt(turns), "small model")
+        yield from explain_text.prompt(models.small.written(turns), "small model")
         turns = answer_turns(texts(trace, trace.selected), trace.question, templates=templates)
-        yield from explain_text.prompt(models.large.prompt(turns), "large model")
+        yield from explain_text.prompt(models.large.written(turns), "large model")
     else:
         limit = None if options.all else options.limit
         by_position = options.sort == "position"

@@ -15,7 +15,7 @@ from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.help import Command, Group
 from fbrag_cli.cli.options import option, takes
 from fbrag_cli.errors import ExitCode, FbragError
-from fbrag_cli.render.plain import printable
+from fbrag_cli.text.printable import printable
 
 if TYPE_CHECKING:
     from fbrag_cli.models.pull import Source, Wanted

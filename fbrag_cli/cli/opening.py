@@ -13,22 +13,22 @@ from time import perf_counter
 from typing import TYPE_CHECKING, BinaryIO
 
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.gpus import placement
 from fbrag_cli.cli.options import CacheOptions, DocumentOptions, MethodOptions, ModelOptions
 from fbrag_cli.cli.progress_line import stage
 from fbrag_cli.errors import FbragError
 from fbrag_cli.progress import Progress
+from fbrag_cli.session.placement import placement
 from fbrag_cli.trace import MethodSettings
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from fbrag_cli.cache import Cache
-    from fbrag_cli.generation.llama import LlamaGenerator
-    from fbrag_cli.generation.machine import Placement
-    from fbrag_cli.generation.remembering import Remembering
+    from fbrag_cli.generation.cached import CachedGenerator
+    from fbrag_cli.generation.llama.generator import LlamaGenerator
+    from fbrag_cli.generation.llama.machine import Placement
     from fbrag_cli.indexing.collect import Collection
     from fbrag_cli.models.store import ModelFile
+    from fbrag_cli.storage.cache import Cache
 
 # Chunks that Stage I recalls and Stage II selects: on a CPU reading the prompt is what takes the time.
 _RECALL_SELECT = {"cpu": (8, 5), "gpu": (20, 10)}
@@ -64,7 +64,7 @@ def collect_documents(
         from fbrag_cli.indexing.collect import collect, collect_one
         from fbrag_cli.indexing.digest import Reading
         from fbrag_cli.indexing.files import find_files
-        from fbrag_cli.languages import resolve
+        from fbrag_cli.text.languages import resolve
 
         language = None if options.lang is None else resolve(options.lang)
         reading = Reading(chunk_words, options.encoding, options.pages, language, password)
@@ -90,7 +90,7 @@ def _warn(collection: Collection, console: Console) -> None:
 @contextmanager
 def open_cache(options: CacheOptions, console: Console, *, private: bool) -> Iterator[Cache]:
     """The user's cache; with --no-cache, for private documents, or where it cannot be used, one that goes with the run."""
-    from fbrag_cli.cache import Cache, cache_dir
+    from fbrag_cli.storage.cache import Cache, cache_dir
 
     cache = Cache(cache_dir(os.environ), int(options.cache_limit * 1e9))
     if not options.no_cache and not private:
@@ -204,7 +204,7 @@ class Models:
         assert self._pair.small
         return self.load(self._pair.small)
 
-    def remembering(self, cache: Cache) -> Remembering:
+    def remembering(self, cache: Cache) -> CachedGenerator:
         """The small model, which does not sample again what `cache` holds."""
         small = self._pair.small
         assert small
@@ -229,7 +229,7 @@ class Models:
     @property
     def device(self) -> str:
         """Where the models run, for people."""
-        from fbrag_cli.generation.machine import gpus
+        from fbrag_cli.generation.llama.machine import gpus
 
         placements = [self._placement(path) for path in self._loaded]
         found = [gpu.description for gpu in gpus() if any(each.may_use(gpu) for each in placements)]
@@ -265,7 +265,7 @@ class Models:
 
     def open(self, file: ModelFile) -> LlamaGenerator:
         """Loads it, whether or not it is loaded already; who asks closes it."""
-        from fbrag_cli.generation.llama import LlamaGenerator
+        from fbrag_cli.generation.llama.generator import LlamaGenerator
 
         return LlamaGenerator(
             file.path,
@@ -294,13 +294,11 @@ class Models:
             self._console.warn(f"{generator.info.name}: {on_gpu} of {layers} layers fit on the GPU; the CPU computes the others")
 
 
-def remembering(generator: LlamaGenerator, file: ModelFile, cache: Cache, *, first_costs: bool = False) -> Remembering:
-    """The generator of `file`, which keeps in `cache` what it said, and what it made of blocks."""
-    from fbrag_cli.generation.block_states import BlockStates
-    from fbrag_cli.generation.remembering import Remembering
+def remembering(generator: LlamaGenerator, file: ModelFile, cache: Cache, *, first_costs: bool = False) -> CachedGenerator:
+    """The generator of `file`, with its samples cached in `cache`."""
+    from fbrag_cli.generation.cached import CachedGenerator
 
-    generator.block_states = BlockStates(cache, f"{file.identity} {generator.info.gpu_layers}")
-    return Remembering(generator, cache, file.identity, first_costs=first_costs)
+    return CachedGenerator(generator, cache, file.identity, first_costs=first_costs)
 
 
 def method_settings(options: MethodOptions, *, on_gpu: bool) -> MethodSettings:
@@ -315,7 +313,6 @@ def method_settings(options: MethodOptions, *, on_gpu: bool) -> MethodSettings:
         eta_backward=options.eta_backward,
         fusion=options.fusion,
         pooling=options.pooling,
-        prefill=options.prefill,
         temperature=options.temperature,
         top_p=options.top_p,
         top_k=options.top_k,
@@ -323,7 +320,7 @@ def method_settings(options: MethodOptions, *, on_gpu: bool) -> MethodSettings:
     )
     if options.prompts is None:
         return settings
-    from fbrag_cli.prompt_file import read_prompt_file
+    from fbrag_cli.methods.prompt_file import read_prompt_file
 
     return read_prompt_file(options.prompts).of().applied(settings)
 

@@ -17,7 +17,7 @@ import typer
 from fbrag_cli.cli.console import ColorMode, Console
 from fbrag_cli.cli.version import print_version
 from fbrag_cli.generation.cancellation import Cancellation
-from fbrag_cli.methods import NAMES, Name
+from fbrag_cli.methods.registry import NAMES, Name
 
 #: Where the context of a command keeps the request to stop.
 CANCELLATION = "fbrag.cancellation"
@@ -202,12 +202,6 @@ class MethodOptions:
     )
     pooling: Literal["max", "mean"] = option(
         "max", "--pooling", help="a chunk's score over the samples: the best as in the paper, or the mean (max)", group="Advanced"
-    )
-    prefill: Literal["exact", "chunks"] = option(
-        "exact",
-        "--prefill",
-        help="chunks: each is read alone and kept, so that the next question on them is quick; finds much less (exact)",
-        group="Advanced",
     )
     temperature: float = option(1.0, "--temperature", help="of the forward samples (1.0)", group="Advanced", metavar="T", min=0)
     top_p: float = option(0.9, "--top-p", help="of the forward samples (0.9)", group="Advanced", metavar="P", min=0, max=1)

@@ -43,6 +43,7 @@ class _Line:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._shown = ""
+        self._answer = ""
         self._started: dict[str, float] = {}
         self._drawn = 0.0
         self._bar: CountBar | None = None
@@ -52,13 +53,16 @@ class _Line:
         now = perf_counter()
         if event.kind == "start":
             self._started[event.stage] = now
+            self._answer = ""
             self._draw(label)
         elif event.kind == "progress" and event.stage in _COUNTED:
             self._count(event, label)
         elif event.kind == "progress" and event.total:
             self._draw(f"{label}: {100 * event.done / event.total:.0f} % read")
-        elif event.kind == "text" and event.stage == "answer" and now - self._drawn > 0.1:
-            self._draw(f"{label}: {len(event.text.split())} words")
+        elif event.kind == "text" and event.stage == "answer":
+            self._answer += event.text
+            if now - self._drawn > 0.1:
+                self._draw(f"{label}: {len(self._answer.split())} words")
         elif event.kind == "done":
             self.clear()
             self._console.note(f"{label}: {now - self._started.get(event.stage, now):.1f} s", level=1)

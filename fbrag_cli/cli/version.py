@@ -16,7 +16,7 @@ def print_version(asked: bool) -> None:
         return
     print(f"fbrag {__version__}")
     if any(argument.startswith("-v") or argument == "--verbose" for argument in sys.argv[1:]):
-        from fbrag_cli.generation import machine
+        from fbrag_cli.generation.llama import machine
 
         print(f"commit {_commit() or 'unknown'}")
         print(f"llama-cpp-python {machine.version()}: {machine.system_info()}")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from fbrag_cli.settings import ConfigFile, Keys
+from fbrag_cli.storage.config_file import ConfigFile, Keys
 
 Status = Literal["ok", "warn", "fail"]
 

@@ -85,7 +85,7 @@ def main() -> None:
 
 
 def _backend() -> dict[str, Any]:
-    from fbrag_cli.generation import machine
+    from fbrag_cli.generation.llama import machine
 
     return {
         "version": machine.version(),
@@ -105,17 +105,16 @@ def _backend() -> dict[str, Any]:
 
 
 def _model(path: str, gpu_layers: str, threads: str) -> dict[str, Any]:
-    from fbrag_cli.generation import Sampling
-    from fbrag_cli.generation.llama import LlamaGenerator
-    from fbrag_cli.generation.machine import Placement
-    from fbrag_cli.prompts import Turn
+    from fbrag_cli.generation.generator import Sampling, Turn
+    from fbrag_cli.generation.llama.generator import LlamaGenerator
+    from fbrag_cli.generation.llama.machine import Placement
 
     started = perf_counter()
     where = Placement(None if gpu_layers == "auto" else int(gpu_layers))
     with LlamaGenerator(Path(path), placement=where, threads=int(threads) or None, max_context=512) as generator:
         loaded = perf_counter()
-        prompt = generator.prompt([Turn("user", "What is the capital of France? Answer in one word.")])
-        answer = generator.generate(prompt, 1, Sampling(max_tokens=8, temperature=0))
+        asked = [Turn("user", "What is the capital of France? Answer in one word.")]
+        answer = generator.generate(asked, 1, Sampling(max_tokens=8, temperature=0))
         return {
             "load_seconds": loaded - started,
             "answer_seconds": perf_counter() - loaded,

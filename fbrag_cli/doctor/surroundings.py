@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from threading import Thread
 
-from fbrag_cli.cache import Cache, cache_dir
 from fbrag_cli.doctor import Check, Situation
 from fbrag_cli.errors import FbragError
-from fbrag_cli.settings import Config, effective, load, nearest
+from fbrag_cli.storage.cache import Cache, cache_dir
+from fbrag_cli.storage.config_file import Config, effective, load, nearest
 
 _SHOWN = re.compile(
     r"FBRAG_.*|HF_.*|CUDA_VISIBLE_DEVICES|NO_COLOR|FORCE_COLOR|SSL_CERT_(FILE|DIR)|PIP_(INDEX_URL|CERT)|(https?|all|no)_proxy",

@@ -8,7 +8,8 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import PurePath
 
-from fbrag_cli.documents import Extracted, recognition
+from fbrag_cli.documents import recognition
+from fbrag_cli.documents.document import Extracted
 from fbrag_cli.documents.source import Source
 from fbrag_cli.errors import FbragError
 
@@ -26,7 +27,7 @@ class Format:
     """One format.
 
     kind: what messages call it, as "a Word document". suffixes: lower case, with the dot. reader: "module:function" of
-    fbrag_cli.documents; the function takes a `Source` and a codec name or None, and gives `Extracted`. tells: whether bytes are
+    `documents.readers`; the function takes a `Source` and a codec name or None, and gives `Extracted`. tells: whether bytes are
     of this format; None where only the suffix tells. library: what the reader imports beyond the base, None for nothing.
     textual: whether a reader of its bytes sees its text, so that reading it as plain text loses nothing.
     """
@@ -108,5 +109,7 @@ def read_as(format_: Format, source: Source, codec: str | None) -> Extracted:
     if format_.library is not None and find_spec(format_.library) is None:
         what = f"{source.name} is {format_.kind}, which needs a library that is not installed"
         raise FbragError("unsupported_format", what, "pip install 'fbrag[formats]'", document=source.path)
-    read: Callable[[Source, str | None], Extracted] = getattr(import_module(f"fbrag_cli.documents.{module_name}"), function)
+    read: Callable[[Source, str | None], Extracted] = getattr(
+        import_module(f"fbrag_cli.documents.readers.{module_name}"), function
+    )
     return read(source, codec)

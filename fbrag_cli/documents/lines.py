@@ -6,7 +6,7 @@ import re
 from bisect import bisect_right
 from functools import lru_cache
 
-from fbrag_cli.documents import Document, Section
+from fbrag_cli.documents.document import Document, Section
 
 _NEWLINE = re.compile("\n")
 

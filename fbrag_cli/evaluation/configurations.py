@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from fbrag_cli.render.plain import one_line
+from fbrag_cli.text.printable import one_line
 
 Settings = Mapping[str, object]
 
@@ -18,7 +18,7 @@ _TITLES = {
 }
 _ETAS = ("eta_forward", "eta_backward")
 _FORWARD = frozenset(
-    ["small", "recall", "samples", *_ETAS, "fusion", "pooling", "prefill", "temperature", "top_p", "top_k", "forward_tokens"]
+    ["small", "recall", "samples", *_ETAS, "fusion", "pooling", "temperature", "top_p", "top_k", "forward_tokens"]
 )
 _RETRIEVAL = frozenset(["retriever", "select", "chunk_words"])
 _UNREAD = {
@@ -28,8 +28,8 @@ _UNREAD = {
     "long-context": _FORWARD | _RETRIEVAL,
 }
 _SPOKEN = {"samples": "{} samples", "temperature": "T={}", "chunk_words": "{} words", "seed": "seed {}"}
-_LATER = {"prefill": "exact", "pooling": "max"}  # settings that older rows lack, and what they were
-_BARE = ("retriever", "fusion", "pooling", "prefill")
+_LATER = {"pooling": "max"}  # settings that older rows lack, and what they were
+_BARE = ("retriever", "fusion", "pooling")
 _ORDER = ("fusion", "pooling", "small", "large", "retriever", "samples", "temperature", "chunk_words")
 _LONGEST = 60  # characters of one value
 

@@ -13,7 +13,7 @@ from fbrag_cli.evaluation import statistics
 from fbrag_cli.evaluation.configurations import labels, order, used
 from fbrag_cli.evaluation.report import METRICS, SCORE
 from fbrag_cli.evaluation.results import Row, key
-from fbrag_cli.render.plain import one_line
+from fbrag_cli.text.printable import one_line
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,7 +12,7 @@ from fbrag_cli.evaluation.configurations import labels, order, shared
 from fbrag_cli.evaluation.results import Row, key, read_rows
 from fbrag_cli.evaluation.statistics import Bootstrap
 from fbrag_cli.evaluation.tables import Cell, Column, Report, Table, Unit
-from fbrag_cli.render.plain import one_line
+from fbrag_cli.text.printable import one_line
 
 __all__ = ["METRICS", "below", "compare", "compare_runs", "parse_minimum", "read_rows", "summarise"]
 

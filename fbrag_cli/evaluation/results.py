@@ -8,7 +8,7 @@ from math import isfinite
 from pathlib import Path
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.render.plain import one_line
+from fbrag_cli.text.printable import one_line
 
 SCHEMA = "fbrag.eval/1"
 STATUSES = ("answered", "not_found", "retrieved", "error")

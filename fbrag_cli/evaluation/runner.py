@@ -14,17 +14,17 @@ from pathlib import Path
 from typing import Any
 
 from fbrag_cli.corpus import Corpus, build_corpus
-from fbrag_cli.documents import Content, Document, Extracted
+from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.errors import FbragError
 from fbrag_cli.evaluation import metrics, results
 from fbrag_cli.evaluation.configurations import used
 from fbrag_cli.evaluation.datasets import Example
-from fbrag_cli.generation.remembering import Remembering
-from fbrag_cli.languages import detect
-from fbrag_cli.methods import find_method
+from fbrag_cli.generation.cached import CachedGenerator
+from fbrag_cli.methods.prompt_file import PromptFile
+from fbrag_cli.methods.registry import find_method
 from fbrag_cli.progress import Event, Progress, silent
-from fbrag_cli.prompt_file import PromptFile
 from fbrag_cli.retrieval import Retriever
+from fbrag_cli.text.languages import detect
 from fbrag_cli.trace import MethodSettings, Trace
 
 _END = ("usage", "out_of_memory", "timeout", "gpu_unavailable", "model_missing", "model_corrupt")  # not of one example alone
@@ -68,7 +68,7 @@ class Resources:
     """What a run needs from outside. model: by name, loaded when it is first asked for. retriever: of a corpus, by name.
     peak_memory_mb: so far."""
 
-    model: Callable[[str], Remembering]
+    model: Callable[[str], CachedGenerator]
     retriever: Callable[[Corpus, str], Retriever]
     peak_memory_mb: Callable[[], float]
     versions: Mapping[str, str]
@@ -136,7 +136,7 @@ def _done(output: Path, versions: Mapping[str, str]) -> set[tuple[str, str, str]
 def _rows(todo: Sequence[tuple[Example, Configuration]], resources: Resources) -> Iterator[dict[str, Any]]:
     corpora = _Corpora(resources)
     last: Example | None = None
-    models: dict[str, Remembering] = {}
+    models: dict[str, CachedGenerator] = {}
     for example, configuration in todo:
         if last is not example:
             for model in models.values():
@@ -152,9 +152,9 @@ def _rows(todo: Sequence[tuple[Example, Configuration]], resources: Resources) -
 
 
 def _trace(
-    example: Example, configuration: Configuration, corpora: _Corpora, resources: Resources, models: dict[str, Remembering]
+    example: Example, configuration: Configuration, corpora: _Corpora, resources: Resources, models: dict[str, CachedGenerator]
 ) -> Trace:
-    def model(name: str) -> Remembering:
+    def model(name: str) -> CachedGenerator:
         if name not in models:
             models[name] = resources.model(name)
         return models[name]

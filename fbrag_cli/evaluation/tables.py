@@ -10,7 +10,7 @@ from hashlib import sha256
 from importlib.resources import files
 from typing import Literal
 
-from fbrag_cli.render.plain import one_line
+from fbrag_cli.text.printable import one_line
 
 SCHEMA = "fbrag.report/1"
 

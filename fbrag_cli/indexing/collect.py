@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from fbrag_cli import __version__
-from fbrag_cli.cache import Cache
 from fbrag_cli.corpus import Corpus
 from fbrag_cli.errors import FbragError
 from fbrag_cli.indexing.digest import Digest, Reading, digest_file, stored
@@ -25,6 +24,7 @@ from fbrag_cli.indexing.pool import of_one, pool, pool_key, stored_pool
 from fbrag_cli.indexing.workers import Failure, run_jobs
 from fbrag_cli.progress import Event, Progress, silent
 from fbrag_cli.retrieval.bm25 import BM25
+from fbrag_cli.storage.cache import Cache
 
 if TYPE_CHECKING:
     from fbrag_cli.indexing.files import Found

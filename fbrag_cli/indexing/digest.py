@@ -15,15 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fbrag_cli import __version__
-from fbrag_cli.cache import Cache
 from fbrag_cli.corpus import build_corpus
-from fbrag_cli.documents import Content, Document, PageSpan, Section, load
+from fbrag_cli.documents.document import Content, Document, PageSpan, Section
+from fbrag_cli.documents.load import load
 from fbrag_cli.documents.source import Source, read_source
 from fbrag_cli.errors import FbragError
-from fbrag_cli.indexing import arrays
 from fbrag_cli.indexing.workers import is_worker, run_jobs
 from fbrag_cli.progress import Progress, silent
 from fbrag_cli.retrieval.term_counts import TermCounts, Vocabulary, count_terms
+from fbrag_cli.storage import arrays
+from fbrag_cli.storage.cache import Cache
 
 #: The kind of cache entry that a digest is.
 KIND = "documents"

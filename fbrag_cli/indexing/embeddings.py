@@ -15,14 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fbrag_cli import __version__
-from fbrag_cli.cache import Cache
 from fbrag_cli.corpus import Corpus
-from fbrag_cli.documents import Document
-from fbrag_cli.indexing import arrays
+from fbrag_cli.documents.document import Document
 from fbrag_cli.indexing.digest import load_entry
 from fbrag_cli.progress import Event, Progress, silent
 from fbrag_cli.retrieval.bge_m3 import BgeM3, LexicalWeights
 from fbrag_cli.retrieval.dense import Array, Embedder, embed_passages
+from fbrag_cli.storage import arrays
+from fbrag_cli.storage.cache import Cache
 
 #: The kind of cache entry.
 KIND = "embeddings"

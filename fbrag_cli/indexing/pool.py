@@ -14,14 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fbrag_cli import __version__
-from fbrag_cli.cache import Cache
 from fbrag_cli.corpus import Corpus
-from fbrag_cli.documents import Document
-from fbrag_cli.indexing import arrays
+from fbrag_cli.documents.document import Document
 from fbrag_cli.indexing.digest import KIND as DOCUMENTS
 from fbrag_cli.indexing.digest import Digest, content_of, counts_from, describe_document, load_entry, restore_document
 from fbrag_cli.retrieval.bm25 import BM25, idf_of
 from fbrag_cli.retrieval.term_counts import Vocabulary
+from fbrag_cli.storage import arrays
+from fbrag_cli.storage.cache import Cache
 
 #: The kind of cache entry that a pool is.
 KIND = "corpora"

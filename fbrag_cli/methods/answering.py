@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from time import perf_counter
 
-from fbrag_cli.generation import Generation, Generator, Sampling
+from fbrag_cli.generation.generator import Call, Generation, Generator, Sampling, Turn
+from fbrag_cli.methods.prompts import answer_turns, support_turns
 from fbrag_cli.progress import Event, Progress
-from fbrag_cli.prompts import Turn, answer_turns, support_turns
 from fbrag_cli.trace import Stage, Trace
 
 #: Below this support the answer is "the document does not say". Set on 23 of 54 cases measured, see the README.
@@ -40,17 +40,16 @@ def ask(trace: Trace, turns: Sequence[Turn], large: Generator, progress: Progres
     started = perf_counter()
     first_token: list[float] = []
 
-    def tell(text: str) -> None:
-        if text.strip() and not first_token:
+    def tell(piece: str) -> None:
+        if piece.strip() and not first_token:
             first_token.append(perf_counter() - started)
-        progress(Event("answer", "text", text=text))
+        progress(Event("answer", "text", text=piece))
 
     generations = large.generate(
-        large.prompt(turns),
+        turns,
         1,
         Sampling(trace.method.max_tokens, temperature=0, seed=trace.method.seed),
-        on_prompt=tell_tokens(progress, "answer"),
-        on_text=tell,
+        Call(on_prompt=tell_tokens(progress, "answer"), on_text=tell),
     )
     answered = Stage(
         "answer",
@@ -78,5 +77,7 @@ def texts(trace: Trace, positions: Sequence[int]) -> list[str]:
 
 def _support(large: Generator, context: Sequence[str], question: str, answer: str) -> float | None:
     """The probability of yes, of yes and no, to whether the context shows the answer; None where the model says neither."""
-    yes, no = large.choose(large.prompt(support_turns(context, question, answer)), ("yes", "no"))
+    if large.choose is None:
+        return None
+    yes, no = large.choose(support_turns(context, question, answer), ("yes", "no"), Call())
     return yes / (yes + no) if yes + no >= _SAYS_EITHER else None

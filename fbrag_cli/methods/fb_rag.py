@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fbrag_cli.corpus import Corpus
-from fbrag_cli.generation import Generation, Generator, Sampling
+from fbrag_cli.generation.generator import Call, Generation, Generator, Sampling
 from fbrag_cli.methods.answering import answer_from, tell_tokens, texts
+from fbrag_cli.methods.prompts import forward_turns
 from fbrag_cli.methods.ranking import LOST, best, in_document_order
 from fbrag_cli.progress import Event, Progress
-from fbrag_cli.prompts import forward_turns
 from fbrag_cli.retrieval import Retriever
 from fbrag_cli.trace import ForwardSample, MethodSettings, Scores, Stage, Trace
 
@@ -44,10 +44,10 @@ def select(
     progress(Event("forward", "start"))
     context = [corpus.chunks[position].text for position in recalled]
     generations = small.generate(
-        small.prompt(forward_turns(context, question, settings.templates, apart=settings.prefill == "chunks")),
+        forward_turns(context, question, settings.templates),
         settings.samples,
         Sampling(settings.forward_tokens, settings.temperature, settings.top_p, settings.top_k, settings.seed),
-        on_prompt=tell_tokens(progress, "forward"),
+        Call(on_prompt=tell_tokens(progress, "forward")),
     )
     samples = tuple(parse_sample(i, generation) for i, generation in enumerate(generations.samples))
     progress(Event("forward", "done"))
@@ -79,7 +79,7 @@ def select(
         (recall, forward, select),
         {"small": small.info},
         warnings=() if backward.any() else (LOST,),
-        cached=("samples",) if generations.kept else (),
+        cached=("samples",) if generations.cached else (),
     )
 
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from fbrag_cli.corpus import Corpus
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation import Generator
+from fbrag_cli.generation.generator import Generator
 from fbrag_cli.methods.answering import answer_from
+from fbrag_cli.methods.prompts import answer_turns, support_turns
 from fbrag_cli.methods.ranking import select_by_question
 from fbrag_cli.progress import Progress
-from fbrag_cli.prompts import answer_turns, support_turns
 from fbrag_cli.retrieval import Retriever
 from fbrag_cli.trace import MethodSettings, Trace
 
@@ -31,7 +31,10 @@ def answer(trace: Trace, large: Generator, progress: Progress) -> Trace:
     """From the whole document, or its beginning and its end. Raises FbragError prompt_too_long where neither leaves room."""
     text = _BETWEEN.join(document.text for document in trace.corpus.documents)
     asked = max(_tokens(large, trace, answer) for answer in (None, ""))
-    room = large.info.context_tokens - trace.method.max_tokens - asked - _SPARE
+    window = large.info.context_tokens
+    if window is None:  # nobody knows how much it takes: it gets the whole
+        return answer_from(trace, [text], large, progress)
+    room = window - trace.method.max_tokens - asked - _SPARE
     if room < 1:
         what = f"{large.info.name} has a window of {large.info.context_tokens} tokens, which the question alone fills"
         raise FbragError("prompt_too_long", what, "lower --max-tokens, or take a model with a longer window")
@@ -80,4 +83,4 @@ def _tokens(large: Generator, trace: Trace, proposed: str | None) -> int:
     turns = answer_turns([], trace.question, trace.method.instructions, trace.method.templates)
     if proposed is not None:
         turns = support_turns([], trace.question, proposed)
-    return sum(large.count_tokens(segment.text) for segment in large.prompt(turns).segments)
+    return large.count_tokens(large.written(turns))

@@ -6,12 +6,12 @@ import re
 from dataclasses import replace
 
 from fbrag_cli.corpus import Corpus
-from fbrag_cli.generation import Generator
+from fbrag_cli.generation.generator import Generator
 from fbrag_cli.methods import long_context
 from fbrag_cli.methods.answering import ask, texts
+from fbrag_cli.methods.prompts import self_route_turns
 from fbrag_cli.methods.ranking import select_by_question
 from fbrag_cli.progress import Progress
-from fbrag_cli.prompts import self_route_turns
 from fbrag_cli.retrieval import Retriever
 from fbrag_cli.trace import MethodSettings, Trace
 

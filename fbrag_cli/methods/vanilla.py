@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fbrag_cli.corpus import Corpus
-from fbrag_cli.generation import Generator
+from fbrag_cli.generation.generator import Generator
 from fbrag_cli.methods.answering import answer_from, texts
 from fbrag_cli.methods.ranking import select_by_question
 from fbrag_cli.progress import Progress

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from fbrag_cli.corpus import Chunk
 from fbrag_cli.render.passages import Line, passages, place, shown_lines, supporting_terms
-from fbrag_cli.render.plain import printable
+from fbrag_cli.text.printable import printable
+from fbrag_cli.text.words import terms
 from fbrag_cli.trace import Stage, Trace
-from fbrag_cli.words import terms
 
 NOT_FOUND = "The document does not say."
 

@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fbrag_cli.documents import Document
+from fbrag_cli.documents.document import Document
 from fbrag_cli.documents.lines import line_of
-from fbrag_cli.prompts import Prompt
 from fbrag_cli.render.passages import place
-from fbrag_cli.render.plain import one_line, printable
+from fbrag_cli.text.printable import one_line, printable
 from fbrag_cli.trace import Trace
 
 _SHADES = " ▁▂▃▄▅▆▇█"
@@ -126,10 +125,10 @@ def heat(trace: Trace, width: int) -> Iterator[str]:
             yield f" {below}"
 
 
-def prompt(prompt: Prompt, title: str) -> Iterator[str]:
+def prompt(written: str, title: str) -> Iterator[str]:
     """A prompt as the model gets it, its own markers included."""
     yield f"--- {title}"
-    yield printable("".join(segment.text for segment in prompt.segments))
+    yield printable(written)
 
 
 def numbered(document: Document) -> Iterator[str]:

@@ -17,15 +17,15 @@ import numpy as np
 from markupsafe import Markup, escape
 
 from fbrag_cli.corpus import Chunk
-from fbrag_cli.documents import Document, Section
+from fbrag_cli.documents.document import Document, Section
 from fbrag_cli.documents.lines import lines_of, pages_of, section_of
 from fbrag_cli.render.answer_text import answer_of
 from fbrag_cli.render.as_json import versions
 from fbrag_cli.render.explain_text import Ranks
 from fbrag_cli.render.line_layout import LineLayout
 from fbrag_cli.render.passages import highlights, passages, place, shown_lines, supporting_terms
-from fbrag_cli.render.plain import one_line, printable
 from fbrag_cli.render.shown import positions_shown, with_texts_at_hand
+from fbrag_cli.text.printable import one_line, printable
 from fbrag_cli.trace import ForwardSample, Trace
 
 if TYPE_CHECKING:

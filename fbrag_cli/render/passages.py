@@ -9,9 +9,9 @@ from unicodedata import east_asian_width
 
 from fbrag_cli.corpus import Chunk
 from fbrag_cli.documents.lines import line_of, lines_of, pages_of, section_of
-from fbrag_cli.render.plain import one_line
+from fbrag_cli.text.printable import one_line
+from fbrag_cli.text.words import term_spans, terms, word_spans
 from fbrag_cli.trace import Trace
-from fbrag_cli.words import term_spans, terms, word_spans
 
 _LONGEST_LINE = 120  # columns; a longer line of the document is shown in several
 _LONGEST_TITLE = 60  # characters of a heading in a citation

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from fbrag_cli.documents import Content
+from fbrag_cli.documents.document import Content
 from fbrag_cli.trace import Trace
 
 _CHUNKS = 6_000  # 1.8 million words

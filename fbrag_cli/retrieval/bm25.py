@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from rank_bm25 import BM25Okapi
 
 from fbrag_cli.corpus import Corpus
-from fbrag_cli.languages import detect
 from fbrag_cli.retrieval.term_counts import TermCounts, count_terms
-from fbrag_cli.words import terms
+from fbrag_cli.text.languages import detect
+from fbrag_cli.text.words import terms
 
 #: rank-bm25's defaults: saturation, length normalisation, and the share of the mean idf that a negative one is lifted to.
 K1, B, EPSILON = 1.5, 0.75, 0.25

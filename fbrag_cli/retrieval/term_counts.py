@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fbrag_cli.corpus import Corpus
-from fbrag_cli.words import terms
+from fbrag_cli.text.words import terms
 
 
 class Vocabulary:

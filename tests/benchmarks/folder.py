@@ -24,7 +24,7 @@ SAID = "The river rises in the northern mountains, whose province was first gove
 RUN = """
 import json, os, resource, sys, time
 started = time.perf_counter()
-from fbrag_cli.cache import Cache
+from fbrag_cli.storage.cache import Cache
 from fbrag_cli.indexing.collect import collect
 from fbrag_cli.indexing.digest import Reading
 from fbrag_cli.indexing.files import find_files

@@ -41,9 +41,9 @@ Contender = Callable[[Tokens], dict[str, Any]]  # writes the samples: how many t
 def fbrag(model: str, k: int, length: int, cells: int, threads: int) -> Contender:
     from pathlib import Path
 
-    from fbrag_cli.generation import Sampling
-    from fbrag_cli.generation.llama import LlamaGenerator
-    from fbrag_cli.prompts import Prompt
+    from fbrag_cli.generation.generator import Sampling
+    from fbrag_cli.generation.llama.chat_template import Prompt
+    from fbrag_cli.generation.llama.generator import LlamaGenerator
 
     generator = LlamaGenerator(Path(model), threads=threads)
     sampling = Sampling(length, temperature=TEMPERATURE, top_p=TOP_P, top_k=TOP_K)
@@ -59,7 +59,7 @@ def fbrag(model: str, k: int, length: int, cells: int, threads: int) -> Contende
 def llama_cpp_python(model: str, k: int, length: int, cells: int, threads: int) -> Contender:
     from llama_cpp import Llama
 
-    from fbrag_cli.generation.machine import amx_in_use
+    from fbrag_cli.generation.llama.machine import amx_in_use
 
     if amx_in_use():
         raise SystemExit("llama-cpp-python's own class crashes on this CPU (AMX)")
@@ -186,8 +186,8 @@ def passages(model: str, document: str, size: int, n: int) -> list[Tokens]:
     """n runs of `size` tokens from different places of the document."""
     from pathlib import Path
 
-    from fbrag_cli.documents import load
-    from fbrag_cli.generation.weights import Weights
+    from fbrag_cli.documents.load import load
+    from fbrag_cli.generation.llama.weights import Weights
 
     weights = Weights(Path(model))
     tokens = weights.tokens_of(load(document).text)
@@ -212,7 +212,7 @@ def main() -> None:
     parser.add_argument("--server", metavar="URL")
     options = parser.parse_args()
 
-    from fbrag_cli.generation.machine import physical_cores
+    from fbrag_cli.generation.llama.machine import physical_cores
 
     threads = options.threads or physical_cores()
     pythons = dict(pair.split("=", 1) for pair in options.python)

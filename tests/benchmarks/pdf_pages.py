@@ -19,7 +19,7 @@ from time import perf_counter
 
 from pypdf import PdfReader, PdfWriter
 
-from fbrag_cli.documents import Extracted
+from fbrag_cli.documents.document import Extracted
 from fbrag_cli.documents.pdf import Share, read_pdf
 from fbrag_cli.documents.source import read_source
 from fbrag_cli.indexing.workers import run_jobs

@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 from rank_bm25 import BM25Okapi
 
-from fbrag_cli import words
-from fbrag_cli.languages import detect
+from fbrag_cli.text import words
+from fbrag_cli.text.languages import detect
 
 BENCH = Path(__file__).parents[3] / "shared" / "bench"
 NOTICES = Path(__file__).with_name("notices.json")

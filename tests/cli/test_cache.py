@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from fbrag_cli.cache import Cache
+from fbrag_cli.storage.cache import Cache
 from tests.conftest import Run
 
 Environ = dict[str, str]

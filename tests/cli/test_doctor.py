@@ -16,7 +16,7 @@ import pytest
 from fbrag_cli.cli.config_keys import known_keys, known_variables
 from fbrag_cli.doctor import Check, Situation, installation, models, probe, surroundings
 from fbrag_cli.models.store import ModelFile
-from fbrag_cli.settings import ConfigFile
+from fbrag_cli.storage.config_file import ConfigFile
 from tests.conftest import Run
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="signals")

@@ -10,8 +10,8 @@ import pytest
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.opening import ModelPair, Models
 from fbrag_cli.cli.options import ModelOptions
-from fbrag_cli.generation import ModelInfo
-from fbrag_cli.generation.machine import Placement
+from fbrag_cli.generation.generator import ModelInfo
+from fbrag_cli.generation.llama.machine import Placement
 from fbrag_cli.models.store import ModelFile
 
 SMALL = ModelFile("small", Path("small.gguf"), None, None)
@@ -35,7 +35,7 @@ class Recorded:
 @pytest.fixture
 def placements(monkeypatch: pytest.MonkeyPatch) -> dict[str, Placement]:
     Recorded.placements = {}
-    monkeypatch.setattr("fbrag_cli.generation.llama.LlamaGenerator", Recorded)
+    monkeypatch.setattr("fbrag_cli.generation.llama.generator.LlamaGenerator", Recorded)
     return Recorded.placements
 
 

@@ -95,7 +95,7 @@ def test_quiet_twice_says_nothing_at_all(fbrag: Run, files: Path) -> None:
 
 
 def test_a_gpu_that_lies_idle_is_a_warning_each_time(fbrag: Run, files: Path, tmp_path: Path) -> None:
-    from fbrag_cli.generation.machine import built_for_gpu
+    from fbrag_cli.generation.llama.machine import built_for_gpu
 
     if built_for_gpu():
         pytest.skip("this build of llama.cpp can use a GPU")
@@ -111,7 +111,7 @@ def test_a_gpu_that_lies_idle_is_a_warning_each_time(fbrag: Run, files: Path, tm
 
 
 def test_a_gpu_that_is_required_and_not_there_is_exit_5(fbrag: Run, files: Path) -> None:
-    from fbrag_cli.generation.machine import gpus
+    from fbrag_cli.generation.llama.machine import gpus
 
     if gpus():
         pytest.skip("this machine has one")

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from fbrag_cli.documents import Document, load
+from fbrag_cli.documents.document import Document
+from fbrag_cli.documents.load import load
 from fbrag_cli.errors import ExitCode, FbragError
 
 _W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fbrag_cli.documents import archive
-from fbrag_cli.documents import docx as reader
+from fbrag_cli.documents.readers import archive
+from fbrag_cli.documents.readers import docx as reader
 from tests.documents.making import docx, refused, w_paragraph, written, zipped
 
 _W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'

@@ -64,7 +64,7 @@ def test_signs_in_latin_text_are_no_chinese(tmp_path: Path, text: str) -> None:
 
 @pytest.mark.parametrize("text", list(_TEXTS))
 def test_a_forced_encoding_reads_what_no_guess_would(tmp_path: Path, text: str) -> None:
-    from fbrag_cli.documents import load
+    from fbrag_cli.documents.load import load
 
     encoding = _TEXTS[text][0]
     (tmp_path / "a.txt").write_bytes(text.encode(encoding))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fbrag_cli.documents import archive
+from fbrag_cli.documents.readers import archive
 from tests.documents.making import epub, refused, written, xhtml, zipped
 
 _NCX = (
@@ -128,7 +128,7 @@ def test_a_bomb_of_its_real_size_takes_little_memory(tmp_path: Path) -> None:
     assert len(book) < 400_000
     program = (
         "import resource, sys; resource.setrlimit(resource.RLIMIT_AS, (600_000_000, 600_000_000))\n"
-        "from fbrag_cli.documents import load; from fbrag_cli.errors import FbragError\n"
+        "from fbrag_cli.documents.load import load; from fbrag_cli.errors import FbragError\n"
         "try: load(sys.argv[1])\nexcept FbragError as error: print(error.message)"
     )
     (tmp_path / "b.epub").write_bytes(book)

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fbrag_cli.corpus import build_corpus
-from fbrag_cli.documents import Document
+from fbrag_cli.documents.document import Document
 from fbrag_cli.documents.formats import FORMATS, KNOWN_SUFFIXES, PDF
 from fbrag_cli.documents.lines import lines_of, section_of
 from tests.documents.making import Part, docx, epub, html, odt, rtf, w_paragraph, written
@@ -186,7 +186,7 @@ def test_known_suffixes_are_lower_case_with_a_dot() -> None:
 
 @pytest.mark.parametrize("suffix", [".html", ".epub", ".docx", ".odt", ".rtf", ".srt", ".vtt"])
 def test_content_tells_the_format_without_a_name(suffix: str) -> None:
-    from fbrag_cli.documents import load
+    from fbrag_cli.documents.load import load
 
     parts = [Part("A title", 1), Part("And a paragraph.")]
     document = load("-", stdin=io.BytesIO(_WRITERS[suffix](parts)))
@@ -196,7 +196,7 @@ def test_content_tells_the_format_without_a_name(suffix: str) -> None:
 
 
 def test_the_novel_as_a_page(shared: Path) -> None:
-    from fbrag_cli.documents import load
+    from fbrag_cli.documents.load import load
 
     page = load(str(shared / "books" / "pride-and-prejudice.html"))
     chapters = [section for section in page.sections if section.title.startswith("Chapter")]

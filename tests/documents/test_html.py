@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fbrag_cli.documents import load
+from fbrag_cli.documents.load import load
 from tests.documents.making import refused, written
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fbrag_cli.documents import Content, Document, Extracted, PageSpan
+from fbrag_cli.documents.document import Content, Document, Extracted, PageSpan
 from fbrag_cli.documents.lines import LineIndex, line_index, line_of, lines_of, pages_of
 
 

@@ -15,7 +15,9 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from fbrag_cli.documents import Document, load, source
+from fbrag_cli.documents import source
+from fbrag_cli.documents.document import Document
+from fbrag_cli.documents.load import load
 from fbrag_cli.errors import ExitCode, FbragError
 
 PNG = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fbrag_cli.documents import Content, Document, Extracted, Section
+from fbrag_cli.documents.document import Content, Document, Extracted, Section
 from fbrag_cli.documents.lines import section_of
 from tests.documents.making import written
 

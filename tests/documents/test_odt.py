@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fbrag_cli.documents import archive
+from fbrag_cli.documents.readers import archive
 from tests.documents.making import odt, refused, written, zipped
 
 _P = "<text:p>{}</text:p>".format

@@ -14,8 +14,9 @@ from time import process_time
 import pypdf
 import pytest
 
-from fbrag_cli.documents import Document, load
+from fbrag_cli.documents.document import Document
 from fbrag_cli.documents.lines import pages_of
+from fbrag_cli.documents.load import load
 from fbrag_cli.documents.pdf.page_text import clean_line, rejoin_words
 from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.progress import Event
@@ -271,7 +272,7 @@ def test_a_password_for_an_open_pdf_is_not_needed(tmp_path: Path) -> None:
 def test_aes_without_the_package_for_it_says_what_to_install(tmp_path: Path) -> None:
     path = written(tmp_path, encrypted(pdf(b"text"), "", "owner", "AES-256"))
     program = "import sys; sys.modules['cryptography'] = sys.modules['Crypto'] = None"
-    run = _python(f"{program}\nfrom fbrag_cli.documents import load\nload({path!r})")
+    run = _python(f"{program}\nfrom fbrag_cli.documents.load import load\nload({path!r})")
     last = run.stderr.strip().splitlines()[-1]
     assert "needs a Python package" in last
     assert "cryptography" in last
@@ -286,7 +287,7 @@ def test_stderr_stays_clean_whatever_pypdf_thinks_of_the_file(tmp_path: Path) ->
         written(tmp_path, pdf_of_contents(shown(b"one"), stream(b"BT /F1 12 Tf (two) Tj /Nope Do ET")), "object.pdf"),
         written(tmp_path, encrypted(pdf(b"text"), "", "o", "RC4-40"), "rc4.pdf"),
     ]
-    run = _python(f"from fbrag_cli.documents import load\nfor path in {paths!r}: print(load(path).text)")
+    run = _python(f"from fbrag_cli.documents.load import load\nfor path in {paths!r}: print(load(path).text)")
     assert run.stderr == ""
     assert "text" in run.stdout
 

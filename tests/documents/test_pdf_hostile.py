@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fbrag_cli.documents import load
+from fbrag_cli.documents.load import load
 from fbrag_cli.documents.pdf import page_lines
 from fbrag_cli.documents.pdf.page_ranges import format_ranges, numbers_within, parse_ranges
 from fbrag_cli.errors import FbragError

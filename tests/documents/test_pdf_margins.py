@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from fbrag_cli.documents import Document, load
+from fbrag_cli.documents.document import Document
+from fbrag_cli.documents.load import load
 from fbrag_cli.documents.pdf.margins import without_running_lines
 from fbrag_cli.documents.pdf.page_text import PageLines
 from tests.documents.test_pdf import pdf_of_contents, stream

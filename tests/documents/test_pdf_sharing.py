@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from fbrag_cli.documents import Extracted, pdf
+from fbrag_cli.documents import pdf
+from fbrag_cli.documents.document import Extracted
 from fbrag_cli.documents.pdf import Share, read_pdf
 from fbrag_cli.documents.pdf.page_ranges import parse_ranges
 from fbrag_cli.documents.pdf.pages import PageReader, ReadPage

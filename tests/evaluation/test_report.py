@@ -17,7 +17,7 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.evaluation.report import below, compare, compare_runs, parse_minimum, read_rows, summarise
 from fbrag_cli.evaluation.results import Row
 from fbrag_cli.evaluation.tables import Cell, Report, Table, as_html, as_json, as_markdown, as_text
-from fbrag_cli.render.plain import one_line
+from fbrag_cli.text.printable import one_line
 
 HOSTILE = (
     "</td></table><script>alert(1)</script><img src=x onerror=alert(1)> {{ 7*7 }} {% raw %} | a | \\| `x` **b** [l](http://e.x) "

@@ -13,9 +13,9 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.evaluation.datasets import Example
 from fbrag_cli.evaluation.results import read_rows
 from fbrag_cli.evaluation.runner import Configuration, Resources, expand, run
-from fbrag_cli.generation import Generations, Sampling
-from fbrag_cli.generation.remembering import Remembering
-from fbrag_cli.prompts import Prompt
+from fbrag_cli.generation.cached import CachedGenerator
+from fbrag_cli.generation.generator import Generations, Sampling
+from fbrag_cli.generation.llama.chat_template import Prompt
 from fbrag_cli.retrieval.bm25 import BM25
 from fbrag_cli.trace import MethodSettings
 from tests.methods.scripted import Scripted
@@ -44,7 +44,10 @@ class Bench:
             return BM25.of(corpus)
 
         return Resources(
-            lambda name: Remembering(self.models[name], first_costs=True), retriever, lambda: 100.0, {"fbrag": "1", **versions}
+            lambda name: CachedGenerator(self.models[name], first_costs=True),
+            retriever,
+            lambda: 100.0,
+            {"fbrag": "1", **versions},
         )
 
 

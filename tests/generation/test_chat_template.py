@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from fbrag_cli.generation.chat_template import ChatTemplate
-from fbrag_cli.prompts import Markup, Prompt, Text, Turn
+from fbrag_cli.generation.generator import Turn
+from fbrag_cli.generation.llama.chat_template import ChatTemplate, Markup, Prompt, Text
 
 CHATML = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"

@@ -17,10 +17,10 @@ import psutil
 import pytest
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation import Sampling
 from fbrag_cli.generation.cancellation import Cancellation
-from fbrag_cli.generation.llama import LlamaGenerator
-from fbrag_cli.prompts import Prompt, Text, Turn
+from fbrag_cli.generation.generator import Sampling, Turn
+from fbrag_cli.generation.llama.chat_template import Prompt, Text
+from fbrag_cli.generation.llama.generator import LlamaGenerator
 
 STORY = "The lighthouse keeper Anna wrote in her log that the brig Meridian had passed at noon with a torn sail. " * 4
 ASKED = (Turn("user", f"{STORY}\n\nWhich ship passed the lighthouse, and when?"),)
@@ -32,7 +32,7 @@ def test_samples_differ_and_repeat_with_their_seed(smollm2: Path) -> None:
     runs = []
     for _ in range(2):
         with LlamaGenerator(smollm2) as one:
-            runs.append(one.generate(one.prompt(ASKED), 4, DRAWN).samples)
+            runs.append(one.generate(ASKED, 4, DRAWN).samples)
     assert [sample.seed for sample in runs[0]] == [7, 8, 9, 10]
     assert len({sample.text for sample in runs[0]}) > 1
     assert runs[0] == runs[1]
@@ -40,7 +40,7 @@ def test_samples_differ_and_repeat_with_their_seed(smollm2: Path) -> None:
 
 def test_a_sample_does_not_depend_on_how_many_there_are(generator: LlamaGenerator) -> None:
     """A first token, drawn from the same logits, is equal; later ones may differ by rounding in larger batches."""
-    prompt = generator.prompt(ASKED)
+    prompt = ASKED
     one_token = Sampling(max_tokens=1, seed=7)
     together = [sample.text for sample in generator.generate(prompt, 6, one_token).samples]
     alone = [generator.generate(prompt, 1, Sampling(max_tokens=1, seed=7 + i)).samples[0].text for i in range(6)]
@@ -48,27 +48,27 @@ def test_a_sample_does_not_depend_on_how_many_there_are(generator: LlamaGenerato
 
 
 def test_greedy_rows_of_a_batch_are_the_single_run(generator: LlamaGenerator) -> None:
-    prompt = generator.prompt(ASKED)
+    prompt = ASKED
     alone = generator.generate(prompt, 1, GREEDY).samples[0].text
     assert {sample.text for sample in generator.generate(prompt, 3, GREEDY).samples} == {alone}
 
 
 def test_the_logits_are_those_of_the_high_level_class(generator: LlamaGenerator, smollm2: Path) -> None:
     """The greedy continuation agrees with llama-cpp-python's own, token for token."""
-    tokens = generator.tokenize(generator.prompt(ASKED))
+    tokens = generator.tokenize(ASKED)
     plain = llama_cpp.Llama(str(smollm2), n_ctx=1024, verbose=False, flash_attn=True)
     expected = plain.create_completion(tokens, max_tokens=12, temperature=0)["choices"][0]["text"]
-    assert generator.generate(generator.prompt(ASKED), 1, Sampling(12, temperature=0)).samples[0].text == expected
+    assert generator.generate(ASKED, 1, Sampling(12, temperature=0)).samples[0].text == expected
 
 
 def test_a_prompt_that_continues_the_last_one_reads_only_what_is_new(generator: LlamaGenerator) -> None:
-    first = generator.generate(generator.prompt(ASKED), 2, DRAWN)
+    first = generator.generate(ASKED, 2, DRAWN)
     more = (*ASKED, Turn("assistant", "The Meridian."), Turn("user", "Sure?"))
-    second = generator.generate(generator.prompt(more), 1, GREEDY)
+    second = generator.generate(more, 1, GREEDY)
     assert second.cached_tokens >= first.prompt_tokens - 5
     fresh = generator.generate(Prompt((Text("unrelated"),)), 1, GREEDY)
     assert fresh.cached_tokens <= 1
-    assert generator.generate(generator.prompt(more), 1, GREEDY).samples == second.samples
+    assert generator.generate(more, 1, GREEDY).samples == second.samples
 
 
 def test_text_never_becomes_a_special_token(generator: LlamaGenerator) -> None:
@@ -85,15 +85,15 @@ def test_text_never_becomes_a_special_token(generator: LlamaGenerator) -> None:
 
 
 def test_stop_texts_end_a_sample_and_are_left_out(generator: LlamaGenerator) -> None:
-    whole = generator.generate(generator.prompt(ASKED), 1, GREEDY).samples[0].text
+    whole = generator.generate(ASKED, 1, GREEDY).samples[0].text
     stop = whole.split()[3]
-    cut = generator.generate(generator.prompt(ASKED), 1, Sampling(24, temperature=0, stop=(stop,))).samples[0]
+    cut = generator.generate(ASKED, 1, Sampling(24, temperature=0, stop=(stop,))).samples[0]
     assert cut.text == whole[: whole.index(stop)]
     assert cut.finish == "stop"
 
 
 def test_the_length_limit_is_said(generator: LlamaGenerator) -> None:
-    sample = generator.generate(generator.prompt(ASKED), 1, Sampling(2, temperature=0)).samples[0]
+    sample = generator.generate(ASKED, 1, Sampling(2, temperature=0)).samples[0]
     assert (sample.finish, sample.n_tokens) == ("length", 2)
 
 
@@ -109,9 +109,7 @@ def test_a_prompt_that_does_not_fit_is_refused_with_both_numbers_before_any_work
 def test_text_streams_as_it_comes(generator: LlamaGenerator) -> None:
     heard: list[str] = []
     read: list[tuple[int, int]] = []
-    result = generator.generate(
-        generator.prompt(ASKED), 1, GREEDY, on_prompt=lambda done, total: read.append((done, total)), on_text=heard.append
-    )
+    result = generator.generate(ASKED, 1, GREEDY, on_prompt=lambda done, total: read.append((done, total)), on_text=heard.append)
     assert len(heard) > 3
     assert all(later.startswith(earlier) for earlier, later in itertools.pairwise(heard))
     assert heard[-1] == result.samples[0].text
@@ -172,7 +170,7 @@ def test_a_model_file_with_a_hostile_template_runs_none_of_its_code(
     monkeypatch.chdir(tmp_path)
     with LlamaGenerator(tmp_path / "hostile.gguf") as one:
         assert "chat template cannot be used" in one.problems[0]
-        assert one.generate(one.prompt(ASKED), 1, Sampling(2)).prompt_tokens > len(STORY.split())
+        assert one.generate(ASKED, 1, Sampling(2)).prompt_tokens > len(STORY.split())
     assert [path.name for path in tmp_path.iterdir()] == ["hostile.gguf"]
 
 
@@ -184,7 +182,7 @@ def test_a_build_with_amx_loads_without_the_extra_buffers(smollm2: Path, monkeyp
         llama_cpp, "llama_model_load_from_file", lambda path, params: (seen.append(params.use_extra_bufts), load(path, params))[1]
     )
     with LlamaGenerator(smollm2) as one:
-        assert one.generate(one.prompt(ASKED), 1, Sampling(2)).samples[0].n_tokens == 2
+        assert one.generate(ASKED, 1, Sampling(2)).samples[0].n_tokens == 2
     assert seen == [False]
 
 
@@ -192,7 +190,7 @@ def test_a_build_with_amx_loads_without_the_extra_buffers(smollm2: Path, monkeyp
 def test_threads_that_wait_for_each_other_leave_their_core_soon(users: dict[str, str], in_force: str) -> None:
     """As libgomp tells it when it is loaded; beside other work it would otherwise take most of the time with waiting."""
     environment = {name: value for name, value in os.environ.items() if name != "GOMP_SPINCOUNT"} | users
-    code = [sys.executable, "-c", "import fbrag_cli.generation.llama"]
+    code = [sys.executable, "-c", "import fbrag_cli.generation.llama.generator"]
     done = subprocess.run(code, capture_output=True, text=True, check=True, env=environment | {"OMP_DISPLAY_ENV": "verbose"})
     if "GOMP_" not in done.stderr:
         pytest.skip("llama.cpp is built without libgomp here")
@@ -202,7 +200,7 @@ def test_threads_that_wait_for_each_other_leave_their_core_soon(users: dict[str,
 def test_nothing_native_reaches_stdout(smollm2: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from fbrag_cli.generation.llama import LlamaGenerator as G\n"
-        "from fbrag_cli.generation import Sampling; from fbrag_cli.prompts import Prompt, Text\n"
+        "from fbrag_cli.generation import Sampling; from fbrag_cli.generation.generator import Prompt, Text\n"
         "with G(Path(sys.argv[1]), verbose=True) as g: g.generate(Prompt((Text('a'),)), 2, Sampling(2))"
     )
     done = subprocess.run([sys.executable, "-c", code, str(smollm2)], capture_output=True, text=True, check=True)
@@ -211,7 +209,7 @@ def test_nothing_native_reaches_stdout(smollm2: Path) -> None:
 
 
 def test_softmax_of_the_last_logits_is_what_greedy_takes(generator: LlamaGenerator) -> None:
-    prompt = generator.prompt(ASKED)
+    prompt = ASKED
     text = generator.generate(prompt, 1, Sampling(1, temperature=0)).samples[0].text
     generator.choose(prompt, ("x",))
     assert generator._piece(int(np.argmax(generator._sequences.logits(-1)))).decode() == text

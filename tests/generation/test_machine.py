@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from fbrag_cli.generation import machine
-from fbrag_cli.generation.machine import ON_THE_CPU, WHERE_IT_FITS, Device, Placement
+from fbrag_cli.generation.llama import machine
+from fbrag_cli.generation.llama.machine import ON_THE_CPU, WHERE_IT_FITS, Device, Placement
 
 N_LAYERS = 30
 GIGABYTE = 10**9
@@ -47,7 +47,7 @@ def test_what_llama_cpp_tells_of_devices_stays_off_the_terminal() -> None:
     """A build for a GPU has a line for each when it first looks; here one of its errors stands for them."""
     code = """
 import llama_cpp
-from fbrag_cli.generation import machine
+from fbrag_cli.generation.llama import machine
 machine.devices()
 llama_cpp.llama_model_load_from_file(b"/there/is/none.gguf", llama_cpp.llama_model_default_params())
 """

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from fbrag_cli.cache import Cache
 from fbrag_cli.errors import FbragError
 from fbrag_cli.indexing.collect import Collection, collect, collect_one
 from fbrag_cli.indexing.digest import Reading
 from fbrag_cli.indexing.files import find_files
 from fbrag_cli.progress import silent
+from fbrag_cli.storage.cache import Cache
 from tests.documents.making import docx, w_paragraph
 
 QUESTION = "Who keeps the lighthouse?"

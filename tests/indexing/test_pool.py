@@ -6,12 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi
 
-from fbrag_cli.cache import Cache
 from fbrag_cli.corpus import Corpus
 from fbrag_cli.indexing.digest import Reading, digest_file
 from fbrag_cli.indexing.pool import of_one, pool, pool_key, stored_pool
 from fbrag_cli.retrieval.bm25 import BM25
-from fbrag_cli.words import terms
+from fbrag_cli.storage.cache import Cache
+from fbrag_cli.text.words import terms
 
 TEXTS = st.lists(
     st.lists(st.sampled_from("ship storm harbour captain café 北京 the of 1893".split()), min_size=1, max_size=40).map(" ".join),

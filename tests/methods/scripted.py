@@ -5,32 +5,34 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from fbrag_cli.generation import Generation, Generations, ModelInfo, Sampling
-from fbrag_cli.prompts import Prompt, Text, Turn
+from fbrag_cli.generation.generator import Call, Generation, Generations, ModelInfo, Sampling, Turn
 
 
 @dataclass
 class Scripted:
-    """Says what it is told to say, and keeps what it was asked."""
+    """Says what it is told to say, and keeps what it was asked: turns, number of samples, sampling."""
 
     replies: Sequence[str]
-    asked: list[tuple[Prompt, int, Sampling]] = field(default_factory=list)
+    asked: list[tuple[tuple[Turn, ...], int, Sampling]] = field(default_factory=list)
     yes: float = 1.0
     info: ModelInfo = field(default_factory=lambda: ModelInfo("scripted", None, "0/1", 9999))
+    continues_turns: bool = True
+    takes_rows: bool = False
 
-    def prompt(self, turns: Sequence[Turn]) -> Prompt:
-        return Prompt(tuple(Text(turn.text) for turn in turns))
-
-    def generate(self, prompt: Prompt, n: int, sampling: Sampling, *, on_prompt=None, on_text=None) -> Generations:  # type: ignore[no-untyped-def]
-        self.asked.append((prompt, n, sampling))
+    def generate(self, turns: Sequence[Turn], n: int, sampling: Sampling, call: Call | None = None) -> Generations:
+        self.asked.append((tuple(turns), n, sampling))
         samples = tuple(Generation(self.replies[i % len(self.replies)], 5, "stop", sampling.seed + i) for i in range(n))
-        if on_text:
-            on_text(samples[0].text)
+        if call and call.on_text:
+            for piece in samples[0].text.partition(" "):
+                call.on_text(piece)
         return Generations(samples, 100, 0, 0.1, 0.1)
 
-    def choose(self, prompt: Prompt, choices: Sequence[str]) -> tuple[float, ...]:
-        self.asked.append((prompt, 0, Sampling(1)))
+    def choose(self, turns: Sequence[Turn], choices: Sequence[str], call: Call | None = None) -> tuple[float, ...]:
+        self.asked.append((tuple(turns), 0, Sampling(1)))
         return (self.yes, 1 - self.yes)
+
+    def written(self, turns: Sequence[Turn]) -> str:
+        return "\n".join(f"<{turn.role}>{turn.text}" for turn in turns)
 
     def count_tokens(self, text: str) -> int:
         return len(text.split())

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fbrag_cli.corpus import Corpus, build_corpus
-from fbrag_cli.documents import Content, Document, Extracted
+from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation import ModelInfo
-from fbrag_cli.methods import NAMES, find_method
+from fbrag_cli.generation.generator import ModelInfo
 from fbrag_cli.methods.long_context import cut_middle
+from fbrag_cli.methods.registry import NAMES, find_method
 from fbrag_cli.progress import silent
 from fbrag_cli.retrieval.bm25 import BM25
 from fbrag_cli.trace import MethodSettings, Trace

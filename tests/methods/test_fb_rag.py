@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from fbrag_cli.corpus import Corpus, build_corpus
-from fbrag_cli.documents import Content, Document, Extracted
-from fbrag_cli.generation import Generation
+from fbrag_cli.documents.document import Content, Document, Extracted
+from fbrag_cli.generation.generator import Generation
 from fbrag_cli.methods.fb_rag import answer, minmax, parse_sample, score
 from fbrag_cli.methods.fb_rag import select as look_forward
 from fbrag_cli.methods.ranking import best

@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fbrag_cli.corpus import build_corpus
-from fbrag_cli.documents import Content, Document, Extracted, PageSpan, Section
-from fbrag_cli.generation import ModelInfo
+from fbrag_cli.documents.document import Content, Document, Extracted, PageSpan, Section
+from fbrag_cli.generation.generator import ModelInfo
 from fbrag_cli.render.html import page
-from fbrag_cli.render.plain import printable
+from fbrag_cli.text.printable import printable
 from fbrag_cli.trace import ForwardSample, MethodSettings, Scores, Stage, Status, Trace
 
 if TYPE_CHECKING:

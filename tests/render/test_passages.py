@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fbrag_cli.corpus import Corpus, build_corpus
-from fbrag_cli.documents import Content, Document, Extracted, PageSpan
+from fbrag_cli.documents.document import Content, Document, Extracted, PageSpan
 from fbrag_cli.render.answer_text import markdown, sources
 from fbrag_cli.render.passages import passages, place, shown_lines, supporting_terms
 from fbrag_cli.trace import ForwardSample, MethodSettings, Scores, Trace

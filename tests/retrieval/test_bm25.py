@@ -5,9 +5,9 @@ from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi
 
 from fbrag_cli.corpus import Corpus, build_corpus
-from fbrag_cli.documents import Content, Document, Extracted
+from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.retrieval.bm25 import BM25
-from fbrag_cli.words import terms
+from fbrag_cli.text.words import terms
 
 WORDS = st.lists(st.sampled_from("ship storm harbour captain lantern chart rope anchor the of".split()), max_size=60).map(
     " ".join

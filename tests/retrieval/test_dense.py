@@ -14,11 +14,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fbrag_cli.cache import Cache
 from fbrag_cli.corpus import Corpus, build_corpus
-from fbrag_cli.documents import Content, Document, Extracted
+from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.embedding import LlamaEmbedder
+from fbrag_cli.generation.llama.embedding import LlamaEmbedder
 from fbrag_cli.indexing.embeddings import KIND, embed_corpus, weigh_corpus
 from fbrag_cli.methods.fb_rag import score
 from fbrag_cli.progress import Event
@@ -26,6 +25,7 @@ from fbrag_cli.retrieval.bge_m3 import BgeM3, DenseAndLexical
 from fbrag_cli.retrieval.bm25 import BM25
 from fbrag_cli.retrieval.dense import Dense
 from fbrag_cli.retrieval.sentence_model import SentenceModel
+from fbrag_cli.storage.cache import Cache
 from fbrag_cli.trace import MethodSettings
 from tests.retrieval import minilm
 

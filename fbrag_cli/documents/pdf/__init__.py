@@ -10,7 +10,7 @@ from shlex import quote
 from time import perf_counter
 from typing import Protocol
 
-from fbrag_cli.documents import Content, Extracted, PageSpan
+from fbrag_cli.documents.document import Content, Extracted, PageSpan
 from fbrag_cli.documents.pdf.margins import without_running_lines
 from fbrag_cli.documents.pdf.page_ranges import PageRange, format_ranges, numbers_within
 from fbrag_cli.documents.pdf.page_text import rejoin_words

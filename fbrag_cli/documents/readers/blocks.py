@@ -1,0 +1,183 @@
+"""Marked-up text (HTML, OpenDocument) becomes plain text as a browser lays it out: blocks, list items, rows of tables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from fbrag_cli.documents.document import Section
+
+_MAX_TABLES = 20  # in each other; deeper ones are no tables that a person made
+_MAX_INDENT = 10  # levels of lists
+_MAX_CELL = 300  # characters of a cell that may hold several paragraphs and still be part of its row's line
+_BLANK_LINES = re.compile(r"\n{3,}")
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A paragraph, heading, list item or row of a table.
+
+    level: of a heading from 1, else 0. prefix: a list item's mark, before `text`. group: neighbours of the same group are parted
+    by a line end, all other blocks by an empty line. anchors: names of places in it.
+    """
+
+    text: str
+    level: int = 0
+    prefix: str = ""
+    group: str = ""
+    anchors: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LaidOut:
+    """The text of blocks, its headings, and of each anchor where its block begins (characters)."""
+
+    text: str
+    sections: tuple[Section, ...]
+    anchors: dict[str, int]
+
+
+def joined(blocks: Iterable[Block]) -> LaidOut:
+    parts: list[str] = []
+    sections: list[Section] = []
+    anchors: dict[str, int] = {}
+    length, group = 0, ""
+    for block in blocks:
+        if parts:
+            gap = "\n" if block.group and block.group == group else "\n\n"
+            parts.append(gap)
+            length += len(gap)
+        group = block.group
+        if block.level:
+            sections.append(Section(block.text, block.level, length + len(block.prefix)))
+        for anchor in block.anchors:
+            anchors.setdefault(anchor, length)
+        parts += block.prefix, block.text
+        length += len(block.prefix) + len(block.text)
+    return LaidOut("".join(parts), tuple(sections), anchors)
+
+
+@dataclass(slots=True)
+class _Row:
+    """An open row. outer: the blocks that it is to join. cells: its own so far."""
+
+    outer: list[Block]
+    cells: list[list[Block]] = field(default_factory=list)
+
+
+class Layout:
+    """Takes running text and where its blocks begin and end, in the document's order; `blocks` gives what became of it.
+
+    White space collapses as a browser does it, but where `preformatted` is set. While `level` is set, blocks are headings.
+    Items, rows and cells are ended as often as they are begun.
+    """
+
+    def __init__(self) -> None:
+        self.level = 0
+        self.preformatted = False
+        self._lines: list[list[str]] = [[]]
+        self._anchors: list[str] = []
+        self._markers: list[str] = []
+        self._marked = False
+        self._group = 0
+        self._blocks: list[Block] = []
+        self._rows: list[_Row | None] = []  # the open ones, each in a cell of the one before; None for what is not laid out
+
+    def text(self, data: str) -> None:
+        self._lines[-1].append(data)
+
+    def line_break(self) -> None:
+        self._lines.append([])
+
+    @property
+    def touches(self) -> str:
+        """The last character of the running text, " " where white space or nothing is before what comes next."""
+        last = self._lines[-1][-1][-1:] if self._lines[-1] else ""
+        return " " if not last or last.isspace() else last
+
+    def anchor(self, name: str) -> None:
+        self._anchors.append(name)
+
+    def end_block(self) -> None:
+        """What was text so far is a block of its own; nothing happens where there was none."""
+        lines = ["".join(parts) for parts in self._lines]
+        self._lines = [[]]
+        if self.preformatted:
+            text = "\n".join(lines).strip("\r\n").expandtabs().rstrip()
+            text = "" if text.isspace() else text
+        else:
+            text = (" " if self.level else "\n").join(" ".join(line.split()) for line in lines).strip()
+            text = _BLANK_LINES.sub("\n\n", text)
+        if not text:
+            return
+        prefix = ""
+        if self._markers and not self._marked:
+            prefix = "  " * min(len(self._markers) - 1, _MAX_INDENT) + self._markers[-1]
+            self._marked = True
+        group = f"item {self._group}" if self._markers else ""
+        self._blocks.append(Block(text, self.level, prefix, group, tuple(self._anchors)))
+        self._anchors.clear()
+
+    def begin_group(self) -> None:
+        """A list or table begins: what is in it does not belong to one before it."""
+        self.end_block()
+        if not self._markers:
+            self._group += 1
+
+    def begin_item(self, marker: str) -> None:
+        """marker: as "- " or "1. ", written before the item's first block; "" for none."""
+        self.end_block()
+        self._markers.append(marker)
+        self._marked = not marker
+
+    def end_item(self) -> None:
+        self.end_block()
+        self._markers.pop()
+        self._marked = True
+
+    def begin_row(self) -> None:
+        self.end_block()
+        self._rows.append(_Row(self._blocks) if len(self._rows) < _MAX_TABLES else None)
+
+    def begin_cell(self) -> None:
+        """A cell outside a row is none: its text flows."""
+        self.end_block()
+        row = self._rows[-1] if self._rows else None
+        if row is not None:
+            row.cells.append([])
+            self._blocks = row.cells[-1]
+
+    def end_cell(self) -> None:
+        self.end_block()
+        row = self._rows[-1] if self._rows else None
+        if row is not None:
+            self._blocks = row.outer
+
+    def end_row(self) -> None:
+        self.end_block()
+        row = self._rows.pop()
+        if row is not None:
+            self._blocks = row.outer
+            self._blocks += _merged(row.cells, f"row {self._group}")
+
+    def blocks(self) -> list[Block]:
+        self.end_block()
+        return self._blocks
+
+
+def _merged(cells: list[list[Block]], group: str) -> list[Block]:
+    """A row's cells as one line, parted by tabs; as blocks of their own where they hold more than a line takes (page layout)."""
+    if not all(_fits_a_line(blocks) for blocks in cells):
+        return [block for blocks in cells for block in blocks]
+    text = "\t".join(" ".join((block.prefix + block.text).replace("\n", " ") for block in blocks) for blocks in cells).rstrip()
+    anchors = tuple(anchor for blocks in cells for block in blocks for anchor in block.anchors)
+    return [Block(text, group=group, anchors=anchors)] if text else []
+
+
+def _fits_a_line(blocks: list[Block]) -> bool:
+    if any(block.level or block.group.startswith("row") for block in blocks):
+        return False
+    if len(blocks) <= 1 and not any("\n" in block.text for block in blocks):
+        return True
+    return sum(len(block.text) for block in blocks) <= _MAX_CELL

@@ -1,0 +1,199 @@
+"""An HTML page becomes the text that a browser shows of it, with its headings as sections. lxml parses it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from fbrag_cli.documents.decoding import decode
+from fbrag_cli.documents.document import Content, Extracted
+from fbrag_cli.documents.readers.blocks import Block, Layout, joined
+from fbrag_cli.documents.source import Source
+
+# Neither text of the page (scripts, drawings), nor read with it (menus, what stands for scripts, readings beside characters).
+_SKIPPED = frozenset(
+    "script style template noscript nav svg iframe object audio video canvas button select textarea datalist rp rt annotation"
+    " annotation-xml".split()
+)
+_BLOCKS = frozenset(
+    "address article aside blockquote body caption center dd details dialog dir div dl dt fieldset figcaption figure footer form"
+    " h1 h2 h3 h4 h5 h6 header hgroup hr html legend main menu ol optgroup p pre search section summary table tbody tfoot thead"
+    " ul xmp listing plaintext".split()
+)
+_HEADINGS = {f"h{level}": level for level in range(1, 7)}
+_PREFORMATTED = frozenset(("pre", "xmp", "listing", "plaintext"))
+_CELLS = frozenset(("td", "th"))
+_NOTE = frozenset(("noteref", "doc-noteref"))
+_HIDDEN = re.compile(r"display\s*:\s*none", re.IGNORECASE)
+
+_SOFT_HYPHEN = "\u00ad"  # where a word may break: nothing is shown there
+_HEAD = 4096  # bytes in which a page declares its encoding
+_DECLARED = re.compile(rb"""<(?:meta[^>]{0,200}?charset|\?xml[^>]{0,200}?encoding)\s*=\s*["']?\s*([\w:.-]+)""", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What a page holds. title: of its <title>, "" without one."""
+
+    title: str
+    blocks: list[Block]
+
+
+def read_html(source: Source, codec: str | None = None) -> Extracted:
+    """The page's text; its <title> is the first line where the page has no main heading (h1) of its own.
+
+    codec: the encoding, instead of the one that the page declares or that is found. Raises FbragError as `decoding.decode`.
+    """
+    decoded = decode(source, codec, declared=declared_encoding(source.data))
+    page = read_page(decoded.text)
+    blocks = page.blocks
+    if page.title and blocks and not any(block.level == 1 for block in blocks):
+        blocks = [Block(page.title, level=1), *blocks]
+    laid_out = joined(blocks)
+    return Extracted(Content(laid_out.text, sections=laid_out.sections), "text/html", decoded.encoding, warnings=decoded.warnings)
+
+
+def declared_encoding(data: bytes) -> str | None:
+    """The encoding that a page (HTML, XHTML) names in its head, as it is written there."""
+    found = _DECLARED.search(data[:_HEAD])
+    return None if found is None else found[1].decode("ascii", "replace")
+
+
+def read_page(text: str) -> Page:
+    """The blocks of an HTML or XHTML page. Never fails: of any text, a browser makes a page."""
+    from lxml import etree
+
+    reading = _Reading()
+    # huge_tree: else a text of 10 MB without a tag is lost. Nothing is fetched: the HTML parser knows no external entities.
+    parser = etree.HTMLParser(target=reading, encoding="utf-8", huge_tree=True, no_network=True)
+    try:
+        parser.feed(text.replace("\0", "\ufffd").encode("utf-8", "replace"))  # a NUL ends the text for older libxml2
+        parser.close()
+    except etree.LxmlError:  # neither text nor tag
+        pass
+    return reading.page()
+
+
+class _Reading:
+    """The target of lxml's parser: hears of each tag and text, in the page's order."""
+
+    def __init__(self) -> None:
+        self._layout = Layout()
+        self._title: list[str] = []
+        self._in_title = False
+        self._skipped_depth = 0
+        self._lists: list[int | None] = []  # of each open list the next number; None for one without numbers
+        self._in_superscript = False
+
+    def page(self) -> Page:
+        return Page(" ".join("".join(self._title).split()), self._layout.blocks())
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        if self._skipped_depth:
+            self._skipped_depth += 1
+            return
+        if tag in _SKIPPED or _is_hidden(attributes):
+            self._skipped_depth = 1
+            return
+        layout = self._layout
+        if tag == "title":
+            self._in_title = True
+        elif tag == "br":
+            layout.line_break()
+        elif tag == "img":
+            self._image(attributes.get("alt", ""))
+        elif tag == "sup" or _NOTE.intersection((attributes.get("epub:type"), attributes.get("role"))):
+            self._in_superscript = True
+        elif tag == "q":
+            layout.text("“")
+        elif tag == "li":
+            layout.begin_item(self._marker())
+        elif tag in ("ul", "ol", "menu", "dir"):
+            layout.begin_group()
+            self._lists.append(_number(attributes.get("start", "1")) if tag == "ol" else None)
+        elif tag == "table":
+            layout.begin_group()
+        elif tag == "tr":
+            layout.begin_row()
+        elif tag in _CELLS:
+            layout.begin_cell()
+        elif tag in _BLOCKS:
+            layout.end_block()
+            layout.level = _HEADINGS.get(tag, layout.level)
+            layout.preformatted = layout.preformatted or tag in _PREFORMATTED
+        for name in ("id", "name"):
+            if name in attributes:
+                layout.anchor(attributes[name])
+
+    def end(self, tag: str) -> None:
+        if self._skipped_depth:
+            self._skipped_depth -= 1
+            return
+        layout = self._layout
+        if tag == "title":
+            self._in_title = False
+        elif tag == "sup":
+            self._in_superscript = False
+        elif tag == "q":
+            layout.text("”")
+        elif tag == "li":
+            layout.end_item()
+        elif tag in ("ul", "ol", "menu", "dir"):
+            layout.end_block()
+            self._lists.pop()
+        elif tag == "tr":
+            layout.end_row()
+        elif tag in _CELLS:
+            layout.end_cell()
+        elif tag in _BLOCKS:
+            layout.end_block()
+            if tag in _HEADINGS:
+                layout.level = 0
+            layout.preformatted = layout.preformatted and tag not in _PREFORMATTED
+
+    def data(self, data: str) -> None:
+        if self._skipped_depth:
+            return
+        data = data.replace(_SOFT_HYPHEN, "")
+        if self._in_title:
+            self._title.append(data)
+            return
+        if self._in_superscript and data.strip():
+            # "see below<sup>1</sup>", "10<sup>6</sup>": without a mark, the raised number would become part of the word.
+            if data.lstrip()[0].isdigit() and self._layout.touches != " ":
+                self._layout.text("^")
+            self._in_superscript = False
+        self._layout.text(data)
+
+    def comment(self, text: str) -> None:
+        pass
+
+    def pi(self, target: str, data: str | None = None) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+    def _image(self, alt: str) -> None:
+        """What the author wrote in the picture's place. A single character is an initial, painted."""
+        alt = " ".join(alt.split())
+        if alt:
+            self._layout.text(alt if len(alt) == 1 else f"[{alt}]")
+
+    def _marker(self) -> str:
+        if not self._lists or self._lists[-1] is None:
+            return "- "
+        number = self._lists[-1]
+        self._lists[-1] = number + 1
+        return f"{number}. "
+
+
+def _is_hidden(attributes: dict[str, str]) -> bool:
+    """Not shown; or the arrow that leads from a note back to its place."""
+    if "hidden" in attributes or attributes.get("role") == "doc-backlink":
+        return True
+    return _HIDDEN.search(attributes.get("style", "")) is not None
+
+
+def _number(text: str) -> int:
+    return int(text) if re.fullmatch(r"-?\d{1,9}", text) else 1

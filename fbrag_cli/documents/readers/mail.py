@@ -1,0 +1,72 @@
+"""A mail becomes its headers, as its reader shows them, and its text; what is attached is named, not read."""
+
+from __future__ import annotations
+
+from email.message import EmailMessage, MIMEPart
+from email.parser import BytesParser
+from email.policy import EmailPolicy
+from typing import cast
+
+from fbrag_cli.documents.decoding import Decoded, decode, without_surrogates
+from fbrag_cli.documents.document import Content, Extracted
+from fbrag_cli.documents.readers.blocks import joined
+from fbrag_cli.documents.readers.html import declared_encoding, read_page
+from fbrag_cli.documents.source import Source
+from fbrag_cli.errors import FbragError
+
+_MEDIA_TYPE = "message/rfc822"
+_HEADERS = ("Subject", "From", "To", "Cc", "Date")
+_MAX_HEADER = 2_000  # characters: some fifty addresses
+_MAX_NAMED = 5  # attachments
+
+
+class _ShortHeaders(EmailPolicy):
+    """The parser of headers takes time that grows with the square of their length: what is longer is cut."""
+
+    def header_source_parse(self, sourcelines: list[str]) -> tuple[str, str]:
+        name, value = super().header_source_parse(sourcelines)
+        return name, value if len(value) <= _MAX_HEADER else value[:_MAX_HEADER] + " …"
+
+
+def read_mail(source: Source, codec: str | None = None) -> Extracted:
+    """The plain text part, else the HTML part. codec: of a part that does not say its own.
+
+    Raises FbragError doc_unreadable for what the parser cannot make sense of.
+    """
+    try:
+        message = cast(EmailMessage, BytesParser(EmailMessage, policy=_ShortHeaders()).parsebytes(source.data))
+        headers = [f"{name}: {' '.join(str(message[name]).split())}" for name in _HEADERS if message[name]]
+        part = message.get_body(("plain", "html"))
+        body, decoded = ("", None) if part is None else _body(source, part, codec)
+        attached = [_name(attachment) for attachment in message.iter_attachments()]
+    except FbragError:
+        raise
+    except Exception as error:  # on malformed headers, email raises what its parser meets
+        what = f"{source.name} is damaged: mail that cannot be read ({type(error).__name__})"
+        raise FbragError("doc_unreadable", what, "export it again, or save its text", document=source.path) from error
+    text = "\n\n".join(part for part in ("\n".join(headers), body.strip("\n")) if part)
+    warnings = _warnings(source, attached)
+    if decoded is None:
+        return Extracted(Content(without_surrogates(text)), _MEDIA_TYPE, warnings=warnings)
+    return Extracted(Content(without_surrogates(text)), _MEDIA_TYPE, decoded.encoding, warnings=decoded.warnings + warnings)
+
+
+def _body(source: Source, part: MIMEPart, codec: str | None) -> tuple[str, Decoded]:
+    """The text of `part`, and how it was decoded: as it says, where its bytes fit."""
+    data = part.get_payload(decode=True)
+    data = data if isinstance(data, bytes) else b""
+    is_html = part.get_content_type() == "text/html"
+    declared = part.get_content_charset() or (declared_encoding(data) if is_html else None)
+    decoded = decode(Source(source.path, source.name, data), codec, declared=declared)
+    return (joined(read_page(decoded.text).blocks).text if is_html else decoded.text), decoded
+
+
+def _name(attachment: MIMEPart) -> str:
+    return " ".join((attachment.get_filename() or attachment.get_content_type()).split())
+
+
+def _warnings(source: Source, attached: list[str]) -> tuple[str, ...]:
+    if not attached:
+        return ()
+    more = f" and {len(attached) - _MAX_NAMED} more" if len(attached) > _MAX_NAMED else ""
+    return (f"{source.name}: not read, because attached: {', '.join(attached[:_MAX_NAMED])}{more}",)

@@ -1,0 +1,142 @@
+"""An OpenDocument text becomes text: headings, lists, tables and notes as it holds them, without what was deleted."""
+
+from __future__ import annotations
+
+import re
+
+from fbrag_cli.documents.document import Content, Extracted
+from fbrag_cli.documents.readers.archive import Archive
+from fbrag_cli.documents.readers.blocks import Layout, joined
+from fbrag_cli.documents.readers.xml import feed, local_name, parse
+from fbrag_cli.documents.source import Source
+from fbrag_cli.errors import FbragError
+
+_MEDIA_TYPE = "application/vnd.oasis.opendocument.text"
+_CONTENT = "content.xml"
+_MANIFEST = "META-INF/manifest.xml"
+
+_TEXT = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}"
+_TABLE = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
+_OFFICE = "{urn:oasis:names:tc:opendocument:xmlns:office:1.0}"
+# Deleted passages, comments, and forms of what is shown elsewhere.
+_SKIPPED = frozenset(
+    {
+        *(_TEXT + name for name in ("tracked-changes", "ruby-text", "table-of-content-source", "alphabetical-index-source")),
+        *(_OFFICE + name for name in ("annotation", "forms", "meta", "styles", "automatic-styles", "master-styles", "scripts")),
+        *(_OFFICE + name for name in ("settings", "font-face-decls", "binary-data")),
+    }
+)
+_PARAGRAPHS = frozenset((_TEXT + "p", _TEXT + "h"))
+_GROUPS = frozenset((_TEXT + "list", _TABLE + "table"))
+_ITEMS = {_TEXT + "list-item": "- ", _TEXT + "list-header": ""}
+_CELLS = frozenset((_TABLE + "table-cell", _TABLE + "covered-table-cell"))
+_MAX_LEVEL = 10
+_MAX_SPACES = 100
+
+
+def read_odt(source: Source, codec: str | None = None) -> Extracted:
+    """The text of an .odt (a zip) or .fodt (one XML file); its headings are the sections.
+
+    codec: has no meaning here, XML says itself what it is in. Raises FbragError doc_unreadable: damaged, encrypted, a bomb.
+    """
+    reading = _Reading()
+    if source.data.startswith(b"PK"):
+        archive = Archive(source, "an OpenDocument text")
+        _refuse_encrypted(source, archive)
+        feed(archive.read(_CONTENT), reading, archive.damaged)
+    else:
+
+        def damaged(reason: str) -> FbragError:
+            what = f"{source.name} is damaged: an OpenDocument text, but {reason}"
+            return FbragError("doc_unreadable", what, "get it again from where it came", document=source.path)
+
+        feed(source.data, reading, damaged)
+    laid_out = joined(reading.layout.blocks())
+    return Extracted(Content(laid_out.text, sections=laid_out.sections), _MEDIA_TYPE)
+
+
+def _refuse_encrypted(source: Source, archive: Archive) -> None:
+    if _MANIFEST not in archive:
+        return
+    for entry in parse(archive.read(_MANIFEST), archive.damaged).iter("{*}encryption-data"):
+        what = f"{source.name} is encrypted with a password ({local_name(entry.tag)} in its manifest)"
+        raise FbragError("doc_unreadable", what, "open it in LibreOffice and save it without a password", document=source.path)
+
+
+class _Reading:
+    """The target of lxml's parser: hears of each element and text, in the document's order."""
+
+    def __init__(self) -> None:
+        self.layout = Layout()
+        self._skipped_depth = 0
+        self._levels: list[int] = []  # of each open paragraph (0) or heading; text outside is white space between elements
+        self._notes = 0  # open ones: their text stays in the line that refers to them
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        if self._skipped_depth or tag in _SKIPPED:
+            self._skipped_depth += 1
+            return
+        layout = self.layout
+        if tag in _PARAGRAPHS:
+            is_heading = tag == _TEXT + "h" and not self._notes
+            self._levels.append(_count(attributes.get(_TEXT + "outline-level"), _MAX_LEVEL) if is_heading else 0)
+            self._begin_paragraph()
+        elif tag == _TEXT + "s":
+            layout.text(" " * _count(attributes.get(_TEXT + "c"), _MAX_SPACES))
+        elif tag == _TEXT + "tab":
+            layout.text(" ")
+        elif tag == _TEXT + "line-break":
+            layout.line_break()
+        elif tag == _TEXT + "note":
+            self._notes += 1
+            layout.text(" [")
+        elif self._notes:
+            pass
+        elif tag in _GROUPS:
+            layout.begin_group()
+        elif tag in _ITEMS:
+            layout.begin_item(_ITEMS[tag])
+        elif tag == _TABLE + "table-row":
+            layout.begin_row()
+        elif tag in _CELLS:
+            layout.begin_cell()
+
+    def end(self, tag: str) -> None:
+        if self._skipped_depth:
+            self._skipped_depth -= 1
+            return
+        layout = self.layout
+        if tag in _PARAGRAPHS:
+            if not self._notes:
+                layout.end_block()
+            self._levels.pop()
+            layout.level = self._levels[-1] if self._levels else 0
+        elif tag == _TEXT + "note":
+            self._notes -= 1
+            layout.text("]")
+        elif self._notes:
+            pass
+        elif tag in _ITEMS:
+            layout.end_item()
+        elif tag == _TABLE + "table-row":
+            layout.end_row()
+        elif tag in _CELLS:
+            layout.end_cell()
+
+    def _begin_paragraph(self) -> None:
+        if self._notes:
+            self.layout.text(" ")
+        else:
+            self.layout.end_block()
+            self.layout.level = self._levels[-1]
+
+    def data(self, data: str) -> None:
+        if self._levels and not self._skipped_depth:
+            self.layout.text(data)
+
+    def close(self) -> None:
+        pass
+
+
+def _count(text: str | None, most: int) -> int:
+    return min(int(text), most) if text and re.fullmatch(r"\d{1,9}", text) else 1

@@ -1,0 +1,54 @@
+"""reStructuredText stays as it is written; its underlined titles are the sections, their level by which mark comes first."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from fbrag_cli.documents.decoding import decode
+from fbrag_cli.documents.document import Content, Extracted, Section
+from fbrag_cli.documents.source import Source
+
+_MEDIA_TYPE = "text/x-rst"
+# docutils reads whole documents, with their directives, a hundred times slower than this finds their titles.
+_ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1*")
+
+
+def read_rst(source: Source, codec: str | None = None) -> Extracted:
+    """codec: the encoding, instead of finding it. Raises FbragError as `decoding.decode`."""
+    decoded = decode(source, codec)
+    sections = _sections(decoded.text)
+    return Extracted(Content(decoded.text, sections=sections), _MEDIA_TYPE, decoded.encoding, warnings=decoded.warnings)
+
+
+def _sections(text: str) -> tuple[Section, ...]:
+    """A title has a line of one repeated mark below it, at least as long, and maybe the same above; a blank line before both."""
+    lines = [line.rstrip() for line in text.split("\n")]
+    starts = [0]
+    for line in text.split("\n"):
+        starts.append(starts[-1] + len(line) + 1)
+    styles: list[str] = []
+    sections = []
+    for number in range(len(lines) - 1):
+        title, mark = lines[number], _mark(lines[number + 1])
+        if not mark or not title or _mark(title) or len(lines[number + 1]) < min(_columns(title.strip()), 1 << 16):
+            continue
+        above = lines[number - 1] if number else ""
+        overlined = above == lines[number + 1] and (number < 2 or not lines[number - 2])
+        if not overlined and (above or title[0].isspace()):
+            continue
+        style = mark * 2 if overlined else mark
+        if style not in styles:
+            styles.append(style)
+        indent = len(title) - len(title.lstrip())
+        sections.append(Section(title.strip(), styles.index(style) + 1, starts[number] + indent))
+    return tuple(sections)
+
+
+def _mark(line: str) -> str:
+    """The character that `line` repeats, "" if it is not such a line."""
+    return line[0] if len(line) > 1 and _ADORNMENT.fullmatch(line) else ""
+
+
+def _columns(text: str) -> int:
+    return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)

@@ -1,0 +1,83 @@
+"""A rich text document becomes text; striprtf reads its control words, code pages and Unicode escapes."""
+
+from __future__ import annotations
+
+import re
+
+from fbrag_cli.documents.decoding import without_surrogates
+from fbrag_cli.documents.document import Content, Extracted
+from fbrag_cli.documents.source import Source
+from fbrag_cli.errors import FbragError
+
+_MEDIA_TYPE = "application/rtf"
+_FONT_TABLE = re.compile(r"{[^{}]*\\fonttbl")
+_BRACE = re.compile(r"\\[\\{}]|([{}])")
+_FONT = re.compile(r"\\f(\d{1,9})(?!\d)|\\fcharset(\d{1,9})(?!\d)")
+_CELL, _ROW = "\x1f", "\x1e"  # stand for the end of a cell and of a row
+_MARKS = str.maketrans(_CELL + _ROW, "  ")
+# What striprtf would run together, drop or write otherwise than our other formats do; an escaped backslash stands first.
+_REWRITTEN = re.compile(r"\\\\|(?:\\\*)?\\(par|sect|page|cell|nestcell|row|nestrow|footnote|field)(?![a-zA-Z])")
+_REWRITING = {
+    **{"par": r"\par\par", "sect": r"\par\par", "page": r"\par\par"},
+    **{"cell": f" {_CELL}", "nestcell": f" {_CELL}", "row": f" {_ROW}", "nestrow": f" {_ROW}"},
+    "footnote": r"\tab",  # a note's text stays where it is referred to
+    "field": r"\field ",  # else striprtf looks for links, in time that grows with the square of a line's length
+}
+_BLANK_LINES = re.compile(r"\n[ \t]*\n\s*")
+
+
+def read_rtf(source: Source, codec: str | None = None) -> Extracted:
+    """Paragraphs are parted by empty lines, cells of tables by tabs.
+
+    codec: of bytes that no code page of the document is named for. Raises FbragError doc_unreadable for damage.
+    """
+    from striprtf.striprtf import rtf_to_text
+
+    try:
+        prepared = _REWRITTEN.sub(_rewrite, _plain_font_table(source.data.decode(codec or "cp1252", "replace").translate(_MARKS)))
+        text = rtf_to_text(prepared, encoding=codec or "cp1252", errors="replace")
+    except Exception as error:  # striprtf lets pass what int() and chr() make of hostile figures
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:100]
+        what = f"{source.name} is damaged: a rich text document that cannot be read ({reason})"
+        raise FbragError("doc_unreadable", what, "get it again from where it came", document=source.path) from error
+    text = without_surrogates(text).replace("\r", "\n").replace("\u00ad", "").replace("\u00a0", " ")
+    text = "\n".join("\t".join(_cells(row)) for row in text.split(_ROW))
+    lines = (line.rstrip() for line in text.split("\n"))
+    text = _BLANK_LINES.sub("\n\n", "\n".join(lines)).strip()
+    warnings: tuple[str, ...] = ()
+    if n_lost := text.count("\ufffd"):
+        warnings = (f"{source.name} has {n_lost} characters that its code page does not have, read as \ufffd",)
+    return Extracted(Content(text), _MEDIA_TYPE, warnings=warnings)
+
+
+def _cells(row: str) -> list[str]:
+    *cells, after = row.split(_CELL)
+    return [cells[0].rstrip(), *(cell.strip() for cell in cells[1:]), after.lstrip(" ")] if cells else [row]
+
+
+def _rewrite(found: re.Match[str]) -> str:
+    return _REWRITING[found[1]] if found[1] else found[0]
+
+
+def _plain_font_table(text: str) -> str:
+    """`text` with its font table reduced to numbers and character sets: all that is used of it.
+
+    striprtf's patterns take, on a table made for it, time that grows with the cube of its length.
+    """
+    start = _FONT_TABLE.search(text)
+    if start is None:
+        return text
+    depth, end = 1, len(text)
+    for brace in _BRACE.finditer(text, start.end()):
+        depth += {"{": 1, "}": -1}.get(brace[1], 0)
+        if depth == 0:
+            end = brace.end()
+            break
+    charsets: dict[str, str] = {}
+    font = "0"
+    for found in _FONT.finditer(text, start.end(), end):
+        font = found[1] or font
+        if found[2]:
+            charsets.setdefault(font, found[2])
+    entries = "".join(f"\\f{font}\\fcharset{charset} x;\n" for font, charset in charsets.items())
+    return f"{text[: start.start()]}{{\\fonttbl {entries}}}{text[end:]}"

@@ -1,0 +1,146 @@
+"""How fast a question is on this machine: loading, indexing and scoring a text, reading a prompt, writing. Not how good."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import cycle, islice
+from statistics import median
+from time import perf_counter
+
+from fbrag_cli.corpus import build_corpus
+from fbrag_cli.documents.document import Content, Document, Extracted
+from fbrag_cli.generation.generator import Call, Generations, Sampling, Turn
+from fbrag_cli.generation.llama.generator import LlamaGenerator
+from fbrag_cli.progress import Event, Progress
+from fbrag_cli.retrieval.bm25 import BM25
+
+#: What is measured: its unit, and whether less of it is better.
+MEASURES = {
+    "index": ("s", True),
+    "score": ("s", True),
+    "load": ("s", True),
+    "prefill": ("tokens/s", False),
+    "decode": ("tokens/s", False),
+    "decode_samples": ("tokens/s", False),
+    "first_token_cold": ("s", True),
+    "first_token": ("s", True),
+    "first_token_cached": ("s", True),
+}
+
+_WRITTEN = 32  # tokens a sample
+_SAMPLE_WORDS = 60  # of a text that is scored, as many as a forward sample has
+
+
+@dataclass(slots=True)
+class Measure:
+    """name: of `MEASURES`. model, tokens: of the prompt; None where there is none. values: one a round."""
+
+    name: str
+    model: str | None = None
+    tokens: int | None = None
+    values: list[float] = field(default_factory=list)
+
+    @property
+    def unit(self) -> str:
+        return MEASURES[self.name][0]
+
+    @property
+    def median(self) -> float:
+        return median(self.values)
+
+
+class Measures:
+    """In the order in which they were first taken."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, str | None, int | None], Measure] = {}
+
+    def __iter__(self) -> Iterator[Measure]:
+        return iter(self._found.values())
+
+    def add(self, name: str, value: float, model: str | None = None, tokens: int | None = None) -> None:
+        key = (name, model, tokens)
+        self._found.setdefault(key, Measure(*key)).values.append(value)
+
+
+def measure_text(text: str, measures: Measures, repeat: int, samples: int) -> None:
+    """Chunking and counting `text`, and scoring its chunks by a question and `samples` texts."""
+    words = text.split()
+    for round_ in range(repeat):
+        started = perf_counter()
+        document = Document.of("text", "text", Extracted(Content(text), "text/plain"))
+        retriever = BM25.of(build_corpus([document]))
+        measures.add("index", perf_counter() - started)
+        asked = [" ".join(random.Random(f"{round_} {i}").choices(words, k=_SAMPLE_WORDS)) for i in range(samples + 1)]
+        started = perf_counter()
+        for each in asked:
+            retriever.scores(each)
+        measures.add("score", perf_counter() - started)
+
+
+def measure_model(
+    name: str,
+    load: Callable[[], LlamaGenerator],
+    text: str,
+    sizes: Sequence[int],
+    measures: Measures,
+    repeat: int,
+    samples: int,
+    progress: Progress,
+) -> None:
+    """Each round loads the model, and reads two prompts of each size, the second twice: cold, loaded, and kept.
+
+    tokens in the measures: as asked for; the prompt has as many to within a few. progress: stage "bench", in prompts.
+    Raises what loading and generating raise: prompt_too_long for a size beyond the model's window.
+    """
+    sampling = Sampling(_WRITTEN)
+    progress(Event("bench", "start"))
+    done, total = 0, 2 * len(sizes) * repeat
+    for round_ in range(repeat):
+        for size in sizes:
+            started = perf_counter()
+            with load() as generator:
+                loaded = perf_counter()
+                measures.add("load", loaded - started, name)
+                texts = [_cut(generator, text, size, 2 * round_ + i) for i in range(2)]
+                prepared = perf_counter()
+                generator.generate([Turn("user", texts[0])], 1, Sampling(1))
+                measures.add("first_token_cold", loaded - started + perf_counter() - prepared, name, size)
+                progress(Event("bench", "progress", done := done + 1, total))
+
+                turns = [Turn("user", texts[1])]
+                first, read = _first_token(generator, turns, samples, sampling)
+                measures.add("prefill", (read.prompt_tokens - read.cached_tokens) / read.prefill_seconds, name, size)
+                measures.add("first_token", first, name, size)
+                measures.add("decode_samples", read.generated_tokens / read.decode_seconds, name, size)
+                first, again = _first_token(generator, turns, 1, sampling)
+                measures.add("first_token_cached", first, name, size)
+                measures.add("decode", again.generated_tokens / again.decode_seconds, name, size)
+                progress(Event("bench", "progress", done := done + 1, total))
+    progress(Event("bench", "done"))
+
+
+def synthetic(n_words: int) -> str:
+    """Text of invented words with the frequencies of a language (Zipf's law), the same for the same number."""
+    drawn = random.Random(n_words)
+    vocabulary = ["".join(drawn.choices("aeiounrstldmgb", k=drawn.randint(2, 9))) for _ in range(20_000)]
+    return " ".join(drawn.choices(vocabulary, [1 / rank for rank in range(1, len(vocabulary) + 1)], k=n_words))
+
+
+def _first_token(generator: LlamaGenerator, turns: Sequence[Turn], n: int, sampling: Sampling) -> tuple[float, Generations]:
+    """Seconds to the first token, and all that was generated."""
+    heard: list[float] = []
+    started = perf_counter()
+    generations = generator.generate(turns, n, sampling, Call(on_text=lambda _: heard.append(perf_counter() - started)))
+    return heard[0], generations
+
+
+def _cut(generator: LlamaGenerator, text: str, n_tokens: int, turn: int) -> str:
+    """About `n_tokens` of `text`, repeated where it is shorter, each turn from another place, so that no prompt begins alike."""
+    words = text.split()
+    start = (turn * len(words)) // 7 % len(words)
+    piece = words[start : start + 2000]
+    n_words = max(1, round(n_tokens * len(piece) / generator.count_tokens(" ".join(piece))))
+    return " ".join(islice(cycle(words), start, start + n_words))

@@ -1,0 +1,253 @@
+"""llama.cpp through its low-level API: one prompt read once, n samples decoded in one batch.
+
+A `LlamaGenerator` owns one model and the sequences of one context. The last prompt stays as sequence 0; a call reads only what
+its prompt does not share with that one. Samples are further sequences over the same cells.
+"""
+
+from __future__ import annotations
+
+import codecs
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import llama_cpp
+import numpy as np
+from numpy.typing import NDArray
+
+from fbrag_cli.generation.cancellation import Cancellation
+from fbrag_cli.generation.generator import Call, Generation, Generations, ModelInfo, OnText, OnTokens, Sampling, Turn
+from fbrag_cli.generation.llama.chat_template import ChatTemplate, Markup
+from fbrag_cli.generation.llama.machine import WHERE_IT_FITS, Placement
+from fbrag_cli.generation.llama.sequences import Sequences
+from fbrag_cli.generation.llama.token_counter import TokenCounter
+from fbrag_cli.generation.llama.weights import Weights
+
+
+@dataclass(slots=True)
+class _Row:
+    """One sample while it is decoded. output: the row of the last batch's logits that its next token is drawn from. token: the
+    one that was drawn last."""
+
+    sequence: int
+    seed: int
+    position: int
+    sampler: Any
+    output: int = -1
+    token: int = -1
+    n_tokens: int = 0
+    n_told: int = 0  # characters of the text that `on_text` has received
+    text: str = ""
+    finish: str | None = None
+    decoder: codecs.IncrementalDecoder = field(default_factory=lambda: codecs.getincrementaldecoder("utf-8")("replace"))
+
+
+class LlamaGenerator:
+    """The `Generator` for GGUF files.
+
+    sha256: of the file where it is known. max_context: tokens, None for the model's own length. The rest, and what is raised, as
+    `Weights`.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        name: str | None = None,
+        sha256: str | None = None,
+        placement: Placement = WHERE_IT_FITS,
+        threads: int | None = None,
+        max_context: int | None = None,
+        cancellation: Cancellation | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self._weights = Weights(path, placement=placement, threads=threads, cancellation=cancellation, verbose=verbose)
+        self.threads = self._weights.threads
+        self._model, self._vocab = self._weights.model, self._weights.vocab
+        trained = llama_cpp.llama_model_n_ctx_train(self._model)
+        self._template = ChatTemplate(
+            _decoded(llama_cpp.llama_model_chat_template(self._model, None)),
+            bos=self._token_text(llama_cpp.llama_vocab_bos(self._vocab)),
+            eos=self._token_text(llama_cpp.llama_vocab_eos(self._vocab)),
+        )
+        self.problems = (self._template.problem,) if self._template.problem else ()
+        self._counter: TokenCounter | None = None
+        n_layers = llama_cpp.llama_model_n_layer(self._model) + 1
+        limit = min(trained, max_context) if max_context else trained
+        self.info = ModelInfo(name or path.stem, sha256, f"{self._weights.layers_on_gpu}/{n_layers}", limit)
+        self._sequences = Sequences(self._weights, self.info.name, limit)
+
+    # -- the Generator protocol ------------------------------------------------------------------------------------------
+
+    continues_turns = True
+    takes_rows = False
+
+    def written(self, turns: Sequence[Turn]) -> str:
+        return "".join(segment.text for segment in self._template.prompt(turns).segments)
+
+    def generate(self, turns: Sequence[Turn], n: int, sampling: Sampling, call: Call | None = None) -> Generations:
+        """Raises FbragError `prompt_too_long`, with both numbers, before any work; `out_of_memory`."""
+        call = call or Call()
+        tokens = self.tokenize(turns)
+        n_prompt = len(tokens)
+        started = perf_counter()
+        # 1. Read the prompt, or what the last call did not leave of it.
+        cached = self._read(tokens, n, sampling.max_tokens, call.on_prompt)
+        prefilled = perf_counter()
+        rows = [_Row(i, sampling.seed + i, n_prompt, _sampler(sampling, sampling.seed + i)) for i in range(n)]
+        try:
+            # 2. Every sample continues sequence 0; the prompt's cells are shared, not copied.
+            for row in rows[1:]:
+                self._sequences.copy(0, row.sequence)
+            # 3. Draw a token for each live sample, then decode all of them in one batch; who is finished leaves the batch.
+            live = rows
+            while live := self._draw(live, sampling, call.on_text):
+                self._step(live)
+        finally:
+            for row in rows:
+                llama_cpp.llama_sampler_free(row.sampler)
+            self._sequences.forget(n_prompt)
+        samples = tuple(map(_generation, rows))
+        return Generations(samples, n_prompt, cached, prefilled - started, perf_counter() - prefilled)
+
+    def choose(self, turns: Sequence[Turn], choices: Sequence[str], call: Call | None = None) -> tuple[float, ...]:
+        """The probabilities sum to 1 at most; the rest is the model saying something else."""
+        self._read(self.tokenize(turns), 1, 1, (call or Call()).on_prompt)
+        probabilities = _softmax(self._sequences.logits(-1))
+        totals = []
+        for choice in choices:
+            spellings = {lead + form for lead in ("", " ") for form in (choice.lower(), choice.capitalize(), choice.upper())}
+            first = {self._weights.tokens_of(spelling)[0] for spelling in spellings}
+            totals.append(float(sum(probabilities[token] for token in first)))
+        return tuple(totals)
+
+    def count_tokens(self, text: str) -> int:
+        if self._counter is None:
+            self._counter = TokenCounter(self._model, self._vocab, self._weights.tokens_of)
+        return self._counter.count(text)
+
+    def tokenize(self, turns: Sequence[Turn]) -> list[int]:
+        """Token ids of the prompt: markup with the model's special tokens, text without, whatever it contains."""
+        bos = llama_cpp.llama_vocab_bos(self._vocab)
+        tokens = [bos] if llama_cpp.llama_vocab_get_add_bos(self._vocab) else []
+        for segment in self._template.prompt(turns).segments:
+            tokens += self._weights.tokens_of(segment.text, special=isinstance(segment, Markup))
+        if tokens[:2] == [bos, bos]:
+            del tokens[0]  # the template wrote the marker itself
+        return tokens
+
+    def close(self) -> None:
+        """Free the context and the model. The generator cannot be used after."""
+        self._sequences.close()
+        self._weights.close()
+
+    def __enter__(self) -> LlamaGenerator:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    # -- steps of a call -------------------------------------------------------------------------------------------------
+
+    def _read(self, tokens: list[int], n_rows: int, max_tokens: int, on_prompt: OnTokens | None) -> int:
+        """Make a prompt sequence 0, its last logits at hand. How many of its tokens were there already."""
+        self._sequences.reserve(len(tokens), n_rows, max_tokens)
+        cached = self._keep(tokens[:-1])
+
+        def tell(done: int) -> None:
+            if on_prompt:
+                on_prompt(cached + done, len(tokens))
+
+        self._sequences.append(tokens[cached:], cached, want_logits=True, on_batch=tell)
+        return cached
+
+    def _keep(self, tokens: Sequence[int]) -> int:
+        """Forget all but what the last call left of the beginning of `tokens`, and how long that is."""
+        n = _common_prefix(self._sequences.held, tokens)
+        self._sequences.forget(n)
+        return min(n, len(self._sequences.held))
+
+    def _draw(self, live: list[_Row], sampling: Sampling, on_text: OnText | None) -> list[_Row]:
+        """One token for each row of `live`; those that go on."""
+        going_on: list[_Row] = []
+        for row in live:
+            token = self._sequences.sample(row.sampler, row.output)
+            if llama_cpp.llama_vocab_is_eog(self._vocab, token):
+                row.finish = "stop"
+            else:
+                row.n_tokens += 1
+                self._extend(row, self._piece(token), sampling)
+            if row.finish is None:
+                row.token = token
+                going_on.append(row)
+            if on_text and row.sequence == 0 and (piece := row.text[row.n_told :]):
+                row.n_told += len(piece)
+                on_text(piece)
+        return going_on
+
+    def _extend(self, row: _Row, piece: bytes, sampling: Sampling) -> None:
+        row.text += row.decoder.decode(piece)
+        at = min((found for stop in sampling.stop if (found := row.text.find(stop)) >= 0), default=-1)
+        if at >= 0:
+            row.text, row.finish = row.text[:at], "stop"
+        elif row.n_tokens >= sampling.max_tokens:
+            row.finish = "length"
+
+    def _step(self, live: list[_Row]) -> None:
+        """Decode what `_draw` has drawn."""
+        self._sequences.step([(row.token, row.position, row.sequence) for row in live])
+        for output, row in enumerate(live):
+            row.output = output
+            row.position += 1
+
+    # -- tokens ----------------------------------------------------------------------------------------------------------
+
+    def _piece(self, token: int) -> bytes:
+        buffer = ctypes.create_string_buffer(64)
+        n = llama_cpp.llama_token_to_piece(self._vocab, token, buffer, len(buffer), 0, False)
+        if n < 0:
+            buffer = ctypes.create_string_buffer(-n)
+            n = llama_cpp.llama_token_to_piece(self._vocab, token, buffer, len(buffer), 0, False)
+        return buffer.raw[:n]
+
+    def _token_text(self, token: int) -> str:
+        return "" if token < 0 else _decoded(llama_cpp.llama_vocab_get_text(self._vocab, token)) or ""
+
+
+def _sampler(sampling: Sampling, seed: int) -> Any:
+    """Top-k, temperature, top-p and a draw with the sample's own seed, in the order of the transformers library."""
+    chain = llama_cpp.llama_sampler_chain_init(llama_cpp.llama_sampler_chain_default_params())
+    if sampling.temperature <= 0:
+        llama_cpp.llama_sampler_chain_add(chain, llama_cpp.llama_sampler_init_greedy())
+        return chain
+    if sampling.top_k > 0:
+        llama_cpp.llama_sampler_chain_add(chain, llama_cpp.llama_sampler_init_top_k(sampling.top_k))
+    llama_cpp.llama_sampler_chain_add(chain, llama_cpp.llama_sampler_init_temp(sampling.temperature))
+    llama_cpp.llama_sampler_chain_add(chain, llama_cpp.llama_sampler_init_top_p(sampling.top_p, 1))
+    llama_cpp.llama_sampler_chain_add(chain, llama_cpp.llama_sampler_init_dist(seed & 0xFFFFFFFF))
+    return chain
+
+
+def _generation(row: _Row) -> Generation:
+    text = row.text + (row.decoder.decode(b"", True) if row.finish == "length" else "")
+    finish: Any = row.finish
+    return Generation(text, row.n_tokens, finish, row.seed)
+
+
+def _softmax(logits: NDArray[np.float32]) -> NDArray[np.float64]:
+    weights = np.exp(logits.astype(np.float64) - logits.max())
+    return weights / weights.sum()  # type: ignore[no-any-return]
+
+
+def _common_prefix(left: Sequence[int], right: Sequence[int]) -> int:
+    for i, (a, b) in enumerate(zip(left, right, strict=False)):
+        if a != b:
+            return i
+    return min(len(left), len(right))
+
+
+def _decoded(text: bytes | None) -> str | None:
+    return text.decode("utf-8", "replace") if text else None

@@ -1,0 +1,180 @@
+"""This machine as llama.cpp sees it: its devices, its build, its memory and cores, and what fits where."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import llama_cpp
+
+from fbrag_cli.generation.llama.native_log import native_log
+
+_GPU_RESERVE = 2_000_000_000  # bytes of GPU memory that are left for KV cells and llama.cpp's buffers
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A device that llama.cpp can run layers on."""
+
+    name: str
+    description: str
+    is_gpu: bool
+    free_bytes: int
+    total_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where the layers of a model go.
+
+    gpu_layers: how many of them on GPUs, -1 for all, None for as many as fit. devices: the GPUs that may be used, by name, and ()
+    for no GPU; None for all. shares: of each of them in those layers, in their order; none for what their free memory says.
+    """
+
+    gpu_layers: int | None = None
+    devices: tuple[str, ...] | None = None
+    shares: tuple[float, ...] = ()
+
+    def may_use(self, gpu: Device) -> bool:
+        return self.devices is None or gpu.name in self.devices
+
+
+WHERE_IT_FITS = Placement()
+ON_THE_CPU = Placement(devices=())
+
+
+def devices() -> tuple[Device, ...]:
+    """All devices of this build of llama.cpp, CPUs included."""
+    return tuple(device for device, _ in _devices())
+
+
+def device_list(names: Sequence[str]) -> Any:
+    """llama.cpp's handles of these devices, as an array that ends in a null."""
+    handles = {device.name: handle for device, handle in _devices()}
+    return (ctypes.c_void_p * (len(names) + 1))(*(handles[name] for name in names), None)
+
+
+def _devices() -> Iterator[tuple[Device, int]]:
+    """Each with llama.cpp's handle."""
+    from llama_cpp._ggml import libggml as ggml
+
+    ggml.ggml_backend_dev_get.restype = ctypes.c_void_p
+    ggml.ggml_backend_dev_get.argtypes = [ctypes.c_size_t]
+    for function in (ggml.ggml_backend_dev_name, ggml.ggml_backend_dev_description):
+        function.restype, function.argtypes = ctypes.c_char_p, [ctypes.c_void_p]
+    ggml.ggml_backend_dev_type.argtypes = [ctypes.c_void_p]
+    ggml.ggml_backend_dev_memory.argtypes = [ctypes.c_void_p, ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(ctypes.c_size_t)]
+    native_log.clear()  # what llama.cpp tells when it first looks for devices goes there, not to stderr
+    for i in range(ggml.ggml_backend_dev_count()):
+        device = ggml.ggml_backend_dev_get(i)
+        free, total = ctypes.c_size_t(), ctypes.c_size_t()
+        ggml.ggml_backend_dev_memory(device, ctypes.byref(free), ctypes.byref(total))
+        name, description = (_text(ask(device)) for ask in (ggml.ggml_backend_dev_name, ggml.ggml_backend_dev_description))
+        yield Device(name, description, ggml.ggml_backend_dev_type(device) in (1, 2), free.value, total.value), device
+
+
+def built_for_gpu() -> bool:
+    return bool(llama_cpp.llama_supports_gpu_offload())
+
+
+def gpus() -> tuple[Device, ...]:
+    """Those that this build of llama.cpp can use, and finds."""
+    return tuple(device for device in devices() if device.is_gpu) if built_for_gpu() else ()
+
+
+def free_gpu_memory(placement: Placement = WHERE_IT_FITS) -> int:
+    """Bytes, of the GPUs that may be used."""
+    return sum(gpu.free_bytes for gpu in gpus() if placement.may_use(gpu))
+
+
+def layers_for_gpu(path: Path, placement: Placement) -> int:
+    """How many layers go on the GPU, -1 for all: what is wanted, else all if they fit, else the share that does.
+
+    Room is kept for what a prompt needs beside the weights.
+    """
+    if not any(map(placement.may_use, gpus())):
+        return 0
+    if placement.gpu_layers is not None:
+        return placement.gpu_layers
+    room, size = free_gpu_memory(placement) - _GPU_RESERVE, path.stat().st_size
+    if size <= room:
+        return -1
+    return max(0, int(_layers_in(path) * room / size))
+
+
+def _layers_in(path: Path) -> int:
+    """The layers of a model, read without its weights; 0 if it does not say."""
+    params = llama_cpp.llama_model_default_params()
+    params.vocab_only = True
+    model = llama_cpp.llama_model_load_from_file(os.fsencode(path), params)
+    if not model:
+        return 0
+    told = metadata(model, f"{metadata(model, 'general.architecture')}.block_count")
+    llama_cpp.llama_model_free(model)
+    return int(told) if told.isdigit() else 0
+
+
+def version() -> str:
+    """Of llama-cpp-python."""
+    return str(llama_cpp.__version__)
+
+
+def amx_in_use() -> bool:
+    """Whether llama.cpp was built for AMX, whose matrix code crashes (ggml-org/llama.cpp#20824): see `repacking_helps`."""
+    return "AMX_INT8 = 1" in system_info()
+
+
+def repacking_helps() -> bool:
+    """Whether weights are to be loaded into llama.cpp's extra buffer types, which arrange them anew for the CPU.
+
+    Not on CPUs with AVX-512, where a prompt is read 1.28 times as fast without, which is most of a question's time; five samples
+    are written at 0.71 of the speed (Zen 5, Q4_K, `fbrag bench`, two rounds). Every CPU with AMX, whose matrix code hangs on
+    these buffers and crashes (ggml-org/llama.cpp#20824), is one of those.
+    """
+    return "AVX512 = 1" not in system_info() and not amx_in_use()
+
+
+def system_info() -> str:
+    """What llama.cpp says of its build and this CPU."""
+    return _text(llama_cpp.llama_print_system_info())
+
+
+def cpu_name() -> str:
+    """As Linux names it, else what Python knows."""
+    try:
+        told = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    except OSError:
+        told = None
+    return told[1] if told else platform.processor() or platform.machine()
+
+
+def physical_cores() -> int:
+    """The cores that this process may use, without hyper-threads."""
+    import psutil
+
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(allowed, psutil.cpu_count(logical=False) or allowed))
+
+
+def free_memory() -> int:
+    """Bytes of main memory that can be had without swapping."""
+    import psutil
+
+    return int(psutil.virtual_memory().available)
+
+
+def metadata(model: Any, key: str) -> str:
+    """A value of the GGUF's metadata as text; "" where it has none."""
+    buffer = ctypes.create_string_buffer(256)
+    n = llama_cpp.llama_model_meta_val_str(model, key.encode(), buffer, len(buffer))
+    return buffer.value.decode("utf-8", "replace") if n >= 0 else ""
+
+
+def _text(raw: bytes | None) -> str:
+    return (raw or b"").decode("utf-8", "replace").strip()

@@ -1,0 +1,74 @@
+"""How many tokens a text has: by tiktoken with the model's own vocabulary, where it is proven to agree with llama.cpp."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import llama_cpp
+
+from fbrag_cli.generation.llama.machine import metadata
+
+# The regular expressions by which models with byte-level BPE cut text before they merge, by the name in the GGUF.
+_SPLIT = {
+    "qwen2": (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"),
+    "llama-bpe": (
+        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+    ),
+}
+
+# Text on which two tokenizers that differ at all are likely to differ.
+_PROBE = (
+    "It's 1,234.50 EUR; they'LL meet at 07:45 (or not?)…\n\n\tNaïve café — “quoted”, ‘single’ e\u0301.  Two  spaces \n"
+    "def f(x):\n    return x**2  # 10^-3\r\n"
+    "日本語のテキスト。한국어 텍스트, Русский текст, العربية, ไทย 🙂👩‍🚀 <|im_end|> <s> </s> [INST] <|eot_id|>\n"
+)
+
+
+class TokenCounter:
+    """Counts with tiktoken if `exact`, else with llama.cpp's own tokenizer; the count is the same either way."""
+
+    def __init__(self, model: Any, vocab: Any, tokenize: Callable[[str], list[int]]) -> None:
+        self._tokenize = tokenize
+        self._encoding = _encoding(model, vocab)
+        if self._encoding is not None and self._encoding.encode_ordinary(_PROBE) != tokenize(_PROBE):
+            self._encoding = None
+
+    @property
+    def exact(self) -> bool:
+        """Whether the tiktoken encoding is in use."""
+        return self._encoding is not None
+
+    def count(self, text: str) -> int:
+        return len(self._encoding.encode_ordinary(text) if self._encoding is not None else self._tokenize(text))
+
+
+def _encoding(model: Any, vocab: Any) -> Any:
+    """A tiktoken `Encoding` with token id = rank, or None where the vocabulary is of another kind."""
+    import tiktoken
+
+    split = _SPLIT.get(metadata(model, "tokenizer.ggml.pre"))
+    if split is None or metadata(model, "tokenizer.ggml.model") != "gpt2":
+        return None
+    to_byte = _byte_of_character()
+    ranks: dict[bytes, int] = {}
+    for token in range(llama_cpp.llama_vocab_n_tokens(vocab)):
+        if llama_cpp.llama_vocab_get_attr(vocab, token) & llama_cpp.LLAMA_TOKEN_ATTR_NORMAL:
+            text = llama_cpp.llama_vocab_get_text(vocab, token).decode("utf-8", "replace")
+            try:
+                ranks[bytes(to_byte[character] for character in text)] = token
+            except KeyError:
+                return None
+    try:
+        return tiktoken.Encoding("gguf", pat_str=split, mergeable_ranks=ranks, special_tokens={})
+    except (ValueError, BaseException) as error:  # tiktoken's Rust code panics on a vocabulary without single bytes
+        if isinstance(error, (KeyboardInterrupt, SystemExit)):
+            raise
+        return None
+
+
+def _byte_of_character() -> dict[str, int]:
+    """Byte-level BPE writes each byte as a printable character: itself where it is one, else from U+0100 on."""
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(256) if byte not in printable]
+    return {chr(byte): byte for byte in printable} | {chr(0x100 + i): byte for i, byte in enumerate(others)}

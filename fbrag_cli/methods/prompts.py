@@ -1,0 +1,110 @@
+"""The words of every prompt, as turns of a chat.
+
+Each prompt keeps the parts of the paper's (Tables 4 to 6) in the paper's order: instruction, context, instruction again,
+question. The words are ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from string import Formatter
+
+from fbrag_cli.generation.generator import Turn
+
+_BETWEEN = "\n\n"  # two passages
+TASKS = ("answer", "self_route", "forward")
+_FIELDS = ("context", "input", "all_classes")
+
+
+@dataclass(frozen=True, slots=True)
+class Templates:
+    """Prompts in place of ours, None where ours stand: texts with `{context}`, and `{input}` for the question. The choices of a
+    question stand with it, a line each: `{all_classes}`, and a line break before it, are left out. `{{` is a brace. name: what
+    they are called in records.
+
+    Raises ValueError for a template without a context, with other fields, or with a brace that stands alone.
+    """
+
+    answer: str | None = None
+    self_route: str | None = None
+    forward: str | None = None
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        for template in filter(None, (self.answer, self.self_route, self.forward)):
+            fields = [field for _, field, _, _ in Formatter().parse(template) if field is not None]
+            if unknown := [field for field in fields if field not in _FIELDS]:
+                raise ValueError(f"{{{unknown[0]}}} is none of {', '.join(f'{{{field}}}' for field in _FIELDS)}")
+            if "context" not in fields:
+                raise ValueError("a prompt without {context}")
+
+
+def forward_turns(context: Sequence[str], question: str, templates: Templates | None = None) -> tuple[Turn, ...]:
+    """Stage II: a short rationale, then an answer. The reply's first word is given: small models then keep to the form."""
+    if templates and templates.forward:
+        return (_filled(templates.forward, context, question),)
+    asked = (
+        f"{_passages(context)}"
+        "Now write two or three short sentences that begin with 'Rationale:' and say which facts of the passages lead to "
+        "the answer, with the names of the people, places and things. Then, on a new line that begins with 'Answer:', "
+        "give the answer in as few words as you can.\n\n"
+        f"Question: {question}"
+    )
+    return Turn("user", asked), Turn("assistant", "Rationale:")
+
+
+def answer_turns(
+    context: Sequence[str], question: str, instructions: str | None = None, templates: Templates | None = None
+) -> tuple[Turn, ...]:
+    """Stage III: the answer from the selected chunks. instructions: the asked form of it, in place of our own."""
+    if templates and templates.answer:
+        return (_filled(templates.answer, context, question),)
+    return (Turn("user", _asked(context, question, _form(instructions))),)
+
+
+def self_route_turns(
+    context: Sequence[str], question: str, instructions: str | None = None, templates: Templates | None = None
+) -> tuple[Turn, ...]:
+    """Self-Route, step 2: as `answer_turns`, but the model may decline."""
+    if templates and templates.self_route:
+        return (_filled(templates.self_route, context, question),)
+    decline = 'If the passages do not hold the answer, write "unanswerable" and nothing else.'
+    return (Turn("user", _asked(context, question, f"{_form(instructions)} {decline}")),)
+
+
+def support_turns(context: Sequence[str], question: str, answer: str) -> tuple[Turn, ...]:
+    """After Stage III (not in the paper): yes or no, does the context show the answer? Begins as `answer_turns` does, so that
+    the context is not read again."""
+    return (
+        Turn(
+            "user",
+            f"{_passages(context)}"
+            f"Question: {question}\nProposed answer: {answer}\n\n"
+            "Do the passages above show that the proposed answer is right? Reply with yes or no.",
+        ),
+    )
+
+
+def _filled(template: str, context: Sequence[str], question: str) -> Turn:
+    values = {"context": _BETWEEN.join(context), "input": question, "all_classes": ""}
+    parts = []
+    for literal, field, _, _ in Formatter().parse(template):
+        parts.append(literal.removesuffix("\n") if field == "all_classes" else literal)
+        parts.append(values[field] if field else "")
+    return Turn("user", "".join(parts))
+
+
+def _passages(context: Sequence[str]) -> str:
+    return f"Answer the question from the passages below.\n\nPassages:\n{_BETWEEN.join(context)}\n\n"
+
+
+def _asked(context: Sequence[str], question: str, form: str) -> str:
+    asked = f"Answer the question from these passages and from nothing else. {form}"
+    return f"{_passages(context)}{asked}\n\nQuestion: {question}"
+
+
+def _form(instructions: str | None) -> str:
+    if instructions:
+        return f"Give it in this form: {instructions}"
+    return "Give the answer alone, in as few words as you can, in the language of the question."

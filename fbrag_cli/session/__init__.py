@@ -1,0 +1,1 @@
+"""What every front end needs to run a question."""

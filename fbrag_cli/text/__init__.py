@@ -1,0 +1,1 @@
+"""Text as every home needs it: words, languages, printable characters."""

@@ -1,0 +1,151 @@
+"""Languages by their ISO 639-1 codes: their names, their function words, and which one a text is written in."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cache, lru_cache
+from unicodedata import normalize
+
+from fbrag_cli.errors import FbragError
+
+_NAMES = {
+    "af": "Afrikaans", "am": "Amharic", "ar": "Arabic", "be": "Belarusian", "bg": "Bulgarian", "bn": "Bengali", "bo": "Tibetan",
+    "ca": "Catalan", "cs": "Czech", "da": "Danish", "de": "German", "el": "Greek", "en": "English", "eo": "Esperanto",
+    "es": "Spanish", "et": "Estonian", "eu": "Basque", "fa": "Persian", "fi": "Finnish", "fr": "French", "ga": "Irish",
+    "gu": "Gujarati", "he": "Hebrew", "hi": "Hindi", "hr": "Croatian", "hu": "Hungarian", "hy": "Armenian", "id": "Indonesian",
+    "is": "Icelandic", "it": "Italian", "ja": "Japanese", "ka": "Georgian", "km": "Khmer", "kn": "Kannada", "ko": "Korean",
+    "la": "Latin", "lo": "Lao", "lt": "Lithuanian", "lv": "Latvian", "mk": "Macedonian", "ml": "Malayalam", "mr": "Marathi",
+    "my": "Burmese", "ne": "Nepali", "nl": "Dutch", "no": "Norwegian", "or": "Odia", "pa": "Punjabi", "pl": "Polish",
+    "pt": "Portuguese", "ro": "Romanian", "ru": "Russian", "si": "Sinhala", "sk": "Slovak", "sl": "Slovenian", "sq": "Albanian",
+    "sr": "Serbian", "st": "Sesotho", "sv": "Swedish", "sw": "Swahili", "ta": "Tamil", "te": "Telugu", "th": "Thai",
+    "tr": "Turkish", "uk": "Ukrainian", "ur": "Urdu", "vi": "Vietnamese", "yi": "Yiddish", "zh": "Chinese",
+}  # fmt: skip
+
+_SYNONYMS = {"nb": "no", "nn": "no", "iw": "he", "in": "id", "farsi": "fa", "myanmar": "my", "mandarin": "zh"}
+
+#: ISO 639-1 code -> the name of the language's Snowball stemmer.
+STEMMERS = {
+    "ar": "arabic", "ca": "catalan", "cs": "czech", "da": "danish", "de": "german", "el": "greek", "en": "english",
+    "eo": "esperanto", "es": "spanish", "et": "estonian", "eu": "basque", "fa": "persian", "fi": "finnish", "fr": "french",
+    "ga": "irish", "hi": "hindi", "hu": "hungarian", "hy": "armenian", "id": "indonesian", "it": "italian", "lt": "lithuanian",
+    "ne": "nepali", "nl": "dutch", "no": "norwegian", "pl": "polish", "pt": "portuguese", "ro": "romanian", "ru": "russian",
+    "sr": "serbian", "st": "sesotho", "sv": "swedish", "ta": "tamil", "tr": "turkish", "yi": "yiddish",
+}  # fmt: skip
+
+# The languages of each script; where there are several, their function words decide.
+_SCRIPTS = {
+    "Latin": "en de fr es it pt ca ro nl sv da no fi hu tr pl cs sk hr sl lt lv et eu ga eo id vi sq af sw st is la".split(),
+    "Cyrillic": ["ru", "uk", "be", "bg", "mk", "sr"],
+    "Arabic": ["ar", "fa", "ur"],
+    "Hebrew": ["he", "yi"],
+    "Devanagari": ["hi", "mr", "ne"],
+    "Hiragana": ["ja"], "Katakana": ["ja"], "Han": ["zh"], "Bopomofo": ["zh"], "Hangul": ["ko"],
+    "Greek": ["el"], "Armenian": ["hy"], "Georgian": ["ka"], "Ethiopic": ["am"],
+    "Thai": ["th"], "Lao": ["lo"], "Khmer": ["km"], "Myanmar": ["my"], "Tibetan": ["bo"],
+    "Bengali": ["bn"], "Gujarati": ["gu"], "Gurmukhi": ["pa"], "Kannada": ["kn"], "Malayalam": ["ml"], "Oriya": ["or"],
+    "Sinhala": ["si"], "Tamil": ["ta"], "Telugu": ["te"],
+}  # fmt: skip
+
+_SAMPLES, _SAMPLE_CHARS = 8, 1000  # of a text: parts spread over it, as beginnings are often licences
+_LETTERS_A_WORD = {"Han": 2, "Hiragana": 2, "Katakana": 2}  # about 5 in other scripts
+_JAPANESE = 0.05  # of a Japanese text's characters are kana at least; a Chinese one has next to none
+_FEWEST = 0.1  # of a text's words are function words of its language, at least
+_ALMOST_ALWAYS = {"Hebrew": "he", "Devanagari": "hi"}  # where function words do not decide
+
+
+def names() -> dict[str, str]:
+    """ISO 639-1 code -> English name of each language that `--lang` knows."""
+    return dict(_NAMES)
+
+
+def resolve(name: str) -> str:
+    """The ISO 639-1 code of a language given as its code ("de", "de-AT") or its English name, in any case.
+
+    Raises FbragError: usage.
+    """
+    asked = name.strip().casefold()
+    code = asked.replace("_", "-").partition("-")[0]
+    for known, called in _NAMES.items():
+        if code == known or asked == called.casefold():
+            return known
+    if known := _SYNONYMS.get(code, ""):
+        return known
+    raise FbragError("usage", f"unknown language: {name!r}", "give its ISO 639-1 code or English name, such as de or German")
+
+
+@cache
+def stop_words(language: str) -> frozenset[str]:
+    """The function words of a language, in lower case; none where they are not known."""
+    from fbrag_cli.text.function_words import FUNCTION_WORDS
+
+    return frozenset(normalize("NFKC", FUNCTION_WORDS.get(language, "")).casefold().split())
+
+
+def detect(text: str) -> str:
+    """The ISO 639-1 code of the language that most of `text` is written in; "" where it cannot be told.
+
+    The script decides, and within a script the share of each language's function words in a sample of the text.
+    """
+    sample = _sample(text)
+    script = _script(sample)
+    known = _SCRIPTS.get(script, [""])
+    return known[0] if len(known) == 1 else _by_function_words(sample, tuple(known)) or _ALMOST_ALWAYS.get(script, "")
+
+
+def _sample(text: str) -> str:
+    if len(text) <= _SAMPLES * _SAMPLE_CHARS:
+        return text
+    step = (len(text) - _SAMPLE_CHARS) // (_SAMPLES - 1)
+    return "\n".join(text[i * step : i * step + _SAMPLE_CHARS] for i in range(_SAMPLES))
+
+
+def _script(sample: str) -> str:
+    """The script of most words of `sample`; "" where it has no letters of a known one."""
+    words = {script: n / _LETTERS_A_WORD.get(script, 5) for script, n in _letters(sample).items()}
+    kana, han = words.get("Hiragana", 0) + words.get("Katakana", 0), words.get("Han", 0)
+    if kana > _JAPANESE * (kana + han):
+        words["Hiragana"] = kana + words.pop("Han", 0)
+    return max(words, key=lambda script: words[script], default="")
+
+
+def _letters(sample: str) -> Counter[str]:
+    if sample.isascii():
+        return Counter(Latin=sum(map(str.isalpha, sample)))
+    pattern = _letters_by_script()
+    letters = Counter[str]()
+    for character, n in Counter(sample).items():
+        if found := pattern.match(character):
+            letters[found.lastgroup] += n
+    return letters
+
+
+@lru_cache(maxsize=1)
+def _letters_by_script():  # type: ignore[no-untyped-def]  # regex has no type information here
+    import regex
+
+    return regex.compile("|".join(rf"(?P<{script}>[\p{{Script={script}}}&&\p{{L}}])" for script in _SCRIPTS), regex.V1)
+
+
+def _by_function_words(sample: str, languages: tuple[str, ...]) -> str:
+    import regex
+
+    counts = Counter(regex.findall(r"[\p{L}\p{M}]+", normalize("NFKC", sample).casefold()))
+    known = _languages_by_word(languages)
+    weights = dict.fromkeys(languages, 0.0)
+    found = Counter[str]()
+    for word in sorted(counts.keys() & known.keys()):  # in order: sums of floats depend on it
+        for language in known[word]:
+            weights[language] += counts[word] / len(known[word])  # the more languages have a word, the less it says
+            found[language] += counts[word]
+    best = max(weights, key=lambda language: weights[language])
+    return best if found[best] >= _FEWEST * max(1, counts.total()) else ""
+
+
+@cache
+def _languages_by_word(languages: tuple[str, ...]) -> dict[str, list[str]]:
+    """Function word -> those of `languages` that have it."""
+    known: dict[str, list[str]] = {}
+    for language in languages:
+        for word in stop_words(language):
+            known.setdefault(word, []).append(language)
+    return known

@@ -1,0 +1,248 @@
+"""Text to words: the one tokenizer that indexing, scoring and highlighting share.
+
+A word is what Unicode's default word boundaries (UAX #29) make of the text. What BM25 counts is its term: the word in lower
+case and compatibility form, reduced to its stem by the Snowball stemmer of its language; function words have none. Scripts that
+put no spaces between words (Han, kana, Thai, Lao, Khmer, Myanmar) give a term for each two neighbouring characters, as search
+engines do, and so do Korean words, whose endings would hide them otherwise.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, lru_cache
+from itertools import chain, pairwise
+from operator import add
+from unicodedata import digit, is_normalized, normalize
+
+import regex
+
+from fbrag_cli.text.languages import STEMMERS, stop_words
+
+_PERSIAN = str.maketrans("يىك", "ییک")
+_STRETCH = re.compile(r"\S+")
+_AROUND = ".,;:!?'\"()[]{}<>*/-–—…“”‘’«»"  # often beside a word
+_LONGEST_KEPT = 40  # characters; a longer stretch without spaces is not kept in a table of terms
+_MOST_KEPT = 1 << 18  # stretches
+
+# 1. Scripts without spaces: Line_Break=SA is Unicode's list of the South East Asian ones.
+_MARK = r"\p{GCB=Extend}\p{GCB=SpacingMark}"
+_HAN_KANA = rf"[[\p{{Han}}\p{{Hiragana}}\p{{WB=Katakana}}]--[{_MARK}]]"
+_SOUTH_EAST = rf"[\p{{LB=SA}}--[{_MARK}]]"
+_RUN = rf"(?P<run>(?:{_HAN_KANA}[{_MARK}]*+)++|{_SOUTH_EAST}[\p{{LB=SA}}\p{{GCB=Extend}}]*+)"
+
+# 2. All others: rules WB4 to WB13 of UAX #29.
+_LETTER, _HEBREW = r"[\p{WB=ALetter}\p{WB=Hebrew_Letter}]", r"\p{WB=Hebrew_Letter}"
+_DIGIT = r"\p{WB=Numeric}"
+_INSIDE = rf"[\p{{WB=ALetter}}{_HEBREW}{_DIGIT}\p{{WB=ExtendNumLet}}]++"
+_TAIL = r"[\p{WB=Extend}\p{WB=Format}\p{WB=ZWJ}]"
+_QUOTE = r"\p{WB=MidNumLet}\p{WB=Single_Quote}"
+_WORD = regex.compile(
+    rf"""(?x) {_INSIDE} (?:
+        {_INSIDE} | {_TAIL}++
+      | [\p{{WB=MidLetter}}{_QUOTE}] {_TAIL}*+ (?={_LETTER}) (?<={_LETTER}{_TAIL}*[\p{{WB=MidLetter}}{_QUOTE}]{_TAIL}*)
+      | [\p{{WB=MidNum}}{_QUOTE}]    {_TAIL}*+ (?={_DIGIT})  (?<={_DIGIT}{_TAIL}*[\p{{WB=MidNum}}{_QUOTE}]{_TAIL}*)
+      | \p{{WB=Double_Quote}}        {_TAIL}*+ (?={_HEBREW}) (?<={_HEBREW}{_TAIL}*\p{{WB=Double_Quote}}{_TAIL}*)
+    )*+ (?: \p{{WB=Single_Quote}} {_TAIL}*+ (?<={_HEBREW}{_TAIL}*\p{{WB=Single_Quote}}{_TAIL}*)
+        | (?<=\p{{WB=ZWJ}})\p{{ExtPict}} {_TAIL}*+ )?+
+    | {_RUN}""",
+    regex.V1,
+)
+
+# 3. Inside a word: an abbreviation is one term ("U.S.A"), "example.com" and "end.Then" two; a Korean ending leaves "GPU" alone.
+_ABBREVIATION = regex.compile(r"\p{L}(?:\.\p{L})+")
+_COMPOUND = regex.compile(r"[.:．：\p{Hangul}]")
+_BASE, _TRAILING = rf"[\w--[{_MARK}\p{{Cf}}\p{{Hangul}}]]", rf"[{_MARK}\p{{Cf}}]"
+_PART = regex.compile(
+    rf"""(?x) (?P<run> \p{{Hangul}} [\p{{Hangul}}{_MARK}\p{{Cf}}]*+ )
+    | {_BASE} (?: {_BASE} | {_TRAILING} | (?<=\p{{Nd}})[.．](?=\p{{Nd}}) | [^\p{{Hangul}}.:．：]{_TRAILING}*+(?={_BASE}) )*+""",
+    regex.V1,
+)
+_CLUSTER = regex.compile(r"\X")
+_MARKED = regex.compile(rf"[{_MARK}\p{{DI}}\p{{GCB=Prepend}}\p{{GCB=L}}\p{{GCB=V}}\p{{GCB=T}}]", regex.V1)
+
+# 4. What is left out at will: invisible characters, tatweel, vowel points, nukta, and the dot that İ keeps in lower case.
+_LEFT_OUT = regex.compile(r"\p{DI}|\u0640|[\p{Mn}&&[\p{Arabic}\p{Hebrew}\u064b-\u0655\u0670]]|\u093c|(?<=i)\u0307", regex.V1)
+_AND_THE = regex.compile("^وال")
+_ACCENTED = regex.compile(r"(\p{Latin})\p{Mn}+")
+_GROUPED = regex.compile(r"(?<=\d)[.,'](?=(?:\d{3})+(?!\d))")  # the separators of "1,000,000"
+
+# 5. What a chunk's length counts: stretches without spaces, and in scripts without spaces each two characters of Han or kana and
+# each three clusters of the others, with the punctuation beside them. So 300 words are about as much text as in English: XQuAD
+# has 29,724 words in English and 26,905 in Chinese; translators count 1.3 to 1.8 Chinese characters a word, 2 to 2.5 Japanese
+# ones, 4 letters of Thai.
+_COUNTED = regex.compile(
+    rf"""(?x) [\p{{Ps}}\p{{Pi}}]*+ (?: (?: {_HAN_KANA}[{_MARK}]*+ ){{1,2}} | (?: (?={_SOUTH_EAST})\X ){{1,3}} )
+        (?: [^\w\s\p{{Ps}}\p{{Pi}}][{_MARK}]*+ )*+
+    | (?: (?!{_HAN_KANA}|{_SOUTH_EAST})\S )++""",
+    regex.V1,
+)
+_WITHOUT_SPACES = regex.compile(rf"{_HAN_KANA}|{_SOUTH_EAST}", regex.V1)
+_FAR = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u1aaf\u2e80-\uabff\uf900-\uffff\U00010000-\U0010ffff]"
+)  # where they all are
+
+
+def terms(text: str, languages: Sequence[str] = ("en",), spoken: str = "") -> list[str]:
+    """The terms of `text`, in order, repeated as often as they occur: those of `term_spans`, faster.
+
+    spoken: the language of a text that is read in several. Its function words give no term in the others either: "the" is rare in
+    a French document, but no reason to select it.
+    """
+    return list(chain.from_iterable(map(_table(tuple(languages), spoken).__getitem__, text.split())))
+
+
+def term_spans(text: str, languages: Sequence[str] = ("en",)) -> Iterator[tuple[int, int, str]]:
+    """(start, end, term) of each term of `text`, by ascending start; `text[start:end]` is what it stands for.
+
+    languages: ISO 639-1 codes; "" for an unknown one. With several, a word gives each distinct term that one of them makes of it,
+    that of the first language first. The spans of pairs of characters overlap.
+    """
+    for start, end, paired in _pieces(text):
+        piece = text[start:end]
+        if paired:
+            yield from ((start + first, start + last, term) for first, last, term in _pair_spans(piece))
+        else:
+            for term in dict.fromkeys(term_of(piece, language) for language in languages):
+                if term:
+                    yield start, end, term
+
+
+@lru_cache(maxsize=1 << 18)
+def term_of(word: str, language: str = "en") -> str:
+    """The term of one word; "" for a function word."""
+    stops = stop_words(language)
+    if word.isascii() and word.isalpha() and language != "tr":
+        folded = word.lower()
+        return "" if folded in stops else _stemmer(language)(folded)
+    folded = _folded(word, language)
+    if _ABBREVIATION.fullmatch(folded):
+        return folded.replace(".", "")
+    kept = [part for part in folded.split("'") if part and part not in stops]
+    return _stemmer(language)("'".join(kept)) if kept else ""
+
+
+def word_spans(text: str) -> Iterator[tuple[int, int]]:
+    """(start, end) of each word of `text` that a chunk's length counts, with the punctuation beside it."""
+    spaced = _puts_spaces(text)
+    for found in _STRETCH.finditer(text):
+        if spaced or found.group().isascii():
+            yield found.span()
+        else:
+            yield from (word.span() for word in _COUNTED.finditer(text, *found.span()))
+
+
+def cut(text: str, n_words: int) -> list[tuple[int, int, int]]:
+    """(start, end, words) of each chunk of `n_words` words of `text`, in order; the last may be shorter."""
+    if _puts_spaces(text):  # what `word_spans` does, faster
+        chunks = [found.span() for found in _stretches(n_words).finditer(text)]
+        last = [(*span, len(text[slice(*span)].split())) for span in chunks[-1:]]
+        return [(start, end, n_words) for start, end in chunks[:-1]] + last
+    spans = list(word_spans(text))
+    return [
+        (words[0][0], words[-1][1], len(words))
+        for words in (spans[first : first + n_words] for first in range(0, len(spans), n_words))
+    ]
+
+
+def _puts_spaces(text: str) -> bool:
+    return not (_FAR.search(text) and _WITHOUT_SPACES.search(text))
+
+
+@lru_cache(maxsize=8)
+def _stretches(n: int) -> re.Pattern[str]:
+    """Up to `n` stretches without spaces."""
+    return re.compile(rf"\S+(?:\s+\S+){{0,{min(n, 1 << 30) - 1}}}")
+
+
+class _Terms(dict[str, tuple[str, ...]]):
+    """Stretch without spaces -> its terms, worked out when it is first asked for."""
+
+    def __init__(self, languages: tuple[str, ...], spoken: str) -> None:
+        self._languages, self._spoken = languages, spoken
+
+    def __missing__(self, stretch: str) -> tuple[str, ...]:
+        word = stretch.strip(_AROUND)
+        if word.isascii() and word.isalnum():
+            found = self._of(word)
+        else:
+            pieces = ((stretch[start:end], paired) for start, end, paired in _pieces(stretch))
+            found = tuple(term for piece, paired in pieces for term in (_pairs(piece) if paired else self._of(piece)))
+        if len(stretch) <= _LONGEST_KEPT:
+            if len(self) >= _MOST_KEPT:
+                self.clear()
+            self[stretch] = found
+        return found
+
+    def _of(self, word: str) -> tuple[str, ...]:
+        if self._spoken and not term_of(word, self._spoken):
+            return ()
+        if len(self._languages) == 1:
+            term = term_of(word, self._languages[0])
+            return (term,) if term else ()
+        return tuple(dict.fromkeys(term for language in self._languages if (term := term_of(word, language))))
+
+
+@lru_cache(maxsize=32)
+def _table(languages: tuple[str, ...], spoken: str) -> _Terms:
+    return _Terms(languages, spoken)
+
+
+def _pieces(text: str) -> Iterator[tuple[int, int, bool]]:
+    """(start, end, paired) of what terms are made of: a word or a part of one, or a run whose terms are pairs of characters."""
+    for found in chain.from_iterable(_WORD.finditer(text, *stretch.span()) for stretch in _STRETCH.finditer(text)):
+        start, end = found.span()
+        word = found.group()
+        if found.lastgroup or not _COMPOUND.search(word) or _ABBREVIATION.fullmatch(word):
+            yield start, end, bool(found.lastgroup)
+        else:
+            for part in _PART.finditer(word):
+                yield start + part.start(), start + part.end(), bool(part.lastgroup)
+
+
+def _pairs(run: str) -> list[str]:
+    """A term for each two neighbouring clusters of `run`; the one cluster where there is but one."""
+    if not is_normalized("NFKC", run) or _MARKED.search(run):
+        return [term for _, _, term in _pair_spans(run)]
+    return list(map(add, run, run[1:])) if len(run) > 1 else [run]
+
+
+def _pair_spans(run: str) -> Iterator[tuple[int, int, str]]:
+    """(start, end, term) of each of `_pairs(run)`."""
+    folded = ((*found.span(), _folded(found.group(), "")) for found in _CLUSTER.finditer(run))
+    clusters = [cluster for cluster in folded if cluster[2]]
+    if len(clusters) == 1:
+        yield clusters[0]
+    for (start, _, one), (_, end, other) in pairwise(clusters):
+        yield start, end, one + other
+
+
+def _folded(word: str, language: str) -> str:
+    """One spelling for all in which a word may be written: case, compatibility forms, marks that are left out at will."""
+    if word.isascii():
+        folded = word.lower() if language != "tr" else word.replace("I", "ı").lower()
+    else:
+        if language == "tr":
+            word = word.replace("I", "ı").replace("İ", "i")
+        folded = normalize("NFKC", normalize("NFKC", word).casefold()).replace("’", "'")
+        folded = _LEFT_OUT.sub("", folded)
+        if language == "en":  # an accent is a matter of taste there: "naïve", "café"
+            folded = normalize("NFC", _ACCENTED.sub(r"\1", normalize("NFD", folded)))
+        if language == "ar" and len(folded) > 5:  # Snowball takes "the" off, but not "and the"
+            folded = _AND_THE.sub("ال", folded)
+        if language in ("fa", "ur"):  # typed on Arabic keyboards as well
+            folded = folded.translate(_PERSIAN)
+        if not folded.isascii() and any(map(str.isdecimal, folded)):
+            folded = "".join(str(digit(c)) if c.isdecimal() else c for c in folded)
+    return _GROUPED.sub("", folded) if folded[:1].isdigit() else folded
+
+
+@cache
+def _stemmer(language: str) -> Callable[[str], str]:
+    if language not in STEMMERS:
+        return str
+
+    import Stemmer
+
+    stem: Callable[[str], str] = Stemmer.Stemmer(STEMMERS[language], 0).stemWord  # its own cache is off: `term_of` keeps one
+    return stem

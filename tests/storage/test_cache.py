@@ -1,0 +1,460 @@
+"""The cache on a real disk, with real processes: whole entries or none, the least recently used first, nothing foreign harmed."""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from fbrag_cli.storage.cache import Cache, ForeignFolderError, cache_dir
+
+A, B, C, D = ("a" * 64, "b" * 64, "c" * 64, "d" * 64)
+HOUR, DAY = 3600, 86400
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Cache:
+    return Cache(tmp_path / "cache", limit=1000)
+
+
+def keep(cache: Cache, kind: str, key: str, data: bytes = b"x" * 100, *, used: float = 0) -> Path:
+    """A file as an entry, last used so many seconds ago."""
+    with cache.new(kind, key) as path:
+        path.write_bytes(data)
+    place = cache.path(kind, key)
+    assert place is not None
+    os.utime(place, (time.time() - used,) * 2)
+    return place
+
+
+def keep_folder(cache: Cache, kind: str, key: str, **files: bytes) -> None:
+    with cache.new(kind, key) as path:
+        path.mkdir()
+        for name, data in files.items():
+            (path / name).write_bytes(data)
+
+
+def unfinished(cache: Cache) -> list[str]:
+    return os.listdir(cache.root / ".unfinished")
+
+
+def python(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    """Another process, in which `cache` is the one of the first argument."""
+    start = "import sys\nfrom pathlib import Path\nfrom fbrag_cli.cache import Cache\ncache = Cache(Path(sys.argv[1]), 1000)\n"
+    return subprocess.run(
+        [sys.executable, "-c", start + code, *map(str, arguments)], capture_output=True, text=True, check=False, timeout=60
+    )
+
+
+# -- one entry -------------------------------------------------------------------------------------------------------------
+
+
+def test_an_entry_is_there_when_it_is_whole(cache: Cache) -> None:
+    assert cache.path("documents", A) is None
+    with cache.new("documents", A) as path:
+        path.write_bytes(b"text")
+        assert cache.path("documents", A) is None
+    place = cache.path("documents", A)
+    assert place is not None
+    assert place.read_bytes() == b"text"
+    keep_folder(cache, "corpora", A, one=b"1", two=b"22")
+    folder = cache.path("corpora", A)
+    assert folder is not None
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == {"one": b"1", "two": b"22"}
+    assert cache.size() == {"corpora": (1, 3), "documents": (1, 4)}
+    assert unfinished(cache) == []
+
+
+@pytest.mark.parametrize("failure", [ValueError, KeyboardInterrupt, OSError])
+def test_a_block_that_fails_leaves_nothing(cache: Cache, failure: type[BaseException]) -> None:
+    def fail() -> None:
+        with cache.new("corpora", A) as path:
+            path.mkdir()
+            (path / "half").write_bytes(b"1")
+            raise failure
+
+    with pytest.raises(failure):
+        fail()
+    assert cache.path("corpora", A) is None
+    assert unfinished(cache) == []
+
+
+def test_a_block_that_makes_nothing_is_an_error(cache: Cache) -> None:
+    with pytest.raises(FileNotFoundError), cache.new("documents", A):
+        pass
+    assert cache.path("documents", A) is None
+
+
+def test_the_faster_of_two_processes_counts_and_the_other_is_content(cache: Cache) -> None:
+    with cache.new("documents", A) as path, cache.new("corpora", A) as folder:
+        path.write_bytes(b"slow")
+        folder.mkdir()
+        (folder / "file").write_bytes(b"slow")
+        code = "with cache.new('documents', sys.argv[2]) as path: path.write_bytes(b'fast')\n"
+        code += "with cache.new('corpora', sys.argv[2]) as path: path.mkdir(); (path / 'file').write_bytes(b'fast')"
+        assert python(code, cache.root, A).returncode == 0
+    assert (cache.root / "documents" / A).read_bytes() == b"fast"
+    assert (cache.root / "corpora" / A / "file").read_bytes() == b"fast"
+    assert unfinished(cache) == []
+
+
+def test_a_killed_process_leaves_no_entry_and_its_rest_is_cleaned_up(cache: Cache) -> None:
+    code = "import os, signal\nwith cache.new('corpora', sys.argv[2]) as path:\n"
+    code += " path.mkdir(); (path / 'half').write_bytes(b'1'); os.kill(os.getpid(), signal.SIGKILL)"
+    assert python(code, cache.root, A).returncode == -signal.SIGKILL
+    assert cache.path("corpora", A) is None
+    assert len(unfinished(cache)) == 1
+    cache.trim()
+    assert unfinished(cache) == []
+
+
+def test_what_a_living_process_writes_is_left_alone(cache: Cache) -> None:
+    with cache.new("documents", A) as path:
+        path.write_bytes(b"text")
+        assert python("cache.trim(); print(cache.clear())", cache.root).stdout == "0\n"
+    assert cache.path("documents", A) is not None
+
+
+def test_a_rest_of_another_machine_goes_after_a_day(cache: Cache) -> None:
+    keep(cache, "documents", A)
+    rest = cache.root / ".unfinished" / "1-elsewhere-0a"
+    rest.write_bytes(b"half")
+    cache.trim()
+    assert rest.exists()
+    os.utime(rest, (time.time() - 2 * DAY,) * 2)
+    cache.trim()
+    assert not rest.exists()
+
+
+def test_a_full_disk_leaves_no_half_entry(cache: Cache) -> None:
+    code = """
+import resource
+resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))
+def make(path):
+    path.mkdir()
+    (path / "small").write_bytes(b"1")
+    (path / "large").write_bytes(b"1" * 9000)
+for kind, write in (("documents", lambda path: path.write_bytes(b"1" * 9000)), ("corpora", make)):
+    try:
+        with cache.new(kind, sys.argv[2]) as path:
+            write(path)
+    except OSError as error:
+        print(kind, cache.path(kind, sys.argv[2]))
+"""
+    assert python(code, cache.root, A).stdout == "documents None\ncorpora None\n"
+    assert cache.size() == {}
+    assert unfinished(cache) == []
+
+
+def test_an_entry_that_cannot_be_read_can_be_made_again(cache: Cache) -> None:
+    keep_folder(cache, "corpora", A, damaged=b"?")
+    cache.discard("corpora", A)
+    assert cache.path("corpora", A) is None
+    cache.discard("corpora", A)
+    keep_folder(cache, "corpora", A, right=b"!")
+    assert [path.name for path in (cache.root / "corpora" / A).iterdir()] == ["right"]
+
+
+@pytest.mark.parametrize(("kind", "key"), [("documents", "../../x"), ("documents", "ABCDEF01"), ("..", A), (".unfinished", A)])
+def test_no_name_leads_out_of_the_cache(cache: Cache, kind: str, key: str) -> None:
+    with pytest.raises(ValueError, match="not an entry"):
+        cache.path(kind, key)
+    with pytest.raises(ValueError, match="not an entry"), cache.new(kind, key):
+        pass
+
+
+# -- bounded -----------------------------------------------------------------------------------------------------------------
+
+
+def test_the_least_recently_used_go_first_and_make_some_room(cache: Cache) -> None:
+    for number in range(10):
+        keep(cache, "documents", f"{number:08x}", used=(20 - number) * HOUR)
+    cache.trim()
+    assert cache.size() == {"documents": (10, 1000)}  # as much as is allowed
+    cache.touch("documents", ["00000000", "ffffffff"])
+    keep_folder(cache, "corpora", A, one=b"1" * 50, two=b"2" * 50)
+    cache.trim()
+    assert cache.size() == {"corpora": (1, 100), "documents": (8, 800)}
+    gone = [number for number in range(10) if cache.path("documents", f"{number:08x}") is None]
+    assert gone == [1, 2]
+
+
+def test_entries_of_other_processes_count(cache: Cache) -> None:
+    keep(cache, "documents", A, used=HOUR)
+    cache.trim()
+    code = "with cache.new('documents', sys.argv[2]) as path: path.write_bytes(b'1' * 950)"
+    assert python(code, cache.root, B).returncode == 0
+    cache.trim()
+    assert cache.path("documents", A) is None
+
+
+def test_the_limit_holds_where_the_count_is_lost_or_wrong(cache: Cache) -> None:
+    for number, record in enumerate(["", "nonsense\n", "0 9999999999\n", "\udcff"]):
+        keep(cache, "documents", A, b"x" * 600, used=HOUR)
+        keep(cache, "documents", f"{number:08x}", b"x" * 600)
+        (cache.root / ".sizes").write_text(record, errors="surrogateescape")
+        cache.trim()
+        assert cache.size() == {"documents": (1, 600)}
+        cache.clear()
+
+
+def test_a_time_of_use_in_the_future_does_not_last(cache: Cache) -> None:
+    future = keep(cache, "documents", A, used=-900 * DAY)
+    cache.touch("documents", [A])
+    assert future.stat().st_mtime <= time.time() + 1
+
+
+def test_touching_again_and_again_writes_once_an_hour(cache: Cache) -> None:
+    recent, old = keep(cache, "documents", A, used=600), keep(cache, "documents", B, used=2 * HOUR)
+    before = recent.stat().st_mtime
+    assert cache.touch("documents", [A, B, C])
+    assert not cache.touch("documents", [A, B, C])
+    assert recent.stat().st_mtime == before
+    assert time.time() - old.stat().st_mtime < HOUR
+
+
+def test_a_new_entry_is_used_now_whatever_the_time_of_its_file(cache: Cache) -> None:
+    with cache.new("documents", A) as path:
+        path.write_bytes(b"text")
+        os.utime(path, (1, 1))
+    assert cache.clear(older_than=HOUR) == 0
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows keeps what is open")
+def test_what_is_mapped_stays_readable(cache: Cache) -> None:
+    keep_folder(cache, "corpora", A, counts=b"counts" * 500)
+    place = cache.path("corpora", A)
+    assert place is not None
+    with (place / "counts").open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+        cache.trim()  # 3000 bytes are more than the limit
+        assert cache.path("corpora", A) is None
+        assert mapped[:] == b"counts" * 500
+
+
+# -- cleared -----------------------------------------------------------------------------------------------------------------
+
+
+def test_clear_by_kind_and_by_age(cache: Cache) -> None:
+    keep(cache, "documents", A, b"1", used=40 * DAY)
+    keep(cache, "documents", B, b"22", used=2 * DAY)
+    keep(cache, "corpora", C, b"333", used=40 * DAY)
+    keep(cache, "of-the-future", D, b"4444")
+    assert cache.clear("documents", 30 * DAY) == 1
+    assert cache.size() == {"corpora": (1, 3), "documents": (1, 2), "of-the-future": (1, 4)}
+    assert cache.clear(older_than=30 * DAY) == 3
+    assert cache.clear("documents") == 2
+    assert cache.clear() == 4
+    assert cache.size() == {}
+    assert cache.clear() == 0
+
+
+def test_only_what_has_the_shape_of_an_entry_is_deleted(cache: Cache, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / A).write_bytes(b"precious")
+    keep(cache, "documents", A)
+    (cache.root / "documents" / "notes.txt").write_bytes(b"precious")
+    (cache.root / "documents" / B).symlink_to(tmp_path / "mine" / A)
+    (cache.root / "corpora").symlink_to(tmp_path / "mine")
+    (cache.root / A).write_bytes(b"precious")
+    keep_folder(cache, "stats", C, file=b"1")
+    (cache.root / "stats" / C / "link").symlink_to(tmp_path / "mine", target_is_directory=True)
+    cache.clear()
+    assert cache.size() == {}
+    assert (tmp_path / "mine" / A).read_bytes() == b"precious"
+    assert (cache.root / A).read_bytes() == b"precious"
+    assert sorted(path.name for path in (cache.root / "documents").iterdir()) == [B, "notes.txt"]
+
+
+@pytest.mark.parametrize("tag", [None, b"Signature: 8a477f597d28d172789f06886806bc55\n# made by a compiler\n"])
+def test_a_folder_that_is_something_else_is_left_as_it_is(tmp_path: Path, tag: bytes | None) -> None:
+    folder = tmp_path / "work"
+    (folder / "objects").mkdir(parents=True)
+    (folder / "objects" / A).write_bytes(b"precious")
+    if tag:
+        (folder / "CACHEDIR.TAG").write_bytes(tag)
+    before = sorted(folder.rglob("*"))
+    cache = Cache(folder, limit=1)
+    with pytest.raises(ForeignFolderError), cache.new("documents", A):
+        pytest.fail("there is nowhere to write")
+    with pytest.raises(ForeignFolderError):
+        cache.clear()
+    cache.trim()
+    assert not cache.usable
+    assert sorted(folder.rglob("*")) == before
+    assert (folder / "objects" / A).read_bytes() == b"precious"
+
+
+# -- the folder --------------------------------------------------------------------------------------------------------------
+
+
+def test_the_folder_is_for_its_owner_only_and_backups_pass_it_by(cache: Cache) -> None:
+    before = os.umask(0)
+    try:
+        keep(cache, "documents", A)
+    finally:
+        os.umask(before)
+    folders = [cache.root, *(path for path in cache.root.iterdir() if path.is_dir())]
+    assert {path.name: path.stat().st_mode & 0o777 for path in folders} == dict.fromkeys(
+        ("cache", "documents", ".unfinished"), 0o700
+    )
+    tag = (cache.root / "CACHEDIR.TAG").read_text()
+    assert tag.startswith("Signature: 8a477f597d28d172789f06886806bc55\n")
+
+
+def test_an_open_folder_of_the_user_has_closed_ones_inside(cache: Cache) -> None:
+    cache.root.mkdir(mode=0o755)
+    assert (keep(cache, "documents", A).parent.stat().st_mode & 0o777) == 0o700
+
+
+def test_a_link_to_the_folder_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "cache").symlink_to(tmp_path / "elsewhere")
+    cache = Cache(tmp_path / "cache")
+    keep(cache, "documents", A, b"text")
+    assert (tmp_path / "elsewhere" / "documents" / A).read_bytes() == b"text"
+    assert cache.clear() == 4
+
+
+def test_a_folder_that_cannot_be_made_stands_in_nobodys_way(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    cache = Cache(tmp_path / "file" / "cache")
+    assert not cache.usable
+    assert cache.path("documents", A) is None
+    cache.touch("documents", [A])
+    cache.discard("documents", A)
+    cache.trim()
+    assert cache.size() == {}
+    with pytest.raises(OSError, match="Not a directory"), cache.new("documents", A):
+        pytest.fail("there is nowhere to write")
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="nothing is read-only for the superuser")
+def test_a_folder_that_cannot_be_written_can_be_read(cache: Cache) -> None:
+    keep(cache, "documents", A, b"text", used=2 * HOUR)
+    for folder in (cache.root / "documents", cache.root / ".unfinished", cache.root):
+        folder.chmod(0o500)
+    place = cache.path("documents", A)
+    assert place is not None
+    assert place.read_bytes() == b"text"
+    assert not cache.usable
+    cache.trim()
+    with pytest.raises(PermissionError):
+        cache.clear()
+    assert cache.path("documents", A) is not None
+
+
+@pytest.mark.parametrize(
+    ("environ", "expected"),
+    [
+        ({"FBRAG_CACHE_DIR": "/srv/cache", "XDG_CACHE_HOME": "/x", "HOME": "/home/a"}, "/srv/cache"),
+        ({"FBRAG_CACHE_DIR": "", "XDG_CACHE_HOME": "/x", "HOME": "/home/a"}, "/x/fbrag"),
+        ({"XDG_CACHE_HOME": "relative", "HOME": "/home/a"}, "/home/a/.cache/fbrag"),
+        ({"XDG_CACHE_HOME": "", "HOME": "/home/a"}, "/home/a/.cache/fbrag"),
+    ],
+)
+@pytest.mark.skipif(os.name == "nt", reason="the folders of Unix")
+def test_where_it_lies(environ: dict[str, str], expected: str) -> None:
+    assert cache_dir(environ) == Path(expected)
+
+
+# -- several processes at once -------------------------------------------------------------------------------------------------
+
+# Each reads, or writes what is not there, touches, trims and clears the same few entries. An entry is a file or a folder of
+# three. One that is in its place without all that belongs to it is told on stdout.
+BUSY = """
+import json, os, random
+chance, done, damaged = random.Random(int(sys.argv[2])), {"read": 0, "written": 0, "gone": 0, "cleared": 0}, []
+cache = Cache(cache.root, 40_000)
+
+def parts(path, number):
+    return [path / name for name in ("one", "two", "three")] if number % 2 else [path]
+
+def write(number, key):
+    with cache.new("corpora" if number % 2 else "documents", key) as path:
+        if number % 2:
+            path.mkdir()
+        for part in parts(path, number):
+            with part.open("wb") as file:
+                for _ in range(4):
+                    file.write(key.encode() * 100)
+                    file.flush()
+        if chance.random() < 0.05:
+            raise ValueError
+    done["written"] += 1
+
+def read(number, key, path):
+    try:
+        held = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        done["gone"] += 1
+        return
+    try:
+        for part in parts(path, number):
+            if part.read_bytes() != key.encode() * 400:
+                damaged.append(key)
+        done["read"] += 1
+    except FileNotFoundError:
+        done["gone"] += 1
+        try:
+            if os.path.samestat(os.stat(path), os.fstat(held)):
+                damaged.append(key)
+        except FileNotFoundError:
+            pass
+    finally:
+        os.close(held)
+
+for turn in range(500):
+    number = chance.randrange(20)
+    kind, key = "corpora" if number % 2 else "documents", f"{number:08x}"
+    action = chance.random()
+    if action < 0.9:
+        path = cache.path(kind, key)
+        try:
+            read(number, key, path) if path else write(number, key)
+        except ValueError:
+            pass
+    elif action < 0.94:
+        cache.touch(kind, [key])
+    elif action < 0.98:
+        cache.trim()
+    else:
+        done["cleared"] += cache.clear(chance.choice([None, "corpora", "documents"])) > 0
+        cache.size()
+print(json.dumps([done, damaged]))
+"""
+
+
+def test_four_processes_at_once_believe_no_half_entry(cache: Cache) -> None:
+    code = "import sys\nfrom pathlib import Path\nfrom fbrag_cli.cache import Cache\ncache = Cache(Path(sys.argv[1]))\n" + BUSY
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", code, str(cache.root), str(seed)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        for seed in range(4)
+    ]
+    told = []
+    for process in processes:
+        out, err = process.communicate(timeout=120)
+        assert (process.returncode, err) == (0, "")
+        done, damaged = json.loads(out)
+        assert damaged == []
+        told.append(done)
+    total = {name: sum(done[name] for done in told) for name in told[0]}
+    assert total["read"] > 100
+    assert total["written"] > 100
+    assert total["cleared"] > 4
+    last = Cache(cache.root, 40_000)
+    for entry in last.entries():
+        files = sorted(entry.path.iterdir()) if entry.kind == "corpora" else [entry.path]
+        assert [path.read_bytes() for path in files] == [entry.path.name.encode() * 400] * (3 if entry.kind == "corpora" else 1)
+    (cache.root / ".sizes").unlink(missing_ok=True)  # count anew
+    last.trim()
+    assert sum(entry.bytes for entry in last.entries()) <= 40_000
+    assert unfinished(cache) == []

@@ -1,0 +1,291 @@
+"""The configuration file: where it is looked for, what is wrong with it in words, and edits that leave the rest alone."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from fbrag_cli.cli.config_keys import config_defaults, known_keys, known_variables
+from fbrag_cli.errors import FbragError
+from fbrag_cli.storage.config_file import Config, ConfigFile, Key, effective, find_key, load, locate, set_value, unset_value
+
+KEYS = known_keys()
+POSIX = pytest.mark.skipif(os.name != "posix", reason="places of POSIX systems")
+
+
+def written(folder: Path, text: str) -> ConfigFile:
+    path = folder / "config.toml"
+    path.write_text(text, encoding="utf-8")
+    return ConfigFile(path, named=True)
+
+
+# -- where it is -----------------------------------------------------------------------------------------------------------
+
+
+@POSIX
+def test_the_users_own_file() -> None:
+    for environ in (
+        {"HOME": "/home/u"},
+        {"HOME": "/home/u", "XDG_CONFIG_HOME": ""},
+        {"HOME": "/home/u", "XDG_CONFIG_HOME": "rel"},
+    ):
+        assert locate(None, environ) == ConfigFile(Path("/home/u/.config/fbrag/config.toml"), named=False)
+    assert locate(None, {"XDG_CONFIG_HOME": "/etc/x"}) == ConfigFile(Path("/etc/x/fbrag/config.toml"), named=False)
+
+
+def test_on_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "win32")
+    assert locate(None, {"APPDATA": "/appdata"}) == ConfigFile(Path("/appdata/fbrag/config.toml"), named=False)
+
+
+def test_a_named_file_goes_first_and_none_means_none() -> None:
+    assert locate("a.toml", {"FBRAG_CONFIG": "b.toml"}) == ConfigFile(Path("a.toml"), named=True)
+    assert locate(None, {"FBRAG_CONFIG": "b.toml"}) == ConfigFile(Path("b.toml"), named=True)
+    assert locate("none", {"FBRAG_CONFIG": "b.toml"}) is None
+    assert locate(None, {"FBRAG_CONFIG": "none"}) is None
+
+
+def test_a_file_has_to_be_there_only_if_it_is_named(tmp_path: Path) -> None:
+    assert load(ConfigFile(tmp_path / "no" / "config.toml", named=False), KEYS) == Config({})
+    with pytest.raises(FbragError, match="there is no configuration file") as caught:
+        load(ConfigFile(tmp_path / "config.toml", named=True), KEYS)
+    assert caught.value.exit_code == 2
+
+
+# -- what it says ----------------------------------------------------------------------------------------------------------
+
+
+def test_values_of_every_kind(tmp_path: Path) -> None:
+    file = written(
+        tmp_path,
+        'gpu = "off"\nmax-tokens = 1\nrecall = 8\nselect = "3k"\neta_forward = 1\noffline = true\n'
+        '[models]\nlarge = "m.gguf"\n[ask]\nmax-tokens = 200\nsamples = 3\n',
+    )
+    config = load(file, KEYS)
+    assert config.values == {
+        "gpu": "off",
+        "recall": "8",
+        "select": "3k",
+        "eta_forward": 1.0,
+        "offline": True,
+        "models.large": "m.gguf",
+        "ask.max_tokens": 200,
+        "ask.samples": 3,
+    }
+    assert config.unknown == ("max-tokens",)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('samples = "five"', 'samples is "five", expected a whole number from 1 to 64'),
+        ("samples = 0", "samples is 0, expected a whole number from 1 to 64"),
+        ("samples = 5.0", "samples is 5.0, expected a whole number from 1 to 64"),
+        ("samples = true", "samples is true, expected a whole number from 1 to 64"),
+        ("gpu = false", "gpu is false, expected one of auto, off, require"),
+        ('gpu = "on"', 'gpu is "on", expected one of auto, off, require'),
+        ("gpu = {}", "gpu is a table, expected one of auto, off, require"),
+        ("offline = 1", "offline is 1, expected true or false"),
+        ("top_p = nan", "top_p is NaN, expected a number from 0 to 1"),
+        ("temperature = inf", "temperature is Infinity, expected a number, at least 0"),
+        ("recall = [8]", "recall is a list, expected a number, or a text in quotes"),
+        ("recall = true", "recall is true, expected a number, or a text in quotes"),
+        ("ask = 3", "ask is 3, expected a table"),
+        ("models = 'm.gguf'", 'models is "m.gguf", expected a table'),
+        ("models.large = 7", "models.large is 7, expected a text in quotes"),
+    ],
+)
+def test_a_value_that_does_not_fit(tmp_path: Path, line: str, said: str) -> None:
+    file = written(tmp_path, line + "\n")
+    with pytest.raises(FbragError) as caught:
+        load(file, KEYS)
+    assert (caught.value.code, caught.value.message) == ("config", f"{file.path}: {said}")
+
+
+@pytest.mark.parametrize(
+    ("raw", "place"),
+    [
+        (b'gpu = "off"\nsamples =\n', "line 2"),
+        (b'gpu = "off\n', "line 1"),
+        (b'gpu = "off"\ngpu = "auto"\n', "line 2"),
+        (b'# fine\n\nfont = """', "line 3"),
+        (b'# fine\ngpu = "\xff"\n', "line 2: not UTF-8"),
+    ],
+)
+def test_a_file_that_is_not_toml_names_the_line(tmp_path: Path, raw: bytes, place: str) -> None:
+    path = tmp_path / "config.toml"
+    path.write_bytes(raw)
+    with pytest.raises(FbragError) as caught:
+        load(ConfigFile(path, named=False), KEYS)
+    assert caught.value.code == "config"
+    assert caught.value.message.startswith(f"{path}, {place}")
+
+
+def test_what_editors_of_windows_write(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_bytes(b'\xef\xbb\xbf# mine\r\ngpu = "off"\r\n')
+    assert load(ConfigFile(path, named=False), KEYS).values == {"gpu": "off"}
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("gpuu", "gpu"),
+        ("sampels", "samples"),
+        ("large", "models.large"),
+        ("max_tokens", "ask.max_tokens"),
+        ("ask.sample", "ask.samples"),
+    ],
+)
+def test_a_key_that_nobody_knows(name: str, meant: str) -> None:
+    with pytest.raises(FbragError) as caught:
+        find_key(name, KEYS)
+    assert caught.value.hint == f"did you mean {meant}?"
+
+
+def test_what_one_run_is_to_do_is_no_key() -> None:
+    assert not {"json", "output", "pages", "password_file", "config", "yes", "verbose", "ask.arguments", "explain.find"} & set(
+        KEYS
+    )
+
+
+def test_every_variable_of_an_option_is_known() -> None:
+    assert {"FBRAG_LARGE", "FBRAG_OUTPUT", "FBRAG_OFFLINE", "HF_HUB_OFFLINE", "FBRAG_CONFIG", "FBRAG_MODELS_DIR"} <= set(
+        known_variables()
+    )
+
+
+def test_which_value_counts() -> None:
+    config = Config({"samples": 3, "ask.samples": 4})
+
+    def found(name: str, **environ: str) -> object:
+        return effective(KEYS[name], KEYS, config, environ).value
+
+    assert (found("ask.samples"), found("explain.samples"), found("samples")) == (4, 3, 3)
+    assert found("ask.samples", FBRAG_SAMPLES="7") == 7
+    assert found("ask.samples", FBRAG_SAMPLES="") == 4
+    assert found("offline", HF_HUB_OFFLINE="1") is True
+    with pytest.raises(FbragError, match="FBRAG_SAMPLES is 'many'"):
+        found("samples", FBRAG_SAMPLES="many")
+
+
+def test_the_defaults_of_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = written(tmp_path, 'color = "never"\nthreads = 2\nsamples = 3\nsampels = 9\n[ask]\nsamples = 4\n[explain]\nlimit = 5\n')
+    arguments = ["ask", "--config", str(file.path), "book.txt", "--", "--quiet"]
+    assert config_defaults(arguments, {}) == {
+        "color": "never",
+        "ask": {"threads": 2, "samples": 4},
+        "explain": {"threads": 2, "samples": 3, "limit": 5},
+    }
+    assert capsys.readouterr().err == f"warning: {file.path}: there is no key sampels; did you mean samples?\n"
+    config_defaults(["ask", f"--config={file.path}", "-qa", "book.txt", "Who?"], {})
+    assert capsys.readouterr().err == ""
+
+
+def test_help_and_repairs_work_with_a_broken_file(tmp_path: Path) -> None:
+    environ = {"FBRAG_CONFIG": str(written(tmp_path, "gpu = ").path)}
+    for arguments in (["ask", "--help"], ["--version"], ["config", "path"], ["--color", "never", "doctor"]):
+        assert config_defaults(arguments, environ) == {}
+    for arguments in (["ask", "a.txt", "config"], ["--color", "always", "explain"], ["ask", "a.txt", "--", "--help"]):
+        with pytest.raises(FbragError, match="line 1"):
+            config_defaults(arguments, environ)
+
+
+# -- edits -----------------------------------------------------------------------------------------------------------------
+
+HAND_WRITTEN = """\
+# My settings.
+gpu = "off"   # the card is for games
+
+[models]
+# good at minutes of meetings
+large = "qwen2.5-coder-1.5b"
+
+[ask]
+max-tokens = 200
+unheard_of = [1, 2]
+"""
+
+
+def test_an_edit_leaves_the_rest_alone(tmp_path: Path) -> None:
+    file = written(tmp_path, HAND_WRITTEN)
+    set_value(file, KEYS["gpu"], "auto")
+    set_value(file, KEYS["ask.max_tokens"], 100)
+    assert file.path.read_text() == HAND_WRITTEN.replace('"off"', '"auto"').replace("200", "100")
+    set_value(file, KEYS["threads"], 2)
+    set_value(file, KEYS["explain.limit"], 9)
+    assert load(file, KEYS) == Config(
+        {"gpu": "auto", "threads": 2, "models.large": "qwen2.5-coder-1.5b", "ask.max_tokens": 100, "explain.limit": 9},
+        ("ask.unheard_of",),
+    )
+    assert all(comment in file.path.read_text() for comment in ("# My settings.", "# the card is for games", "# good at minutes"))
+    for name in ("threads", "explain.limit", "models.large"):
+        assert unset_value(file, KEYS[name])
+        assert not unset_value(file, KEYS[name])
+    assert load(file, KEYS).values == {"gpu": "auto", "ask.max_tokens": 100}
+    assert "# good at minutes of meetings" in file.path.read_text()
+
+
+@POSIX
+def test_a_link_stays_a_link_and_permissions_stay(tmp_path: Path) -> None:
+    target = tmp_path / "dotfiles.toml"
+    target.write_text("")
+    target.chmod(0o600)
+    link = tmp_path / "fbrag" / "config.toml"
+    link.parent.mkdir()
+    link.symlink_to(target)
+    set_value(ConfigFile(link, named=False), KEYS["gpu"], "off")
+    assert link.is_symlink()
+    assert target.read_text() == 'gpu = "off"\n'
+    assert target.stat().st_mode & 0o777 == 0o600
+    assert os.listdir(link.parent) == ["config.toml"]
+
+
+def test_line_ends_stay(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_bytes(b'# mine\r\ngpu = "off"\r\nseed = 1\r\n')
+    set_value(ConfigFile(path, named=False), KEYS["gpu"], "auto")
+    assert path.read_bytes() == b'# mine\r\ngpu = "auto"\r\nseed = 1\r\n'
+
+
+def test_a_broken_file_is_not_overwritten(tmp_path: Path) -> None:
+    file = written(tmp_path, "gpu = \n")
+    for edit in (lambda: set_value(file, KEYS["gpu"], "off"), lambda: unset_value(file, KEYS["gpu"])):
+        with pytest.raises(FbragError, match="line 1"):
+            edit()
+    assert file.path.read_text() == "gpu = \n"
+
+
+def _values(key: Key) -> st.SearchStrategy[object]:
+    if key.choices:
+        return st.sampled_from(key.choices)
+    if key.kind is bool:
+        return st.booleans()
+    if key.kind is int:
+        return st.integers(int(key.minimum or 0), int(key.maximum or 10**6))
+    if key.kind is float:
+        return st.floats(key.minimum or 0.0, key.maximum or 1e6)
+    return st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
+
+
+@hypothesis_settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_what_is_set_is_what_is_read(tmp_path: Path, data: st.DataObject) -> None:
+    file = written(
+        tmp_path, data.draw(st.sampled_from(["", HAND_WRITTEN, "models.small = 'a'\nask = {context = 2}\n", "[ask]\n"]))
+    )
+    expected = dict(load(file, KEYS).values)
+    for name in data.draw(st.lists(st.sampled_from(sorted(KEYS)), max_size=5)):
+        if data.draw(st.booleans()):
+            value = data.draw(_values(KEYS[name]))
+            set_value(file, KEYS[name], value)  # type: ignore[arg-type]
+            expected[name] = value  # type: ignore[assignment]
+        else:
+            assert unset_value(file, KEYS[name]) == (expected.pop(name, None) is not None)
+        assert load(file, KEYS).values == expected

@@ -1,0 +1,73 @@
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from fbrag_cli.errors import FbragError
+from fbrag_cli.text.languages import STEMMERS, detect, names, resolve, stop_words
+
+NOTICES = json.loads((Path(__file__).parents[1] / "benchmarks" / "notices.json").read_text(encoding="utf-8"))
+
+# Paragraphs of our own, close relatives side by side.
+PARAGRAPHS = {
+    "en": "The ferry to the island leaves at noon, and those who come too late will have to wait until the evening.",
+    "de": "Die Fähre zur Insel fährt am Mittag ab, und wer zu spät kommt, muss bis zum Abend auf die nächste warten.",
+    "nl": "De veerboot naar het eiland vertrekt om twaalf uur, en wie te laat komt moet tot de avond op de volgende wachten.",
+    "fr": "Le bateau pour l'île part à midi, et ceux qui arrivent trop tard doivent attendre jusqu'au soir.",
+    "es": "El barco para la isla sale al mediodía, y los que llegan tarde tienen que esperar hasta la noche.",
+    "pt": "O barco para a ilha parte ao meio-dia, e quem chega tarde tem de esperar até à noite pelo seguinte.",
+    "it": "Il battello per l'isola parte a mezzogiorno, e chi arriva tardi deve aspettare fino alla sera.",
+    "sv": "Färjan till ön går vid middagstid, och den som kommer för sent får vänta på nästa till kvällen.",
+    "da": "Færgen til øen sejler ved middagstid, og den, der kommer for sent, må vente på den næste til om aftenen.",
+    "pl": "Prom na wyspę odpływa w południe, a kto się spóźni, ten musi czekać na następny do wieczora.",
+    "cs": "Přívoz na ostrov odjíždí v poledne, a kdo přijde pozdě, ten musí čekat na další až do večera.",
+    "tr": "Adaya giden vapur öğlen kalkıyor ve geç kalanlar bir sonraki için akşama kadar beklemek zorunda.",
+    "ru": "Паром на остров уходит в полдень, и тот, кто опоздает, должен ждать следующего до самого вечера.",
+    "uk": "Пором на острів відходить опівдні, і той, хто запізниться, має чекати на наступний аж до вечора.",
+    "fa": "کشتی جزیره ظهر حرکت می‌کند و کسانی که دیر برسند باید تا شب برای کشتی بعدی صبر کنند.",
+    "zh": "去岛上的渡船中午开，来晚的人要等到晚上。",
+    "he": "המעבורת לאי יוצאת בצהריים, ומי שמאחר צריך לחכות לבאה עד הערב.",
+}
+
+
+@pytest.mark.parametrize("language", PARAGRAPHS)
+def test_a_paragraph_tells_its_language(language: str) -> None:
+    assert detect(PARAGRAPHS[language]) == language
+
+
+@pytest.mark.parametrize("language", NOTICES)
+def test_a_page_tells_its_language(language: str) -> None:
+    assert detect("\n".join(NOTICES[language]["notices"])) == language
+
+
+def test_an_english_licence_before_a_text_does_not_count() -> None:
+    licence = " ".join(NOTICES["en"]["notices"])
+    book = "\n".join(random.Random(1).choices(NOTICES["ru"]["notices"], k=200))
+    assert detect(licence + book) == "ru"
+
+
+def test_english_terms_in_a_japanese_text_do_not_count() -> None:
+    assert detect("この GPU は Linux の driver で動きます。詳しくは README を読んでください。") == "ja"
+
+
+@pytest.mark.parametrize("text", ["", "1234 5678", "!?", "🙂", "\ud800"])
+def test_no_words_no_language(text: str) -> None:
+    assert detect(text) == ""
+
+
+@pytest.mark.parametrize("asked", ["de", "DE", "german", " German ", "de-AT", "de_CH"])
+def test_a_language_is_known_by_code_and_name(asked: str) -> None:
+    assert resolve(asked) == "de"
+
+
+def test_an_unknown_language_is_a_usage_error_that_says_what_to_give() -> None:
+    with pytest.raises(FbragError, match="unknown language: 'Klingon'") as raised:
+        resolve("Klingon")
+    assert raised.value.code == "usage"
+    assert "German" in (raised.value.hint or "")
+
+
+def test_every_language_with_a_stemmer_has_a_name_and_function_words() -> None:
+    assert set(STEMMERS) <= set(names())
+    assert all(stop_words(language) for language in STEMMERS)

@@ -1,0 +1,184 @@
+import itertools
+from collections.abc import Iterator
+
+import pytest
+import regex
+from hypothesis import given
+from hypothesis import strategies as st
+from uniseg.wordbreak import words as unicode_words
+
+from fbrag_cli.text.languages import STEMMERS
+from fbrag_cli.text.words import cut, term_spans, terms, word_spans
+
+WITHOUT_SPACES = regex.compile(r"[\p{Han}\p{Hiragana}\p{WB=Katakana}\p{LB=SA}]")
+IN_A_WORD = regex.compile(r"[\p{WB=ALetter}\p{WB=Hebrew_Letter}\p{WB=Numeric}\p{WB=ExtendNumLet}]")
+
+# What the rules of UAX #29 are about, so that few examples meet many of them.
+TRICKY = st.text(st.sampled_from("abZ019_ .,:;'’\"-\u0301\u200d\u00adאב״·٫१कीि्é\n\r½ª한글🇦🇧🏳\u2028．․"), max_size=12)
+
+
+def test_forms_of_a_word_are_one_term() -> None:
+    assert terms("elopes ELOPED eloping") == ["elop"] * 3
+
+
+def test_function_words_and_halves_of_contractions_are_no_terms() -> None:
+    assert terms("She didn't say what it's about; they can’t") == ["say"]
+
+
+def test_compatibility_forms_are_folded() -> None:
+    assert terms("ﬁrst ＦＩＲＳＴ first") == ["first"] * 3
+
+
+def test_accents_of_english_are_a_matter_of_taste() -> None:
+    assert terms("naïve nai\u0308ve naive") == ["naiv"] * 3
+    assert terms("Brontë's Bronte") == ["bront"] * 2
+
+
+def test_abbreviations_numbers_and_names_of_sites() -> None:
+    assert terms("U.S.A. USA 3.14 1,000,000 1000000") == ["usa", "usa", "3.14", "1000000", "1000000"]
+    assert terms("Visit example.com at the end.Then stop") == ["visit", "exampl", "com", "end", "stop"]
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "question"),
+    [
+        ("de", "in den alten Häusern der Straßen", "Haus STRASSE"),
+        ("fr", "l'eau de l’océan", "eau océan"),
+        ("ru", "о каменных мостах и ёлках", "каменный мост, елка"),
+        ("el", "ΣΤΗΝ ΑΘΗΝΑ", "Αθήνας"),
+        ("tr", "IRMAKLAR İstanbul'da", "ırmak istanbul"),
+        ("hi", "किताबें पुलों", "किताब पुल"),
+        ("ar", "والكِتَابُ كتــاب", "كتاب الكتاب"),
+        ("fa", "كتاب‌ها ۱۲۳", "کتاب 123"),
+        ("he", "שָׁלוֹם", "שלום"),
+        ("zh", "人工智能的发展", "智能发展"),
+        ("ja", "図書館のコンピューターで", "図書館 ｺﾝﾋﾟｭｰﾀｰ"),
+        ("ko", "도서관에서 GPU를", "도서관은 GPU"),
+        ("th", "ห้องสมุดประจำเมือง", "ห้องสมุด"),
+        ("km", "បណ្ណាល័យក្រុង", "បណ្ណាល័យ"),
+    ],
+)
+def test_a_question_finds_another_form_of_its_words(language: str, text: str, question: str) -> None:
+    asked = terms(question, (language,))
+    shared = set(asked) & set(terms(text, (language,)))
+    assert len(shared) >= len(set(asked)) * 0.6
+
+
+def test_vowel_signs_belong_to_their_word() -> None:
+    text = "हिन्दी भाषा"
+    assert [text[start:end] for start, end, _ in term_spans(text, ("hi",))] == ["हिन्दी", "भाषा"]
+
+
+def test_chinese_words_are_found_in_the_middle_of_a_run_and_latin_ones_stay_whole() -> None:
+    text = "我们用GPU加速模型。"
+    found = {term: text[start:end] for start, end, term in term_spans(text, ("zh",))}
+    assert found == {"我们": "我们", "们用": "们用", "gpu": "GPU", "加速": "加速", "速模": "速模", "模型": "模型"}
+
+
+def test_pairs_keep_a_letter_and_its_signs_together() -> None:
+    text = "น้ำใจ"
+    assert [text[start:end] for start, end, _ in term_spans(text, ("th",))] == ["น้ำใ", "ใจ"]
+
+
+def test_one_character_alone_is_a_term() -> None:
+    assert terms("水", ("zh",)) == ["水"]
+
+
+def test_an_unknown_language_has_neither_stems_nor_function_words() -> None:
+    assert terms("The elopes", ("",)) == ["the", "elopes"]
+
+
+def test_a_word_has_a_term_for_each_language_that_sees_it_otherwise() -> None:
+    assert terms("Häuser", ("en", "de")) == ["hauser", "haus"]
+    assert terms("die", ("en", "de")) == ["die"]  # a function word in German, none in English
+    assert terms("人工", ("en", "zh")) == ["人工"]
+
+
+@given(TRICKY | st.text(st.characters(max_codepoint=0x2FFF, exclude_categories=["Cn", "Sk"])))
+def test_words_are_those_of_unicode(text: str) -> None:
+    text = WITHOUT_SPACES.sub(" ", text).replace("\u202f", " ")  # white space always parts words here
+    spans = {(start, end) for start, end, _ in term_spans(text, ("",))}
+    for start, end in unicode_word_spans(text):
+        inside = [(a, b) for a, b in spans if start <= a and b <= end]
+        spans -= set(inside)
+        plain = regex.fullmatch(r"[^.:．：․\p{Hangul}\p{Cf}\p{Mn}_']+", text[start:end])
+        assert inside == [(start, end)] or not plain  # the others may be terms in part, or none
+    assert not spans
+
+
+def unicode_word_spans(text: str) -> Iterator[tuple[int, int]]:
+    at = 0
+    for word in unicode_words(text):
+        if IN_A_WORD.search(word):
+            yield at, at + len(word)
+        at += len(word)
+
+
+@given(st.text() | TRICKY, st.sampled_from([("en",), ("zh",), ("",), ("tr", "de", "ar"), ("ko", "th")]))
+def test_spans_are_the_terms_and_point_at_their_words(text: str, languages: tuple[str, ...]) -> None:
+    spans = list(term_spans(text, languages))
+    assert [term for _, _, term in spans] == terms(text, languages)
+    assert all(term in terms(text[start:end], languages) for start, end, term in spans)
+    assert all(a[0] <= b[0] and a[1] <= b[1] for a, b in itertools.pairwise(spans))
+
+
+@given(st.text(), st.sampled_from(sorted(STEMMERS)))
+def test_every_language_takes_any_text(text: str, language: str) -> None:
+    assert all(terms(text, (language,)))
+
+
+def test_hostile_words_come_to_an_end() -> None:
+    for word in (
+        "e" + "\u0301" * 50_000,
+        "b'" * 50_000,
+        "1," * 50_000,
+        "(" * 50_000 + "日",
+        "ก" + "่" * 50_000,
+        "한" * 50_000,
+        "a日" * 50_000,
+    ):
+        assert terms(word)
+        assert cut(word, 300)
+
+
+# Chunk lengths
+
+
+def test_words_between_spaces_are_counted_as_they_stand() -> None:
+    text = "One, two;  three-four\n(five) «шесть»"
+    assert [text[start:end] for start, end in word_spans(text)] == text.split()
+    assert cut(text, 2) == [(0, 9, 2), (11, 28, 2), (29, 36, 1)]
+
+
+@pytest.mark.parametrize(
+    ("text", "english_words"),  # Article 1 of the Universal Declaration of Human Rights, 30 words in English
+    [
+        ("人人生而自由，在尊严和权利上一律平等。他们赋有理性和良心，并应以兄弟关系的精神相对待。", 30),
+        (
+            "すべての人間は、生れながらにして自由であり、かつ、尊厳と権利とについて平等である。人間は、理性と良心とを授けられており、"
+            "互いに同胞の精神をもって行動しなければならない。",
+            30,
+        ),
+        (
+            "มนุษย์ทั้งหลายเกิดมามีอิสระและเสมอภาคกันในเกียรติศักดิ์และสิทธิ ต่างมีเหตุผลและมโนธรรม และควรปฏิบัติต่อกันด้วยเจตนารมณ์แห่งภราดรภาพ",
+            30,
+        ),
+    ],
+)
+def test_a_text_without_spaces_counts_about_as_many_words_as_in_english(text: str, english_words: int) -> None:
+    assert 0.6 * english_words <= sum(1 for _ in word_spans(text)) <= 1.4 * english_words
+
+
+@given(st.text(st.sampled_from("日本語カ゚タ「」。、ABC 12ภาษาไทย่ำ\u0301\n")), st.integers(1, 5))
+def test_chunks_hold_the_whole_text_and_cut_no_character_from_its_signs(text: str, n_words: int) -> None:
+    chunks = cut(text, n_words)
+    assert "".join("".join(text[start:end].split()) for start, end, _ in chunks) == "".join(text.split())
+    assert all(words == n_words for _, _, words in chunks[:-1])
+    whole = {found.start() for found in regex.finditer(r"\X", text)} | {len(text)}
+    inside = [
+        at
+        for start, end, _ in chunks
+        for at in (start, end)
+        if not text[at - 1 : at].isspace() and not text[at : at + 1].isspace()
+    ]
+    assert set(inside) <= whole
