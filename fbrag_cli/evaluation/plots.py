@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.evaluation import statistics
-from fbrag_cli.evaluation.configurations import labels, order, used
+from fbrag_cli.evaluation.configurations import labels, order
 from fbrag_cli.evaluation.report import METRICS, SCORE
 from fbrag_cli.evaluation.results import Row, key
 from fbrag_cli.text.printable import one_line
@@ -147,20 +147,19 @@ def _families(rows: Sequence[Row], setting: str, metric: str) -> list[_Family]:
     measured = {key(row.configuration): row.configuration for row in rows if _value(row, metric) is not None}
     found: dict[str, dict[str, dict[str, object]]] = {}
     for configuration in sorted(measured.values(), key=order):
-        settings = used(configuration)
+        settings = dict(configuration)
         value = key({"at": settings.pop(setting, None)})
         found.setdefault(key(settings), {}).setdefault(value, configuration)
     groups = [tuple(held.values()) for held in found.values()]
     varied = [group for group in groups if len(group) > 1]
-    level = [group for group in groups if setting not in used(group[0]) and any(_agree(group[0], other[0]) for other in varied)]
+    level = [group for group in groups if setting not in group[0] and any(_agree(group[0], other[0]) for other in varied)]
     kept = [*varied, *level] if varied else []
     named = labels([{**group[0], setting: None} for group in kept])
     return [_Family(label, group, len(group) > 1) for label, group in zip(named, kept, strict=True)]
 
 
 def _agree(level: Mapping[str, object], other: Mapping[str, object]) -> bool:
-    settings = used(other)
-    return all(settings.get(name, value) == value for name, value in used(level).items() if name != "method")
+    return all(other.get(name, value) == value for name, value in level.items() if name != "method")
 
 
 def _points(
@@ -184,7 +183,7 @@ def _points(
         low, high = statistics.interval(sampled) or (sampled.mean, sampled.mean)
         taken = [row.seconds["total"] for row in rows if row.status != "error" and "total" in row.seconds]
         seconds = statistics.percentile(taken, 50) if taken else None
-        points.append(_Point(used(configuration).get(setting), sampled.mean, low, high, seconds))
+        points.append(_Point(configuration.get(setting), sampled.mean, low, high, seconds))
     return points
 
 

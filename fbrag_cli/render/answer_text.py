@@ -48,7 +48,7 @@ def markdown(trace: Trace, *, context: int, full: bool, with_sources: bool) -> s
 
 
 def summary(trace: Trace, device: str) -> str:
-    """What happened, on one line."""
+    """What happened, on one line. device: where the models ran, "" where none did."""
     stages = {stage.name: stage for stage in trace.stages}
     told = [f"{len(trace.recalled)} recalled"] if trace.recalled else []
     if forward := stages.get("forward"):
@@ -59,7 +59,8 @@ def summary(trace: Trace, device: str) -> str:
         told.append(f"answered in {answer.seconds:.1f} s ({_read(answer)})")
     if trace.route:
         told.append(f"route: {trace.route}")
-    return f"{len(trace.corpus.chunks)} chunks: {', '.join(told)} · {device}"
+    what = f"{len(trace.corpus.chunks)} chunks: {', '.join(told)}"
+    return f"{what} · {device}" if device else what
 
 
 def _read(stage: Stage) -> str:

@@ -79,7 +79,6 @@ def sources(trace: Trace) -> list[dict[str, Any]]:
 
 
 def _shared(trace: Trace, memory_mb: float) -> dict[str, Any]:
-    method = asdict(trace.method)
     return {
         "samples": [asdict(sample) for sample in trace.samples],
         "documents": [
@@ -96,7 +95,12 @@ def _shared(trace: Trace, memory_mb: float) -> dict[str, Any]:
             for i, document in enumerate(trace.corpus.documents)
         ],
         "route": trace.route or None,
-        "method": {**method, "retriever": trace.retriever, "chunk_words": trace.corpus.chunk_words},
+        "method": {
+            "name": trace.method.name,
+            **asdict(trace.method),
+            "retriever": trace.retriever,
+            "chunk_words": trace.corpus.chunk_words,
+        },
         "models": {role: asdict(info) for role, info in trace.models.items()},
         "stages": [_stage(stage) for stage in trace.stages],
         "cached": list(trace.cached),
@@ -105,6 +109,11 @@ def _shared(trace: Trace, memory_mb: float) -> dict[str, Any]:
         "seed": trace.method.seed,
         "versions": versions(),
     }
+
+
+def settings(trace: Trace) -> dict[str, Any]:
+    """The method's name and its settings."""
+    return {"name": trace.method.name, **asdict(trace.method)}
 
 
 def versions() -> dict[str, str]:

@@ -28,8 +28,11 @@ class Ranks:
         self.combined, self.backward, self.forward = map(_ranks, (scores.combined, scores.backward, scores.forward))
 
 
-def table(trace: Trace, *, limit: int | None, by_position: bool, count_tokens: Callable[[str], int]) -> Iterator[str]:
-    """The header, then a line a chunk: the `limit` best (None: all), in the order of rank or of position."""
+def table(trace: Trace, *, limit: int | None, by_position: bool, count_tokens: Callable[[str], int] | None) -> Iterator[str]:
+    """The header, then a line a chunk: the `limit` best (None: all), in the order of rank or of position.
+
+    count_tokens: of the small model; None where no model is loaded: the column then has words.
+    """
     ranks = Ranks(trace)
     shown = [int(position) for position in np.argsort(-trace.scores.combined, kind="stable")][:limit]
     if by_position:
@@ -46,13 +49,24 @@ def table(trace: Trace, *, limit: int | None, by_position: bool, count_tokens: C
                 f"{_score(trace, trace.scores.backward[position])} (#{ranks.backward[position]})",
                 f"{_score(trace, trace.scores.forward[position])} (#{ranks.forward[position]})",
                 _raised_by(trace, position),
-                f"{count_tokens(chunk.text)}",
+                f"{count_tokens(chunk.text) if count_tokens else chunk.n_words}",
                 f"{position + 1}",
                 printable(place(chunk)),
                 one_line(chunk.text[: 8 * _FIRST_WORDS], _FIRST_WORDS),
             )
         )
-    header = ("rank", "", "score", "backward", "forward", "by", "tok", "chunk", "place", "first words")
+    header = (
+        "rank",
+        "",
+        "score",
+        "backward",
+        "forward",
+        "by",
+        "tok" if count_tokens else "words",
+        "chunk",
+        "place",
+        "first words",
+    )
     widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
     for row in [header, *rows]:
         aligned = [cell.ljust(w) if i in _LEFT else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
 from importlib.resources import files
@@ -20,7 +20,7 @@ from fbrag_cli.corpus import Chunk
 from fbrag_cli.documents.document import Document, Section
 from fbrag_cli.documents.lines import lines_of, pages_of, section_of
 from fbrag_cli.render.answer_text import answer_of
-from fbrag_cli.render.as_json import versions
+from fbrag_cli.render.as_json import settings, versions
 from fbrag_cli.render.explain_text import Ranks
 from fbrag_cli.render.line_layout import LineLayout
 from fbrag_cli.render.passages import highlights, passages, place, shown_lines, supporting_terms
@@ -241,7 +241,7 @@ def _samples(trace: Trace, chunks: dict[int, _Chunk]) -> Iterator[_Sample]:
 
 def _settings(trace: Trace) -> dict[str, object]:
     return {
-        **asdict(trace.method),
+        **settings(trace),
         "templates": trace.method.templates.name if trace.method.templates else None,
         "retriever": trace.retriever,
         "chunk_words": trace.corpus.chunk_words,
