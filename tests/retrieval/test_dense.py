@@ -19,14 +19,13 @@ from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.llama.embedding import LlamaEmbedder
 from fbrag_cli.indexing.embeddings import KIND, embed_corpus, weigh_corpus
-from fbrag_cli.methods.fb_rag import score
+from fbrag_cli.methods.fb_rag import FBRag, score
 from fbrag_cli.progress import Event
 from fbrag_cli.retrieval.bge_m3 import BgeM3, DenseAndLexical
 from fbrag_cli.retrieval.bm25 import BM25
 from fbrag_cli.retrieval.dense import Dense
 from fbrag_cli.retrieval.sentence_model import SentenceModel
 from fbrag_cli.storage.cache import Cache
-from fbrag_cli.trace import MethodSettings
 from tests.retrieval import minilm
 
 
@@ -154,7 +153,7 @@ def test_an_empty_corpus_has_no_scores(cache: Cache) -> None:
 def test_negative_cosines_keep_their_order_in_both_fusions() -> None:
     backward, forward = np.float32([-0.2, -0.1, 0.3]), np.float32([[-0.4, -0.3, -0.2]])
     for fusion in ("raw", "minmax"):
-        assert score(backward, forward, MethodSettings(fusion=fusion)).combined.argsort().tolist() == [0, 1, 2]
+        assert score(backward, forward, FBRag(fusion=fusion)).combined.argsort().tolist() == [0, 1, 2]
 
 
 # -- with real encoders ------------------------------------------------------------------------------------------------------
