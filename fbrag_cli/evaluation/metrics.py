@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.evaluation.datasets import Example
-from fbrag_cli.evaluation.rouge import rouge_l
 from fbrag_cli.evaluation.scorers import (
     characters,
     chinese_words,
@@ -16,6 +15,7 @@ from fbrag_cli.evaluation.scorers import (
     f1,
     normalized,
     normalized_chinese,
+    rouge_l,
     words,
 )
 

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import re
 import string
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 
 from fbrag_cli.errors import FbragError
+
+_INSTALL = "pip install 'fbrag[eval]'"
 
 # 1. Normalised text
 
@@ -70,7 +73,7 @@ def _jieba_cut() -> Callable[[str], Iterator[str]]:
             import jieba
         except ImportError:
             what = "Chinese answers are cut into words by jieba, which is not installed"
-            raise FbragError("usage", what, "pip install 'fbrag[eval]'") from None
+            raise FbragError("usage", what, _INSTALL) from None
     # Its own `initialize` would read its dictionary from a file in /tmp that anyone can have put there.
     tokenizer = jieba.Tokenizer()
     tokenizer.FREQ, tokenizer.total = tokenizer.gen_pfdict(tokenizer.get_dict_file())
@@ -93,6 +96,29 @@ def f1(predicted: Sequence[str], gold: Sequence[str]) -> float:
         return 0.0
     precision, recall = n_common / len(predicted), n_common / len(gold)
     return (2 * precision * recall) / (precision + recall)
+
+
+def rouge_l(prediction: str, gold: str) -> float:
+    """Return the summary-level Rouge-L F1 of the package `rouge`. `rouge_score` of LongBench.
+
+    Where the package raises, LongBench counts 0: for a text without a sentence, and where two long sentences (about 1,000 words
+    in common, or left out) exceed Python's recursion limit. Raises FbragError (usage) without the package.
+    """
+    try:
+        from rouge import Rouge
+    except ImportError:
+        raise FbragError("usage", "Rouge-L is computed by rouge, which is not installed", _INSTALL) from None
+    if min(map(_longest_sentence, (prediction, gold))) > sys.getrecursionlimit():
+        return 0.0  # it would fill a table of n x m cells first, a gigabyte for 5,000 words, and then raise
+    try:
+        return float(Rouge(metrics=["rouge-l"], stats=["f"]).get_scores(prediction, gold)[0]["rouge-l"]["f"])
+    except (ValueError, RecursionError):
+        return 0.0
+
+
+def _longest_sentence(text: str) -> int:
+    """The number of words of the longest sentence; "." ends one."""
+    return max(len(sentence.split()) for sentence in text.split("."))
 
 
 def choice_accuracy(prediction: str, label: tuple[str, ...]) -> float:
