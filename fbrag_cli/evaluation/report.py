@@ -9,12 +9,10 @@ from dataclasses import dataclass, replace
 from fbrag_cli.errors import FbragError
 from fbrag_cli.evaluation import statistics
 from fbrag_cli.evaluation.configurations import labels, order, shared
-from fbrag_cli.evaluation.results import Row, key, read_rows
+from fbrag_cli.evaluation.results import Row, key
 from fbrag_cli.evaluation.statistics import Bootstrap
 from fbrag_cli.evaluation.tables import Cell, Column, Report, Table, Unit
 from fbrag_cli.text.printable import one_line
-
-__all__ = ["METRICS", "below", "compare", "compare_runs", "parse_minimum", "read_rows", "summarise"]
 
 SCORE = "score"  # the main metric of each data set
 METRICS = {
@@ -53,21 +51,20 @@ class _Group:
         return found
 
 
-def summarise(rows: Sequence[Row], metrics: Sequence[str] | None = None) -> Report:
+def summarise(rows: Sequence[Row]) -> Report:
     """Tables like the paper's 1, 2, 7 and 8: configurations down, data sets across, their average before them.
 
     metrics: names of `METRICS`; without them the score and the evidence. What no row has measured is left out, as the answers'
     metrics are where only was retrieved. Then how the runs ended, and what they cost. FbragError `usage`: no such metric.
     """
     groups = _groups(rows)
-    names = [_known(name) for name in metrics] if metrics else _REPORTED
-    tables = [_scores(name, groups) for name in names if any(group.values(name) for group in groups)]
+    tables = [_scores(name, groups) for name in _REPORTED if any(group.values(name) for group in groups)]
     if groups:
         tables += [_outcomes(groups), _costs(groups)]
     return Report("Evaluation", tuple(tables), shared([group.configuration for group in groups]), tuple(_notes(groups)))
 
 
-def compare(rows: Sequence[Row], baseline: str, metrics: Sequence[str] | None = None) -> Report:
+def compare(rows: Sequence[Row], baseline: str) -> Report:
     """Every other configuration minus `baseline`, over the examples that both have.
 
     baseline: a configuration's label, or the name of its method where one configuration has it. FbragError `usage`: no such
@@ -76,10 +73,10 @@ def compare(rows: Sequence[Row], baseline: str, metrics: Sequence[str] | None = 
     groups = _groups(rows)
     chosen = _chosen(groups, baseline)
     pairs = [(group.label, group, chosen) for group in groups if group is not chosen]
-    return _differences(pairs, f"Difference from {chosen.label}", metrics, groups)
+    return _differences(pairs, f"Difference from {chosen.label}", groups)
 
 
-def compare_runs(new: Sequence[Row], old: Sequence[Row], metrics: Sequence[str] | None = None) -> Report:
+def compare_runs(new: Sequence[Row], old: Sequence[Row]) -> Report:
     """Each configuration of `new` minus the same one of `old`; where `old` has only one, minus that.
 
     FbragError `usage`: they have no configuration in common; no such metric.
@@ -95,7 +92,7 @@ def compare_runs(new: Sequence[Row], old: Sequence[Row], metrics: Sequence[str] 
             "the two runs have no configuration in common",
             f"the old one has: {_listed(before)}; the new one: {_listed(groups)}",
         )
-    return _differences(pairs, "Difference from the older run", metrics, [*groups, *before])
+    return _differences(pairs, "Difference from the older run", [*groups, *before])
 
 
 def parse_minimum(text: str) -> dict[str, float]:
@@ -313,11 +310,9 @@ def _notes(groups: Sequence[_Group]) -> Iterator[str]:
         yield "Not every configuration has the same examples: compare them by paired differences."
 
 
-def _differences(
-    pairs: Sequence[tuple[str, _Group, _Group]], title: str, metrics: Sequence[str] | None, groups: Sequence[_Group]
-) -> Report:
+def _differences(pairs: Sequence[tuple[str, _Group, _Group]], title: str, groups: Sequence[_Group]) -> Report:
     tables = []
-    for metric in [_known(name) for name in metrics] if metrics else _REPORTED:
+    for metric in _REPORTED:
         paired = [_paired(group.values(metric), other.values(metric)) for _, group, other in pairs]
         names = [name for name in _datasets(groups) if any(name in held for held in paired)]
         if not names:

@@ -1,13 +1,10 @@
-"""Tables of a report, as text for a terminal, Markdown, an HTML page and JSON. What they name is data and stays text."""
+"""The tables of an evaluation report as terminal text, Markdown and JSON. The names in them are data and stay text."""
 
 from __future__ import annotations
 
 import re
-from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from hashlib import sha256
-from importlib.resources import files
 from typing import Literal
 
 from fbrag_cli.text.printable import one_line
@@ -78,7 +75,7 @@ class Report:
     notes: tuple[str, ...] = ()
 
 
-def as_text(report: Report, width: int = 100) -> str:
+def as_text(report: Report, width: int) -> str:
     """Aligned columns of at most `width`; a table that is wider goes on below with its labels again."""
     parts = [one_line(report.title)]
     parts += [
@@ -105,32 +102,6 @@ def as_markdown(report: Report) -> str:
         parts += [f"### {_inert(table.title)}", "\n".join(lines), *([_inert(table.note)] if table.note else [])]
     parts += [_inert(line) for line in [*_settings(report), *report.notes]]
     return "\n\n".join(parts) + "\n"
-
-
-def as_html(*reports: Report, figures: Sequence[tuple[str, bytes]] = ()) -> str:
-    """One page that needs nothing beside itself, to be written as UTF-8. figures: a title and the SVG of each."""
-    from jinja2 import Environment, StrictUndefined
-    from markupsafe import Markup
-
-    home = files(__package__ or "fbrag_cli.evaluation")
-    style = home.joinpath("report.css").read_text("utf-8")
-    environment = Environment(
-        autoescape=True,
-        finalize=lambda value: one_line(value) if type(value) is str else value,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    template = environment.from_string(home.joinpath("report.html.jinja").read_text("utf-8"))
-    return template.render(
-        reports=reports,
-        headings=lambda table: [_heading(column) for column in table.columns],
-        rows=_html_rows,
-        value=_value,
-        figures=[(title, b64encode(svg).decode()) for title, svg in figures],
-        style=Markup(style),
-        style_hash=b64encode(sha256(style.encode()).digest()).decode(),
-    )
 
 
 def as_json(report: Report) -> dict[str, object]:
@@ -186,13 +157,6 @@ def _lines(cell: Cell, column: Column) -> list[str]:
 def _markdown_cell(cell: Cell, column: Column) -> str:
     value, *rest = _lines(cell, column)
     return " ".join([f"**{value}**" if cell.marked else value, *map(_inert, rest)])
-
-
-def _html_rows(table: Table) -> list[tuple[str, list[tuple[bool, list[str]]]]]:
-    return [
-        (label, [(cell.marked, _lines(cell, column)) for cell, column in zip(cells, table.columns, strict=True)])
-        for label, cells in table.rows
-    ]
 
 
 def _inert(text: str) -> str:
