@@ -18,6 +18,7 @@ from fbrag_cli.evaluation.scorers import (
     rouge_l,
     words,
 )
+from fbrag_cli.text.spans import joined
 
 METRICS = ("f1", "em", "rouge_l", "accuracy")
 
@@ -94,7 +95,7 @@ def evidence_recall(evidence: Sequence[str], selected: Iterable[tuple[int, int]]
     """
     if not evidence:
         return None
-    stretches = _stretches(selected, text)
+    stretches = joined(selected, lambda end, start: not text[end:start].strip())
     covered = (any(text.find(passage.strip(), *stretch) >= 0 for stretch in stretches) for passage in evidence)
     return sum(covered) / len(evidence)
 
@@ -102,16 +103,6 @@ def evidence_recall(evidence: Sequence[str], selected: Iterable[tuple[int, int]]
 def full_evidence(recall: float | None) -> float | None:
     """1 if the evidence recall is 1, else 0; None without gold passages. Its mean is the full-evidence rate."""
     return None if recall is None else float(recall == 1)
-
-
-def _stretches(spans: Iterable[tuple[int, int]], text: str) -> list[tuple[int, int]]:
-    stretches: list[tuple[int, int]] = []
-    for start, end in sorted(spans):
-        if stretches and not text[stretches[-1][1] : start].strip():
-            start, before = stretches.pop()
-            end = max(end, before)
-        stretches.append((start, end))
-    return stretches
 
 
 def _name(example: Example) -> str:

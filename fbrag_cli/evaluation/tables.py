@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Literal
 
 from fbrag_cli.text.printable import one_line
+from fbrag_cli.text.table import padded, width_of
 
 SCHEMA = "fbrag.report/1"
 
@@ -166,7 +167,7 @@ def _inert(text: str) -> str:
 
 def _text_blocks(table: Table, width: int) -> Iterator[str]:
     labels = [_wrapped(one_line(label), _LABEL, ", ") for label, _ in table.rows]
-    first = max((_cells(line) for lines in labels for line in lines), default=0)
+    first = max((width_of(line) for lines in labels for line in lines), default=0)
     columns = [_text_column(table, i) for i in range(len(table.columns))]
     start = 0
     while start < len(columns):
@@ -197,10 +198,9 @@ def _block(labels: Sequence[Sequence[str]], first: int, columns: Sequence[Sequen
         for line in range(max(map(len, [label, *cells]))):
             if row == 0 and line in blank:
                 continue
-            text = _padded(_at(label, line), first)
+            text = padded(_at(label, line), first)
             for column, cell in zip(columns, cells, strict=True):
-                shown = _at(cell, line)
-                text += "  " + " " * (_widest(column) - _cells(shown)) + shown
+                text += "  " + padded(_at(cell, line), _widest(column), right=True)
             yield text.rstrip()
         if row == 0:
             yield "─" * (first + sum(2 + _widest(column) for column in columns))
@@ -211,11 +211,7 @@ def _at(lines: Sequence[str], line: int) -> str:
 
 
 def _widest(column: Sequence[Sequence[str]]) -> int:
-    return max(_cells(line) for lines in column for line in lines)
-
-
-def _padded(text: str, width: int) -> str:
-    return text + " " * (width - _cells(text))
+    return max(width_of(line) for lines in column for line in lines)
 
 
 def _wrapped(text: str, width: int, between: str = " ") -> list[str]:
@@ -224,14 +220,8 @@ def _wrapped(text: str, width: int, between: str = " ") -> list[str]:
 
     lines: list[str] = []
     for part in text.replace(between, f"{between}\n").split("\n"):
-        if lines and _cells(lines[-1] + part.rstrip()) <= width:
+        if lines and width_of(lines[-1] + part.rstrip()) <= width:
             lines[-1] += part
         else:
             lines += chop_cells(part, width) or [""]
     return [line.rstrip() for line in lines]
-
-
-def _cells(text: str) -> int:
-    from rich.cells import cell_len
-
-    return cell_len(text)

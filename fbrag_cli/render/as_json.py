@@ -11,8 +11,8 @@ from typing import Any
 from fbrag_cli import __version__
 from fbrag_cli.corpus import Chunk
 from fbrag_cli.documents.lines import lines_of, pages_of, section_of
-from fbrag_cli.render.explain_text import Ranks
 from fbrag_cli.render.passages import highlights, supporting_terms
+from fbrag_cli.retrieval.ranking import ranks
 from fbrag_cli.trace import Stage, Trace
 
 # What JSON allows in a string and a terminal might obey: written as an escape, which reads back as the same text.
@@ -43,7 +43,8 @@ def answer(trace: Trace, *, memory_mb: float) -> dict[str, Any]:
 
 def explanation(trace: Trace, *, memory_mb: float) -> dict[str, Any]:
     """`fbrag.explanation/1`: every chunk with its scores, ranks and place, in document order."""
-    ranks = Ranks(trace)
+    scores = trace.scores
+    combined, backward, forward = map(ranks, (scores.combined, scores.backward, scores.forward))
     selected, recalled = set(trace.selected), set(trace.recalled)
     return {
         "schema": "fbrag.explanation/1",
@@ -52,9 +53,9 @@ def explanation(trace: Trace, *, memory_mb: float) -> dict[str, Any]:
             {
                 **_place(chunk),
                 **_scores(trace, chunk.position),
-                "rank": ranks.combined[chunk.position],
-                "backward_rank": ranks.backward[chunk.position],
-                "forward_rank": ranks.forward[chunk.position],
+                "rank": combined[chunk.position],
+                "backward_rank": backward[chunk.position],
+                "forward_rank": forward[chunk.position],
                 "recalled": chunk.position in recalled,
                 "selected": chunk.position in selected,
             }

@@ -5,64 +5,54 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fbrag_cli.documents.document import Document
 from fbrag_cli.documents.lines import line_of
 from fbrag_cli.render.passages import place
+from fbrag_cli.retrieval.ranking import best, ranks
 from fbrag_cli.text.printable import one_line, printable
+from fbrag_cli.text.table import aligned
 from fbrag_cli.trace import Trace
 
 _SHADES = " ▁▂▃▄▅▆▇█"
-_LEFT = (1, 8, 9)  # columns of the table that are aligned on the left
+_HEADER = ("rank", "", "score", "backward", "forward", "by", "tok", "chunk", "place", "first words")
+_RIGHT = (0, 2, 3, 4, 5, 6, 7)  # columns of the table that are aligned on the right
 _FIRST_WORDS = 44  # characters of a chunk's beginning
 
 TermScores = Callable[[str, int], Sequence[tuple[str, float]]]
 
 
-class Ranks:
-    """Rank (from 1) of each chunk by each score; of equal scores the earlier chunk comes first."""
-
-    def __init__(self, trace: Trace) -> None:
-        scores = trace.scores
-        self.combined, self.backward, self.forward = map(_ranks, (scores.combined, scores.backward, scores.forward))
-
-
 def table(trace: Trace, *, limit: int | None, by_position: bool, count_tokens: Callable[[str], int]) -> Iterator[str]:
     """The header, then a line a chunk: the `limit` best (None: all), in the order of rank or of position."""
-    ranks = Ranks(trace)
-    shown = [int(position) for position in np.argsort(-trace.scores.combined, kind="stable")][:limit]
-    if by_position:
-        shown.sort()
+    scores = trace.scores
+    combined, backward, forward = map(ranks, (scores.combined, scores.backward, scores.forward))
+    shown = best(scores.combined, limit)
     selected = set(trace.selected)
     rows = []
-    for position in shown:
+    for position in sorted(shown) if by_position else shown:
         chunk = trace.corpus.chunks[position]
         rows.append(
             (
-                f"{ranks.combined[position]}",
+                f"{combined[position]}",
                 "*" if position in selected else "",
-                f"{trace.scores.combined[position]:.2f}",
-                f"{_score(trace, trace.scores.backward[position])} (#{ranks.backward[position]})",
-                f"{_score(trace, trace.scores.forward[position])} (#{ranks.forward[position]})",
+                f"{scores.combined[position]:.2f}",
+                f"{_score(trace, scores.backward[position])} (#{backward[position]})",
+                f"{_score(trace, scores.forward[position])} (#{forward[position]})",
                 _raised_by(trace, position),
                 f"{count_tokens(chunk.text)}",
                 f"{position + 1}",
-                printable(place(chunk)),
+                place(chunk),
                 one_line(chunk.text[: 8 * _FIRST_WORDS], _FIRST_WORDS),
             )
         )
-    header = ("rank", "", "score", "backward", "forward", "by", "tok", "chunk", "place", "first words")
-    widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
-    for row in [header, *rows]:
-        aligned = [cell.ljust(w) if i in _LEFT else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))]
-        yield "  ".join(aligned).rstrip()
+    return aligned([_HEADER, *rows], _RIGHT)
 
 
 def found(trace: Trace, wanted: str) -> list[str]:
     """A line for each chunk that holds `wanted` (letter case and white space aside): rank, scores, place and fate."""
     needle = " ".join(wanted.split()).casefold()
-    ranks = Ranks(trace)
+    scores = trace.scores
+    combined, backward, forward = map(ranks, (scores.combined, scores.backward, scores.forward))
     lines = []
     for chunk in trace.corpus.chunks:
         if needle in " ".join(chunk.text.split()).casefold():
@@ -71,9 +61,9 @@ def found(trace: Trace, wanted: str) -> list[str]:
             if position in trace.recalled:
                 fate += ", recalled"
             lines.append(
-                f"rank {ranks.combined[position]}/{len(trace.corpus.chunks)}  score {trace.scores.combined[position]:.2f}  "
-                f"backward {_score(trace, trace.scores.backward[position])} (#{ranks.backward[position]})  "
-                f"forward {_score(trace, trace.scores.forward[position])} (#{ranks.forward[position]})  "
+                f"rank {combined[position]}/{len(trace.corpus.chunks)}  score {scores.combined[position]:.2f}  "
+                f"backward {_score(trace, scores.backward[position])} (#{backward[position]})  "
+                f"forward {_score(trace, scores.forward[position])} (#{forward[position]})  "
                 f"{printable(place(chunk))}  {fate}"
             )
     return lines
@@ -140,13 +130,6 @@ def numbered(document: Document) -> Iterator[str]:
         if number in pages:
             yield f"--- page {pages[number]}"
         yield f"{number:>{width}}  {printable(line)}".rstrip()
-
-
-def _ranks(scores: NDArray[np.float32]) -> list[int]:
-    ranks = [0] * len(scores)
-    for rank, position in enumerate(np.argsort(-scores, kind="stable"), 1):
-        ranks[position] = rank
-    return ranks
 
 
 def _raised_by(trace: Trace, position: int) -> str:

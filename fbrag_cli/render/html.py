@@ -21,11 +21,12 @@ from fbrag_cli.documents.document import Document, Section
 from fbrag_cli.documents.lines import lines_of, pages_of, section_of
 from fbrag_cli.render.answer_text import answer_of
 from fbrag_cli.render.as_json import versions
-from fbrag_cli.render.explain_text import Ranks
 from fbrag_cli.render.line_layout import LineLayout
 from fbrag_cli.render.passages import highlights, passages, place, shown_lines, supporting_terms
 from fbrag_cli.render.shown import positions_shown, with_texts_at_hand
+from fbrag_cli.retrieval.ranking import best, ranks
 from fbrag_cli.text.printable import one_line, printable
+from fbrag_cli.text.spans import Span, joined
 from fbrag_cli.trace import ForwardSample, Trace
 
 if TYPE_CHECKING:
@@ -36,8 +37,6 @@ _RAISED = 5  # chunks named for a forward sample
 _CONTEXT = 1  # lines around a source's passage
 _SHADES = 10
 _TITLE = 60  # characters of a section's title
-
-Span = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +205,8 @@ def _others(trace: Trace, shown: set[int], shade: Callable[[float], int]) -> lis
 
 
 def _sources(trace: Trace, chunks: dict[int, _Chunk], layouts: dict[int, LineLayout]) -> Iterator[_Source]:
-    ranks, scores = Ranks(trace), trace.scores
+    scores = trace.scores
+    backward_ranks, forward_ranks = ranks(scores.backward), ranks(scores.forward)
     for position in trace.ranked:
         chunk = trace.corpus.chunks[position]
         layout = layouts[int(trace.corpus.spans[position, 0])]
@@ -218,9 +218,9 @@ def _sources(trace: Trace, chunks: dict[int, _Chunk], layouts: dict[int, LineLay
         yield _Source(
             chunks[position + 1],
             float(scores.backward[position]),
-            ranks.backward[position],
+            backward_ranks[position],
             float(scores.forward[position]),
-            ranks.forward[position],
+            forward_ranks[position],
             int(scores.best_sample[position]) + 1 if scores.forward[position] > 0 else None,
             chunk.document.language,
             layout,
@@ -231,7 +231,7 @@ def _sources(trace: Trace, chunks: dict[int, _Chunk], layouts: dict[int, LineLay
 def _samples(trace: Trace, chunks: dict[int, _Chunk]) -> Iterator[_Sample]:
     for sample, scores in zip(trace.samples, trace.scores.per_sample, strict=True):
         raised = []
-        for position in np.argsort(-scores, kind="stable")[:_RAISED].tolist():
+        for position in best(scores, _RAISED):
             if scores[position] > 0:
                 chunk = chunks.get(position + 1)
                 where, source = (chunk.place, chunk.source) if chunk else ("", None)
@@ -259,23 +259,13 @@ def _within(chunk: Chunk) -> str:
 def _marked(text: str, marks: Iterable[Span], breaks: Iterable[int]) -> Markup:
     """`text` escaped, with the words at `marks` marked and a `<br>` at each of `breaks`; overlapping marks are one."""
     tags = [(at, "<br>") for at in breaks]
-    for start, end in _joined(marks):
+    for start, end in joined(marks):
         tags += [(start, "<mark>"), (end, "</mark>")]
     pieces, done = [], 0
     for at, tag in sorted(tags, key=lambda item: item[0]):
         pieces += [_escaped(text[done:at]), Markup(tag)]
         done = at
     return Markup("").join([*pieces, _escaped(text[done:])])
-
-
-def _joined(marks: Iterable[Span]) -> list[Span]:
-    joined: list[Span] = []
-    for start, end in sorted(marks):
-        if joined and start <= joined[-1][1]:
-            joined[-1] = joined[-1][0], max(end, joined[-1][1])
-        else:
-            joined.append((start, end))
-    return joined
 
 
 def _escaped(text: str) -> Markup:

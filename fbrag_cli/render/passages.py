@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from unicodedata import east_asian_width
+from operator import gt
 
 from fbrag_cli.corpus import Chunk
 from fbrag_cli.documents.lines import line_of, lines_of, pages_of, section_of
-from fbrag_cli.text.printable import one_line
+from fbrag_cli.text.printable import one_line, printable
+from fbrag_cli.text.spans import joined
+from fbrag_cli.text.table import width_of
 from fbrag_cli.text.words import term_spans, terms, word_spans
 from fbrag_cli.trace import Trace
 
@@ -60,7 +62,8 @@ def supporting_terms(trace: Trace, position: int) -> dict[str, float]:
 
 def highlights(chunk: Chunk, weights: Mapping[str, float]) -> tuple[tuple[int, int], ...]:
     """(start, end) of each word of the chunk's text whose term has a weight."""
-    return _merged((start, end) for start, end, term in _term_spans(chunk) if term in weights)
+    # Where terms are pairs of characters, neighbours overlap; words that only touch keep a mark each.
+    return tuple(joined(((start, end) for start, end, term in _term_spans(chunk) if term in weights), gt))
 
 
 def shown_lines(chunk: Chunk, weights: Mapping[str, float]) -> list[Line]:
@@ -74,8 +77,8 @@ def shown_lines(chunk: Chunk, weights: Mapping[str, float]) -> list[Line]:
         for start, end in _pieces(physical, at):
             within = [span for span in spans if start <= span[0] < end and span[2] in weights]
             weight = sum(weights[term] for term in {span[2] for span in within})
-            marks = _merged((first, min(last, end)) for first, last, _ in within)
-            found.append(Line(number, start, end, marks, weight))
+            marks = joined(((first, min(last, end)) for first, last, _ in within), gt)
+            found.append(Line(number, start, end, tuple(marks), weight))
         at += len(physical) + 1
         number += 1
     return found
@@ -103,28 +106,14 @@ def _term_spans(chunk: Chunk) -> Iterator[tuple[int, int, str]]:
     return term_spans(chunk.text, (chunk.document.language,))
 
 
-def _merged(spans: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """Overlapping spans as one: where terms are pairs of characters, neighbours share one."""
-    found: list[tuple[int, int]] = []
-    for start, end in spans:
-        if found and start < found[-1][1]:
-            found[-1] = (found[-1][0], max(end, found[-1][1]))
-        else:
-            found.append((start, end))
-    return tuple(found)
-
-
-def _width(text: str) -> int:
-    """In columns of a terminal: a Chinese character takes two."""
-    return len(text) if text.isascii() else len(text) + sum(east_asian_width(character) in "WF" for character in text)
-
-
 def _pieces(line: str, at: int) -> list[tuple[int, int]]:
-    if _width(line) <= _LONGEST_LINE:
+    """(start, end) of the pieces of `line`, which begins at `at`, that fit on lines of a terminal."""
+    safe = printable(line)
+    if width_of(safe) <= _LONGEST_LINE:
         return [(at, at + len(line))]
     found: list[tuple[int, int]] = []
     for start, end in word_spans(line):
-        if found and _width(line[found[-1][0] : end]) <= _LONGEST_LINE:
+        if found and width_of(safe[found[-1][0] : end]) <= _LONGEST_LINE:
             found[-1] = (found[-1][0], end)
         else:
             found.append((start, end))
