@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from fbrag_cli.errors import FbragError
 from fbrag_cli.evaluation import statistics
 from fbrag_cli.evaluation.configurations import labels, order, used
-from fbrag_cli.evaluation.report import METRICS, SCORE
+from fbrag_cli.evaluation.groups import METRICS, SCORE
 from fbrag_cli.evaluation.results import Row, key
 from fbrag_cli.text.printable import one_line
 
