@@ -30,8 +30,10 @@ _FORMATS: dict[Unit, Callable[[float], str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """name: of the data set, or what was counted. detail: the metric, a second line of the heading. n: the examples of its cells,
-    but those that show another number. unit: scores are kept from 0 to 1 and shown times 100, as the paper does.
+    """A column of a table.
+
+    name: the data set, or what was counted. detail: the metric, in the second line of the heading. unit: scores are 0 to 1 and
+    shown times 100, as in the paper. n: the number of examples of each cell that shows no other number.
     """
 
     name: str
@@ -42,8 +44,10 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """low, high: the 95 % interval. p95: the 95th percentile where value is the median. p: two-sided. n: examples.
-    marked: the best of its column, or a difference whose interval excludes 0.
+    """A value, and how sure it is.
+
+    low, high: the 95 % interval. p95: the 95th percentile where the value is the median. p: two-sided. n: the number of
+    examples. marked: the best of its column, or a difference whose interval excludes 0.
     """
 
     value: float | None = None
@@ -57,7 +61,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """rows: a label and a cell for each column. note: how to read it."""
+    """A table. note: how to read it. rows: a label and a cell for each column."""
 
     name: str
     title: str
@@ -68,7 +72,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """settings: those that all configurations have alike. notes: what has to be known of the rows."""
+    """Several tables. settings: those that all configurations share. notes: remarks on the rows, such as errors."""
 
     title: str
     tables: tuple[Table, ...]
@@ -77,7 +81,10 @@ class Report:
 
 
 def as_text(report: Report, width: int) -> str:
-    """Aligned columns of at most `width`; a table that is wider goes on below with its labels again."""
+    """Return a report as aligned text in lines of at most `width` columns of a terminal.
+
+    A table that is wider goes on below, with its labels again.
+    """
     parts = [one_line(report.title)]
     parts += [
         "\n".join([*_wrapped(f"{table.title}. {table.note}", width), *_text_blocks(table, width)]) for table in report.tables
@@ -87,7 +94,7 @@ def as_text(report: Report, width: int) -> str:
 
 
 def as_markdown(report: Report) -> str:
-    """Tables as GitHub reads them."""
+    """Return a report as Markdown with the tables of GitHub."""
     parts = [f"## {_inert(report.title)}"]
     for table in report.tables:
         lines = [
@@ -106,7 +113,7 @@ def as_markdown(report: Report) -> str:
 
 
 def as_json(report: Report) -> dict[str, object]:
-    """Scores from 0 to 1, seconds, MB; null for what was not measured."""
+    """Return a report as JSON: scores from 0 to 1, seconds, MB; null where nothing was measured."""
     return {
         "schema": SCHEMA,
         "title": report.title,
@@ -139,7 +146,7 @@ def _heading(column: Column) -> list[str]:
 
 
 def _lines(cell: Cell, column: Column) -> list[str]:
-    """The value; what is said of how sure it is; p."""
+    """Return the lines of a cell: the value, its interval or 95th percentile, p, and the number of examples."""
     if cell.value is None:
         return ["–"]
     shown = _FORMATS[column.unit]
@@ -161,7 +168,7 @@ def _markdown_cell(cell: Cell, column: Column) -> str:
 
 
 def _inert(text: str) -> str:
-    """`text` for Markdown: no character of it is markup, no address in it becomes a link."""
+    """Return `text` for Markdown: no character is markup, and no address becomes a link."""
     return _ADDRESS.sub(r"\1\\.", _ACTIVE.sub(r"\\\1", one_line(text)))
 
 
@@ -182,7 +189,7 @@ def _text_blocks(table: Table, width: int) -> Iterator[str]:
 
 
 def _text_column(table: Table, i: int) -> list[list[str]]:
-    """The lines of the heading, then those of each row's cell. A mark has its own place, so that values stay aligned."""
+    """Return the lines of the heading, then of each row's cell. A mark has its own place, so that values stay aligned."""
     column = table.columns[i]
     cells = [[line + " " for line in _heading(column)]]
     for _, row in table.rows:
@@ -215,7 +222,7 @@ def _widest(column: Sequence[Sequence[str]]) -> int:
 
 
 def _wrapped(text: str, width: int, between: str = " ") -> list[str]:
-    """`text` in lines of at most `width` columns of a terminal, broken after `between` where it is there."""
+    """Return `text` in lines of at most `width` columns of a terminal, broken after `between` where possible."""
     from rich.cells import chop_cells
 
     lines: list[str] = []
