@@ -61,7 +61,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table. note: how to read it. rows: a label and a cell for each column."""
+    """A table of a report. note: how to read it. rows: a label and a cell for each column."""
 
     name: str
     title: str
@@ -72,7 +72,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Several tables. settings: those that all configurations share. notes: remarks on the rows, such as errors."""
+    """The tables of an evaluation. settings: those that all configurations share. notes: remarks on the rows, such as errors."""
 
     title: str
     tables: tuple[Table, ...]

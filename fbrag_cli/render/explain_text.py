@@ -1,4 +1,4 @@
-"""Why the selected chunks were selected, as text: the table of scores, one chunk, the samples, the map."""
+"""Renders why chunks were selected as terminal text: the table of scores, one chunk, the samples, the map."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TermScores = Callable[[str, int], Sequence[tuple[str, float]]]
 
 
 def table(trace: Trace, *, limit: int | None, by_position: bool, count_tokens: Callable[[str], int]) -> Iterator[str]:
-    """The header, then a line a chunk: the `limit` best (None: all), in the order of rank or of position."""
+    """Yield the header, then a line for each of the `limit` best chunks (None: all), by rank or by position."""
     scores = trace.scores
     combined, backward, forward = map(ranks, (scores.combined, scores.backward, scores.forward))
     shown = best(scores.combined, limit)
@@ -48,9 +48,9 @@ def table(trace: Trace, *, limit: int | None, by_position: bool, count_tokens: C
     return aligned([_HEADER, *rows], _RIGHT)
 
 
-def found(trace: Trace, wanted: str) -> list[str]:
-    """A line for each chunk that holds `wanted` (letter case and white space aside): rank, scores, place and fate."""
-    needle = " ".join(wanted.split()).casefold()
+def found(trace: Trace, sought: str) -> list[str]:
+    """Return a line for each chunk that holds `sought`, ignoring case and white space: rank, scores, place, and if selected."""
+    needle = " ".join(sought.split()).casefold()
     scores = trace.scores
     combined, backward, forward = map(ranks, (scores.combined, scores.backward, scores.forward))
     lines = []
@@ -70,30 +70,32 @@ def found(trace: Trace, wanted: str) -> list[str]:
 
 
 def one_chunk(trace: Trace, position: int, term_scores: TermScores | None) -> Iterator[str]:
-    """A chunk in full, and what each term of the question and of the sample that raised it adds to its scores; nothing of terms
-    where the retriever has none."""
+    """Yield a chunk in full, and what each term of the question and of the sample that raised it adds to its scores.
+
+    term_scores: of a text and a chunk's position; None for a retriever without terms.
+    """
     chunk = trace.corpus.chunks[position]
     yield f"chunk {position + 1} of {len(trace.corpus.chunks)}  {printable(place(chunk))}"
-    yield f"backward {_score(trace, trace.scores.backward[position])}{_told(term_scores, trace.question, position)}"
+    yield f"backward {_score(trace, trace.scores.backward[position])}{_added(term_scores, trace.question, position)}"
     raised_by = int(trace.scores.best_sample[position])
     if trace.samples and trace.scores.forward[position] != 0:
-        told = _told(term_scores, trace.samples[raised_by].said, position)
-        yield f"forward {_score(trace, trace.scores.forward[position])}, by sample {raised_by + 1}{told}"
+        added = _added(term_scores, trace.samples[raised_by].said, position)
+        yield f"forward {_score(trace, trace.scores.forward[position])}, by sample {raised_by + 1}{added}"
     yield ""
     yield printable(chunk.text)
 
 
-def _told(term_scores: TermScores | None, text: str, position: int) -> str:
+def _added(term_scores: TermScores | None, text: str, position: int) -> str:
     return f": {_terms(term_scores(text, position))}" if term_scores else ""
 
 
 def _score(trace: Trace, value: float) -> str:
-    """BM25's sums and cosines, each with the digits that tell."""
+    """Return a score with the digits that matter: one for BM25's sums, three for cosines."""
     return f"{value:.1f}" if trace.retriever == "bm25" else f"{value:.3f}"
 
 
 def samples(trace: Trace) -> Iterator[str]:
-    """Each forward sample, with the chunk that it raised most."""
+    """Yield each forward sample, with the chunk that it raised most."""
     for sample, scores in zip(trace.samples, trace.scores.per_sample, strict=True):
         chunk = trace.corpus.chunks[int(scores.argmax())]
         raised = f"raises {printable(place(chunk))} most ({_score(trace, scores.max())})" if scores.any() else "raises no chunk"
@@ -103,7 +105,7 @@ def samples(trace: Trace) -> Iterator[str]:
 
 
 def heat(trace: Trace, width: int) -> Iterator[str]:
-    """One cell a chunk, `width` cells a line: the darker, the higher its combined score; selected chunks are marked below."""
+    """Yield lines of `width` cells, one for each chunk: the darker, the higher its combined score. Selected ones are marked."""
     combined = trace.scores.combined
     low, high = float(combined.min()), float(combined.max())
     scaled = (combined - low) / (high - low) if high > low else np.zeros_like(combined)
@@ -116,13 +118,13 @@ def heat(trace: Trace, width: int) -> Iterator[str]:
 
 
 def prompt(written: str, title: str) -> Iterator[str]:
-    """A prompt as the model gets it, its own markers included."""
+    """Yield a prompt as the model reads it, with its markers."""
     yield f"--- {title}"
     yield printable(written)
 
 
 def numbered(document: Document) -> Iterator[str]:
-    """The decoded text, each line with its number; each page of a PDF with its own heading."""
+    """Yield the decoded text, each line with its number, and a heading for each page of a PDF."""
     pages = {line_of(document, page.start): page.number for page in reversed(document.pages)}
     lines = document.text.split("\n")
     width = len(str(len(lines)))

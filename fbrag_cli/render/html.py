@@ -17,7 +17,7 @@ from markupsafe import Markup
 from fbrag_cli.render.answer_text import answer_of
 from fbrag_cli.render.as_json import versions
 from fbrag_cli.render.page_views import document_views, other_views, sample_views, shading, source_views
-from fbrag_cli.render.shown import positions_shown, with_texts_at_hand
+from fbrag_cli.render.shown import positions_shown, with_texts_in_memory
 from fbrag_cli.text.printable import one_line, printable
 from fbrag_cli.trace import Trace
 
@@ -30,7 +30,7 @@ _OTHERS = 1_000  # documents that are not shown, but have a cell in the map
 def page(trace: Trace) -> str:
     """Return the whole page, to be written as UTF-8."""
     shown = positions_shown(trace)
-    trace = with_texts_at_hand(trace, shown)
+    trace = with_texts_in_memory(trace, shown)
     shade = shading(trace)
     documents = tuple(document_views(trace, shown, shade))
     chunks = {chunk.number: chunk for document in documents for chunk in document.chunks}

@@ -1,4 +1,4 @@
-"""Ranking of chunks by their scores. Of equal scores the lower position comes first, so that a ranking is the same every time."""
+"""Ranking of chunks by their scores. Of equal scores the lower position comes first, so that rankings repeat exactly."""
 
 from __future__ import annotations
 
