@@ -139,8 +139,8 @@ def _figure(name: str, rows: Sequence[Row]) -> Figure:
     down = -(-len(panels) // across)
     figure = Figure(figsize=(max(6.4, 4.4 * across), 3.9 * down + 0.1 * len(families)), layout="constrained")
     axes = figure.subplots(down, across, squeeze=False).ravel().tolist()
-    for (title, wanted), place in zip(panels, axes, strict=False):
-        _draw(place, name, [(family, _points(family, by_configuration, setting, metric, wanted)) for family in families])
+    for (title, names), place in zip(panels, axes, strict=False):
+        _draw(place, name, [(family, _points(family, by_configuration, setting, metric, names)) for family in families])
         place.set_title(title, loc="left", fontsize=11)
         place.set_xlabel(axis)
         place.set_ylabel(f"{METRICS.get(metric, one_line(metric, _TITLE)).split(' at the ')[0]}, %")
@@ -161,9 +161,9 @@ def _families(rows: Sequence[Row], setting: str, metric: str) -> list[_Family]:
     groups = [tuple(group.values()) for group in found.values()]
     varied = [group for group in groups if len(group) > 1]
     level = [group for group in groups if setting not in used(group[0]) and any(_agree(group[0], other[0]) for other in varied)]
-    kept = [*varied, *level] if varied else []
-    named = labels([{**group[0], setting: None} for group in kept])
-    return [_Family(label, group, len(group) > 1) for label, group in zip(named, kept, strict=True)]
+    shown = [*varied, *level] if varied else []
+    named = labels([{**group[0], setting: None} for group in shown])
+    return [_Family(label, group, len(group) > 1) for label, group in zip(named, shown, strict=True)]
 
 
 def _agree(level: Mapping[str, object], other: Mapping[str, object]) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,8 +61,10 @@ class LexicalWeights:
 class BgeM3(SentenceModel):
     """An `Embedder` whose model has lexical weights too. Raises FbragError like `SentenceModel`."""
 
-    def __init__(self, name: str, *, device: str | None = None, batch: int = 8) -> None:
-        super().__init__(name, device=device, batch=batch)
+    batch: ClassVar = 8
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
         import torch
 
         state = torch.load(self._folder / _HEAD, map_location="cpu", weights_only=True)
@@ -70,7 +73,7 @@ class BgeM3(SentenceModel):
     def weigh(self, texts: Sequence[str]) -> LexicalWeights:
         """Return the lexical weights of texts, as far as they fit in the model's window (8192 tokens)."""
         return LexicalWeights.joined(
-            [self._weigh(texts[start : start + self._batch]) for start in range(0, len(texts), self._batch)]
+            [self._weigh(texts[start : start + self.batch]) for start in range(0, len(texts), self.batch)]
         )
 
     def _weigh(self, texts: Sequence[str]) -> LexicalWeights:
@@ -101,7 +104,7 @@ class BgeM3(SentenceModel):
 class DenseAndLexical:
     """A `Retriever` by the weighted mean of the cosine and the lexical score. weights: of the two."""
 
-    def __init__(self, model: BgeM3, embeddings: Array, lexical: LexicalWeights, weights: tuple[float, float] = WEIGHTS) -> None:
+    def __init__(self, model: BgeM3, embeddings: Array, lexical: LexicalWeights, weights: tuple[float, float]) -> None:
         self._model, self._dense, self._lexical, self._weights = model, Dense(model, embeddings), lexical, weights
         self.name = f"dense:{model.name} ({weights[0]:g}, {weights[1]:g})"
 

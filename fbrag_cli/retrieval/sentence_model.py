@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,16 +27,17 @@ _OTHER_FORMS = {"onnx", "openvino", ".git", ".cache"}  # folders with the same w
 class SentenceModel:
     """An `Embedder` for sentence-transformers models.
 
-    name: a folder, or a name of the hub, such as "BAAI/bge-large-en-v1.5". device: as torch names it; None for the best one.
+    name: a folder, or a name of the hub, such as "BAAI/bge-large-en-v1.5". The model runs on the best device that torch finds.
     The prefixes are the prompts in the model's own configuration, else those of `prefixes_of`. Raises FbragError: model_missing
     if the library or the model is not installed, model_corrupt if it cannot be loaded.
     """
 
-    def __init__(self, name: str, *, device: str | None = None, batch: int = 32) -> None:
+    batch: ClassVar = 32  # texts at a time
+
+    def __init__(self, name: str) -> None:
         self._folder = folder_of(name)
-        self._batch = batch
         self.name = Path(name).name if os.path.isdir(name) else name
-        self._model = _load(self._folder, name, device)
+        self._model = _load(self._folder, name)
         own = {kind: text for kind, text in self._model.prompts.items() if text}
         query, passage = prefixes_of(name)
         self._prefixes = (own.get("query", query), own.get("document", own.get("passage", passage)))
@@ -56,7 +57,7 @@ class SentenceModel:
         embeddings = self._model.encode(
             [window for each in windows for window in each],
             prompt="",  # or the library puts a default prompt before ours
-            batch_size=self._batch,
+            batch_size=self.batch,
             normalize_embeddings=True,
             show_progress_bar=False,
         )
@@ -102,7 +103,7 @@ def folder_of(name: str) -> Path:
         raise FbragError("model_missing", f"the model {name} is not on this machine", f"hf download {full}") from None
 
 
-def _load(folder: Path, name: str, device: str | None) -> Any:
+def _load(folder: Path, name: str) -> Any:
     try:
         from sentence_transformers import SentenceTransformer
         from transformers.utils import logging
@@ -110,7 +111,7 @@ def _load(folder: Path, name: str, device: str | None) -> Any:
         raise FbragError("model_missing", f"{name} needs sentence-transformers, which is not installed", _INSTALL) from None
     logging.disable_progress_bar()  # for the weights; it would go to stderr
     try:
-        return SentenceTransformer(str(folder), device=device, local_files_only=True, trust_remote_code=False)
+        return SentenceTransformer(str(folder), local_files_only=True, trust_remote_code=False)
     except Exception as error:  # whatever a damaged or unknown model makes the libraries raise
         what = (str(error) or type(error).__name__).strip().splitlines()[0]
         raise FbragError("model_corrupt", f"sentence-transformers cannot load {name}: {what}", "fetch it again") from None
