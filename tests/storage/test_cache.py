@@ -47,7 +47,7 @@ def unfinished(cache: Cache) -> list[str]:
 
 def python(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
     """Another process, in which `cache` is the one of the first argument."""
-    start = "import sys\nfrom pathlib import Path\nfrom fbrag_cli.cache import Cache\ncache = Cache(Path(sys.argv[1]), 1000)\n"
+    start = "import sys\nfrom pathlib import Path\nfrom fbrag_cli.storage.cache import Cache\ncache = Cache(Path(sys.argv[1]), 1000)\n"
     return subprocess.run(
         [sys.executable, "-c", start + code, *map(str, arguments)], capture_output=True, text=True, check=False, timeout=60
     )
@@ -432,7 +432,7 @@ print(json.dumps([done, damaged]))
 
 
 def test_four_processes_at_once_believe_no_half_entry(cache: Cache) -> None:
-    code = "import sys\nfrom pathlib import Path\nfrom fbrag_cli.cache import Cache\ncache = Cache(Path(sys.argv[1]))\n" + BUSY
+    code = "import sys\nfrom pathlib import Path\nfrom fbrag_cli.storage.cache import Cache\ncache = Cache(Path(sys.argv[1]))\n" + BUSY
     processes = [
         subprocess.Popen(
             [sys.executable, "-c", code, str(cache.root), str(seed)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
