@@ -12,9 +12,10 @@ import pytest
 
 from fbrag_cli.generation.llama.generator import LlamaGenerator
 from fbrag_cli.models.catalogue import load_catalogue
-from fbrag_cli.models.pull import pull
-from fbrag_cli.models.store import ModelFile, models_dir
+from fbrag_cli.models.pull import pull, read_spec
+from fbrag_cli.models.store import ModelFile
 from fbrag_cli.progress import silent
+from fbrag_cli.storage.places import models_dir
 
 ROOT = Path(__file__).parent.parent
 INQUIRY = ROOT / "tests" / "documents" / "inquiry.txt"
@@ -25,7 +26,7 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 def _pulled(name: str) -> ModelFile:
     """A model that cannot be had is a failure, not a skip."""
-    return pull(name, models_dir(os.environ), progress=silent, offline=False, environ=os.environ)
+    return pull(read_spec(name, load_catalogue()), models_dir(), progress=silent, offline=False, environ=os.environ)
 
 
 @pytest.fixture(scope="session")
@@ -53,7 +54,7 @@ def clean_environment(tmp_path: Path) -> dict[str, str]:
         name: value for name, value in os.environ.items() if not name.startswith(("FBRAG_", "NO_COLOR", "FORCE_COLOR", "HF_"))
     }
     folders = {"XDG_CONFIG_HOME": str(tmp_path / "config"), "XDG_CACHE_HOME": str(tmp_path / "cache")}
-    return kept | folders | {"FBRAG_MODELS_DIR": str(models_dir(os.environ))}
+    return kept | folders | {"FBRAG_MODELS_DIR": str(models_dir())}
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from fbrag_cli.cli.console import Console
 from fbrag_cli.progress import Event, Progress
+from fbrag_cli.text.printable import byte_size
 
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
@@ -47,7 +48,7 @@ class _Bars:
             self.clear()
             seconds = time.monotonic() - self._started
             verb, level = ("verified: ", 1) if event.stage == "verify" else ("", 0)
-            self._console.note(f"{event.text}: {verb}{size(event.done)} in {seconds:.0f} s", level=level)
+            self._console.note(f"{event.text}: {verb}{byte_size(event.done)} in {seconds:.0f} s", level=level)
 
     def clear(self) -> None:
         if self._bar is not None:
@@ -101,10 +102,3 @@ def _new_bar(console: Console, *counts: ProgressColumn) -> RichProgress:
         transient=True,
         redirect_stdout=False,  # data goes there, never to stderr
     )
-
-
-def size(count: float) -> str:
-    """Bytes for people: "1.1 GB", "98 MB"."""
-    if count >= 1e9:
-        return f"{count / 1e9:.1f} GB"
-    return f"{count / 1e6:.0f} MB" if count >= 1e6 else f"{count / 1e3:.0f} kB"

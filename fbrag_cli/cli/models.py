@@ -1,4 +1,4 @@
-"""`fbrag models`: the models that are here, and those that can be had."""
+"""`fbrag models`: fetch, list, verify and delete models."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.help import Command, Group
 from fbrag_cli.cli.options import option, takes
 from fbrag_cli.errors import ExitCode, FbragError
-from fbrag_cli.text.printable import printable
+from fbrag_cli.storage.places import models_dir
+from fbrag_cli.text.printable import byte_size, printable
 from fbrag_cli.text.table import aligned
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ Examples:
 
 models_app = typer.Typer(cls=Group, help=HELP, no_args_is_help=True, rich_markup_mode=None)
 
-# Beside the model itself: its context, and everything else that runs.
+# Memory needed beside the model itself: its context, and everything else that runs.
 _ROOM_BYTES = 1.5e9
 
 Role = Literal["small", "large"]
@@ -41,14 +42,15 @@ Role = Literal["small", "large"]
 
 def _complete(incomplete: str) -> list[str]:
     from fbrag_cli.models.catalogue import load_catalogue
-    from fbrag_cli.models.store import installed, models_dir
+    from fbrag_cli.models.store import installed
 
-    names = dict.fromkeys([*load_catalogue().models, *(model.name for model in installed(models_dir(os.environ)))])
+    catalogue = load_catalogue()
+    names = dict.fromkeys([*catalogue.models, *(model.name for model in installed(models_dir(), catalogue))])
     return [name for name in names if name.startswith(incomplete)]
 
 
 def _names(help: str, metavar: str, **default: Any) -> Any:
-    """A field that takes names of models; required without a `default`."""
+    """Return a field for names of models, with completion; required without a `default`."""
     about = typer.Argument(help=help, metavar=metavar, autocompletion=_complete, show_default=False)
     return field(metadata={"option": about}, **default)
 
@@ -56,7 +58,7 @@ def _names(help: str, metavar: str, **default: Any) -> Any:
 @dataclass(frozen=True, slots=True)
 class ListOptions:
     all: bool = option(
-        False, "--all", help="also those that can be had, and whether they fit this machine", group="Output", envvar=None
+        False, "--all", help="also models that can be fetched, and whether they fit this machine", group="Output", envvar=None
     )
     json: bool = option(False, "--json", help="one JSON object", group="Output", envvar=None)
 
@@ -65,17 +67,21 @@ class ListOptions:
 class PullOptions:
     names: list[str] = _names("of 'list --all', hf:ORG/REPO/FILE or a URL (the default pair)", "NAME", default=())
     role: Role | None = option(
-        None, "--role", help="small or large: say how to use it; without a NAME, fetch the default one", group="Pull", envvar=None
+        None,
+        "--role",
+        help="small or large: print how to use it; without a NAME, fetch the default one",
+        group="Pull",
+        envvar=None,
     )
-    sha256: str | None = option(None, "--sha256", help="what the file must have", group="Pull", metavar="HEX", envvar=None)
-    dry_run: bool = option(
-        False, "--dry-run", help="print where it lies and how large it is; fetch nothing", group="Pull", envvar=None
+    sha256: str | None = option(
+        None, "--sha256", help="the SHA-256 that the file must have", group="Pull", metavar="HEX", envvar=None
     )
+    dry_run: bool = option(False, "--dry-run", help="print its addresses and size; fetch nothing", group="Pull", envvar=None)
 
 
 @dataclass(frozen=True, slots=True)
 class InstalledNames:
-    names: list[str] = _names("of 'list' (all that are here)", "NAME", default=())
+    names: list[str] = _names("of 'list' (all installed)", "NAME", default=())
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +97,7 @@ class OneName:
 @models_app.command("list", cls=Command)
 @takes(ListOptions)
 def list_(console: Console, options: ListOptions) -> None:
-    """The models that are here: role, size, quantisation, context (tokens), licence and state.
+    """List the installed models: role, size, quantisation, context (tokens), licence and state.
 
     \b
     Examples:
@@ -100,10 +106,10 @@ def list_(console: Console, options: ListOptions) -> None:
       fbrag models list --json | jq -r '.models[].path'
     """
     from fbrag_cli.models.catalogue import load_catalogue
-    from fbrag_cli.models.store import describe, installed, models_dir
+    from fbrag_cli.models.store import describe, installed
 
-    store, catalogue = models_dir(os.environ), load_catalogue()
-    models = list(installed(store))
+    store, catalogue = models_dir(), load_catalogue()
+    models = list(installed(store, catalogue))
     if options.all:
         here = {model.path: model for model in models}
         known = [describe(store / entry.file, entry) for entry in catalogue.models.values()]
@@ -124,7 +130,7 @@ def list_(console: Console, options: ListOptions) -> None:
 @models_app.command(cls=Command)
 @takes(PullOptions)
 def pull(console: Console, options: PullOptions) -> None:
-    """Fetch models, verify them, and print where each one lies. What a broken-off pull left is used.
+    """Fetch models, verify them, and print the path of each. An interrupted pull goes on where it stopped.
 
     \b
     Examples:
@@ -138,21 +144,18 @@ def pull(console: Console, options: PullOptions) -> None:
     from fbrag_cli.models.catalogue import load_catalogue
     from fbrag_cli.models.pull import pull as pull_model
     from fbrag_cli.models.pull import read_spec
-    from fbrag_cli.models.store import models_dir
 
     if len(options.names) > 1 and (options.role or options.sha256):
         raise FbragError("usage", "--role and --sha256 are for one model", "pull one model at a time")
-    store = models_dir(os.environ)
-    wanted = [read_spec(name, options.sha256, load_catalogue()) for name in _names_to_pull(options, console)]
+    store = models_dir()
+    wanted = [read_spec(name, load_catalogue(), options.sha256) for name in _names_to_pull(options, console)]
     if options.dry_run:
         for each in wanted:
             _print_plan(each, store)
         return
     with download_bar(console) as progress:
         for each in wanted:
-            model = pull_model(
-                each.spec, store, progress=progress, offline=console.offline, sha256=options.sha256, environ=os.environ
-            )
+            model = pull_model(each, store, progress=progress, offline=console.offline, environ=os.environ)
             print(printable(str(model.path)), flush=True)
             if each.sha256 is None:
                 console.note(f"{model.name}: sha256 {model.sha256}")
@@ -163,7 +166,7 @@ def pull(console: Console, options: PullOptions) -> None:
 @models_app.command(cls=Command)
 @takes(InstalledNames)
 def verify(console: Console, options: InstalledNames) -> int:
-    """Read every byte again, and compare the SHA-256. Exit code 1 if a file is not what it should be.
+    """Read every byte again and compare the SHA-256. Exit code 1 if a file is damaged.
 
     \b
     Examples:
@@ -172,10 +175,12 @@ def verify(console: Console, options: InstalledNames) -> int:
     """
     from fbrag_cli.cli.bars import download_bar
     from fbrag_cli.models.catalogue import load_catalogue
-    from fbrag_cli.models.store import check, installed, models_dir, stored_path
+    from fbrag_cli.models.store import installed, stored_path
+    from fbrag_cli.models.verification import check
 
-    store, catalogue = models_dir(os.environ), load_catalogue()
-    paths = [stored_path(name, store, catalogue) for name in options.names] or [model.path for model in installed(store)]
+    store, catalogue = models_dir(), load_catalogue()
+    paths = [stored_path(name, store, catalogue) for name in options.names]
+    paths = paths or [model.path for model in installed(store, catalogue)]
     if not paths:
         console.note(f"no models in {store}")
     result = ExitCode.DONE
@@ -199,49 +204,49 @@ def verify(console: Console, options: InstalledNames) -> int:
 @models_app.command(cls=Command)
 @takes(NamesToDelete)
 def rm(console: Console, options: NamesToDelete) -> int:
-    """Delete models, and what broken-off pulls left of them; prints the bytes freed. Asks on a terminal; 1 if the answer is no.
+    """Delete models and the remains of interrupted pulls; print the bytes freed. Asks on a terminal; 1 if the answer is no.
 
     \b
     Examples:
       fbrag models rm smollm2-135m
       fbrag models rm -y llama-3.1-8b llama-3.2-1b
     """
-    from fbrag_cli.cli.bars import size
     from fbrag_cli.models.catalogue import load_catalogue
-    from fbrag_cli.models.store import files_of, models_dir, remove
+    from fbrag_cli.models.store import files_of, remove
 
-    store = models_dir(os.environ)
+    store, catalogue = models_dir(), load_catalogue()
     names = list(dict.fromkeys(options.names))
-    files = {name: files_of(name, store, load_catalogue()) for name in names}  # all of them are there, or none is deleted
-    sizes = [f"{name} ({size(sum(path.lstat().st_size for path in paths))})" for name, paths in files.items()]
+    files = {name: files_of(name, store, catalogue) for name in names}  # all of them exist, or none is deleted
+    sizes = [f"{name} ({byte_size(sum(path.lstat().st_size for path in paths))})" for name, paths in files.items()]
     if not console.confirms(f"delete {', '.join(sizes)}"):
         console.note("nothing is deleted")
         return ExitCode.NEGATIVE
-    print(sum(remove(name, store) for name in names))
+    print(sum(remove(name, store, catalogue) for name in names))
     return ExitCode.DONE
 
 
 @models_app.command(cls=Command)
 @takes(OneName)
 def path(console: Console, options: OneName) -> None:
-    """Where a model lies; without a name, the folder of all models.
+    """Print the path of a model; without a name, the folder of all models.
 
     \b
     Examples:
       ls -l "$(fbrag models path)"
       fbrag models path smollm2-135m
     """
-    from fbrag_cli.models.store import models_dir, resolve
+    from fbrag_cli.models.catalogue import load_catalogue
+    from fbrag_cli.models.store import resolve
 
-    store = models_dir(os.environ)
-    print(printable(str(resolve(options.name, store).path if options.name else store)))
+    store = models_dir()
+    print(printable(str(resolve(options.name, store, load_catalogue()).path if options.name else store)))
 
 
 # -- list ------------------------------------------------------------------------------------------------------------------
 
 
 def _pair(console: Console) -> Mapping[str, str]:
-    """Which model has which role: of the environment, the configuration file, or the catalogue."""
+    """Return the model of each role, by the environment, the configuration file, or the catalogue."""
     from fbrag_cli.cli.config_keys import configured
 
     small, large = configured(["models.small", "models.large"], console)
@@ -261,11 +266,9 @@ def _roles(models: Iterable[StoredModel], store: Path, console: Console) -> dict
 
 
 def _row(model: StoredModel, roles: Sequence[str], memory: int | None) -> tuple[str, ...]:
-    from fbrag_cli.cli.bars import size
-
     entry = model.entry
     about = (entry.quantization, f"{entry.context}", entry.licence) if entry else ("-", "-", "-")
-    row = (model.name, ",".join(roles) or "-", size(model.bytes), *about, model.state)
+    row = (model.name, ",".join(roles) or "-", byte_size(model.bytes), *about, model.state)
     return row if memory is None else (*row, "yes" if _fits(model, memory) else "no")
 
 
@@ -301,12 +304,12 @@ def _memory_bytes() -> int:
 
 
 def _names_to_pull(options: PullOptions, console: Console) -> list[str]:
-    """What was asked for, else what the roles need; a role that is filled by a path needs no download."""
+    """Return the names that were given, else those of the roles; a role with a path to a file needs no download."""
     if options.names:
         return list(dict.fromkeys(options.names))
     pair = _pair(console)
     needed = [pair[options.role]] if options.role else list(dict.fromkeys(pair.values()))
-    return [name for name in needed if not Path(name).expanduser().is_file()]
+    return [name for name in needed if not os.path.isfile(os.path.expanduser(name))]
 
 
 def _print_plan(wanted: Wanted, store: Path) -> None:
@@ -318,7 +321,7 @@ def _print_plan(wanted: Wanted, store: Path) -> None:
 
 
 def _plan(source: Source) -> Iterable[str]:
-    """The source, in words that a person at another machine can use."""
+    """Yield lines that describe a source to a person who fetches the file at another machine."""
     from fbrag_cli.models.catalogue import HubSource, WheelSource
     from fbrag_cli.models.hub import hub_url
 

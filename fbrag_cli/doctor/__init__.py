@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from fbrag_cli.storage.config_file import ConfigFile, Keys
+from fbrag_cli.storage.config_file import ConfigFile
+from fbrag_cli.storage.config_key import Keys
 
 Status = Literal["ok", "warn", "fail"]
 

@@ -33,7 +33,7 @@ def models(situation: Situation) -> Iterator[Check]:
 def model(label: str, name: str, folder: Path) -> tuple[Check, ModelFile | None]:
     """Whether the file is there and what its name promises; without one there is nothing to run."""
     try:
-        file = resolve(name, folder)
+        file = resolve(name, folder, load_catalogue())
     except FbragError as error:
         to_be_pulled = error.code == "model_missing" and load_catalogue().find(name)
         return Check(label, "warn" if to_be_pulled else "fail", f"{error.message}; not run", error.hint), None

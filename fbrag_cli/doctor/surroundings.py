@@ -12,8 +12,10 @@ from threading import Thread
 
 from fbrag_cli.doctor import Check, Situation
 from fbrag_cli.errors import FbragError
-from fbrag_cli.storage.cache import Cache, cache_dir
-from fbrag_cli.storage.config_file import Config, effective, load, nearest
+from fbrag_cli.storage.cache import Cache
+from fbrag_cli.storage.config_file import Config, effective, load
+from fbrag_cli.storage.config_key import nearest
+from fbrag_cli.storage.places import cache_dir
 
 _SHOWN = re.compile(
     r"FBRAG_.*|HF_.*|CUDA_VISIBLE_DEVICES|NO_COLOR|FORCE_COLOR|SSL_CERT_(FILE|DIR)|PIP_(INDEX_URL|CERT)|(https?|all|no)_proxy",
@@ -42,7 +44,7 @@ def config(situation: Situation) -> Check:
 
 def cache(situation: Situation) -> Check:
     """Whether what is read can be kept, and how much of it is."""
-    kept = Cache(cache_dir(situation.environ), situation.cache_limit)
+    kept = Cache(cache_dir(), situation.cache_limit)
     try:
         kept.check_usable()
     except OSError as error:

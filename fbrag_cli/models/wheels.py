@@ -103,7 +103,7 @@ def _watch(child: subprocess.Popen[bytes], piece: WheelPart, part: PartFile, fol
     with child:
         try:
             while _runs(child):
-                part.tell(min(_on_the_way(folder), piece.bytes))
+                part.report(min(_on_the_way(folder), piece.bytes))
         except BaseException:
             _end(child)
             raise

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,21 +26,6 @@ _KIND = re.compile(r"[a-z][a-z0-9_-]*")
 _KEY = re.compile(r"[0-9a-f]{8,128}")
 _TOUCH_AFTER_SECONDS = 3600
 _ROOM = 0.1  # of the limit, made at once, so that not every new entry has to look for an old one
-
-
-def cache_dir(environ: Mapping[str, str]) -> Path:
-    """FBRAG_CACHE_DIR, else fbrag in the user's folder of caches. The folder need not be there."""
-    if chosen := environ.get("FBRAG_CACHE_DIR"):
-        return Path(os.path.expanduser(chosen)).absolute()
-    try:
-        if os.name == "nt":
-            return Path(environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "fbrag" / "cache"
-        base = Path(environ.get("XDG_CACHE_HOME") or "")
-        if not base.is_absolute():  # the XDG specification: relative paths are invalid, and ignored
-            base = Path(environ.get("HOME") or Path.home()) / ".cache"
-    except RuntimeError:  # a user without a home, as containers have them: a place where nothing can be kept
-        base = Path(os.devnull)
-    return base / "fbrag"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from fbrag_cli.storage.files import delete, listed, write
+from fbrag_cli.storage.files import delete, listed, overwrite
 
 _TAG = "CACHEDIR.TAG"
 _MARK = b"Signature: 8a477f597d28d172789f06886806bc55\n# fbrag"
@@ -54,7 +54,7 @@ class SharedFolder:
         if not self.is_ours():
             self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.check_ours()
-            write(self.root / _TAG, _SIGNATURE)  # another process may write the same at this moment
+            overwrite(self.root / _TAG, _SIGNATURE)  # another process may write the same at this moment
         self._unfinished.mkdir(mode=0o700, exist_ok=True)
 
     def _mark(self) -> bytes:

@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from fbrag_cli.storage.cache import Cache, ForeignFolderError, cache_dir
+from fbrag_cli.storage.cache import Cache, ForeignFolderError
 
 A, B, C, D = ("a" * 64, "b" * 64, "c" * 64, "d" * 64)
 HOUR, DAY = 3600, 86400
+IMPORTS = "import sys\nfrom pathlib import Path\nfrom fbrag_cli.storage.cache import Cache\n"
 
 
 @pytest.fixture
@@ -47,7 +48,7 @@ def unfinished(cache: Cache) -> list[str]:
 
 def python(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
     """Another process, in which `cache` is the one of the first argument."""
-    start = "import sys\nfrom pathlib import Path\nfrom fbrag_cli.storage.cache import Cache\ncache = Cache(Path(sys.argv[1]), 1000)\n"
+    start = f"{IMPORTS}cache = Cache(Path(sys.argv[1]), 1000)\n"
     return subprocess.run(
         [sys.executable, "-c", start + code, *map(str, arguments)], capture_output=True, text=True, check=False, timeout=60
     )
@@ -350,20 +351,6 @@ def test_a_folder_that_cannot_be_written_can_be_read(cache: Cache) -> None:
     assert cache.path("documents", A) is not None
 
 
-@pytest.mark.parametrize(
-    ("environ", "expected"),
-    [
-        ({"FBRAG_CACHE_DIR": "/srv/cache", "XDG_CACHE_HOME": "/x", "HOME": "/home/a"}, "/srv/cache"),
-        ({"FBRAG_CACHE_DIR": "", "XDG_CACHE_HOME": "/x", "HOME": "/home/a"}, "/x/fbrag"),
-        ({"XDG_CACHE_HOME": "relative", "HOME": "/home/a"}, "/home/a/.cache/fbrag"),
-        ({"XDG_CACHE_HOME": "", "HOME": "/home/a"}, "/home/a/.cache/fbrag"),
-    ],
-)
-@pytest.mark.skipif(os.name == "nt", reason="the folders of Unix")
-def test_where_it_lies(environ: dict[str, str], expected: str) -> None:
-    assert cache_dir(environ) == Path(expected)
-
-
 # -- several processes at once -------------------------------------------------------------------------------------------------
 
 # Each reads, or writes what is not there, touches, trims and clears the same few entries. An entry is a file or a folder of
@@ -432,7 +419,7 @@ print(json.dumps([done, damaged]))
 
 
 def test_four_processes_at_once_believe_no_half_entry(cache: Cache) -> None:
-    code = "import sys\nfrom pathlib import Path\nfrom fbrag_cli.storage.cache import Cache\ncache = Cache(Path(sys.argv[1]))\n" + BUSY
+    code = f"{IMPORTS}cache = Cache(Path(sys.argv[1]))\n{BUSY}"
     processes = [
         subprocess.Popen(
             [sys.executable, "-c", code, str(cache.root), str(seed)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

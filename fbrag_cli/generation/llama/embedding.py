@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from hashlib import sha256 as new_sha256
+from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from fbrag_cli.generation.cancellation import Cancellation
 from fbrag_cli.generation.llama.machine import WHERE_IT_FITS, Placement, metadata, version
 from fbrag_cli.generation.llama.native_log import native_log
 from fbrag_cli.generation.llama.weights import Weights
+from fbrag_cli.storage.files import sha256_of
 
 _BATCH = 512  # tokens a llama_decode; more cost attention between texts that do not see each other
 _WINDOW = 2048  # tokens; a model may have a longer one, but a chunk seldom has more
@@ -79,8 +80,8 @@ class LlamaEmbedder:
     @cached_property
     def key(self) -> str:
         """SHA-256 (hex) over all that an embedding depends on, but the text."""
-        told = [self._sha256 or _sha256_of(self._path), self._pooling, self._window, self._prefixes, version()]
-        return new_sha256(repr(told).encode()).hexdigest()
+        told = [self._sha256 or sha256_of(self._path), self._pooling, self._window, self._prefixes, version()]
+        return sha256(repr(told).encode()).hexdigest()
 
     def embed(self, texts: Sequence[str], *, query: bool) -> NDArray[np.float32]:
         """float32 `(len(texts), d)`, each of length 1. Raises FbragError `out_of_memory`."""
@@ -192,11 +193,3 @@ def _normalised(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     """Each row at length 1; a row of zeros stays."""
     lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
     return np.asarray(vectors / np.where(lengths > 0, lengths, 1), np.float32)
-
-
-def _sha256_of(path: Path) -> str:
-    digest = new_sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
