@@ -171,6 +171,26 @@ def test_no_name_leads_out_of_the_cache(cache: Cache, kind: str, key: str) -> No
         pass
 
 
+def test_a_value_comes_back_and_a_damaged_one_goes(cache: Cache) -> None:
+    assert cache.load_json("listings", A, list) is None
+    cache.store_json("listings", A, ["a", "\udcff"])
+    cache.store_json("listings", A, ["later"])
+    assert cache.load_json("listings", A, list) == ["a", "\udcff"]
+    cache.store("documents", A, lambda path: path.write_bytes(b"half"))
+    assert cache.load("documents", A, Path.read_bytes) == b"half"
+    for decode in (list, lambda value: value["missing"]):
+        assert cache.load_json("documents", A, decode) is None
+        assert cache.path("documents", A) is None
+        cache.store_json("documents", A, {"other": 1} if decode is list else {})
+
+
+def test_a_value_that_cannot_be_stored_is_no_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    cache = Cache(tmp_path / "file" / "cache")
+    cache.store_json("listings", A, [])
+    assert cache.load_json("listings", A, list) is None
+
+
 # -- bounded -----------------------------------------------------------------------------------------------------------------
 
 
