@@ -1,7 +1,7 @@
-"""The function words of each language: words that say how a sentence is built and not what it is about.
+"""The function words of each language: words of grammar such as "the" and "of".
 
-They are no search terms, and their share of a text tells its language. In lower case, as they are written in the language; where
-an apostrophe joins a short word to the next ("l'eau", "don't"), its halves stand here each for itself.
+They are no search terms, and their share of a text shows its language. All are in lower case; where an apostrophe joins a short
+word to the next ("l'eau", "don't"), both halves stand here separately.
 """
 
 from __future__ import annotations
