@@ -86,8 +86,8 @@ def size(console: Console, options: SizeOptions) -> None:
     entries, total = (sum(column) for column in zip((0, 0), *sizes.values(), strict=True))
     if options.json:
         kinds = [{"kind": kind, "entries": count, "bytes": bytes_} for kind, (count, bytes_) in sizes.items()]
-        told = {"path": str(cache.root), "kinds": kinds, "entries": entries, "bytes": total, "limit": cache.limit}
-        print(json_format.dumps({"schema": "fbrag.cache/1", **told}, ensure_ascii=False))
+        record = {"path": str(cache.root), "kinds": kinds, "entries": entries, "bytes": total, "limit": cache.limit}
+        print(json_format.dumps({"schema": "fbrag.cache/1", **record}, ensure_ascii=False))
         return
     rows = [("KIND", "ENTRIES", "SIZE"), *((kind, str(count), byte_size(bytes_)) for kind, (count, bytes_) in sizes.items())]
     rows.append(("total", str(entries), f"{byte_size(total)} of {byte_size(cache.limit)}"))

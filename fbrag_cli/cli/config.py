@@ -65,8 +65,8 @@ def show(console: Console, options: ShowOptions) -> None:
     if options.json:
         place = str(file.path) if file else None
         values = {name: {"value": found.value, "origin": _origin(found, file)} for name, found in rows}
-        told = {"schema": "fbrag.config/1", "path": place, "values": values, "unknown": config.unknown}
-        print(json_format.dumps(told, ensure_ascii=False))
+        record = {"schema": "fbrag.config/1", "path": place, "values": values, "unknown": config.unknown}
+        print(json_format.dumps(record, ensure_ascii=False))
         return
     lines = [f"# {name} is not set" if found.value is None else f"{name} = {toml(found.value)}" for name, found in rows]
     width = max(map(len, lines))

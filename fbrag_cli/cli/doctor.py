@@ -33,8 +33,8 @@ def doctor(console: Console, options: DoctorOptions) -> int:
         if not options.json:
             _print(check, colored=console.colored(sys.stdout))
     if options.json:
-        told = [{"name": each.name, "status": each.status, "finding": each.finding, "fix": each.fix} for each in done]
-        print(json.dumps({"schema": "fbrag.doctor/1", "checks": told}, ensure_ascii=False))
+        record = [{"name": each.name, "status": each.status, "finding": each.finding, "fix": each.fix} for each in done]
+        print(json.dumps({"schema": "fbrag.doctor/1", "checks": record}, ensure_ascii=False))
     return ExitCode.NEGATIVE if any(check.status == "fail" for check in done) else ExitCode.DONE
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from fbrag_cli import __version__
 from fbrag_cli.doctor import Check, Situation, probe
+from fbrag_cli.text.printable import byte_size
 
 _SIMD = ("AVX", "AVX2", "AVX512", "NEON", "SVE")
 
@@ -47,7 +48,10 @@ def backend(report: Mapping[str, Any], nvidia: bool) -> Check:
 
 def devices(report: Mapping[str, Any], situation: Situation, nvidia: bool) -> Check:
     """Each device, with the memory that is free. A build for GPUs that finds none is a warning."""
-    each = [f"{d['name']}: {d['description']}, {_gb(d['free_bytes'])} of {_gb(d['total_bytes'])} free" for d in report["devices"]]
+    each = [
+        f"{d['name']}: {d['description']}, {byte_size(d['free_bytes'])} of {byte_size(d['total_bytes'])} free"
+        for d in report["devices"]
+    ]
     found = "; ".join(each) or "none"
     if not situation.probe_gpu:
         return Check("devices", "ok", f"{found}; GPUs not looked for (--no-gpu-probe)")
@@ -120,7 +124,3 @@ def cpu_flags() -> set[str]:
 def _backends(report: Mapping[str, Any]) -> list[str]:
     named = re.findall(r"(\w+) : ", report["system_info"]) + [re.sub(r"\d+$", "", d["name"]) for d in report["devices"]]
     return list(dict.fromkeys(named)) or ["CPU"]
-
-
-def _gb(size: int) -> str:
-    return f"{size / 1e9:.1f} GB"

@@ -13,6 +13,7 @@ from fbrag_cli.doctor.installation import rebuild
 from fbrag_cli.errors import FbragError
 from fbrag_cli.models.catalogue import load_catalogue
 from fbrag_cli.models.store import ModelFile, locate, resolve
+from fbrag_cli.text.printable import byte_size
 
 
 def models(situation: Situation) -> Iterator[Check]:
@@ -81,9 +82,9 @@ def disk(situation: Situation) -> Check:
     existing = next(path for path in (folder, *folder.parents) if path.exists())
     free = shutil.disk_usage(existing).free
     needed = sum(_bytes_to_pull(name, folder) for name in {situation.small, situation.large} if catalogue.find(name))
-    finding = f"{free / 1e9:.1f} GB free at {folder}"
+    finding = f"{byte_size(free)} free at {folder}"
     if free < needed:
-        short = f"{finding}, and the missing models need {needed / 1e9:.1f} GB"
+        short = f"{finding}, and the missing models need {byte_size(needed)}"
         return Check("disk", "warn", short, "make room, or set FBRAG_MODELS_DIR to a folder on another disk")
     return Check("disk", "ok", finding)
 

@@ -16,6 +16,7 @@ from fbrag_cli.storage.cache import Cache
 from fbrag_cli.storage.config_file import Config, effective, load
 from fbrag_cli.storage.config_key import nearest
 from fbrag_cli.storage.places import cache_dir
+from fbrag_cli.text.printable import byte_size
 
 _SHOWN = re.compile(
     r"FBRAG_.*|HF_.*|CUDA_VISIBLE_DEVICES|NO_COLOR|FORCE_COLOR|SSL_CERT_(FILE|DIR)|PIP_(INDEX_URL|CERT)|(https?|all|no)_proxy",
@@ -51,7 +52,7 @@ def cache(situation: Situation) -> Check:
         what = f"{kept.root} cannot be used, so each question reads anew: {error.strerror}"
         return Check("cache", "warn", what, "set FBRAG_CACHE_DIR to a folder that can be written")
     total = sum(size for _, size in kept.size().values())
-    return Check("cache", "ok", f"{total / 1e9:.1f} of {kept.limit / 1e9:.1f} GB in {kept.root}")
+    return Check("cache", "ok", f"{byte_size(total)} of {byte_size(kept.limit)} in {kept.root}")
 
 
 def environment(situation: Situation) -> Check:
