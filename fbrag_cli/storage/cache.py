@@ -5,7 +5,6 @@ ROOT/KIND/KEY is an entry: a file, or a folder of files. Its time of change is t
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import time
@@ -13,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from fbrag_cli.storage.cache_sizes import Sizes
 from fbrag_cli.storage.files import delete, files_of, flush, listed
@@ -29,7 +28,7 @@ _KIND = re.compile(r"[a-z][a-z0-9_-]*")
 _KEY = re.compile(r"[0-9a-f]{8,128}")
 _TOUCH_AFTER_SECONDS = 3600
 _ROOM = 0.1  # share of the limit that is freed at once, so that not every new entry has to look for an old one
-_UNREADABLE = (OSError, ValueError, TypeError, KeyError, AttributeError)  # what reading a damaged entry raises
+_DAMAGED = (OSError, ValueError, TypeError, KeyError, AttributeError)  # what reading a damaged entry raises
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,30 +95,25 @@ class Cache:
             self._sizes.add(size)
 
     def load(self, kind: str, key: str, read: Callable[[Path], T]) -> T | None:
-        """Return what `read` makes of an entry; None if there is no entry. One that it cannot read is removed.
-
-        This alone does not count as a use of the entry: see `touch`.
-        """
+        """Return what `read` makes of an entry, and mark the entry as used; None if there is none. A damaged one is removed."""
         if (path := self.path(kind, key)) is None:
             return None
         try:
-            return read(path)
-        except _UNREADABLE:
+            value = read(path)
+        except _DAMAGED:
             self.discard(kind, key)
             return None
+        self.touch(kind, [key])
+        return value
 
-    def store(self, kind: str, key: str, write: Callable[[Path], object]) -> None:
-        """Add the entry that `write` makes at the path that it gets. An entry that exists stays."""
-        with suppress(OSError), self.new(kind, key) as path:
-            write(path)
-
-    def load_json(self, kind: str, key: str, decode: Callable[[Any], T]) -> T | None:
-        """Return what `decode` makes of the JSON value of an entry, as `load` does."""
-        return self.load(kind, key, lambda path: decode(json.loads(path.read_bytes())))
-
-    def store_json(self, kind: str, key: str, value: object) -> None:
-        """Add an entry with a JSON value, as `store` does."""
-        self.store(kind, key, lambda path: path.write_text(json.dumps(value), "utf-8"))
+    def store(self, kind: str, key: str, write: Callable[[Path], object]) -> bool:
+        """Add the entry that `write` makes at the path that it gets; an entry that exists stays. Return False if that fails."""
+        try:
+            with self.new(kind, key) as path:
+                write(path)
+        except OSError:
+            return False
+        return True
 
     def keys(self, kind: str) -> set[str]:
         """Return the keys of all entries of a kind."""

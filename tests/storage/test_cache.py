@@ -171,24 +171,32 @@ def test_no_name_leads_out_of_the_cache(cache: Cache, kind: str, key: str) -> No
         pass
 
 
-def test_a_value_comes_back_and_a_damaged_one_goes(cache: Cache) -> None:
-    assert cache.load_json("listings", A, list) is None
-    cache.store_json("listings", A, ["a", "\udcff"])
-    cache.store_json("listings", A, ["later"])
-    assert cache.load_json("listings", A, list) == ["a", "\udcff"]
-    cache.store("documents", A, lambda path: path.write_bytes(b"half"))
-    assert cache.load("documents", A, Path.read_bytes) == b"half"
-    for decode in (list, lambda value: value["missing"]):
-        assert cache.load_json("documents", A, decode) is None
-        assert cache.path("documents", A) is None
-        cache.store_json("documents", A, {"other": 1} if decode is list else {})
+def read_list(path: Path) -> list[str]:
+    return list(json.loads(path.read_bytes())["values"])
 
 
-def test_a_value_that_cannot_be_stored_is_no_error(tmp_path: Path) -> None:
+@pytest.mark.parametrize("damaged", ["", "{", "[]", "{}", '{"values": 1}', "\udcff"])
+def test_a_damaged_entry_goes_and_can_be_made_again(cache: Cache, damaged: str) -> None:
+    assert cache.load("listings", A, read_list) is None
+    assert cache.store("listings", A, lambda path: path.write_text(damaged, errors="surrogateescape"))
+    assert cache.load("listings", A, read_list) is None
+    assert cache.path("listings", A) is None
+    assert cache.store("listings", A, lambda path: path.write_text('{"values": ["a"]}'))
+    assert cache.store("listings", A, lambda path: path.write_text('{"values": ["later"]}'))
+    assert cache.load("listings", A, read_list) == ["a"]
+
+
+def test_loading_is_a_use(cache: Cache) -> None:
+    place = keep(cache, "documents", A, b"text", used=2 * HOUR)
+    assert cache.load("documents", A, Path.read_bytes) == b"text"
+    assert time.time() - place.stat().st_mtime < HOUR
+
+
+def test_an_entry_that_cannot_be_stored_is_no_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     cache = Cache(tmp_path / "file" / "cache")
-    cache.store_json("listings", A, [])
-    assert cache.load_json("listings", A, list) is None
+    assert not cache.store("listings", A, Path.touch)
+    assert cache.load("listings", A, read_list) is None
 
 
 # -- bounded -----------------------------------------------------------------------------------------------------------------
