@@ -30,7 +30,7 @@ def whole_file(path: Path) -> Iterator[Path]:
     if target.is_dir():
         raise IsADirectoryError(errno.EISDIR, "it is a folder", str(path))
     mode = target.stat().st_mode & 0o777 if target.exists() else None
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.part")
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
     try:
         temporary.touch(0o666 if mode is None else 0o600, exist_ok=False)
         yield temporary
