@@ -16,6 +16,7 @@ from time import perf_counter
 from typing import Any
 
 from fbrag_cli.errors import FbragError
+from fbrag_cli.generation.start import limit_spinning
 
 # Variables that hide every GPU from the drivers.
 _NO_GPU = {"CUDA_VISIBLE_DEVICES": "-1", "HIP_VISIBLE_DEVICES": "-1", "GGML_VK_VISIBLE_DEVICES": ""}
@@ -77,6 +78,7 @@ def _signal_name(number: int) -> str:
 def main() -> None:
     """`backend`, or `model PATH GPU_LAYERS THREADS` ("auto": as many layers as fit; threads 0: the physical cores)."""
     task, *arguments = sys.argv[1:]
+    limit_spinning()
     try:
         report = _backend() if task == "backend" else _model(*arguments)
     except FbragError as error:

@@ -190,6 +190,28 @@ def test_a_build_with_amx_loads_without_the_extra_buffers(smollm2: Path, monkeyp
     assert seen == [False]
 
 
+@pytest.mark.parametrize(("users", "in_force"), [({}, "3000"), ({"GOMP_SPINCOUNT": "77"}, "77")])
+def test_threads_that_wait_for_each_other_leave_their_core_soon(users: dict[str, str], in_force: str) -> None:
+    """As libgomp displays it when it is loaded; beside other work it would otherwise take most of the time with waiting."""
+    environment = {name: value for name, value in os.environ.items() if name != "GOMP_SPINCOUNT"} | users
+    code = "from fbrag_cli.generation.start import limit_spinning as f; f(); import fbrag_cli.generation.llama.generator"
+    shown = environment | {"OMP_DISPLAY_ENV": "verbose"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=shown)
+    if "GOMP_" not in done.stderr:
+        pytest.skip("llama.cpp is built without libgomp here")
+    assert f"GOMP_SPINCOUNT = '{in_force}'" in done.stderr
+
+
+def test_importing_changes_neither_the_environment_nor_the_log() -> None:
+    code = """
+import os, llama_cpp
+before, llama_cpp.llama_log_set = dict(os.environ), None
+import fbrag_cli.generation.llama.generator, fbrag_cli.generation.llama.embedding, fbrag_cli.generation.start
+assert dict(os.environ) == before
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_nothing_native_reaches_stdout(smollm2: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from fbrag_cli.generation.llama.generator import LlamaGenerator as G\n"

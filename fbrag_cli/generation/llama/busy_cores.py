@@ -16,6 +16,7 @@ import os
 import time
 
 _SECONDS = 0.3  # between two looks: thirty ticks of the kernel's clock
+_FIRST_SECONDS = 0.1  # before the first look, during which the model is loaded
 _IGNORED = 0.45  # of a core
 
 
@@ -24,18 +25,18 @@ class ThreadCount:
 
     def __init__(self, maximum: int) -> None:
         self._maximum = self._current = maximum
-        self._looked = time.monotonic()
+        self._looked, self._interval = time.monotonic(), _FIRST_SECONDS
         self._busy, self._own = busy_seconds(), time.process_time()
 
     def current(self) -> int:
         """Return the number of threads, after a look at the CPUs if the last one is 0.3 s ago."""
         now = time.monotonic()
         elapsed = now - self._looked
-        if self._maximum > 1 and elapsed >= _SECONDS:
+        if self._maximum > 1 and elapsed >= self._interval:
             busy, own = busy_seconds(), time.process_time()
             others = (busy - self._busy - (own - self._own)) / elapsed
             self._current = threads_beside(others, self._maximum)
-            self._looked, self._busy, self._own = now, busy, own
+            self._looked, self._busy, self._own, self._interval = now, busy, own, _SECONDS
         return self._current
 
 
