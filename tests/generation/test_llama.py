@@ -17,6 +17,7 @@ import pytest
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import Call, Sampling, Turn
 from fbrag_cli.generation.llama.generator import LlamaGenerator
+from fbrag_cli.generation.llama.weights import layers_on_gpu
 
 STORY = "The lighthouse keeper Anna wrote in her log that the brig Meridian had passed at noon with a torn sail. " * 4
 ASKED = (Turn("user", f"{STORY}\n\nWhich ship passed the lighthouse, and when?"),)
@@ -152,6 +153,15 @@ def test_memory_does_not_grow_over_ten_questions(smollm2: Path) -> None:
         gc.collect()
         sizes.append(process.memory_info().rss)
     assert max(sizes[5:]) - sizes[2] < 20e6, [round(size / 1e6) for size in sizes]
+
+
+@pytest.mark.parametrize(("asked", "placed"), [(0, 0), (5, 5), (30, 30), (31, 31), (99, 31), (-1, 31)])
+def test_layers_on_the_gpu_are_those_asked_for_as_far_as_there_are_any(
+    generator: LlamaGenerator, asked: int, placed: int
+) -> None:
+    """30 layers and the output layer."""
+    assert layers_on_gpu(generator._model, asked) == placed
+    assert generator.info.gpu_layers.endswith("/31")
 
 
 def test_a_file_that_is_no_model_is_refused(tmp_path: Path) -> None:

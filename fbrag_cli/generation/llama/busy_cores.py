@@ -7,6 +7,9 @@ them run at its pace, so one thread less is faster. The rule, applied between tw
    that has passed.
 2. Threads = physical cores - other work, between 1 and all of them. A fraction of other work counts as a whole core above 0.45,
    because a program that shares its core with one of our threads gets about half of it.
+
+Samples stay the same: llama.cpp's results do not depend on the number of threads (bit by bit, 1 to 3 threads on x86-64), except
+for flash attention with one token, for which `Weights` does not change the number.
 """
 
 from __future__ import annotations

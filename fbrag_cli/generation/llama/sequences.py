@@ -101,6 +101,7 @@ class Sequences:
         return np.ctypeslib.as_array(llama_cpp.llama_get_logits_ith(self._context, row), (self._n_vocab,))
 
     def sample(self, sampler: Any, row: int) -> int:
+        """Draw a token from the logits of a row of the last batch."""
         return int(llama_cpp.llama_sampler_sample(sampler, self._context, row))
 
     def copy(self, source: int, target: int) -> None:

@@ -54,7 +54,7 @@ class Weights:
         native_log.verbose = verbose
         asked_layers = layers_for_gpu(path, placement)
         self.model = self._load(path, placement, asked_layers)
-        self.layers_on_gpu = _layers_on_gpu(self.model, asked_layers)
+        self.layers_on_gpu = layers_on_gpu(self.model, asked_layers)
         self.vocab = llama_cpp.llama_model_get_vocab(self.model)
 
     def context(self, params: Any) -> Any:
@@ -64,8 +64,8 @@ class Weights:
         params.no_perf = True
         self._abort = llama_cpp.ggml_abort_callback(lambda data: self.cancellation.requested)
         params.abort_callback = self._abort
-        # Flash attention on a CPU divides the cells among the threads when a batch has one token, so that the result depends on
-        # their number; everything else is equal bit by bit for any number.
+        # Flash attention on a CPU divides the cells among the threads when a batch has one token: the result depends on their
+        # number (logits by up to 0.6). Everything else is equal bit by bit.
         self._one_token_threads_vary = params.flash_attn_type == llama_cpp.LLAMA_FLASH_ATTN_TYPE_DISABLED
         native_log.clear()
         return llama_cpp.llama_init_from_model(self.model, params)
@@ -124,7 +124,7 @@ class Weights:
         return model
 
 
-def _layers_on_gpu(model: Any, asked: int) -> int:
+def layers_on_gpu(model: Any, asked: int) -> int:
     """Return how many layers of a loaded model are on GPUs, the output layer included.
 
     llama.cpp has no function for it. It places as many layers as it is asked for, -1 for all, from the last one on, or fails.
