@@ -1,4 +1,4 @@
-"""Documents become a `Corpus` of chunks, each a span of its document. Knows nothing of questions or models."""
+"""Cut documents into a `Corpus` of chunks, each a span of its document. Knows nothing of questions or models."""
 
 from __future__ import annotations
 
@@ -28,6 +28,24 @@ class Chunk:
     @property
     def text(self) -> str:
         return self.document.text[self.start : self.end]
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """A span of a chunk that a model reads: `chunk.document.text[start:end]` (characters of the document)."""
+
+    chunk: Chunk
+    start: int
+    end: int
+
+    @classmethod
+    def whole(cls, chunk: Chunk) -> Excerpt:
+        """The excerpt that is the whole chunk."""
+        return cls(chunk, chunk.start, chunk.end)
+
+    @property
+    def text(self) -> str:
+        return self.chunk.document.text[self.start : self.end]
 
 
 @dataclass(frozen=True)

@@ -1,21 +1,23 @@
-"""What the homes below the command line tell of their progress. They emit events; the edge decides what is shown."""
+"""Progress of a run, as events, and the time that a stage takes. The front decides what of it a person sees."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """stage: "load", "read", "recall", "forward", "answer", "verify", "download"… kind: "start", "progress",
-    "text" (a piece of the answer), "done". done, total: in the unit of the stage (tokens, bytes), or in `text` (files); total 0 =
-    unknown.
+    """stage: "load", "read", "recall", "forward", "answer", "verify", "download"… kind: "text" is a piece of the answer,
+    "warning" and "hint" are sentences for the user, all in `text`. done, total: in the unit of the stage (tokens, bytes), or of
+    `text` (files); total 0 = unknown.
     """
 
     stage: str
-    kind: Literal["start", "progress", "text", "done"]
+    kind: Literal["start", "progress", "text", "warning", "hint", "done"]
     done: float = 0
     total: float = 0
     text: str = ""
@@ -25,4 +27,31 @@ Progress = Callable[[Event], None]
 
 
 def silent(event: Event) -> None:
-    """The listener of those who do not listen."""
+    """Ignore the event."""
+
+
+class Stopwatch:
+    """Seconds of wall time since it was made, until `stop`."""
+
+    def __init__(self) -> None:
+        self._started = perf_counter()
+        self._stopped: float | None = None
+
+    @property
+    def seconds(self) -> float:
+        return (perf_counter() if self._stopped is None else self._stopped) - self._started
+
+    def stop(self) -> None:
+        self._stopped = perf_counter()
+
+
+@contextmanager
+def stage(name: str, progress: Progress = silent) -> Iterator[Stopwatch]:
+    """Time a block as one stage, and report its start and its end. A block that raises has no end."""
+    progress(Event(name, "start"))
+    watch = Stopwatch()
+    try:
+        yield watch
+    finally:
+        watch.stop()
+    progress(Event(name, "done"))

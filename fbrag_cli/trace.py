@@ -1,19 +1,36 @@
-"""`Trace`: all that happened to one question. Commands print it, explain it, dump it; nobody computes anything twice."""
+"""`Trace`: all that happened to one question. Fronts print it, explain it and write it as JSON; nothing is computed twice."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Iterable
+from dataclasses import Field, dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
-from fbrag_cli.corpus import Corpus
-from fbrag_cli.generation.generator import ModelInfo
-from fbrag_cli.methods.prompts import Templates
+from fbrag_cli.corpus import Chunk, Corpus, Excerpt
+from fbrag_cli.generation.generator import ModelInfo, Turn
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 Status = Literal["answered", "not_found", "retrieved"]  # "retrieved": Stages I and II only
+
+
+class MethodRecord(Protocol):
+    """A method with its settings, as a Trace carries it: a frozen dataclass, each field a setting that it reads."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def title(self) -> str: ...
+    @property
+    def seed(self) -> int: ...
+    @property
+    def max_tokens(self) -> int: ...
+    @property
+    def templates(self) -> Any: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,24 +77,37 @@ class Stage:
     first_token_seconds: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Trace:
-    """question and method settings; recalled (Stage I) and selected (Stage II): chunk positions in document order, `ranked` the
-    selected ones best first; answer: None until Stage III. support: how sure the large model is that the selected chunks say
-    what it answered, 0 to 1, None where it was not asked. cached: of "text", "index" and "samples", what was not computed
-    for this question. route: which way Self-Route went.
-    """
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    """One look forward: what the small model read (`read`, as `turns`), what it sampled, how every chunk was scored by that, and
+    which chunks were selected (positions, best first)."""
 
-    question: str
-    method: MethodSettings
-    corpus: Corpus
-    retriever: str
-    recalled: tuple[int, ...]
+    read: tuple[Excerpt, ...]
+    turns: tuple[Turn, ...]
     samples: tuple[ForwardSample, ...]
     scores: Scores
     selected: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trace:
+    """A question, its method with settings, and what became of it.
+
+    scores: those that decided the selection. ranked: positions of the selected chunks, best first. context: the excerpts that the
+    large model reads, in reading order. rounds: each look forward. answer: None until Stage III. support: the probability, by the
+    large model, that the context shows the answer, 0 to 1; None where it was not asked. cached: of "text", "index" and "samples",
+    what was not computed for this question. route: the way that Self-Route took.
+    """
+
+    question: str
+    method: MethodRecord
+    corpus: Corpus
+    retriever: str
+    scores: Scores
     ranked: tuple[int, ...]
+    context: tuple[Excerpt, ...]
     stages: tuple[Stage, ...]
+    rounds: tuple[Round, ...] = ()
     models: dict[str, ModelInfo]
     status: Status = "retrieved"
     answer: str | None = None
@@ -87,32 +117,32 @@ class Trace:
     cached: tuple[str, ...] = ()
     route: Literal["", "retrieved", "long-context"] = ""
 
+    @property
+    def selected(self) -> tuple[int, ...]:
+        """Positions of the chunks in `context`, in document order."""
+        return _positions(self.context)
 
-@dataclass(frozen=True, slots=True)
-class MethodSettings:
-    """How a question is answered.
+    @property
+    def recalled(self) -> tuple[int, ...]:
+        """Positions of the chunks that the small model read (Stage I), in document order."""
+        return _positions(excerpt for each in self.rounds for excerpt in each.read)
 
-    recall, select: chunks that Stage I hands the small model, and Stage II the large one. samples: K. eta_forward,
-    eta_backward: weights of the two lookups (equation 6); fusion: on the retriever's raw scores, or each scaled to 0..1. pooling:
-    whether a chunk's forward score is its best over the samples, as in equation 5, or its mean.
-    forward_tokens, max_tokens: length limits of a sample and of the answer. instructions: the asked form of the answer.
-    templates: prompts in place of ours. answer_anyway: never say that the document does not say.
-    """
+    @property
+    def sources(self) -> tuple[Chunk, ...]:
+        """The selected chunks, best first, each narrowed to what the large model reads of it."""
+        read: dict[int, tuple[int, int]] = {}
+        for excerpt in self.context:
+            chunk = excerpt.chunk
+            start, end = read.get(chunk.position, (chunk.end, chunk.start))
+            read[chunk.position] = max(chunk.start, min(start, excerpt.start)), min(chunk.end, max(end, excerpt.end))
+        chunks = (self.corpus.chunks[position] for position in self.ranked if position in read)
+        return tuple(replace(chunk, start=read[chunk.position][0], end=read[chunk.position][1]) for chunk in chunks)
 
-    name: str = "fb-rag"
-    recall: int = 8
-    select: int = 5
-    samples: int = 5
-    eta_forward: float = 0.5
-    eta_backward: float = 0.5
-    fusion: Literal["raw", "minmax"] = "raw"
-    pooling: Literal["max", "mean"] = "max"
-    temperature: float = 1.0
-    top_p: float = 0.9
-    top_k: int = 50
-    forward_tokens: int = 128
-    max_tokens: int = 512
-    seed: int = 0
-    instructions: str | None = None
-    templates: Templates | None = None
-    answer_anyway: bool = False
+    @property
+    def samples(self) -> tuple[ForwardSample, ...]:
+        """The samples of all looks forward."""
+        return tuple(sample for each in self.rounds for sample in each.samples)
+
+
+def _positions(excerpts: Iterable[Excerpt]) -> tuple[int, ...]:
+    return tuple(sorted({excerpt.chunk.position for excerpt in excerpts}))

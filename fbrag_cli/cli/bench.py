@@ -6,17 +6,18 @@ import json as json_format
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.opening import Models, find_models, peak_memory_mb
-from fbrag_cli.cli.options import ModelOptions, RunOptions, arguments, option, takes
+from fbrag_cli.cli.opening import open_cache, open_session
+from fbrag_cli.cli.options import RunOptions, arguments, option, takes
 from fbrag_cli.cli.progress_line import progress_line
 from fbrag_cli.cli.signals import limit_time
 from fbrag_cli.errors import ExitCode, FbragError
-from fbrag_cli.session.placement import check_gpu
+from fbrag_cli.session.memory import peak_memory_mb
+from fbrag_cli.session.settings import CacheSettings, ModelSettings
 from fbrag_cli.text.printable import one_line
+from fbrag_cli.text.table import aligned
 
 if TYPE_CHECKING:
     from fbrag_cli.evaluation.speed import Measures
@@ -46,8 +47,8 @@ class BenchOptions:
     )
 
 
-@takes(BenchOptions, ModelOptions, RunOptions)
-def bench(console: Console, options: BenchOptions, model: ModelOptions, run: RunOptions) -> int:
+@takes(BenchOptions, ModelSettings, RunOptions)
+def bench(console: Console, options: BenchOptions, models: ModelSettings, run: RunOptions) -> int:
     """How long this machine takes to load the models, to score a text, to read prompts and to write.
 
     \b
@@ -58,19 +59,21 @@ def bench(console: Console, options: BenchOptions, model: ModelOptions, run: Run
     """
     if run.timeout:
         limit_time(run.timeout, console.cancellation)
-    from fbrag_cli.evaluation.speed import Measures, measure_model, measure_text, synthetic
+    from fbrag_cli.evaluation.speed import Measures, Workload, measure_model, measure_text, synthetic
 
     most = _maximum(options.maximum)
-    on_gpu = check_gpu(model, console)
-    sizes = _sizes(options.tokens or _TOKENS["gpu" if on_gpu else "cpu"])
     text = _text(options.documents) if options.documents else synthetic(_WORDS)
-    pair = find_models(model, console, need_large=True)
     measures = Measures()
-    with progress_line(console) as progress:
-        measure_text(text, measures, options.repeat, options.samples)
-        for file in pair.files:
-            load = partial(Models(pair, model, console).open, file)
-            measure_model(file.name, load, text, sizes, measures, options.repeat, options.samples, progress)
+    with (
+        progress_line(console) as progress,
+        open_cache(CacheSettings(no_cache=True), console, private=False) as cache,
+        open_session(models, cache, console, progress) as session,
+    ):
+        sizes = _sizes(options.tokens or _TOKENS["gpu" if session.on_gpu else "cpu"])
+        work = Workload(text, sizes, options.samples, options.repeat)
+        measure_text(work, measures)
+        for name, load in session.loaders().items():
+            measure_model(name, load, work, measures, progress)
     if options.json:
         print(json_format.dumps(_told(measures, len(text.split()))))
     else:
@@ -128,10 +131,7 @@ def _table(measures: Measures) -> Iterator[str]:
         low, high = min(each.values), max(each.values)
         rows.append((each.name, size, _number(each.median), f"{_number(low)}-{_number(high)}", each.unit))
     rows.append(("peak memory", "", f"{peak_memory_mb():,.0f}", "", "MB"))
-    widths = [max(len(row[i]) for row in rows) for i in range(5)]
-    for name, *cells, unit in rows:
-        aligned = (cell.rjust(width) for cell, width in zip(cells, widths[1:4], strict=True))
-        yield f"{name:{widths[0]}}  {'  '.join(aligned)}  {unit}".rstrip()
+    return aligned(rows, {1, 2, 3})
 
 
 def _number(value: float) -> str:

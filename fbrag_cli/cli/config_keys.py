@@ -6,11 +6,12 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, get_type_hints
 
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.options import GlobalOptions
+from fbrag_cli.cli.options import GlobalOptions, hint_of, option_of
 from fbrag_cli.errors import FbragError
+from fbrag_cli.methods.knobs import kind_of
 from fbrag_cli.storage.config_file import Config, ConfigFile, Effective, Key, Keys, canonical, effective, load, locate, nearest
 
 #: Options that say what one run is to do: a file that set them would surprise.
@@ -45,7 +46,7 @@ def known_keys() -> dict[str, Key]:
 def known_variables() -> tuple[str, ...]:
     """All FBRAG_* variables that something reads."""
     groups: list[Any] = [GlobalOptions, *(group for groups in _groups().values() for group in groups)]
-    options = (each.metadata["option"] for group in groups for each in fields(group))
+    options = (option_of(each) for group in groups for each in fields(group))
     return (*dict.fromkeys(name for each in options for name in _variables(each)), *_OTHER_VARIABLES)
 
 
@@ -66,8 +67,8 @@ def _keys_of(group: type[Any], commands: tuple[str, ...] = (), table: str = "") 
     for each in fields(group):
         if each.name in _OF_ONE_RUN:
             continue
-        option = each.metadata["option"]
-        kind, choices = _kind(hints[each.name])
+        option = option_of(each)
+        kind, choices = kind_of(hint_of(each, hints))
         key = Key(
             name=table + each.name if table else _NAMES.get(each.name, each.name),
             kind=kind,
@@ -82,16 +83,6 @@ def _keys_of(group: type[Any], commands: tuple[str, ...] = (), table: str = "") 
         )
         keys.append(key)
     return keys
-
-
-def _kind(hint: Any) -> tuple[type, tuple[str, ...]]:
-    """The type of an option's values, and the choices that there are: of `int | None`, `Literal["a", "b"]` …"""
-    if get_origin(hint) is Literal:
-        return str, get_args(hint)
-    for inner in get_args(hint):
-        if inner is not type(None):
-            return _kind(inner)
-    return hint, ()
 
 
 def config_defaults(arguments: list[str], environ: Mapping[str, str]) -> dict[str, Any]:

@@ -4,41 +4,28 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from importlib.metadata import version
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
-from itertools import chain
+from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
-from fbrag_cli import __version__
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.opening import (
-    ModelPair,
-    Models,
-    chunk_count,
-    default_sizes,
-    model_files,
-    open_cache,
-    peak_memory_mb,
-    remembering,
-)
-from fbrag_cli.cli.options import CacheOptions, ModelOptions, RunOptions, arguments, option, takes
+from fbrag_cli.cli.method_options import ListKnobs, compared_settings, listed_values, method_with
+from fbrag_cli.cli.opening import open_cache, open_session
+from fbrag_cli.cli.options import RunOptions, arguments, option, takes
 from fbrag_cli.cli.progress_line import progress_line
 from fbrag_cli.cli.signals import limit_time
 from fbrag_cli.errors import ExitCode, FbragError
-from fbrag_cli.methods.registry import LOOK_FORWARD, NAMES
-from fbrag_cli.progress import silent
-from fbrag_cli.session.placement import check_gpu
-from fbrag_cli.session.retrievers import Retrievers
-from fbrag_cli.trace import MethodSettings
+from fbrag_cli.methods.knobs import settings_of
+from fbrag_cli.methods.registry import DEFAULT, find_method, names
+from fbrag_cli.session.settings import CacheSettings, ModelSettings
 
 if TYPE_CHECKING:
     from fbrag_cli.evaluation.results import Row
     from fbrag_cli.evaluation.runner import Configuration
 
-Value = TypeVar("Value")
 _LISTS = "several, parted by commas, are compared"
 
 
@@ -47,20 +34,14 @@ class EvalOptions:
     arguments: list[str] = arguments("files of questions (JSONL, plain or gzip), or folders of them", "DATA...")
     limit: int | None = option(None, "--limit", help="rows of each file, drawn by --seed (all)", group="Data", metavar="N", min=1)
     seed: int = option(0, "--seed", help="of the rows and the samples (0)", group="Data", metavar="N", min=0)
-    method: str = option("fb-rag", "--method", help=f"{', '.join(NAMES)}; {_LISTS}", group="Compare", metavar="NAMES")
-    recall: str | None = option(
-        None, "--recall", help="chunks, or words as 6k (20 on a GPU, 8 on a CPU)", group="Compare", metavar="N,…"
+    method: str = option(DEFAULT, "--method", help=f"{', '.join(names())}; {_LISTS}", group="Compare", metavar="NAMES")
+    weights: str | None = option(
+        None,
+        "--weights",
+        help="eta forward:eta backward, both at once; 1:0 is the paper's F (0.5:0.5)",
+        group="Compare",
+        metavar="X:Y,…",
     )
-    select: str | None = option(
-        None, "--select", help="chunks, or words as 3k (10 on a GPU, 5 on a CPU)", group="Compare", metavar="N,…"
-    )
-    samples: str = option("5", "--samples", help="forward samples (5)", group="Compare", metavar="K,…")
-    weights: str = option(
-        "0.5:0.5", "--weights", help="eta forward:eta backward; 1:0 is the paper's F (0.5:0.5)", group="Compare", metavar="X:Y,…"
-    )
-    fusion: str = option("raw", "--fusion", help="raw or minmax (raw)", group="Compare", metavar="NAMES")
-    pooling: str = option("max", "--pooling", help="over the samples: max or mean (max)", group="Compare", metavar="NAMES")
-    temperature: str = option("1.0", "--temperature", help="of the samples (1.0)", group="Compare", metavar="T,…")
     retriever: str = option(
         "bm25",
         "--retriever",
@@ -103,7 +84,7 @@ class EvalOptions:
         metavar="NAME=X,…",
         envvar=None,
     )
-    format: Literal["text", "md", "html", "json"] = option("text", "-f", "--format", help="of the report (text)", group="Output")
+    format: Literal["text", "md", "json"] = option("text", "-f", "--format", help="of the report (text)", group="Output")
     json: bool = option(False, "--json", help="short for --format json", group="Output", envvar=None)
 
     @property
@@ -111,8 +92,17 @@ class EvalOptions:
         return "json" if self.json else self.format
 
 
-@takes(EvalOptions, ModelOptions, CacheOptions, RunOptions)
-def eval(console: Console, options: EvalOptions, model: ModelOptions, kept: CacheOptions, run: RunOptions) -> int:
+@dataclass(frozen=True, slots=True)
+class EvalCommand:
+    eval: EvalOptions
+    lists: ListKnobs  # type: ignore[valid-type]
+    models: ModelSettings
+    cache: CacheSettings
+    run: RunOptions
+
+
+@takes(EvalCommand)
+def eval(console: Console, command: EvalCommand) -> int:
     """Answer and evidence quality, tokens and time, of one or several configurations on the same questions.
 
     \b
@@ -120,36 +110,28 @@ def eval(console: Console, options: EvalOptions, model: ModelOptions, kept: Cach
       fbrag eval musique.jsonl.gz --limit 60 --retrieval-only --weights 0.5:0.5,1:0 --select 3,5,10
       fbrag eval data/ --method fb-rag,order-preserving,vanilla -o rows.jsonl
     """
-    if run.timeout:
-        limit_time(run.timeout, console.cancellation)
+    if command.run.timeout:
+        limit_time(command.run.timeout, console.cancellation)
     from fbrag_cli.evaluation import runner
     from fbrag_cli.evaluation.datasets import load_examples
     from fbrag_cli.evaluation.report import parse_minimum
 
+    options = command.eval
     if not options.arguments:
         raise FbragError("usage", "a file of questions is needed", "fbrag eval musique.jsonl.gz")
     minimum = parse_minimum(options.minimum) if options.minimum else {}
     examples = load_examples(map(Path, options.arguments), limit=options.limit, seed=options.seed)
-    configurations = _configurations(options, model, on_gpu=check_gpu(model, console))
-    _check(options, configurations)
-    asked = chain.from_iterable((each.small, each.large) for each in configurations)
-    files = model_files([name for name in dict.fromkeys(asked) if name], console)
-    large = configurations[0].large  # the same in all
     with (
         progress_line(console) as progress,
-        open_cache(kept, console, private=False) as cache,
-        Models(ModelPair(None, files[large] if large else None), model, console) as models,
-        Retrievers(model, cache, console, silent) as retrievers,
+        open_cache(command.cache, console, private=False) as cache,
+        open_session(command.models, cache, console, progress, first_costs=True) as session,
     ):
-        resources = runner.Resources(
-            lambda name: remembering(models.load(files[name]), files[name], cache, first_costs=True),
-            retrievers.of,
-            peak_memory_mb,
-            {"fbrag": __version__, "llama_cpp_python": version("llama-cpp-python")},
-        )
-        output = Path(options.output)
-        runner.run(examples, configurations, output, resources, restart=options.restart, progress=progress)
-    return _report(output, options, minimum, console)
+        configurations = _configurations(command, on_gpu=session.on_gpu)
+        _check(options, configurations)
+        for each in configurations:
+            session.prepare(each.method, each.choice, answering=not options.retrieval_only)
+        runner.run(examples, configurations, Path(options.output), session, restart=options.restart, progress=progress)
+    return _report(Path(options.output), options, minimum, console)
 
 
 def _report(output: Path, options: EvalOptions, minimum: dict[str, float], console: Console) -> int:
@@ -167,8 +149,6 @@ def _report(output: Path, options: EvalOptions, minimum: dict[str, float], conso
         print("\n\n".join(tables.as_text(each, width) for each in reports))
     elif options.form == "md":
         print("\n\n".join(map(tables.as_markdown, reports)))
-    elif options.form == "html":
-        print(tables.as_html(*reports))
     else:
         print(json.dumps([tables.as_json(each) for each in reports]))
     if options.plots:
@@ -183,7 +163,7 @@ def _check(options: EvalOptions, configurations: Sequence[Configuration]) -> Non
     """What the report will need is there before hours are spent. Raises FbragError `usage`."""
     from fbrag_cli.evaluation.configurations import labels
 
-    known = [*labels([each.described() for each in configurations]), *(each.settings.name for each in configurations)]
+    known = [*labels([each.described() for each in configurations]), *(each.method.name for each in configurations)]
     if options.compare and options.compare not in known and not Path(options.compare).is_file():
         names = ", ".join(dict.fromkeys(known))
         raise FbragError("usage", f"--compare {options.compare}: no file, and no configuration of this run", f"one of: {names}")
@@ -204,57 +184,55 @@ def _draw(rows: Sequence[Row], folder: Path, console: Console) -> None:
         raise FbragError("output", f"{folder} cannot be written: {error.strerror}", "choose another --plots FOLDER") from None
 
 
-def _configurations(options: EvalOptions, model: ModelOptions, *, on_gpu: bool) -> list[Configuration]:
-    """Every combination of the lists; what a method does not read makes no difference."""
-    from fbrag_cli.evaluation.runner import Configuration, distinct, expand
+def _configurations(command: EvalCommand, *, on_gpu: bool) -> list[Configuration]:
+    """Every combination of the lists that a method reads."""
+    from fbrag_cli.evaluation.runner import Configuration, distinct
     from fbrag_cli.methods.prompt_file import read_prompt_file
     from fbrag_cli.models.catalogue import load_catalogue
 
-    catalogue = load_catalogue()
-    recall, select = default_sizes(on_gpu=on_gpu)
-    methods = _list("--method", options.method, _one_of(NAMES))
-    base = Configuration(
-        MethodSettings(max_tokens=options.max_tokens, seed=options.seed, answer_anyway=True),
-        None,
-        None if options.retrieval_only else (model.large or catalogue.default_large),
-        chunk_words=options.chunk_words,
-        prompts=read_prompt_file(options.prompts) if options.prompts else None,
-    )
-    words = options.chunk_words
-    small = _list("--small", model.small or catalogue.default_small, str) if set(methods) & set(LOOK_FORWARD) else [None]
-    return distinct(
-        expand(
-            base,
-            name=methods,
-            recall=_list("--recall", options.recall or str(recall), lambda text: chunk_count("--recall", text, words)),
-            select=_list("--select", options.select or str(select), lambda text: chunk_count("--select", text, words)),
-            samples=_list("--samples", options.samples, int),
-            weights=_list("--weights", options.weights, _weights),
-            fusion=_list("--fusion", options.fusion, _one_of(("raw", "minmax"))),
-            pooling=_list("--pooling", options.pooling, _one_of(("max", "mean"))),
-            temperature=_list("--temperature", options.temperature, float),
-            small=small,
-            retriever=_list("--retriever", options.retriever, str),
-        )
-    )
+    options, models, catalogue = command.eval, command.models, load_catalogue()
+    large = None if options.retrieval_only else (models.large or catalogue.default_large)
+    prompts = read_prompt_file(options.prompts) if options.prompts else None
+    lists = _lists(command)
+    found = []
+    for name in _split(options.method):
+        method = find_method(name)
+        smalls = _split(models.small or catalogue.default_small) if method.needs_small else [None]
+        own = {setting: values for setting, values in lists.items() if setting in settings_of(method)}
+        fixed = {"max_tokens": options.max_tokens, "seed": options.seed, "answer_anyway": True}
+        for values in product(*own.values()):
+            given = {**fixed, **dict(zip(own, values, strict=True))}
+            for small, retriever in product(smalls, _split(options.retriever)):
+                settings = method_with(method, given, options.chunk_words, on_gpu=on_gpu)
+                found.append(Configuration(settings, small, large, retriever, options.chunk_words, prompts))
+    return distinct(_weighted(found, options.weights))
 
 
-def _list(name: str, text: str, parse: Callable[[str], Value]) -> list[Value]:
-    try:
-        return list(dict.fromkeys(parse(part.strip()) for part in text.split(",")))
-    except ValueError as error:
-        raise FbragError("usage", f"{name} {text}: {error}", f"fbrag eval --help tells what {name} takes") from None
+def _lists(command: EvalCommand) -> dict[str, list[Any]]:
+    """By setting, the values that are compared."""
+    words = command.eval.chunk_words
+    asked = {setting.name: (setting, getattr(command.lists, setting.name)) for setting in compared_settings()}
+    return {name: listed_values(setting, text, words) for name, (setting, text) in asked.items() if text}
 
 
-def _one_of(names: tuple[str, ...]) -> Callable[[str], Any]:
-    def parse(text: str) -> str:
-        if text not in names:
-            raise ValueError(f"{text!r} is none of {', '.join(names)}")
-        return text
+def _weighted(configurations: Sequence[Configuration], weights: str | None) -> list[Configuration]:
+    """Each configuration of a method with two lookups, once with each of the weights "X:Y"."""
+    if weights is None:
+        return list(configurations)
+    found = []
+    for each in configurations:
+        if "eta_forward" not in settings_of(type(each.method)):
+            found.append(each)
+            continue
+        for pair in _split(weights):
+            try:
+                forward, backward = map(float, pair.split(":"))
+            except ValueError:
+                raise FbragError("usage", f"--weights {weights}: {pair!r} is not X:Y", "write it as 0.5:0.5,1:0") from None
+            method: Any = each.method
+            found.append(replace(each, method=replace(method, eta_forward=forward, eta_backward=backward)))
+    return found
 
-    return parse
 
-
-def _weights(text: str) -> tuple[float, float]:
-    forward, _, backward = text.partition(":")
-    return float(forward), float(backward)
+def _split(text: str) -> list[str]:
+    return list(dict.fromkeys(part.strip() for part in text.split(",")))

@@ -1,58 +1,31 @@
-"""`fbrag explain`: every chunk's scores for a question, and why it was selected or not. Needs no large model."""
+"""`fbrag explain`: every chunk's scores for a question, and why it was selected or not."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, TextIO
+from dataclasses import dataclass
+from typing import TextIO
 
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.opening import (
-    Models,
-    collect_documents,
-    find_models,
-    method_settings,
-    open_cache,
-    open_collection,
-    peak_memory_mb,
-)
-from fbrag_cli.cli.options import (
-    CacheOptions,
-    DocumentOptions,
-    ExplainOptions,
-    MethodOptions,
-    ModelOptions,
-    OutputOptions,
-    RunOptions,
-    takes,
-)
-from fbrag_cli.cli.output import open_output, open_page
-from fbrag_cli.cli.progress_line import progress_line, stage
-from fbrag_cli.cli.signals import limit_time
+from fbrag_cli.cli.method_options import chosen_method
+from fbrag_cli.cli.opening import QuestionOptions, collect, open_question, split_question
+from fbrag_cli.cli.options import ExplainOptions, takes
 from fbrag_cli.documents.document import Document
 from fbrag_cli.errors import ExitCode, FbragError
-from fbrag_cli.methods.registry import find_method
-from fbrag_cli.session.placement import check_gpu
-from fbrag_cli.session.retrievers import Retrievers
+from fbrag_cli.session.memory import peak_memory_mb
+from fbrag_cli.session.session import Choice, Session
 from fbrag_cli.text.printable import one_line
 from fbrag_cli.trace import Trace
 
-if TYPE_CHECKING:
-    from fbrag_cli.retrieval import Retriever
+
+@dataclass(frozen=True, slots=True)
+class ExplainCommand(QuestionOptions):
+    explain: ExplainOptions
 
 
-@takes(OutputOptions, ExplainOptions, DocumentOptions, MethodOptions, ModelOptions, CacheOptions, RunOptions)
-def explain(
-    console: Console,
-    output: OutputOptions,
-    options: ExplainOptions,
-    document: DocumentOptions,
-    method: MethodOptions,
-    model: ModelOptions,
-    kept: CacheOptions,
-    run: RunOptions,
-) -> int:
+@takes(ExplainCommand)
+def explain(console: Console, options: ExplainCommand) -> int:
     """Show every chunk's scores for a question, and why it was selected or not.
 
     \b
@@ -62,43 +35,30 @@ def explain(
       fbrag explain book.txt "Who sealed the chronometer box?" --samples-text
       fbrag explain --text report.pdf
     """
-    if run.timeout:
-        limit_time(run.timeout, console.cancellation)
-    if output.form not in ("text", "json"):
-        raise FbragError("usage", f"explain has no format {output.form}", "use --format text or --json")
-    with (
-        open_output(output.output) as stream,
-        open_page(None if options.text else output.html) as page,
-        progress_line(console) as progress,
-        open_cache(kept, console, private=document.password_file is not None) as cache,
-        Retrievers(model, cache, console, progress) as retrievers,
-    ):
-        if options.text:
-            collection = collect_documents(document.arguments, document, method.chunk_words, cache, console, progress)
+    if options.output.form not in ("text", "json"):
+        raise FbragError("usage", f"explain has no format {options.output.form}", "use --format text or --json")
+    shown, choice = options.explain, Choice(retriever=options.method.retriever)
+    with open_question(options, console, with_page=not shown.text) as opened:
+        session, stream = opened.session, opened.stream
+        paths, question = (options.document.arguments, "") if shown.text else split_question(options.document, console)
+        collection = collect(session, paths, options, console)
+        if shown.text:
             _print_documents(stream, collection.corpus.documents)
             return ExitCode.DONE
-        collection, question = open_collection(document, method.chunk_words, cache, console, progress)
-        corpus = collection.corpus
-        retriever = retrievers.of_collection(collection, method.retriever)
-        if options.chunk and options.chunk > len(corpus.chunks):
-            raise FbragError("usage", f"--chunk {options.chunk}: there are {len(corpus.chunks)} chunks", "count from 1")
-        settings = method_settings(method, on_gpu=check_gpu(model, console))
-        pair = find_models(model, console, need_large=options.prompt)
-        with Models(pair, model, console) as models:
-            with stage(progress, "load"):
-                small = models.remembering(cache)
-            trace = find_method(settings.name).select(question, corpus, retriever, small, settings, progress)
-            for warning in trace.warnings:
-                console.warn(warning)
-            trace = replace(trace, warnings=(*collection.warnings, *trace.warnings), cached=(*collection.cached, *trace.cached))
-            found = _print_explanation(stream, trace, output.form, options, models, retriever)
-            page(trace)
-            device = models.device
+        n_chunks = len(collection.corpus.chunks)
+        if shown.chunk and shown.chunk > n_chunks:
+            raise FbragError("usage", f"--chunk {shown.chunk}: there are {n_chunks} chunks", "count from 1")
+        method = chosen_method(options.method, options.retrieval, on_gpu=session.on_gpu)
+        session.prepare(method, choice, answering=shown.prompt)
+        trace = session.retrieve(question, collection, method, choice)
+        found = _print_explanation(stream, trace, options.output.form, shown, session, choice)
+        opened.page(trace)
+        device = session.device
     from fbrag_cli.render.answer_text import summary
 
     console.note(summary(trace, device))
     if not found:
-        console.warn(f"no chunk holds {options.find!r}")
+        console.warn(f"no chunk holds {shown.find!r}")
     return ExitCode.DONE if found else ExitCode.NEGATIVE
 
 
@@ -112,7 +72,7 @@ def _print_documents(stream: TextIO, documents: Sequence[Document]) -> None:
 
 
 def _print_explanation(
-    stream: TextIO, trace: Trace, form: str, options: ExplainOptions, models: Models, retriever: Retriever
+    stream: TextIO, trace: Trace, form: str, options: ExplainOptions, session: Session, choice: Choice
 ) -> bool:
     """Whether there was anything to print: False where --find finds nothing."""
     if form == "json":
@@ -120,30 +80,27 @@ def _print_explanation(
 
         stream.write(as_json.dumps(as_json.explanation(trace, memory_mb=peak_memory_mb())) + "\n")
         return True
-    lines = list(_explanation(stream, trace, options, models, retriever))
+    lines = list(_explanation(stream, trace, options, session, choice))
     stream.writelines(f"{line}\n" for line in lines)
     return bool(lines)
 
 
-def _explanation(stream: TextIO, trace: Trace, options: ExplainOptions, models: Models, retriever: Retriever) -> Iterator[str]:
-    from fbrag_cli.methods.answering import texts
-    from fbrag_cli.methods.prompts import answer_turns, forward_turns
+def _explanation(stream: TextIO, trace: Trace, options: ExplainOptions, session: Session, choice: Choice) -> Iterator[str]:
     from fbrag_cli.render import explain_text
 
     if options.find is not None:
         yield from explain_text.found(trace, options.find)
     elif options.chunk is not None:
-        yield from explain_text.one_chunk(trace, options.chunk - 1, getattr(retriever, "term_scores", None))
+        term_scores = getattr(session.retriever_of(trace, choice), "term_scores", None)
+        yield from explain_text.one_chunk(trace, options.chunk - 1, term_scores)
     elif options.prompt:
-        templates = trace.method.templates
-        turns = forward_turns(texts(trace, trace.recalled), trace.question, templates)
-        yield from explain_text.prompt(models.small.written(turns), "small model")
-        turns = answer_turns(texts(trace, trace.selected), trace.question, templates=templates)
-        yield from explain_text.prompt(models.large.written(turns), "large model")
+        for title, written in session.prompts(trace):
+            yield from explain_text.prompt(written, title)
     else:
         limit = None if options.all else options.limit
         by_position = options.sort == "position"
-        yield from explain_text.table(trace, limit=limit, by_position=by_position, count_tokens=models.small.count_tokens)
+        count_tokens = session.small().count_tokens if trace.rounds else None
+        yield from explain_text.table(trace, limit=limit, by_position=by_position, count_tokens=count_tokens)
         if options.samples_text:
             yield ""
             yield from explain_text.samples(trace)

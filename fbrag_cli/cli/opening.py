@@ -1,45 +1,74 @@
-"""What `ask` and `explain` open before they begin: the documents and the question, and the models."""
+"""What the commands open before they begin: the question and its documents, the cache, a session."""
 
 from __future__ import annotations
 
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from time import perf_counter
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, TextIO
 
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.options import CacheOptions, DocumentOptions, MethodOptions, ModelOptions
-from fbrag_cli.cli.progress_line import stage
+from fbrag_cli.cli.method_options import MethodOptions, RetrievalKnobs
+from fbrag_cli.cli.options import DocumentOptions, OutputOptions, RunOptions
+from fbrag_cli.cli.output import open_output, open_page
+from fbrag_cli.cli.progress_line import progress_line
+from fbrag_cli.cli.signals import limit_time
 from fbrag_cli.errors import FbragError
 from fbrag_cli.progress import Progress
-from fbrag_cli.session.placement import placement
-from fbrag_cli.trace import MethodSettings
+from fbrag_cli.session.session import Listener, Session
+from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
+from fbrag_cli.trace import Trace
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
-
-    from fbrag_cli.generation.cached import CachedGenerator
-    from fbrag_cli.generation.llama.generator import LlamaGenerator
-    from fbrag_cli.generation.llama.machine import Placement
     from fbrag_cli.indexing.collect import Collection
-    from fbrag_cli.models.store import ModelFile
     from fbrag_cli.storage.cache import Cache
 
-# Chunks that Stage I recalls and Stage II selects: on a CPU reading the prompt is what takes the time.
-_RECALL_SELECT = {"cpu": (8, 5), "gpu": (20, 10)}
 
-_MOST_WARNINGS = 20  # about documents, on stderr
+@dataclass(frozen=True, slots=True)
+class QuestionOptions:
+    """The options that `ask` and `explain` share."""
+
+    output: OutputOptions
+    document: DocumentOptions
+    reading: DocumentSettings
+    method: MethodOptions
+    retrieval: RetrievalKnobs  # type: ignore[valid-type]
+    models: ModelSettings
+    cache: CacheSettings
+    run: RunOptions
 
 
-def open_collection(
-    document: DocumentOptions, chunk_words: int, cache: Cache, console: Console, progress: Progress
-) -> tuple[Collection, str]:
-    """The corpus of the documents with its index, and the question, which comes last. "-" stands for stdin, once."""
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What a question runs with. page: writes a trace as the page of --html, where one is asked for."""
+
+    stream: TextIO
+    page: Callable[[Trace], None]
+    progress: Progress
+    session: Session
+
+
+@contextmanager
+def open_question(options: QuestionOptions, console: Console, *, with_page: bool) -> Iterator[Opened]:
+    """Open the output, the cache and a session, and start the time limit. with_page: whether --html counts."""
+    if options.run.timeout:
+        limit_time(options.run.timeout, console.cancellation)
+    with (
+        open_output(options.output.output) as stream,
+        open_page(options.output.html if with_page else None) as page,
+        progress_line(console) as progress,
+        open_cache(options.cache, console, private=options.document.password_file is not None) as cache,
+        open_session(options.models, cache, console, progress) as session,
+    ):
+        yield Opened(stream, page, progress, session)
+
+
+def split_question(document: DocumentOptions, console: Console) -> tuple[list[str], str]:
+    """The documents and the question, which comes last. "-" stands for stdin, once. Raises FbragError `usage`."""
     *paths, question = document.arguments
     is_document = question != "-" and os.path.exists(question)
     if not paths or is_document:
@@ -48,59 +77,48 @@ def open_collection(
     if [*document.arguments, document.password_file].count("-") > 1:
         raise FbragError("usage", "'-' stands for stdin, which can be read only once", "name a file in place of one of them")
     if question == "-":
-        question = _read_stdin(console).decode("utf-8", "replace")
+        question = _stdin(console).read().decode("utf-8", "replace")
     if not (question := question.strip()):
         raise FbragError("usage", "the question is empty", 'put it last, in quotes: fbrag ask book.txt "Who …?"')
-    return collect_documents(paths, document, chunk_words, cache, console, progress), question
+    return paths, question
 
 
-def collect_documents(
-    paths: Sequence[str], options: DocumentOptions, chunk_words: int, cache: Cache, console: Console, progress: Progress
-) -> Collection:
-    """The corpus of the files, folders and stdin that `paths` name, with its index; what is to be warned of is told."""
-    password = _password(options.password_file, console)
+def collect(session: Session, paths: Sequence[str], options: QuestionOptions, console: Console) -> Collection:
+    """Read the documents. Raises FbragError as `Session.collect`, and `usage` for a password file that cannot be read."""
+    password = _password(options.document.password_file, console)
     stdin = _stdin(console) if "-" in paths else None
-    with stage(progress, "read"):
-        from fbrag_cli.indexing.collect import collect, collect_one
-        from fbrag_cli.indexing.digest import Reading
-        from fbrag_cli.indexing.files import find_files
-        from fbrag_cli.text.languages import resolve
-
-        language = None if options.lang is None else resolve(options.lang)
-        reading = Reading(chunk_words, options.encoding, options.pages, language, password)
-        findings = find_files(paths, options.include, options.exclude)
-        if len(findings.files) == 1 and not any(map(os.path.isdir, paths)):
-            collection = collect_one(findings.files[0].path, reading, cache, stdin, progress)
-        else:
-            collection = collect(findings.files, reading, cache, strict=options.strict, stdin=stdin, progress=progress)
-    collection = replace(collection, warnings=(*findings.warnings, *collection.warnings))
-    _warn(collection, console)
-    return collection
-
-
-def _warn(collection: Collection, console: Console) -> None:
-    of_documents = (warning for document in collection.corpus.documents for warning in document.warnings)
-    warnings = [*collection.warnings, *of_documents]
-    for warning in warnings[:_MOST_WARNINGS]:
-        console.warn(warning)
-    if len(warnings) > _MOST_WARNINGS:
-        console.warn(f"and {len(warnings) - _MOST_WARNINGS} more like these (--json lists all)")
+    return session.collect(paths, options.reading, options.method.chunk_words, password=password, stdin=stdin)
 
 
 @contextmanager
-def open_cache(options: CacheOptions, console: Console, *, private: bool) -> Iterator[Cache]:
+def open_session(
+    models: ModelSettings, cache: Cache, console: Console, progress: Progress, *, first_costs: bool = False
+) -> Iterator[Session]:
+    """A session that reports to the console, and offers to fetch missing models."""
+    listener = Listener(progress=progress, cancellation=console.cancellation)
+
+    def fetch(names: Sequence[str], store: Path) -> None:
+        _fetch(names, store, console)
+
+    verbose = console.verbosity >= 2
+    with Session.open(models, cache, listener, fetch=fetch, verbose=verbose, first_costs=first_costs) as session:
+        yield session
+
+
+@contextmanager
+def open_cache(settings: CacheSettings, console: Console, *, private: bool) -> Iterator[Cache]:
     """The user's cache; with --no-cache, for private documents, or where it cannot be used, one that goes with the run."""
     from fbrag_cli.storage.cache import Cache, cache_dir
 
-    cache = Cache(cache_dir(os.environ), int(options.cache_limit * 1e9))
-    if not options.no_cache and not private:
+    cache = Cache(cache_dir(os.environ), int(settings.cache_limit * 1e9))
+    if not settings.no_cache and not private:
         if cache.usable:
             try:
                 yield cache
             finally:
                 cache.trim()
             return
-        console.note(f"{cache.root} cannot be used as the cache: what is read is not kept", level=1)
+        console.note(f"{cache.root} cannot be used as the cache: nothing is cached", level=1)
     with tempfile.TemporaryDirectory(prefix="fbrag-") as folder:
         yield Cache(Path(folder) / "cache")
 
@@ -109,59 +127,16 @@ def _password(path: str | None, console: Console) -> str | None:
     if path is None:
         return None
     try:
-        raw = _read_stdin(console) if path == "-" else Path(path).read_bytes()
+        raw = _stdin(console).read() if path == "-" else Path(path).read_bytes()
     except OSError as error:
         raise FbragError("usage", f"the password file {path} cannot be read: {error.strerror}", "check its path") from None
     return raw.decode("utf-8", "replace").rstrip("\r\n")
-
-
-def _read_stdin(console: Console) -> bytes:
-    return _stdin(console).read()
 
 
 def _stdin(console: Console) -> BinaryIO:
     if sys.stdin.isatty():
         console.hint("reading stdin, end with Ctrl-D")
     return sys.stdin.buffer
-
-
-# -- models ----------------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class ModelPair:
-    """The files of the two models, None for one that is not needed; both may be the same."""
-
-    small: ModelFile | None
-    large: ModelFile | None
-
-    @property
-    def files(self) -> tuple[ModelFile, ...]:
-        """Each once."""
-        return tuple(dict.fromkeys(file for file in (self.small, self.large) if file))
-
-
-def find_models(options: ModelOptions, console: Console, *, need_small: bool = True, need_large: bool) -> ModelPair:
-    """The files of the pair that is asked for, else of the default pair. Missing ones are offered for download, once."""
-    from fbrag_cli.models.catalogue import load_catalogue
-
-    catalogue = load_catalogue()
-    small = (options.small or catalogue.default_small) if need_small else None
-    large = (options.large or catalogue.default_large) if need_large else None
-    files = model_files([name for name in (small, large) if name], console)
-    return ModelPair(files[small] if small else None, files[large] if large else None)
-
-
-def model_files(names: Sequence[str], console: Console) -> dict[str, ModelFile]:
-    """The file of each model, by the name or path that the user gave. Missing ones are offered for download, once."""
-    from fbrag_cli.models.catalogue import load_catalogue
-    from fbrag_cli.models.store import locate, models_dir, resolve
-
-    catalogue, store = load_catalogue(), models_dir(os.environ)
-    known = [name for name in dict.fromkeys(names) if catalogue.find(name)]
-    if missing := [name for name in known if locate(name, store, catalogue) is None]:
-        _fetch(missing, store, console)
-    return {name: resolve(name, store) for name in names}
 
 
 def _fetch(names: Sequence[str], store: Path, console: Console) -> None:
@@ -184,173 +159,3 @@ def _fetch(names: Sequence[str], store: Path, console: Console) -> None:
     with download_bar(console) as progress:
         for name in names:
             pull(name, store, progress=progress, offline=False, environ=os.environ)
-
-
-class Models:
-    """The two models, loaded when they are first asked for, and freed on exit. One file is loaded once for both, to where the
-    large model goes.
-
-    load_seconds: how long it was waited for.
-    """
-
-    def __init__(self, pair: ModelPair, options: ModelOptions, console: Console) -> None:
-        self._pair, self._options, self._console = pair, options, console
-        self._loaded: dict[Path, LlamaGenerator] = {}
-        self._loading: dict[Path, Future[LlamaGenerator]] = {}
-        self.load_seconds = 0.0
-
-    @property
-    def small(self) -> LlamaGenerator:
-        assert self._pair.small
-        return self.load(self._pair.small)
-
-    def remembering(self, cache: Cache) -> CachedGenerator:
-        """The small model, which does not sample again what `cache` holds."""
-        small = self._pair.small
-        assert small
-        return remembering(self.load(small), small, cache)
-
-    @property
-    def large(self) -> LlamaGenerator:
-        assert self._pair.large
-        return self.load(self._pair.large)
-
-    def begin_large(self) -> None:
-        """Load the large model beside what comes now, if it is not loaded. The small one comes first: on a GPU it has to fit."""
-        from concurrent.futures import ThreadPoolExecutor
-
-        file = self._pair.large
-        assert file
-        if file.path not in self._loaded:
-            executor = ThreadPoolExecutor(1)
-            self._loading[file.path] = executor.submit(self.open, file)
-            executor.shutdown(wait=False)
-
-    @property
-    def device(self) -> str:
-        """Where the models run, for people."""
-        from fbrag_cli.generation.llama.machine import gpus
-
-        placements = [self._placement(path) for path in self._loaded]
-        found = [gpu.description for gpu in gpus() if any(each.may_use(gpu) for each in placements)]
-        layers = " and ".join(dict.fromkeys(generator.info.gpu_layers for generator in self._loaded.values()))
-        threads = next(iter(self._loaded.values())).threads
-        if found:
-            return f"{', '.join(found)}, {layers} layers"
-        return f"CPU, {threads} thread{'s' if threads > 1 else ''}"
-
-    def __enter__(self) -> Models:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        for begun in self._loading.values():
-            if begun.exception() is None:
-                begun.result().close()
-        for generator in self._loaded.values():
-            generator.close()
-        self._loaded.clear()
-
-    def load(self, file: ModelFile) -> LlamaGenerator:
-        """At most once."""
-        if file.path not in self._loaded:
-            started = perf_counter()
-            begun = self._loading.pop(file.path, None)
-            generator = begun.result() if begun else self.open(file)
-            self._loaded[file.path] = generator
-            self.load_seconds += perf_counter() - started
-            for problem in generator.problems:
-                self._console.warn(f"{file.name}: {problem}")
-            self._check_gpu(generator)
-        return self._loaded[file.path]
-
-    def open(self, file: ModelFile) -> LlamaGenerator:
-        """Loads it, whether or not it is loaded already; who asks closes it."""
-        from fbrag_cli.generation.llama.generator import LlamaGenerator
-
-        return LlamaGenerator(
-            file.path,
-            name=file.name,
-            sha256=file.sha256,
-            placement=self._placement(file.path),
-            threads=self._options.threads,
-            max_context=self._options.ctx,
-            cancellation=self._console.cancellation,
-            verbose=self._console.verbosity >= 2,
-        )
-
-    def _placement(self, path: Path) -> Placement:
-        large = self._pair.large
-        return placement(self._options, large=large is not None and path == large.path)
-
-    def _check_gpu(self, generator: LlamaGenerator) -> None:
-        on_gpu, layers = generator.info.gpu_layers.split("/")
-        if self._options.gpu == "require" and on_gpu != layers:
-            raise FbragError(
-                "gpu_unavailable",
-                f"{generator.info.name} has {generator.info.gpu_layers} layers on the GPU, and --gpu require asks for all",
-                "fbrag doctor tells why",
-            )
-        if self._options.gpu_layers == "auto" and 0 < int(on_gpu) < int(layers):
-            self._console.warn(f"{generator.info.name}: {on_gpu} of {layers} layers fit on the GPU; the CPU computes the others")
-
-
-def remembering(generator: LlamaGenerator, file: ModelFile, cache: Cache, *, first_costs: bool = False) -> CachedGenerator:
-    """The generator of `file`, with its samples cached in `cache`."""
-    from fbrag_cli.generation.cached import CachedGenerator
-
-    return CachedGenerator(generator, cache, file.identity, first_costs=first_costs)
-
-
-def method_settings(options: MethodOptions, *, on_gpu: bool) -> MethodSettings:
-    """The settings of the method, with the defaults of this machine where the user names none."""
-    recall, select = default_sizes(on_gpu=on_gpu)
-    settings = MethodSettings(
-        name=options.method,
-        recall=chunk_count("--recall", options.recall, options.chunk_words) if options.recall else recall,
-        select=chunk_count("--select", options.select, options.chunk_words) if options.select else select,
-        samples=options.samples,
-        eta_forward=options.eta_forward,
-        eta_backward=options.eta_backward,
-        fusion=options.fusion,
-        pooling=options.pooling,
-        temperature=options.temperature,
-        top_p=options.top_p,
-        top_k=options.top_k,
-        seed=options.seed,
-    )
-    if options.prompts is None:
-        return settings
-    from fbrag_cli.methods.prompt_file import read_prompt_file
-
-    return read_prompt_file(options.prompts).of().applied(settings)
-
-
-def default_sizes(*, on_gpu: bool) -> tuple[int, int]:
-    """How many chunks are recalled and selected where the user does not say."""
-    return _RECALL_SELECT["gpu" if on_gpu else "cpu"]
-
-
-def chunk_count(name: str, value: str, chunk_words: int) -> int:
-    """A number of chunks: "20", or in words "6k" (20 chunks of 300). name: of the option, for the error (`usage`)."""
-    number, words = value.strip().lower(), False
-    if number.endswith("k"):
-        number, words = number[:-1], True
-    try:
-        chunks = round(float(number) * 1000 / chunk_words) if words else int(number)
-    except ValueError:
-        raise FbragError("usage", f"{name} {value}: not a number of chunks", "use 8, or words as 6k") from None
-    if chunks < 1:
-        raise FbragError("usage", f"{name} {value}: at least one chunk is needed", "use 8, or words as 6k")
-    return chunks
-
-
-def peak_memory_mb() -> float:
-    """The most main memory that this process has used so far, in MB (10^6 bytes)."""
-    try:
-        import resource
-    except ImportError:  # Windows
-        import psutil
-
-        return float(getattr(psutil.Process().memory_info(), "peak_wset", 0) / 1e6)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / 1e6 if sys.platform == "darwin" else peak * 1024 / 1e6

@@ -8,8 +8,8 @@ def ask(console: Console, documents: DocumentOptions, method: MethodOptions) -> 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from dataclasses import MISSING, dataclass, field, fields
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from typing import Annotated, Any, Literal, get_type_hints
 
 import typer
@@ -17,19 +17,20 @@ import typer
 from fbrag_cli.cli.console import ColorMode, Console
 from fbrag_cli.cli.version import print_version
 from fbrag_cli.generation.cancellation import Cancellation
-from fbrag_cli.methods.registry import NAMES, Name
+from fbrag_cli.methods.knobs import Knob, Setting
 
 #: Where the context of a command keeps the request to stop.
 CANCELLATION = "fbrag.cancellation"
 
 
-def option(default: Any, *names: str, help: str, group: str, **settings: Any) -> Any:
-    """A field that is an option of the command line; also settable as FBRAG_<LONG NAME>."""
+def option(default: Any, *names: str, help: str, group: str, choices: Sequence[str] = (), **settings: Any) -> Any:
+    """A field that is an option of the command line; also settable as FBRAG_<LONG NAME>. choices: the words that it takes."""
     long = next(name for name in names if name.startswith("--")).split("/")[0]
     settings.setdefault("envvar", "FBRAG_" + long[2:].replace("-", "_").upper())
     settings.setdefault("show_envvar", False)
     settings.setdefault("show_default", False)
-    return field(default=default, metadata={"option": typer.Option(*names, help=help, rich_help_panel=group, **settings)})
+    declared = typer.Option(*names, help=help, rich_help_panel=group, **settings)
+    return field(default=default, metadata={"option": declared, "choices": tuple(choices)})
 
 
 def arguments(help: str, metavar: str) -> Any:
@@ -104,20 +105,6 @@ class RootOptions:
 @dataclass(frozen=True, slots=True)
 class DocumentOptions:
     arguments: list[str] = arguments("one or more documents ('-' is stdin), and the question last", "DOC... QUESTION")
-    pages: str | None = option(None, "--pages", help="pages of a PDF, as 3-9,12 (all)", group="Document", metavar="PAGES")
-    encoding: str | None = option(
-        None, "--encoding", help="of a text file (detected)", group="Document", metavar="NAME", envvar=None
-    )
-    lang: str | None = option(
-        None, "--lang", help="of the documents: de, german (found by their words)", group="Document", metavar="NAME"
-    )
-    include: list[str] = option(
-        (), "--include", help="of a folder, only files like GLOB (all known types)", group="Document", metavar="GLOB"
-    )
-    exclude: list[str] = option(
-        (), "--exclude", help="of a folder, no files or folders like GLOB", group="Document", metavar="GLOB"
-    )
-    strict: bool = option(False, "--strict", help="a file that cannot be read ends the run", group="Document")
     password_file: str | None = option(
         None, "--password-file", help="holds the password of an encrypted PDF; '-' is stdin", group="Document", metavar="FILE"
     )
@@ -154,103 +141,14 @@ class AnswerOptions:
         1, "-C", "--context", help="lines around each highlighted passage (1)", group="Output", metavar="N", min=0
     )
     full: bool = option(False, "--full", help="whole chunks", group="Output")
-    instructions: str | None = option(
-        None, "--instructions", help="form of the answer: 'in one sentence'; @FILE reads it", group="Method", metavar="TEXT"
-    )
-    max_tokens: int | None = option(
-        None, "--max-tokens", help="length limit of the answer (512, or of --prompts)", group="Method", metavar="N", min=1
-    )
-    answer_anyway: bool = option(False, "--answer-anyway", help="never answer that the document does not say", group="Method")
     exit_zero: bool = option(False, "--exit-zero", help="exit 0 also where the document does not say", group="Output")
     dry_run: bool = option(False, "--dry-run", help="read, chunk, count and plan; run no model", group="Run", envvar=None)
-
-
-@dataclass(frozen=True, slots=True)
-class MethodOptions:
-    method: Name = option("fb-rag", "--method", help=", ".join(NAMES), group="Method")
-    chunk_words: int = option(300, "--chunk-words", help="words in a chunk (300)", group="Method", metavar="N", min=1)
-    recall: str | None = option(
-        None, "--recall", help="chunks for the small model, or words as 6k (20 on a GPU, 8 on a CPU)", group="Method", metavar="N"
-    )
-    select: str | None = option(
-        None, "--select", help="chunks for the large model, or words as 3k (10 on a GPU, 5 on a CPU)", group="Method", metavar="N"
-    )
-    retriever: str = option(
-        "bm25",
-        "--retriever",
-        help="bm25, or an embedding model: a GGUF file, a name of the hub (bm25)",
-        group="Method",
-        metavar="NAME",
-    )
-    prompts: str | None = option(
-        None,
-        "--prompts",
-        help="a benchmark's prompts in place of ours: JSON; FILE:NAME where it has several",
-        group="Method",
-        metavar="FILE",
-    )
-    samples: int = option(5, "--samples", help="forward samples (5)", group="Method", metavar="K", min=1, max=64)
-    seed: int = option(0, "--seed", help="same seed, input and machine: same answer (0)", group="Method", metavar="N", min=0)
-    eta_forward: float = option(
-        0.5, "--eta-forward", help="weight of the forward lookup (0.5)", group="Advanced", metavar="X", min=0
-    )
-    eta_backward: float = option(
-        0.5, "--eta-backward", help="weight of the backward lookup (0.5)", group="Advanced", metavar="Y", min=0
-    )
-    fusion: Literal["raw", "minmax"] = option(
-        "raw", "--fusion", help="add the raw scores as in the paper, or minmax: each scaled to 0..1 (raw)", group="Advanced"
-    )
-    pooling: Literal["max", "mean"] = option(
-        "max", "--pooling", help="a chunk's score over the samples: the best as in the paper, or the mean (max)", group="Advanced"
-    )
-    temperature: float = option(1.0, "--temperature", help="of the forward samples (1.0)", group="Advanced", metavar="T", min=0)
-    top_p: float = option(0.9, "--top-p", help="of the forward samples (0.9)", group="Advanced", metavar="P", min=0, max=1)
-    top_k: int = option(50, "--top-k", help="of the forward samples (50)", group="Advanced", metavar="N", min=0)
-
-
-@dataclass(frozen=True, slots=True)
-class ModelOptions:
-    large: str | None = option(
-        None, "-m", "--large", help="who answers: a name of 'fbrag models list', or a GGUF file", group="Models", metavar="MODEL"
-    )
-    small: str | None = option(None, "--small", help="who looks forward", group="Models", metavar="MODEL")
-    gpu: Literal["auto", "off", "require"] = option(
-        "auto", "--gpu", help="auto, off, or require: exit 5 unless all layers are on it (auto)", group="Models"
-    )
-    gpu_layers: str = option(
-        "auto", "--gpu-layers", help="of the large model on the GPU: auto, all or a number (auto)", group="Models", metavar="N"
-    )
-    device: str | None = option(
-        None, "--device", help="GPUs for the models, as doctor names them: CUDA0,CUDA1 (all)", group="Models", metavar="NAMES"
-    )
-    small_device: str | None = option(
-        None, "--small-device", help="GPUs for the small model (those of --device)", group="Models", metavar="NAMES"
-    )
-    tensor_split: str | None = option(
-        None,
-        "--tensor-split",
-        help="shares of the GPUs in the large model: 3,1 (by their free memory)",
-        group="Models",
-        metavar="X,Y,…",
-    )
-    threads: int | None = option(None, "-t", "--threads", help="(the physical cores)", group="Models", metavar="N", min=1)
-    ctx: int | None = option(
-        None, "--ctx", help="at most so many tokens of context (the model's own length)", group="Models", metavar="N", min=256
-    )
 
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
     timeout: float | None = option(
         None, "--timeout", help="give up after so many seconds, with exit code 5", group="Run", metavar="SECONDS", min=0.001
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class CacheOptions:
-    no_cache: bool = option(False, "--no-cache", help="read the documents anew, and keep nothing of them", group="Run")
-    cache_limit: float = option(
-        5.0, "--cache-limit", help="the cache keeps at most so many GB (5)", group="Run", metavar="GB", min=0
     )
 
 
@@ -288,7 +186,10 @@ class DoctorOptions:
 
 
 def takes(*groups: type[Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Give a function `(console, *groups)` the signature that Typer reads: the context, and the fields of all groups."""
+    """Give a function `(console, *groups)` the signature that Typer reads: the context, and the fields of all groups.
+
+    A group is a dataclass of options or of knobs, or a record whose fields are such groups.
+    """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         def command(typer_context: typer.Context, **values: Any) -> Any:
@@ -301,16 +202,17 @@ def takes(*groups: type[Any]) -> Callable[[Callable[..., Any]], Callable[..., An
 
         context = inspect.Parameter("typer_context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
         parameters = [context]
-        for group in (*groups, GlobalOptions):
+        flat = tuple(leaf for group in groups for leaf in leaves(group))
+        for group in (*flat, GlobalOptions):
             hints = get_type_hints(group)
             for each in fields(group):
-                annotation: Any = Annotated[hints[each.name], each.metadata["option"]]
+                annotation: Any = Annotated[hint_of(each, hints), option_of(each)]
                 default = inspect.Parameter.empty if each.name == "arguments" or each.default is MISSING else each.default
                 parameters.append(
                     inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
                 )
         command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        command.groups = groups  # type: ignore[attr-defined]
+        command.groups = flat  # type: ignore[attr-defined]
         command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         command.__name__, command.__doc__, command.__module__ = function.__name__, function.__doc__, function.__module__
         return command
@@ -318,5 +220,46 @@ def takes(*groups: type[Any]) -> Callable[[Callable[..., Any]], Callable[..., An
     return decorate
 
 
+def leaves(group: type[Any]) -> Iterator[type[Any]]:
+    """The groups that a record of groups has, or the group itself."""
+    hints = get_type_hints(group)
+    nested = [hints[each.name] for each in fields(group) if is_dataclass(hints[each.name])]
+    if not nested:
+        yield group
+    for each in nested:
+        yield from leaves(each)
+
+
+def hint_of(declared: Field[Any], hints: Mapping[str, Any]) -> Any:
+    """The type of a field's values, with the words that it takes."""
+    choices = declared.metadata.get("choices")
+    return Literal[choices] if choices else hints[declared.name]
+
+
+def option_of(declared: Field[Any]) -> Any:
+    """Typer's option for a field made by `option`, `arguments`, `argument` or `knob`."""
+    if "option" in declared.metadata:
+        return declared.metadata["option"]
+    about: Knob = declared.metadata["knob"]
+    setting = Setting(declared.name, object, (), declared.default, about)
+    default = f"({setting.default_text})" if setting.default_text else ""
+    names = about.names or (f"--{declared.name.replace('_', '-')}",)
+    settings: dict[str, Any] = {} if about.envvar else {"envvar": None}
+    return option(
+        declared.default,
+        *names,
+        help=" ".join(filter(None, (about.help, default))),
+        group=about.group,
+        metavar=about.metavar,
+        min=about.minimum,
+        max=about.maximum,
+        **settings,
+    ).metadata["option"]
+
+
 def _record(group: type[Any], values: dict[str, Any]) -> Any:
-    return group(**{each.name: values[each.name] for each in fields(group)})
+    hints = get_type_hints(group)
+    nested = {each.name for each in fields(group) if is_dataclass(hints[each.name])}
+    return group(
+        **{each.name: _record(hints[each.name], values) if each.name in nested else values[each.name] for each in fields(group)}
+    )

@@ -49,6 +49,10 @@ class _Line:
         self._bar: CountBar | None = None
 
     def __call__(self, event: Event) -> None:
+        if event.kind in ("warning", "hint"):
+            self.clear()
+            (self._console.warn if event.kind == "warning" else self._console.hint)(event.text)
+            return
         label = _STAGES.get(event.stage, event.stage)
         now = perf_counter()
         if event.kind == "start":
@@ -93,11 +97,3 @@ class _Line:
         sys.stderr.write("\r" + text.ljust(len(self._shown)))
         sys.stderr.flush()
         self._shown = text
-
-
-@contextmanager
-def stage(progress: Progress, name: str) -> Iterator[None]:
-    """A block that is one stage, for the listener."""
-    progress(Event(name, "start"))
-    yield
-    progress(Event(name, "done"))

@@ -5,74 +5,45 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
+from fbrag_cli.methods.registry import METHODS, names
 from fbrag_cli.text.printable import one_line
 
 Settings = Mapping[str, object]
 
-_TITLES = {
-    "fb-rag": "FB-RAG",
-    "order-preserving": "OP",
-    "vanilla": "Vanilla",
-    "long-context": "LC",
-    "self-route": "Self-Route",
-}
 _ETAS = ("eta_forward", "eta_backward")
-_FORWARD = frozenset(
-    ["small", "recall", "samples", *_ETAS, "fusion", "pooling", "temperature", "top_p", "top_k", "forward_tokens"]
-)
-_RETRIEVAL = frozenset(["retriever", "select", "chunk_words"])
-_UNREAD = {
-    "vanilla": _FORWARD,
-    "order-preserving": _FORWARD,
-    "self-route": _FORWARD,
-    "long-context": _FORWARD | _RETRIEVAL,
-}
 _SPOKEN = {"samples": "{} samples", "temperature": "T={}", "chunk_words": "{} words", "seed": "seed {}"}
-_LATER = {"pooling": "max"}  # settings that older rows lack, and what they were
+#: Settings that rows leave out where they have this value: the rows of older versions lack them.
+ABSENT: dict[str, object] = {"pooling": "max"}
 _BARE = ("retriever", "fusion", "pooling")
 _ORDER = ("fusion", "pooling", "small", "large", "retriever", "samples", "temperature", "chunk_words")
 _LONGEST = 60  # characters of one value
 
 
-def used(configuration: Settings) -> dict[str, object]:
-    """The settings that its method reads; where one lookup has no weight, how the two are fused is none of them."""
-    unread = _UNREAD.get(str(configuration.get("method")), frozenset())
-    given = {name: value for name, value in configuration.items() if name not in unread and value is not None}
-    settings = {name: value for name, value in given.items() if _LATER.get(name) != value}
-    if any(settings.get(eta) == 0 for eta in _ETAS):
-        settings.pop("fusion", None)
-    if settings.get("eta_forward") == 0:
-        settings.pop("pooling", None)
-    return settings
-
-
-def _told(configuration: Settings) -> dict[str, object]:
-    """The settings that its method reads, those too that older rows do not name."""
-    settings = used(configuration)
-    return {**_LATER, **settings} if "samples" in settings else settings
+def _full(configuration: Settings) -> dict[str, object]:
+    """The settings of a row, and those that it leaves out."""
+    return {**ABSENT, **configuration} if "samples" in configuration else dict(configuration)
 
 
 def shared(configurations: Sequence[Settings]) -> dict[str, object]:
     """The settings that every configuration that reads them has alike."""
-    settings = [_told(configuration) for configuration in configurations]
+    settings = [_full(configuration) for configuration in configurations]
     names = dict.fromkeys(name for each in settings for name in each)
     return {name: next(each[name] for each in settings if name in each) for name in names if not _differs(settings, name)}
 
 
 def order(configuration: Settings) -> tuple[tuple[float, str], ...]:
     """Sorts configurations as a table has them: the same number of chunks together, the methods in the paper's order."""
-    settings = _told(configuration)
-    methods = ["long-context", "vanilla", "order-preserving", "self-route", "fb-rag"]
-    method = settings.get("method")
-    rank = float(methods.index(method)) if method in methods else float(len(methods))
-    names = ("recall", "small", "large", "retriever", "chunk_words", "eta_forward", "eta_backward", "samples", "temperature")
-    places = [_place(settings.get(name)) for name in names]
+    settings = _full(configuration)
+    known, method = names(), str(settings.get("method"))
+    rank = float(known.index(method) if method in known else len(known))
+    read = ("recall", "small", "large", "retriever", "chunk_words", "eta_forward", "eta_backward", "samples", "temperature")
+    places = [_place(settings.get(name)) for name in read]
     return (_place(settings.get("select")), (rank, str(method)), *places, (0, _written(settings)))
 
 
 def labels(configurations: Sequence[Settings]) -> list[str]:
     """A label for each, no two alike: "FB-RAG FB, 8→5" beside "OP, 5"; "F" beside "FB"; "raw" beside "minmax"."""
-    settings = [_told(configuration) for configuration in configurations]
+    settings = [_full(configuration) for configuration in configurations]
     found = [_label(each, settings) for each in settings]
     for label in {label for label in found if found.count(label) > 1}:
         alike = [i for i, other in enumerate(found) if other == label]
@@ -103,7 +74,8 @@ def _label(each: Settings, settings: Sequence[Settings]) -> str:
 
 def _title(settings: Settings) -> str:
     method = one_line(str(settings.get("method")), _LONGEST)
-    return " ".join(filter(None, [_TITLES.get(method, method), _variant(settings)]))
+    titles = {each.name: each.title for each in METHODS}
+    return " ".join(filter(None, [titles.get(method, method), _variant(settings)]))
 
 
 def _variant(settings: Settings) -> str:

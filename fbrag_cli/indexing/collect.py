@@ -46,6 +46,7 @@ class Collection:
     retriever: BM25
     warnings: tuple[str, ...] = ()
     cached: tuple[str, ...] = ()
+    seconds: float = 0.0
 
 
 def collect_one(path: str, reading: Reading, cache: Cache, stdin: BinaryIO | None, progress: Progress) -> Collection:

@@ -9,86 +9,118 @@ III  answer: a large model reads the selected chunks in document order.
 from __future__ import annotations
 
 import re
-from time import perf_counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
-from fbrag_cli.corpus import Corpus
-from fbrag_cli.generation.generator import Call, Generation, Generator, Sampling
-from fbrag_cli.methods.answering import answer_from, tell_tokens, texts
+from fbrag_cli.generation.generator import Call, Generation, Generations, Sampling, Turn
+from fbrag_cli.methods.answering import report_tokens
+from fbrag_cli.methods.knobs import knob
+from fbrag_cli.methods.method import Selecting, Tools
 from fbrag_cli.methods.prompts import forward_turns
-from fbrag_cli.methods.ranking import LOST, best, in_document_order
-from fbrag_cli.progress import Event, Progress
-from fbrag_cli.retrieval import Retriever
-from fbrag_cli.trace import ForwardSample, MethodSettings, Scores, Stage, Trace
+from fbrag_cli.methods.ranking import LOST, whole_chunks
+from fbrag_cli.progress import Event, stage
+from fbrag_cli.trace import ForwardSample, Round, Scores, Stage, Trace
 
-Array = NDArray[np.float32]
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float32]
 
 _ANSWER = re.compile(r"^[\s*_#>-]*(?:final\s+)?answer[\s*_]*:[\s*_]*|(?<=[.!?])\s+answer\s*:\s*", re.IGNORECASE | re.MULTILINE)
 _LABEL = re.compile(r"^[\s*_#>-]*rationale[\s*_]*:[\s*_]*", re.IGNORECASE)
 
 
-def select(
-    question: str, corpus: Corpus, retriever: Retriever, small: Generator | None, settings: MethodSettings, progress: Progress
-) -> Trace:
-    """Stages I and II. The Trace has no answer yet."""
-    assert small is not None
-    # Stage I: the chunks that the question itself points to.
-    started = perf_counter()
-    backward = retriever.scores(question)  # S_B
-    recalled = in_document_order(best(backward, settings.recall))
-    recall = Stage("recall", perf_counter() - started)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FBRag(Selecting):
+    """samples: K. eta_forward, eta_backward: weights of the two lookups (equation 6)."""
 
-    # Stage II: K samples of rationale and answer from these chunks, ...
-    progress(Event("forward", "start"))
-    context = [corpus.chunks[position].text for position in recalled]
-    generations = small.generate(
-        forward_turns(context, question, settings.templates),
-        settings.samples,
-        Sampling(settings.forward_tokens, settings.temperature, settings.top_p, settings.top_k, settings.seed),
-        Call(on_prompt=tell_tokens(progress, "forward")),
+    name: ClassVar[str] = "fb-rag"
+    title: ClassVar[str] = "FB-RAG"
+    needs_small: ClassVar[bool] = True
+
+    recall: int = knob(8, "chunks for the small model, or words as 6k", on_gpu=20, chunks=True, minimum=1, metavar="N")
+    samples: int = knob(5, "forward samples", minimum=1, maximum=64, metavar="K")
+    eta_forward: float = knob(0.5, "weight of the forward lookup", minimum=0, group="Advanced", metavar="X")
+    eta_backward: float = knob(0.5, "weight of the backward lookup", minimum=0, group="Advanced", metavar="Y")
+    fusion: Literal["raw", "minmax"] = knob(
+        "raw", "add the raw scores as in the paper, or minmax: each scaled to 0..1", group="Advanced"
     )
-    samples = tuple(parse_sample(i, generation) for i, generation in enumerate(generations.samples))
-    progress(Event("forward", "done"))
-    forward = Stage(
-        "forward",
-        generations.prefill_seconds + generations.decode_seconds,
-        generations.prompt_tokens,
-        generations.cached_tokens,
-        generations.generated_tokens,
+    pooling: Literal["max", "mean"] = knob(
+        "max", "a chunk's score over the samples: the best as in the paper, or the mean", group="Advanced"
+    )
+    temperature: float = knob(1.0, "of the forward samples", minimum=0, group="Advanced", metavar="T")
+    top_p: float = knob(0.9, "of the forward samples", minimum=0, maximum=1, group="Advanced", metavar="P")
+    top_k: int = knob(50, "of the forward samples", minimum=0, group="Advanced", metavar="N")
+    forward_tokens: int = knob(
+        128, "length limit of a forward sample", minimum=1, varies="128, or of --prompts", group="Advanced", metavar="N"
     )
 
-    # ... by which every chunk of the whole document is scored.
-    started = perf_counter()
-    per_sample = np.stack([retriever.scores(sample.said) for sample in samples])
-    scores = score(backward, per_sample, settings)
-    ranked = best(scores.combined, settings.select)
-    select = Stage("select", perf_counter() - started)
+    def plan(self, n_chunks: int) -> list[str]:
+        recalled = f"{min(self.recall, n_chunks)} to recall"
+        return [recalled, f"{self.samples} forward samples", *Selecting.plan(self, n_chunks)]
 
-    return Trace(
-        question,
-        settings,
-        corpus,
-        retriever.name,
-        recalled,
-        samples,
-        scores,
-        in_document_order(ranked),
-        ranked,
-        (recall, forward, select),
-        {"small": small.info},
-        warnings=() if backward.any() else (LOST,),
-        cached=("samples",) if generations.cached else (),
-    )
+    def retrieve(self, question: str, tools: Tools) -> Trace:
+        """Stages I and II."""
+        from fbrag_cli.retrieval.ranking import best
+
+        # Stage I: the chunks that the question itself points to.
+        with stage("recall") as recalling:
+            backward = tools.retriever.scores(question)  # S_B
+            read = whole_chunks(tools.corpus, sorted(best(backward, self.recall)))
+
+        # Stage II: K samples of rationale and answer from these chunks, ...
+        turns = forward_turns([excerpt.text for excerpt in read], question, self.templates)
+        generations = self._look_forward(turns, tools)
+        samples = tuple(parse_sample(i, generation) for i, generation in enumerate(generations.samples))
+
+        # ... by which every chunk of the whole document is scored.
+        with stage("select") as selecting:
+            scores = self._scores(backward, samples, tools)
+            ranked = best(scores.combined, self.select)
+
+        return Trace(
+            question=question,
+            method=self,
+            corpus=tools.corpus,
+            retriever=tools.retriever.name,
+            scores=scores,
+            ranked=ranked,
+            context=whole_chunks(tools.corpus, sorted(ranked)),
+            rounds=(Round(read=read, turns=turns, samples=samples, scores=scores, selected=ranked),),
+            stages=(Stage("recall", recalling.seconds), _cost(generations), Stage("select", selecting.seconds)),
+            models={"small": tools.small().info},
+            warnings=() if backward.any() else (LOST,),
+            cached=("samples",) if generations.cached else (),
+        )
+
+    def described(self) -> dict[str, Any]:
+        """The base's settings; without fusion and pooling where a weight of 0 makes them mean nothing."""
+        settings = Selecting.described(self)
+        if not (self.eta_forward and self.eta_backward):
+            del settings["fusion"]
+        if not self.eta_forward:
+            del settings["pooling"]
+        return settings
+
+    def _look_forward(self, turns: tuple[Turn, ...], tools: Tools) -> Generations:
+        tools.progress(Event("forward", "start"))
+        generations = tools.small().generate(
+            turns,
+            self.samples,
+            Sampling(self.forward_tokens, self.temperature, self.top_p, self.top_k, self.seed),
+            Call(cancellation=tools.cancellation, on_prompt=report_tokens(tools.progress, "forward")),
+        )
+        tools.progress(Event("forward", "done"))
+        return generations
+
+    def _scores(self, backward: Array, samples: tuple[ForwardSample, ...], tools: Tools) -> Scores:
+        import numpy as np
+
+        return score(backward, np.stack([tools.retriever.scores(sample.said) for sample in samples]), self)
 
 
-def answer(trace: Trace, large: Generator, progress: Progress) -> Trace:
-    """Stage III: the answer of the large model from the selected chunks, in document order."""
-    return answer_from(trace, texts(trace, trace.selected), large, progress)
-
-
-def score(backward: Array, per_sample: Array, settings: MethodSettings) -> Scores:
+def score(backward: Array, per_sample: Array, settings: FBRag) -> Scores:
     """Equations 5 and 6: S_F = max_k S(C_i; [R_k, A_k]), and eta_B S_B + eta_F S_F.
 
     backward: (n_chunks,). per_sample: (n_samples, n_chunks). Two choices are not in the paper. With `fusion` "minmax" S_B and
@@ -96,15 +128,15 @@ def score(backward: Array, per_sample: Array, settings: MethodSettings) -> Score
     `pooling` "mean" S_F is the mean over k, so that one long sample does not outweigh what the others agree on.
     """
     forward = per_sample.mean(axis=0) if settings.pooling == "mean" else per_sample.max(axis=0)  # (n_chunks,)
-    scale = minmax if settings.fusion == "minmax" else _as_is
-    combined = settings.eta_backward * scale(backward) + settings.eta_forward * scale(forward)
-    return Scores(backward, per_sample, forward, per_sample.argmax(axis=0), combined.astype(np.float32))
+    backward_part, forward_part = (minmax(backward), minmax(forward)) if settings.fusion == "minmax" else (backward, forward)
+    combined = settings.eta_backward * backward_part + settings.eta_forward * forward_part
+    return Scores(backward, per_sample, forward, per_sample.argmax(axis=0), combined.astype("float32"))
 
 
 def minmax(scores: Array) -> Array:
     """`scores` scaled to 0..1; all zero where they are all equal."""
     low, high = scores.min(), scores.max()
-    return (scores - low) / (high - low) if high > low else np.zeros_like(scores)
+    return (scores - low) / (high - low) if high > low else scores * 0
 
 
 def parse_sample(index: int, generation: Generation) -> ForwardSample:
@@ -118,5 +150,11 @@ def parse_sample(index: int, generation: Generation) -> ForwardSample:
     )
 
 
-def _as_is(scores: Array) -> Array:
-    return scores
+def _cost(generations: Generations) -> Stage:
+    return Stage(
+        "forward",
+        generations.prefill_seconds + generations.decode_seconds,
+        generations.prompt_tokens,
+        generations.cached_tokens,
+        generations.generated_tokens,
+    )

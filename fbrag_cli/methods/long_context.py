@@ -2,55 +2,86 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Any, ClassVar
 
-from fbrag_cli.corpus import Corpus
+from fbrag_cli.corpus import Corpus, Excerpt
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.generator import Generator
-from fbrag_cli.methods.answering import answer_from
-from fbrag_cli.methods.prompts import answer_turns, support_turns
+from fbrag_cli.generation.generator import Generator, Turn
+from fbrag_cli.methods.method import Selecting, Tools
+from fbrag_cli.methods.prompts import BETWEEN, answer_turns, support_turns
 from fbrag_cli.methods.ranking import select_by_question
-from fbrag_cli.progress import Progress
-from fbrag_cli.retrieval import Retriever
-from fbrag_cli.trace import MethodSettings, Trace
+from fbrag_cli.trace import Trace
 
-_BETWEEN = "\n\n"  # two documents
 _SPARE = 64  # tokens, for what a chat template adds and what tokens at the cut may become
 
 
-def select(
-    question: str, corpus: Corpus, retriever: Retriever, small: Generator | None, settings: MethodSettings, progress: Progress
-) -> Trace:
-    """Nothing is retrieved: every chunk is selected. Ranked, and shown as sources, are those nearest to the question."""
-    trace = select_by_question(question, corpus, retriever, settings)
-    return replace(trace, selected=tuple(range(len(corpus.chunks))))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LongContext(Selecting):
+    """`select` is the number of chunks that are shown as sources: those nearest to the question."""
 
+    name: ClassVar[str] = "long-context"
+    title: ClassVar[str] = "LC"
+    retrieves: ClassVar[bool] = False
 
-def answer(trace: Trace, large: Generator, progress: Progress) -> Trace:
-    """From the whole document, or its beginning and its end. Raises FbragError prompt_too_long where neither leaves room."""
-    text = _BETWEEN.join(document.text for document in trace.corpus.documents)
-    asked = max(_tokens(large, trace, answer) for answer in (None, ""))
-    window = large.info.context_tokens
-    if window is None:  # nobody knows how much it takes: it gets the whole
-        return answer_from(trace, [text], large, progress)
-    room = window - trace.method.max_tokens - asked - _SPARE
-    if room < 1:
-        what = f"{large.info.name} has a window of {large.info.context_tokens} tokens, which the question alone fills"
-        raise FbragError("prompt_too_long", what, "lower --max-tokens, or take a model with a longer window")
-    head, tail = cut_middle(text, room, large.count_tokens)
-    if head + tail < len(text):
-        kept = text[:head] + text[len(text) - tail :]
-        shown = tuple(_shown(trace, head, len(text) - tail))
-        share = 100 * len(kept) / len(text)
+    def plan(self, n_chunks: int) -> list[str]:
+        return ["all to read"]
+
+    def retrieve(self, question: str, tools: Tools) -> Trace:
+        """Take the whole of every document as the context."""
+        return replace(select_by_question(self, question, tools), context=whole_document(tools.corpus))
+
+    def passages(self, trace: Trace) -> list[str]:
+        """One text: the documents, each without a seam."""
+        by_document = groupby(trace.context, key=lambda excerpt: id(excerpt.chunk.document))
+        return [BETWEEN.join("".join(excerpt.text for excerpt in excerpts) for _, excerpts in by_document)]
+
+    def fitted(self, trace: Trace, large: Generator) -> Trace:
+        """Cut the middle of what exceeds the model's window. Raises FbragError prompt_too_long where no room is left at all."""
+        window = large.info.context_tokens
+        if window is None:
+            return trace
+        text = self.passages(trace)[0]
+        room = window - self.max_tokens - max(map(large.count_tokens, self._asked(trace, large))) - _SPARE
+        if room < 1:
+            what = f"{large.info.name} has a window of {window} tokens, which the question alone fills"
+            raise FbragError("prompt_too_long", what, "lower --max-tokens, or take a model with a longer window")
+        head, tail = cut_middle(text, room, large.count_tokens)
+        if head + tail >= len(text):
+            return trace
+        context = tuple(_without_middle(trace.context, head, len(text) - tail))
+        share = 100 * (head + tail) / len(text)
         cut = f"the document exceeds the window of {large.info.name}: its middle was cut, {share:.0f} % of it was read"
-        trace = replace(trace, selected=shown, warnings=(*trace.warnings, cut))
-        text = kept
-    return answer_from(trace, [text], large, progress)
+        return replace(trace, context=context, warnings=(*trace.warnings, cut))
+
+    def described(self) -> dict[str, Any]:
+        """The base's settings without `select`, which changes no answer."""
+        return {name: value for name, value in Selecting.described(self).items() if name != "select"}
+
+    def _asked(self, trace: Trace, large: Generator) -> Iterator[str]:
+        """What is asked beside the context: the answer, and whether it is supported."""
+        prompts: tuple[tuple[Turn, ...], ...] = (
+            answer_turns([], trace.question, self.instructions, self.templates),
+            support_turns([], trace.question, ""),
+        )
+        return map(large.written, prompts)
+
+
+def whole_document(corpus: Corpus) -> tuple[Excerpt, ...]:
+    """Excerpts that hold every character of each document: a chunk's excerpt ends where the next one begins."""
+    excerpts = []
+    for number, document in enumerate(corpus.documents):
+        positions = corpus.chunks_of(number)
+        chunks = [corpus.chunks[position] for position in positions]
+        starts = [0, *(chunk.start for chunk in chunks[1:]), document.n_chars]
+        excerpts += [Excerpt(chunk, starts[i], starts[i + 1]) for i, chunk in enumerate(chunks)]
+    return tuple(excerpts)
 
 
 def cut_middle(text: str, room: int, count_tokens: Callable[[str], int]) -> tuple[int, int]:
-    """How many characters to keep at the beginning and at the end, for each to have half of `room` tokens; all where it fits."""
+    """How many characters to keep at the beginning and at the end, so that each has half of `room` tokens; all where it fits."""
     if count_tokens(text) <= room:
         return len(text), 0
     half = room // 2
@@ -68,19 +99,15 @@ def _longest(most: int, fits: Callable[[int], bool]) -> int:
     return low
 
 
-def _shown(trace: Trace, head: int, tail: int) -> list[int]:
-    """The chunks that lie wholly before `head` or after `tail` (characters of all documents together)."""
-    starts, at = [], 0
-    for document in trace.corpus.documents:
-        starts.append(at)
-        at += document.n_chars + len(_BETWEEN)
-    spans = enumerate(trace.corpus.spans.tolist())
-    return [i for i, (own, start, end, _) in spans if starts[own] + end <= head or starts[own] + start >= tail]
-
-
-def _tokens(large: Generator, trace: Trace, proposed: str | None) -> int:
-    """Of what is asked beside the context: the answer, or for "" whether it is supported."""
-    turns = answer_turns([], trace.question, trace.method.instructions, trace.method.templates)
-    if proposed is not None:
-        turns = support_turns([], trace.question, proposed)
-    return large.count_tokens(large.written(turns))
+def _without_middle(context: tuple[Excerpt, ...], head: int, tail: int) -> Iterator[Excerpt]:
+    """The parts of the excerpts before character `head` and from character `tail` on, in the text that `passages` makes."""
+    at, last = 0, None
+    for excerpt in context:
+        if last is not None and last.chunk.document is not excerpt.chunk.document:
+            at += len(BETWEEN)
+        length = excerpt.end - excerpt.start
+        if (kept := min(length, head - at)) > 0:
+            yield replace(excerpt, end=excerpt.start + kept)
+        if (skipped := max(0, tail - at)) < length:
+            yield replace(excerpt, start=excerpt.start + skipped)
+        at, last = at + length, excerpt

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from fbrag_cli.corpus import Corpus
-from fbrag_cli.generation.generator import Generator
-from fbrag_cli.methods.answering import answer_from, texts
+from dataclasses import dataclass
+from typing import ClassVar
+
+from fbrag_cli.methods.method import Selecting, Tools
 from fbrag_cli.methods.ranking import select_by_question
-from fbrag_cli.progress import Progress
-from fbrag_cli.retrieval import Retriever
-from fbrag_cli.trace import MethodSettings, Trace
+from fbrag_cli.trace import Trace
 
 
-def select(
-    question: str, corpus: Corpus, retriever: Retriever, small: Generator | None, settings: MethodSettings, progress: Progress
-) -> Trace:
-    return select_by_question(question, corpus, retriever, settings)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderPreserving(Selecting):
+    name: ClassVar[str] = "order-preserving"
+    title: ClassVar[str] = "OP"
 
-
-def answer(trace: Trace, large: Generator, progress: Progress) -> Trace:
-    """From the selected chunks, in document order."""
-    return answer_from(trace, texts(trace, trace.selected), large, progress)
+    def retrieve(self, question: str, tools: Tools) -> Trace:
+        return select_by_question(self, question, tools)

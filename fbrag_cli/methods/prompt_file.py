@@ -10,15 +10,17 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from fbrag_cli.errors import FbragError
+from fbrag_cli.methods.method import Method
 from fbrag_cli.methods.prompts import TASKS, Templates
 from fbrag_cli.text.printable import one_line
-from fbrag_cli.trace import MethodSettings
+
+AnyMethod = TypeVar("AnyMethod", bound=Method)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +32,12 @@ class Task:
     max_tokens: int | None = None
     forward_tokens: int | None = None
 
-    def applied(self, settings: MethodSettings) -> MethodSettings:
-        """`settings` with these prompts and limits."""
-        return replace(
-            settings,
-            templates=self.templates,
-            max_tokens=self.max_tokens or settings.max_tokens,
-            forward_tokens=self.forward_tokens or settings.forward_tokens,
-        )
+    def applied(self, method: AnyMethod) -> AnyMethod:
+        """The method with these prompts, and with those of the limits that it has."""
+        limits = {"max_tokens": self.max_tokens, "forward_tokens": self.forward_tokens}
+        names = {each.name for each in fields(method)}
+        given: dict[str, Any] = {name: n for name, n in limits.items() if n and name in names}
+        return replace(method, templates=self.templates, **given)
 
 
 @dataclass(frozen=True, slots=True)

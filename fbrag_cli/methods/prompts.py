@@ -12,7 +12,8 @@ from string import Formatter
 
 from fbrag_cli.generation.generator import Turn
 
-_BETWEEN = "\n\n"  # two passages
+#: Stands between two passages.
+BETWEEN = "\n\n"
 TASKS = ("answer", "self_route", "forward")
 _FIELDS = ("context", "input", "all_classes")
 
@@ -87,7 +88,7 @@ def support_turns(context: Sequence[str], question: str, answer: str) -> tuple[T
 
 
 def _filled(template: str, context: Sequence[str], question: str) -> Turn:
-    values = {"context": _BETWEEN.join(context), "input": question, "all_classes": ""}
+    values = {"context": BETWEEN.join(context), "input": question, "all_classes": ""}
     parts = []
     for literal, field, _, _ in Formatter().parse(template):
         parts.append(literal.removesuffix("\n") if field == "all_classes" else literal)
@@ -96,7 +97,7 @@ def _filled(template: str, context: Sequence[str], question: str) -> Turn:
 
 
 def _passages(context: Sequence[str]) -> str:
-    return f"Answer the question from the passages below.\n\nPassages:\n{_BETWEEN.join(context)}\n\n"
+    return f"Answer the question from the passages below.\n\nPassages:\n{BETWEEN.join(context)}\n\n"
 
 
 def _asked(context: Sequence[str], question: str, form: str) -> str:

@@ -1,49 +1,47 @@
-"""Chunks ranked by scores, and what the baselines share: a selection by the question alone."""
+"""A selection by the question alone, as the baselines make it."""
 
 from __future__ import annotations
 
-from time import perf_counter
+from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
+from fbrag_cli.corpus import Corpus, Excerpt
+from fbrag_cli.methods.method import Selecting, Tools
+from fbrag_cli.progress import stage
+from fbrag_cli.trace import Scores, Stage, Trace
 
-from fbrag_cli.corpus import Corpus
-from fbrag_cli.retrieval import Retriever
-from fbrag_cli.trace import MethodSettings, Scores, Stage, Trace
-
-Array = NDArray[np.float32]
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 #: Why a selection may mean nothing.
 LOST = "no word of the question occurs in the document; the first chunks were taken"
 
 
-def best(scores: Array, n: int) -> tuple[int, ...]:
-    """Positions of the `n` highest scores, best first; of equal ones the earlier chunk."""
-    return tuple(int(position) for position in np.argsort(-scores, kind="stable")[:n])
+def whole_chunks(corpus: Corpus, positions: Iterable[int]) -> tuple[Excerpt, ...]:
+    """The chunks at `positions`, in that order, as excerpts."""
+    return tuple(Excerpt.whole(corpus.chunks[position]) for position in positions)
 
 
-def in_document_order(positions: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(sorted(positions))
+def select_by_question(method: Selecting, question: str, tools: Tools) -> Trace:
+    """Select the chunks that the retriever ranks highest for the question. The context has them in document order."""
+    import numpy as np
 
+    from fbrag_cli.retrieval.ranking import best
 
-def select_by_question(question: str, corpus: Corpus, retriever: Retriever, settings: MethodSettings) -> Trace:
-    """The chunks that the retriever ranks highest for the question; the Trace has no sample and no answer."""
-    started = perf_counter()
-    backward = retriever.scores(question)
-    ranked = best(backward, settings.select)
-    n = len(backward)
-    scores = Scores(backward, np.zeros((0, n), np.float32), np.zeros(n, np.float32), np.full(n, -1), backward)
+    with stage("recall") as watch:
+        backward = tools.retriever.scores(question)
+        ranked = best(backward, method.select)
+    n_chunks = len(backward)
+    nothing = np.zeros(n_chunks, np.float32)
+    scores = Scores(backward, np.zeros((0, n_chunks), np.float32), nothing, np.full(n_chunks, -1), backward)
     return Trace(
-        question,
-        settings,
-        corpus,
-        retriever.name,
-        (),
-        (),
-        scores,
-        in_document_order(ranked),
-        ranked,
-        (Stage("recall", perf_counter() - started),),
-        {},
+        question=question,
+        method=method,
+        corpus=tools.corpus,
+        retriever=tools.retriever.name,
+        scores=scores,
+        ranked=ranked,
+        context=whole_chunks(tools.corpus, sorted(ranked)),
+        stages=(Stage("recall", watch.seconds),),
+        models={},
         warnings=() if backward.any() else (LOST,),
     )

@@ -3,34 +3,45 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
+from typing import ClassVar
 
-from fbrag_cli.corpus import Corpus
-from fbrag_cli.generation.generator import Generator
-from fbrag_cli.methods import long_context
-from fbrag_cli.methods.answering import ask, texts
+from fbrag_cli.generation.generator import Turn
+from fbrag_cli.methods.answering import ask
+from fbrag_cli.methods.long_context import LongContext, whole_document
+from fbrag_cli.methods.method import Method, Selecting, Tools
 from fbrag_cli.methods.prompts import self_route_turns
 from fbrag_cli.methods.ranking import select_by_question
-from fbrag_cli.progress import Progress
-from fbrag_cli.retrieval import Retriever
-from fbrag_cli.trace import MethodSettings, Trace
+from fbrag_cli.trace import Trace
 
 _DECLINES = re.compile(r"\bunanswerable\b", re.IGNORECASE)
 
 
-def select(
-    question: str, corpus: Corpus, retriever: Retriever, small: Generator | None, settings: MethodSettings, progress: Progress
-) -> Trace:
-    """Step 1: the chunks that the retriever ranks highest for the question."""
-    return select_by_question(question, corpus, retriever, settings)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelfRoute(Selecting):
+    """`Trace.route` names the step that answered: "retrieved" or "long-context"."""
 
+    name: ClassVar[str] = "self-route"
+    title: ClassVar[str] = "Self-Route"
 
-def answer(trace: Trace, large: Generator, progress: Progress) -> Trace:
-    """Step 2: the answer from the chunks, unless the model declines; step 3: then from the whole document. `route` says which."""
-    context, settings = texts(trace, trace.selected), trace.method
-    turns = self_route_turns(context, trace.question, settings.instructions, settings.templates)
-    trace, reply = ask(trace, turns, large, progress)
-    if not _DECLINES.search(reply.text) and reply.text.strip():
-        return replace(trace, answer=reply.text.strip(), truncated=reply.finish == "length", status="answered", route="retrieved")
-    whole = replace(trace, selected=tuple(range(len(trace.corpus.chunks))), route="long-context")
-    return long_context.answer(whole, large, progress)
+    def retrieve(self, question: str, tools: Tools) -> Trace:
+        """Step 1: the chunks that the retriever ranks highest for the question."""
+        return select_by_question(self, question, tools)
+
+    def turns(self, trace: Trace) -> tuple[Turn, ...]:
+        """Step 2: as Stage III, but the model may decline."""
+        return self_route_turns(self.passages(trace), trace.question, self.instructions, self.templates)
+
+    def fallback(self, trace: Trace) -> tuple[Method, Trace]:
+        """Step 3: the whole document."""
+        whole = LongContext(**{each.name: getattr(self, each.name) for each in fields(LongContext)})
+        return whole, replace(trace, context=whole_document(trace.corpus), route="long-context")
+
+    def answer(self, trace: Trace, tools: Tools) -> Trace:
+        """Answer from the chunks, unless the model declines; then from the whole document."""
+        trace, reply = ask(self, trace, self.turns(trace), tools)
+        text = reply.text.strip()
+        if text and not _DECLINES.search(text):
+            return replace(trace, answer=text, truncated=reply.finish == "length", status="answered", route="retrieved")
+        method, trace = self.fallback(trace)
+        return method.answer(trace, tools)

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from fbrag_cli.corpus import Corpus
-from fbrag_cli.generation.generator import Generator
-from fbrag_cli.methods.answering import answer_from, texts
-from fbrag_cli.methods.ranking import select_by_question
-from fbrag_cli.progress import Progress
-from fbrag_cli.retrieval import Retriever
-from fbrag_cli.trace import MethodSettings, Trace
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from fbrag_cli.methods.method import Selecting, Tools
+from fbrag_cli.methods.ranking import select_by_question, whole_chunks
+from fbrag_cli.trace import Trace
 
 
-def select(
-    question: str, corpus: Corpus, retriever: Retriever, small: Generator | None, settings: MethodSettings, progress: Progress
-) -> Trace:
-    return select_by_question(question, corpus, retriever, settings)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vanilla(Selecting):
+    name: ClassVar[str] = "vanilla"
+    title: ClassVar[str] = "Vanilla"
 
-
-def answer(trace: Trace, large: Generator, progress: Progress) -> Trace:
-    """From the selected chunks, in the order of their rank."""
-    return answer_from(trace, texts(trace, trace.ranked), large, progress)
+    def retrieve(self, question: str, tools: Tools) -> Trace:
+        trace = select_by_question(self, question, tools)
+        return replace(trace, context=whole_chunks(tools.corpus, trace.ranked))

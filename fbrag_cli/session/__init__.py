@@ -1,1 +1,1 @@
-"""What every front end needs to run a question."""
+"""What every front needs to run a question: models, retrievers, placement on devices, and `Session` over them."""

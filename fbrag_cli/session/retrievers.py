@@ -11,14 +11,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.options import ModelOptions
 from fbrag_cli.errors import FbragError
-from fbrag_cli.progress import Progress
+from fbrag_cli.generation.cancellation import Cancellation
+from fbrag_cli.progress import Event, Progress, silent
 from fbrag_cli.session.placement import placement
+from fbrag_cli.session.settings import ModelSettings
 
 if TYPE_CHECKING:
-    from fbrag_cli.corpus import Corpus
     from fbrag_cli.indexing.collect import Collection
     from fbrag_cli.retrieval import Retriever
     from fbrag_cli.retrieval.dense import Embedder
@@ -30,23 +29,29 @@ _WEIGHTS = re.compile(r"@(\d+(?:\.\d+)?):(\d+(?:\.\d+)?)$")
 
 
 class Retrievers:
-    """Makes retrievers of corpora. An embedding model is loaded when it is first asked for, and freed on exit."""
+    """Retrievers over collections. An embedding model is loaded when it is first asked for, and freed by `close`."""
 
-    def __init__(self, options: ModelOptions, cache: Cache, console: Console, progress: Progress) -> None:
-        self._options, self._cache, self._console, self._progress = options, cache, console, progress
+    def __init__(
+        self,
+        settings: ModelSettings,
+        cache: Cache,
+        *,
+        progress: Progress = silent,
+        cancellation: Cancellation | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self._settings, self._cache, self._progress, self._verbose = settings, cache, progress, verbose
+        self._cancellation = cancellation or Cancellation()
         self._embedders: dict[str, Embedder] = {}
         self._close: list[Callable[[], None]] = []
 
-    def of_collection(self, collection: Collection, name: str) -> Retriever:
-        """As `of`; a collection has its own BM25."""
-        return collection.retriever if name == BM25 else self.of(collection.corpus, name)
+    def over(self, collection: Collection, name: str, progress: Progress = silent) -> Retriever:
+        """The retriever of this name over the chunks of a collection.
 
-    def of(self, corpus: Corpus, name: str) -> Retriever:
-        """Raises FbragError: model_missing, model_corrupt, usage for a model that gives no embeddings."""
+        Raises FbragError: model_missing, model_corrupt, usage for a model that gives no embeddings.
+        """
         if name == BM25:
-            from fbrag_cli.retrieval import bm25
-
-            return bm25.BM25.of(corpus)
+            return collection.retriever
         from fbrag_cli.indexing.embeddings import embed_corpus, weigh_corpus
         from fbrag_cli.retrieval.bge_m3 import WEIGHTS, BgeM3, DenseAndLexical
         from fbrag_cli.retrieval.dense import Dense
@@ -57,20 +62,19 @@ class Retrievers:
         if base not in self._embedders:
             self._embedders[base] = self._load(base)
         embedder = self._embedders[base]
-        embeddings = embed_corpus(corpus, embedder, self._cache, self._progress)
+        embeddings = embed_corpus(collection.corpus, embedder, self._cache, progress)
         if isinstance(embedder, BgeM3):
-            lexical = weigh_corpus(corpus, embedder, self._cache, self._progress)
+            lexical = weigh_corpus(collection.corpus, embedder, self._cache, progress)
             return DenseAndLexical(embedder, embeddings, lexical, weights or WEIGHTS)
         if weights:
             raise FbragError("usage", f"--retriever {name}: {base} has one weight only", "leave out what begins with '@'")
         return Dense(embedder, embeddings)
 
-    def __enter__(self) -> Retrievers:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        for close in self._close:
-            close()
+    def close(self) -> None:
+        """Free all embedding models."""
+        while self._close:
+            self._close.pop()()
+        self._embedders.clear()
 
     def _load(self, name: str) -> Embedder:
         if not name.endswith(".gguf"):
@@ -82,18 +86,17 @@ class Retrievers:
         from fbrag_cli.retrieval.prefixes import prefixes_of
 
         if not os.path.isfile(name):
-            raise FbragError(
-                "model_missing", f"there is no file {name}", "name an embedding model: a GGUF file, or one of the hub"
-            )
+            what = f"there is no file {name}"
+            raise FbragError("model_missing", what, "name an embedding model: a GGUF file, or one of the hub")
         embedder = LlamaEmbedder(
             Path(name),
             prefixes=prefixes_of,
-            placement=placement(self._options, large=False),
-            threads=self._options.threads,
-            cancellation=self._console.cancellation,
-            verbose=self._console.verbosity >= 2,
+            placement=placement(self._settings, large=False),
+            threads=self._settings.threads,
+            cancellation=self._cancellation,
+            verbose=self._verbose,
         )
         self._close.append(embedder.close)
         for problem in embedder.problems:
-            self._console.warn(problem)
+            self._progress(Event("load", "warning", text=problem))
         return embedder

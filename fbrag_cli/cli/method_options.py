@@ -1,0 +1,174 @@
+"""The options of the methods, made from their fields: `ask` and `explain` take a value each, `eval` a list."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, make_dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from fbrag_cli.cli.options import option
+from fbrag_cli.errors import FbragError
+from fbrag_cli.methods.knobs import Setting, settings_of
+from fbrag_cli.methods.method import Method
+from fbrag_cli.methods.registry import DEFAULT, METHODS, find_method, names
+
+_NAMES = sorted(names(), key=lambda name: name != DEFAULT)  # the default first
+_CHUNKS_HINT = "use 8, or words as 6k"
+
+
+@dataclass(frozen=True, slots=True)
+class MethodOptions:
+    """What is chosen for every method alike."""
+
+    method: str = option(DEFAULT, "--method", help=", ".join(_NAMES), group="Method", choices=_NAMES)
+    chunk_words: int = option(300, "--chunk-words", help="words in a chunk (300)", group="Method", metavar="N", min=1)
+    retriever: str = option(
+        "bm25",
+        "--retriever",
+        help="bm25, or an embedding model: a GGUF file, a name of the hub (bm25)",
+        group="Method",
+        metavar="NAME",
+    )
+    prompts: str | None = option(
+        None,
+        "--prompts",
+        help="a benchmark's prompts in place of ours: JSON; FILE:NAME where it has several",
+        group="Method",
+        metavar="FILE",
+    )
+
+
+def all_settings() -> dict[str, Setting]:
+    """The settings of all methods, by name. One that several methods have is declared by the first of them."""
+    found: dict[str, Setting] = {}
+    for method in reversed(METHODS):
+        for name, setting in settings_of(method).items():
+            found.setdefault(name, setting)
+    return found
+
+
+def _value_options(*, for_answer: bool) -> type[Any]:
+    """A record with an option for each setting. One whose default varies is None where it is not given."""
+    made = []
+    for setting in all_settings().values():
+        if setting.knob.for_answer is not for_answer:
+            continue
+        about = setting.knob
+        varies = about.varies is not None or about.on_gpu is not None
+        kind: Any = str if about.chunks else Literal[setting.choices] if setting.choices else setting.kind
+        knob = replace(about, varies=setting.default_text or None, minimum=None if about.chunks else about.minimum)
+        default = None if varies else setting.default
+        made.append((setting.name, kind | None if default is None else kind, field(default=default, metadata={"knob": knob})))
+    return make_dataclass("MethodSettings", made, frozen=True)
+
+
+#: Options of `ask` and `explain`, and those of `ask` alone, which answers.
+RetrievalKnobs = _value_options(for_answer=False)
+AnswerKnobs = _value_options(for_answer=True)
+
+
+def chosen_method(options: MethodOptions, *given: Any, on_gpu: bool) -> Method:
+    """The method that the options name, with the defaults of this machine where the user gives no value.
+
+    given: records of `RetrievalKnobs` and `AnswerKnobs`. Raises FbragError `usage`.
+    """
+    values = {each.name: getattr(record, each.name) for record in given for each in fields(record)}
+    method = method_with(find_method(options.method), values, options.chunk_words, on_gpu=on_gpu)
+    if options.prompts is None:
+        return method
+    if values.get("instructions"):
+        raise FbragError("usage", "--prompts and --instructions both say how to answer", "leave one of them out")
+    from fbrag_cli.methods.prompt_file import read_prompt_file
+
+    limits = {name: values[name] for name in ("max_tokens", "forward_tokens") if values.get(name) and hasattr(method, name)}
+    return replace(read_prompt_file(options.prompts).of().applied(method), **limits)
+
+
+def method_with(method: type[Method], values: Mapping[str, Any], chunk_words: int, *, on_gpu: bool) -> Method:
+    """A method with these settings, those that it does not read left out. None stands for the default on this machine."""
+    settings: dict[str, Any] = {}
+    for name, setting in settings_of(method).items():
+        value = values.get(name)
+        if value is None:
+            value = setting.knob.on_gpu if on_gpu and setting.knob.on_gpu is not None else setting.default
+        elif setting.knob.chunks and isinstance(value, str):
+            value = chunk_count(f"--{name}", value, chunk_words)
+        settings[name] = value
+    if settings.get("instructions"):
+        settings["instructions"] = _instructions(settings["instructions"])
+    return method(**settings)
+
+
+def chunk_count(name: str, value: str, chunk_words: int) -> int:
+    """A number of chunks: "20", or in words "6k" (20 chunks of 300). name: of the option, for the error (`usage`)."""
+    number, words = value.strip().lower(), False
+    if number.endswith("k"):
+        number, words = number[:-1], True
+    try:
+        chunks = round(float(number) * 1000 / chunk_words) if words else int(number)
+    except (ValueError, OverflowError):
+        raise FbragError("usage", f"{name} {value}: not a number of chunks", _CHUNKS_HINT) from None
+    if chunks < 1:
+        raise FbragError("usage", f"{name} {value}: at least one chunk is needed", _CHUNKS_HINT)
+    return chunks
+
+
+def _instructions(value: str) -> str:
+    if not value.startswith("@"):
+        return value
+    try:
+        return Path(value[1:]).read_text("utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise FbragError("usage", f"the instructions in {value[1:]} cannot be read: {error}", "name a UTF-8 text file") from None
+
+
+# -- lists, for comparisons ------------------------------------------------------------------------------------------------
+
+
+def _list_options() -> type[Any]:
+    """A record with a list option for each setting that can be compared."""
+    made = []
+    for setting in compared_settings():
+        knob = replace(
+            setting.knob,
+            varies=setting.default_text or None,
+            minimum=None,
+            maximum=None,
+            group="Compare",
+            metavar=f"{setting.knob.metavar or 'NAME'},…",
+        )
+        made.append((setting.name, str | None, field(default=None, metadata={"knob": knob})))
+    return make_dataclass("ComparedSettings", made, frozen=True)
+
+
+def compared_settings() -> Iterator[Setting]:
+    """The settings of which `eval` takes a list."""
+    return (setting for setting in all_settings().values() if setting.knob.compared)
+
+
+ListKnobs = _list_options()
+
+
+def listed_values(setting: Setting, text: str, chunk_words: int) -> list[Any]:
+    """The values of a list such as "3,5,10". Raises FbragError `usage`."""
+    name = f"--{setting.name.replace('_', '-')}"
+    return list(dict.fromkeys(_value(setting, name, part.strip(), text, chunk_words) for part in text.split(",")))
+
+
+def _value(setting: Setting, name: str, part: str, text: str, chunk_words: int) -> Any:
+    if setting.knob.chunks:
+        return chunk_count(name, part, chunk_words)
+    if setting.choices:
+        if part not in setting.choices:
+            raise FbragError("usage", f"{name} {text}: {part!r} is none of {', '.join(setting.choices)}", "fbrag eval --help")
+        return part
+    try:
+        value = setting.kind(part)
+    except ValueError:
+        raise FbragError("usage", f"{name} {text}: {part!r} is not a number", "fbrag eval --help") from None
+    least, most = setting.knob.minimum, setting.knob.maximum
+    if (least is not None and not value >= least) or (most is not None and not value <= most):
+        bounds = [f"from {least:g}" if least is not None else "", f"to {most:g}" if most is not None else ""]
+        raise FbragError("usage", f"{name} {text}: {part} is out of bounds", f"use numbers {' '.join(filter(None, bounds))}")
+    return value

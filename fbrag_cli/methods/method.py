@@ -1,0 +1,102 @@
+"""`Method`: a system of the papers as one frozen record. Its fields are its settings, and only those that it reads.
+
+A method is added in one file, and one line in `registry`. Its fields make the options of the command line, the labels of tables,
+the keys of rows and the JSON.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+from fbrag_cli.corpus import Corpus
+from fbrag_cli.generation.cancellation import Cancellation
+from fbrag_cli.generation.generator import Generator, Turn
+from fbrag_cli.methods.knobs import knob
+from fbrag_cli.methods.prompts import Templates, answer_turns
+from fbrag_cli.progress import Progress
+from fbrag_cli.retrieval import Retriever
+from fbrag_cli.trace import Trace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tools:
+    """What a method works with. small, large: load the model when they are first called."""
+
+    corpus: Corpus
+    retriever: Retriever
+    progress: Progress
+    cancellation: Cancellation
+    small: Callable[[], Generator]
+    large: Callable[[], Generator]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Method(ABC):
+    """What all methods share: Stage III and its settings.
+
+    name: as users type it. title: as tables show it. needs_small: whether `retrieve` asks the small model. retrieves: whether the
+    context depends on the retriever. templates: prompts in place of ours, from a file.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    needs_small: ClassVar[bool] = False
+    retrieves: ClassVar[bool] = True
+
+    max_tokens: int = knob(
+        512, "length limit of the answer", minimum=1, varies="512, or of --prompts", for_answer=True, compared=False, metavar="N"
+    )
+    seed: int = knob(0, "same seed, input and machine: same answer", minimum=0, compared=False, metavar="N")
+    instructions: str | None = knob(
+        None, "form of the answer: 'in one sentence'; @FILE reads it", for_answer=True, compared=False, metavar="TEXT"
+    )
+    answer_anyway: bool = knob(False, "never answer that the document does not say", for_answer=True, compared=False)
+    templates: Templates | None = None
+
+    @abstractmethod
+    def plan(self, n_chunks: int) -> list[str]:
+        """The steps for a document of so many chunks, a phrase each, as `--dry-run` prints them."""
+
+    @abstractmethod
+    def retrieve(self, question: str, tools: Tools) -> Trace:
+        """Run Stages I and II: scores, samples, and the context. The Trace has no answer."""
+
+    def passages(self, trace: Trace) -> list[str]:
+        """The texts of the context, as the prompts take them."""
+        return [excerpt.text for excerpt in trace.context]
+
+    def turns(self, trace: Trace) -> tuple[Turn, ...]:
+        """The prompt of Stage III, as `explain --prompt` prints it."""
+        return answer_turns(self.passages(trace), trace.question, self.instructions, self.templates)
+
+    def fitted(self, trace: Trace, large: Generator) -> Trace:
+        """The trace with a context that the large model's window holds. Most methods select what fits."""
+        return trace
+
+    def fallback(self, trace: Trace) -> tuple[Method, Trace] | None:
+        """The method and the trace to answer from where the large model declines; None for methods that do not let it."""
+        return None
+
+    def answer(self, trace: Trace, tools: Tools) -> Trace:
+        """Run Stage III: the answer of the large model from the context."""
+        from fbrag_cli.methods.answering import answer_from
+
+        return answer_from(self, self.fitted(trace, tools.large()), tools)
+
+    def described(self) -> dict[str, Any]:
+        """The settings that make a difference to a result, by name, as rows of an evaluation are keyed by them."""
+        hidden = ("instructions", "answer_anyway", "templates")
+        return {each.name: getattr(self, each.name) for each in fields(self) if each.name not in hidden}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selecting(Method):
+    """A method that selects a number of chunks."""
+
+    select: int = knob(5, "chunks for the large model, or words as 3k", on_gpu=10, chunks=True, minimum=1, metavar="N")
+
+    def plan(self, n_chunks: int) -> list[str]:
+        return [f"{min(self.select, n_chunks)} to select"]

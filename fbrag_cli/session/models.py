@@ -1,0 +1,155 @@
+"""Loaded models by name: each is found, fetched if need be, loaded once and freed at the end."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fbrag_cli.errors import FbragError
+from fbrag_cli.generation.cancellation import Cancellation
+from fbrag_cli.progress import Event, Progress, Stopwatch, silent
+from fbrag_cli.session.placement import placement
+from fbrag_cli.session.settings import ModelSettings
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from fbrag_cli.generation.llama.generator import LlamaGenerator
+    from fbrag_cli.generation.llama.machine import Placement
+    from fbrag_cli.models.store import ModelFile
+
+#: Brings models of the catalogue that are not here, or raises FbragError.
+Fetch = Callable[[Sequence[str], Path], None]
+
+
+class Models:
+    """Models by the names or paths that users give.
+
+    fetch: brings missing models of the catalogue; None: a missing one is FbragError model_missing. load_seconds: how long callers
+    waited for models.
+    """
+
+    def __init__(
+        self,
+        settings: ModelSettings,
+        *,
+        progress: Progress = silent,
+        cancellation: Cancellation | None = None,
+        fetch: Fetch | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.settings, self._progress, self._fetch, self._verbose = settings, progress, fetch, verbose
+        self._cancellation = cancellation or Cancellation()
+        self._files: dict[str, ModelFile] = {}
+        self._loaded: dict[Path, LlamaGenerator] = {}
+        self._loading: dict[Path, Future[LlamaGenerator]] = {}
+        self._large: set[Path] = set()  # files that answer: they go where the settings place the large model
+        self.load_seconds = 0.0
+
+    @property
+    def default_pair(self) -> tuple[str, str]:
+        """Names of the small and the large model: those of the settings, else of the catalogue."""
+        from fbrag_cli.models.catalogue import load_catalogue
+
+        catalogue = load_catalogue()
+        return self.settings.small or catalogue.default_small, self.settings.large or catalogue.default_large
+
+    def find(self, names: Sequence[str], *, large: Sequence[str] = ()) -> list[ModelFile]:
+        """The file of each model. Missing ones are fetched, all at once. large: those of them that will answer.
+
+        Raises FbragError model_missing, model_corrupt, and what `fetch` raises.
+        """
+        from fbrag_cli.models.catalogue import load_catalogue
+        from fbrag_cli.models.store import locate, models_dir, resolve
+
+        catalogue, store = load_catalogue(), models_dir(os.environ)
+        new = [name for name in dict.fromkeys(names) if name not in self._files]
+        missing = [name for name in new if catalogue.find(name) and locate(name, store, catalogue) is None]
+        if missing and self._fetch:
+            self._fetch(missing, store)
+        self._files |= {name: resolve(name, store) for name in new}
+        self._large |= {self._files[name].path for name in large}
+        return [self._files[name] for name in names]
+
+    def load(self, name: str) -> LlamaGenerator:
+        """The model, loaded when it is first asked for."""
+        (file,) = self.find([name])
+        if file.path not in self._loaded:
+            watch = Stopwatch()
+            begun = self._loading.pop(file.path, None)
+            generator = begun.result() if begun else self.open(file)
+            self._loaded[file.path] = generator
+            self.load_seconds += watch.seconds
+            for problem in generator.problems:
+                self._warn(f"{file.name}: {problem}")
+            self._check_layers(generator)
+        return self._loaded[file.path]
+
+    def begin(self, name: str) -> None:
+        """Load a model beside what comes now. On a GPU those that have to fit first are loaded before."""
+        from concurrent.futures import ThreadPoolExecutor
+
+        (file,) = self.find([name])
+        if file.path not in self._loaded and file.path not in self._loading:
+            executor = ThreadPoolExecutor(1)
+            self._loading[file.path] = executor.submit(self.open, file)
+            executor.shutdown(wait=False)
+
+    def open(self, file: ModelFile) -> LlamaGenerator:
+        """Load a file, whether or not it is loaded already. The caller closes it."""
+        from fbrag_cli.generation.llama.generator import LlamaGenerator
+
+        return LlamaGenerator(
+            file.path,
+            name=file.name,
+            sha256=file.sha256,
+            placement=self._placement(file.path),
+            threads=self.settings.threads,
+            max_context=self.settings.ctx,
+            cancellation=self._cancellation,
+            verbose=self._verbose,
+        )
+
+    @property
+    def device(self) -> str:
+        """Where the loaded models run, for people; "" where none is loaded."""
+        from fbrag_cli.generation.llama.machine import gpus
+
+        if not self._loaded:
+            return ""
+        placements = [self._placement(path) for path in self._loaded]
+        found = [gpu.description for gpu in gpus() if any(each.may_use(gpu) for each in placements)]
+        layers = " and ".join(dict.fromkeys(generator.info.gpu_layers for generator in self._loaded.values()))
+        threads = next(iter(self._loaded.values())).threads
+        if found:
+            return f"{', '.join(found)}, {layers} layers"
+        return f"CPU, {threads} thread{'s' if threads > 1 else ''}"
+
+    def close(self) -> None:
+        """Free all models."""
+        for begun in self._loading.values():
+            if begun.exception() is None:
+                begun.result().close()
+        for generator in self._loaded.values():
+            generator.close()
+        self._loading.clear()
+        self._loaded.clear()
+
+    def _placement(self, path: Path) -> Placement:
+        return placement(self.settings, large=path in self._large)
+
+    def _check_layers(self, generator: LlamaGenerator) -> None:
+        on_gpu, layers = generator.info.gpu_layers.split("/")
+        if self.settings.gpu == "require" and on_gpu != layers:
+            raise FbragError(
+                "gpu_unavailable",
+                f"{generator.info.name} has {generator.info.gpu_layers} layers on the GPU, and --gpu require asks for all",
+                "fbrag doctor shows why",
+            )
+        if self.settings.gpu_layers == "auto" and 0 < int(on_gpu) < int(layers):
+            self._warn(f"{generator.info.name}: {on_gpu} of {layers} layers fit on the GPU; the CPU computes the others")
+
+    def _warn(self, text: str) -> None:
+        self._progress(Event("load", "warning", text=text))

@@ -1,0 +1,258 @@
+"""`Session`: a question on a collection becomes a `Trace`, whatever front asks. Models stay loaded from question to question."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from fbrag_cli.generation.cancellation import Cancellation
+from fbrag_cli.methods.method import Method, Tools
+from fbrag_cli.progress import Event, Progress, silent, stage
+from fbrag_cli.session.models import Fetch, Models
+from fbrag_cli.session.placement import check_gpu
+from fbrag_cli.session.retrievers import BM25, Retrievers
+from fbrag_cli.session.settings import DocumentSettings, ModelSettings
+from fbrag_cli.trace import Stage, Trace
+
+if TYPE_CHECKING:
+    from fbrag_cli.corpus import Corpus
+    from fbrag_cli.generation.cached import CachedGenerator
+    from fbrag_cli.generation.generator import Generator
+    from fbrag_cli.generation.llama.generator import LlamaGenerator
+    from fbrag_cli.indexing.collect import Collection
+    from fbrag_cli.retrieval import Retriever
+    from fbrag_cli.storage.cache import Cache
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listener:
+    """Who listens to a run: to its progress and warnings, and for a request to stop."""
+
+    progress: Progress = silent
+    cancellation: Cancellation = field(default_factory=Cancellation)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """Names of the models and of the retriever for a question. None: the default pair of the session."""
+
+    small: str | None = None
+    large: str | None = None
+    retriever: str = BM25
+
+
+class Session:
+    """Runs questions. Use it as a context manager, or call `close`.
+
+    models, retrievers: make and hold what is loaded. cache: of samples. first_costs: whether cached samples report what they cost
+    when they were drawn, as a comparison needs.
+    """
+
+    def __init__(
+        self, models: Models, retrievers: Retrievers, cache: Cache, listener: Listener | None = None, *, first_costs: bool = False
+    ) -> None:
+        self._models, self._retrievers, self.cache = models, retrievers, cache
+        self._listener, self._first_costs = listener or Listener(), first_costs
+        self._cached: dict[str, CachedGenerator] = {}
+        self._at_hand: dict[tuple[str, str], Retriever] = {}
+        self._answering = False
+
+    @classmethod
+    def open(
+        cls,
+        settings: ModelSettings,
+        cache: Cache,
+        listener: Listener | None = None,
+        *,
+        fetch: Fetch | None = None,
+        verbose: bool = False,
+        first_costs: bool = False,
+    ) -> Session:
+        """A session with models by `settings`. fetch: brings missing models. verbose: whether llama.cpp's log is shown."""
+        listener = listener or Listener()
+        shared: dict[str, Any] = {
+            "progress": listener.progress,
+            "cancellation": listener.cancellation,
+            "verbose": verbose,
+        }
+        models = Models(settings, fetch=fetch, **shared)
+        return cls(models, Retrievers(settings, cache, **shared), cache, listener, first_costs=first_costs)
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Free all models."""
+        self._retrievers.close()
+        self._models.close()
+
+    # -- before a question -----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def on_gpu(self) -> bool:
+        """Whether the models run on a GPU. Raises FbragError `gpu_unavailable` or `usage` by the settings."""
+        return check_gpu(self._models.settings, self._listener.progress)
+
+    @property
+    def device(self) -> str:
+        """Where the loaded models run, for people; "" where none is loaded."""
+        return self._models.device
+
+    def collect(
+        self,
+        paths: Sequence[str],
+        settings: DocumentSettings,
+        chunk_words: int = 300,
+        *,
+        password: str | None = None,
+        stdin: BinaryIO | None = None,
+    ) -> Collection:
+        """Read the files, folders and stdin ("-") that `paths` name. Raises FbragError as `indexing.collect`."""
+        progress = self._listener.progress
+        with stage("read", progress) as watch:
+            from fbrag_cli.indexing.collect import collect, collect_one
+            from fbrag_cli.indexing.digest import Reading
+            from fbrag_cli.indexing.files import find_files
+            from fbrag_cli.text.languages import resolve
+
+            language = None if settings.lang is None else resolve(settings.lang)
+            reading = Reading(chunk_words, settings.encoding, settings.pages, language, password)
+            findings = find_files(paths, settings.include, settings.exclude)
+            if len(findings.files) == 1 and not any(map(os.path.isdir, paths)):
+                collection = collect_one(findings.files[0].path, reading, self.cache, stdin, progress)
+            else:
+                collection = collect(findings.files, reading, self.cache, strict=settings.strict, stdin=stdin, progress=progress)
+        warnings = (*findings.warnings, *collection.warnings)
+        for warning in (*warnings, *(each for document in collection.corpus.documents for each in document.warnings)):
+            progress(Event("read", "warning", text=warning))
+        return replace(collection, warnings=warnings, seconds=watch.seconds)
+
+    def prepare(self, method: type[Method] | Method, choice: Choice | None = None, *, answering: bool = True) -> None:
+        """Find the models that the method needs; fetch those that are missing. answering: whether `answer` will follow, so that
+        the large model is loaded while the small one works."""
+        small, large = self._names(choice)
+        names = [small] if method.needs_small else []
+        self._models.find([*names, large] if answering else names, large=[large] if answering else [])
+        self._answering = answering
+
+    def loaders(self) -> dict[str, Callable[[], LlamaGenerator]]:
+        """By name of the small and the large model, once where they are one: loads it anew. The caller closes it."""
+        files = self._models.find(self._models.default_pair, large=self._models.default_pair[1:])
+        return {file.name: partial(self._models.open, file) for file in files}
+
+    # -- a question ------------------------------------------------------------------------------------------------------
+
+    def retrieve(
+        self,
+        question: str,
+        collection: Collection,
+        method: Method,
+        choice: Choice | None = None,
+        listener: Listener | None = None,
+    ) -> Trace:
+        """Run Stages I and II. Raises what the method, its models and its retriever raise."""
+        listener = listener or self._listener
+        tools = self._tools(collection.corpus, self._retriever(collection, choice, listener), choice, listener)
+        waited = self._models.load_seconds
+        if method.needs_small:
+            with stage("load", listener.progress):
+                tools.small()
+            if self._answering:
+                self._models.begin(self._names(choice)[1])
+        load = Stage("load", self._models.load_seconds - waited)
+        trace = method.retrieve(question, tools)
+        _warn(trace.warnings, listener)
+        return replace(
+            trace,
+            stages=(Stage("read", collection.seconds), load, *trace.stages),
+            warnings=(*collection.warnings, *trace.warnings),
+            cached=(*collection.cached, *trace.cached),
+        )
+
+    def answer(self, trace: Trace, choice: Choice | None = None, listener: Listener | None = None) -> Trace:
+        """Run Stage III of the trace's method on what the last `retrieve` on its corpus gave."""
+        listener = listener or self._listener
+        method = trace.method
+        assert isinstance(method, Method)
+        tools = self._tools(trace.corpus, self.retriever_of(trace, choice), choice, listener)
+        waited = self._models.load_seconds
+        with stage("load", listener.progress):
+            tools.large()
+        seconds = self._models.load_seconds - waited
+        answered = method.answer(trace, tools)
+        _warn(answered.warnings[len(trace.warnings) :], listener)
+        stages = (replace(each, seconds=each.seconds + seconds) if each.name == "load" else each for each in answered.stages)
+        return replace(answered, stages=tuple(stages))
+
+    def prompts(self, trace: Trace) -> Iterator[tuple[str, str]]:
+        """A title and the exact prompt of each model, in the order in which the method asks them."""
+        method = trace.method
+        assert isinstance(method, Method)
+        for each in trace.rounds:
+            yield "small model", self.small().written(each.turns)
+        large = self.large()
+        yield "large model", large.written(method.turns(method.fitted(trace, large)))
+        if fallback := method.fallback(trace):
+            method, trace = fallback
+            yield "large model, where it declines", large.written(method.turns(method.fitted(trace, large)))
+
+    def retriever_of(self, trace: Trace, choice: Choice | None = None) -> Retriever:
+        """The retriever that scored the last trace on this corpus."""
+        return self._at_hand[trace.corpus.fingerprint, (choice or Choice()).retriever]
+
+    def small(self, choice: Choice | None = None) -> CachedGenerator:
+        """The small model, loaded. Its samples come from the cache where they can."""
+        return self._generator(self._names(choice)[0])
+
+    def large(self, choice: Choice | None = None) -> Generator:
+        """The large model, loaded. In a comparison its answers come from the cache where they can."""
+        name = self._names(choice)[1]
+        return self._generator(name) if self._first_costs else self._models.load(name)
+
+    def forget(self) -> None:
+        """Drop the samples in memory, as between two documents of a long run."""
+        for generator in self._cached.values():
+            generator.forget()
+
+    # -- what a question needs -------------------------------------------------------------------------------------------
+
+    def _names(self, choice: Choice | None) -> tuple[str, str]:
+        small, large = self._models.default_pair
+        return (choice.small or small, choice.large or large) if choice else (small, large)
+
+    def _tools(self, corpus: Corpus, retriever: Retriever, choice: Choice | None, listener: Listener) -> Tools:
+        return Tools(
+            corpus=corpus,
+            retriever=retriever,
+            progress=listener.progress,
+            cancellation=listener.cancellation,
+            small=lambda: self.small(choice),
+            large=lambda: self.large(choice),
+        )
+
+    def _retriever(self, collection: Collection, choice: Choice | None, listener: Listener) -> Retriever:
+        """Over this collection. Those of the last corpus stay at hand."""
+        key = (collection.corpus.fingerprint, (choice or Choice()).retriever)
+        if key not in self._at_hand:
+            self._at_hand = {at: each for at, each in self._at_hand.items() if at[0] == key[0]}
+            self._at_hand[key] = self._retrievers.over(collection, key[1], listener.progress)
+        return self._at_hand[key]
+
+    def _generator(self, name: str) -> CachedGenerator:
+        from fbrag_cli.generation.cached import CachedGenerator
+
+        if name not in self._cached:
+            generator, (file,) = self._models.load(name), self._models.find([name])
+            self._cached[name] = CachedGenerator(generator, self.cache, file.identity, first_costs=self._first_costs)
+        return self._cached[name]
+
+
+def _warn(warnings: Sequence[str], listener: Listener) -> None:
+    for warning in warnings:
+        listener.progress(Event("answer", "warning", text=warning))
