@@ -9,7 +9,7 @@ MODEL is a name from the catalogue or a path (default: qwen2.5-coder-1.5b). One 
 turns, alone and beside the loops; each has a process of its own, which loads the model once, and each round has another prompt.
 Prints medians in seconds, the lowest and the highest, and the median ratio of beside to alone within a round.
 
-GOMP_SPINCOUNT=300000 in the environment shows libgomp's own waiting, OMP_WAIT_POLICY=passive none at all.
+GOMP_SPINCOUNT=300000 in the environment measures libgomp's own limit on spinning, GOMP_SPINCOUNT=0 no spinning.
 Needs a machine without other work, or it measures that work.
 """
 
