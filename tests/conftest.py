@@ -7,19 +7,25 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from fbrag_cli.generation.llama.generator import LlamaGenerator
+from fbrag_cli.generation.start import limit_spinning
 from fbrag_cli.models.catalogue import load_catalogue
 from fbrag_cli.models.pull import pull, read_spec
 from fbrag_cli.models.store import ModelFile
 from fbrag_cli.progress import silent
 from fbrag_cli.storage.places import models_dir
 
+if TYPE_CHECKING:
+    from fbrag_cli.generation.llama.generator import LlamaGenerator
+
 ROOT = Path(__file__).parent.parent
 INQUIRY = ROOT / "tests" / "documents" / "inquiry.txt"
 SHARED = ROOT.parent / "shared"
+
+limit_spinning()
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -43,6 +49,8 @@ def default_pair() -> tuple[Path, Path]:
 
 @pytest.fixture(scope="session")
 def generator(smollm2: Path) -> Iterator[LlamaGenerator]:
+    from fbrag_cli.generation.llama.generator import LlamaGenerator
+
     with LlamaGenerator(smollm2) as loaded:
         yield loaded
 

@@ -16,6 +16,7 @@ from fbrag_cli.cli.options import CANCELLATION, GlobalOptions, RootOptions, take
 from fbrag_cli.cli.signals import Terminated, handle_signals
 from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.generation.cancellation import Cancellation
+from fbrag_cli.generation.start import limit_spinning
 
 HELP = """Answers from a long document, with the passages that they rest on. On your own machine.
 
@@ -29,6 +30,7 @@ Examples:
 
 def main() -> None:
     """Run the command line of this process, and exit with its code."""
+    limit_spinning()
     cancellation = Cancellation()
     handle_signals(cancellation)
     sys.exit(run(sys.argv[1:], cancellation))

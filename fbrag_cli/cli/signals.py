@@ -20,10 +20,10 @@ def handle_signals(cancellation: Cancellation) -> None:
     def interrupted(signum: int, frame: FrameType | None) -> None:
         if cancellation.requested:
             os._exit(ExitCode.INTERRUPTED)
-        cancellation.request(KeyboardInterrupt())
+        cancellation.interrupt(KeyboardInterrupt())
 
     def terminated(signum: int, frame: FrameType | None) -> None:
-        cancellation.request(Terminated())
+        cancellation.interrupt(Terminated())
 
     signal.signal(signal.SIGINT, interrupted)
     signal.signal(signal.SIGTERM, terminated)
@@ -35,7 +35,7 @@ def limit_time(seconds: float, cancellation: Cancellation) -> None:
         return
 
     def expired(signum: int, frame: FrameType | None) -> None:
-        cancellation.request(
+        cancellation.interrupt(
             FbragError("timeout", f"no answer within {seconds:g} s", "allow more (--timeout), or read less (--recall, --select)")
         )
 
