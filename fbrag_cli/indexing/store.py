@@ -1,0 +1,71 @@
+"""`IndexStore`: the cache entries of indexing, their kinds and their keys. It does not know what an entry means."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Literal
+
+from fbrag_cli import __version__
+from fbrag_cli.storage import arrays
+from fbrag_cli.storage.cache import Cache
+
+#: documents: a digest of one file. corpora: the pool of several digests. listings: which pool the files of a folder made.
+#: embeddings: vectors or lexical weights of some chunks of one document.
+Kind = Literal["documents", "corpora", "listings", "embeddings"]
+
+_FORM = 2  # to be increased when the content of any entry changes within a version
+
+
+def entry_key(*parts: object) -> str:
+    """Return the key of the entry that this version of fbrag makes from `parts` (whatever JSON can hold): 64 hex digits."""
+    return sha256(json.dumps([__version__, _FORM, *parts]).encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class IndexStore:
+    """The entries of indexing in `cache`. An entry is a file of arrays with a record of metadata (`storage.arrays`)."""
+
+    cache: Cache
+
+    def load(self, kind: Kind, key: str) -> tuple[dict[str, Any], dict[str, arrays.Array]] | None:
+        """Return an entry's metadata and arrays (mapped, read-only), and mark it as used; None if there is no such entry.
+
+        A damaged entry is discarded.
+        """
+        if (path := self.cache.path(kind, key)) is None:
+            return None
+        try:
+            found = arrays.load(path)
+        except (OSError, ValueError, KeyError):
+            self.cache.discard(kind, key)
+            return None
+        self.cache.touch(kind, [key])
+        return found
+
+    def keep(self, kind: Kind, key: str, meta: Mapping[str, Any], held: Mapping[str, arrays.Array]) -> bool:
+        """Write an entry. Return False where the cache cannot be written: that costs only the time to make it again."""
+        try:
+            with self.new(kind, key) as path:
+                arrays.save(path, meta, held)
+        except OSError:
+            return False
+        return True
+
+    @contextmanager
+    def new(self, kind: Kind, key: str) -> Iterator[Path]:
+        """Give the path of a file that becomes the entry when the block ends. Raises OSError where it cannot be written."""
+        with self.cache.new(kind, key) as path:
+            yield path
+
+    def has_all(self, kind: Kind, keys: Iterable[str]) -> bool:
+        """Return whether all these entries are there. They are not opened."""
+        return self.cache.keys(kind).issuperset(keys)
+
+    def touch(self, kind: Kind, keys: Iterable[str]) -> bool:
+        """Mark entries as used. Return whether any of them was last used more than an hour ago."""
+        return self.cache.touch(kind, keys)
