@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from fbrag_cli.corpus import Corpus, build_corpus
 from fbrag_cli.errors import FbragError
+from fbrag_cli.indexing.child import Failure
 from fbrag_cli.indexing.digest import Reading, digest_file, load_digest
 from fbrag_cli.indexing.pool import Member, load_pool, make_pool, pool_key, single
 from fbrag_cli.indexing.store import IndexStore, entry_key
-from fbrag_cli.indexing.workers import Failure, run_jobs
+from fbrag_cli.indexing.workers import run_jobs
 from fbrag_cli.progress import Event, Progress, silent
 from fbrag_cli.retrieval.bm25 import BM25
 from fbrag_cli.storage.cache import Cache

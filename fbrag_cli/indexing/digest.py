@@ -18,8 +18,9 @@ from fbrag_cli.documents.document import Content, Document, PageSpan, Section
 from fbrag_cli.documents.load import load
 from fbrag_cli.documents.source import Source, read_source
 from fbrag_cli.errors import FbragError
+from fbrag_cli.indexing.child import is_worker
 from fbrag_cli.indexing.store import IndexStore, entry_key
-from fbrag_cli.indexing.workers import is_worker, run_jobs
+from fbrag_cli.indexing.workers import run_jobs
 from fbrag_cli.progress import Progress, silent
 from fbrag_cli.retrieval.term_counts import TermCounts, Vocabulary, count_terms
 
