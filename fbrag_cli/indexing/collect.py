@@ -26,7 +26,7 @@ from fbrag_cli.storage.cache import Cache
 
 if TYPE_CHECKING:
     from fbrag_cli.documents.document import Document
-    from fbrag_cli.indexing.files import Found
+    from fbrag_cli.indexing.walk import Found
 
 #: The limits for one file of several. A file that needs more is left out.
 FILE_SECONDS = 120
