@@ -32,10 +32,9 @@ def load(
 ) -> Document:
     """Read the file `path` in any format of `formats`; "-" reads the process's stdin to its end.
 
-    The format is found by the content first, by the suffix second. encoding: of a text; by default it is found out. pages: of a
-    PDF, as "3-9,12". password: for a PDF that does not open without one. language: ISO 639-1; by default it is found out. source:
-    the file's bytes, if they are at hand already. share: reads pages of a long PDF in other processes. progress: stage "read",
-    in pages, for a PDF.
+    encoding: of a text; by default it is found out. pages: of a PDF, as "3-9,12". password: for a PDF that does not open without
+    one. language: ISO 639-1; by default it is found out. source: the file's bytes, if they are at hand already. share: reads
+    pages of a long PDF in other processes. progress: stage "read", in pages, for a PDF.
 
     Raises FbragError, with `document` = `path`: doc_not_found, doc_unreadable, doc_empty, unsupported_format, pdf_encrypted,
     pdf_bad_password, pdf_no_text; usage for an unknown `encoding`, or for `pages` that are malformed or do not exist.
@@ -57,10 +56,8 @@ def load(
         raise _empty(source, is_text=found.format.recognises is None)
 
     # 3. Warnings are collected.
-    warnings = found.warnings + extracted.warnings
-    if ranges is not None and found.format is not PDF:
-        warnings += (f"{source.name} has no pages: --pages does not apply to it",)
-    return _document(source, replace(extracted, warnings=warnings), language)
+    unused = (f"{source.name} has no pages: --pages does not apply to it",) if ranges and found.format is not PDF else ()
+    return _document(source, replace(extracted, warnings=found.warnings + extracted.warnings + unused), language)
 
 
 def _ranges(pages: str, path: str) -> tuple[PageRange, ...]:
@@ -76,5 +73,5 @@ def _document(source: Source, extracted: Extracted, language: str | None) -> Doc
 
 def _empty(source: Source, *, is_text: bool) -> FbragError:
     what = "is empty" if not source.data else "holds only white space" if is_text else "has no text"
-    hint = "see what the command before the pipe writes" if source.path == "-" else "name a file that has text"
+    hint = "check the output of the command before the pipe" if source.path == "-" else "name a file that has text"
     return FbragError("doc_empty", f"{source.name} {what}", hint, document=source.path)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 FILE_SECONDS = 120
 FILE_MEMORY = 4_000_000_000  # bytes of its own, without mapped files
 
-_FULL_HINT = "free some room, or set FBRAG_CACHE_DIR to a folder on another disk"
+_FULL_HINT = "free some disk space, or set FBRAG_CACHE_DIR to a folder on another disk"
 _LASTING = ("doc_unreadable", "doc_empty", "pdf_encrypted", "pdf_bad_password", "pdf_no_text")  # due to the file itself
 _SETTLED_SECONDS = 2  # a file changed more recently could change again and keep its size and time
 
@@ -139,7 +139,7 @@ class _Run:
         newest = max(max(file.signature.mtime_ns, file.signature.ctime_ns) for file in self.files) / 1e9
         if newest < time.time() - _SETTLED_SECONDS:
             listing = {"pool": pool_key(members), "paths": [member.path for member in members], "warnings": warnings}
-            self.store.keep("listings", self._listing_key(), listing, {})
+            self.store.save("listings", self._listing_key(), listing, {})
 
     # -- 2. digests --------------------------------------------------------------------------------------------------------
 

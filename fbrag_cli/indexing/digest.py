@@ -44,7 +44,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """spans: int32 (n_chunks, 3), the start, end (characters) and number of words of each chunk. counts: the chunks' terms."""
+    """A digest. spans: int32 (n_chunks, 3), each chunk's start, end (characters) and number of words. counts: its terms."""
 
     document: Document
     spans: NDArray[np.int32]
@@ -63,7 +63,7 @@ def digest_file(
     if (cached := load_digest(key, path, store)) is not None:
         return cached, key, True
     digest = _digest(source, reading, progress)
-    _keep(key, digest, store)
+    _save(key, digest, store)
     return load_digest(key, path, store) or digest, key, False
 
 
@@ -94,7 +94,7 @@ def _digest(source: Source, reading: Reading, progress: Progress) -> Digest:
 # -- as cached ---------------------------------------------------------------------------------------------------------------
 
 
-def _keep(key: str, digest: Digest, store: IndexStore) -> None:
+def _save(key: str, digest: Digest, store: IndexStore) -> None:
     content = digest.document.content()
     meta = {
         "document": describe_document(digest.document),
@@ -103,14 +103,14 @@ def _keep(key: str, digest: Digest, store: IndexStore) -> None:
         "languages": digest.counts.languages,
     }
     text = np.frombuffer(content.text.encode("utf-8", "surrogatepass"), np.uint8)
-    store.keep("documents", key, meta, {"text": text, "spans": digest.spans, **count_arrays(digest.counts)})
+    store.save("documents", key, meta, {"text": text, "spans": digest.spans, **count_arrays(digest.counts)})
 
 
 @lru_cache(maxsize=16)
 def load_content(key: str, store: IndexStore) -> Content:
     """Return the cached text, pages and sections of a digest. Raises FbragError if another process has removed them."""
     if (found := store.load("documents", key)) is None:
-        hint = "ask again: it is read anew"
+        hint = "ask again: it will be read again"
         raise FbragError("doc_unreadable", "the text of a document is no longer in the cache", hint)
     meta, held = found
     return Content(

@@ -54,7 +54,7 @@ def embed_corpus(corpus: Corpus, embedder: Embedder, cache: Cache, progress: Pro
         ends = np.cumsum([block.end - block.start for block in group])
         for block, part in zip(group, np.split(embeddings, ends[:-1]), strict=True):
             parts[block.key] = part
-            store.keep("embeddings", block.key, {}, {"embeddings": part})
+            store.save("embeddings", block.key, {}, {"embeddings": part})
     if missing:
         progress(Event("embed", "done", total, total))
         cache.trim()
@@ -72,7 +72,7 @@ def weigh_corpus(corpus: Corpus, model: BgeM3, cache: Cache, progress: Progress 
         elif block.key not in parts:
             parts[block.key] = model.weigh(_texts(corpus, block))
             weights = {name: getattr(parts[block.key], name) for name in ("tokens", "weights", "counts")}
-            store.keep("embeddings", block.key, {}, weights)
+            store.save("embeddings", block.key, {}, weights)
             progress(Event("embed", "progress", block.end, len(corpus.chunks)))
     cache.trim()
     return LexicalWeights.joined([parts[block.key] for block in blocks])

@@ -57,14 +57,14 @@ def _read(path: str, warnings: list[str]) -> list[Rules]:
         if not stat.S_ISREG(status.st_mode):
             return []
         if status.st_size > _MAX_IGNORE_BYTES:
-            warnings.append(f"{path} is not heeded: it has more than {_MAX_IGNORE_BYTES // 1000} kB")
+            warnings.append(f"{path} is not used: it has more than {_MAX_IGNORE_BYTES // 1000} kB")
             return []
         with open(path, "rb") as file:
             lines = os.fsdecode(file.read(_MAX_IGNORE_BYTES).removeprefix(b"\xef\xbb\xbf")).split("\n")
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:
-        warnings.append(f"{path} is not heeded: {os_reason(error)}")
+        warnings.append(f"{path} is not used: {os_reason(error)}")
         return []
     patterns, _ = parse(lines)
     return [Rules(patterns, "")] if patterns else []

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -47,7 +47,7 @@ class IndexStore:
         self.cache.touch(kind, [key])
         return found
 
-    def keep(self, kind: Kind, key: str, meta: Mapping[str, Any], held: Mapping[str, arrays.Array]) -> bool:
+    def save(self, kind: Kind, key: str, meta: Mapping[str, Any], held: Mapping[str, arrays.Array]) -> bool:
         """Write an entry. Return False where the cache cannot be written: that costs only the time to make it again."""
         try:
             with self.new(kind, key) as path:
@@ -56,11 +56,9 @@ class IndexStore:
             return False
         return True
 
-    @contextmanager
-    def new(self, kind: Kind, key: str) -> Iterator[Path]:
-        """Give the path of a file that becomes the entry when the block ends. Raises OSError where it cannot be written."""
-        with self.cache.new(kind, key) as path:
-            yield path
+    def new(self, kind: Kind, key: str) -> AbstractContextManager[Path]:
+        """Return a context with the path of a file that becomes the entry at its end. Raises OSError if that fails."""
+        return self.cache.new(kind, key)
 
     def has_all(self, kind: Kind, keys: Iterable[str]) -> bool:
         """Return whether all these entries are there. They are not opened."""

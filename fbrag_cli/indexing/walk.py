@@ -83,9 +83,9 @@ class Walk:
             suffix = max(sorted(self.suffixes), key=self.suffixes.__getitem__)
             hint = f"choose by name: --include {shlex.quote('*' + suffix)}"
         elif self.suffixes:
-            hint = "patterns begin at the folder, as in its .gitignore: --include '*.txt'"
+            hint = "patterns are relative to the folder, as in its .gitignore: --include '*.txt'"
         else:
-            hint = "name the files themselves, which takes them whatever they are" if reasons else "name another folder"
+            hint = "name the files themselves: they are read whatever their type" if reasons else "name another folder"
         return FbragError("doc_empty", what, hint, document=self.root)
 
     def _look_into(self, folder: _Folder) -> None:

@@ -48,18 +48,15 @@ def run_jobs(
 
     function: a function of a module; `functools.partial` of one sends common arguments to each child only once. Jobs and results
     are pickled. Jobs are drawn as children become free, at most two ahead for each child. seconds: wall time for a job. memory:
-    bytes for a child, without mapped files (on Linux). In a child process, the jobs run in that process, within its limits.
-
-    Leaving the iterator, by an exception too, ends the children; they end by themselves when the parent is killed.
-    Raises FbragError out_of_memory where no process can be started.
+    bytes for a child, without mapped files (on Linux). Called in a child, this runs the jobs there, within the child's limits.
+    Leaving the iterator ends the children; they end by themselves when the parent is killed. Raises FbragError out_of_memory
+    where no process can be started.
     """
     numbered = enumerate(jobs)
     if is_worker():
-        for index, job in numbered:
-            yield index, outcome_of(function, job)
+        yield from ((index, outcome_of(function, job)) for index, job in numbered)
         return
-    todo: _Todo = SimpleQueue()
-    done: _Done = SimpleQueue()
+    todo, done = _Todo(), _Done()
     orders = pickle.dumps((function, seconds, memory))
     workers = [_Worker(orders, seconds, todo, done) for _ in range(processes)]
     waiting = 0
@@ -67,9 +64,9 @@ def run_jobs(
         while True:
             for numbered_job in islice(numbered, 2 * processes - waiting):
                 todo.put(numbered_job)
+                if waiting < processes and workers[waiting].ident is None:
+                    workers[waiting].start()
                 waiting += 1
-                if waiting <= processes and workers[waiting - 1].ident is None:
-                    workers[waiting - 1].start()
             if not waiting:
                 return
             index, outcome, fault = done.get()

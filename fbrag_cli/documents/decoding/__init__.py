@@ -101,7 +101,7 @@ def _forced(source: Source, codec: str) -> Decoded:
     except (UnicodeError, ValueError) as error:
         where = str(error)
     what = f"{source.name} is not {codec} ({where})"
-    raise FbragError("doc_unreadable", what, "leave --encoding out to have it found", document=source.path) from None
+    raise FbragError("doc_unreadable", what, "leave out --encoding: fbrag then detects it", document=source.path) from None
 
 
 def _marked(source: Source) -> Decoded | None:
