@@ -1,1 +1,1 @@
-"""A path becomes a `Document`."""
+"""Files become `Document`s: their format, their encoding, their text."""

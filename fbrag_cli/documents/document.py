@@ -1,4 +1,4 @@
-"""`Document`: a decoded text, with its pages, its sections and where it came from."""
+"""`Document`: the decoded text of a file, its pages, its sections and its origin."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class PageSpan:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A heading or chapter: it holds from `start` (characters) to the next section. level: 1 for the outermost."""
+    """A heading or chapter, which lasts from `start` (characters) to the next section. level: 1 is the outermost."""
 
     title: str
     level: int
@@ -26,8 +26,8 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What of a document takes room. text: decoded, line ends as "\\n". pages: those with text, in order; empty where the format
-    has none. sections: by ascending start; empty where the format has none."""
+    """The large part of a document. text: decoded, line ends as "\\n". pages: those with text, in order; empty if the format has
+    none. sections: by ascending start; empty if the format has none."""
 
     text: str
     pages: tuple[PageSpan, ...] = ()
@@ -36,10 +36,10 @@ class Content:
 
 @dataclass(frozen=True, slots=True)
 class Extracted:
-    """What the reader of a format makes of a file's bytes.
+    """The result of a format's reader.
 
-    media_type: as "text/plain". encoding: of the bytes, None where the format has none (PDF). skipped_pages: numbers of the pages
-    that gave no text. warnings: one line each, with the file's name.
+    media_type: as "text/plain". encoding: of the bytes; None if the format has none (PDF). skipped_pages: numbers of the pages
+    without text. warnings: one line each, with the file's name.
     """
 
     content: Content
@@ -51,11 +51,11 @@ class Extracted:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A decoded document, whose text may still lie in the cache.
+    """A decoded document. Its text may be loaded from the cache when it is first used.
 
-    path: as the user gave it ("-" for stdin). name: what citations call it ("stdin" for "-"). sha256: of the file's bytes (hex).
-    language: ISO 639-1, as "en"; "" where it is not known. n_chars: of the text. content: gives the text, pages and sections.
-    Otherwise as in `Extracted`.
+    path: as the user gave it ("-" for stdin). name: its name in citations ("stdin" for "-"). sha256: of the file's bytes (hex).
+    language: ISO 639-1, as "en"; "" if unknown. n_chars: length of the text. content: returns the text, pages and sections.
+    The other fields are those of `Extracted`.
     """
 
     path: str
@@ -71,7 +71,7 @@ class Document:
 
     @classmethod
     def of(cls, path: str, name: str, extracted: Extracted, sha256: str = "", language: str = "en") -> Document:
-        """A document whose text is at hand."""
+        """Return a document with its text in memory."""
         return cls(
             path,
             name,

@@ -1,17 +1,20 @@
-"""The formats that are read: how each is told by content, by which suffixes else, and which module reads it."""
+"""The formats that fbrag reads: how each is recognised by its content or its suffix, and which function reads it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import PurePath
+from typing import Literal
 
 from fbrag_cli.documents import recognition
 from fbrag_cli.documents.document import Extracted
 from fbrag_cli.documents.source import Source
 from fbrag_cli.errors import FbragError
+
+#: Reads a file whose text is in this encoding (a Python codec name), or in one that the reader finds out (None).
+Reader = Callable[[Source, str | None], Extracted]
 
 _PROSE = ".txt .text .log .tex .bib .org .adoc .asciidoc .textile .nfo .csv .tsv .man"
 _DATA = ".json .jsonl .ndjson .yaml .yml .toml .ini .cfg .conf .properties .xml .sql .graphql .proto .tf .cmake .gradle"
@@ -26,90 +29,115 @@ _CODE = (
 class Format:
     """One format.
 
-    kind: what messages call it, as "a Word document". suffixes: lower case, with the dot. reader: "module:function" of
-    `documents.readers`; the function takes a `Source` and a codec name or None, and gives `Extracted`. tells: whether bytes are
-    of this format; None where only the suffix tells. library: what the reader imports beyond the base, None for nothing.
-    textual: whether a reader of its bytes sees its text, so that reading it as plain text loses nothing.
+    reader: the name of its reader (`reader_of`). kind: its name in messages, as "a Word document". suffixes: lower case, with the
+    dot. recognises: returns whether bytes are of this format; None where only the suffix shows it. library: what its reader
+    imports beyond the base; None for nothing. textual: whether its bytes contain its text as it is, so that reading it as plain
+    text loses nothing.
     """
 
+    reader: Literal["pdf", "epub", "docx", "odt", "rtf", "vtt", "srt", "mail", "html", "markdown", "rst", "text"]
     kind: str
     media_type: str
     suffixes: tuple[str, ...]
-    reader: str
-    tells: Callable[[bytes], bool] | None = None
+    recognises: Callable[[bytes], bool] | None = None
     library: str | None = None
     textual: bool = True
 
 
-#: Text as it is: what every file is read as that nothing else fits.
-PLAIN = Format("plain text", "text/plain", tuple(_PROSE.split()), "plain:read_plain")
+#: Text as it is. A file that fits no other format is read as this one.
+PLAIN = Format("text", "plain text", "text/plain", tuple(_PROSE.split()))
 
-PDF = Format("a PDF", "application/pdf", (".pdf",), "", recognition.is_pdf, textual=False)
+PDF = Format("pdf", "a PDF", "application/pdf", (".pdf",), recognition.is_pdf, textual=False)
 
 _DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 
-#: In the order in which content is asked.
+#: In the order in which a file's content is compared with them.
 FORMATS = (
     PDF,
-    Format("an EPUB book", "application/epub+zip", (".epub",), "epub:read_epub", recognition.is_epub, textual=False),
-    Format("a Word document", _DOCX, (".docx", ".docm"), "docx:read_docx", recognition.is_docx, "mammoth", textual=False),
+    Format("epub", "an EPUB book", "application/epub+zip", (".epub",), recognition.is_epub, textual=False),
+    Format("docx", "a Word document", _DOCX, (".docx", ".docm"), recognition.is_docx, "mammoth", textual=False),
     Format(
+        "odt",
         "an OpenDocument text",
         "application/vnd.oasis.opendocument.text",
         (".odt", ".ott", ".fodt"),
-        "odt:read_odt",
         recognition.is_odt,
         textual=False,
     ),
-    Format("a rich text document", "application/rtf", (".rtf",), "rtf:read_rtf", recognition.is_rtf, "striprtf", textual=False),
-    Format("WebVTT subtitles", "text/vtt", (".vtt",), "subtitles:read_vtt", recognition.is_vtt),
-    Format("SubRip subtitles", "application/x-subrip", (".srt",), "subtitles:read_srt", recognition.is_srt),
-    Format("mail", "message/rfc822", (".eml",), "mail:read_mail", recognition.is_mail),
-    Format("an HTML page", "text/html", (".html", ".htm", ".xhtml", ".xht"), "html:read_html", recognition.is_html),
-    Format("Markdown", "text/markdown", (".md", ".markdown", ".mdown", ".mkd", ".qmd", ".rmd"), "markdown:read_markdown"),
-    Format("reStructuredText", "text/x-rst", (".rst", ".rest"), "restructured:read_rst"),
-    Format("source code", "text/plain", tuple(f"{_DATA} {_CODE}".split()), "plain:read_plain"),
+    Format("rtf", "a rich text document", "application/rtf", (".rtf",), recognition.is_rtf, "striprtf", textual=False),
+    Format("vtt", "WebVTT subtitles", "text/vtt", (".vtt",), recognition.is_vtt),
+    Format("srt", "SubRip subtitles", "application/x-subrip", (".srt",), recognition.is_srt),
+    Format("mail", "mail", "message/rfc822", (".eml",), recognition.is_mail),
+    Format("html", "an HTML page", "text/html", (".html", ".htm", ".xhtml", ".xht"), recognition.is_html),
+    Format("markdown", "Markdown", "text/markdown", (".md", ".markdown", ".mdown", ".mkd", ".qmd", ".rmd")),
+    Format("rst", "reStructuredText", "text/x-rst", (".rst", ".rest")),
+    Format("text", "source code", "text/plain", tuple(f"{_DATA} {_CODE}".split())),
     PLAIN,
 )
 
 _BY_SUFFIX = {suffix: format_ for format_ in FORMATS for suffix in format_.suffixes}
 
-#: Suffixes, lower case with the dot, of the files that are read out of a folder.
+#: Suffixes (lower case, with the dot) of the files that are read from a folder.
 KNOWN_SUFFIXES: frozenset[str] = frozenset(_BY_SUFFIX)
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The format of a file, and what is to be said of how it was found."""
+    """The format of a file, with warnings about how it was found."""
 
     format: Format
     warnings: tuple[str, ...] = ()
 
 
 def find_format(source: Source) -> Found:
-    """By content first, by suffix second, else plain text. A suffix that promises another format is warned of.
+    """Find the format of a file by its content first, by its suffix second; otherwise it is plain text.
 
-    Markdown and source code are what their suffix says though they begin like HTML or mail.
+    A suffix of another format gives a warning. Markdown and source code are known by their suffix, even if they begin like HTML
+    or mail.
     """
     promised = None if source.path == "-" else _BY_SUFFIX.get(PurePath(source.path).suffix.lower())
-    told = next((format_ for format_ in FORMATS if format_.tells is not None and format_.tells(source.data)), None)
+    recognised = next((each for each in FORMATS if each.recognises is not None and each.recognises(source.data)), None)
     if promised is not None and promised.textual:
-        is_as_written = promised.tells is None and promised is not PLAIN
-        found = promised if told is None or (is_as_written and told.textual) else told
+        is_by_suffix = promised.recognises is None and promised is not PLAIN
+        found = promised if recognised is None or (is_by_suffix and recognised.textual) else recognised
     else:
-        found = told or PLAIN
+        found = recognised or PLAIN
     if promised is None or promised is found or (promised.textual and found.textual):
         return Found(found)
     return Found(found, (f"{source.name} is not {promised.kind}: read as {found.kind}",))
 
 
-def read_as(format_: Format, source: Source, codec: str | None) -> Extracted:
-    """What the reader of `format_` makes of `source`. Raises FbragError: unsupported_format (no library); the reader's own."""
-    module_name, function = format_.reader.split(":")
+def reader_of(format_: Format, source: Source) -> Reader:
+    """Return the function that reads a format. Its library is imported here.
+
+    Raises FbragError unsupported_format if the library is not installed; `source` is for that error.
+    """
     if format_.library is not None and find_spec(format_.library) is None:
         what = f"{source.name} is {format_.kind}, which needs a library that is not installed"
         raise FbragError("unsupported_format", what, "pip install 'fbrag[formats]'", document=source.path)
-    read: Callable[[Source, str | None], Extracted] = getattr(
-        import_module(f"fbrag_cli.documents.readers.{module_name}"), function
-    )
-    return read(source, codec)
+    match format_.reader:
+        case "epub":
+            from fbrag_cli.documents.readers.epub import read_epub as reader
+        case "docx":
+            from fbrag_cli.documents.readers.docx import read_docx as reader
+        case "odt":
+            from fbrag_cli.documents.readers.odt import read_odt as reader
+        case "rtf":
+            from fbrag_cli.documents.readers.rtf import read_rtf as reader
+        case "vtt":
+            from fbrag_cli.documents.readers.subtitles import read_vtt as reader
+        case "srt":
+            from fbrag_cli.documents.readers.subtitles import read_srt as reader
+        case "mail":
+            from fbrag_cli.documents.readers.mail import read_mail as reader
+        case "html":
+            from fbrag_cli.documents.readers.html import read_html as reader
+        case "markdown":
+            from fbrag_cli.documents.readers.markdown import read_markdown as reader
+        case "rst":
+            from fbrag_cli.documents.readers.restructured import read_rst as reader
+        case "text":
+            from fbrag_cli.documents.readers.plain import read_plain as reader
+        case "pdf":
+            raise ValueError("a PDF is read by `pdf.read_pdf`, which takes pages and a password too")
+    return reader

@@ -1,4 +1,4 @@
-"""What the bytes of each format that is read look like. Cheap: what a file is asked before anything else is done with it."""
+"""Recognise each format by its bytes. The tests are cheap, for every file goes through them first."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OF_MAIL = {"message-id", "received", "mime-version", "return-path", "delivered-
 
 
 def is_pdf(data: bytes) -> bool:
-    """Whether `data` begins as a PDF, or has a PDF's header a little later and objects after it (junk before the header)."""
+    """Return whether `data` begins as a PDF, or has a PDF's header a little later (after junk) and objects."""
     return data.startswith(_PDF) or (_PDF in data[:1024] and b"endobj" in data)
 
 
@@ -58,7 +58,7 @@ def is_html(data: bytes) -> bool:
 
 
 def is_mail(data: bytes) -> bool:
-    """Whether it begins with header fields, among them "From" and one that only mail has."""
+    """Return whether `data` begins with header fields, among them "From" and one that only mail has."""
     head, names, at = _head(data), set(), 0
     while found := _HEADER_FIELD.match(head, at):
         names.add(found[1].lower())
@@ -67,18 +67,18 @@ def is_mail(data: bytes) -> bool:
 
 
 def _begins_with_mimetype(data: bytes, mimetype: bytes) -> bool:
-    """Whether the zip's first entry is "mimetype", stored: the mark of EPUB and OpenDocument."""
+    """Return whether the first entry of the zip is an uncompressed "mimetype", as in EPUB and OpenDocument."""
     return data.startswith(_ZIP) and data.startswith(b"mimetype" + mimetype, 30)
 
 
 def _names(data: bytes) -> frozenset[str]:
-    """The names in a zip; of one whose directory is lost, those that stand where an entry begins."""
+    """Return the names in a zip. If its directory is lost, they come from the headers of the entries."""
     if not data.startswith(_ZIP):
         return frozenset()
     try:
         with zipfile.ZipFile(BytesIO(data)) as archive:
             return frozenset(archive.namelist())
-    except Exception:  # of a hostile zip, zipfile raises half a dozen types
+    except Exception:  # zipfile raises half a dozen types for a hostile zip
         return frozenset(
             data[found.end() : found.end() + int.from_bytes(found[1], "little")].decode("utf-8", "replace")
             for found in re.finditer(rb"PK\x03\x04.{22}(..)..", data, re.DOTALL)
@@ -86,7 +86,7 @@ def _names(data: bytes) -> frozenset[str]:
 
 
 def _head(data: bytes) -> str:
-    """The beginning as characters, as far as ASCII goes, with line ends as "\\n"."""
+    """Return the beginning as text, with line ends as "\\n". Only its ASCII characters can be relied on."""
     for mark, encoding in _BOMS.items():
         if data.startswith(mark):
             head = data[len(mark) : len(mark) + 2 * _HEAD].decode(encoding, "replace")

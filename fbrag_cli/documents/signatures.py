@@ -1,4 +1,4 @@
-"""Formats that are not read: what a file's bytes say that it is, and the command that makes text or a PDF of it."""
+"""Formats that fbrag does not read: how their bytes begin, and a command that turns them into text or PDF."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """A file is `kind` if `magic` stands at byte `offset` and, where given, `inside` anywhere. hint: with {file} for its path."""
+    """The mark of a format: `magic` at byte `offset`, and `inside` (if given) anywhere. hint: a command; {file} is the path."""
 
     magic: bytes
     kind: str
@@ -32,7 +32,7 @@ class Signature:
         return data.startswith(self.magic, self.offset) and self.inside in data
 
 
-# Each is too long or too odd to begin a text. The first that fits counts: what a zip holds comes before zip.
+# Each is too long or too odd to begin a text. The first that fits counts: formats within a zip come before zip.
 _SIGNATURES = (
     Signature(b"PK\x03\x04", "an Excel workbook (xlsx)", _TO_PDF, inside=b"xl/workbook."),
     Signature(b"PK\x03\x04", "a PowerPoint presentation (pptx)", _TO_PDF, inside=b"ppt/presentation.xml"),
@@ -73,17 +73,17 @@ _SIGNATURES = (
 
 
 def refuse_known(source: Source) -> None:
-    """Raise unsupported_format if the bytes are of a format that is known and not read."""
+    """Raise FbragError unsupported_format if the bytes are of a known format that is not read."""
     for signature in _SIGNATURES:
         if signature.fits(source.data):
             raise _unsupported(source, f"{source.name} is {signature.kind}, which is not read", signature.hint)
 
 
 def binary(source: Source) -> FbragError:
-    """The error for bytes that are neither text nor a known format."""
+    """Return the error for bytes that are neither text nor a known format."""
     if source.path.lower().endswith(".pdf"):
         what = f'{source.name} is not a PDF in spite of its name: it has no "%PDF-" header'
-        return FbragError("doc_unreadable", what, "get it again from where it came", document=source.path)
+        return FbragError("doc_unreadable", what, "get a new copy of it", document=source.path)
     return _unsupported(source, f"{source.name} is not text: it seems to be binary data", _OTHER)
 
 

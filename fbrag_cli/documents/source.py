@@ -1,4 +1,4 @@
-"""The bytes of a path or of stdin, or an error that says why there are none."""
+"""Read the bytes of a file or of stdin, or raise an error with the reason."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import BinaryIO, NamedTuple
 from fbrag_cli.errors import FbragError
 from fbrag_cli.text.printable import byte_size
 
-#: Larger files are refused: read whole, they would take several times their size in memory.
+#: Larger files are refused: reading one takes several times its size in memory.
 MAX_BYTES = 2_000_000_000
 
 _MAX_NAMES = 5_000  # of a folder, compared with a name that is not in it
@@ -25,8 +25,8 @@ _CHUNK = 1 << 20
 
 
 class Signature(NamedTuple):
-    """By what a file is known to be the one that was read before. size: bytes. mtime_ns, ctime_ns: nanoseconds since 1970, when
-    its content and when anything of it was changed, its permissions too."""
+    """What identifies the state of a file without reading it. size: bytes. mtime_ns, ctime_ns: the last change of its content and
+    of its content or attributes (nanoseconds since 1970)."""
 
     size: int
     mtime_ns: int
@@ -40,8 +40,8 @@ class Signature(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """path: as the user gave it. name: what messages call it. data: all its bytes. signature: the file's, while they were read;
-    None for stdin."""
+    """A file in memory. path: as the user gave it. name: in messages. data: all its bytes. signature: when it was read; None for
+    stdin."""
 
     path: str
     name: str
@@ -50,19 +50,19 @@ class Source:
 
     @property
     def shell_path(self) -> str:
-        """The path as a command in a hint can take it."""
+        """Return the path quoted for a shell command in a hint."""
         return "FILE" if self.path == "-" else shlex.quote(self.path)
 
 
 def read_source(path: str, stdin: BinaryIO | None = None) -> Source:
-    """All bytes of the file `path`, or of `stdin` (by default the process's own) for "-".
+    """Read all bytes of the file `path`, or of `stdin` (by default the process's own) for "-".
 
-    Raises FbragError: doc_not_found; unsupported_format for a folder; doc_unreadable for what is not a file, cannot be read,
-    has more than MAX_BYTES or changes while it is read.
+    Raises FbragError: doc_not_found; unsupported_format for a folder; doc_unreadable for a path that is no regular file, cannot
+    be read, has more than MAX_BYTES or changes while it is read.
     """
     if path == "-":
         return Source(path, "stdin", _read_stdin(stdin))
-    stat_file(path)  # to open a device may do something to it
+    stat_file(path)  # before opening it: opening a device can have effects
     try:
         for _ in range(2):
             with open(path, "rb", opener=_open) as file:
@@ -80,7 +80,7 @@ def read_source(path: str, stdin: BinaryIO | None = None) -> Source:
 
 
 def stat_file(path: str) -> Signature:
-    """The signature of a file that can be read, as far as that is known before it is opened. Raises as `read_source`."""
+    """Return the signature of a file without opening it. Raises as `read_source` if it cannot be read."""
     try:
         status = os.stat(path)
     except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: a NUL in the path
@@ -92,12 +92,12 @@ def stat_file(path: str) -> Signature:
 
 
 def _open(path: str, flags: int) -> int:
-    """As `os.open`; what has become a pipe or a terminal since it was looked at does not hold us."""
+    """Open a file as `os.open`, but never wait: it may have become a pipe or a terminal in the meantime."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0))
 
 
 def _read_unsized(file: BinaryIO) -> bytes | None:
-    """What a file of no size gives all the same, as those of /proc do; None where one would have to wait for it."""
+    """Read a file whose size is 0 but that may have content, as in /proc; None if reading would have to wait."""
     chunks: list[bytes] = []
     while (chunk := file.read(_CHUNK)) and len(chunks) * _CHUNK <= MAX_BYTES:
         chunks.append(chunk)
@@ -109,8 +109,8 @@ def _read_stdin(stdin: BinaryIO | None) -> bytes:
         if sys.stdin is None:
             raise FbragError("doc_unreadable", "stdin is closed", 'COMMAND | fbrag ask - "…"', document="-")
         stdin = sys.stdin.buffer
-    with suppress(AttributeError, OSError, ValueError):  # not a file of the system
-        os.set_blocking(stdin.fileno(), True)  # else what comes late would be lost
+    with suppress(AttributeError, OSError, ValueError):  # not a file of the operating system
+        os.set_blocking(stdin.fileno(), True)  # otherwise late input would be lost
     try:
         data = stdin.read(MAX_BYTES + 1)
     except OSError as error:
@@ -126,7 +126,7 @@ def _check(path: str, status: os.stat_result) -> None:
         raise FbragError("unsupported_format", f"{path} is a folder", f'name the files: fbrag ask {files} "…"', document=path)
     if not stat.S_ISREG(status.st_mode):
         kind = "a pipe" if stat.S_ISFIFO(status.st_mode) else "a socket" if stat.S_ISSOCK(status.st_mode) else "a device"
-        hint = f'let stdin read it: fbrag ask - "…" < {shlex.quote(path)}'
+        hint = f'pass it through stdin: fbrag ask - "…" < {shlex.quote(path)}'
         raise FbragError("doc_unreadable", f"{path} is {kind}, not a file", hint, document=path)
     if status.st_size > MAX_BYTES:
         what = f"{path} has {byte_size(status.st_size)}; files up to {byte_size(MAX_BYTES)} are read"

@@ -13,18 +13,16 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from fbrag_cli.corpus import build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.errors import FbragError
 from fbrag_cli.evaluation import metrics, results
 from fbrag_cli.evaluation.configurations import ABSENT
 from fbrag_cli.evaluation.datasets import Example
-from fbrag_cli.indexing.collect import Collection
+from fbrag_cli.indexing.collect import Collection, collect_text
 from fbrag_cli.methods.method import Method
 from fbrag_cli.methods.prompt_file import PromptFile
 from fbrag_cli.progress import Event, Progress, silent
 from fbrag_cli.render.as_json import versions
-from fbrag_cli.retrieval.bm25 import BM25
 from fbrag_cli.session.memory import peak_memory_mb
 from fbrag_cli.session.session import Choice, Listener, Session
 from fbrag_cli.text.languages import detect
@@ -185,8 +183,7 @@ class _Collections:
             extracted = Extracted(Content(text), "text/plain")
             digest = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
             document = Document.of(example.id, example.id, extracted, digest, detect(text))
-            corpus = build_corpus([document], chunk_words)
-            self._by_words[chunk_words] = Collection(corpus, BM25.of(corpus))
+            self._by_words[chunk_words] = collect_text(document, chunk_words)
         return self._by_words[chunk_words]
 
 

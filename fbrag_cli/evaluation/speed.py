@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 from itertools import cycle, islice
 from statistics import median
 
-from fbrag_cli.corpus import build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.generation.generator import Call, Generations, Sampling, Turn
 from fbrag_cli.generation.llama.generator import LlamaGenerator
+from fbrag_cli.indexing.collect import collect_text
 from fbrag_cli.progress import Event, Progress, Stopwatch, stage
-from fbrag_cli.retrieval.bm25 import BM25
 
 #: What is measured: its unit, and whether less of it is better.
 MEASURES = {
@@ -80,7 +79,7 @@ def measure_text(work: Workload, measures: Measures) -> None:
     for round_ in range(work.repeat):
         watch = Stopwatch()
         document = Document.of("text", "text", Extracted(Content(work.text), "text/plain"))
-        retriever = BM25.of(build_corpus([document]))
+        retriever = collect_text(document).retriever
         measures.add("index", watch.seconds)
         asked = [" ".join(random.Random(f"{round_} {i}").choices(words, k=_SAMPLE_WORDS)) for i in range(work.samples + 1)]
         watch = Stopwatch()

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import asdict, replace
-from hashlib import sha256
 from importlib.metadata import version
+from pathlib import Path
 
 from fbrag_cli.generation.generator import QUIET, Call, Choose, Generation, Generations, Generator, ModelInfo, Sampling, Turn
-from fbrag_cli.storage.cache import Cache
+from fbrag_cli.storage.cache import Cache, entry_key
 
 #: The kind of cache entry.
 KIND = "samples"
@@ -79,30 +78,20 @@ class CachedGenerator:
         return self._choices[asked]
 
     def _stored(self, turns: _Turns, sampling: Sampling) -> Generations | None:
-        if self._cache is None:
-            return None
-        key = self._key(turns, sampling)
-        if (path := self._cache.path(KIND, key)) is None:
-            return None
-        try:
-            found = json.loads(path.read_bytes())
-            samples = tuple(Generation(**sample) for sample in found.pop("samples"))
-            generations = Generations(samples, **found)
-        except (OSError, ValueError, TypeError, KeyError, AttributeError):
-            self._cache.discard(KIND, key)
-            return None
-        self._cache.touch(KIND, [key])
-        return generations
+        return self._cache.load(KIND, self._key(turns, sampling), _read) if self._cache else None
 
     def _store(self, turns: _Turns, sampling: Sampling, generations: Generations) -> None:
-        if self._cache is None:
-            return
-        key = self._key(turns, sampling)
-        self._cache.discard(KIND, key)  # an entry with fewer samples
-        with suppress(OSError), self._cache.new(KIND, key) as entry:
-            entry.write_text(json.dumps(asdict(generations)), "utf-8")
+        if self._cache is not None:
+            key = self._key(turns, sampling)
+            self._cache.discard(KIND, key)  # an entry with fewer samples
+            self._cache.store(KIND, key, lambda path: path.write_text(json.dumps(asdict(generations)), "utf-8"))
 
     def _key(self, turns: _Turns, sampling: Sampling) -> str:
         messages = [(turn.role, turn.text) for turn in turns]
-        asked = [self._model, self.info.gpu_layers, version("llama-cpp-python"), messages, asdict(sampling)]
-        return sha256(json.dumps(asked).encode()).hexdigest()
+        return entry_key(self._model, self.info.gpu_layers, version("llama-cpp-python"), messages, asdict(sampling))
+
+
+def _read(path: Path) -> Generations:
+    found = json.loads(path.read_bytes())
+    samples = tuple(Generation(**sample) for sample in found.pop("samples"))
+    return Generations(samples, **found)

@@ -1,1 +1,1 @@
-"""Files and folders become chunks and an index that is kept: which files, read by whom, scored how."""
+"""Files and folders become a `Collection`: which files there are, who reads them, and where their index is cached."""

@@ -1,41 +1,35 @@
-"""One file, digested: its document, its chunks and their term counts, as the cache keeps them."""
+"""The digest of one file: its document, its chunks and their term counts, as made from the file and as cached."""
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from hashlib import sha256
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fbrag_cli import __version__
 from fbrag_cli.corpus import build_corpus
 from fbrag_cli.documents.document import Content, Document, PageSpan, Section
 from fbrag_cli.documents.load import load
 from fbrag_cli.documents.source import Source, read_source
 from fbrag_cli.errors import FbragError
-from fbrag_cli.indexing.workers import is_worker, run_jobs
+from fbrag_cli.indexing.child import is_worker
+from fbrag_cli.indexing.store import IndexStore, index_key
+from fbrag_cli.indexing.workers import run_jobs
 from fbrag_cli.progress import Progress, silent
 from fbrag_cli.retrieval.term_counts import TermCounts, Vocabulary, count_terms
-from fbrag_cli.storage import arrays
-from fbrag_cli.storage.cache import Cache
-
-#: The kind of cache entry that a digest is.
-KIND = "documents"
 
 _BATCH_SECONDS = 60  # for some pages of a PDF, in a child process
-_FORM = 1  # to be raised when what a digest holds changes within a version
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How files are read and cut: whatever changes what a digest holds. password: of encrypted PDFs."""
+    """How files are read and cut into chunks: all settings that change a digest. password: of encrypted PDFs."""
 
     chunk_words: int = 300
     encoding: str | None = None
@@ -43,24 +37,14 @@ class Reading:
     language: str | None = None
     password: str | None = None
 
-    def key(self, content: str, path: str) -> str:
-        """The cache's key of a file's digest. content: SHA-256 (hex) of its bytes; of the path only the suffix counts."""
-        told = [
-            __version__,
-            _FORM,
-            content,
-            PurePath(path).suffix.lower(),
-            self.chunk_words,
-            self.encoding,
-            self.pages,
-            self.language,
-        ]
-        return sha256(json.dumps(told).encode()).hexdigest()
+    def key_parts(self) -> tuple[object, ...]:
+        """Return what belongs in a cache key: all but the password, which only opens the file."""
+        return self.chunk_words, self.encoding, self.pages, self.language
 
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """spans: int32 (n_chunks, 3), start, end (characters) and words of each chunk. counts: of the chunks' terms."""
+    """A digest. spans: int32 (n_chunks, 3), each chunk's start, end (characters) and number of words. counts: its terms."""
 
     document: Document
     spans: NDArray[np.int32]
@@ -68,32 +52,27 @@ class Digest:
 
 
 def digest_file(
-    path: str, reading: Reading, cache: Cache, stdin: BinaryIO | None = None, progress: Progress = silent
+    path: str, reading: Reading, store: IndexStore, stdin: BinaryIO | None = None, progress: Progress = silent
 ) -> tuple[Digest, str, bool]:
-    """The digest of the file `path` ("-": of `stdin`), its key, and whether it was in the cache; if not, now it is.
+    """Return the digest of the file `path` ("-": of `stdin`), its key, and whether it was cached; if not, now it is.
 
     Raises FbragError as `documents.load` does. A cache that cannot be written costs only the next question's time.
     """
     source = read_source(path, stdin)
-    key = reading.key(sha256(source.data).hexdigest(), path)
-    if (found := stored(key, path, cache)) is not None:
-        return found, key, True
+    key = index_key(sha256(source.data).hexdigest(), PurePath(path).suffix.lower(), reading.key_parts())
+    if (cached := load_digest(key, path, store)) is not None:
+        return cached, key, True
     digest = _digest(source, reading, progress)
-    try:
-        with cache.new(KIND, key) as entry:
-            _save(digest, entry)
-    except OSError:
-        return digest, key, False
-    return stored(key, path, cache) or digest, key, False
+    _save(key, digest, store)
+    return load_digest(key, path, store) or digest, key, False
 
 
-def stored(key: str, path: str, cache: Cache) -> Digest | None:
-    """The digest of the file `path` from the cache; None if it is not there or not whole."""
-    if (found := load_entry(KIND, key, cache)) is None:
+def load_digest(key: str, path: str, store: IndexStore) -> Digest | None:
+    """Return the cached digest of the file `path`; None if it is not there or damaged."""
+    if (found := store.load("documents", key)) is None:
         return None
     meta, held = found
-    cache.touch(KIND, [key])
-    document = restore_document(meta["document"], path, partial(content_of, key, cache))
+    document = restore_document(meta["document"], path, partial(load_content, key, store))
     return Digest(document, held["spans"], counts_from(meta, held))
 
 
@@ -112,21 +91,10 @@ def _digest(source: Source, reading: Reading, progress: Progress) -> Digest:
     return Digest(document, corpus.spans[:, 1:], count_terms(corpus))
 
 
-def load_entry(kind: str, key: str, cache: Cache) -> tuple[dict[str, Any], dict[str, arrays.Array]] | None:
-    """What `arrays` holds in a file of the cache; None if it is not there. One that is damaged is removed."""
-    if (entry := cache.path(kind, key)) is None:
-        return None
-    try:
-        return arrays.load(entry)
-    except (OSError, ValueError, KeyError):
-        cache.discard(kind, key)
-        return None
+# -- as cached ---------------------------------------------------------------------------------------------------------------
 
 
-# -- as the cache keeps it ---------------------------------------------------------------------------------------------------
-
-
-def _save(digest: Digest, entry: Path) -> None:
+def _save(key: str, digest: Digest, store: IndexStore) -> None:
     content = digest.document.content()
     meta = {
         "document": describe_document(digest.document),
@@ -135,14 +103,14 @@ def _save(digest: Digest, entry: Path) -> None:
         "languages": digest.counts.languages,
     }
     text = np.frombuffer(content.text.encode("utf-8", "surrogatepass"), np.uint8)
-    arrays.save(entry, meta, {"text": text, "spans": digest.spans, **count_arrays(digest.counts)})
+    store.save("documents", key, meta, {"text": text, "spans": digest.spans, **count_arrays(digest.counts)})
 
 
 @lru_cache(maxsize=16)
-def content_of(key: str, cache: Cache) -> Content:
-    """The text, pages and sections of a digest. Raises FbragError if another process has removed it in the meantime."""
-    if (found := load_entry(KIND, key, cache)) is None:
-        hint = "ask again: it is read anew"
+def load_content(key: str, store: IndexStore) -> Content:
+    """Return the cached text, pages and sections of a digest. Raises FbragError if another process has removed them."""
+    if (found := store.load("documents", key)) is None:
+        hint = "ask again: it will be read again"
         raise FbragError("doc_unreadable", "the text of a document is no longer in the cache", hint)
     meta, held = found
     return Content(
@@ -153,7 +121,7 @@ def content_of(key: str, cache: Cache) -> Content:
 
 
 def describe_document(document: Document) -> dict[str, Any]:
-    """What `restore_document` needs: all of a document but its content."""
+    """Return a document's fields as JSON can hold them, without its content (see `restore_document`)."""
     return {
         "path": document.path,
         "name": document.name,
@@ -168,7 +136,7 @@ def describe_document(document: Document) -> dict[str, Any]:
 
 
 def restore_document(described: dict[str, Any], path: str, content: Callable[[], Content]) -> Document:
-    """The document under the path by which it is named now: the same file may have been read under another."""
+    """Return a described document under `path`: the same file may have been read under another path before."""
     name = "stdin" if path == "-" else path
     return Document(
         **{
@@ -183,12 +151,12 @@ def restore_document(described: dict[str, Any], path: str, content: Callable[[],
 
 
 def _renamed(warning: str, old: str, new: str) -> str:
-    """A warning begins with the name of its document."""
+    """Return a warning with the document's new name. A warning begins with the name."""
     return new + warning.removeprefix(old) if warning.startswith(old) else warning
 
 
 def count_arrays(counts: TermCounts) -> dict[str, NDArray[Any]]:
-    """What `counts_from` needs, beside the languages."""
+    """Return term counts as arrays, all but the languages (see `counts_from`)."""
     return {
         "letters": counts.vocabulary.letters,
         "ends": counts.vocabulary.ends,
@@ -200,5 +168,6 @@ def count_arrays(counts: TermCounts) -> dict[str, NDArray[Any]]:
 
 
 def counts_from(meta: dict[str, Any], held: dict[str, NDArray[Any]]) -> TermCounts:
+    """Return the term counts of an entry's metadata and arrays."""
     vocabulary = Vocabulary(held["letters"], held["ends"])
     return TermCounts(vocabulary, held["starts"], held["chunks"], held["counts"], held["lengths"], tuple(meta["languages"]))

@@ -1,34 +1,26 @@
-"""The embeddings of a corpus's chunks, kept in the cache by content: what was embedded once is not embedded again.
+"""The embeddings of a corpus's chunks, cached by content: what was embedded once is not embedded again.
 
-An entry holds up to 256 chunks of one document. A folder where one file changed embeds that file; a run that was broken off goes
-on where it was.
+An entry holds up to 256 chunks of one document. If one file of a folder changes, only that file is embedded again. A run that was
+broken off goes on where it stopped.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fbrag_cli import __version__
 from fbrag_cli.corpus import Corpus
 from fbrag_cli.documents.document import Document
-from fbrag_cli.indexing.digest import load_entry
+from fbrag_cli.indexing.store import IndexStore, index_key
 from fbrag_cli.progress import Event, Progress, silent
 from fbrag_cli.retrieval.bge_m3 import BgeM3, LexicalWeights
 from fbrag_cli.retrieval.dense import Array, Embedder, embed_passages
-from fbrag_cli.storage import arrays
 from fbrag_cli.storage.cache import Cache
 
-#: The kind of cache entry.
-KIND = "embeddings"
-
 _BLOCK = 256  # chunks an entry
-_FORM = 1  # to be raised when what an entry holds changes within a version
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +34,16 @@ class _Block:
 
 
 def embed_corpus(corpus: Corpus, embedder: Embedder, cache: Cache, progress: Progress = silent) -> Array:
-    """float32 `(n_chunks, d)`, each row of length 1, aligned with `corpus.chunks`; `(0, 0)` for an empty corpus.
+    """Return float32 `(n_chunks, d)`, each row of length 1, aligned with `corpus.chunks`; `(0, 0)` for an empty corpus.
 
     progress: stage "embed", in chunks; silent where nothing has to be embedded. A cache that cannot be written costs only the
     next question's time. Raises what the embedder raises.
     """
+    store = IndexStore(cache)
     blocks = list(_blocks_of(corpus, embedder.key))
-    held = {block.key: found for block in blocks if (found := _kept(block.key, cache)) is not None}
+    parts = {block.key: found[1]["embeddings"] for block in blocks if (found := store.load("embeddings", block.key)) is not None}
     total = len(corpus.chunks)
-    missing = list({block.key: block for block in blocks if block.key not in held}.values())
+    missing = list({block.key: block for block in blocks if block.key not in parts}.values())
     done = total - sum(block.end - block.start for block in missing)
     if missing:
         progress(Event("embed", "start", done, total))
@@ -58,29 +51,29 @@ def embed_corpus(corpus: Corpus, embedder: Embedder, cache: Cache, progress: Pro
         texts = [text for block in group for text in _texts(corpus, block)]
         embeddings = embed_passages(texts, embedder, progress, done, total)
         done += len(texts)
-        parts = np.split(embeddings, np.cumsum([block.end - block.start for block in group])[:-1])
-        for block, part in zip(group, parts, strict=True):
-            held[block.key] = part
-            _keep(block.key, {"embeddings": part}, cache)
+        ends = np.cumsum([block.end - block.start for block in group])
+        for block, part in zip(group, np.split(embeddings, ends[:-1]), strict=True):
+            parts[block.key] = part
+            store.save("embeddings", block.key, {}, {"embeddings": part})
     if missing:
         progress(Event("embed", "done", total, total))
         cache.trim()
-    cache.touch(KIND, held)
-    return np.concatenate([held[block.key] for block in blocks]) if blocks else np.zeros((0, 0), np.float32)
+    return np.concatenate([parts[block.key] for block in blocks]) if blocks else np.zeros((0, 0), np.float32)
 
 
 def weigh_corpus(corpus: Corpus, model: BgeM3, cache: Cache, progress: Progress = silent) -> LexicalWeights:
-    """The lexical weights of all chunks, kept as their embeddings are. progress: stage "embed", in chunks."""
+    """Return the lexical weights of all chunks, cached as their embeddings are. progress: stage "embed", in chunks."""
+    store = IndexStore(cache)
     parts: dict[str, LexicalWeights] = {}
     blocks = list(_blocks_of(corpus, f"{model.key} lexical"))
     for block in blocks:
-        if (held := load_entry(KIND, block.key, cache)) is not None:
-            parts[block.key] = LexicalWeights(**held[1])
+        if (found := store.load("embeddings", block.key)) is not None:
+            parts[block.key] = LexicalWeights(**found[1])
         elif block.key not in parts:
             parts[block.key] = model.weigh(_texts(corpus, block))
-            _keep(block.key, {name: getattr(parts[block.key], name) for name in ("tokens", "weights", "counts")}, cache)
+            weights = {name: getattr(parts[block.key], name) for name in ("tokens", "weights", "counts")}
+            store.save("embeddings", block.key, {}, weights)
             progress(Event("embed", "progress", block.end, len(corpus.chunks)))
-    cache.touch(KIND, parts)
     cache.trim()
     return LexicalWeights.joined([parts[block.key] for block in blocks])
 
@@ -92,19 +85,18 @@ def _blocks_of(corpus: Corpus, embedder_key: str) -> Iterator[_Block]:
         for start in range(chunks.start, chunks.stop, _BLOCK):
             end = min(start + _BLOCK, chunks.stop)
             spans = sha256(np.ascontiguousarray(corpus.spans[start:end, 1:3], np.int32).tobytes()).hexdigest()
-            told = [__version__, _FORM, embedder_key, content, spans]
-            yield _Block(number, start, end, sha256(json.dumps(told).encode()).hexdigest())
+            yield _Block(number, start, end, index_key(embedder_key, content, spans))
 
 
 def _content(document: Document) -> list[object]:
-    """What tells a document's text, without reading it where it came from a file."""
+    """Return what identifies a document's text. The text of a file is not read for it."""
     if not document.sha256:
         return [sha256(document.text.encode("utf-8", "surrogatepass")).hexdigest()]
     return [document.sha256, document.media_type, document.encoding, document.n_chars, document.skipped_pages]
 
 
 def _groups(blocks: list[_Block]) -> Iterator[list[_Block]]:
-    """Blocks that are embedded together: small documents fill a batch only in company."""
+    """Yield the blocks that are embedded together: a small document alone would not fill a batch."""
     group: list[_Block] = []
     for block in blocks:
         if group and sum(each.end - each.start for each in [*group, block]) > _BLOCK:
@@ -118,16 +110,3 @@ def _groups(blocks: list[_Block]) -> Iterator[list[_Block]]:
 def _texts(corpus: Corpus, block: _Block) -> list[str]:
     text = corpus.documents[block.document].text
     return [text[start:end] for _, start, end, _ in corpus.spans[block.start : block.end].tolist()]
-
-
-def _kept(key: str, cache: Cache) -> NDArray[np.float32] | None:
-    found = load_entry(KIND, key, cache)
-    return found[1]["embeddings"] if found else None
-
-
-def _keep(key: str, held: Mapping[str, arrays.Array], cache: Cache) -> None:
-    try:
-        with cache.new(KIND, key) as path:
-            arrays.save(path, {}, held)
-    except OSError:
-        pass  # the next question embeds them again

@@ -1,4 +1,4 @@
-"""Patterns as .gitignore files have them, which --include and --exclude take too: what they say of a path."""
+"""Match paths with patterns as in .gitignore files, which --include and --exclude take too."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from gitmatch import Regex
 
-# How gitmatch writes "*" and "**/". Were it to write them otherwise, patterns would match the same, if more slowly.
+# How gitmatch writes "*" and "**/". If it wrote them in another way, patterns would match the same, but more slowly.
 _STAR = r"[^/\0]*"
 _ANYWHERE = r"(?:[^/\0]+/)*"
 
@@ -17,7 +17,7 @@ _ROOTED_ANYWHERE = re.compile(r"^(!?)/(?=\*\*(/|[ \t]*$))")  # "/**/x" is "**/x"
 
 
 class Patterns:
-    """The patterns of one .gitignore or option. Paths are relative to their folder, with "/"; the last match decides."""
+    """The patterns of one .gitignore or option. Paths are relative to its folder, with "/". The last match decides."""
 
     def __init__(self, regexes: Sequence[Regex[str]]) -> None:
         self._negative = [regex.negative for regex in regexes]
@@ -25,15 +25,15 @@ class Patterns:
         self._of_folders = _combine(list(enumerate(regexes)))
 
     def match(self, folder: str, name: str, is_folder: bool) -> bool | None:
-        """Whether the patterns hold for the entry `name` of `folder` ("" or with a "/" at its end), itself and not what is above
-        it. False: the last that matches begins with "!". None: none matches."""
+        """Return whether the patterns match the entry `name` of `folder` ("" or with a "/" at its end); folders above it do not
+        count. False: the last pattern that matches begins with "!". None: none matches."""
         by_name, by_path = self._of_folders if is_folder else self._of_files
         last = max(_number(by_name, name), _number(by_path, folder + name))
         return None if last < 0 else not self._negative[last]
 
 
 def parse(lines: Iterable[str]) -> tuple[Patterns | None, tuple[str, ...]]:
-    """The patterns of `lines`, None for none, and the lines that are mistaken."""
+    """Return the patterns in `lines` (None if there are none), and the lines that are no valid pattern."""
     from gitmatch import InvalidPatternError, pattern2regex
 
     regexes, mistaken = [], []
@@ -51,29 +51,29 @@ _Pair = tuple[re.Pattern[str] | None, re.Pattern[str] | None]
 
 
 def _combine(regexes: Sequence[tuple[int, Regex[str]]]) -> _Pair:
-    """One expression of all patterns without a slash, which match names, and one of the others, which match paths."""
+    """Return one expression for all patterns without a slash, which match names, and one for the others, which match paths."""
     by_name = [(i, regex.regex.replace(_ANYWHERE, "", 1)) for i, regex in regexes if "/" not in regex.pattern.rstrip("/")]
     by_path = [(i, regex.regex) for i, regex in regexes if "/" in regex.pattern.rstrip("/")]
     return _alternatives(by_name), _alternatives(by_path)
 
 
 def _alternatives(expressions: Sequence[tuple[int, str]]) -> re.Pattern[str] | None:
-    """The last pattern comes first: the alternative that matches names the one that decides."""
+    """Join patterns as named alternatives, the last one first: the name of the group that matches is the one that decides."""
     if not expressions:
         return None
     return re.compile("|".join(f"(?P<p{i}>{_without_choices(i, expression)})" for i, expression in reversed(expressions)))
 
 
 def _without_choices(number: int, expression: str) -> str:
-    """The same expression, where each wildcard but the last tries its shortest match only: what more it could take, the next one
-    takes as well. Without this, `*a*a*a*a*b` takes hours for a name of many a."""
-    head, *pieces = expression.split(_ANYWHERE)  # each but the last ends with a "/", so that stars in it have no say beyond it
+    """Return an expression that matches the same, where each wildcard but the last tries only its shortest match: the next
+    wildcard can take the rest. Without this, `*a*a*a*a*b` takes hours for a name of many a."""
+    head, *pieces = expression.split(_ANYWHERE)  # each but the last ends with a "/", which no star in it can pass
     pieces = [_shortest(f"s{number}_{i}", _STAR, piece.split(_STAR)) for i, piece in enumerate(pieces)]
     return _shortest(f"a{number}", _ANYWHERE, [_shortest(f"h{number}", _STAR, head.split(_STAR)), *pieces])
 
 
 def _shortest(group: str, wildcard: str, parts: Sequence[str]) -> str:
-    """`parts` with the wildcard between them."""
+    """Join `parts` with the wildcard, whose shortest match is taken but for the last."""
     expression, *others = parts
     for i, part in enumerate(others[:-1]):
         expression += f"(?=(?P<{group}_{i}>{wildcard}?{part}))(?P={group}_{i})"

@@ -1,69 +1,99 @@
-"""The digests of many files, pooled: one corpus and one index over all of them, as the cache keeps it."""
+"""A pool: the digests of several files as one corpus with one index over all of its chunks, as made and as cached."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fbrag_cli import __version__
 from fbrag_cli.corpus import Corpus
 from fbrag_cli.documents.document import Document
-from fbrag_cli.indexing.digest import KIND as DOCUMENTS
-from fbrag_cli.indexing.digest import Digest, content_of, counts_from, describe_document, load_entry, restore_document
+from fbrag_cli.errors import FbragError
+from fbrag_cli.indexing.digest import Digest, counts_from, describe_document, load_content, load_digest, restore_document
+from fbrag_cli.indexing.store import IndexStore, index_key
 from fbrag_cli.retrieval.bm25 import BM25, idf_of
 from fbrag_cli.retrieval.term_counts import Vocabulary
 from fbrag_cli.storage import arrays
-from fbrag_cli.storage.cache import Cache
 
-#: The kind of cache entry that a pool is.
-KIND = "corpora"
-
-Load = Callable[[int], Digest]
+#: Called with (done, total), in digests; each digest is counted twice, once for each round.
 Tell = Callable[[int, int], None]
 
 
-def pool_key(keys: Sequence[str], paths: Sequence[str]) -> str:
-    """The cache's key of the pool of these digests under these paths."""
-    return sha256(json.dumps([__version__, *zip(keys, paths, strict=True)]).encode("utf-8", "surrogatepass")).hexdigest()
+class Member(NamedTuple):
+    """A file of a pool. key: of its digest. path: as the user gave it."""
+
+    key: str
+    path: str
+
+    def load(self, store: IndexStore) -> Digest:
+        """Return the cached digest. Raises FbragError doc_unreadable if it is no longer there."""
+        if (digest := load_digest(self.key, self.path, store)) is None:
+            what = f"the text of {self.path} is no longer in the cache"
+            hint = "the cache is too small or was cleared: ask again"
+            raise FbragError("doc_unreadable", what, hint, document=self.path)
+        return digest
 
 
-def of_one(digest: Digest, chunk_words: int) -> tuple[Corpus, BM25]:
-    """A single file needs no pool: its own counts are the index."""
+def pool_key(members: Sequence[Member]) -> str:
+    """Return the cache key of the pool of these files."""
+    return index_key(*members)
+
+
+def single(digest: Digest, chunk_words: int) -> tuple[Corpus, BM25]:
+    """Return the corpus and index of one file. It needs no pool: its own counts are the index."""
     spans = np.insert(digest.spans, 0, 0, axis=1)
     corpus = Corpus((digest.document,), spans, chunk_words, _fingerprint([digest.document.sha256], chunk_words))
     return corpus, BM25(digest.counts)
 
 
-def pool(key: str, keys: Sequence[str], load: Load, chunk_words: int, cache: Cache, tell: Tell) -> None:
-    """Write the pool of the digests with these keys into the cache. load: gives one, by its position; each is asked for twice,
-    and not held. tell: hears (done, total), in digests, of both rounds.
+def make_pool(members: Sequence[Member], chunk_words: int, store: IndexStore, tell: Tell) -> None:
+    """Write the pool of these files, whose digests are cached, into the cache. One digest at a time is in memory.
 
-    Raises OSError where the cache cannot be written, and as `load` does.
+    Raises OSError where the cache cannot be written, and FbragError as `Member.load` does.
     """
-    merged = _merge_vocabularies(len(keys), load, tell)
+    merged = _merge_vocabularies(members, store, tell)
     meta = {
-        "documents": [(own, describe_document(document)) for own, document in zip(keys, merged.documents, strict=True)],
+        "documents": [(own.key, describe_document(document)) for own, document in zip(members, merged.documents, strict=True)],
         "languages": list(dict.fromkeys(document.language for document in merged.documents)),
         "chunk_words": chunk_words,
         "fingerprint": _fingerprint([document.sha256 for document in merged.documents], chunk_words),
     }
-    with cache.new(KIND, key) as entry:
-        _fill(entry, meta, merged, load, tell)
+    with store.new("corpora", pool_key(members)) as entry:
+        _fill(entry, meta, merged, (member.load(store) for member in members), tell)
+
+
+def load_pool(key: str, paths: Sequence[str], store: IndexStore) -> tuple[Corpus, BM25] | None:
+    """Return the cached pool of the files `paths`; None if it, or the digest of one file, is not there or damaged."""
+    is_used_again = store.touch("corpora", [key])  # before `load`, which marks it as used
+    if (found := store.load("corpora", key)) is None:
+        return None
+    meta, held = found
+    keys = [own for own, _ in meta["documents"]]
+    if not store.has_all("documents", keys):
+        return None
+    if is_used_again:
+        store.touch("documents", keys)
+    documents = tuple(
+        restore_document(described, path, partial(load_content, own, store))
+        for (own, described), path in zip(meta["documents"], paths, strict=True)
+    )
+    corpus = Corpus(documents, held["spans"], meta["chunk_words"], meta["fingerprint"])
+    return corpus, BM25(counts_from(meta, held), held["idf"])
 
 
 @dataclass(frozen=True, slots=True)
 class _Merged:
-    """What is known of a pool after the first round.
+    """What the first round finds out about a pool.
 
-    starts: as in `TermCounts`. positions: int32, of each digest's terms in the vocabulary. count_type: holds every count.
+    starts: as in `TermCounts`. positions: int32, for each digest the positions of its terms in the vocabulary. count_type: the
+    smallest type that can hold every count.
     """
 
     vocabulary: Vocabulary
@@ -74,15 +104,15 @@ class _Merged:
     count_type: np.dtype[Any]
 
 
-def _merge_vocabularies(n: int, load: Load, tell: Tell) -> _Merged:
-    """The first round: one vocabulary, and in how many chunks each term is."""
+def _merge_vocabularies(members: Sequence[Member], store: IndexStore, tell: Tell) -> _Merged:
+    """Do the first round: make one vocabulary, and count in how many chunks each term is."""
     numbers: dict[bytes, int] = {}  # of the terms, as they come
     numbered: list[NDArray[np.int32]] = []
     frequencies = np.zeros(1 << 16, np.int64)
     documents: list[Document] = []
     n_chunks, count_type = 0, np.dtype(np.uint8)
-    for i in range(n):
-        digest = load(i)
+    for i, member in enumerate(members):
+        digest = member.load(store)
         numbered.append(np.array([numbers.setdefault(term, len(numbers)) for term in digest.counts.vocabulary], np.int32))
         while len(frequencies) < len(numbers):
             frequencies = np.concatenate((frequencies, np.zeros_like(frequencies)))
@@ -90,7 +120,7 @@ def _merge_vocabularies(n: int, load: Load, tell: Tell) -> _Merged:
         documents.append(digest.document)
         n_chunks += len(digest.spans)
         count_type = np.result_type(count_type, digest.counts.counts.dtype)
-        tell(i + 1, 2 * n)
+        tell(i + 1, 2 * len(members))
     terms = sorted(numbers)
     in_order = np.fromiter((numbers[term] for term in terms), np.int32, len(terms))
     position_of = np.empty_like(in_order)  # a term's number -> its position in the vocabulary
@@ -99,13 +129,32 @@ def _merge_vocabularies(n: int, load: Load, tell: Tell) -> _Merged:
     return _Merged(Vocabulary.of(terms), starts, [position_of[own] for own in numbered], documents, n_chunks, count_type)
 
 
-def _fill(entry: Path, meta: dict[str, Any], merged: _Merged, load: Load, tell: Tell) -> None:
-    """The second round: each digest's counts go to the next free places of their terms, so that a term's chunks stay in order.
+def _fill(entry: Path, meta: dict[str, Any], merged: _Merged, digests: Iterable[Digest], tell: Tell) -> None:
+    """Do the second round: put each digest's counts at the next free places of their terms. A term's chunks stay in order.
 
-    The file is mapped from the beginning, for it may be larger than memory; when this returns, nothing maps it any more.
+    The file is mapped from the start, for it may be larger than memory. When this returns, nothing maps it any more.
     """
+    held = _empty_arrays(entry, meta, merged)
+    held["letters"][:], held["ends"][:] = merged.vocabulary.letters, merged.vocabulary.ends
+    held["starts"][:] = merged.starts
+    free = merged.starts[:-1].copy()
+    base = 0  # chunks so far
+    for i, (own, digest) in enumerate(zip(merged.positions, digests, strict=True)):
+        counts, end = digest.counts, base + len(digest.spans)
+        places = np.repeat(free[own] - counts.starts[:-1], np.diff(counts.starts)) + np.arange(len(counts.chunks))
+        held["chunks"][places] = counts.chunks + np.int32(base)
+        held["counts"][places] = counts.counts
+        free[own] += np.diff(counts.starts)
+        held["lengths"][base:end] = counts.lengths
+        held["spans"][base:end, 0], held["spans"][base:end, 1:] = i, digest.spans
+        base = end
+        tell(len(merged.positions) + i + 1, 2 * len(merged.positions))
+    held["idf"][:] = idf_of(counts_from(meta, held))
+
+
+def _empty_arrays(entry: Path, meta: dict[str, Any], merged: _Merged) -> dict[str, arrays.Array]:
     n_terms, n_postings = len(merged.vocabulary), int(merged.starts[-1])
-    held = arrays.create(
+    return arrays.create(
         entry,
         meta,
         {
@@ -119,42 +168,8 @@ def _fill(entry: Path, meta: dict[str, Any], merged: _Merged, load: Load, tell: 
             "idf": (np.float64, (n_terms,)),
         },
     )
-    held["letters"][:], held["ends"][:] = merged.vocabulary.letters, merged.vocabulary.ends
-    held["starts"][:] = merged.starts
-    free = merged.starts[:-1].copy()
-    base = 0  # chunks so far
-    for i, own in enumerate(merged.positions):
-        digest = load(i)
-        counts, end = digest.counts, base + len(digest.spans)
-        places = np.repeat(free[own] - counts.starts[:-1], np.diff(counts.starts)) + np.arange(len(counts.chunks))
-        held["chunks"][places] = counts.chunks + np.int32(base)
-        held["counts"][places] = counts.counts
-        free[own] += np.diff(counts.starts)
-        held["lengths"][base:end] = counts.lengths
-        held["spans"][base:end, 0], held["spans"][base:end, 1:] = i, digest.spans
-        base = end
-        tell(len(merged.positions) + i + 1, 2 * len(merged.positions))
-    held["idf"][:] = idf_of(counts_from(meta, held))
-
-
-def stored_pool(key: str, paths: Sequence[str], cache: Cache) -> tuple[Corpus, BM25] | None:
-    """The pool of the files `paths` from the cache; None if it, or the text of one of them, is not there or not whole."""
-    if (found := load_entry(KIND, key, cache)) is None:
-        return None
-    meta, held = found
-    keys = [own for own, _ in meta["documents"]]
-    if not cache.keys(DOCUMENTS).issuperset(keys):
-        return None
-    if cache.touch(KIND, [key]):
-        cache.touch(DOCUMENTS, keys)
-    documents = tuple(
-        restore_document(described, path, partial(content_of, own, cache))
-        for (own, described), path in zip(meta["documents"], paths, strict=True)
-    )
-    corpus = Corpus(documents, held["spans"], meta["chunk_words"], meta["fingerprint"])
-    return corpus, BM25(counts_from(meta, held), held["idf"])
 
 
 def _fingerprint(contents: Sequence[str], chunk_words: int) -> str:
-    """SHA-256 over the contents' own SHA-256, and the chunk length."""
+    """Return the SHA-256 (hex) over the chunk length and the documents' own SHA-256."""
     return sha256(json.dumps([chunk_words, *contents]).encode()).hexdigest()

@@ -1,8 +1,11 @@
-"""Child processes that a document cannot hang or kill the run through: a job that does costs itself, nothing else."""
+"""A pool of child processes with limits: a job that hangs, crashes or takes too much memory costs only its own result.
+
+`multiprocessing` and Pebble import from the working folder when they start a child, and their children outlive a parent that is
+killed in the middle of a job.
+"""
 
 from __future__ import annotations
 
-import copyreg
 import os
 import pickle
 import signal
@@ -10,50 +13,27 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import islice
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from fbrag_cli.errors import FbragError
+from fbrag_cli.indexing.child import Failure, Job, Result, is_worker, outcome_of
 
 if TYPE_CHECKING:
     from subprocess import Popen
 
-Job = TypeVar("Job")
-Result = TypeVar("Result")
-
-# The parent's search path comes first: whatever lies in the working folder is not imported.
-_CHILD = "import sys; sys.path[:] = {}; from fbrag_cli.indexing.workers import serve; serve()"
+# The parent's search path replaces the child's own, so that nothing is imported from the working folder.
+_CHILD = "import sys; sys.path[:] = {}; from fbrag_cli.indexing.child import serve; serve()"
 # More threads would fight with the other children for the same cores.
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
-# What a child's exit status is when its time is over: killed by its own timer, else (Windows) ended by its watchdog.
+# A child's exit status when its time is over: killed by its own timer, or (Windows) ended by its watchdog.
 _LATE = -int(signal.SIGALRM) if hasattr(signal, "SIGALRM") else 1
 
-_is_worker = False
 
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """Why a job has no result. kind: "timeout", "died" (its process ended, or was killed) or "error" (an exception).
-
-    reason: in words, as "killed by SIGSEGV". error: what the job raised, where that was an FbragError.
-    """
-
-    kind: Literal["timeout", "died", "error"]
-    reason: str
-    error: FbragError | None = None
-
-    def about(self, path: str) -> FbragError:
-        """The error that tells the user: the job's own, else doc_unreadable with the reason."""
-        what = f"{path} cannot be read: {self.reason}"
-        return self.error or FbragError("doc_unreadable", what, "leave it out, or convert it to plain text", document=path)
-
-
-def is_worker() -> bool:
-    """Whether this process is such a child."""
-    return _is_worker
+_Todo = SimpleQueue[tuple[int, Any] | None]  # position and job; None: no more jobs
+_Done = SimpleQueue[tuple[int, Any, Exception | None]]  # position and outcome, or an exception that ends the whole run
 
 
 def run_jobs(
@@ -64,34 +44,29 @@ def run_jobs(
     seconds: float | None = None,
     memory: int | None = None,
 ) -> Iterator[tuple[int, Result | Failure]]:
-    """`function(job)` for each of `jobs` in child processes: (position of the job, its result or Failure), the first done first.
+    """Call `function(job)` in child processes for each of `jobs`. Yields each job's position and result or Failure, as they come.
 
-    function: of a module; `functools.partial` of one gives every child its common arguments once. Jobs and results: what pickle
-    takes. Jobs are drawn as children become free, at most two a child ahead. seconds: of wall time a job may take. memory: bytes
-    that a child may have of its own (not mapped files), on Linux. Where a child would start children, it does the jobs itself,
-    within its own limits.
-
-    Leaving the iterator, by an exception too, ends the children; they end by themselves when the parent is killed.
-    Raises FbragError out_of_memory where no process can be started.
+    function: a function of a module; `functools.partial` of one sends common arguments to each child only once. Jobs and results
+    are pickled. Jobs are drawn as children become free, at most two ahead for each child. seconds: wall time for a job. memory:
+    bytes for a child, without mapped files (on Linux). Called in a child, this runs the jobs there, within the child's limits.
+    Leaving the iterator ends the children; they end by themselves when the parent is killed. Raises FbragError out_of_memory
+    where no process can be started.
     """
     numbered = enumerate(jobs)
-    if _is_worker:
-        for index, job in numbered:
-            yield index, _outcome(function, job)
+    if is_worker():
+        yield from ((index, outcome_of(function, job)) for index, job in numbered)
         return
+    todo, done = _Todo(), _Done()
     orders = pickle.dumps((function, seconds, memory))
-    todo: _Todo = SimpleQueue()
-    done: _Done = SimpleQueue()
-    workers: list[_Worker] = []
+    workers = [_Worker(orders, seconds, todo, done) for _ in range(processes)]
     waiting = 0
     try:
         while True:
             for numbered_job in islice(numbered, 2 * processes - waiting):
                 todo.put(numbered_job)
+                if waiting < processes and workers[waiting].ident is None:
+                    workers[waiting].start()
                 waiting += 1
-                if len(workers) < min(processes, waiting):
-                    workers.append(_Worker(orders, seconds, todo, done))
-                    workers[-1].start()
             if not waiting:
                 return
             index, outcome, fault = done.get()
@@ -100,21 +75,19 @@ def run_jobs(
                 raise fault
             yield index, outcome
     finally:
-        for worker in workers:
-            worker.stop()
-        for worker in workers:
-            if worker.ident is not None:
-                worker.join()
+        _end(workers)
 
 
-# -- the parent's side -----------------------------------------------------------------------------------------------------
-
-_Todo = SimpleQueue[tuple[int, Any] | None]  # position and job; None: no more
-_Done = SimpleQueue[tuple[int, Any, Exception | None]]  # position and outcome, or what ends the whole run
+def _end(workers: Iterable[_Worker]) -> None:
+    started = [worker for worker in workers if worker.ident is not None]
+    for worker in started:
+        worker.stop()
+    for worker in started:
+        worker.join()
 
 
 class _Worker(threading.Thread):
-    """A thread that keeps one child at work, and replaces it when it is gone."""
+    """A thread that sends jobs to one child, and replaces the child when it has ended."""
 
     def __init__(self, orders: bytes, seconds: float | None, todo: _Todo, done: _Done) -> None:
         super().__init__(name="fbrag-worker", daemon=True)
@@ -124,7 +97,7 @@ class _Worker(threading.Thread):
         self._child: Popen[bytes] | None = None
 
     def run(self) -> None:
-        if hasattr(signal, "pthread_sigmask"):  # the children inherit it: what Ctrl-C does is the parent's to decide
+        if hasattr(signal, "pthread_sigmask"):  # the children inherit this: only the parent acts on Ctrl-C
             signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         while (numbered := self._todo.get()) is not None and not self._stopped:
             index, job = numbered
@@ -135,7 +108,7 @@ class _Worker(threading.Thread):
         self._end_child()
 
     def stop(self) -> None:
-        """Ends the child in whatever it does; the thread follows."""
+        """Kill the child, even in the middle of a job. The thread ends too."""
         with self._lock:
             self._stopped = True
             if self._child is not None:
@@ -152,7 +125,7 @@ class _Worker(threading.Thread):
         except _GONE:
             return self._failure(self._end_child())
         if isinstance(outcome, Failure) and outcome.error is None:
-            self._end_child()  # what nobody foresaw, as a MemoryError, may have left it unfit for the next job
+            self._end_child()  # an unforeseen exception, as a MemoryError, may have left it unfit for the next job
         return outcome
 
     def _start(self) -> Popen[bytes]:
@@ -182,14 +155,14 @@ class _Worker(threading.Thread):
         return child
 
     def _end_child(self) -> int:
-        """Its exit status; the negative number of a signal that killed it."""
+        """Kill the child, if it has not ended. Return its exit status, or the negative number of the signal that killed it."""
         with self._lock:
             child, self._child = self._child, None
         if child is None:
             return 0
         child.kill()
         for stream in (child.stdin, child.stdout):
-            with suppress(OSError):  # what was not sent has no reader
+            with suppress(OSError):  # unsent bytes have no reader any more
                 stream.close()  # type: ignore[union-attr]
         return child.wait()
 
@@ -203,7 +176,7 @@ class _Worker(threading.Thread):
         return Failure("died", f"the process that read it was killed ({name}{why})")
 
 
-_GONE = (EOFError, OSError, pickle.UnpicklingError)  # of a child that ended, perhaps amid its reply
+_GONE = (EOFError, OSError, pickle.UnpicklingError)  # the child has ended, perhaps in the middle of its reply
 
 
 def _exchange(child: Popen[bytes], request: bytes) -> Any:
@@ -212,106 +185,3 @@ def _exchange(child: Popen[bytes], request: bytes) -> Any:
     child.stdin.write(request)
     child.stdin.flush()
     return pickle.load(child.stdout)
-
-
-# -- the child's side ------------------------------------------------------------------------------------------------------
-
-
-def serve() -> NoReturn:
-    """What a child runs: orders first, then jobs, until its stdin ends."""
-    global _is_worker
-    _is_worker = True
-    requests, replies = _take_pipes()
-    try:
-        function, seconds, memory = pickle.load(requests)
-        _limit_resources(memory)
-    except Exception as fault:
-        replies.write(pickle.dumps(f"{type(fault).__name__}: {fault}"))
-        replies.flush()
-        os._exit(1)
-    replies.write(pickle.dumps(None))
-    replies.flush()
-
-    inbox: SimpleQueue[Any] = SimpleQueue()
-    threading.Thread(target=_receive, args=(requests, inbox), daemon=True).start()
-    while True:
-        job = inbox.get()
-        _limit_time(seconds)
-        reply = _reply(function, job)
-        _limit_time(None)
-        replies.write(reply)
-        replies.flush()
-
-
-def _take_pipes() -> tuple[BinaryIO, BinaryIO]:
-    """stdin and stdout become ours alone: what a library prints or reads goes nowhere."""
-    pipes = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    os.dup2(nowhere, 0)
-    os.dup2(nowhere, 1)
-    return pipes
-
-
-def _receive(requests: BinaryIO, inbox: SimpleQueue[Any]) -> None:
-    """In a thread of its own, so that the parent's end is noticed amid a job."""
-    try:
-        while True:
-            inbox.put(pickle.load(requests))
-    finally:
-        os._exit(0)
-
-
-def _limit_resources(memory: int | None) -> None:
-    try:
-        import resource
-    except ImportError:  # Windows
-        return
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a document's crash leaves no file behind
-    if memory is not None:
-        _, most = resource.getrlimit(resource.RLIMIT_DATA)
-        with suppress(OSError, ValueError):  # a system that does not limit it
-            resource.setrlimit(resource.RLIMIT_DATA, (memory if most == resource.RLIM_INFINITY else min(memory, most), most))
-
-
-def _limit_time(seconds: float | None) -> None:
-    """This process ends `seconds` from now, whatever it does, without Python's help; None: it does not."""
-    if hasattr(signal, "setitimer"):
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.setitimer(signal.ITIMER_REAL, seconds or 0)
-        return
-    import faulthandler
-
-    if seconds is None:
-        faulthandler.cancel_dump_traceback_later()
-    else:
-        faulthandler.dump_traceback_later(seconds, exit=True, file=1)
-
-
-def _reply(function: Callable[[Job], Result], job: Job) -> bytes:
-    try:
-        return pickle.dumps(_outcome(function, job))
-    except Exception as error:  # the result is too large, or not plain data
-        return pickle.dumps(_error(error))
-
-
-def _outcome(function: Callable[[Job], Result], job: Job) -> Result | Failure:
-    try:
-        return function(job)
-    except (Exception, SystemExit) as error:
-        return _error(error)
-
-
-def _error(error: BaseException) -> Failure:
-    if isinstance(error, FbragError):
-        return Failure("error", error.message, error)
-    if isinstance(error, MemoryError):
-        return Failure("error", "it takes too much memory")
-    return Failure("error", f"{type(error).__name__}: {' '.join(str(error).split())}"[:200])
-
-
-def _restore(code: str, message: str, hint: str | None, document: str | None) -> FbragError:
-    return FbragError(code, message, hint, document=document)
-
-
-# Pickle would call FbragError(message).
-copyreg.pickle(FbragError, lambda error: (_restore, (error.code, error.message, error.hint, error.document)))

@@ -5,15 +5,18 @@ ROOT/KIND/KEY is an entry: a file, or a folder of files. Its time of change is t
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import TypeVar
 
+from fbrag_cli import __version__
 from fbrag_cli.storage.cache_sizes import Sizes
 from fbrag_cli.storage.files import delete, files_of, flush, listed
 from fbrag_cli.storage.shared_folder import ForeignFolderError as ForeignFolderError
@@ -29,6 +32,11 @@ _KEY = re.compile(r"[0-9a-f]{8,128}")
 _TOUCH_AFTER_SECONDS = 3600
 _ROOM = 0.1  # share of the limit that is freed at once, so that not every new entry has to look for an old one
 _DAMAGED = (OSError, ValueError, TypeError, KeyError, AttributeError)  # what reading a damaged entry raises
+
+
+def entry_key(*parts: object) -> str:
+    """Return the key of the entry that this version of fbrag makes from `parts` (whatever JSON can hold): 64 hex digits."""
+    return sha256(json.dumps([__version__, *parts]).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

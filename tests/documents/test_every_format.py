@@ -19,6 +19,7 @@ from fbrag_cli.corpus import build_corpus
 from fbrag_cli.documents.document import Document
 from fbrag_cli.documents.formats import FORMATS, KNOWN_SUFFIXES, PDF
 from fbrag_cli.documents.lines import lines_of, section_of
+from fbrag_cli.documents.source import read_source
 from tests.documents.making import Part, docx, epub, html, odt, rtf, w_paragraph, written
 
 # Letters of many scripts; what is neither a letter nor a digit belongs to the syntax of one format or another.
@@ -189,7 +190,7 @@ def test_content_tells_the_format_without_a_name(suffix: str) -> None:
     from fbrag_cli.documents.load import load
 
     parts = [Part("A title", 1), Part("And a paragraph.")]
-    document = load("-", stdin=io.BytesIO(_WRITERS[suffix](parts)))
+    document = load("-", source=read_source("-", io.BytesIO(_WRITERS[suffix](parts))))
     assert "And a paragraph." in document.text
     assert document.media_type == next(format_.media_type for format_ in FORMATS if suffix in format_.suffixes)
     assert document.warnings == ()

@@ -23,10 +23,10 @@ from fbrag_cli.errors import ExitCode, FbragError
 PNG = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"
 
 
-def refused(path: object, **options: object) -> FbragError:
+def refused(path: object, stdin: io.BytesIO | None = None, **options: str) -> FbragError:
     """The error of loading `path`: one line that names the document, one hint, and exit code 3 but for wrong usage."""
     with pytest.raises(FbragError) as caught:
-        load(str(path), **options)  # type: ignore[arg-type]
+        load(str(path), source=None if stdin is None else source.read_source(str(path), stdin), **options)  # type: ignore[arg-type]
     error = caught.value
     assert error.document == str(path)
     assert error.hint
@@ -78,14 +78,14 @@ def test_control_characters_and_form_feeds_stay(tmp_path: Path) -> None:
 
 
 def test_stdin_is_read_to_its_end() -> None:
-    document = load("-", stdin=io.BytesIO(b"from a pipe\r\n"))
+    document = load("-", source=source.read_source("-", io.BytesIO(b"from a pipe\r\n")))
     assert (document.path, document.name, document.text) == ("-", "stdin", "from a pipe\n")
 
 
 def test_stdin_is_not_touched_without_a_dash(tmp_path: Path) -> None:
     stdin = io.BytesIO(b"not me")
     (tmp_path / "a.txt").write_bytes(b"a text")
-    load(str(tmp_path / "a.txt"), stdin=stdin)
+    source.read_source(str(tmp_path / "a.txt"), stdin)
     assert stdin.tell() == 0
 
 
@@ -306,7 +306,7 @@ def test_too_large_is_said_in_figures_before_reading(tmp_path: Path) -> None:
 def test_too_large_from_stdin(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source, "MAX_BYTES", 1000)
     assert refused("-", stdin=io.BytesIO(b"x" * 1001)).code == "doc_unreadable"
-    assert len(load("-", stdin=io.BytesIO(b"x" * 1000)).text) == 1000
+    assert len(load("-", source=source.read_source("-", io.BytesIO(b"x" * 1000))).text) == 1000
 
 
 def _zip(*names: str) -> bytes:

@@ -18,6 +18,7 @@ from fbrag_cli.documents.document import Document
 from fbrag_cli.documents.lines import pages_of
 from fbrag_cli.documents.load import load
 from fbrag_cli.documents.pdf.page_text import clean_line, rejoin_words
+from fbrag_cli.documents.source import read_source
 from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.progress import Event
 
@@ -361,7 +362,7 @@ def test_binary_data_called_pdf(tmp_path: Path) -> None:
 def test_a_pdf_is_known_by_its_content(tmp_path: Path) -> None:
     assert load(written(tmp_path, pdf(b"text"), "download")).media_type == "application/pdf"
     assert load(written(tmp_path, b"\n\n\xef\xbb\xbf" + pdf(b"text"), "junk.txt")).text == "text"
-    assert load("-", stdin=io.BytesIO(pdf(b"piped"))).text == "piped"
+    assert load("-", source=read_source("-", io.BytesIO(pdf(b"piped")))).text == "piped"
 
 
 # The novel

@@ -268,7 +268,7 @@ def test_rules_that_are_no_file_or_too_large_are_not_heeded(tree: Tree) -> None:
     os.mkfifo("d/b/.gitignore")
     findings = find_files(["d"])
     assert [file.path for file in findings.files] == ["d/a.txt", "d/b/c.txt"]
-    assert findings.warnings == ("d/.gitignore is not heeded: it has more than 100 kB",)
+    assert findings.warnings == ("d/.gitignore is not used: it has more than 100 kB",)
 
 
 def test_hostile_rules_do_not_take_hours(tree: Tree) -> None:
@@ -391,7 +391,7 @@ def test_include_that_matches_nothing_says_so(tree: Tree) -> None:
     tree("d/a.txt")
     error = refused("d", include=["d/*.txt"])
     assert error.message == "d has no file to read: 1 that --include does not name"
-    assert error.hint == "patterns begin at the folder, as in its .gitignore: --include '*.txt'"
+    assert error.hint == "patterns are relative to the folder, as in its .gitignore: --include '*.txt'"
 
 
 def test_files_that_are_all_ignored_are_to_be_named(tree: Tree) -> None:
@@ -399,7 +399,7 @@ def test_files_that_are_all_ignored_are_to_be_named(tree: Tree) -> None:
     repository("d", "*.log")
     error = refused("d", include=["*.log"])
     assert error.message == "d has no file to read: 2 hidden, 1 git-ignored"
-    assert error.hint == "name the files themselves, which takes them whatever they are"
+    assert error.hint == "name the files themselves: they are read whatever their type"
 
 
 def test_an_empty_folder_is_a_warning_where_there_is_something_else(tree: Tree) -> None:

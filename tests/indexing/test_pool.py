@@ -8,7 +8,8 @@ from rank_bm25 import BM25Okapi
 
 from fbrag_cli.corpus import Corpus
 from fbrag_cli.indexing.digest import Reading, digest_file
-from fbrag_cli.indexing.pool import of_one, pool, pool_key, stored_pool
+from fbrag_cli.indexing.pool import Member, load_pool, make_pool, pool_key, single
+from fbrag_cli.indexing.store import IndexStore
 from fbrag_cli.retrieval.bm25 import BM25
 from fbrag_cli.storage.cache import Cache
 from fbrag_cli.text.words import terms
@@ -23,14 +24,17 @@ WORDS_A_CHUNK = 4
 
 def pooled(folder: Path, texts: list[str]) -> tuple[Corpus, BM25]:
     folder.mkdir(exist_ok=True)
-    cache, reading = Cache(folder / "cache"), Reading(WORDS_A_CHUNK, language="en")
+    store, reading = IndexStore(Cache(folder / "cache")), Reading(WORDS_A_CHUNK, language="en")
     paths = [str(folder / f"{i}.txt") for i in range(len(texts))]
     for path, text in zip(paths, texts, strict=True):
         Path(path).write_text(text, "utf-8")
-    digests, keys, _ = zip(*(digest_file(path, reading, cache) for path in paths), strict=True)
-    key = pool_key(keys, paths)
-    pool(key, keys, digests.__getitem__, WORDS_A_CHUNK, cache, lambda done, total: None)
-    found = stored_pool(key, paths, cache)
+    return pool_of(paths, reading, store)
+
+
+def pool_of(paths: list[str], reading: Reading, store: IndexStore) -> tuple[Corpus, BM25]:
+    members = [Member(digest_file(path, reading, store)[1], path) for path in paths]
+    make_pool(members, reading.chunk_words, store, lambda done, total: None)
+    found = load_pool(pool_key(members), paths, store)
     assert found is not None
     return found
 
@@ -55,8 +59,10 @@ def test_a_pool_scores_as_rank_bm25_does_over_all_its_chunks(
 def test_a_file_scores_the_same_alone_and_in_a_pool_of_one(tmp_path: Path, shared: Path) -> None:
     text = (shared / "books" / "pride-and-prejudice.txt").read_text("utf-8")
     _, in_pool = pooled(tmp_path, [text])
-    digest, _, _ = digest_file(str(tmp_path / "0.txt"), Reading(WORDS_A_CHUNK, language="en"), Cache(tmp_path / "other"))
-    _, alone = of_one(digest, WORDS_A_CHUNK)
+    digest, _, _ = digest_file(
+        str(tmp_path / "0.txt"), Reading(WORDS_A_CHUNK, language="en"), IndexStore(Cache(tmp_path / "other"))
+    )
+    _, alone = single(digest, WORDS_A_CHUNK)
     for question in ("Whom does Mr. Collins marry?", "the sister of Mr. Darcy at Pemberley, Georgiana, and Wickham", "of the"):
         assert np.array_equal(alone.scores(question), in_pool.scores(question))
 
@@ -67,15 +73,10 @@ def test_function_words_of_a_question_do_not_raise_documents_of_another_language
     german = "Die Wärterin des Leuchtturms hieß Agnes Moor, und die Lampe war ihre Sorge. Sie blieb bis zum Krieg. " * 3
     folder = tmp_path / "p"
     folder.mkdir()
-    cache, reading = Cache(tmp_path / "cache"), Reading(300)
     paths = [str(folder / name) for name in ("fr.txt", "en.txt", "de.txt")]
     for path, text in zip(paths, (french, english, german), strict=True):
         Path(path).write_text(text, "utf-8")
-    digests, keys, _ = zip(*(digest_file(path, reading, cache) for path in paths), strict=True)
-    pool("0" * 64, keys, digests.__getitem__, 300, cache, lambda done, total: None)
-    found = stored_pool("0" * 64, paths, cache)
-    assert found is not None
-    corpus, retriever = found
+    corpus, retriever = pool_of(paths, Reading(300), IndexStore(Cache(tmp_path / "cache")))
     assert corpus.languages == ("fr", "en", "de")
     scores = retriever.scores("Who was the keeper of the lighthouse before the war?")
     assert scores[0] == 0 < scores[1]

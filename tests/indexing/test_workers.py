@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.indexing.workers import Failure, is_worker, run_jobs
+from fbrag_cli.indexing.child import Failure, is_worker
+from fbrag_cli.indexing.workers import run_jobs
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals")
 
@@ -209,6 +210,14 @@ def test_a_failure_tells_the_user_which_file() -> None:
 def test_what_a_job_prints_or_reads_goes_nowhere(capfd: pytest.CaptureFixture[str]) -> None:
     assert outcomes("print", "a") == ["", "a"]
     assert capfd.readouterr() == ("", "")
+
+
+def test_nothing_is_imported_from_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for module in ("multiprocessing", "pickle", "signal", "threading"):
+        (tmp_path / f"{module}.py").write_text("open('imported', 'w')")
+    assert outcomes("a") == ["a"]
+    assert not (tmp_path / "imported").exists()
 
 
 def test_a_job_that_cannot_be_sent_ends_the_run() -> None:

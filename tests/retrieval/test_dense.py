@@ -18,7 +18,7 @@ from fbrag_cli.corpus import Corpus, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.llama.embedding import LlamaEmbedder
-from fbrag_cli.indexing.embeddings import KIND, embed_corpus, weigh_corpus
+from fbrag_cli.indexing.embeddings import embed_corpus, weigh_corpus
 from fbrag_cli.methods.fb_rag import FBRag, score
 from fbrag_cli.progress import Event
 from fbrag_cli.retrieval.bge_m3 import BgeM3, DenseAndLexical
@@ -135,7 +135,7 @@ def test_progress_tells_the_chunks_of_the_corpus(cache: Cache) -> None:
 def test_a_damaged_entry_is_embedded_again(cache: Cache) -> None:
     asked = corpus(document("a", 40))
     expected = embed_corpus(asked, Counting(), cache)
-    for entry in cache.entries(KIND):
+    for entry in cache.entries("embeddings"):
         entry.path.write_bytes(entry.path.read_bytes()[:-8])
     np.testing.assert_array_equal(embed_corpus(asked, Counting(), cache), expected)
 

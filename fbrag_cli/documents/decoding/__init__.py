@@ -1,4 +1,4 @@
-"""The bytes of a text become characters: what is certain is silent, a guess or a loss is a warning that names it."""
+"""Decode the bytes of a text. A certain encoding is used silently; a guess or a loss gives a warning that names it."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from fbrag_cli.errors import FbragError
 _UTF32_MARKS = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
-# What texts without Unicode are written in. Left to itself, charset-normalizer also guesses at encodings of mainframes.
+# Encodings of texts without Unicode. Without this list, charset-normalizer also guesses encodings of mainframes.
 _LEGACY_ENCODINGS = [
     *LATIN_ENCODINGS,
     *("cp1251", "cp866", "koi8_r", "koi8_u", "iso8859_5", "mac_cyrillic", "cp1253", "iso8859_7", "cp1255", "cp1256", "cp874"),
     *(_EAST_ASIAN := ("gb18030", "big5", "big5hkscs", "cp932", "euc_jp", "cp949")),
 ]
 _CONTROLS = bytes(code for code in range(0x20) if code not in b"\t\n\v\f\r\x1a\x1b") + b"\x7f"
-# Names on the web stand for the larger encoding that texts under them are really in (WHATWG, Encoding).
+# On the web, some names stand for a larger encoding (WHATWG, Encoding).
 _WEB_NAMES = {
     **dict.fromkeys(("ascii", "us-ascii", "iso-8859-1", "iso8859-1", "latin1", "latin-1"), "cp1252"),
     **dict.fromkeys(("gb2312", "gb_2312-80", "gbk", "x-gbk", "cp936"), "gb18030"),
@@ -42,10 +42,10 @@ _ESCAPED_ENCODINGS = ("iso2022_jp_2", "iso2022_kr")
 _BEYOND_ASCII = re.compile(rb"[\x00-\x7f]{0,80}[\x80-\xff]+[\x00-\x7f]{0,80}")
 _SAMPLE = 1 << 16  # bytes or characters that a guess looks at
 
-# The share of characters such as no text has, up to which a reading is believed: text with stray NULs, text of a guess.
+# The largest share of odd characters in what is accepted as text: UTF-8 with stray NULs, a guess.
 _MAX_ODD_UTF8 = 0.05
 _MAX_ODD_GUESS = 0.01
-_MAX_RUN_LATIN = 2  # bytes: signs and accents stand alone, “«” and “°” too
+_MAX_RUN_LATIN = 2  # bytes: accented letters and signs such as “«” and “°” stand alone
 _MIN_IDEOGRAPHS = 12  # bytes
 
 
@@ -59,7 +59,7 @@ class Decoded:
 
 
 def codec_name(name: str, path: str) -> str:
-    """Python's name of the encoding `name`. path: for the error. Raises FbragError usage if there is no such encoding."""
+    """Return Python's name of the encoding `name`. path: for the error. Raises FbragError usage if there is no such encoding."""
     try:
         " ".encode(name)  # a codec from bytes to bytes is found by `lookup`, but not here
         return codecs.lookup(name).name
@@ -71,10 +71,10 @@ def codec_name(name: str, path: str) -> str:
 
 
 def decode(source: Source, codec: str | None = None, declared: str | None = None) -> Decoded:
-    """The text of `source`; codec: a name from `codec_name` to use whatever the bytes look like.
+    """Decode the text of `source`. codec: a name from `codec_name`, used whatever the bytes look like.
 
-    Without it: a byte order mark, else what the document itself says that it is in (`declared`) where that fits, else strict
-    UTF-8, else a guess with a warning.
+    Without a codec, the encoding is that of a byte order mark, else the one that the document declares (`declared`) if it fits,
+    else UTF-8 if it is valid, else a guess with a warning.
     Raises FbragError: unsupported_format for what is not text, doc_unreadable where `codec` does not fit.
     """
     refuse_known(source)
@@ -83,7 +83,7 @@ def decode(source: Source, codec: str | None = None, declared: str | None = None
 
 
 def without_surrogates(text: str) -> str:
-    """`text` with each pair of surrogates as the character it stands for, and a lone one as U+FFFD: it has no UTF-8 form."""
+    """Replace each pair of surrogates with its character, and a lone one, which has no UTF-8 form, with U+FFFD."""
     if not any("\ud800" <= character <= "\udfff" for character in set(text)):
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
@@ -101,11 +101,11 @@ def _forced(source: Source, codec: str) -> Decoded:
     except (UnicodeError, ValueError) as error:
         where = str(error)
     what = f"{source.name} is not {codec} ({where})"
-    raise FbragError("doc_unreadable", what, "leave --encoding out to have it found", document=source.path) from None
+    raise FbragError("doc_unreadable", what, "leave out --encoding: fbrag then detects it", document=source.path) from None
 
 
 def _marked(source: Source) -> Decoded | None:
-    """By a byte order mark. The mark of UTF-32 LE begins like that of UTF-16 LE, so UTF-32 has to fit without a fault."""
+    """Decode by a byte order mark. The mark of UTF-32 LE begins like that of UTF-16 LE, so UTF-32 must fit without errors."""
     if source.data.startswith(codecs.BOM_UTF8) and (text := _strict(source.data, "utf-8-sig")) is not None:
         return Decoded(text, "utf-8")
     if source.data.startswith(_UTF32_MARKS) and (text := _strict(source.data, "utf-32")) is not None:
@@ -123,8 +123,8 @@ def _found(source: Source) -> Decoded:
 
 
 def _declared(source: Source, name: str | None) -> Decoded | None:
-    """By what the document says, where its bytes fit. UTF-8 under another declaration is common, and never so by chance, but for
-    the encodings of East Asia."""
+    """Decode by the declared encoding, if the bytes fit. UTF-8 goes first, unless an East Asian encoding is declared: text in
+    other encodings is hardly ever valid UTF-8 by chance."""
     try:
         codec = codecs.lookup(_WEB_NAMES.get((name or "").lower(), name or "")).name
     except (LookupError, ValueError):
@@ -153,7 +153,7 @@ def _utf8(source: Source) -> Decoded | None:
 
 
 def _escaped(source: Source) -> Decoded | None:
-    """The 7-bit encodings of Japanese and Korean mail, which would pass for UTF-8 as letter salad."""
+    """Decode the 7-bit encodings of Japanese and Korean mail, which are valid UTF-8 but make no sense as such."""
     if b"\x1b$" in source.data:
         for encoding in _ESCAPED_ENCODINGS:
             if (text := _strict(source.data, encoding)) is not None:
@@ -177,10 +177,10 @@ def _guess(source: Source, text: str, encoding: str) -> Decoded:
 
 
 def _legacy_candidates(data: bytes) -> list[str]:
-    """The encodings without Unicode that `data` may be in, likeliest first; none for what is not text."""
+    """Return the encodings without Unicode that `data` may be in, likeliest first; none if it is not text."""
     from charset_normalizer import from_bytes
 
-    sample = _telling(data)
+    sample = _parts_beyond_ascii(data)
     if len(sample.translate(None, _CONTROLS)) < (1 - _MAX_ODD_GUESS) * len(sample):
         return []
     if likeliest := likeliest_east_asian(sample) or likeliest_alphabet(sample):
@@ -195,10 +195,10 @@ def _legacy_candidates(data: bytes) -> list[str]:
 
 
 def _wide_candidates(data: bytes) -> list[str]:
-    """UTF-16 and UTF-32 without a byte order mark that `data`, which has NULs, may be in, likeliest first.
+    """Return the forms of UTF-16 and UTF-32 that `data`, which has NULs but no byte order mark, may be in, likeliest first.
 
-    Between two readings, spaces tell. Bytes that are UTF-8 too (ASCII and NULs) make Chinese of any two letters: they are
-    taken for UTF-16 only where they make an alphabet of it.
+    The likeliest has most spaces. ASCII with NULs is UTF-8 too, and as UTF-16 any two letters make a Chinese character: such
+    bytes are taken for UTF-16 only where that gives letters of an alphabet.
     """
     is_utf8 = _strict(data, "utf-8") is not None
     spaces = {}
@@ -210,7 +210,7 @@ def _wide_candidates(data: bytes) -> list[str]:
 
 
 def _ideographs(data: bytes) -> str | None:
-    """UTF-16 without a byte order mark of text that has nothing of ASCII, not a line end, and so no NULs."""
+    """Return the UTF-16 form of East Asian text without byte order mark and ASCII, even line ends, and so without NULs."""
     shares = {}
     for encoding in ("utf-16-le", "utf-16-be"):
         text = data[:_SAMPLE].decode(encoding, "replace")
@@ -220,13 +220,13 @@ def _ideographs(data: bytes) -> str | None:
 
 
 def _share(belongs: Callable[[str], bool], text: str) -> float:
-    """The share of characters of `text`, or of its beginning, that `belongs` holds for."""
+    """Return the share of the characters of `text` (of its beginning, if it is long) for which `belongs` is true."""
     counts = Counter(text[:_SAMPLE])
     return sum(n for character, n in counts.items() if belongs(character)) / max(1, counts.total())
 
 
 def _is_odd(character: str) -> bool:
-    """No text has it: controls, unassigned, private, the replacement of what could not be decoded."""
+    """Return whether no text has this character: a control, unassigned, private, or the replacement character."""
     if character in "\t\n\v\f\r\x1a\x1b":
         return False
     return character == "\ufffd" or unicodedata.category(character) in ("Cc", "Cn", "Co", "Cs")
@@ -236,8 +236,8 @@ def _is_beyond_alphabets(character: str) -> bool:
     return character >= "\u1000"
 
 
-def _telling(data: bytes) -> bytes:
-    """The parts of `data` around its bytes beyond ASCII: they tell the encoding, wherever in a long text they are."""
+def _parts_beyond_ascii(data: bytes) -> bytes:
+    """Return the parts of `data` around its bytes beyond ASCII, wherever they are in a long text."""
     parts, size = [], 0
     for found in _BEYOND_ASCII.finditer(data):
         parts.append(found.group())
@@ -266,6 +266,6 @@ def _with_losses(source: Source, text: str, encoding: str, n_lost: int) -> Decod
 
 
 def _specimen(text: str) -> str:
-    """The first word that the guess decides, in parentheses: a reader sees at once whether it is right."""
+    """Return the first word that depends on the guess, in parentheses: a reader sees at once whether it is right."""
     found = re.search(r"\w{0,20}[^\s\x00-\x7f]\w{0,20}", text)
     return f" (“{found.group()}”)" if found else ""

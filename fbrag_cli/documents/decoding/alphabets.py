@@ -1,6 +1,6 @@
-"""Which one-byte encoding of Latin script makes the alphabet of one language out of a text's letters beyond ASCII.
+"""Guess the one-byte encoding of a text in Latin script by the alphabets of its languages.
 
-charset-normalizer finds the script well, but not the encoding among those that share it: it reads "garçon" as "garēon".
+charset-normalizer finds the script, but not always the encoding among those that share it: it reads "garçon" as "garēon".
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _BALTIC = (
     "äõöüšž",  # Estonian
 )
 
-#: Encodings, the commonest first: of two that fit equally well, it is taken.
+#: Encodings and the alphabets of their languages. The commonest first: it wins a tie.
 LATIN_ENCODINGS = {
     "cp1252": _WESTERN,
     "cp1250": _CENTRAL,
@@ -50,12 +50,12 @@ _TYPOGRAPHY = frozenset("“”„‟‘’‚‹›«»–—…•·°§€£�
 
 
 def likeliest_latin(sample: bytes) -> str:
-    """The encoding of LATIN_ENCODINGS in which one language has most of the letters beyond ASCII in `sample`."""
+    """Return the encoding in which the alphabet of one language covers most of the letters beyond ASCII in `sample`."""
     return max(LATIN_ENCODINGS, key=lambda encoding: _fit(sample, encoding))  # of equals the first
 
 
 def _fit(sample: bytes, encoding: str) -> float:
-    """The share of the characters beyond ASCII and typography that the best language of `encoding` has; -1 if not decodable."""
+    """Return the share of the letters beyond ASCII in the best language of `encoding`; -1 if `sample` is not decodable."""
     try:
         text = sample.decode(encoding).lower()
     except UnicodeDecodeError:

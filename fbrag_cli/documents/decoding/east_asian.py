@@ -1,13 +1,13 @@
-"""Which encoding of Chinese, Japanese or Korean makes everyday characters out of a text's bytes beyond ASCII.
+"""Guess the encoding of a Chinese, Japanese or Korean text by the share of everyday characters.
 
-charset-normalizer reads short texts in them as Thai or as kana of half width, and Japanese in EUC as Korean.
+charset-normalizer takes short texts in them for Thai or half-width kana, and Japanese in EUC for Korean.
 """
 
 from __future__ import annotations
 
 import re
 
-# Of each encoding, the first bytes of punctuation, kana, hangul and the characters taught first; and the lowest second byte.
+# For each encoding: the first bytes of punctuation and kana, those of hangul or everyday characters, the lowest second byte.
 _EVERYDAY = {
     "cp949": ((0xA1, 0xA3), (0xB0, 0xC8), 0xA1),
     "gb18030": ((0xA1, 0xA3), (0xB0, 0xD7), 0xA1),
@@ -21,9 +21,10 @@ _MIN_SHARE = 0.9
 
 
 def likeliest_east_asian(sample: bytes) -> str | None:
-    """The encoding whose everyday characters nine of ten in `sample` are, most of them beside each other; None where none fits.
+    """Return the encoding in which at least 90% of the characters in `sample` are everyday ones; None if none fits.
 
-    Of two that fit as well, the one with fewer everyday characters: Korean has them in a part of what is Chinese.
+    Most of them must stand beside each other. On a tie the encoding with fewer everyday characters wins: the Korean ones lie
+    within the range of the Chinese ones.
     """
     shares = {encoding: _share(sample, encoding) for encoding in _EVERYDAY}
     best = max(shares, key=lambda encoding: shares[encoding])  # of equals the first
@@ -48,5 +49,5 @@ def _share(sample: bytes, encoding: str) -> float:
 
 
 def is_east_asian(character: str) -> bool:
-    """Whether `character` is an ideograph, kana, hangul or their punctuation."""
+    """Return whether `character` is an ideograph, kana, hangul or their punctuation."""
     return "\u3000" <= character <= "\u30ff" or "\u4e00" <= character <= "\u9fff" or "\uac00" <= character <= "\ud7a3"

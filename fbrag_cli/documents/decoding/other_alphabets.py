@@ -1,6 +1,6 @@
-"""Which one-byte encoding of an alphabet other than Latin makes its frequent letters out of a text's bytes beyond ASCII.
+"""Guess the one-byte encoding of a text in Cyrillic, Greek, Hebrew, Arabic or Thai by the frequent letters of the alphabet.
 
-charset-normalizer, of a few words, takes Cyrillic for Baltic letters, and Hebrew for Cyrillic.
+charset-normalizer takes a few words of Cyrillic for Baltic, and of Hebrew for Cyrillic. What it finds as well has no row here.
 """
 
 from __future__ import annotations
@@ -11,24 +11,24 @@ from unicodedata import category
 _CYRILLIC = frozenset("оеаинтсрвлкмії")
 _GREEK = frozenset("αοιετσνηυρπκάίέόήύώς")
 _HEBREW = frozenset("יוהלאתמברשםנ")
-_ARABIC = frozenset("اليمنترهبوعدك")
+_ARABIC = frozenset("اليمنترهبوعدكةسفقأح")
 _THAI = frozenset("านรกอเงมยลวดทสต่้ัีไ")
 
-# The commonest first: of two that fit equally well, it is taken.
+# The commonest first: it wins a tie.
 _FREQUENT = {
-    **dict.fromkeys(("cp1251", "koi8_r", "koi8_u", "cp866", "iso8859_5", "mac_cyrillic"), _CYRILLIC),
+    **dict.fromkeys(("cp1251", "koi8_r", "koi8_u", "iso8859_5", "mac_cyrillic"), _CYRILLIC),
     **dict.fromkeys(("cp1253", "iso8859_7"), _GREEK),
-    **dict.fromkeys(("cp1255", "iso8859_8"), _HEBREW),
     **dict.fromkeys(("cp1256", "iso8859_6"), _ARABIC),
+    "cp1255": _HEBREW,
     "cp874": _THAI,
 }
 _RUNS = re.compile(rb"[\x80-\xff]+")
-_MIN_RUN = 2.5  # bytes beyond ASCII beside each other, in the mean: words, not accents in words of Latin letters
+_MIN_RUN = 2.5  # mean length of the runs of bytes beyond ASCII: whole words, not accented letters in Latin words
 _MIN_SHARE = 0.6
 
 
 def likeliest_alphabet(sample: bytes) -> str | None:
-    """The encoding in which most characters beyond ASCII in `sample` are frequent letters; None where none fits."""
+    """Return the encoding in which most characters beyond ASCII in `sample` are frequent letters; None if none fits."""
     if mean_run(sample) < _MIN_RUN:
         return None
     shares = {encoding: _share(sample, encoding) for encoding in _FREQUENT}
@@ -37,7 +37,7 @@ def likeliest_alphabet(sample: bytes) -> str | None:
 
 
 def mean_run(sample: bytes) -> float:
-    """How many bytes beyond ASCII stand beside each other, in the mean. Words of Latin letters have less than two."""
+    """Return the mean length of the runs of bytes beyond ASCII. It is less than two in words of Latin letters."""
     runs = _RUNS.findall(sample)
     return sum(map(len, runs)) / max(1, len(runs))
 

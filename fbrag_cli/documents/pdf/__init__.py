@@ -1,4 +1,4 @@
-"""A PDF becomes text with the span of each page. Whatever pypdf throws at a damaged or hostile file ends here, as one error."""
+"""Read a PDF as text with the span of each page. Any exception of pypdf on a damaged or hostile file becomes one error."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from fbrag_cli.progress import Event, Progress
 _GARBLED = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\ue000-\uf8ff\ufffd]")
 _MAX_GARBLED = 0.1  # of the characters that are not white space
 
-# Pages are read here first, to learn their pace; what would take long after that is worth the start of other processes.
+# The first pages are read here to measure the pace. If the rest would take long, other processes are started.
 _TRIAL = 0.3  # seconds
 _WORTH_SHARING = 1.5  # seconds
-_BATCH = 0.5  # seconds: opening the file again counts little, and the last batch is not waited for long
+_BATCH = 0.5  # seconds: long enough to outweigh opening the file again, short enough that the last batch ends soon
 _MAX_BATCH = 64  # pages
 
 
 class Lost(Protocol):
-    """What stands for a batch without a result: its process was too slow, or died."""
+    """A batch without a result: its process was too slow, or died."""
 
     @property
     def reason(self) -> str: ...
 
 
-#: Does batches of page numbers with a reader in other processes: (position of the batch, pages), in order of completion.
+#: Reads batches of page numbers in other processes. Yields (position of the batch, its pages), the first done first.
 Share = Callable[[PageReader, Sequence[Sequence[int]]], Iterator[tuple[int, "list[ReadPage] | Lost"]]]
 
 
@@ -48,7 +48,7 @@ def read_pdf(
     progress: Progress,
     share: Share | None = None,
 ) -> Extracted:
-    """The text of the pages in `ranges` (None: all). share: reads the pages of a large PDF in several processes.
+    """Read the pages in `ranges` (None: all). share: reads the pages of a large PDF in several processes.
 
     Raises FbragError: pdf_encrypted, pdf_bad_password, doc_empty (no pages), pdf_no_text, doc_unreadable (damaged), usage
     (`ranges` outside the document).
@@ -61,7 +61,7 @@ def read_pdf(
         numbers = numbers_within(ranges, n_pages, source.path, source.name)
         pages: dict[int, ReadPage] = {}
         progress(Event("read", "start", total=len(numbers)))
-        with closing(_read(source, reader, numbers, share)) as batches:  # with Ctrl-C, other processes end here
+        with closing(_read(source, reader, numbers, share)) as batches:  # Ctrl-C ends the other processes here
             for batch in batches:
                 pages.update((page.number, page) for page in batch)
                 progress(Event("read", "progress", len(pages), len(numbers)))
@@ -73,7 +73,7 @@ def read_pdf(
 
 
 def _open(source: Source, reader: PageReader, password: str | None) -> int:
-    """How many pages there are."""
+    """Open the PDF and return its number of pages."""
     with _damage_reported(source):
         if reader.open():
             return len(reader)
@@ -87,7 +87,7 @@ def _open(source: Source, reader: PageReader, password: str | None) -> int:
 def _read(
     source: Source, reader: PageReader, numbers: Sequence[int], share: Share | None
 ) -> Generator[list[ReadPage], None, None]:
-    """The pages with these numbers, in batches as they become ready."""
+    """Yield the pages with these numbers, in batches, the first done first."""
     began = perf_counter()
     for done, number in enumerate(numbers):
         if share is not None and done and (seconds := perf_counter() - began) > _TRIAL:
@@ -104,12 +104,12 @@ def _here(source: Source, reader: PageReader, numbers: Sequence[int]) -> list[Re
 
 
 def _shared(source: Source, reader: PageReader, numbers: Sequence[int], size: int, share: Share) -> Iterator[list[ReadPage]]:
-    """Batches of `size` pages; where one is lost, its pages are tried one by one, to lose no more than has to be lost."""
+    """Yield the pages in batches of `size`. The pages of a lost batch are read one by one, so that only the bad ones are lost."""
     batches = [numbers[start : start + size] for start in range(0, len(numbers), size)]
     alone: list[Sequence[int]] = []
     for index, outcome in share(reader, batches):
         if isinstance(outcome, list):
-            yield outcome or _here(source, reader, batches[index])  # the file has changed since: only this process has it
+            yield outcome or _here(source, reader, batches[index])  # the file has changed: only this process has its old content
         else:
             alone += [[number] for number in batches[index]]
     for index, outcome in share(reader, alone) if alone else ():
@@ -137,7 +137,7 @@ def _joined(source: Source, pages: Sequence[ReadPage]) -> Extracted:
 
 
 def _apart(pages: Sequence[ReadPage]) -> set[int]:
-    """Which of the pages with text, by index, do not go on from the one before: pages between were not asked for, or not read."""
+    """Return the indices of pages (with text) that do not continue the one before: pages between them are missing."""
     apart: set[int] = set()
     index = 0
     expected = 0
@@ -157,7 +157,7 @@ def _warnings(source: Source, text: str, skipped: Sequence[int], failures: Mappi
     if blank := [number for number in skipped if number not in failures]:
         yield f"{source.name}: no text on {_pages(blank)}; if they are scans, ocrmypdf gives them text"
     if len(_GARBLED.findall(text)) > _MAX_GARBLED * len("".join(text.split())):
-        yield f"{source.name}: much of its text is garbled (fonts that do not tell their letters); ocrmypdf --force-ocr"
+        yield f"{source.name}: much of its text is garbled (its fonts have no table of letters); ocrmypdf --force-ocr"
 
 
 def _no_text(source: Source, pages: Sequence[ReadPage], n_pages: int) -> FbragError:
@@ -178,7 +178,7 @@ def _pages(numbers: Sequence[int]) -> str:
 
 @contextmanager
 def _damage_reported(source: Source) -> Iterator[None]:
-    """Any exception of pypdf becomes doc_unreadable: hostile files aim at RecursionError, MemoryError and worse-kept ones."""
+    """Turn any exception of pypdf into doc_unreadable. Hostile files provoke RecursionError, MemoryError and many others."""
     try:
         yield
     except Exception as error:
@@ -192,5 +192,5 @@ def _damage_reported(source: Source) -> Iterator[None]:
 
 def _damaged(source: Source, why: str) -> FbragError:
     what = f"{source.name} is damaged or not a PDF ({why})"
-    hint = f"get it again from where it came, or try: qpdf {source.shell_path} repaired.pdf"
+    hint = f"get a new copy, or try: qpdf {source.shell_path} repaired.pdf"
     return FbragError("doc_unreadable", what, hint, document=source.path)

@@ -1,6 +1,6 @@
-"""A page of two columns whose file draws it row by row, across the gutter, is read column by column.
+"""Find the two columns of a page whose file draws it row by row, so that it is read column by column.
 
-Most files draw the left column before the right one, and pypdf keeps their order: nothing is done then. A page is reordered
+Most files draw the left column before the right one, and pypdf keeps that order: nothing is done. A page is reordered
 only if many rows have a piece that begins at one and the same place in the page's middle, drawn right after a piece to its left,
 and if both sides read as running prose: lines of several words that go on in small letters. Tables, single columns, scripts
 without small letters and pages whose text lies in forms keep the order of the file.
@@ -24,20 +24,20 @@ _SMALL_BEGINS = 0.4  # of a column's lines
 _MIN_WORDS = 3  # of a column's usual line
 _MAX_LENGTH = 1.5  # times the upper quartile of a column's line lengths: a longer line crosses the gutter
 
-#: Where a piece of text begins: x, y in points.
+#: The place where a piece of text begins: x, y in points.
 Place = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """gutter: where the right column begins. top, bottom: the first and last baseline of the rows that have both columns."""
+    """Two columns. gutter: x where the right one begins. top, bottom: the first and last baseline of the rows with both."""
 
     gutter: float
     top: float
     bottom: float
 
     def part(self, place: Place) -> int:
-        """0: above the columns, 1: left, 2: right, 3: below."""
+        """Return the part of the page: 0 above the columns, 1 left, 2 right, 3 below."""
         x, y = place
         if y > self.top + 1:
             return 0
@@ -47,12 +47,12 @@ class Columns:
 
 
 def two_columns(places: Sequence[Place]) -> Columns | None:
-    """The columns of a page whose pieces are drawn in this order; None unless they are two, drawn row by row."""
+    """Return the columns of a page from its pieces in drawing order; None unless there are two, drawn row by row."""
     rows: dict[int, list[float]] = {}
     for x, y in places:
         rows.setdefault(round(y), []).append(x)
 
-    # 1. One place, and no other, where a second piece of most rows begins.
+    # 1. Find the one place where a second piece of most rows begins.
     begins = Counter(begin for xs in rows.values() for begin in {round(x) for x in xs if x > min(xs) + 1})
     if not begins:
         return None
@@ -64,7 +64,7 @@ def two_columns(places: Sequence[Place]) -> Columns | None:
     if gutter - median(min(rows[y]) for y in across) < _MIN_WIDTH:
         return None
 
-    # 2. The rows between the first and the last of these, and more at the same distance: with an indent, or with one column only.
+    # 2. Extend from the first and last of these rows to neighbours that are indented or have one column only.
     top, bottom = max(across), min(across)
     distance = median(above - below for above, below in pairwise(sorted(rows, reverse=True)))
     indented = {y for y, xs in rows.items() if min(xs) < gutter and 0 <= _first_right(xs, gutter) - gutter < _MAX_INDENT}
@@ -75,9 +75,9 @@ def two_columns(places: Sequence[Place]) -> Columns | None:
         bottom = y if bottom > y >= bottom - 1.2 * distance else bottom
     inside = {y for y in rows if bottom <= y <= top}
     if not inside <= indented | shorter:
-        return None  # drawn across the gutter
+        return None  # it is drawn across the gutter
 
-    # 3. Row by row: the pen crosses the gutter on one baseline, again and again.
+    # 3. Check that it is drawn row by row: the pen crosses the gutter on many baselines.
     drawn = [place for place in places if round(place[1]) in inside]
     crossings = sum(x < gutter <= next_x and abs(y - next_y) < 1 for (x, y), (next_x, next_y) in pairwise(drawn))
     if len(across) < _ALIGNED * len(inside & indented) or crossings < _ALIGNED * len(across):
@@ -90,7 +90,7 @@ def _first_right(xs: Sequence[float], gutter: float) -> float:
 
 
 def reads_as_prose(lines: Sequence[str]) -> bool:
-    """Whether a column's lines are running text, each of them of the column's width at most."""
+    """Return whether a column's lines are running text, and none is wider than the column."""
     written = [line.strip() for line in lines if line.strip()]
     if len(written) < _MIN_ROWS:
         return False

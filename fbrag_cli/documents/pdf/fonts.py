@@ -1,7 +1,7 @@
-"""pypdf parses a page's fonts again on every page; here each is parsed once for a document.
+"""Cache the fonts of a document: pypdf parses them again on every page.
 
-A Chinese font tells thousands of letters: parsed on each of its pages, it takes most of the time. pypdf offers no place to keep
-fonts, so its own function is exchanged for the time of reading; where a later pypdf has none of this name, nothing is exchanged.
+A Chinese font has thousands of letters, and parsing it on each page takes most of the time. pypdf offers no place for a cache, so
+its function is replaced while pages are read. If a later pypdf has no function of this name, nothing is replaced.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ _MAX_FONTS = 64  # a hostile file has a new one on each page
 
 
 class FontCache:
-    """The fonts of one document that were used last."""
+    """The most recently used fonts of one document."""
 
     def __init__(self) -> None:
-        # The resource is kept with its font: while it lives, no other object has its id.
+        # The resource is stored with its font: while it lives, no other object has its id.
         self._fonts: OrderedDict[int, tuple[Any, Any]] = OrderedDict()
 
     @contextmanager
     def used(self) -> Iterator[None]:
-        """While this holds, pypdf asks the cache."""
+        """Make pypdf use this cache within the block."""
         try:
             from pypdf.generic._font import Font
 
@@ -33,12 +33,12 @@ class FontCache:
             return
 
         def parse_once(resource: Any) -> Any:
-            if (kept := self._fonts.get(id(resource))) is None:
-                kept = self._fonts[id(resource)] = resource, parse(resource)
+            if (cached := self._fonts.get(id(resource))) is None:
+                cached = self._fonts[id(resource)] = resource, parse(resource)
                 if len(self._fonts) > _MAX_FONTS:
                     self._fonts.popitem(last=False)
             self._fonts.move_to_end(id(resource))
-            return kept[1]
+            return cached[1]
 
         original = Font.__dict__["from_font_resource"]
         Font.from_font_resource = staticmethod(parse_once)  # type: ignore[method-assign,assignment]

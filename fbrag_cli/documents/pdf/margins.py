@@ -1,16 +1,15 @@
-"""Running headers, footers and page numbers are found, so that they do not stand in the middle of a document's sentences.
+"""Remove running headers, footers and page numbers, which would interrupt a document's sentences.
 
-A line is one of them only if all of this holds; where the page's geometry is not known, nothing is:
+A line is one of them only if all of the following holds. If the page's geometry is unknown, no line is:
 
 1. It lies in the page's margin: in its upper or lower sixth, among the outermost three baselines, with more room to the rest
    than lines have between them; and it is among the first or last lines in reading order.
-2. It says the same as on other pages, or the same but for a page number at its begin or end that counts with the pages. A number
+2. It is the same as on other pages, or the same but for a page number at its begin or end that counts with the pages. A number
    after less than three words, as in "Question 3", is taken for one only where others, alone or before the words, count so.
-3. It does so at the same height (2 points) on several pages: on four, each at most four from the last, for chapters and left and
-   right pages have their own; on three, if a number counts with them; on two, where a longer run has this height.
+3. It has the same height (within 2 points) on several pages: on four, each at most four pages from the last, because chapters and
+   left and right pages have their own; on three, if a number counts with them; on two, if a longer run has this height.
 
-Of a run of lines with words, the first stays, so that nothing that a document says is lost. Documents of less than five pages
-are left as they are.
+The first of a run of lines with words stays, so that no text is lost. Documents of less than five pages are left as they are.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from fbrag_cli.documents.pdf.page_text import PageLines
 _MIN_PAGES = 5
 _MAX_LINES = 3  # of a header or footer
 _MARGIN = 1 / 6  # of the page's height: LaTeX's own page numbers stand at a tenth, its headers at an eighth
-_MIN_GAPS = 5  # that a page needs for a usual distance of its own
+_MIN_GAPS = 5  # distances that a page needs to have its own usual distance
 _MAX_LENGTH = 200  # characters
 _ROOM = 1.3  # of the usual distance between lines
 _SAME_HEIGHT = 2.0  # points
@@ -36,7 +35,7 @@ _MAX_GAP = 4  # pages: a left page's header is missing where a chapter begins
 _MIN_RUN = 4  # pages
 _MIN_COUNTED_RUN = 3  # pages
 _MIN_SETTLED_RUN = 2  # pages
-_MIN_WORDS = 3  # that a number at a line's end needs beside it, where no other line tells that pages are counted so
+_MIN_WORDS = 3  # beside a number at a line's end, if no other line shows that pages are counted in this way
 
 _PAGE = r"\b(?:pages?|pg?|seite|s|página|pág|pagina|pag|strona|str|стр)\b"
 _NUMBER_FIRST = re.compile(rf"\W*(?:{_PAGE}\W*|第\W*)?([0-9]{{1,5}})(?![0-9])(.*)")
@@ -47,7 +46,7 @@ _COUNTING = re.compile(rf"{_PAGE}|\b(?:of|von|de|sur|di|van|из|z)\b|第|页|�
 
 @dataclass(frozen=True, slots=True)
 class PageParts:
-    """above, below: what stays of running lines at a page's begin and end. body: the other lines, at least one of them."""
+    """The lines of a page. above, below: running lines at its begin and end that stay. body: all other lines, at least one."""
 
     above: tuple[str, ...]
     body: tuple[str, ...]
@@ -55,7 +54,7 @@ class PageParts:
 
 
 def without_running_lines(numbers: Sequence[int], pages: Sequence[PageLines]) -> list[PageParts]:
-    """The pages without their running lines, but for the first of each kind. numbers: of the pages, ascending; none is blank."""
+    """Remove all running lines but the first of each kind. numbers: of the pages, ascending; no page is blank."""
     running = _running(numbers, pages) if len(pages) >= _MIN_PAGES else {}
     kept = _firsts(running)
     return [_parts(page, running, kept, index) for index, page in enumerate(pages)]
@@ -65,8 +64,8 @@ def without_running_lines(numbers: Sequence[int], pages: Sequence[PageLines]) ->
 class _Reading:
     """One way to read a line in a margin.
 
-    key: what has to be the same on all pages of a run: side, text, and how far a page number in it is from the page's own (None:
-    without a number that counts). words: how many, but for "page" and "of". strong: such a number is no part of the text.
+    key: what is the same on all pages of a run: side, text, and the difference between its page number and the page's own (None
+    without such a number). words: their number, without "page" and "of". strong: the number is surely no part of the text.
     """
 
     page: int  # index
@@ -81,7 +80,7 @@ class _Reading:
         return self.key[2] is not None
 
 
-#: (index of the page, index of the line) -> the reading that makes it a running line.
+#: (index of the page, index of the line) -> the reading by which it is a running line.
 _Running = dict[tuple[int, int], _Reading]
 
 
@@ -93,13 +92,13 @@ def _running(numbers: Sequence[int], pages: Sequence[PageLines]) -> _Running:
             groups[reading.key].append(reading)
 
     running: _Running = {}
-    # 1. Long runs, and the numbers that count beyond doubt.
+    # 1. Accept long runs, and numbers that surely count pages.
     for readings in groups.values():
         for run in _runs(readings):
             enough = _MIN_COUNTED_RUN if run[0].counted else _MIN_RUN
             if len(run) >= enough and (run[0].strong or run[0].words >= _MIN_WORDS):
                 _accept(run, running)
-    # 2. Shorter ones where longer ones have settled the height, and numbers that count as others do.
+    # 2. Accept shorter runs at the height of long ones, and numbers that count as others do.
     settled = {(reading.key[0], round(reading.height)) for reading in running.values()}
     counts = {reading.key[2] for reading in running.values() if reading.counted and reading.strong}
     counted_pages = {reading.page for reading in running.values() if reading.counted}
@@ -119,7 +118,7 @@ def _accept(run: Iterable[_Reading], running: _Running) -> None:
 
 
 def _spacing(pages: Sequence[PageLines]) -> float:
-    """The usual distance between the lines of these pages, in points; 0 if nothing tells."""
+    """Return the usual distance between the lines of these pages in points; 0 if unknown."""
     gaps = [gap for page in pages for gap in _gaps(sorted(_heights(page), reverse=True))]
     return median(gaps) if gaps else 0.0
 
@@ -150,7 +149,7 @@ def _readings(index: int, number: int, page: PageLines, spacing: float) -> Itera
 
 
 def _edge(outward: Sequence[float], room: float) -> float | None:
-    """The innermost baseline of the margin, of baselines counted from the page's edge; None if there is no margin."""
+    """Return the innermost baseline of the margin, from baselines counted from the page's edge; None if there is no margin."""
     n_lines = 0
     for outer, inner in pairwise(outward):
         n_lines += inner - outer > _SAME_HEIGHT
@@ -175,7 +174,7 @@ def _of_line(index: int, line: int, number: int, page: PageLines, side: str) -> 
 
 
 def _runs(readings: Sequence[_Reading]) -> Iterator[list[_Reading]]:
-    """Readings with one key, cut where the height changes, and where pages lie between lines that do not count them."""
+    """Split readings with one key where the height changes, and where pages between uncounted lines are missing."""
     run: list[_Reading] = []
     for reading in readings:
         far = not reading.counted and run and reading.page - run[-1].page > _MAX_GAP
@@ -189,7 +188,7 @@ def _runs(readings: Sequence[_Reading]) -> Iterator[list[_Reading]]:
 
 
 def _firsts(running: _Running) -> set[tuple[int, int]]:
-    """The first line of each kind, where it has words."""
+    """Return the first line of each kind, if it has words."""
     firsts: dict[tuple[str, str, int | None], tuple[int, int]] = {}
     for place in sorted(running):
         firsts.setdefault(running[place].key, place)

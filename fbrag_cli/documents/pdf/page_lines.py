@@ -1,4 +1,4 @@
-"""A page of a PDF becomes lines with their heights, in reading order, with no more effort than a page can be worth."""
+"""Read a page of a PDF as lines with their heights, in reading order, within limits of time and size."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _LEAN = 1e-3  # that upright text may have
 # A page of a thousand bytes can ask pypdf for hours and gigabytes: forms in forms, long texts that it copies at each step.
 _MAX_SECONDS = 20.0  # of processor time
 _MAX_CHARACTERS = 5_000_000
-_OPERATORS = 256  # between two looks at the clock, which costs as much as a simple operator
+_OPERATORS = 256  # between two readings of the clock, each of which costs as much as a simple operator
 
 
 class PageTooLargeError(BaseException):
-    """Not an Exception: pypdf would log and go on with the next form."""
+    """Raised when a page exceeds a limit. Not an Exception: pypdf would log it and go on with the next form."""
 
 
 class _Effort:
-    """What a page has cost so far. Raises PageTooLargeError when it is too much."""
+    """Count the cost of a page. Raises PageTooLargeError above a limit."""
 
     def __init__(self) -> None:
         self._until = thread_time() + _MAX_SECONDS
@@ -48,7 +48,7 @@ class _Effort:
 
 
 def page_lines(page: PageObject) -> PageLines:
-    """The lines of a page, without blank ones at its ends. Raises PageTooLargeError, and whatever pypdf raises."""
+    """Return the lines of a page, without blank ones at its ends. Raises PageTooLargeError, and all that pypdf raises."""
     places: list[Place] = []
     unplaced: list[bytes] = []
     effort = _Effort()
@@ -74,7 +74,7 @@ def page_lines(page: PageObject) -> PageLines:
 def _leave_only(
     columns: Columns, part: int, operator: bytes, operands: list[Any], cm: Sequence[float], tm: Sequence[float]
 ) -> None:
-    """Empties what is drawn outside this part of the page."""
+    """Empty the text that is drawn outside this part of the page."""
     from pypdf.generic import ArrayObject
 
     if operator in (b"Tj", b"TJ") and operands and columns.part(_place(cm, tm)) != part:
@@ -86,13 +86,13 @@ def _letters(*parts: PageLines) -> Counter[str]:
 
 
 def _has_forms(page: PageObject) -> bool:
-    """Whether the page draws other objects with text of their own: the places in these are not places on the page."""
+    """Return whether the page draws forms with their own text, whose places are not places on the page."""
     try:
         resources: Any = page["/Resources"].get_object()
         return "/XObject" in resources and any(
             form.get_object()["/Subtype"] == "/Form" for form in resources["/XObject"].get_object().values()
         )
-    except Exception:  # damaged: better not touched
+    except Exception:  # damaged: leave it as it is
         return True
 
 
@@ -105,7 +105,7 @@ def _upright(cm: Sequence[float], tm: Sequence[float]) -> bool:
 
 
 def _extracted(page: PageObject, visit: Callable[..., None], effort: _Effort) -> PageLines:
-    """The page's lines. visit: hears each operator with its operands before it is done, and may change these."""
+    """Return the page's lines. visit: called with each operator and its operands before execution; may change the operands."""
     pieces: list[tuple[str, float]] = []
     lower, upper = _extent(page)
 
@@ -120,14 +120,14 @@ def _extracted(page: PageObject, visit: Callable[..., None], effort: _Effort) ->
     except Exception:
         if pieces:
             raise
-        text = page.extract_text()  # without a listener, pypdf does not parse figures, which may be damaged or too large
+        text = page.extract_text()  # without a visitor, pypdf does not parse figures, which may be damaged or too large
     if "".join(piece for piece, _ in pieces) != text:
         pieces = [(text, nan)]
     return _with_heights(pieces, upper - lower)
 
 
 def _extent(page: PageObject) -> tuple[float, float]:
-    """Where the page begins and ends, upwards; nan where it does not say."""
+    """Return the lower and upper edge of the page; nan if the page does not have them."""
     try:
         return float(page.cropbox.bottom), float(page.cropbox.top)
     except Exception:  # a damaged box is no reason to lose the text

@@ -15,7 +15,7 @@ PageRange = tuple[int, int]
 
 
 def parse_ranges(text: str, path: str) -> tuple[PageRange, ...]:
-    """The ranges of "3-9,12". path: for the error. Raises FbragError usage."""
+    """Parse page ranges as "3-9,12". path: for the error. Raises FbragError usage."""
     return tuple(_parse_range(part, path) for part in text.split(","))
 
 
@@ -30,7 +30,7 @@ def _parse_range(text: str, path: str) -> PageRange:
 
 
 def numbers_within(ranges: Sequence[PageRange] | None, n_pages: int, path: str, name: str) -> list[int]:
-    """The page numbers in `ranges` (None: all), in the document's order, each once.
+    """Return the page numbers in `ranges` (None: all), in the document's order, each once.
 
     path, name: of the document, for the error. Raises FbragError usage if one is outside 1 to `n_pages`.
     """
@@ -45,7 +45,7 @@ def numbers_within(ranges: Sequence[PageRange] | None, n_pages: int, path: str, 
 
 
 def format_ranges(numbers: Iterable[int]) -> str:
-    """Ascending numbers in the form of --pages: 3, 4, 5, 9 is "3-5,9"."""
+    """Format ascending numbers as --pages takes them: 3, 4, 5, 9 is "3-5,9"."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and number == runs[-1][-1] + 1:

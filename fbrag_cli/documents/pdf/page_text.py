@@ -1,4 +1,4 @@
-"""What typesetting did to the words of a page is undone: ligatures, and words broken at line ends."""
+"""Undo typesetting: ligatures, and words broken at line ends."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ _HYPHENS = ("-", "\u2010", _SOFT_HYPHEN)
 _LETTERS = re.compile(r"[^\W\d_]+")
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _LAST_WORD = re.compile(_WORD.pattern + "$")
-_SETTLED = -5  # as many compounds at line ends, and no word broken for its length, leave no doubt
-_LONGEST = 60  # characters; a longer "word" is none
+_SETTLED = -5  # so many compounds at line ends, and no word broken for its length, are beyond doubt
+_LONGEST = 60  # characters; longer is no word
 
-# "mid- and long-term", "Haupt- und Nebensatz": such a hyphen stands for the rest of a later word.
+# "mid- and long-term", "Haupt- und Nebensatz": this hyphen replaces the rest of a later word.
 _CONJUNCTIONS = frozenset({"and", "or", "und", "oder"})
 
 
 @dataclass(frozen=True, slots=True)
 class PageLines:
-    """The lines of a page in reading order, from its first that is not blank to its last, without line ends.
+    """The lines of a page in reading order, without line ends, and without blank lines at its begin and end.
 
-    heights: of each line's baseline above the page's lower edge, in points; nan where it is not known or the text is not upright.
+    heights: of each line's baseline above the page's lower edge, in points; nan if it is unknown or the text is not upright.
     height: of the page, in points.
     """
 
@@ -37,9 +37,9 @@ class PageLines:
 
 
 def clean_line(line: str) -> str:
-    """A line as pypdf gives it: ligatures as letters, no white space at its end, a soft hyphen at its end only.
+    """Clean a line from pypdf: ligatures become letters, white space at its end goes, soft hyphens too, but for one at its end.
 
-    That one is for `rejoin_words`.
+    `rejoin_words` uses the one at the end.
     """
     line = without_surrogates(line).translate(_LIGATURES).rstrip()
     end = _SOFT_HYPHEN if line.endswith(_SOFT_HYPHEN) else ""
@@ -47,10 +47,10 @@ def clean_line(line: str) -> str:
 
 
 def rejoin_words(pages: Sequence[str], apart: Collection[int] = ()) -> list[str]:
-    """The pages with the words broken at line ends whole again, on the line, and the page, where they begin.
+    """Rejoin words that are broken at line ends, on the line (and page) where they begin.
 
-    apart: indices of pages that do not go on from the page before. Only a small letter continues a word. Whether the hyphen goes
-    ("exam-ple") or stays ("well-known") is learnt from the words that stand unbroken on these pages. No page becomes empty.
+    apart: indices of pages that do not continue the page before. A word continues only with a small letter. Whether the hyphen
+    goes ("exam-ple") or stays ("well-known") depends on the unbroken words of these pages. No page becomes empty.
     """
     split = [page.split("\n") for page in pages]
     chains = _chains(split, apart)
@@ -62,8 +62,8 @@ def rejoin_words(pages: Sequence[str], apart: Collection[int] = ()) -> list[str]
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """known: words that stand unbroken on the pages, and the parts of compounds, in lower case. typesetting: above 0, it
-    breaks words; below 0, lines end only at hyphens that the words have anyway; 0, nothing tells."""
+    """The words of the pages. known: unbroken words and the parts of compounds, in lower case. typesetting: above 0, words are
+    broken at line ends; below 0, lines end only at hyphens of the words themselves; 0, unknown."""
 
     known: frozenset[str]
     typesetting: int
@@ -71,7 +71,7 @@ class _Words:
 
 @dataclass(frozen=True, slots=True)
 class _Break:
-    """`before` ends a line, without its hyphen; `after` begins the next. Lower case, letters and inner hyphens only."""
+    """A break in a word: `before` ends a line, without its hyphen; `after` begins the next. Lower case."""
 
     before: str
     after: str
@@ -86,7 +86,7 @@ class _Break:
 
 
 def _chains(pages: list[list[str]], apart: Collection[int]) -> list[list[list[str]]]:
-    """The pages in runs, in each of which a word may go on from one page to the next."""
+    """Split the pages into runs in which a word may continue from one page to the next."""
     chains: list[list[list[str]]] = []
     for index, page in enumerate(pages):
         if index == 0 or index in apart:
@@ -107,7 +107,7 @@ def _learn(chains: Sequence[Sequence[Sequence[str]]]) -> _Words:
 
 
 def _unbroken(lines: Iterable[str]) -> Iterator[tuple[str, _Break | None]]:
-    """Each line without the broken words at its ends, and the break at its beginning, if any."""
+    """Yield each line without the broken words at its ends, and the break at its beginning, if any."""
     above = ""
     for line in lines:
         found = None
@@ -120,7 +120,7 @@ def _unbroken(lines: Iterable[str]) -> Iterator[tuple[str, _Break | None]]:
 
 
 def _rejoin(chain: Sequence[list[str]], words: _Words) -> None:
-    """Joins the broken words of these pages' lines, in place."""
+    """Join the broken words of these pages' lines, in place."""
     above = [""]  # the page before
     for page in chain:
         whole: list[str] = []
@@ -134,7 +134,7 @@ def _rejoin(chain: Sequence[list[str]], words: _Words) -> None:
 
 
 def _carry(above: list[str], line: str, words: _Words) -> str | None:
-    """What of `line` is left when the word that is broken at the end of `above` is whole there; None if nothing is."""
+    """Return the rest of `line` after its first word is joined to the end of `above`; None if nothing is joined."""
     if not _continues(above[-1], line):
         return line
     before, space, broken = above[-1].rpartition(" ")
@@ -150,7 +150,7 @@ def _continues(above: str, line: str) -> bool:
 
 
 def _whole_word(broken: str, rest: str, words: _Words) -> str | None:
-    """The word that is `broken`, with its hyphen, at a line's end and goes on with `rest`; None if these are two words."""
+    """Return the word of `broken` (with its hyphen) at a line's end and `rest` on the next; None if these are two words."""
     stem = broken[:-1]
     if broken.endswith(_SOFT_HYPHEN):
         return stem + rest
@@ -162,7 +162,7 @@ def _whole_word(broken: str, rest: str, words: _Words) -> str | None:
         return f"{stem}-{rest}"
     if found.after in _CONJUNCTIONS:
         return None
-    # Unseen elsewhere: "empty-headed" is a compound of two words, and so may "under-stand" be in doubt; "exam-ple" is not.
+    # Not found unbroken: "empty-headed" is a compound of two words, and "under-stand" could be one; "exam-ple" could not.
     n_words = (found.before in words.known) + (found.after in words.known)
     needed = 2 if words.typesetting >= 0 else 1 if words.typesetting > _SETTLED else 0
     return f"{stem}-{rest}" if n_words >= needed and words.typesetting <= 0 else stem + rest

@@ -1,4 +1,4 @@
-"""Pages of an open PDF become lines, here or in a child process: a reader that can be sent there opens the file again."""
+"""`PageReader`: reads pages of a PDF as lines, in this process or, pickled, in a child process, which opens the file again."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LONGEST_REASON = 120  # characters
 
 @dataclass(frozen=True, slots=True)
 class ReadPage:
-    """lines: empty for a page without text. failure: why it could not be read, as "LimitReachedError: …"; "" where it could."""
+    """A page. lines: empty if it has no text. failure: why it could not be read, as "LimitReachedError: …"; otherwise ""."""
 
     number: int
     lines: PageLines = PageLines()
@@ -31,14 +31,14 @@ class ReadPage:
 
 
 class ChangedFileError(Exception):
-    """The file is no longer the one that was opened."""
+    """Raised when the file is no longer the one that was opened first."""
 
 
 class PageReader:
-    """`reader(numbers)` gives the pages with these numbers (from 1). Pickled, it is a path and a digest where there is a file."""
+    """A PDF; `reader(numbers)` reads the pages with these numbers (from 1). Of a file, only path and digest are pickled."""
 
     def __init__(self, data: bytes, path: str | None, password: str | None) -> None:
-        """path: of the file that holds `data`, None for stdin."""
+        """data: the bytes of the PDF. path: of its file; None for stdin."""
         self._data, self._path, self._password = data, path, password
         self._digest = ""
         self._pdf: PdfReader | None = None
@@ -49,7 +49,7 @@ class PageReader:
         return {**self.__dict__, "_pdf": None, "_fonts": None, "_data": self._data if self._path is None else b""}
 
     def open(self) -> bool:
-        """Whether it opens: False for one that needs another password. Raises whatever pypdf raises for a damaged file."""
+        """Open the PDF. Return False if it needs another password. Raises all that pypdf raises for a damaged file."""
         from pypdf import PasswordType, PdfReader
 
         if not self._data and self._path is not None and self._digest:
@@ -59,7 +59,7 @@ class PageReader:
                 raise ChangedFileError(self._path)
             self._data = data
         pdf = PdfReader(BytesIO(self._data))
-        # With an owner password only, the empty user password opens it, as every viewer does.
+        # A PDF with an owner password only opens with the empty user password, as in every viewer.
         for password in ("", self._password):
             if not pdf.is_encrypted or (password is not None and pdf.decrypt(password) != PasswordType.NOT_DECRYPTED):
                 self._pdf, self._fonts = pdf, FontCache()
@@ -67,12 +67,12 @@ class PageReader:
         return False
 
     def __len__(self) -> int:
-        """How many pages. Raises whatever pypdf raises for a damaged file."""
+        """Return the number of pages. Raises all that pypdf raises for a damaged file."""
         assert self._pdf
         return len(self._pdf.pages)
 
     def __call__(self, numbers: Sequence[int]) -> list[ReadPage]:
-        """In order. None of them where the file is no longer the one that was opened. Raises MemoryError, DependencyError."""
+        """Return these pages in order; an empty list if the file has changed. Raises MemoryError, DependencyError."""
         with pypdf_silenced():
             try:
                 if self._pdf is None and not self.open():
@@ -89,22 +89,22 @@ class PageReader:
         assert self._pdf
         try:
             return ReadPage(number, page_lines(self._pdf.pages[number - 1]))
-        except (DependencyError, MemoryError):  # the next page would meet the same
+        except (DependencyError, MemoryError):  # the next page would fail in the same way
             raise
         except (Exception, PageTooLargeError) as error:
             return ReadPage(number, failure=reason(error))
 
 
 def reason(error: BaseException) -> str:
-    """The name of an exception and what it says, in one line."""
-    while isinstance(error.__cause__, Exception):  # pypdf wraps what is too deep for Python
+    """Return the name and message of an exception in one line."""
+    while isinstance(error.__cause__, Exception):  # pypdf wraps a RecursionError
         error = error.__cause__
     return " ".join(f"{type(error).__name__}: {error}".split())[:_LONGEST_REASON].rstrip(": ")
 
 
 @contextmanager
 def pypdf_silenced() -> Iterator[None]:
-    """Its log and its libraries' deprecation warnings would reach stderr; what matters of them is in our warnings."""
+    """Silence the log and deprecation warnings of pypdf, which would reach stderr. Our own warnings have what matters."""
     log = logging.getLogger("pypdf")
     level = log.level
     log.setLevel(logging.CRITICAL + 1)

@@ -1,1 +1,1 @@
-"""One module a format: bytes become text."""
+"""Readers of the formats, one module for each: bytes become `Extracted`."""

@@ -1,4 +1,4 @@
-"""A zip (EPUB, DOCX, ODT) as named parts in memory. Its own figures are not trusted: what is unpacked is counted as it comes."""
+"""Read a zip (EPUB, DOCX, ODT) as named parts in memory. Its stated sizes are not trusted: unpacked bytes are counted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ENCRYPTED = 0x1
 
 
 class Archive:
-    """The parts of a document that is a zip. kind: what messages call it, as "an EPUB book".
+    """The parts of a document that is a zip. kind: its name in messages, as "an EPUB book".
 
     Raises FbragError doc_unreadable, here or when a part is read: not a zip, damaged, encrypted, or a bomb.
     """
@@ -27,7 +27,7 @@ class Archive:
         self._left = MAX_UNPACKED
         try:
             self._zip = zipfile.ZipFile(BytesIO(source.data))
-        except Exception as error:  # of a hostile zip, zipfile raises half a dozen types
+        except Exception as error:  # zipfile raises half a dozen types for a hostile zip
             raise self.damaged(_reason(error)) from None
 
     def names(self) -> list[str]:
@@ -37,7 +37,7 @@ class Archive:
         return name in self._zip.NameToInfo
 
     def read(self, name: str) -> bytes:
-        """The bytes of part `name`; damaged if there is none."""
+        """Return the bytes of part `name`. Raises FbragError doc_unreadable if there is none."""
         if name not in self:
             raise self.damaged(f"it has no {name}")
         info = self._zip.getinfo(name)
@@ -48,7 +48,7 @@ class Archive:
                 "unpack it with its password and pack it again without one",
                 document=self._source.path,
             )
-        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # others unpack without a limit
+        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # others cannot be unpacked with a limit
             raise self.damaged(f"{name} is packed by method {info.compress_type}")
         pieces = []
         try:
@@ -64,11 +64,11 @@ class Archive:
 
     def damaged(self, reason: str) -> FbragError:
         what = f"{self._source.name} is damaged: {self._kind}, but {reason}"
-        return FbragError("doc_unreadable", what, "get it again from where it came", document=self._source.path)
+        return FbragError("doc_unreadable", what, "get a new copy of it", document=self._source.path)
 
     def _bomb(self) -> FbragError:
         what = f"{self._source.name} is {self._kind} that unpacks to more than {MAX_UNPACKED // 1_000_000} MB of text"
-        return FbragError("doc_unreadable", what, "name a text of it, or its parts", document=self._source.path)
+        return FbragError("doc_unreadable", what, "name a text version of it, or its parts", document=self._source.path)
 
 
 def _reason(error: Exception) -> str:

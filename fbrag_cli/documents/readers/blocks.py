@@ -1,4 +1,4 @@
-"""Marked-up text (HTML, OpenDocument) becomes plain text as a browser lays it out: blocks, list items, rows of tables."""
+"""Lay out marked-up text (HTML, OpenDocument) as plain text, as a browser does: blocks, list items, rows of tables."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from fbrag_cli.documents.document import Section
 
-_MAX_TABLES = 20  # in each other; deeper ones are no tables that a person made
+_MAX_TABLES = 20  # nested in each other; people make no deeper ones
 _MAX_INDENT = 10  # levels of lists
 _MAX_CELL = 300  # characters of a cell that may hold several paragraphs and still be part of its row's line
 _BLANK_LINES = re.compile(r"\n{3,}")
@@ -18,8 +18,8 @@ _BLANK_LINES = re.compile(r"\n{3,}")
 class Block:
     """A paragraph, heading, list item or row of a table.
 
-    level: of a heading from 1, else 0. prefix: a list item's mark, before `text`. group: neighbours of the same group are parted
-    by a line end, all other blocks by an empty line. anchors: names of places in it.
+    level: of a heading from 1; otherwise 0. prefix: a list item's mark, before `text`. group: neighbours of one group are
+    separated by a line end, all other blocks by an empty line. anchors: names of places in it.
     """
 
     text: str
@@ -31,7 +31,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class LaidOut:
-    """The text of blocks, its headings, and of each anchor where its block begins (characters)."""
+    """The text of blocks, its headings, and for each anchor the start (characters) of its block."""
 
     text: str
     sections: tuple[Section, ...]
@@ -60,17 +60,17 @@ def joined(blocks: Iterable[Block]) -> LaidOut:
 
 @dataclass(slots=True)
 class _Row:
-    """An open row. outer: the blocks that it is to join. cells: its own so far."""
+    """An open row of a table. outer: the blocks to which it will be added. cells: its cells so far."""
 
     outer: list[Block]
     cells: list[list[Block]] = field(default_factory=list)
 
 
 class Layout:
-    """Takes running text and where its blocks begin and end, in the document's order; `blocks` gives what became of it.
+    """Collects running text, and the begin and end of its blocks, in the document's order. `blocks` returns the result.
 
-    White space collapses as a browser does it, but where `preformatted` is set. While `level` is set, blocks are headings.
-    Items, rows and cells are ended as often as they are begun.
+    White space collapses as in a browser, unless `preformatted` is set. While `level` is set, blocks are headings. Each item, row
+    and cell that is begun must be ended.
     """
 
     def __init__(self) -> None:
@@ -82,7 +82,7 @@ class Layout:
         self._marked = False
         self._group = 0
         self._blocks: list[Block] = []
-        self._rows: list[_Row | None] = []  # the open ones, each in a cell of the one before; None for what is not laid out
+        self._rows: list[_Row | None] = []  # open rows, each in a cell of the one before; None: not laid out
 
     def text(self, data: str) -> None:
         self._lines[-1].append(data)
@@ -92,7 +92,7 @@ class Layout:
 
     @property
     def touches(self) -> str:
-        """The last character of the running text, " " where white space or nothing is before what comes next."""
+        """Return the last character of the running text; " " after white space or at the beginning."""
         last = self._lines[-1][-1][-1:] if self._lines[-1] else ""
         return " " if not last or last.isspace() else last
 
@@ -100,7 +100,7 @@ class Layout:
         self._anchors.append(name)
 
     def end_block(self) -> None:
-        """What was text so far is a block of its own; nothing happens where there was none."""
+        """Make a block of the running text, if there is any."""
         lines = ["".join(parts) for parts in self._lines]
         self._lines = [[]]
         if self.preformatted:
@@ -120,13 +120,13 @@ class Layout:
         self._anchors.clear()
 
     def begin_group(self) -> None:
-        """A list or table begins: what is in it does not belong to one before it."""
+        """Begin a list or table, which is separate from one before it."""
         self.end_block()
         if not self._markers:
             self._group += 1
 
     def begin_item(self, marker: str) -> None:
-        """marker: as "- " or "1. ", written before the item's first block; "" for none."""
+        """Begin a list item. marker: as "- " or "1. ", before the item's first block; "" for none."""
         self.end_block()
         self._markers.append(marker)
         self._marked = not marker
@@ -141,7 +141,7 @@ class Layout:
         self._rows.append(_Row(self._blocks) if len(self._rows) < _MAX_TABLES else None)
 
     def begin_cell(self) -> None:
-        """A cell outside a row is none: its text flows."""
+        """Begin a cell. Outside a row, it is running text."""
         self.end_block()
         row = self._rows[-1] if self._rows else None
         if row is not None:
@@ -167,7 +167,7 @@ class Layout:
 
 
 def _merged(cells: list[list[Block]], group: str) -> list[Block]:
-    """A row's cells as one line, parted by tabs; as blocks of their own where they hold more than a line takes (page layout)."""
+    """Join a row's cells with tabs to one line. Cells too long for a line (page layout) become blocks of their own."""
     if not all(_fits_a_line(blocks) for blocks in cells):
         return [block for blocks in cells for block in blocks]
     text = "\t".join(" ".join((block.prefix + block.text).replace("\n", " ") for block in blocks) for blocks in cells).rstrip()

@@ -1,4 +1,4 @@
-"""A Word document becomes text by way of HTML, which mammoth makes of it: with tables, notes, text boxes, without deletions."""
+"""Read a Word document through the HTML that mammoth makes of it: with tables, notes, text boxes, without deletions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MEDIA_TYPE = "application/vnd.openxmlformats-officedocument.wordprocessingml.do
 _STYLES = "word/styles.xml"
 _WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _STYLE_ID = re.compile(r"[\w-]+", re.ASCII)
-_MAX_TAGS = 2_000_000  # some 5,000 pages: mammoth takes half a kilobyte of memory a tag, and a minute in all
+_MAX_TAGS = 2_000_000  # some 5,000 pages: mammoth takes half a kilobyte of memory for each, and a minute for all
 _BACK_LINK = re.compile(r'<a href="#[^"<>]{1,100}">↑</a>')  # from a note to its place
 _MAX_STYLES = 100  # of headings: mammoth compares each paragraph with each
 _MAX_BASES = 20
@@ -29,9 +29,9 @@ _MAX_HEADING = 6  # levels that HTML has
 
 
 def read_docx(source: Source, codec: str | None = None) -> Extracted:
-    """Sections are the paragraphs whose style has an outline level (the headings), and titles.
+    """Read a Word document. Sections are titles and the paragraphs whose style has an outline level (headings).
 
-    codec: has no meaning here, XML says itself what it is in. Raises FbragError doc_unreadable: damaged, encrypted, a bomb.
+    codec: not used, because XML declares its encoding. Raises FbragError doc_unreadable: damaged, encrypted, a bomb.
     """
     archive = Archive(source, "a Word document")
     parts = {name: archive.read(name) for name in archive.names() if name.endswith((".xml", ".rels"))}
@@ -48,7 +48,7 @@ def read_docx(source: Source, codec: str | None = None) -> Extracted:
         html = _to_html(
             _packed(parts), [*islice(_heading_styles(parts, archive), _MAX_STYLES), "p[style-name='Title'] => h1:fresh"]
         )
-    except Exception as error:  # on damaged parts, mammoth raises whatever its code meets; RecursionError for absurd nesting
+    except Exception as error:  # mammoth raises all kinds of exceptions on damaged parts; RecursionError for absurd nesting
         raise archive.damaged(f"it cannot be read ({_reason(error)})") from error
     laid_out = joined(read_page(html).blocks)
     return Extracted(Content(laid_out.text, sections=laid_out.sections), _MEDIA_TYPE)
@@ -65,7 +65,7 @@ def _to_html(package: io.BytesIO, style_map: list[str]) -> str:
 
 
 def _packed(parts: dict[str, bytes]) -> io.BytesIO:
-    """The parts as a zip, of which nothing unpacks to more than was counted."""
+    """Return the parts as a new zip, whose sizes are true."""
     package = io.BytesIO()
     with zipfile.ZipFile(package, "w", zipfile.ZIP_STORED) as packed:
         for name, data in parts.items():
@@ -74,7 +74,7 @@ def _packed(parts: dict[str, bytes]) -> io.BytesIO:
 
 
 def _heading_styles(parts: dict[str, bytes], archive: Archive) -> Iterator[str]:
-    """mammoth's rules for styles that people made: a heading is what has an outline level, its own or one that it is based on."""
+    """Return mammoth's rules for custom styles: a heading has an outline level, its own or that of a style it is based on."""
     if _STYLES not in parts:
         return
     levels: dict[str, int] = {}
@@ -90,12 +90,12 @@ def _heading_styles(parts: dict[str, bytes], archive: Archive) -> Iterator[str]:
             bases[name] = base.get(_WORD + "val", "")
     for name in (*levels, *bases):
         level = _inherited(name, levels, bases)
-        if level is not None and level < 9:  # 9 stands for running text
+        if level is not None and level < 9:  # 9 means running text
             yield f"p.{name} => h{min(level + 1, _MAX_HEADING)}:fresh"
 
 
 def _inherited(name: str, levels: dict[str, int], bases: dict[str, str]) -> int | None:
-    for _ in range(_MAX_BASES):  # styles based on each other in a circle end too
+    for _ in range(_MAX_BASES):  # a limit, for styles may be based on each other in a circle
         if name in levels:
             return levels[name]
         if name not in bases:

@@ -1,14 +1,14 @@
-"""An EPUB becomes text in the order of its spine, with the chapters of its table of contents as sections."""
+"""Read an EPUB book in the order of its spine. The chapters of its table of contents are the sections."""
 
 from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from fbrag_cli.documents.decoding import decode
+from fbrag_cli.documents.decoding import Decoded, decode
 from fbrag_cli.documents.document import Content, Extracted, Section
 from fbrag_cli.documents.readers.archive import Archive
 from fbrag_cli.documents.readers.blocks import joined
@@ -24,13 +24,13 @@ _CONTAINER = "META-INF/container.xml"
 _ENCRYPTION = "META-INF/encryption.xml"
 _PAGES = ("application/xhtml+xml", "text/html", "application/xml", "text/x-oeb1-document")
 _OPS = "{http://www.idpf.org/2007/ops}"
-_MAX_WARNINGS = 3  # of guesses at encodings: hundreds of pages may share one fault
+_MAX_WARNINGS = 3  # about guessed encodings: hundreds of pages may have the same fault
 _GAP = "\n\n"  # between the files of the spine
 
 
 @dataclass(frozen=True, slots=True)
 class _Item:
-    """A file of the book. name: in the zip. properties: words of EPUB 3, as "nav"."""
+    """A file of the book. name: in the zip. properties: of EPUB 3, as "nav"."""
 
     name: str
     media_type: str
@@ -39,7 +39,7 @@ class _Item:
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """A line of the table of contents. name: of the file in the zip. anchor: "" for its beginning."""
+    """A line of the table of contents. name: of a file in the zip. anchor: a place in it; "" for its beginning."""
 
     title: str
     level: int
@@ -47,8 +47,34 @@ class _Entry:
     anchor: str
 
 
+@dataclass(slots=True)
+class _Spine:
+    """The text of the spine so far. places: where pages and anchors begin in it, by file and anchor (characters)."""
+
+    texts: list[str] = field(default_factory=list)
+    length: int = 0
+    places: dict[tuple[str, str], int] = field(default_factory=dict)
+    headings: list[Section] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    guesses: list[str] = field(default_factory=list)
+    encodings: list[str] = field(default_factory=list)
+
+    def add(self, name: str, decoded: Decoded) -> None:
+        self.encodings.append(decoded.encoding)
+        self.guesses += decoded.warnings
+        laid_out = joined(read_page(decoded.text).blocks)
+        start = self.length + len(_GAP) if self.texts and laid_out.text else self.length
+        self.places.setdefault((name, ""), start)
+        for anchor, offset in laid_out.anchors.items():
+            self.places.setdefault((name, anchor), start + offset)
+        self.headings += (Section(section.title, section.level, start + section.start) for section in laid_out.sections)
+        if laid_out.text:
+            self.texts.append(laid_out.text)
+            self.length = start + len(laid_out.text)
+
+
 def read_epub(source: Source, codec: str | None = None) -> Extracted:
-    """Sections are the entries of the table of contents; without one, the headings. codec: of all its pages.
+    """Read an EPUB book. Sections are the entries of the table of contents, or the headings without one. codec: of all pages.
 
     Raises FbragError doc_unreadable: damaged, protected (DRM), a bomb, without a spine.
     """
@@ -56,47 +82,30 @@ def read_epub(source: Source, codec: str | None = None) -> Extracted:
     package_name = _package_name(archive)
     package = parse(archive.read(package_name), archive.damaged)
     items = _manifest(package, package_name)
-    spine = [items[ref] for ref in _spine(package) if ref in items and items[ref].media_type in _PAGES]
-    if not spine:
+    pages = [items[ref] for ref in _spine(package) if ref in items and items[ref].media_type in _PAGES]
+    if not pages:
         raise archive.damaged("its package names no pages to read (no spine)")
-    _refuse_protected(source, archive, {item.name for item in spine})
+    _refuse_protected(source, archive, {page.name for page in pages})
 
-    # 1. The text of each page in the order of the spine, and where in it pages and anchors begin.
-    texts: list[str] = []
-    places: dict[tuple[str, str], int] = {}
-    headings: list[Section] = []
-    missing: list[str] = []
-    guesses: list[str] = []
-    encodings: list[str] = []
-    length = 0
-    for item in spine:
-        if item.name not in archive:
-            missing.append(item.name)
+    # 1. Read the pages in the order of the spine.
+    spine = _Spine()
+    for page in pages:
+        if page.name not in archive:
+            spine.missing.append(page.name)
             continue
-        data = archive.read(item.name)
-        decoded = decode(Source(source.path, f"{source.name}: {item.name}", data), codec, declared=declared_encoding(data))
-        encodings.append(decoded.encoding)
-        guesses += decoded.warnings
-        laid_out = joined(read_page(decoded.text).blocks)
-        start = length + len(_GAP) if texts and laid_out.text else length
-        places.setdefault((item.name, ""), start)
-        for anchor, offset in laid_out.anchors.items():
-            places.setdefault((item.name, anchor), start + offset)
-        headings += (Section(section.title, section.level, start + section.start) for section in laid_out.sections)
-        if laid_out.text:
-            texts.append(laid_out.text)
-            length = start + len(laid_out.text)
+        data = archive.read(page.name)
+        file = Source(source.path, f"{source.name}: {page.name}", data)
+        spine.add(page.name, decode(file, codec, declared=declared_encoding(data)))
 
-    # 2. What the table of contents says of these places.
-    text = _GAP.join(texts)
-    chapters = _chapters(_contents(archive, package, items), places, len(text))
-    warnings = guesses[:_MAX_WARNINGS]
-    if missing:
-        warnings.append(f"{source.name}: {len(missing)} of its {len(spine)} files are missing, as {missing[0]}")
-    encoding = max(set(encodings), key=encodings.count, default="utf-8")
-    return Extracted(
-        Content(text, sections=chapters or tuple(headings)), "application/epub+zip", encoding, warnings=tuple(warnings)
-    )
+    # 2. Find the chapters of the table of contents in their text.
+    text = _GAP.join(spine.texts)
+    chapters = _chapters(_contents(archive, package, items), spine.places, len(text))
+    warnings = spine.guesses[:_MAX_WARNINGS]
+    if spine.missing:
+        warnings.append(f"{source.name}: {len(spine.missing)} of its {len(pages)} files are missing, as {spine.missing[0]}")
+    encoding = max(set(spine.encodings), key=spine.encodings.count, default="utf-8")
+    content = Content(text, sections=chapters or tuple(spine.headings))
+    return Extracted(content, "application/epub+zip", encoding, warnings=tuple(warnings))
 
 
 def _package_name(archive: Archive) -> str:
@@ -126,7 +135,7 @@ def _spine(package: _Element) -> list[str]:
 
 
 def _resolved(base: str, link: str) -> tuple[str, str]:
-    """The file's name in the zip and the anchor of `link`, which stands in the file `base`."""
+    """Return the file's name in the zip and the anchor of a `link` in the file `base`."""
     path, _, anchor = link.partition("#")
     if not path:
         return base, unquote(anchor)
@@ -134,17 +143,17 @@ def _resolved(base: str, link: str) -> tuple[str, str]:
 
 
 def _refuse_protected(source: Source, archive: Archive, pages: set[str]) -> None:
-    """Fonts may be obfuscated in a book without protection; where pages are encrypted, only their seller's reader opens them."""
+    """Raise doc_unreadable if pages are encrypted (DRM). Encrypted fonts are no hindrance."""
     if _ENCRYPTION not in archive:
         return
     for reference in parse(archive.read(_ENCRYPTION), archive.damaged).iter("{*}CipherReference"):
         if unquote(reference.get("URI", "")) in pages:
-            what = f"{source.name} is protected (DRM): its text is encrypted for the reader that it was bought with"
+            what = f"{source.name} is protected (DRM): its text is encrypted for the seller's reader"
             raise FbragError("doc_unreadable", what, "name an edition without protection", document=source.path)
 
 
 def _contents(archive: Archive, package: _Element, items: dict[str, _Item]) -> list[_Entry]:
-    """The table of contents, of EPUB 3 (nav) or 2 (ncx). A damaged one is none: the book can be read without."""
+    """Return the table of contents, of EPUB 3 (nav) or 2 (ncx). A damaged one is ignored: the book can be read without it."""
     nav = next((item.name for item in items.values() if "nav" in item.properties), None)
     ncx = next((item.name for item in items.values() if item.media_type == "application/x-dtbncx+xml"), None)
     for name, entries in ((nav, _nav_entries), (ncx, _ncx_entries)):
@@ -181,7 +190,7 @@ def _words(element: _Element) -> str:
 
 
 def _chapters(entries: list[_Entry], places: dict[tuple[str, str], int], n_chars: int) -> tuple[Section, ...]:
-    """Entries whose place is in the text. An anchor that is not there counts as its file's beginning."""
+    """Return the entries whose place is in the text. A missing anchor counts as the beginning of its file."""
     chapters = []
     for entry in entries:
         start = places.get((entry.name, entry.anchor), places.get((entry.name, "")))

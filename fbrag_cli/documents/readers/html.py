@@ -1,4 +1,4 @@
-"""An HTML page becomes the text that a browser shows of it, with its headings as sections. lxml parses it."""
+"""Read an HTML page as the text that a browser shows, with its headings as sections. lxml parses it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fbrag_cli.documents.document import Content, Extracted
 from fbrag_cli.documents.readers.blocks import Block, Layout, joined
 from fbrag_cli.documents.source import Source
 
-# Neither text of the page (scripts, drawings), nor read with it (menus, what stands for scripts, readings beside characters).
+# No text of the page (scripts, drawings), or not read with it (menus, replacements of scripts, readings beside characters).
 _SKIPPED = frozenset(
     "script style template noscript nav svg iframe object audio video canvas button select textarea datalist rp rt annotation"
     " annotation-xml".split()
@@ -26,23 +26,23 @@ _CELLS = frozenset(("td", "th"))
 _NOTE = frozenset(("noteref", "doc-noteref"))
 _HIDDEN = re.compile(r"display\s*:\s*none", re.IGNORECASE)
 
-_SOFT_HYPHEN = "\u00ad"  # where a word may break: nothing is shown there
+_SOFT_HYPHEN = "\u00ad"  # where a word may break: it is not shown
 _HEAD = 4096  # bytes in which a page declares its encoding
 _DECLARED = re.compile(rb"""<(?:meta[^>]{0,200}?charset|\?xml[^>]{0,200}?encoding)\s*=\s*["']?\s*([\w:.-]+)""", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What a page holds. title: of its <title>, "" without one."""
+    """A page. title: from its <title>; "" without one."""
 
     title: str
     blocks: list[Block]
 
 
 def read_html(source: Source, codec: str | None = None) -> Extracted:
-    """The page's text; its <title> is the first line where the page has no main heading (h1) of its own.
+    """Read an HTML page. Its <title> is the first line if it has no main heading (h1).
 
-    codec: the encoding, instead of the one that the page declares or that is found. Raises FbragError as `decoding.decode`.
+    codec: the encoding; by default the declared one, or a guess. Raises FbragError as `decoding.decode`.
     """
     decoded = decode(source, codec, declared=declared_encoding(source.data))
     page = read_page(decoded.text)
@@ -54,17 +54,17 @@ def read_html(source: Source, codec: str | None = None) -> Extracted:
 
 
 def declared_encoding(data: bytes) -> str | None:
-    """The encoding that a page (HTML, XHTML) names in its head, as it is written there."""
+    """Return the encoding that a page (HTML, XHTML) declares in its head, as written there."""
     found = _DECLARED.search(data[:_HEAD])
     return None if found is None else found[1].decode("ascii", "replace")
 
 
 def read_page(text: str) -> Page:
-    """The blocks of an HTML or XHTML page. Never fails: of any text, a browser makes a page."""
+    """Read the blocks of an HTML or XHTML page. Never fails, as in a browser: any text is a page."""
     from lxml import etree
 
     reading = _Reading()
-    # huge_tree: else a text of 10 MB without a tag is lost. Nothing is fetched: the HTML parser knows no external entities.
+    # huge_tree: otherwise a text of 10 MB without a tag is lost. Nothing is fetched: the HTML parser has no external entities.
     parser = etree.HTMLParser(target=reading, encoding="utf-8", huge_tree=True, no_network=True)
     try:
         parser.feed(text.replace("\0", "\ufffd").encode("utf-8", "replace"))  # a NUL ends the text for older libxml2
@@ -75,14 +75,14 @@ def read_page(text: str) -> Page:
 
 
 class _Reading:
-    """The target of lxml's parser: hears of each tag and text, in the page's order."""
+    """The target of lxml's parser: it is called with each tag and text, in the page's order."""
 
     def __init__(self) -> None:
         self._layout = Layout()
         self._title: list[str] = []
         self._in_title = False
         self._skipped_depth = 0
-        self._lists: list[int | None] = []  # of each open list the next number; None for one without numbers
+        self._lists: list[int | None] = []  # the next number of each open list; None for one without numbers
         self._in_superscript = False
 
     def page(self) -> Page:
@@ -159,7 +159,7 @@ class _Reading:
             self._title.append(data)
             return
         if self._in_superscript and data.strip():
-            # "see below<sup>1</sup>", "10<sup>6</sup>": without a mark, the raised number would become part of the word.
+            # "see below<sup>1</sup>", "10<sup>6</sup>": without a mark, the raised number would be part of the word.
             if data.lstrip()[0].isdigit() and self._layout.touches != " ":
                 self._layout.text("^")
             self._in_superscript = False
@@ -175,7 +175,7 @@ class _Reading:
         pass
 
     def _image(self, alt: str) -> None:
-        """What the author wrote in the picture's place. A single character is an initial, painted."""
+        """Return the alternative text of an image. A single character is a painted initial."""
         alt = " ".join(alt.split())
         if alt:
             self._layout.text(alt if len(alt) == 1 else f"[{alt}]")
@@ -189,7 +189,7 @@ class _Reading:
 
 
 def _is_hidden(attributes: dict[str, str]) -> bool:
-    """Not shown; or the arrow that leads from a note back to its place."""
+    """Return whether an element is not shown, or is the arrow from a note back to its place."""
     if "hidden" in attributes or attributes.get("role") == "doc-backlink":
         return True
     return _HIDDEN.search(attributes.get("style", "")) is not None

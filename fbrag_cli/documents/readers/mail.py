@@ -1,4 +1,4 @@
-"""A mail becomes its headers, as its reader shows them, and its text; what is attached is named, not read."""
+"""Read a mail as its main headers and its text. Attachments are named in a warning, but not read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MAX_NAMED = 5  # attachments
 
 
 class _ShortHeaders(EmailPolicy):
-    """The parser of headers takes time that grows with the square of their length: what is longer is cut."""
+    """Cuts long headers: the parser's time grows with the square of their length."""
 
     def header_source_parse(self, sourcelines: list[str]) -> tuple[str, str]:
         name, value = super().header_source_parse(sourcelines)
@@ -29,9 +29,9 @@ class _ShortHeaders(EmailPolicy):
 
 
 def read_mail(source: Source, codec: str | None = None) -> Extracted:
-    """The plain text part, else the HTML part. codec: of a part that does not say its own.
+    """Read the plain text part of a mail, or else its HTML part. codec: for a part that declares none.
 
-    Raises FbragError doc_unreadable for what the parser cannot make sense of.
+    Raises FbragError doc_unreadable if the parser fails.
     """
     try:
         message = cast(EmailMessage, BytesParser(EmailMessage, policy=_ShortHeaders()).parsebytes(source.data))
@@ -41,7 +41,7 @@ def read_mail(source: Source, codec: str | None = None) -> Extracted:
         attached = [_name(attachment) for attachment in message.iter_attachments()]
     except FbragError:
         raise
-    except Exception as error:  # on malformed headers, email raises what its parser meets
+    except Exception as error:  # email raises all kinds of exceptions on malformed headers
         what = f"{source.name} is damaged: mail that cannot be read ({type(error).__name__})"
         raise FbragError("doc_unreadable", what, "export it again, or save its text", document=source.path) from error
     text = "\n\n".join(part for part in ("\n".join(headers), body.strip("\n")) if part)
@@ -52,7 +52,7 @@ def read_mail(source: Source, codec: str | None = None) -> Extracted:
 
 
 def _body(source: Source, part: MIMEPart, codec: str | None) -> tuple[str, Decoded]:
-    """The text of `part`, and how it was decoded: as it says, where its bytes fit."""
+    """Return the text of `part`, and how it was decoded: as it declares, if its bytes fit."""
     data = part.get_payload(decode=True)
     data = data if isinstance(data, bytes) else b""
     is_html = part.get_content_type() == "text/html"

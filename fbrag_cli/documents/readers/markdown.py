@@ -1,4 +1,4 @@
-"""Markdown stays as it is written; its headings, by the rules of CommonMark, are the sections."""
+"""Read Markdown. The text stays as written; its headings, by the rules of CommonMark, are the sections."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MAX_INLINE = 200  # characters of a heading whose emphasis and links are taken 
 
 
 def read_markdown(source: Source, codec: str | None = None) -> Extracted:
-    """codec: the encoding, instead of finding it. Raises FbragError as `decoding.decode`."""
+    """Read Markdown. codec: its encoding; by default it is found out. Raises FbragError as `decoding.decode`."""
     decoded = decode(source, codec)
     sections = tuple(_sections(decoded.text)) if _HEADING_LIKE.search(decoded.text) else ()
     return Extracted(Content(decoded.text, sections=sections), _MEDIA_TYPE, decoded.encoding, warnings=decoded.warnings)
@@ -44,13 +44,13 @@ def _sections(text: str) -> list[Section]:
 
 
 def _after_front_matter(text: str) -> tuple[int, int]:
-    """Where the text begins after the YAML of static site generators (characters), and how many lines that is."""
+    """Return where the text begins after the YAML of static site generators (characters), and the number of lines skipped."""
     found = _FRONT_MATTER.match(text)
     return (found.end(), found[0].count("\n")) if found else (0, 0)
 
 
 def _title(parser: MarkdownIt, written: str) -> str:
-    """A heading's words, without the marks of emphasis, code and links."""
+    """Return a heading's words, without the marks of emphasis, code and links."""
     if len(written) > _MAX_INLINE:
         return " ".join(written.split())
     (inline,) = parser.parseInline(written)

@@ -1,4 +1,4 @@
-"""An OpenDocument text becomes text: headings, lists, tables and notes as it holds them, without what was deleted."""
+"""Read an OpenDocument text with its headings, lists, tables and notes, without deleted passages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MANIFEST = "META-INF/manifest.xml"
 _TEXT = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}"
 _TABLE = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
 _OFFICE = "{urn:oasis:names:tc:opendocument:xmlns:office:1.0}"
-# Deleted passages, comments, and forms of what is shown elsewhere.
+# Deleted passages, comments, and copies of what is shown elsewhere.
 _SKIPPED = frozenset(
     {
         *(_TEXT + name for name in ("tracked-changes", "ruby-text", "table-of-content-source", "alphabetical-index-source")),
@@ -35,9 +35,9 @@ _MAX_SPACES = 100
 
 
 def read_odt(source: Source, codec: str | None = None) -> Extracted:
-    """The text of an .odt (a zip) or .fodt (one XML file); its headings are the sections.
+    """Read an .odt (a zip) or .fodt (one XML file). Its headings are the sections.
 
-    codec: has no meaning here, XML says itself what it is in. Raises FbragError doc_unreadable: damaged, encrypted, a bomb.
+    codec: not used, because XML declares its encoding. Raises FbragError doc_unreadable: damaged, encrypted, a bomb.
     """
     reading = _Reading()
     if source.data.startswith(b"PK"):
@@ -48,7 +48,7 @@ def read_odt(source: Source, codec: str | None = None) -> Extracted:
 
         def damaged(reason: str) -> FbragError:
             what = f"{source.name} is damaged: an OpenDocument text, but {reason}"
-            return FbragError("doc_unreadable", what, "get it again from where it came", document=source.path)
+            return FbragError("doc_unreadable", what, "get a new copy of it", document=source.path)
 
         feed(source.data, reading, damaged)
     laid_out = joined(reading.layout.blocks())
@@ -64,13 +64,13 @@ def _refuse_encrypted(source: Source, archive: Archive) -> None:
 
 
 class _Reading:
-    """The target of lxml's parser: hears of each element and text, in the document's order."""
+    """The target of lxml's parser: it is called with each element and text, in the document's order."""
 
     def __init__(self) -> None:
         self.layout = Layout()
         self._skipped_depth = 0
-        self._levels: list[int] = []  # of each open paragraph (0) or heading; text outside is white space between elements
-        self._notes = 0  # open ones: their text stays in the line that refers to them
+        self._levels: list[int] = []  # one for each open paragraph (0) or heading; text outside of them is white space
+        self._notes = 0  # the number of open ones: their text stays in the line that refers to them
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         if self._skipped_depth or tag in _SKIPPED:

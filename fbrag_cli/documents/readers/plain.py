@@ -1,4 +1,4 @@
-"""Text as it is."""
+"""Read plain text and source code as they are."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from fbrag_cli.documents.source import Source
 
 
 def read_plain(source: Source, codec: str | None = None) -> Extracted:
-    """The text, without sections. codec: its encoding, instead of finding it. Raises FbragError as `decoding.decode`."""
+    """Read plain text. codec: its encoding; by default it is found out. Raises FbragError as `decoding.decode`."""
     decoded = decode(source, codec)
     return Extracted(Content(decoded.text), "text/plain", decoded.encoding, warnings=decoded.warnings)

@@ -1,4 +1,4 @@
-"""reStructuredText stays as it is written; its underlined titles are the sections, their level by which mark comes first."""
+"""Read reStructuredText. The text stays as written; its titles are the sections, with levels by the order of their marks."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from fbrag_cli.documents.document import Content, Extracted, Section
 from fbrag_cli.documents.source import Source
 
 _MEDIA_TYPE = "text/x-rst"
-# docutils reads whole documents, with their directives, a hundred times slower than this finds their titles.
+# docutils, which reads whole documents with their directives, takes a hundred times as long as this.
 _ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1*")
 
 
 def read_rst(source: Source, codec: str | None = None) -> Extracted:
-    """codec: the encoding, instead of finding it. Raises FbragError as `decoding.decode`."""
+    """Read reStructuredText. codec: its encoding; by default it is found out. Raises FbragError as `decoding.decode`."""
     decoded = decode(source, codec)
     sections = _sections(decoded.text)
     return Extracted(Content(decoded.text, sections=sections), _MEDIA_TYPE, decoded.encoding, warnings=decoded.warnings)
 
 
 def _sections(text: str) -> tuple[Section, ...]:
-    """A title has a line of one repeated mark below it, at least as long, and maybe the same above; a blank line before both."""
+    """Yield the titles: lines with a line of one repeated mark below, at least as long (maybe above too), after a blank line."""
     lines = [line.rstrip() for line in text.split("\n")]
     starts = [0]
     for line in text.split("\n"):
@@ -46,7 +46,7 @@ def _sections(text: str) -> tuple[Section, ...]:
 
 
 def _mark(line: str) -> str:
-    """The character that `line` repeats, "" if it is not such a line."""
+    """Return the character that `line` repeats; "" for other lines."""
     return line[0] if len(line) > 1 and _ADORNMENT.fullmatch(line) else ""
 
 

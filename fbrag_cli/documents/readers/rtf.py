@@ -1,4 +1,4 @@
-"""A rich text document becomes text; striprtf reads its control words, code pages and Unicode escapes."""
+"""Read a rich text document (RTF). striprtf reads its control words, code pages and Unicode escapes."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ _MEDIA_TYPE = "application/rtf"
 _FONT_TABLE = re.compile(r"{[^{}]*\\fonttbl")
 _BRACE = re.compile(r"\\[\\{}]|([{}])")
 _FONT = re.compile(r"\\f(\d{1,9})(?!\d)|\\fcharset(\d{1,9})(?!\d)")
-_CELL, _ROW = "\x1f", "\x1e"  # stand for the end of a cell and of a row
+_CELL, _ROW = "\x1f", "\x1e"  # mark the end of a cell and of a row
 _MARKS = str.maketrans(_CELL + _ROW, "  ")
-# What striprtf would run together, drop or write otherwise than our other formats do; an escaped backslash stands first.
+# What striprtf would join, drop or write in another way than our other readers. An escaped backslash comes first.
 _REWRITTEN = re.compile(r"\\\\|(?:\\\*)?\\(par|sect|page|cell|nestcell|row|nestrow|footnote|field)(?![a-zA-Z])")
 _REWRITING = {
     **{"par": r"\par\par", "sect": r"\par\par", "page": r"\par\par"},
     **{"cell": f" {_CELL}", "nestcell": f" {_CELL}", "row": f" {_ROW}", "nestrow": f" {_ROW}"},
-    "footnote": r"\tab",  # a note's text stays where it is referred to
-    "field": r"\field ",  # else striprtf looks for links, in time that grows with the square of a line's length
+    "footnote": r"\tab",  # a note's text stays at its reference
+    "field": r"\field ",  # otherwise striprtf looks for links, and its time grows with the square of a line's length
 }
 _BLANK_LINES = re.compile(r"\n[ \t]*\n\s*")
 
 
 def read_rtf(source: Source, codec: str | None = None) -> Extracted:
-    """Paragraphs are parted by empty lines, cells of tables by tabs.
+    """Read a rich text document. Empty lines separate paragraphs, tabs the cells of tables.
 
-    codec: of bytes that no code page of the document is named for. Raises FbragError doc_unreadable for damage.
+    codec: for bytes without a code page in the document. Raises FbragError doc_unreadable for a damaged document.
     """
     from striprtf.striprtf import rtf_to_text
 
     try:
         prepared = _REWRITTEN.sub(_rewrite, _plain_font_table(source.data.decode(codec or "cp1252", "replace").translate(_MARKS)))
         text = rtf_to_text(prepared, encoding=codec or "cp1252", errors="replace")
-    except Exception as error:  # striprtf lets pass what int() and chr() make of hostile figures
+    except Exception as error:  # striprtf does not catch errors of int() and chr() on hostile numbers
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:100]
         what = f"{source.name} is damaged: a rich text document that cannot be read ({reason})"
-        raise FbragError("doc_unreadable", what, "get it again from where it came", document=source.path) from error
+        raise FbragError("doc_unreadable", what, "get a new copy of it", document=source.path) from error
     text = without_surrogates(text).replace("\r", "\n").replace("\u00ad", "").replace("\u00a0", " ")
     text = "\n".join("\t".join(_cells(row)) for row in text.split(_ROW))
     lines = (line.rstrip() for line in text.split("\n"))
@@ -60,9 +60,9 @@ def _rewrite(found: re.Match[str]) -> str:
 
 
 def _plain_font_table(text: str) -> str:
-    """`text` with its font table reduced to numbers and character sets: all that is used of it.
+    """Reduce the font table in `text` to numbers and character sets, which is all that striprtf uses.
 
-    striprtf's patterns take, on a table made for it, time that grows with the cube of its length.
+    On a hostile table, the time of striprtf's patterns grows with the cube of its length.
     """
     start = _FONT_TABLE.search(text)
     if start is None:

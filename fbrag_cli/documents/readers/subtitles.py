@@ -1,4 +1,4 @@
-"""Subtitles (SubRip, WebVTT) become one line a cue: the time at which it begins, and its text."""
+"""Read subtitles (SubRip, WebVTT) as one line for each cue: its start time and its text."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from fbrag_cli.documents.decoding import decode
 from fbrag_cli.documents.document import Content, Extracted
 from fbrag_cli.documents.source import Source
 
-# Our own, for pysubs2 takes a cue's last line for the next one's number where it is a number, and comments for text.
+# Our own parser: pysubs2 takes a cue's last line for the next number if it is a number, and comments for text.
 _TIMING = re.compile(r"[ \t]*(?:(\d{1,4}):)?(\d\d):(\d\d)(?:[,.]\d{1,3})?[ \t]*-->[ \t]*\d")
 _VOICE = re.compile(r"<v(?:\.[^\s<>]{1,80})*[ \t]+([^<>\n]{1,200})>")
 _TAG = re.compile(r"</?[a-zA-Z\d][^<>\n]{0,200}>|\{\\[^{}\n]{0,200}\}")
-_KARAOKE = re.compile(r"<\d\d:\d\d(?::\d\d)?\.\d{3}>")  # captions that are spoken into: each cue repeats the line before
+_KARAOKE = re.compile(r"<\d\d:\d\d(?::\d\d)?\.\d{3}>")  # rolling captions: each cue repeats the line before
 
 
 def read_srt(source: Source, codec: str | None = None) -> Extracted:
-    """codec: the encoding, instead of finding it. What has no cue is plain text. Raises FbragError as `decoding.decode`."""
+    """Read SubRip; a file without cues is plain text. codec: its encoding. Raises FbragError as `decoding.decode`."""
     return _read(source, codec, "application/x-subrip")
 
 
 def read_vtt(source: Source, codec: str | None = None) -> Extracted:
-    """As `read_srt`; who speaks (a voice tag) is written before the words."""
+    """Read WebVTT as `read_srt` does. The speaker (a voice tag) comes before the words."""
     return _read(source, codec, "text/vtt")
 
 
@@ -36,7 +36,7 @@ def _read(source: Source, codec: str | None, media_type: str) -> Extracted:
 
 
 def _cues(text: str) -> Iterator[str]:
-    """A cue is the lines below its timing, to the next empty line or timing."""
+    """Yield a line for each cue: the lines below a timing, up to the next empty line or timing."""
     rolling = _KARAOKE.search(text) is not None
     lines = [*text.split("\n"), "", ""]
     spoken: list[str] = []
@@ -56,7 +56,7 @@ def _cues(text: str) -> Iterator[str]:
 
 
 def _ends_cue(line: str, rolling: bool) -> bool:
-    """An empty line; captions that roll have lines of a space within a cue."""
+    """Return whether an empty line ends the cue. Rolling captions have lines of one space within a cue."""
     return not line if rolling else not line.strip()
 
 

@@ -1,4 +1,4 @@
-"""XML of untrusted documents, by lxml: no entities of its own, no network, no DTD; damage is one error."""
+"""Parse XML of untrusted documents with lxml: without entities, network or DTD. Any damage is one error."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PREFIX = re.compile(r"\{[^}]*\}")
 
 
 def parse(data: bytes, damaged: Callable[[str], FbragError]) -> _Element:
-    """The root of a small document, slips in its XML repaired. damaged: makes the error that is raised, from a reason."""
+    """Parse a small document and return its root. Small faults are repaired. damaged: makes the error to raise from a reason."""
     from lxml import etree
 
     refuse_entities(data, damaged)
@@ -32,7 +32,7 @@ def parse(data: bytes, damaged: Callable[[str], FbragError]) -> _Element:
 
 
 def feed(data: bytes, target: Any, damaged: Callable[[str], FbragError]) -> None:
-    """Tell `target` (methods start, end and data, as of lxml) of all that is in `data`."""
+    """Call the methods start, end and data of `target` (as lxml does) for all elements and text in `data`."""
     from lxml import etree
 
     refuse_entities(data, damaged)
@@ -45,13 +45,13 @@ def feed(data: bytes, target: Any, damaged: Callable[[str], FbragError]) -> None
 
 
 def refuse_entities(data: bytes, damaged: Callable[[str], FbragError]) -> None:
-    """Office documents and books declare none. The NULs of UTF-16 do not hide them."""
+    """Raise if the XML declares entities; office documents and books declare none. UTF-16 is searched too."""
     if b"<!ENTITY" in data.replace(b"\0", b""):
         raise damaged("its XML declares entities")
 
 
 def local_name(tag: str) -> str:
-    """The name of an element or attribute without its namespace."""
+    """Return the name of an element or attribute without its namespace."""
     return _PREFIX.sub("", tag)
 
 
