@@ -12,7 +12,8 @@ import pytest
 from tests.conftest import INQUIRY, Run
 
 QUESTION = "Who was the master of the ship?"
-FAST = ("--recall", "2", "--select", "2", "--samples", "2", "--small", "smollm2-135m")
+SHORT = ("--chunk-words", "60", "--forward-tokens", "24")
+FAST = ("--recall", "2", "--select", "2", "--samples", "2", *SHORT, "--small", "smollm2-135m")
 
 
 @pytest.fixture(scope="module", autouse=True)
