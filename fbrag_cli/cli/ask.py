@@ -6,34 +6,22 @@ from dataclasses import dataclass
 from typing import TextIO
 
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.method_options import AnswerKnobs, MethodOptions, RetrievalKnobs, chosen_method
-from fbrag_cli.cli.opening import collect, open_cache, open_session, split_question
-from fbrag_cli.cli.options import AnswerOptions, DocumentOptions, OutputOptions, RunOptions, takes
-from fbrag_cli.cli.output import open_output, open_page
-from fbrag_cli.cli.progress_line import progress_line
-from fbrag_cli.cli.signals import limit_time
+from fbrag_cli.cli.method_options import AnswerKnobs, chosen_method
+from fbrag_cli.cli.opening import QuestionOptions, collect, open_question, split_question
+from fbrag_cli.cli.options import AnswerOptions, takes
 from fbrag_cli.corpus import Corpus
 from fbrag_cli.errors import ExitCode
 from fbrag_cli.methods.method import Method
 from fbrag_cli.progress import Event, Progress
 from fbrag_cli.session.memory import peak_memory_mb
 from fbrag_cli.session.session import Choice, Listener
-from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
 from fbrag_cli.trace import Trace
 
 
 @dataclass(frozen=True, slots=True)
-class AskOptions:
-    output: OutputOptions
+class AskOptions(QuestionOptions):
     answer: AnswerOptions
-    document: DocumentOptions
-    reading: DocumentSettings
-    method: MethodOptions
-    retrieval: RetrievalKnobs  # type: ignore[valid-type]
     answering: AnswerKnobs  # type: ignore[valid-type]
-    models: ModelSettings
-    cache: CacheSettings
-    run: RunOptions
 
 
 @takes(AskOptions)
@@ -47,30 +35,23 @@ def ask(console: Console, options: AskOptions) -> int:
       pdftotext big.pdf - | fbrag ask - "Which clause covers termination?"
       who=$(fbrag ask -qa book.txt "Who sealed the chronometer box?")
     """
-    if options.run.timeout:
-        limit_time(options.run.timeout, console.cancellation)
-    with (
-        open_output(options.output.output) as stream,
-        open_page(None if options.answer.dry_run else options.output.html) as page,
-        progress_line(console) as progress,
-        open_cache(options.cache, console, private=options.document.password_file is not None) as cache,
-        open_session(options.models, cache, console, progress) as session,
-    ):
+    with open_question(options, console, with_page=not options.answer.dry_run) as opened:
+        session, stream = opened.session, opened.stream
         paths, question = split_question(options.document, console)
-        collection = collect(session, paths, options.document, options.reading, options.method.chunk_words, console)
+        collection = collect(session, paths, options, console)
         method = chosen_method(options.method, options.retrieval, options.answering, on_gpu=session.on_gpu)
         if options.answer.dry_run:
             stream.write(_plan(collection.corpus, method) + "\n")
             return ExitCode.DONE
         choice = Choice(retriever=options.method.retriever)
         session.prepare(method, choice)
-        writer = _Writer(stream, options.output.form, options.answer, method.answer_anyway, console, progress)
+        writer = _Writer(stream, options.output.form, options.answer, method.answer_anyway, console, opened.progress)
         trace = session.retrieve(question, collection, method, choice)
         writer.selected(trace)
         listener = Listener(progress=writer.event, cancellation=console.cancellation)
         trace = session.answer(trace, choice, listener)
         writer.finish(trace)
-        page(trace)
+        opened.page(trace)
         device = session.device
     if trace.truncated:
         console.warn(f"the answer was cut at {method.max_tokens} tokens (--max-tokens)")

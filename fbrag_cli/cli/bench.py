@@ -17,6 +17,7 @@ from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.session.memory import peak_memory_mb
 from fbrag_cli.session.settings import CacheSettings, ModelSettings
 from fbrag_cli.text.printable import one_line
+from fbrag_cli.text.table import aligned
 
 if TYPE_CHECKING:
     from fbrag_cli.evaluation.speed import Measures
@@ -129,10 +130,7 @@ def _table(measures: Measures) -> Iterator[str]:
         low, high = min(each.values), max(each.values)
         rows.append((each.name, size, _number(each.median), f"{_number(low)}-{_number(high)}", each.unit))
     rows.append(("peak memory", "", f"{peak_memory_mb():,.0f}", "", "MB"))
-    widths = [max(len(row[i]) for row in rows) for i in range(5)]
-    for name, *cells, unit in rows:
-        aligned = (cell.rjust(width) for cell, width in zip(cells, widths[1:4], strict=True))
-        yield f"{name:{widths[0]}}  {'  '.join(aligned)}  {unit}".rstrip()
+    return aligned(rows, {1, 2, 3})
 
 
 def _number(value: float) -> str:

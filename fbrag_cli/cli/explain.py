@@ -8,32 +8,20 @@ from dataclasses import dataclass
 from typing import TextIO
 
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.method_options import MethodOptions, RetrievalKnobs, chosen_method
-from fbrag_cli.cli.opening import collect, open_cache, open_session, split_question
-from fbrag_cli.cli.options import DocumentOptions, ExplainOptions, OutputOptions, RunOptions, takes
-from fbrag_cli.cli.output import open_output, open_page
-from fbrag_cli.cli.progress_line import progress_line
-from fbrag_cli.cli.signals import limit_time
+from fbrag_cli.cli.method_options import chosen_method
+from fbrag_cli.cli.opening import QuestionOptions, collect, open_question, split_question
+from fbrag_cli.cli.options import ExplainOptions, takes
 from fbrag_cli.documents.document import Document
 from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.session.memory import peak_memory_mb
 from fbrag_cli.session.session import Choice, Session
-from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
 from fbrag_cli.text.printable import one_line
 from fbrag_cli.trace import Trace
 
 
 @dataclass(frozen=True, slots=True)
-class ExplainCommand:
-    output: OutputOptions
+class ExplainCommand(QuestionOptions):
     explain: ExplainOptions
-    document: DocumentOptions
-    reading: DocumentSettings
-    method: MethodOptions
-    retrieval: RetrievalKnobs  # type: ignore[valid-type]
-    models: ModelSettings
-    cache: CacheSettings
-    run: RunOptions
 
 
 @takes(ExplainCommand)
@@ -47,20 +35,13 @@ def explain(console: Console, options: ExplainCommand) -> int:
       fbrag explain book.txt "Who sealed the chronometer box?" --samples-text
       fbrag explain --text report.pdf
     """
-    if options.run.timeout:
-        limit_time(options.run.timeout, console.cancellation)
     if options.output.form not in ("text", "json"):
         raise FbragError("usage", f"explain has no format {options.output.form}", "use --format text or --json")
-    shown, choice, words = options.explain, Choice(retriever=options.method.retriever), options.method.chunk_words
-    with (
-        open_output(options.output.output) as stream,
-        open_page(None if shown.text else options.output.html) as page,
-        progress_line(console) as progress,
-        open_cache(options.cache, console, private=options.document.password_file is not None) as cache,
-        open_session(options.models, cache, console, progress) as session,
-    ):
+    shown, choice = options.explain, Choice(retriever=options.method.retriever)
+    with open_question(options, console, with_page=not shown.text) as opened:
+        session, stream = opened.session, opened.stream
         paths, question = (options.document.arguments, "") if shown.text else split_question(options.document, console)
-        collection = collect(session, paths, options.document, options.reading, words, console)
+        collection = collect(session, paths, options, console)
         if shown.text:
             _print_documents(stream, collection.corpus.documents)
             return ExitCode.DONE
@@ -71,7 +52,7 @@ def explain(console: Console, options: ExplainCommand) -> int:
         session.prepare(method, choice, answering=shown.prompt)
         trace = session.retrieve(question, collection, method, choice)
         found = _print_explanation(stream, trace, options.output.form, shown, session, choice)
-        page(trace)
+        opened.page(trace)
         device = session.device
     from fbrag_cli.render.answer_text import summary
 

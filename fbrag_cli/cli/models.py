@@ -16,6 +16,7 @@ from fbrag_cli.cli.help import Command, Group
 from fbrag_cli.cli.options import option, takes
 from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.text.printable import printable
+from fbrag_cli.text.table import aligned
 
 if TYPE_CHECKING:
     from fbrag_cli.models.pull import Source, Wanted
@@ -114,7 +115,7 @@ def list_(console: Console, options: ListOptions) -> None:
         print(json_format.dumps({"schema": "fbrag.models/1", "store": str(store), "models": records}, ensure_ascii=False))
     elif models:
         header = ("NAME", "ROLE", "SIZE", "QUANT", "CONTEXT", "LICENCE", "STATE") + (("FITS",) if options.all else ())
-        _print_table([header, *(_row(model, roles[model.name], memory) for model in models)])
+        print("\n".join(aligned([header, *(_row(model, roles[model.name], memory) for model in models)])))
     else:
         console.note(f"no models in {store}")
         console.hint("fbrag models pull")
@@ -294,12 +295,6 @@ def _memory_bytes() -> int:
     import psutil
 
     return int(psutil.virtual_memory().total)
-
-
-def _print_table(rows: Sequence[Sequence[str]]) -> None:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        print(printable("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()))
 
 
 # -- pull and rm -------------------------------------------------------------------------------------------------------------

@@ -5,21 +5,66 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, TextIO
 
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.options import DocumentOptions
+from fbrag_cli.cli.method_options import MethodOptions, RetrievalKnobs
+from fbrag_cli.cli.options import DocumentOptions, OutputOptions, RunOptions
+from fbrag_cli.cli.output import open_output, open_page
+from fbrag_cli.cli.progress_line import progress_line
+from fbrag_cli.cli.signals import limit_time
 from fbrag_cli.errors import FbragError
 from fbrag_cli.progress import Progress
 from fbrag_cli.session.session import Listener, Session
 from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
+from fbrag_cli.trace import Trace
 
 if TYPE_CHECKING:
     from fbrag_cli.indexing.collect import Collection
     from fbrag_cli.storage.cache import Cache
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionOptions:
+    """The options that `ask` and `explain` share."""
+
+    output: OutputOptions
+    document: DocumentOptions
+    reading: DocumentSettings
+    method: MethodOptions
+    retrieval: RetrievalKnobs  # type: ignore[valid-type]
+    models: ModelSettings
+    cache: CacheSettings
+    run: RunOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What a question runs with. page: writes a trace as the page of --html, where one is asked for."""
+
+    stream: TextIO
+    page: Callable[[Trace], None]
+    progress: Progress
+    session: Session
+
+
+@contextmanager
+def open_question(options: QuestionOptions, console: Console, *, with_page: bool) -> Iterator[Opened]:
+    """Open the output, the cache and a session, and start the time limit. with_page: whether --html counts."""
+    if options.run.timeout:
+        limit_time(options.run.timeout, console.cancellation)
+    with (
+        open_output(options.output.output) as stream,
+        open_page(options.output.html if with_page else None) as page,
+        progress_line(console) as progress,
+        open_cache(options.cache, console, private=options.document.password_file is not None) as cache,
+        open_session(options.models, cache, console, progress) as session,
+    ):
+        yield Opened(stream, page, progress, session)
 
 
 def split_question(document: DocumentOptions, console: Console) -> tuple[list[str], str]:
@@ -38,18 +83,11 @@ def split_question(document: DocumentOptions, console: Console) -> tuple[list[st
     return paths, question
 
 
-def collect(
-    session: Session,
-    paths: Sequence[str],
-    document: DocumentOptions,
-    reading: DocumentSettings,
-    chunk_words: int,
-    console: Console,
-) -> Collection:
+def collect(session: Session, paths: Sequence[str], options: QuestionOptions, console: Console) -> Collection:
     """Read the documents. Raises FbragError as `Session.collect`, and `usage` for a password file that cannot be read."""
-    password = _password(document.password_file, console)
+    password = _password(options.document.password_file, console)
     stdin = _stdin(console) if "-" in paths else None
-    return session.collect(paths, reading, chunk_words, password=password, stdin=stdin)
+    return session.collect(paths, options.reading, options.method.chunk_words, password=password, stdin=stdin)
 
 
 @contextmanager

@@ -1,1 +1,1 @@
-"""Methods compared on questions with known answers: datasets, metrics, the resumable runner, reports."""
+"""Comparison of methods on questions with known answers: datasets, metrics, the resumable runner, statistics and reports."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from fbrag_cli.methods.registry import METHODS, NAMES
+from fbrag_cli.methods.registry import METHODS, names
 from fbrag_cli.text.printable import one_line
 
 Settings = Mapping[str, object]
@@ -34,10 +34,10 @@ def shared(configurations: Sequence[Settings]) -> dict[str, object]:
 def order(configuration: Settings) -> tuple[tuple[float, str], ...]:
     """Sorts configurations as a table has them: the same number of chunks together, the methods in the paper's order."""
     settings = _full(configuration)
-    method = settings.get("method")
-    rank = float(NAMES.index(str(method)) if method in NAMES else len(NAMES))
-    names = ("recall", "small", "large", "retriever", "chunk_words", "eta_forward", "eta_backward", "samples", "temperature")
-    places = [_place(settings.get(name)) for name in names]
+    known, method = names(), str(settings.get("method"))
+    rank = float(known.index(method) if method in known else len(known))
+    read = ("recall", "small", "large", "retriever", "chunk_words", "eta_forward", "eta_backward", "samples", "temperature")
+    places = [_place(settings.get(name)) for name in read]
     return (_place(settings.get("select")), (rank, str(method)), *places, (0, _written(settings)))
 
 

@@ -1,4 +1,4 @@
-"""What an example's answer and its selected chunks are worth: which metrics fit its dataset, and their values."""
+"""Scores of an example's answer and of its selected chunks, by the metrics that fit its dataset."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.evaluation.datasets import Example
-from fbrag_cli.evaluation.rouge import rouge_l
 from fbrag_cli.evaluation.scorers import (
     characters,
     chinese_words,
@@ -16,27 +15,29 @@ from fbrag_cli.evaluation.scorers import (
     f1,
     normalized,
     normalized_chinese,
+    rouge_l,
     words,
 )
+from fbrag_cli.text.spans import joined
 
 METRICS = ("f1", "em", "rouge_l", "accuracy")
 
-# LongBench's `eval.py`: Rouge-L where `dataset2metric` has it, and the answer's first line alone
+# Datasets for which LongBench's `eval.py` computes Rouge-L (`dataset2metric`), and those of which it reads the first line only
 _SUMMARIES = frozenset("dureader gov_report multi_news qmsum samsum vcsum".split())
 _FIRST_LINE = frozenset("lsht samsum trec triviaqa".split())
-# Tasks whose own metrics are none of ours, from LongBench and ∞Bench
+# Tasks of LongBench and ∞Bench with other metrics than ours
 _OTHER_TASKS = frozenset(
     """lcc passage_count passage_retrieval_en passage_retrieval_zh repobench-p
     code_debug code_run kv_retrieval longbook_sum_eng longdialogue_qa_eng math_calc math_find number_string passkey""".split()
 )
 _BY_CHARACTERS = frozenset({"longbook_qa_chn"})  # ∞Bench's rule for Chinese
-_UNSPACED = frozenset("ja km lo my th".split())  # languages, for which no benchmark here has a rule: characters too
+_UNSPACED = frozenset("ja km lo my th".split())  # languages without a rule in these benchmarks: by characters too
 
 
 def main_metric(example: Example) -> str:
-    """The one of `METRICS` that its dataset is reported by: F1, Rouge-L for summaries, accuracy for choices and classes.
+    """Return the one of `METRICS` that a dataset is reported by: F1; Rouge-L for summaries; accuracy for choices and classes.
 
-    Raises FbragError (usage) for tasks of the benchmarks that are scored by none of them (code, counting, retrieval).
+    Raises FbragError (usage) for tasks of the benchmarks that need other metrics (code, counting, retrieval).
     """
     if _name(example) in _OTHER_TASKS:
         raise FbragError("usage", f"fbrag has no scorer for {example.dataset}", "leave it out: fbrag eval FILE...")
@@ -46,10 +47,10 @@ def main_metric(example: Example) -> str:
 
 
 def score(example: Example, answer: str) -> dict[str, float | None]:
-    """Each of `METRICS`, 0 to 1, the best over the gold answers as in both benchmarks; None where it does not apply.
+    """Return each of `METRICS`, 0 to 1, the best over the gold answers as in both benchmarks; None where it does not apply.
 
-    F1, exact match and Rouge-L for questions, Rouge-L for summaries, accuracy for choices and classes; nothing applies without
-    gold answers. Raises FbragError (usage) if the answers are Chinese and jieba is missing.
+    F1, exact match and Rouge-L apply to questions, Rouge-L to summaries, accuracy to choices and classes, and nothing without
+    gold answers. Raises FbragError (usage) without the package rouge, or jieba for Chinese, where they are needed.
     """
     main = main_metric(example)
     if _name(example) in _FIRST_LINE:
@@ -73,10 +74,9 @@ def score(example: Example, answer: str) -> dict[str, float | None]:
 
 
 def answer_in(example: Example, texts: Iterable[str]) -> float | None:
-    """1 if any gold answer stands in any of the texts, else 0; None without gold answers.
+    """Return 1 if any gold answer stands in any of the texts, else 0; None without gold answers.
 
-    Both are normalised as for exact match; what stands there are whole words (Chinese: characters).
-    Of a choice, its text counts.
+    Both are normalised as for exact match, and compared by whole words (Chinese: characters). Of a choice, the text counts.
     """
     gold = example.answers[:1] if example.choices else example.answers
     if not gold:
@@ -87,31 +87,21 @@ def answer_in(example: Example, texts: Iterable[str]) -> float | None:
 
 
 def evidence_recall(evidence: Sequence[str], selected: Iterable[tuple[int, int]], text: str) -> float | None:
-    """Share of the gold passages that lie wholly inside the selected chunks; None without gold passages.
+    """Return the share of the gold passages that lie wholly inside the selected chunks, 0 to 1; None without gold passages.
 
-    selected: (start, end) of the chunks, in characters of `text`. Chunks with nothing but white space between them are one
-    stretch; a passage that occurs several times counts wherever it is covered, white space around it does not.
+    selected: (start, end) of the chunks, in characters of `text`. Chunks with only white space between them are one stretch. A
+    passage that occurs several times counts wherever it is covered. White space around a passage does not count.
     """
     if not evidence:
         return None
-    stretches = _stretches(selected, text)
+    stretches = joined(selected, lambda end, start: not text[end:start].strip())
     covered = (any(text.find(passage.strip(), *stretch) >= 0 for stretch in stretches) for passage in evidence)
     return sum(covered) / len(evidence)
 
 
 def full_evidence(recall: float | None) -> float | None:
-    """1 if the evidence recall is 1, else 0; None without gold passages. Its mean is the full-evidence rate."""
+    """Return 1 if the evidence recall is 1, else 0; None without gold passages. The mean is the full-evidence rate."""
     return None if recall is None else float(recall == 1)
-
-
-def _stretches(spans: Iterable[tuple[int, int]], text: str) -> list[tuple[int, int]]:
-    stretches: list[tuple[int, int]] = []
-    for start, end in sorted(spans):
-        if stretches and not text[stretches[-1][1] : start].strip():
-            start, before = stretches.pop()
-            end = max(end, before)
-        stretches.append((start, end))
-    return stretches
 
 
 def _name(example: Example) -> str:
@@ -141,7 +131,7 @@ def _tokens(text: str, example: Example) -> list[str]:
 
 
 def _spaced(text: str, example: Example) -> str:
-    """With spaces between words, as LongBench's `rouge_zh_score` puts them into Chinese."""
+    """Return `text` with spaces between words, as LongBench's `rouge_zh_score` puts them into Chinese."""
     if _by_words(example):
         return " ".join(cut_chinese(text))
     return " ".join(text) if _unspaced(example) else text

@@ -1,4 +1,4 @@
-"""Plots of result rows, like the paper's Figures 2, 3 and 5: a score against chunks, latency, small model, samples."""
+"""Plots of result rows, like the paper's Figures 2, 3 and 5: a score against chunks, latency, small model or samples."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from fbrag_cli.errors import FbragError
 from fbrag_cli.evaluation import statistics
 from fbrag_cli.evaluation.configurations import labels, order
-from fbrag_cli.evaluation.report import METRICS, SCORE
+from fbrag_cli.evaluation.groups import METRICS, SCORE
 from fbrag_cli.evaluation.results import Row, key
 from fbrag_cli.text.printable import one_line
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Format = Literal["png", "svg"]
 
-#: Plot -> the setting on its horizontal axis, and what the axis is called.
+#: Plot -> the setting on its horizontal axis, and the axis's label.
 PLOTS = {
     "chunks": ("select", "Selected chunks"),
     "latency": ("select", "Seconds a question, median"),
@@ -65,7 +65,7 @@ _STYLE: dict[Any, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class _Family:
-    """Configurations that differ in nothing but the setting of the axis. varies: False for one whose method does not read it."""
+    """Configurations that differ only in the setting of the axis. varies: False for one whose method does not read it."""
 
     label: str
     configurations: tuple[dict[str, object], ...]
@@ -74,7 +74,10 @@ class _Family:
 
 @dataclass(frozen=True, slots=True)
 class _Point:
-    """at: the setting. score, low, high: percent, with the 95 % interval. seconds: median total, None where none was measured."""
+    """One configuration in a plot.
+
+    at: the setting. score, low, high: percent, with the 95 % interval. seconds: median total, None where none was measured.
+    """
 
     at: object
     score: float
@@ -86,76 +89,81 @@ class _Point:
 Line = tuple[_Family, list[_Point]]
 
 
-def supported(rows: Sequence[Row], metric: str | None = None) -> tuple[str, ...]:
-    """Of `PLOTS`, those that the rows can fill: where configurations differ in nothing but the setting of the axis."""
-    metric = metric or default_metric(rows)
+def supported(rows: Sequence[Row]) -> tuple[str, ...]:
+    """Return those of `PLOTS` that the rows can fill: where configurations differ in nothing but the setting of the axis."""
+    metric = _metric(rows)
     timed = any("total" in row.seconds for row in rows)
     return tuple(
         name for name, (setting, _) in PLOTS.items() if (timed or name != "latency") and _families(rows, setting, metric)
     )
 
 
-def default_metric(rows: Sequence[Row]) -> str:
-    """The score, or evidence recall where nothing was answered."""
+def _metric(rows: Sequence[Row]) -> str:
+    """Return the score, or evidence recall where nothing was answered."""
     return SCORE if any(row.score is not None for row in rows) else "evidence_recall"
 
 
-def plot(
-    name: str, rows: Sequence[Row], formats: Sequence[Format] = ("png", "svg"), metric: str | None = None
-) -> dict[Format, bytes]:
-    """One of `PLOTS`, as files to be written: the average over the data sets, then each of them. Same rows, same bytes.
+def plot(name: str, rows: Sequence[Row]) -> dict[Format, bytes]:
+    """Draw one of `PLOTS`, and return the contents of a file for each format. The same rows give the same bytes.
 
-    Bands and bars are 95 % intervals. FbragError `usage`: matplotlib is missing, no such plot, or no rows for it.
+    The first panel is the average over the data sets, each further one a data set. Bands and bars are 95 % intervals. Raises
+    FbragError (usage) without matplotlib, for an unknown plot, or if the rows cannot fill it.
     """
     if name not in PLOTS:
         raise FbragError("usage", f"there is no plot {one_line(name, 40)}", f"one of {', '.join(PLOTS)}")
-    metric = metric or default_metric(rows)
-    if name not in supported(rows, metric):
+    if name not in supported(rows):
         raise FbragError("usage", f"the rows have no two values of {PLOTS[name][0]} to plot", "evaluate a list of them")
     try:
         import matplotlib
-        from matplotlib.figure import Figure
     except ImportError:
         raise FbragError("usage", "plots need matplotlib, which is not installed", "pip install 'fbrag[plots]'") from None
+    with matplotlib.rc_context(_STYLE), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # a script that the font lacks is drawn as boxes
+        figure = _figure(name, rows)
+        return {"png": _saved(figure, "png"), "svg": _saved(figure, "svg")}
+
+
+def _figure(name: str, rows: Sequence[Row]) -> Figure:
+    from matplotlib.figure import Figure
+
     setting, axis = PLOTS[name]
+    metric = _metric(rows)
     families = _families(rows, setting, metric)
-    datasets = list(dict.fromkeys(row.dataset for row in rows if _value(row, metric) is not None))
-    held: dict[str, list[Row]] = {}
+    by_configuration: dict[str, list[Row]] = {}
     for row in sorted(rows, key=lambda row: row.id):  # the same resamples, in whatever order they were evaluated
-        held.setdefault(key(row.configuration), []).append(row)
+        by_configuration.setdefault(key(row.configuration), []).append(row)
+    datasets = list(dict.fromkeys(row.dataset for row in rows if _value(row, metric) is not None))
     panels = [(f"Average of {len(datasets)} data sets", datasets)] if len(datasets) > 1 else []
     panels += [(one_line(dataset, _TITLE), [dataset]) for dataset in datasets]
-    with matplotlib.rc_context(_STYLE), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing")  # a script that the font has not is drawn as boxes
-        across = min(len(panels), _PANELS_ACROSS)
-        down = -(-len(panels) // across)
-        figure = Figure(figsize=(max(6.4, 4.4 * across), 3.9 * down + 0.1 * len(families)), layout="constrained")
-        axes = figure.subplots(down, across, squeeze=False).ravel().tolist()
-        for (title, wanted), place in zip(panels, axes, strict=False):
-            _draw(place, name, [(family, _points(family, held, setting, metric, wanted)) for family in families])
-            place.set_title(title, loc="left", fontsize=11)
-            place.set_xlabel(axis)
-            place.set_ylabel(f"{METRICS.get(metric, one_line(metric, _TITLE)).split(' at the ')[0]}, %")
-        for place in axes[len(panels) :]:
-            place.remove()
-        _legend(figure, axes[: len(panels)])
-        return {kind: _saved(figure, kind) for kind in formats}
+    across = min(len(panels), _PANELS_ACROSS)
+    down = -(-len(panels) // across)
+    figure = Figure(figsize=(max(6.4, 4.4 * across), 3.9 * down + 0.1 * len(families)), layout="constrained")
+    axes = figure.subplots(down, across, squeeze=False).ravel().tolist()
+    for (title, names), place in zip(panels, axes, strict=False):
+        _draw(place, name, [(family, _points(family, by_configuration, setting, metric, names)) for family in families])
+        place.set_title(title, loc="left", fontsize=11)
+        place.set_xlabel(axis)
+        place.set_ylabel(f"{METRICS.get(metric, one_line(metric, _TITLE)).split(' at the ')[0]}, %")
+    for place in axes[len(panels) :]:
+        place.remove()
+    _legend(figure, axes[: len(panels)])
+    return figure
 
 
 def _families(rows: Sequence[Row], setting: str, metric: str) -> list[_Family]:
-    """Those with at least two values of `setting`; then the methods without it that agree with one of them in all they read."""
+    """Return the families with at least two values of `setting`, then the methods without it that agree with one of them."""
     measured = {key(row.configuration): row.configuration for row in rows if _value(row, metric) is not None}
-    found: dict[str, dict[str, dict[str, object]]] = {}
+    found: dict[str, dict[str, dict[str, object]]] = {}  # by the other settings, then by this one
     for configuration in sorted(measured.values(), key=order):
         settings = dict(configuration)
         value = key({"at": settings.pop(setting, None)})
         found.setdefault(key(settings), {}).setdefault(value, configuration)
-    groups = [tuple(held.values()) for held in found.values()]
+    groups = [tuple(group.values()) for group in found.values()]
     varied = [group for group in groups if len(group) > 1]
     level = [group for group in groups if setting not in group[0] and any(_agree(group[0], other[0]) for other in varied)]
-    kept = [*varied, *level] if varied else []
-    named = labels([{**group[0], setting: None} for group in kept])
-    return [_Family(label, group, len(group) > 1) for label, group in zip(named, kept, strict=True)]
+    shown = [*varied, *level] if varied else []
+    named = labels([{**group[0], setting: None} for group in shown])
+    return [_Family(label, group, len(group) > 1) for label, group in zip(named, shown, strict=True)]
 
 
 def _agree(level: Mapping[str, object], other: Mapping[str, object]) -> bool:
@@ -163,15 +171,15 @@ def _agree(level: Mapping[str, object], other: Mapping[str, object]) -> bool:
 
 
 def _points(
-    family: _Family, held: Mapping[str, Sequence[Row]], setting: str, metric: str, datasets: Sequence[str]
+    family: _Family, by_configuration: Mapping[str, Sequence[Row]], setting: str, metric: str, datasets: Sequence[str]
 ) -> list[_Point]:
-    """Averages over `datasets`; none for a configuration without one of them: its average would be of something else.
+    """Return a point for each configuration that has rows of all `datasets`: its average over them.
 
-    held: the rows by the key of their configuration.
+    by_configuration: the rows by the key of their configuration.
     """
     points = []
     for configuration in family.configurations:
-        rows = [row for row in held[key(configuration)] if row.dataset in datasets]
+        rows = [row for row in by_configuration[key(configuration)] if row.dataset in datasets]
         values: dict[str, list[float]] = {dataset: [] for dataset in datasets}
         for row in rows:
             value = _value(row, metric)
@@ -192,7 +200,7 @@ def _value(row: Row, metric: str) -> float | None:
 
 
 def _draw(place: Axes, name: str, lines: Sequence[Line]) -> None:
-    """A line has its colour by its place among `lines`, which is the same in every panel."""
+    """Draw one panel. A line has its colour by its place among `lines`, which is the same in every panel."""
     varied = [(family, points) for family, points in lines if family.varies]
     if name == "latency":
         for i, (family, points) in enumerate(lines):
@@ -275,7 +283,7 @@ def _legend(figure: Figure, axes: Sequence[Axes]) -> None:
 
 
 def _saved(figure: Figure, kind: Format) -> bytes:
-    held = io.BytesIO()
+    file = io.BytesIO()
     undated: dict[str, str | None] = {"Software": None} if kind == "png" else {"Date": None, "Creator": "fbrag"}
-    figure.savefig(held, format=kind, dpi=160, metadata=undated)
-    return held.getvalue()
+    figure.savefig(file, format=kind, dpi=160, metadata=undated)
+    return file.getvalue()

@@ -1,4 +1,4 @@
-"""Result rows: what was measured of one example under one configuration, read back from the runner's JSONL."""
+"""Result rows, read back from the runner's JSONL: what was measured for one example under one configuration."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ _HINT = "name the JSONL file that `fbrag eval -o` wrote"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """metrics: 0 to 1, those only that were measured. tokens_read: of all prompts. seconds: by stage, and their "total".
-    memory_mb: the peak. error: what went wrong, where status is "error".
+    """One result row.
+
+    metrics: the measured ones, 0 to 1. tokens_read: of all prompts. seconds: by stage, and their "total". memory_mb: the peak.
+    error: what went wrong, where status is "error".
     """
 
     id: str
@@ -37,27 +39,25 @@ class Row:
 
     @property
     def score(self) -> float | None:
-        """The metric that the data set's benchmark reports; None without an answer."""
+        """The metric that the data set's benchmark reports, 0 to 1; None without an answer."""
         return self.metrics.get(self.main_metric)
 
 
 def key(configuration: dict[str, object]) -> str:
-    """The same text for the same settings, in whatever order they were written."""
+    """Return the same text for the same settings, in whatever order they are."""
     return json.dumps(configuration, sort_keys=True)
 
 
 def read_rows(path: Path) -> list[Row]:
-    """The rows of a results file; of several of one example and configuration, as an error that was tried again, the last.
+    """Read the rows of a results file. Of several for one example and configuration (an error is tried again), the last counts.
 
-    A row that was cut off while it was written is left out. FbragError `usage`: no such file, a row of another schema, a line
-    that is no result row.
+    A row that was cut off while it was written is left out. Raises FbragError (usage) for a missing file, a row of another
+    schema, and a line that is no result row.
     """
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise FbragError(
-            "usage", f"{path}: {error.strerror or error}", "name the JSONL file that `fbrag eval -o` wrote"
-        ) from None
+        raise FbragError("usage", f"{path}: {error.strerror or error}", _HINT) from None
     rows: dict[tuple[str, str, str], Row] = {}
     for number, line in enumerate(data.split(b"\n"), 1):
         line = line.strip(_BLANK)
@@ -77,7 +77,7 @@ def read_rows(path: Path) -> list[Row]:
 
 
 def _is_cut_off(line: bytes) -> bool:
-    """Whether a line that is not JSON is the beginning of a row."""
+    """Return whether a line that is not JSON is the beginning of a row."""
     start = line[: 2 * len(_START)].replace(b" ", b"")[: len(_START)]
     return start == _START[: len(start)]
 
@@ -150,6 +150,4 @@ def _refused(constant: str) -> float:
 
 
 def _malformed(path: Path, number: int, reason: str) -> FbragError:
-    return FbragError(
-        "usage", f"{path}, line {number}: no result row: {reason}", "name the JSONL file that `fbrag eval -o` wrote"
-    )
+    return FbragError("usage", f"{path}, line {number}: no result row: {reason}", _HINT)

@@ -1,4 +1,4 @@
-"""One answer against one gold answer, by the rules of the benchmarks' own scorers.
+"""Scores of one answer against one gold answer, by the rules of the benchmarks' own scorers.
 
 LongBench: `metrics.py` of THUDM/LongBench. ∞Bench: `src/compute_scores.py` of OpenBMB/InfiniteBench (51d9b37).
 """
@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import re
 import string
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 
 from fbrag_cli.errors import FbragError
 
+_INSTALL = "pip install 'fbrag[eval]'"
+
 # 1. Normalised text
 
-_CHINESE_PUNCTUATION = (  # not all that there is: "《" and "〈" stay
+_CHINESE_PUNCTUATION = (  # not complete: "《" and "〈" stay
     "！？｡。＂＃＄％＆＇（）＊＋，－／：；＜＝＞＠［＼］＾＿｀｛｜｝～｟｠｢｣､"
     "、〃》「」『』【】〔〕〖〗〘〙〚〛〜〝〞〟〰〾〿–—‘’‛“”„‟…‧﹏."
 )
@@ -25,15 +28,15 @@ _ARTICLE = re.compile(r"\b(?:a|an|the)\b")
 
 
 def normalized(text: str) -> str:
-    """In lower case, without ASCII punctuation and English articles, one space between words.
+    """Return `text` in lower case, without ASCII punctuation and English articles, with one space between words.
 
-    `normalize_answer` of SQuAD, HotpotQA, LongBench and ∞Bench.
+    This is `normalize_answer` of SQuAD, HotpotQA, LongBench and ∞Bench.
     """
     return " ".join(words(text))
 
 
 def normalized_chinese(text: str) -> str:
-    """In lower case, without punctuation and white space. `normalize_zh_answer` of LongBench and ∞Bench."""
+    """Return `text` in lower case, without punctuation and white space: `normalize_zh_answer` of LongBench and ∞Bench."""
     return "".join(text.lower().translate(_NO_CHINESE_PUNCTUATION).split())
 
 
@@ -41,22 +44,22 @@ def normalized_chinese(text: str) -> str:
 
 
 def words(text: str) -> list[str]:
-    """Of the normalised text."""
+    """Return the words of the normalised text."""
     return _ARTICLE.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split()
 
 
 def chinese_words(text: str) -> list[str]:
-    """As jieba cuts them, each normalised. LongBench's `qa_f1_zh_score`."""
+    """Return the words of jieba, each normalised, as in LongBench's `qa_f1_zh_score`."""
     return [word for word in map(normalized_chinese, cut_chinese(text)) if word]
 
 
 def characters(text: str) -> list[str]:
-    """Of the normalised Chinese text. ∞Bench's `qa_f1_score_zh`."""
+    """Return the characters of the normalised Chinese text, as in ∞Bench's `qa_f1_score_zh`."""
     return list(normalized_chinese(text))
 
 
 def cut_chinese(text: str) -> Iterator[str]:
-    """The words of `jieba.cut(text)`, white space and punctuation among them. Raises FbragError (usage) without jieba."""
+    """Return the words of `jieba.cut(text)`, with white space and punctuation. Raises FbragError (usage) without jieba."""
     return _jieba_cut()(text)
 
 
@@ -65,13 +68,13 @@ def _jieba_cut() -> Callable[[str], Iterator[str]]:
     import warnings
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of its source: invalid escapes, pkg_resources
+        warnings.simplefilter("ignore")  # jieba's source has invalid escapes and imports pkg_resources
         try:
             import jieba
         except ImportError:
             what = "Chinese answers are cut into words by jieba, which is not installed"
-            raise FbragError("usage", what, "pip install 'fbrag[eval]'") from None
-    # Its own `initialize` would read its dictionary from a file in /tmp that anyone can have put there.
+            raise FbragError("usage", what, _INSTALL) from None
+    # Its own `initialize` would read the dictionary from a file in /tmp, which anyone may have put there.
     tokenizer = jieba.Tokenizer()
     tokenizer.FREQ, tokenizer.total = tokenizer.gen_pfdict(tokenizer.get_dict_file())
     tokenizer.initialized = True
@@ -87,7 +90,7 @@ _SPACED = str.maketrans(dict.fromkeys("\n\"'.,?!{}", " "))
 
 
 def f1(predicted: Sequence[str], gold: Sequence[str]) -> float:
-    """Of the tokens that both have, as often as both have them. `f1_score` of LongBench and ∞Bench."""
+    """Return the F1 of the tokens that both have, as often as both have them: `f1_score` of LongBench and ∞Bench."""
     n_common = sum((Counter(predicted) & Counter(gold)).values())
     if not n_common:
         return 0.0
@@ -95,10 +98,33 @@ def f1(predicted: Sequence[str], gold: Sequence[str]) -> float:
     return (2 * precision * recall) / (precision + recall)
 
 
-def choice_accuracy(prediction: str, label: tuple[str, ...]) -> float:
-    """1 if the prediction means the right choice, whose text and letter `label` has; else 0.
+def rouge_l(prediction: str, gold: str) -> float:
+    """Return the summary-level Rouge-L F1 of the package `rouge`: `rouge_score` of LongBench.
 
-    ∞Bench's `get_score_one_longbook_choice_eng`, which goes through these signs in turn.
+    Where the package raises, LongBench counts 0: for a text without a sentence, and for two sentences so long (about 1,000
+    words) that its recursion exceeds Python's limit. Raises FbragError (usage) without the package.
+    """
+    try:
+        from rouge import Rouge
+    except ImportError:
+        raise FbragError("usage", "Rouge-L is computed by rouge, which is not installed", _INSTALL) from None
+    if min(map(_longest_sentence, (prediction, gold))) > sys.getrecursionlimit():
+        return 0.0  # the package would fill a table of n x m cells first, gigabytes for 5,000 words, and then raise
+    try:
+        return float(Rouge(metrics=["rouge-l"], stats=["f"]).get_scores(prediction, gold)[0]["rouge-l"]["f"])
+    except (ValueError, RecursionError):
+        return 0.0
+
+
+def _longest_sentence(text: str) -> int:
+    """Return the number of words in the longest sentence. A sentence ends at "."."""
+    return max(len(sentence.split()) for sentence in text.split("."))
+
+
+def choice_accuracy(prediction: str, label: tuple[str, ...]) -> float:
+    """Return 1 if the prediction means the right choice, else 0. label: the choice's text and its letter.
+
+    This is ∞Bench's `get_score_one_longbook_choice_eng`, which tries these signs in turn.
     """
     prediction = prediction.strip()
     letters = next(filter(None, map(_LETTER.findall, prediction.split("\n"))), [])
@@ -118,9 +144,10 @@ def choice_accuracy(prediction: str, label: tuple[str, ...]) -> float:
 
 
 def class_accuracy(prediction: str, gold: str, all_classes: Sequence[str]) -> float:
-    """1 over the number of labels that the prediction names, if the right one is among them. LongBench's `classification_score`.
+    """Return 1 over the number of labels that the prediction names if the right one is among them, else 0.
 
-    A label that is part of the right one is not counted, but for one that follows such a label: so LongBench counts.
+    This is LongBench's `classification_score`. A label that is part of the right one does not count, unless it follows such a
+    label, because LongBench removes labels from the list that it walks.
     """
     named = [label for label in all_classes if label in prediction]
     i = 0

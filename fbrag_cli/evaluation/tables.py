@@ -1,16 +1,14 @@
-"""Tables of a report, as text for a terminal, Markdown, an HTML page and JSON. What they name is data and stays text."""
+"""The tables of an evaluation report as terminal text, Markdown and JSON. The names in them are data and stay text."""
 
 from __future__ import annotations
 
 import re
-from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from hashlib import sha256
-from importlib.resources import files
 from typing import Literal
 
 from fbrag_cli.text.printable import one_line
+from fbrag_cli.text.table import padded, width_of
 
 SCHEMA = "fbrag.report/1"
 
@@ -32,8 +30,10 @@ _FORMATS: dict[Unit, Callable[[float], str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """name: of the data set, or what was counted. detail: the metric, a second line of the heading. n: the examples of its cells,
-    but those that show another number. unit: scores are kept from 0 to 1 and shown times 100, as the paper does.
+    """A column of a table.
+
+    name: the data set, or what was counted. detail: the metric, in the second line of the heading. unit: scores are 0 to 1 and
+    shown times 100, as in the paper. n: the number of examples of each cell that shows no other number.
     """
 
     name: str
@@ -44,8 +44,10 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """low, high: the 95 % interval. p95: the 95th percentile where value is the median. p: two-sided. n: examples.
-    marked: the best of its column, or a difference whose interval excludes 0.
+    """A value, and how sure it is.
+
+    low, high: the 95 % interval. p95: the 95th percentile where the value is the median. p: two-sided. n: the number of
+    examples. marked: the best of its column, or a difference whose interval excludes 0.
     """
 
     value: float | None = None
@@ -59,7 +61,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """rows: a label and a cell for each column. note: how to read it."""
+    """A table of a report. note: how to read it. rows: a label and a cell for each column."""
 
     name: str
     title: str
@@ -70,7 +72,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """settings: those that all configurations have alike. notes: what has to be known of the rows."""
+    """The tables of an evaluation. settings: those that all configurations share. notes: remarks on the rows, such as errors."""
 
     title: str
     tables: tuple[Table, ...]
@@ -78,8 +80,11 @@ class Report:
     notes: tuple[str, ...] = ()
 
 
-def as_text(report: Report, width: int = 100) -> str:
-    """Aligned columns of at most `width`; a table that is wider goes on below with its labels again."""
+def as_text(report: Report, width: int) -> str:
+    """Return a report as aligned text in lines of at most `width` columns of a terminal.
+
+    A table that is wider goes on below, with its labels again.
+    """
     parts = [one_line(report.title)]
     parts += [
         "\n".join([*_wrapped(f"{table.title}. {table.note}", width), *_text_blocks(table, width)]) for table in report.tables
@@ -89,7 +94,7 @@ def as_text(report: Report, width: int = 100) -> str:
 
 
 def as_markdown(report: Report) -> str:
-    """Tables as GitHub reads them."""
+    """Return a report as Markdown with the tables of GitHub."""
     parts = [f"## {_inert(report.title)}"]
     for table in report.tables:
         lines = [
@@ -107,34 +112,8 @@ def as_markdown(report: Report) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def as_html(*reports: Report, figures: Sequence[tuple[str, bytes]] = ()) -> str:
-    """One page that needs nothing beside itself, to be written as UTF-8. figures: a title and the SVG of each."""
-    from jinja2 import Environment, StrictUndefined
-    from markupsafe import Markup
-
-    home = files(__package__ or "fbrag_cli.evaluation")
-    style = home.joinpath("report.css").read_text("utf-8")
-    environment = Environment(
-        autoescape=True,
-        finalize=lambda value: one_line(value) if type(value) is str else value,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    template = environment.from_string(home.joinpath("report.html.jinja").read_text("utf-8"))
-    return template.render(
-        reports=reports,
-        headings=lambda table: [_heading(column) for column in table.columns],
-        rows=_html_rows,
-        value=_value,
-        figures=[(title, b64encode(svg).decode()) for title, svg in figures],
-        style=Markup(style),
-        style_hash=b64encode(sha256(style.encode()).digest()).decode(),
-    )
-
-
 def as_json(report: Report) -> dict[str, object]:
-    """Scores from 0 to 1, seconds, MB; null for what was not measured."""
+    """Return a report as JSON: scores from 0 to 1, seconds, MB; null where nothing was measured."""
     return {
         "schema": SCHEMA,
         "title": report.title,
@@ -167,7 +146,7 @@ def _heading(column: Column) -> list[str]:
 
 
 def _lines(cell: Cell, column: Column) -> list[str]:
-    """The value; what is said of how sure it is; p."""
+    """Return the lines of a cell: the value, its interval or 95th percentile, p, and the number of examples."""
     if cell.value is None:
         return ["–"]
     shown = _FORMATS[column.unit]
@@ -188,21 +167,14 @@ def _markdown_cell(cell: Cell, column: Column) -> str:
     return " ".join([f"**{value}**" if cell.marked else value, *map(_inert, rest)])
 
 
-def _html_rows(table: Table) -> list[tuple[str, list[tuple[bool, list[str]]]]]:
-    return [
-        (label, [(cell.marked, _lines(cell, column)) for cell, column in zip(cells, table.columns, strict=True)])
-        for label, cells in table.rows
-    ]
-
-
 def _inert(text: str) -> str:
-    """`text` for Markdown: no character of it is markup, no address in it becomes a link."""
+    """Return `text` for Markdown: no character is markup, and no address becomes a link."""
     return _ADDRESS.sub(r"\1\\.", _ACTIVE.sub(r"\\\1", one_line(text)))
 
 
 def _text_blocks(table: Table, width: int) -> Iterator[str]:
     labels = [_wrapped(one_line(label), _LABEL, ", ") for label, _ in table.rows]
-    first = max((_cells(line) for lines in labels for line in lines), default=0)
+    first = max((width_of(line) for lines in labels for line in lines), default=0)
     columns = [_text_column(table, i) for i in range(len(table.columns))]
     start = 0
     while start < len(columns):
@@ -217,7 +189,7 @@ def _text_blocks(table: Table, width: int) -> Iterator[str]:
 
 
 def _text_column(table: Table, i: int) -> list[list[str]]:
-    """The lines of the heading, then those of each row's cell. A mark has its own place, so that values stay aligned."""
+    """Return the lines of the heading, then of each row's cell. A mark has its own place, so that values stay aligned."""
     column = table.columns[i]
     cells = [[line + " " for line in _heading(column)]]
     for _, row in table.rows:
@@ -233,10 +205,9 @@ def _block(labels: Sequence[Sequence[str]], first: int, columns: Sequence[Sequen
         for line in range(max(map(len, [label, *cells]))):
             if row == 0 and line in blank:
                 continue
-            text = _padded(_at(label, line), first)
+            text = padded(_at(label, line), first)
             for column, cell in zip(columns, cells, strict=True):
-                shown = _at(cell, line)
-                text += "  " + " " * (_widest(column) - _cells(shown)) + shown
+                text += "  " + padded(_at(cell, line), _widest(column), right=True)
             yield text.rstrip()
         if row == 0:
             yield "─" * (first + sum(2 + _widest(column) for column in columns))
@@ -247,27 +218,17 @@ def _at(lines: Sequence[str], line: int) -> str:
 
 
 def _widest(column: Sequence[Sequence[str]]) -> int:
-    return max(_cells(line) for lines in column for line in lines)
-
-
-def _padded(text: str, width: int) -> str:
-    return text + " " * (width - _cells(text))
+    return max(width_of(line) for lines in column for line in lines)
 
 
 def _wrapped(text: str, width: int, between: str = " ") -> list[str]:
-    """`text` in lines of at most `width` columns of a terminal, broken after `between` where it is there."""
+    """Return `text` in lines of at most `width` columns of a terminal, broken after `between` where possible."""
     from rich.cells import chop_cells
 
     lines: list[str] = []
     for part in text.replace(between, f"{between}\n").split("\n"):
-        if lines and _cells(lines[-1] + part.rstrip()) <= width:
+        if lines and width_of(lines[-1] + part.rstrip()) <= width:
             lines[-1] += part
         else:
             lines += chop_cells(part, width) or [""]
     return [line.rstrip() for line in lines]
-
-
-def _cells(text: str) -> int:
-    from rich.cells import cell_len
-
-    return cell_len(text)

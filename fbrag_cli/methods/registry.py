@@ -19,7 +19,11 @@ METHODS: list[type[Method]] = [
 ]
 
 DEFAULT = FBRag.name
-NAMES = [method.name for method in METHODS]
+
+
+def names() -> list[str]:
+    """The names of all methods."""
+    return [method.name for method in METHODS]
 
 
 def find_method(name: str) -> type[Method]:
@@ -27,4 +31,4 @@ def find_method(name: str) -> type[Method]:
     for method in METHODS:
         if method.name == name:
             return method
-    raise FbragError("usage", f"there is no method {name}", f"one of {', '.join(NAMES)}")
+    raise FbragError("usage", f"there is no method {name}", f"one of {', '.join(names())}")

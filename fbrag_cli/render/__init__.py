@@ -1,1 +1,1 @@
-"""A `Trace` becomes text on a terminal, JSON or Markdown. Knows nothing of how the trace came about."""
+"""Rendering of a `Trace`: terminal text, Markdown, JSON and HTML. Knows nothing of models and retrievers."""

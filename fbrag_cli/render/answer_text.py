@@ -1,4 +1,4 @@
-"""The answer and its sources as text for a terminal, and as Markdown. Content is the same with and without colour."""
+"""Renders the answer and its sources as terminal text and as Markdown. The text is the same with and without colour."""
 
 from __future__ import annotations
 
@@ -16,50 +16,54 @@ _MARK, _PLACE, _END = "\x1b[1;33m", "\x1b[1m", "\x1b[0m"
 
 
 def answer_of(trace: Trace) -> str:
-    """What is printed as the answer."""
+    """Return the answer as it is printed."""
     return NOT_FOUND if trace.status == "not_found" else printable(trace.answer or "")
 
 
 def sources(trace: Trace, *, context: int, full: bool, colored: bool) -> str:
-    """The selected chunks, best first: place, score, and the passages that support the answer (or, `full`, every line)."""
+    """Return the selected chunks, best first: place, score, and the lines that support the answer (all lines if `full`).
+
+    context: lines around each supporting line.
+    """
     heading = "Closest:" if trace.status == "not_found" else "Sources:"
     blocks = [heading]
-    for number, position in enumerate(trace.ranked, 1):
-        chunk = trace.corpus.chunks[position]
+    for number, chunk in enumerate(trace.sources, 1):
         where = printable(place(chunk))
         head = f"[{number}] {_PLACE}{where}{_END}" if colored else f"[{number}] {where}"
-        blocks.append(f"{head}   {trace.scores.combined[position]:.2f}")
+        blocks.append(f"{head}   {trace.scores.combined[chunk.position]:.2f}")
         blocks += _block(trace, chunk, context, full, colored)
     return "\n".join(blocks)
 
 
 def markdown(trace: Trace, *, context: int, full: bool, with_sources: bool) -> str:
-    """The answer with a footnote for each chunk that holds its words; every other selected chunk is a footnote as well."""
+    """Return the answer as Markdown, with every selected chunk as a footnote.
+
+    The answer refers to the chunks that hold all of its words, or to all where none does.
+    """
     if not with_sources:
         return _escaped(answer_of(trace))
-    cited = [i for i, position in enumerate(trace.ranked, 1) if _holds_answer(trace, position)]
-    marks = "".join(f"[^{i}]" for i in (cited or range(1, len(trace.ranked) + 1)))
+    cited = [i for i, chunk in enumerate(trace.sources, 1) if _holds_answer(trace, chunk)]
+    marks = "".join(f"[^{i}]" for i in (cited or range(1, len(trace.sources) + 1)))
     notes = []
-    for number, position in enumerate(trace.ranked, 1):
-        chunk = trace.corpus.chunks[position]
+    for number, chunk in enumerate(trace.sources, 1):
         quoted = "\n".join(f"    > {_escaped(line)}".rstrip() for line in _plain_lines(trace, chunk, context, full))
-        notes.append(f"[^{number}]: {_escaped(place(chunk))} ({trace.scores.combined[position]:.2f})\n\n{quoted}")
+        notes.append(f"[^{number}]: {_escaped(place(chunk))} ({trace.scores.combined[chunk.position]:.2f})\n\n{quoted}")
     return f"{_escaped(answer_of(trace))}{marks}\n\n" + "\n\n".join(notes)
 
 
 def summary(trace: Trace, device: str) -> str:
-    """What happened, on one line. device: where the models ran, "" where none did."""
+    """Return what happened, on one line. device: where the models ran, "" where none did."""
     stages = {stage.name: stage for stage in trace.stages}
-    told = [f"{len(trace.recalled)} recalled"] if trace.recalled else []
+    parts = [f"{len(trace.recalled)} recalled"] if trace.recalled else []
     if forward := stages.get("forward"):
-        cost = "kept from before" if "samples" in trace.cached else f"in {forward.seconds:.1f} s ({_read(forward)})"
-        told.append(f"{len(trace.samples)} sample{'s' if len(trace.samples) > 1 else ''} {cost}")
-    told.append(f"{len(trace.selected)} selected")
+        cost = "from the cache" if "samples" in trace.cached else f"in {forward.seconds:.1f} s ({_read(forward)})"
+        parts.append(f"{len(trace.samples)} sample{'s' if len(trace.samples) > 1 else ''} {cost}")
+    parts.append(f"{len(trace.selected)} selected")
     if answer := stages.get("answer"):
-        told.append(f"answered in {answer.seconds:.1f} s ({_read(answer)})")
+        parts.append(f"answered in {answer.seconds:.1f} s ({_read(answer)})")
     if trace.route:
-        told.append(f"route: {trace.route}")
-    what = f"{len(trace.corpus.chunks)} chunks: {', '.join(told)}"
+        parts.append(f"route: {trace.route}")
+    what = f"{len(trace.corpus.chunks)} chunks: {', '.join(parts)}"
     return f"{what} · {device}" if device else what
 
 
@@ -99,15 +103,14 @@ def _line(chunk: Chunk, line: Line, colored: bool) -> str:
     return "".join([*pieces, printable(text[at : line.end])])
 
 
-def _holds_answer(trace: Trace, position: int) -> bool:
-    chunk = trace.corpus.chunks[position]
+def _holds_answer(trace: Trace, chunk: Chunk) -> bool:
     language = (chunk.document.language,)
-    wanted = set(terms(trace.answer or "", language))
-    return bool(wanted) and wanted <= set(terms(chunk.text, language))
+    sought = set(terms(trace.answer or "", language))
+    return bool(sought) and sought <= set(terms(chunk.text, language))
 
 
 def _escaped(text: str) -> str:
-    """Text of a document or a model as Markdown that shows it as it is."""
+    """Return text of a document or a model as Markdown that shows it unchanged."""
     shown = printable(text).replace("\\", "\\\\")
     for character in "`*_[]<>#|~&":
         shown = shown.replace(character, f"\\{character}")

@@ -1,4 +1,4 @@
-"""A `Trace` as JSON: `fbrag.answer/1` and `fbrag.explanation/1`. Keys are only added within a version."""
+"""Renders a `Trace` as JSON: `fbrag.answer/1` and `fbrag.explanation/1`. Within a version, keys are only added."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from typing import Any
 from fbrag_cli import __version__
 from fbrag_cli.corpus import Chunk
 from fbrag_cli.documents.lines import lines_of, pages_of, section_of
-from fbrag_cli.render.explain_text import Ranks
 from fbrag_cli.render.passages import highlights, supporting_terms
+from fbrag_cli.retrieval.ranking import ranks
 from fbrag_cli.trace import Stage, Trace
 
-# What JSON allows in a string and a terminal might obey: written as an escape, which reads back as the same text.
+# Characters that JSON allows in a string and a terminal might obey. They are written as escapes, which read back the same.
 _UNSAFE = re.compile(r"[\x7f-\x9f\u061c\u200b\u200e\u200f\u2028\u2029\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]")
 
 
 def dumps(value: Any) -> str:
-    """One line of JSON, Unicode as it is, nothing that a terminal would take for a command."""
+    """Return one line of JSON: Unicode unescaped, but for characters that a terminal might obey."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return _UNSAFE.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
 
 
 def answer(trace: Trace, *, memory_mb: float) -> dict[str, Any]:
-    """`fbrag.answer/1`."""
+    """Return `fbrag.answer/1`. memory_mb: the peak of this process."""
     found = trace.status == "answered"
     return {
         "schema": "fbrag.answer/1",
@@ -42,8 +42,9 @@ def answer(trace: Trace, *, memory_mb: float) -> dict[str, Any]:
 
 
 def explanation(trace: Trace, *, memory_mb: float) -> dict[str, Any]:
-    """`fbrag.explanation/1`: every chunk with its scores, ranks and place, in document order."""
-    ranks = Ranks(trace)
+    """Return `fbrag.explanation/1`: every chunk with its scores, ranks and place, in document order."""
+    scores = trace.scores
+    combined, backward, forward = map(ranks, (scores.combined, scores.backward, scores.forward))
     selected, recalled = set(trace.selected), set(trace.recalled)
     return {
         "schema": "fbrag.explanation/1",
@@ -52,9 +53,9 @@ def explanation(trace: Trace, *, memory_mb: float) -> dict[str, Any]:
             {
                 **_place(chunk),
                 **_scores(trace, chunk.position),
-                "rank": ranks.combined[chunk.position],
-                "backward_rank": ranks.backward[chunk.position],
-                "forward_rank": ranks.forward[chunk.position],
+                "rank": combined[chunk.position],
+                "backward_rank": backward[chunk.position],
+                "forward_rank": forward[chunk.position],
                 "recalled": chunk.position in recalled,
                 "selected": chunk.position in selected,
             }
@@ -65,16 +66,16 @@ def explanation(trace: Trace, *, memory_mb: float) -> dict[str, Any]:
 
 
 def sources(trace: Trace) -> list[dict[str, Any]]:
-    """The selected chunks, best first. `highlights` count characters from the start of `text`."""
+    """Return the selected chunks, best first. `highlights` are (start, end) in characters of `text`."""
     return [
         {
             "id": number,
-            **_place(trace.corpus.chunks[position]),
-            **_scores(trace, position),
-            "text": trace.corpus.chunks[position].text,
-            "highlights": [list(span) for span in highlights(trace.corpus.chunks[position], supporting_terms(trace, position))],
+            **_place(chunk),
+            **_scores(trace, chunk.position),
+            "text": chunk.text,
+            "highlights": [list(span) for span in highlights(chunk, supporting_terms(trace, chunk.position))],
         }
-        for number, position in enumerate(trace.ranked, 1)
+        for number, chunk in enumerate(trace.sources, 1)
     ]
 
 
@@ -117,6 +118,7 @@ def settings(trace: Trace) -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
+    """Return the versions on which an answer depends."""
     return {"fbrag": __version__, "llama_cpp_python": version("llama-cpp-python")}
 
 
@@ -149,16 +151,16 @@ def _scores(trace: Trace, position: int) -> dict[str, Any]:
 
 
 def _stage(stage: Stage) -> dict[str, Any]:
-    told: dict[str, Any] = {"name": stage.name, "seconds": _rounded(stage.seconds)}
+    record: dict[str, Any] = {"name": stage.name, "seconds": _rounded(stage.seconds)}
     if stage.prompt_tokens:
-        told |= {
+        record |= {
             "prompt_tokens": stage.prompt_tokens,
             "cached_tokens": stage.cached_tokens,
             "generated_tokens": stage.generated_tokens,
         }
     if stage.first_token_seconds is not None:
-        told["first_token_seconds"] = _rounded(stage.first_token_seconds)
-    return told
+        record["first_token_seconds"] = _rounded(stage.first_token_seconds)
+    return record
 
 
 def _rounded(value: Any) -> float | None:

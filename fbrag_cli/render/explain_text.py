@@ -1,82 +1,62 @@
-"""Why the selected chunks were selected, as text: the table of scores, one chunk, the samples, the map."""
+"""Renders why chunks were selected as terminal text: the table of scores, one chunk, the samples, the map."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fbrag_cli.documents.document import Document
 from fbrag_cli.documents.lines import line_of
 from fbrag_cli.render.passages import place
+from fbrag_cli.retrieval.ranking import best, ranks
 from fbrag_cli.text.printable import one_line, printable
+from fbrag_cli.text.table import aligned
 from fbrag_cli.trace import Trace
 
 _SHADES = " ▁▂▃▄▅▆▇█"
-_LEFT = (1, 8, 9)  # columns of the table that are aligned on the left
+_RIGHT = (0, 2, 3, 4, 5, 6, 7)  # columns of the table that are aligned on the right
 _FIRST_WORDS = 44  # characters of a chunk's beginning
 
 TermScores = Callable[[str, int], Sequence[tuple[str, float]]]
 
 
-class Ranks:
-    """Rank (from 1) of each chunk by each score; of equal scores the earlier chunk comes first."""
-
-    def __init__(self, trace: Trace) -> None:
-        scores = trace.scores
-        self.combined, self.backward, self.forward = map(_ranks, (scores.combined, scores.backward, scores.forward))
-
-
 def table(trace: Trace, *, limit: int | None, by_position: bool, count_tokens: Callable[[str], int] | None) -> Iterator[str]:
-    """The header, then a line a chunk: the `limit` best (None: all), in the order of rank or of position.
+    """Yield the header, then a line for each of the `limit` best chunks (None: all), by rank or by position.
 
     count_tokens: of the small model; None where no model is loaded: the column then has words.
     """
-    ranks = Ranks(trace)
-    shown = [int(position) for position in np.argsort(-trace.scores.combined, kind="stable")][:limit]
-    if by_position:
-        shown.sort()
+    scores = trace.scores
+    combined, backward, forward = map(ranks, (scores.combined, scores.backward, scores.forward))
+    shown = best(scores.combined, limit)
     selected = set(trace.selected)
     rows = []
-    for position in shown:
+    for position in sorted(shown) if by_position else shown:
         chunk = trace.corpus.chunks[position]
         rows.append(
             (
-                f"{ranks.combined[position]}",
+                f"{combined[position]}",
                 "*" if position in selected else "",
-                f"{trace.scores.combined[position]:.2f}",
-                f"{_score(trace, trace.scores.backward[position])} (#{ranks.backward[position]})",
-                f"{_score(trace, trace.scores.forward[position])} (#{ranks.forward[position]})",
+                f"{scores.combined[position]:.2f}",
+                f"{_score(trace, scores.backward[position])} (#{backward[position]})",
+                f"{_score(trace, scores.forward[position])} (#{forward[position]})",
                 _raised_by(trace, position),
                 f"{count_tokens(chunk.text) if count_tokens else chunk.n_words}",
                 f"{position + 1}",
-                printable(place(chunk)),
+                place(chunk),
                 one_line(chunk.text[: 8 * _FIRST_WORDS], _FIRST_WORDS),
             )
         )
-    header = (
-        "rank",
-        "",
-        "score",
-        "backward",
-        "forward",
-        "by",
-        "tok" if count_tokens else "words",
-        "chunk",
-        "place",
-        "first words",
-    )
-    widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
-    for row in [header, *rows]:
-        aligned = [cell.ljust(w) if i in _LEFT else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))]
-        yield "  ".join(aligned).rstrip()
+    length = "tok" if count_tokens else "words"
+    header = ("rank", "", "score", "backward", "forward", "by", length, "chunk", "place", "first words")
+    return aligned([header, *rows], _RIGHT)
 
 
-def found(trace: Trace, wanted: str) -> list[str]:
-    """A line for each chunk that holds `wanted` (letter case and white space aside): rank, scores, place and fate."""
-    needle = " ".join(wanted.split()).casefold()
-    ranks = Ranks(trace)
+def found(trace: Trace, sought: str) -> list[str]:
+    """Return a line for each chunk that holds `sought`, ignoring case and white space: rank, scores, place, and if selected."""
+    needle = " ".join(sought.split()).casefold()
+    scores = trace.scores
+    combined, backward, forward = map(ranks, (scores.combined, scores.backward, scores.forward))
     lines = []
     for chunk in trace.corpus.chunks:
         if needle in " ".join(chunk.text.split()).casefold():
@@ -85,39 +65,41 @@ def found(trace: Trace, wanted: str) -> list[str]:
             if position in trace.recalled:
                 fate += ", recalled"
             lines.append(
-                f"rank {ranks.combined[position]}/{len(trace.corpus.chunks)}  score {trace.scores.combined[position]:.2f}  "
-                f"backward {_score(trace, trace.scores.backward[position])} (#{ranks.backward[position]})  "
-                f"forward {_score(trace, trace.scores.forward[position])} (#{ranks.forward[position]})  "
+                f"rank {combined[position]}/{len(trace.corpus.chunks)}  score {scores.combined[position]:.2f}  "
+                f"backward {_score(trace, scores.backward[position])} (#{backward[position]})  "
+                f"forward {_score(trace, scores.forward[position])} (#{forward[position]})  "
                 f"{printable(place(chunk))}  {fate}"
             )
     return lines
 
 
 def one_chunk(trace: Trace, position: int, term_scores: TermScores | None) -> Iterator[str]:
-    """A chunk in full, and what each term of the question and of the sample that raised it adds to its scores; nothing of terms
-    where the retriever has none."""
+    """Yield a chunk in full, and what each term of the question and of the sample that raised it adds to its scores.
+
+    term_scores: of a text and a chunk's position; None for a retriever without terms.
+    """
     chunk = trace.corpus.chunks[position]
     yield f"chunk {position + 1} of {len(trace.corpus.chunks)}  {printable(place(chunk))}"
-    yield f"backward {_score(trace, trace.scores.backward[position])}{_told(term_scores, trace.question, position)}"
+    yield f"backward {_score(trace, trace.scores.backward[position])}{_added(term_scores, trace.question, position)}"
     raised_by = int(trace.scores.best_sample[position])
     if trace.samples and trace.scores.forward[position] != 0:
-        told = _told(term_scores, trace.samples[raised_by].said, position)
-        yield f"forward {_score(trace, trace.scores.forward[position])}, by sample {raised_by + 1}{told}"
+        added = _added(term_scores, trace.samples[raised_by].said, position)
+        yield f"forward {_score(trace, trace.scores.forward[position])}, by sample {raised_by + 1}{added}"
     yield ""
     yield printable(chunk.text)
 
 
-def _told(term_scores: TermScores | None, text: str, position: int) -> str:
+def _added(term_scores: TermScores | None, text: str, position: int) -> str:
     return f": {_terms(term_scores(text, position))}" if term_scores else ""
 
 
 def _score(trace: Trace, value: float) -> str:
-    """BM25's sums and cosines, each with the digits that tell."""
+    """Return a score with the digits that matter: one for BM25's sums, three for cosines."""
     return f"{value:.1f}" if trace.retriever == "bm25" else f"{value:.3f}"
 
 
 def samples(trace: Trace) -> Iterator[str]:
-    """Each forward sample, with the chunk that it raised most."""
+    """Yield each forward sample, with the chunk that it raised most."""
     for sample, scores in zip(trace.samples, trace.scores.per_sample, strict=True):
         chunk = trace.corpus.chunks[int(scores.argmax())]
         raised = f"raises {printable(place(chunk))} most ({_score(trace, scores.max())})" if scores.any() else "raises no chunk"
@@ -127,7 +109,7 @@ def samples(trace: Trace) -> Iterator[str]:
 
 
 def heat(trace: Trace, width: int) -> Iterator[str]:
-    """One cell a chunk, `width` cells a line: the darker, the higher its combined score; selected chunks are marked below."""
+    """Yield lines of `width` cells, one for each chunk: the darker, the higher its combined score. Selected ones are marked."""
     combined = trace.scores.combined
     low, high = float(combined.min()), float(combined.max())
     scaled = (combined - low) / (high - low) if high > low else np.zeros_like(combined)
@@ -140,13 +122,13 @@ def heat(trace: Trace, width: int) -> Iterator[str]:
 
 
 def prompt(written: str, title: str) -> Iterator[str]:
-    """A prompt as the model gets it, its own markers included."""
+    """Yield a prompt as the model reads it, with its markers."""
     yield f"--- {title}"
     yield printable(written)
 
 
 def numbered(document: Document) -> Iterator[str]:
-    """The decoded text, each line with its number; each page of a PDF with its own heading."""
+    """Yield the decoded text, each line with its number, and a heading for each page of a PDF."""
     pages = {line_of(document, page.start): page.number for page in reversed(document.pages)}
     lines = document.text.split("\n")
     width = len(str(len(lines)))
@@ -154,13 +136,6 @@ def numbered(document: Document) -> Iterator[str]:
         if number in pages:
             yield f"--- page {pages[number]}"
         yield f"{number:>{width}}  {printable(line)}".rstrip()
-
-
-def _ranks(scores: NDArray[np.float32]) -> list[int]:
-    ranks = [0] * len(scores)
-    for rank, position in enumerate(np.argsort(-scores, kind="stable"), 1):
-        ranks[position] = rank
-    return ranks
 
 
 def _raised_by(trace: Trace, position: int) -> str:

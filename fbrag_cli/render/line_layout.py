@@ -1,4 +1,4 @@
-"""How the lines of a text want to be set: as they stand, in columns (code, tables), or flowing (prose cut at a width)."""
+"""Layout of the lines of a text on the page: as they stand, in columns (code, tables), or flowing (prose cut at a width)."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _FULL = 0.8  # of the width: a line was cut if it and the next one's first word 
 
 
 class LineLayout:
-    """Of one text, judged by the lengths and the beginnings of its lines.
+    """The layout of one text, judged by the lengths and the beginnings of its lines.
 
-    kind: "lines" (each one means something), "columns" (the characters in them, too), "flow" (prose, cut at a width that fits the
-    page: only a narrow screen needs other lines), "wide" (prose, cut at a greater width).
+    kind: "lines" (line ends have a meaning), "columns" (so do the columns), "flow" (prose cut at a width that fits the page: only
+    a narrow screen needs other lines), "wide" (prose cut at a greater width).
     """
 
     def __init__(self, text: str) -> None:
@@ -29,8 +29,10 @@ class LineLayout:
         self._ends = _meant_ends(lines, _FULL * width) if self.kind in ("flow", "wide") else []
 
     def breaks(self, start: int, end: int) -> list[int]:
-        """Where in `text[start:end]` a line ends on purpose, not because it was full, counted from `start`. Empty unless the
-        text is prose that was cut."""
+        """Return where lines in `text[start:end]` end on purpose, not because they were full, in characters from `start`.
+
+        Empty unless the text is prose that was cut.
+        """
         return [at - start for at in self._ends[bisect_left(self._ends, start) : bisect_left(self._ends, end)]]
 
 

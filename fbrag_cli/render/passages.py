@@ -1,15 +1,17 @@
-"""What of a chunk is shown: its lines, the words in them that support the answer, and which lines say most."""
+"""The lines of a chunk as they are shown: the words that support the answer, and the lines that have most of them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from unicodedata import east_asian_width
+from operator import gt
 
 from fbrag_cli.corpus import Chunk
 from fbrag_cli.documents.lines import line_of, lines_of, pages_of, section_of
-from fbrag_cli.text.printable import one_line
+from fbrag_cli.text.printable import one_line, printable
+from fbrag_cli.text.spans import joined
+from fbrag_cli.text.table import width_of
 from fbrag_cli.text.words import term_spans, terms, word_spans
 from fbrag_cli.trace import Trace
 
@@ -21,8 +23,10 @@ _WORTH = 0.6  # of the best line's weight, for a line to be shown as well
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line as it is shown: `chunk.text[start:end]`, on line `number` (from 1) of its document; `marks` are (start, end) of its
-    highlighted words, counted from the start of the chunk's text."""
+    """A line as it is shown: `chunk.text[start:end]`, on line `number` (from 1) of its document.
+
+    marks: (start, end) of its highlighted words, in characters of the chunk's text. weight: of its distinct highlighted terms.
+    """
 
     number: int
     start: int
@@ -32,7 +36,7 @@ class Line:
 
 
 def place(chunk: Chunk) -> str:
-    """Where a chunk stands, as citations say it: `book.txt:120-148`, `book.epub:120-148 (Chapter 3)` or `book.pdf p. 12`."""
+    """Return where a chunk stands, for citations: `book.txt:120-148`, `book.epub:120-148 (Chapter 3)` or `book.pdf p. 12`."""
     document = chunk.document
     if pages := pages_of(document, chunk.start, chunk.end):
         first, last = pages
@@ -43,8 +47,10 @@ def place(chunk: Chunk) -> str:
 
 
 def supporting_terms(trace: Trace, position: int) -> dict[str, float]:
-    """Term -> weight, for chunk `position`: the words of the answer (twice the weight), and of the forward sample that raised
-    the chunk. Words that most of the selected chunks share weigh little.
+    """Return a weight for each term that supports the answer in chunk `position`.
+
+    These are the terms of the answer, with twice the weight, and of the forward sample that raised the chunk. Terms that most
+    of the selected chunks share weigh little.
     """
     language = (trace.corpus.chunks[position].document.language,)
     answer = set(terms(trace.answer or "", language))
@@ -59,12 +65,13 @@ def supporting_terms(trace: Trace, position: int) -> dict[str, float]:
 
 
 def highlights(chunk: Chunk, weights: Mapping[str, float]) -> tuple[tuple[int, int], ...]:
-    """(start, end) of each word of the chunk's text whose term has a weight."""
-    return _merged((start, end) for start, end, term in _term_spans(chunk) if term in weights)
+    """Return (start, end), in characters of the chunk's text, of each word whose term has a weight."""
+    # Where terms are pairs of characters, neighbours overlap; words that only touch keep a mark each.
+    return tuple(joined(((start, end) for start, end, term in _term_spans(chunk) if term in weights), gt))
 
 
 def shown_lines(chunk: Chunk, weights: Mapping[str, float]) -> list[Line]:
-    """The chunk's lines in order; a very long one is cut between words."""
+    """Return the chunk's lines in order; a very long one is cut between words."""
     text = chunk.text
     spans = list(_term_spans(chunk))
     number = line_of(chunk.document, chunk.start)
@@ -74,23 +81,26 @@ def shown_lines(chunk: Chunk, weights: Mapping[str, float]) -> list[Line]:
         for start, end in _pieces(physical, at):
             within = [span for span in spans if start <= span[0] < end and span[2] in weights]
             weight = sum(weights[term] for term in {span[2] for span in within})
-            marks = _merged((first, min(last, end)) for first, last, _ in within)
-            found.append(Line(number, start, end, marks, weight))
+            marks = joined(((first, min(last, end)) for first, last, _ in within), gt)
+            found.append(Line(number, start, end, tuple(marks), weight))
         at += len(physical) + 1
         number += 1
     return found
 
 
 def passages(shown: Sequence[Line], context: int) -> list[list[Line]]:
-    """The lines that say most, each with `context` lines around it; adjoining ones in one passage. Never empty."""
+    """Return the lines with the greatest weight, each with `context` lines around it. Never empty.
+
+    Lines that adjoin, but for blank ones, are one passage.
+    """
     best = max((line.weight for line in shown), default=0.0)
     ranked = sorted(range(len(shown)), key=lambda i: -shown[i].weight)[:_PASSAGES]
-    kept = [i for i in ranked if shown[i].weight >= _WORTH * best] if best > 0 else ranked[:1]
-    wanted = sorted({j for i in kept for j in range(max(0, i - context), min(len(shown), i + context + 1))})
-    wanted = [i for i in wanted if shown[i].end > shown[i].start] or wanted[:1]  # blank lines only part what is shown
+    chosen = [i for i in ranked if shown[i].weight >= _WORTH * best] if best > 0 else ranked[:1]
+    quoted = sorted({j for i in chosen for j in range(max(0, i - context), min(len(shown), i + context + 1))})
+    quoted = [i for i in quoted if shown[i].end > shown[i].start] or quoted[:1]  # blank lines only separate
     found: list[list[Line]] = []
     last = -1
-    for i in wanted:
+    for i in quoted:
         if found and all(line.end == line.start for line in shown[last + 1 : i]):
             found[-1] += shown[last + 1 : i + 1]
         else:
@@ -103,28 +113,14 @@ def _term_spans(chunk: Chunk) -> Iterator[tuple[int, int, str]]:
     return term_spans(chunk.text, (chunk.document.language,))
 
 
-def _merged(spans: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """Overlapping spans as one: where terms are pairs of characters, neighbours share one."""
-    found: list[tuple[int, int]] = []
-    for start, end in spans:
-        if found and start < found[-1][1]:
-            found[-1] = (found[-1][0], max(end, found[-1][1]))
-        else:
-            found.append((start, end))
-    return tuple(found)
-
-
-def _width(text: str) -> int:
-    """In columns of a terminal: a Chinese character takes two."""
-    return len(text) if text.isascii() else len(text) + sum(east_asian_width(character) in "WF" for character in text)
-
-
 def _pieces(line: str, at: int) -> list[tuple[int, int]]:
-    if _width(line) <= _LONGEST_LINE:
+    """Return (start, end) of pieces of `line` that fit on a terminal, in characters of the chunk. at: where the line begins."""
+    safe = printable(line)
+    if width_of(safe) <= _LONGEST_LINE:
         return [(at, at + len(line))]
     found: list[tuple[int, int]] = []
     for start, end in word_spans(line):
-        if found and _width(line[found[-1][0] : end]) <= _LONGEST_LINE:
+        if found and width_of(safe[found[-1][0] : end]) <= _LONGEST_LINE:
             found[-1] = (found[-1][0], end)
         else:
             found.append((start, end))

@@ -10,11 +10,11 @@ if TYPE_CHECKING:
 
 
 class Retriever(Protocol):
-    """S(C_i; text) of the paper, for all chunks of a corpus at once."""
+    """Scores of all chunks of a corpus for a text: S(C_i; text) of the paper."""
 
     @property
     def name(self) -> str: ...
 
     def scores(self, text: str) -> NDArray[np.float32]:
-        """float32 `(n_chunks,)`, aligned with `Corpus.chunks`; higher is better, comparable for one text only."""
+        """Return float32 `(n_chunks,)`, aligned with `Corpus.chunks`. Higher is better; scores compare for one text only."""
         ...

@@ -1,5 +1,6 @@
-"""BGE-M3 with both of its weights: the cosine of embeddings, and the words that both texts share, each as heavy as the model
-finds it (the paper's M3Flag, Table 7).
+"""BGE-M3 with both of its scores: the cosine of embeddings, and lexical weights of the tokens that both texts share.
+
+This is M3Flag in the paper's Table 7.
 
 The lexical weight of a token is relu(w · h + b) of its last hidden state h; w and b are the model's own `sparse_linear.pt`.
 """
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,22 +17,23 @@ from numpy.typing import NDArray
 from fbrag_cli.retrieval.dense import Array, Dense
 from fbrag_cli.retrieval.sentence_model import SentenceModel, folder_of
 
-#: Of the embeddings and of the lexical weights, as the paper has them in Table 7, beside (1, 0).
+#: Weights of the cosine and of the lexical score, from the paper's Table 7, which also has (1, 0).
 WEIGHTS = (1.0, 0.3)
 
 _HEAD = "sparse_linear.pt"
 
 
 def has_lexical_weights(name: str) -> bool:
-    """Of a model that lies on this machine. Raises FbragError `model_missing` where it does not."""
+    """Return whether a model on this machine has lexical weights. Raises FbragError (model_missing)."""
     return (folder_of(name) / _HEAD).is_file()
 
 
 @dataclass(frozen=True, slots=True)
 class LexicalWeights:
-    """Of several texts, one after the other: token ids, each once a text, and their weights, above zero.
+    """The tokens of several texts with their weights, text after text.
 
-    tokens: int32, weights: float32 (n_tokens,). counts: int32 (n_texts,), how many of them each text has.
+    tokens: int32 (n_tokens,), ids, each once in a text. weights: float32 (n_tokens,), above zero. counts: int32 (n_texts,), the
+    number of tokens of each text.
     """
 
     tokens: NDArray[np.int32]
@@ -39,7 +42,7 @@ class LexicalWeights:
 
     @classmethod
     def joined(cls, parts: Sequence[LexicalWeights]) -> LexicalWeights:
-        """Of the texts of all `parts`."""
+        """Return the texts of all `parts`, in their order."""
         return cls(
             np.concatenate([np.zeros(0, np.int32), *(part.tokens for part in parts)]),
             np.concatenate([np.zeros(0, np.float32), *(part.weights for part in parts)]),
@@ -47,7 +50,7 @@ class LexicalWeights:
         )
 
     def scores(self, asked: LexicalWeights) -> Array:
-        """float32 (n_texts,): the sum over the tokens that a text shares with the one text `asked`, of both weights' product."""
+        """Return float32 (n_texts,): the products of both weights, summed over the tokens shared with the one text `asked`."""
         table = np.zeros(max(self.tokens.max(initial=0), asked.tokens.max(initial=0)) + 1, np.float32)
         table[asked.tokens] = asked.weights
         totals = np.concatenate(([0], np.cumsum(self.weights * table[self.tokens], dtype=np.float64)))
@@ -56,23 +59,25 @@ class LexicalWeights:
 
 
 class BgeM3(SentenceModel):
-    """The `Embedder` of a model that has lexical weights, and those. Raises FbragError as `SentenceModel`."""
+    """An `Embedder` whose model has lexical weights too. Raises FbragError like `SentenceModel`."""
 
-    def __init__(self, name: str, *, device: str | None = None, batch: int = 8) -> None:
-        super().__init__(name, device=device, batch=batch)
+    batch: ClassVar = 8
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
         import torch
 
         state = torch.load(self._folder / _HEAD, map_location="cpu", weights_only=True)
         self._weight, self._bias = state["weight"].float(), state["bias"].float()
 
     def weigh(self, texts: Sequence[str]) -> LexicalWeights:
-        """The lexical weights of texts; what lies beyond the model's window (8192 tokens) has none."""
+        """Return the lexical weights of texts, as far as they fit in the model's window (8192 tokens)."""
         return LexicalWeights.joined(
-            [self._weigh(texts[start : start + self._batch]) for start in range(0, len(texts), self._batch)]
+            [self._weigh(texts[start : start + self.batch]) for start in range(0, len(texts), self.batch)]
         )
 
     def _weigh(self, texts: Sequence[str]) -> LexicalWeights:
-        """A token counts once a text, with the heaviest weight that it has there."""
+        """Return the lexical weights of one batch. A token counts once in a text, with its greatest weight there."""
         import torch
         from sentence_transformers.util import batch_to_device
 
@@ -97,14 +102,14 @@ class BgeM3(SentenceModel):
 
 
 class DenseAndLexical:
-    """The `Retriever` of both, by the given weights."""
+    """A `Retriever` by the weighted mean of the cosine and the lexical score. weights: of the two."""
 
-    def __init__(self, model: BgeM3, embeddings: Array, lexical: LexicalWeights, weights: tuple[float, float] = WEIGHTS) -> None:
+    def __init__(self, model: BgeM3, embeddings: Array, lexical: LexicalWeights, weights: tuple[float, float]) -> None:
         self._model, self._dense, self._lexical, self._weights = model, Dense(model, embeddings), lexical, weights
         self.name = f"dense:{model.name} ({weights[0]:g}, {weights[1]:g})"
 
     def scores(self, text: str) -> Array:
-        """float32 `(n_chunks,)`: the weighted mean of the cosine and the lexical score."""
+        """Return float32 `(n_chunks,)`: the weighted mean of the cosine and the lexical score."""
         dense, lexical = self._weights
         total = dense * self._dense.scores(text) + lexical * self._lexical.scores(self._model.weigh([text]))
         return np.asarray(total / (dense + lexical), np.float32)

@@ -1,6 +1,6 @@
 """BM25 (Okapi) over the chunks of a corpus: rank-bm25's formula, summed by terms instead of chunk by chunk.
 
-One file and a folder of ten thousand are scored by the same lines; only where the counts lie differs (memory, a mapped file).
+The same code scores one file and a folder of ten thousand: the counts are arrays in memory or in a mapped file.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from fbrag_cli.text.words import terms
 #: rank-bm25's defaults: saturation, length normalisation, and the share of the mean idf that a negative one is lifted to.
 K1, B, EPSILON = 1.5, 0.75, 0.25
 
-_COLUMNS = 2048  # that are kept; of a very large corpus each may have a megabyte
+_COLUMNS = 2048  # columns in memory; in a very large corpus each may have a megabyte
 
 Column = tuple[NDArray[np.int32], NDArray[np.float32]]
 
 
 class BM25:
-    """The scores of `rank_bm25.BM25Okapi` with its defaults.
+    """A `Retriever` with the scores of `rank_bm25.BM25Okapi` and its defaults.
 
-    What a term adds to each chunk does not depend on the question: it is computed when the term is first asked for. A text's
-    scores are the sum of its terms' columns, a term that the text repeats counted as often as it stands there, as in the paper.
+    A term's column, what the term adds to each chunk, does not depend on the question; it is computed once. The scores of a text
+    are the sum of its terms' columns. As in the paper, a term counts as often as the text repeats it.
     """
 
     name = "bm25"
 
     def __init__(self, counts: TermCounts, idf: NDArray[np.float64] | None = None) -> None:
-        """idf: float64 (n_terms,) as `idf_of` gives it, where it is at hand already."""
+        """idf: float64 (n_terms,), the value of `idf_of` where it was computed before."""
         self._counts = counts
         self._idf = idf_of(counts) if idf is None else idf
         lengths = counts.lengths.astype(np.float64)
@@ -46,17 +46,18 @@ class BM25:
 
     @classmethod
     def of(cls, corpus: Corpus) -> BM25:
+        """Count the terms of a corpus, and return its retriever."""
         return cls(count_terms(corpus))
 
     def scores(self, text: str) -> NDArray[np.float32]:
-        """float32 `(n_chunks,)`; all zero where no term of `text` is in the corpus."""
+        """Return float32 `(n_chunks,)`; all zero where no term of `text` is in the corpus."""
         totals = np.zeros(len(self._norms), np.float32)
         for _, count, (chunks, weights) in self._columns_of(text):
             totals[chunks] += count * weights
         return totals
 
     def term_scores(self, text: str, position: int) -> list[tuple[str, float]]:
-        """What each term of `text` adds to the score of chunk `position`, most first; terms that add nothing are left out."""
+        """Return what each term of `text` adds to the score of chunk `position`, most first, without terms that add nothing."""
         added = []
         for term, count, (chunks, weights) in self._columns_of(text):
             at = int(np.searchsorted(chunks, position))
@@ -65,7 +66,7 @@ class BM25:
         return sorted(added, key=lambda item: -item[1])
 
     def _columns_of(self, text: str) -> Iterator[tuple[str, int, Column]]:
-        """Each term of `text` that the corpus has, how often the text has it, and its column."""
+        """Yield each term of `text` that the corpus has, how often the text has it, and its column."""
         languages = self._counts.languages
         spoken = detect(text) if len(languages) > 1 else ""
         for term, count in Counter(terms(text, languages, spoken)).items():
@@ -73,7 +74,7 @@ class BM25:
                 yield term, count, column
 
     def _compute_column(self, term: str) -> Column | None:
-        """What one occurrence of `term` in a text adds to the chunks that hold it: their positions and the weights."""
+        """Return the positions of the chunks that hold `term`, and what one occurrence in a text adds to each."""
         if (found := self._counts.vocabulary.find(term)) is None:
             return None
         start, end = self._counts.starts[found : found + 2]
@@ -83,7 +84,7 @@ class BM25:
 
 
 def idf_of(counts: TermCounts) -> NDArray[np.float64]:
-    """float64 (n_terms,): rank-bm25's inverse document frequencies, by its own code."""
+    """Return float64 (n_terms,): rank-bm25's inverse document frequencies, by its own code."""
     if not len(counts.vocabulary):
         return np.zeros(0)
     okapi = _Okapi(counts, k1=K1, b=B, epsilon=EPSILON)
@@ -91,7 +92,7 @@ def idf_of(counts: TermCounts) -> NDArray[np.float64]:
 
 
 class _Okapi(BM25Okapi):  # type: ignore[misc]
-    """rank-bm25 with the counting done: it is given document frequencies in place of the chunks' terms."""
+    """rank-bm25 without its counting: it takes document frequencies in place of the chunks' terms."""
 
     def _initialize(self, counts: TermCounts) -> dict[int, int]:
         self.corpus_size = len(counts.lengths)

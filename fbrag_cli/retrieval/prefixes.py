@@ -1,6 +1,6 @@
-"""What an embedding model wants to stand before a query and before a passage, by its name.
+"""Prefixes of queries and passages for embedding models, by the model's name.
 
-It was trained with these words, and they are seldom in its file. Each is from the model's own card.
+A model was trained with these words, and its file seldom has them. Each is from the model's own card.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 
 _BGE = "Represent this sentence for searching relevant passages: "
 
-#: The first pattern that is found in the name tells the query's and the passages' prefix.
+#: (pattern, prefix of a query, prefix of a passage); the first pattern that is found in the name counts.
 _BY_NAME: tuple[tuple[str, str, str], ...] = (
     (r"\bbge-(small|base|large)-zh", "为这个句子生成表示以用于检索相关文章：", ""),
     (r"\bbge-(small|base|large)-en|\bmxbai-embed-large|\bsnowflake-arctic-embed(?!.*v2)", _BGE, ""),
@@ -26,9 +26,9 @@ _BY_NAME: tuple[tuple[str, str, str], ...] = (
 
 
 def prefixes_of(name: str) -> tuple[str, str]:
-    """Of the query and of the passages; empty for models that want none (MiniLM, MPNet, BGE-M3) or are not known.
+    """Return the prefixes of a query and of a passage; empty for models without (MiniLM, MPNet, BGE-M3) and unknown ones.
 
-    name: of the model, its file or both, as "BAAI/bge-large-en-v1.5" or "Bge Large En v1.5".
+    name: of the model, of its file or both, such as "BAAI/bge-large-en-v1.5" or "Bge Large En v1.5".
     """
     plain = re.sub(r"[\s_]+", "-", name.lower())
     return next(((query, passage) for pattern, query, passage in _BY_NAME if re.search(pattern, plain)), ("", ""))

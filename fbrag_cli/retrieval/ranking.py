@@ -1,4 +1,4 @@
-"""Chunks ranked by scores."""
+"""Ranking of chunks by their scores. Of equal scores the lower position comes first, so that rankings repeat exactly."""
 
 from __future__ import annotations
 
@@ -6,6 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-def best(scores: NDArray[np.float32], n: int) -> tuple[int, ...]:
-    """Positions of the `n` highest scores, best first; of equal ones the earlier chunk."""
-    return tuple(int(position) for position in np.argsort(-scores, kind="stable")[:n])
+def best(scores: NDArray[np.float32], n: int | None) -> tuple[int, ...]:
+    """Return the positions of the `n` highest scores (None: all), best first. scores: (n_chunks,)."""
+    return tuple(np.argsort(-scores, kind="stable")[:n].tolist())
+
+
+def ranks(scores: NDArray[np.float32]) -> list[int]:
+    """Return the rank of each position, from 1. scores: (n_chunks,)."""
+    found = np.empty(len(scores), np.intp)
+    found[np.argsort(-scores, kind="stable")] = np.arange(1, len(scores) + 1)
+    ranked: list[int] = found.tolist()
+    return ranked

@@ -1,7 +1,7 @@
 """Embeddings by a sentence-transformers model: a folder, or a model of the hub that is on this machine already.
 
-Nothing is downloaded, and no code of a model is run. A text longer than the model's window is embedded window by window, and its
-embedding is the mean of theirs.
+Nothing is downloaded, and no code of a model runs. A text that is longer than the model's window is embedded in several windows;
+its embedding is their mean.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,18 +25,19 @@ _OTHER_FORMS = {"onnx", "openvino", ".git", ".cache"}  # folders with the same w
 
 
 class SentenceModel:
-    """The `Embedder` for sentence-transformers models.
+    """An `Embedder` for sentence-transformers models.
 
-    name: a folder, or a name of the hub, as "BAAI/bge-large-en-v1.5". device: as torch names it, None for the best there is.
-    Its prefixes are the prompts that the model's own configuration names, else those that are known for its name.
-    Raises FbragError `model_missing` if the library or the model is not there, `model_corrupt` if it cannot be loaded.
+    name: a folder, or a name of the hub, such as "BAAI/bge-large-en-v1.5". The model runs on the best device that torch finds.
+    The prefixes are the prompts in the model's own configuration, else those of `prefixes_of`. Raises FbragError: model_missing
+    if the library or the model is not installed, model_corrupt if it cannot be loaded.
     """
 
-    def __init__(self, name: str, *, device: str | None = None, batch: int = 32) -> None:
+    batch: ClassVar = 32  # texts at a time
+
+    def __init__(self, name: str) -> None:
         self._folder = folder_of(name)
-        self._batch = batch
         self.name = Path(name).name if os.path.isdir(name) else name
-        self._model = _load(self._folder, name, device)
+        self._model = _load(self._folder, name)
         own = {kind: text for kind, text in self._model.prompts.items() if text}
         query, passage = prefixes_of(name)
         self._prefixes = (own.get("query", query), own.get("document", own.get("passage", passage)))
@@ -46,17 +47,17 @@ class SentenceModel:
         """SHA-256 (hex) over the model's files, its window, its prefixes and the library's version."""
         from sentence_transformers import __version__
 
-        told = [_content(self._folder), self._model.max_seq_length, self._prefixes, __version__]
-        return sha256(repr(told).encode()).hexdigest()
+        parts = [_content(self._folder), self._model.max_seq_length, self._prefixes, __version__]
+        return sha256(repr(parts).encode()).hexdigest()
 
     def embed(self, texts: Sequence[str], *, query: bool) -> NDArray[np.float32]:
-        """float32 `(len(texts), d)`, each row of length 1."""
+        """Return float32 `(len(texts), d)`, each row of length 1."""
         prefix = self._prefixes[0 if query else 1]
         windows = [self._windows_of(prefix, text) for text in texts]
         embeddings = self._model.encode(
             [window for each in windows for window in each],
             prompt="",  # or the library puts a default prompt before ours
-            batch_size=self._batch,
+            batch_size=self.batch,
             normalize_embeddings=True,
             show_progress_bar=False,
         )
@@ -66,7 +67,7 @@ class SentenceModel:
         return np.asarray(sums / np.where(lengths > 0, lengths, 1), np.float32)
 
     def _windows_of(self, prefix: str, text: str) -> list[str]:
-        """The text with its prefix, in as few pieces as the model's window needs, of about equal length in tokens."""
+        """Return the text with its prefix, in as few windows as it needs, of about equal length in tokens."""
         tokenizer, window = self._model.tokenizer, self._model.max_seq_length
         whole = [prefix + text]
         if not window or not getattr(tokenizer, "is_fast", False) or len(tokenizer(whole[0], **_UNCUT)["input_ids"]) <= window:
@@ -82,14 +83,14 @@ _UNCUT: dict[str, Any] = {"truncation": False, "padding": False, "verbose": Fals
 
 
 def folder_of(name: str) -> Path:
-    """Where the model lies: the folder itself, or the hub's cache. Raises FbragError `model_missing`."""
+    """Return the folder of a model: the named one, or the hub's cache. Raises FbragError (model_missing)."""
     if os.path.isdir(name):
         if not (Path(name) / "modules.json").is_file() and not (Path(name) / "config.json").is_file():
-            message = f"{name} is no sentence-transformers model: it has neither modules.json nor config.json"
+            message = f"{name} is not a sentence-transformers model: it has neither modules.json nor config.json"
             raise FbragError("model_missing", message, "name the folder of a model")
         return Path(name)
     if os.path.isfile(name):
-        raise FbragError("model_missing", f"{name} is a file, and a sentence-transformers model a folder", "name its folder")
+        raise FbragError("model_missing", f"{name} is a file, but a sentence-transformers model is a folder", "name its folder")
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 
@@ -102,22 +103,22 @@ def folder_of(name: str) -> Path:
         raise FbragError("model_missing", f"the model {name} is not on this machine", f"hf download {full}") from None
 
 
-def _load(folder: Path, name: str, device: str | None) -> Any:
+def _load(folder: Path, name: str) -> Any:
     try:
         from sentence_transformers import SentenceTransformer
         from transformers.utils import logging
     except ImportError:
         raise FbragError("model_missing", f"{name} needs sentence-transformers, which is not installed", _INSTALL) from None
-    logging.disable_progress_bar()  # of the weights; it would go to stderr
+    logging.disable_progress_bar()  # for the weights; it would go to stderr
     try:
-        return SentenceTransformer(str(folder), device=device, local_files_only=True, trust_remote_code=False)
+        return SentenceTransformer(str(folder), local_files_only=True, trust_remote_code=False)
     except Exception as error:  # whatever a damaged or unknown model makes the libraries raise
-        told = (str(error) or type(error).__name__).strip().splitlines()[0]
-        raise FbragError("model_corrupt", f"sentence-transformers cannot load {name}: {told}", "fetch it again") from None
+        what = (str(error) or type(error).__name__).strip().splitlines()[0]
+        raise FbragError("model_corrupt", f"sentence-transformers cannot load {name}: {what}", "fetch it again") from None
 
 
 def _content(folder: Path) -> str:
-    """What tells a model's files: the commit for one of the hub's cache, else SHA-256 (hex) over what is loaded."""
+    """Return what identifies a model's files: the commit in the hub's cache, else SHA-256 (hex) over the loaded files."""
     if folder.parent.name == "snapshots":
         return folder.name
     digest = sha256()

@@ -1,4 +1,4 @@
-"""How often each term occurs in each chunk: what an index keeps, whatever formula reads it."""
+"""Counts of each term in each chunk: the contents of an index, independent of the formula that reads it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from fbrag_cli.text.words import terms
 
 
 class Vocabulary:
-    """Terms in the order of their UTF-8 bytes, found by binary search: a mapped file of it costs nothing to open.
+    """Terms in the order of their UTF-8 bytes. A binary search finds a term, so that a mapped file costs nothing to open.
 
-    letters: uint8, all terms one after the other. ends: int64 (n_terms,), where each ends.
+    letters: uint8, the bytes of all terms in a row. ends: int64 (n_terms,), where each ends.
     """
 
     def __init__(self, letters: NDArray[np.uint8], ends: NDArray[np.int64]) -> None:
@@ -24,7 +24,7 @@ class Vocabulary:
 
     @classmethod
     def of(cls, ordered: Sequence[bytes]) -> Vocabulary:
-        """Of terms that are in order."""
+        """Return the vocabulary of terms that are in order."""
         ends = np.fromiter((len(term) for term in ordered), np.int64, len(ordered)).cumsum(dtype=np.int64)
         return cls(np.frombuffer(b"".join(ordered), np.uint8), ends)
 
@@ -38,16 +38,16 @@ class Vocabulary:
             start = end
 
     def find(self, term: str) -> int | None:
-        """The position of `term`, or None if it is not there."""
-        wanted = term.encode("utf-8", "surrogatepass")
+        """Return the position of `term`, or None if it is missing."""
+        sought = term.encode("utf-8", "surrogatepass")
         low, high = 0, len(self.ends)
         while low < high:
             middle = (low + high) // 2
-            if self._term(middle) < wanted:
+            if self._term(middle) < sought:
                 low = middle + 1
             else:
                 high = middle
-        return low if low < len(self.ends) and self._term(low) == wanted else None
+        return low if low < len(self.ends) and self._term(low) == sought else None
 
     def _term(self, position: int) -> bytes:
         start = self.ends[position - 1] if position else 0
@@ -58,9 +58,9 @@ class Vocabulary:
 class TermCounts:
     """A sparse matrix (n_terms, n_chunks), by term.
 
-    starts: int64 (n_terms + 1,). The chunks that hold term t are `chunks[starts[t]:starts[t + 1]]` (int32, ascending), and
-    `counts`, aligned with them, says how often each does (unsigned). lengths: int32 (n_chunks,), the terms of each chunk.
-    languages: those in which a text has to be read to be counted like these chunks.
+    starts: int64 (n_terms + 1,). The chunks that hold term t are `chunks[starts[t]:starts[t + 1]]` (int32, ascending); `counts`
+    (unsigned), aligned with them, is how often each holds it. lengths: int32 (n_chunks,), the number of terms of each chunk.
+    languages: those in which a text is read to be counted like these chunks.
     """
 
     vocabulary: Vocabulary
@@ -71,12 +71,12 @@ class TermCounts:
     languages: tuple[str, ...]
 
     def document_frequencies(self) -> NDArray[np.int64]:
-        """(n_terms,): in how many chunks each term occurs."""
+        """Return (n_terms,): the number of chunks in which each term occurs."""
         return np.diff(self.starts)
 
 
 def count_terms(corpus: Corpus) -> TermCounts:
-    """The terms of each chunk, in the language of its document."""
+    """Count the terms of each chunk, in the language of its document."""
     numbers: dict[str, int] = {}  # of the terms, in the order of their first occurrence
     term_numbers: list[int] = []
     counts: list[int] = []
@@ -106,12 +106,12 @@ def count_terms(corpus: Corpus) -> TermCounts:
 
 
 def smallest_unsigned(largest: int) -> np.dtype[np.unsignedinteger]:
-    """The smallest type that holds `largest`."""
+    """Return the smallest unsigned type that holds `largest`."""
     return np.min_scalar_type(largest)
 
 
 def _chunk_texts(corpus: Corpus) -> Iterable[tuple[str, str]]:
-    """Text and language of each chunk. A document's text is asked for once: it may have to be fetched."""
+    """Yield the text and language of each chunk. A document's text is read once, because it may have to be fetched."""
     for i, document in enumerate(corpus.documents):
         text = document.text
         for _, start, end, _ in corpus.spans[corpus.chunks_of(i).start : corpus.chunks_of(i).stop].tolist():

@@ -55,7 +55,7 @@ def test_what_was_sampled_once_is_not_sampled_again(fbrag: Run) -> None:
     again = fbrag(*command, "--select", "4", "--samples", "1")
     told, kept = json.loads(first.stdout), json.loads(again.stdout)
     assert "2 samples in" in first.stderr
-    assert "1 sample kept from before" in again.stderr
+    assert "1 sample from the cache" in again.stderr
     assert kept["samples"] == told["samples"][:1]
     assert (kept["cached"], sum(chunk["selected"] for chunk in kept["chunks"])) == (["text", "index", "samples"], 4)
     (forward,) = (stage for stage in kept["stages"] if stage["name"] == "forward")

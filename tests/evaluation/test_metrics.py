@@ -16,7 +16,7 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.evaluation import scorers
 from fbrag_cli.evaluation.datasets import Example
 from fbrag_cli.evaluation.metrics import METRICS, answer_in, evidence_recall, full_evidence, main_metric, score
-from fbrag_cli.evaluation.rouge import rouge_l
+from fbrag_cli.evaluation.scorers import rouge_l
 
 
 def example(dataset, *answers, **more):
@@ -141,7 +141,7 @@ _text = st.lists(st.one_of(st.sampled_from([*"abcd. \n", "the ", " . ", "北京"
 
 @settings(max_examples=300, deadline=None)
 @given(_text, _text)
-def test_rouge_is_that_of_the_package(prediction, gold):
+def test_rouge_is_what_longbench_calls(prediction, gold):
     try:
         f = Rouge().get_scores([prediction], [gold], avg=True)["rouge-l"]["f"]
     except ValueError:  # no sentence: LongBench counts 0
@@ -158,9 +158,17 @@ def test_rouge_of_a_very_long_sentence_is_0_as_in_longbench():
     assert rouge_l(shorter, "yes no") == Rouge().get_scores([shorter], ["yes no"])[0]["rouge-l"]["f"] > 0
 
 
-def test_rouge_of_an_endless_answer_takes_no_table_of_its_size():
-    assert rouge_l("x " * 500_000, "x") == 0.999999995
+def test_rouge_of_endless_texts_takes_no_table_of_their_size():
+    assert rouge_l("x " * 100_000, "x") == 0.999999995
     assert rouge_l("x " * 100_000, "x " * 100_000 + "y") == 0
+
+
+def test_without_rouge_the_command_that_installs_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "rouge", None)
+    with pytest.raises(FbragError, match="rouge") as raised:
+        score(example("qmsum", "a"), "a")
+    assert "pip install 'fbrag[eval]'" in str(raised.value.hint)
+    assert score(example("trec", "x", all_classes=("x", "y")), "x")["accuracy"] == 1
 
 
 def test_chinese_words_are_those_of_jieba(tmp_path, monkeypatch):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,9 @@ from markdown_it import MarkdownIt
 from rich.cells import cell_len
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.evaluation.report import below, compare, compare_runs, parse_minimum, read_rows, summarise
-from fbrag_cli.evaluation.results import Row
-from fbrag_cli.evaluation.tables import Cell, Report, Table, as_html, as_json, as_markdown, as_text
+from fbrag_cli.evaluation.report import below, compare, compare_runs, parse_minimum, summarise
+from fbrag_cli.evaluation.results import Row, read_rows
+from fbrag_cli.evaluation.tables import Cell, Report, Table, as_json, as_markdown, as_text
 from fbrag_cli.text.printable import one_line
 
 HOSTILE = (
@@ -174,7 +173,7 @@ def test_what_all_have_alike_is_said_once(results: Any) -> None:
     assert report.settings["large"] == "large-3b"
     assert report.settings["small"] == "small-1b"  # of all that read it
     assert "method" not in report.settings
-    assert "large large-3b" in as_text(report)
+    assert "large large-3b" in as_text(report, 100)
 
 
 # Scores
@@ -210,26 +209,17 @@ def test_the_best_of_each_column_is_marked(results: Any) -> None:
     report = summarise(paper(results))
     marked = {(label, i) for label, cells in table(report, "score").rows for i, each in enumerate(cells) if each.marked}
     assert marked == {("FB-RAG FB", 0), ("FB-RAG FB", 1), ("OP", 2)}
-    text = as_text(report)
+    text = as_text(report, 100)
     assert "70.0*" in text
     assert "30.0*" not in text
     assert "**70.0** \\[50.0, 90.0\\]" in as_markdown(report)
-    assert "<b>70.0</b>" in as_html(report)
     alone = summarise(results([row("1", FB, 0.5)]))
-    assert "*" not in as_text(alone)  # nothing to be better than
+    assert "*" not in as_text(alone, 100)  # nothing to be better than
 
 
 def test_all_that_are_best_are_marked(results: Any) -> None:
     rows = [row("1", FB | {"select": select}, score) for select, score in ((3, 0.8), (5, 0.8), (10, 0.1))]
     assert [cells[0].marked for _, cells in table(summarise(results(rows)), "score").rows] == [True, True, False]
-
-
-def test_a_named_metric_instead_of_the_score(results: Any) -> None:
-    report = summarise(paper(results), ["f1"])
-    assert [each.name for each in report.tables] == ["f1", "outcomes", "cost"]
-    assert cell(report, "f1", "OP", "qmsum").value == pytest.approx(0.1)
-    with pytest.raises(FbragError, match="no metric bleu"):
-        summarise([], ["bleu"])
 
 
 def test_a_configuration_without_a_data_set_has_no_average(results: Any) -> None:
@@ -238,7 +228,7 @@ def test_a_configuration_without_a_data_set_has_no_average(results: Any) -> None
     assert cell(report, "score", "OP", "Average").value is None
     assert not cell(report, "score", "OP", "Average").marked
     assert any("same examples" in note for note in report.notes)
-    assert "–" in as_text(report)
+    assert "–" in as_text(report, 100)
 
 
 def test_retrieval_only_has_no_columns_of_answers(results: Any) -> None:
@@ -247,7 +237,7 @@ def test_retrieval_only_has_no_columns_of_answers(results: Any) -> None:
     rows = results(row(str(i), configuration, None, status="retrieved", metrics=metrics) for i in range(4))
     report = summarise(rows)
     assert [each.name for each in report.tables] == ["evidence_recall", "full_evidence", "outcomes", "cost"]
-    for text in (as_text(report), as_markdown(report), as_html(report)):
+    for text in (as_text(report, 100), as_markdown(report)):
         assert "F1" not in text
         assert "50.0" in text
     assert [column.name for column in table(report, "outcomes").columns] == ["Examples", "Retrieved only", "Errors"]
@@ -260,7 +250,7 @@ def test_errors_are_counted_named_and_in_no_average(results: Any) -> None:
     assert cell(report, "outcomes", "FB-RAG FB", "Examples").value == 3
     assert cell(report, "outcomes", "FB-RAG FB", "Not found").value == 1
     assert cell(report, "outcomes", "FB-RAG FB", "Errors").value == 1
-    assert "1 × error: prompt too long" in as_text(report)
+    assert "1 × error: prompt too long" in as_text(report, 100)
 
 
 def test_cost_has_medians_95th_percentiles_and_the_peak(results: Any) -> None:
@@ -275,18 +265,17 @@ def test_cost_has_medians_95th_percentiles_and_the_peak(results: Any) -> None:
     assert (total.value, total.p95) == (2.0, pytest.approx(8.3))
     assert cell(report, "cost", "FB-RAG FB", "Tokens read").value == 2000
     assert cell(report, "cost", "FB-RAG FB", "Memory").value == 2500
-    assert "p95 8.30" in as_text(report)
+    assert "p95 8.30" in as_text(report, 100)
 
 
 def test_the_order_of_the_rows_changes_nothing(results: Any) -> None:
     rows = [row(str(i), each, (i * 7 % 10) / 10) for i in range(20) for each in (FB, OP)]
-    assert as_text(summarise(results(rows))) == as_text(summarise(results(reversed(rows))))
+    assert as_text(summarise(results(rows)), 100) == as_text(summarise(results(reversed(rows))), 100)
 
 
 def test_no_rows_make_an_empty_report(results: Any) -> None:
     report = summarise(results([]))
-    assert as_text(report) == "Evaluation\n"
-    assert "<table" not in as_html(report)
+    assert as_text(report, 100) == "Evaluation\n"
 
 
 # Differences
@@ -302,8 +291,8 @@ def test_differences_are_paired(results: Any) -> None:
     assert found.p == pytest.approx(2 / 1024)
     assert found.marked
     assert labels_of(report) == ["FB-RAG FB"]
-    assert "+10.0*" in as_text(report)
-    assert "p=0.002" in as_text(report)
+    assert "+10.0*" in as_text(report, 100)
+    assert "p=0.002" in as_text(report, 100)
 
 
 def test_a_difference_that_may_be_chance_is_not_marked(results: Any) -> None:
@@ -391,21 +380,6 @@ def test_text_keeps_to_the_width_and_its_columns_aligned(results: Any) -> None:
         assert cell_len(heading[: heading.index(name) + len(name)]) in ends
 
 
-class Tags(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.tags: set[str] = set()
-        self.attributes: set[str] = set()
-        self.text = ""
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
-        self.attributes |= {name for name, _ in attrs}
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
-
-
 @pytest.fixture
 def hostile(results: Any) -> Report:
     configuration = FB | {"small": HOSTILE, HOSTILE: HOSTILE}
@@ -425,7 +399,7 @@ def test_sentences_keep_to_the_width_too(results: Any) -> None:
 
 
 def test_names_stay_text_on_a_terminal(hostile: Report) -> None:
-    text = as_text(hostile)
+    text = as_text(hostile, 100)
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e\ud800]", text)
     assert "script" in text
     text.encode("utf-8")
@@ -448,18 +422,6 @@ def test_names_stay_text_in_markdown(hostile: Report) -> None:
     assert one_line(HOSTILE)[:40] in "".join(child.content for token in tokens for child in token.children or [])
 
 
-def test_names_stay_text_on_the_page(hostile: Report) -> None:
-    page = as_html(hostile)
-    seen = Tags()
-    seen.feed(page)
-    assert not seen.tags & {"script", "img", "link", "iframe", "a"}
-    assert not {name for name in seen.attributes if name.startswith("on")} | seen.attributes & {"src", "href"}
-    assert "alert(1)</script>" in seen.text
-    assert "{{ 7*7 }}" in seen.text
-    assert "default-src 'none'" in page
-    page.encode("utf-8")
-
-
 def test_json_says_all_that_was_measured(hostile: Report, results: Any) -> None:
     assert json.loads(json.dumps(as_json(hostile)))["tables"][0]["rows"]
     found: Any = json.loads(json.dumps(as_json(summarise(paper(results)))))
@@ -468,17 +430,3 @@ def test_json_says_all_that_was_measured(hostile: Report, results: Any) -> None:
     assert score["rows"][1]["configuration"] == "FB-RAG FB"
     assert score["rows"][1]["cells"][1]["value"] == pytest.approx(0.7)
     assert score["rows"][1]["cells"][1]["n"] == 2
-
-
-def test_figures_are_inside_the_page(results: Any) -> None:
-    page = as_html(summarise(paper(results)), figures=[('"<b>Chunks', b"<svg xmlns='http://www.w3.org/2000/svg'/>")])
-    assert 'src="data:image/svg+xml;base64,PHN2Zy' in page
-    assert 'alt="&#34;&lt;b&gt;Chunks"' in page
-
-
-def test_scores_and_differences_are_on_one_page(results: Any) -> None:
-    page = as_html(summarise(paper(results)), compare(paper(results), "OP"))
-    assert page.count("<html") == 1
-    assert re.findall("<h1>(.*)</h1>", page) == ["Evaluation", "Difference from OP"]
-    ids = re.findall(' id="(.*?)"', page)
-    assert len(ids) == len(set(ids))

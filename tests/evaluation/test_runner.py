@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -12,23 +15,59 @@ import pytest
 from fbrag_cli.errors import FbragError
 from fbrag_cli.evaluation.datasets import Example
 from fbrag_cli.evaluation.results import read_rows
-from fbrag_cli.evaluation.runner import Configuration, Resources, expand, run
-from fbrag_cli.generation.cached import CachedGenerator
-from fbrag_cli.generation.generator import Generations, Sampling
-from fbrag_cli.generation.llama.chat_template import Prompt
-from fbrag_cli.retrieval.bm25 import BM25
-from fbrag_cli.trace import MethodSettings
+from fbrag_cli.evaluation.runner import Configuration, run
+from fbrag_cli.generation.generator import Call, Generations, Sampling, Turn
+from fbrag_cli.indexing.collect import Collection
+from fbrag_cli.methods.fb_rag import FBRag
+from fbrag_cli.methods.long_context import LongContext
+from fbrag_cli.methods.order_preserving import OrderPreserving
+from fbrag_cli.methods.vanilla import Vanilla
+from fbrag_cli.session.models import Models
+from fbrag_cli.session.retrievers import Retrievers
+from fbrag_cli.session.session import Session
+from fbrag_cli.session.settings import ModelSettings
+from fbrag_cli.storage.cache import Cache
 from tests.methods.scripted import Scripted
 
 PARTS = ["Grey water lay flat under low cloud."] * 8
 PARTS[2] = "The lantern of the barque was sealed by Tobias Wrenn."
 PARTS[5] = "Wrenn was born at Skerrow and went to sea as a boy."
 TEXT = "\n".join(PARTS)
-BASE = Configuration(MethodSettings(recall=3, select=2, samples=2, answer_anyway=True), "small", "large", chunk_words=10)
+METHOD = FBRag(recall=3, select=2, samples=2, answer_anyway=True)
+BASE = Configuration(METHOD, "small", "large", chunk_words=10)
 
 
 def example(number: int, question: str = "Who sealed the lantern?", text: str = TEXT) -> Example:
     return Example(f"q{number}", "tales", question, ("Tobias Wrenn",), lambda: text, "one", evidence=(PARTS[2],))
+
+
+@dataclass(frozen=True)
+class _File:
+    identity: str
+
+
+class _Models(Models):
+    """Scripted models, by name."""
+
+    def __init__(self, models: dict[str, Scripted]) -> None:
+        super().__init__(ModelSettings(small="small", large="large"))
+        self._scripted = models
+
+    def load(self, name: str) -> Any:
+        return self._scripted[name]
+
+    def find(self, names: Sequence[str], *, large: Sequence[str] = ()) -> Any:
+        return [_File(name) for name in names]
+
+
+class _Retrievers(Retrievers):
+    """Counts what it makes."""
+
+    made = 0
+
+    def over(self, collection: Collection, name: str, progress: Any = None) -> Any:
+        self.made += 1
+        return super().over(collection, name)
 
 
 class Bench:
@@ -36,19 +75,11 @@ class Bench:
 
     def __init__(self, replies: Sequence[str] = ("Rationale: Tobias Wrenn did.\nAnswer: Tobias Wrenn",)) -> None:
         self.models = {name: Scripted(list(replies)) for name in ("small", "other", "large")}
-        self.indexed = 0
+        self.cache = Cache(Path(tempfile.mkdtemp()) / "cache")
+        self.retrievers = _Retrievers(ModelSettings(), self.cache)
 
-    def resources(self, **versions: str) -> Resources:
-        def retriever(corpus: Any, name: str) -> BM25:
-            self.indexed += 1
-            return BM25.of(corpus)
-
-        return Resources(
-            lambda name: CachedGenerator(self.models[name], first_costs=True),
-            retriever,
-            lambda: 100.0,
-            {"fbrag": "1", **versions},
-        )
+    def session(self) -> Session:
+        return Session(_Models(self.models), self.retrievers, self.cache, first_costs=True)
 
 
 def rows(path: Path) -> list[dict[str, Any]]:
@@ -57,7 +88,7 @@ def rows(path: Path) -> list[dict[str, Any]]:
 
 def test_a_row_tells_the_metrics_and_what_they_cost(tmp_path: Path) -> None:
     bench = Bench()
-    run([example(1)], [BASE], tmp_path / "rows.jsonl", bench.resources())
+    run([example(1)], [BASE], tmp_path / "rows.jsonl", bench.session())
     (row,) = rows(tmp_path / "rows.jsonl")
     assert (row["id"], row["dataset"], row["status"], row["main_metric"]) == ("q1", "tales", "answered", "f1")
     assert row["metrics"]["evidence_recall"] == row["metrics"]["full_evidence"] == row["metrics"]["answer_in_samples"] == 1
@@ -70,11 +101,14 @@ def test_a_row_tells_the_metrics_and_what_they_cost(tmp_path: Path) -> None:
 
 def test_configurations_share_index_samples_and_answers(tmp_path: Path) -> None:
     bench = Bench()
-    configurations = expand(BASE, samples=[1, 2], select=[1, 2], weights=[(0.5, 0.5), (1.0, 0.0)], fusion=["raw", "minmax"])
-    run([example(1), example(2, "Where was Wrenn born?")], configurations, tmp_path / "rows.jsonl", bench.resources())
+    configurations = [
+        replace(BASE, method=replace(METHOD, samples=k, select=n, eta_forward=x, eta_backward=y, fusion=fusion))
+        for k, n, (x, y), fusion in product([1, 2], [1, 2], [(0.5, 0.5), (1.0, 0.0)], ["raw", "minmax"])
+    ]
+    run([example(1), example(2, "Where was Wrenn born?")], configurations, tmp_path / "rows.jsonl", bench.session())
     written = rows(tmp_path / "rows.jsonl")
     assert len(written) == 2 * 2 * 2 * (2 + 1)  # for F alone, how the two are fused makes no difference
-    assert bench.indexed == 1
+    assert bench.retrievers.made == 1
     assert [n for _, n, _ in bench.models["small"].asked] == [2, 2]  # one look forward a question; one sample is taken of two
     asked = [prompt for prompt, _, _ in bench.models["large"].asked]
     assert len(asked) == len(set(asked))
@@ -82,10 +116,9 @@ def test_configurations_share_index_samples_and_answers(tmp_path: Path) -> None:
 
 def test_what_a_method_does_not_read_makes_no_row(tmp_path: Path) -> None:
     bench = Bench()
-    configurations = expand(
-        BASE, name=["vanilla", "order-preserving", "long-context"], samples=[1, 5], recall=[2, 3], select=[1, 2]
-    )
-    run([example(1)], configurations, tmp_path / "rows.jsonl", bench.resources())
+    methods = product([Vanilla, OrderPreserving, LongContext], [1, 2])
+    configurations = [replace(BASE, method=method(select=n, answer_anyway=True)) for method, n in methods]
+    run([example(1)], configurations, tmp_path / "rows.jsonl", bench.session())
     told = [(row["configuration"]["method"], row["configuration"].get("select")) for row in rows(tmp_path / "rows.jsonl")]
     assert sorted(told, key=str) == [
         ("long-context", None),
@@ -99,7 +132,7 @@ def test_what_a_method_does_not_read_makes_no_row(tmp_path: Path) -> None:
 
 def test_without_a_large_model_nothing_is_answered(tmp_path: Path) -> None:
     bench = Bench()
-    run([example(1)], expand(BASE, large=[None]), tmp_path / "rows.jsonl", bench.resources())
+    run([example(1)], [replace(BASE, large=None)], tmp_path / "rows.jsonl", bench.session())
     (row,) = rows(tmp_path / "rows.jsonl")
     assert (row["status"], row["answer"]) == ("retrieved", None)
     assert set(row["metrics"]) == {"evidence_recall", "full_evidence", "answer_in_samples"}
@@ -109,43 +142,44 @@ def test_without_a_large_model_nothing_is_answered(tmp_path: Path) -> None:
 def test_a_run_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     examples = [example(1), example(2), example(3)]
-    run(examples[:2], [BASE], path, Bench().resources())
+    run(examples[:2], [BASE], path, Bench().session())
     whole = path.read_text("utf-8")
     path.write_text(whole[:-30], "utf-8")  # killed while it wrote
     bench = Bench()
-    run(examples, expand(BASE, select=[2, 1]), path, bench.resources())
+    run(examples, [replace(BASE, method=replace(METHOD, select=n)) for n in (2, 1)], path, bench.session())
     found = read_rows(path)
     assert len(found) == 6
     assert len({(row.id, str(row.configuration)) for row in found}) == 6
     again = Bench()
-    run(examples, expand(BASE, select=[2, 1]), path, again.resources())
+    run(examples, [replace(BASE, method=replace(METHOD, select=n)) for n in (2, 1)], path, again.session())
     assert again.models["small"].asked == []
 
 
-def test_rows_of_other_versions_are_not_mixed(tmp_path: Path) -> None:
+def test_rows_of_other_versions_are_not_mixed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "rows.jsonl"
-    run([example(1)], [BASE], path, Bench().resources())
+    run([example(1)], [BASE], path, Bench().session())
     before = path.read_bytes()
+    monkeypatch.setattr("fbrag_cli.evaluation.runner.versions", lambda: {"fbrag": "1", "llama_cpp_python": "0.4"})
     with pytest.raises(FbragError) as caught:
-        run([example(2)], [BASE], path, Bench().resources(llama_cpp_python="0.4"))
+        run([example(2)], [BASE], path, Bench().session())
     assert caught.value.code == "usage"
     assert path.read_bytes() == before
-    run([example(2)], [BASE], path, Bench().resources(llama_cpp_python="0.4"), restart=True)
+    run([example(2)], [BASE], path, Bench().session(), restart=True)
     assert [row["id"] for row in rows(path)] == ["q2"]
 
 
 def test_one_example_that_fails_is_a_row_and_is_tried_again(tmp_path: Path) -> None:
     class Refuses(Scripted):
-        def generate(self, prompt: Prompt, n: int, sampling: Sampling, **listeners: Any) -> Generations:
-            if "born" in "".join(segment.text for segment in prompt.segments).rsplit("Question:")[-1]:
+        def generate(self, turns: Sequence[Turn], n: int, sampling: Sampling, call: Call | None = None) -> Generations:
+            if "born" in turns[0].text.rsplit("Question:")[-1]:
                 raise FbragError("prompt_too_long", "too long")
-            return super().generate(prompt, n, sampling, **listeners)
+            return super().generate(turns, n, sampling, call)
 
     path = tmp_path / "rows.jsonl"
     bench = Bench()
     bench.models["small"] = Refuses(["x"])
-    run([example(1, "Where was Wrenn born?"), example(2)], [BASE], path, bench.resources())
+    run([example(1, "Where was Wrenn born?"), example(2)], [BASE], path, bench.session())
     assert [(row["status"], row["error"]) for row in rows(path)] == [("error", "too long"), ("answered", None)]
-    run([example(1, "Where was Wrenn born?"), example(2)], [BASE], path, Bench().resources())
+    run([example(1, "Where was Wrenn born?"), example(2)], [BASE], path, Bench().session())
     assert [row.status for row in read_rows(path)] == ["answered", "answered"]
     assert len(rows(path)) == 3

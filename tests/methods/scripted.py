@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from fbrag_cli.generation.generator import Call, Generation, Generations, ModelInfo, Sampling, Turn
+from fbrag_cli.corpus import Corpus
+from fbrag_cli.generation.cancellation import Cancellation
+from fbrag_cli.generation.generator import Call, Generation, Generations, Generator, ModelInfo, Sampling, Turn
+from fbrag_cli.methods.method import Tools
+from fbrag_cli.progress import silent
+from fbrag_cli.retrieval.bm25 import BM25
 
 
 @dataclass
@@ -36,3 +41,20 @@ class Scripted:
 
     def count_tokens(self, text: str) -> int:
         return len(text.split())
+
+
+def tools(corpus: Corpus, small: Generator | None = None, large: Generator | None = None) -> Tools:
+    """What a method works with, over BM25. A model that is not given must not be asked for."""
+
+    def given(model: Generator | None) -> Generator:
+        assert model is not None
+        return model
+
+    return Tools(
+        corpus=corpus,
+        retriever=BM25.of(corpus),
+        progress=silent,
+        cancellation=Cancellation(),
+        small=lambda: given(small),
+        large=lambda: given(large),
+    )

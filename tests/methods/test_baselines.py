@@ -11,11 +11,9 @@ from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import ModelInfo
 from fbrag_cli.methods.long_context import cut_middle
-from fbrag_cli.methods.registry import NAMES, find_method
-from fbrag_cli.progress import silent
-from fbrag_cli.retrieval.bm25 import BM25
-from fbrag_cli.trace import MethodSettings, Trace
-from tests.methods.scripted import Scripted
+from fbrag_cli.methods.registry import find_method, names
+from fbrag_cli.trace import Trace
+from tests.methods.scripted import Scripted, tools
 
 FILLER = "grey water lay flat under low cloud all that watch"
 CHUNKS = [FILLER] * 10
@@ -30,14 +28,14 @@ def corpus() -> Corpus:
 
 
 def run(name: str, corpus: Corpus, large: Scripted, **settings: int | bool) -> Trace:
-    method = find_method(name)
-    trace = method.select(QUESTION, corpus, BM25.of(corpus), None, MethodSettings(name, select=2, **settings), silent)  # type: ignore[arg-type]
+    method = find_method(name)(select=2, **settings)  # type: ignore[call-arg, arg-type]
+    trace = method.retrieve(QUESTION, tools(corpus))
     assert trace.answer is None
-    return method.answer(trace, large, silent)
+    return method.answer(trace, tools(corpus, large=large))
 
 
 def told(large: Scripted, call: int = 0) -> str:
-    return "".join(segment.text for segment in large.asked[call][0].segments)
+    return "\n".join(turn.text for turn in large.asked[call][0])
 
 
 def test_vanilla_reads_the_best_chunk_first(corpus: Corpus) -> None:
@@ -71,8 +69,9 @@ def test_long_context_cuts_the_middle_of_what_exceeds_the_window_and_says_so(cor
     assert CHUNKS[9] in told(large)
     assert "\n".join(CHUNKS[3:7]) not in told(large)
     assert "middle was cut" in trace.warnings[0]
-    assert trace.selected == tuple(i for i in range(10) if i < len(trace.selected) / 2 or i >= 10 - len(trace.selected) / 2)
-    assert all(corpus.chunks[i].text in told(large) for i in trace.selected)
+    assert {0, 9} < set(trace.selected) < set(range(10))
+    assert "".join(excerpt.text for excerpt in trace.context) in told(large)
+    assert all(source.text in told(large) for source in trace.sources)
 
 
 def test_a_window_that_the_question_fills_is_told(corpus: Corpus) -> None:
@@ -92,9 +91,9 @@ def test_self_route_answers_from_the_chunks_where_it_can(corpus: Corpus) -> None
 @pytest.mark.parametrize("refusal", ["unanswerable", "Unanswerable.", "It is unanswerable from these passages.", " \n"])
 def test_self_route_reads_the_whole_document_where_the_chunks_do_not_do(corpus: Corpus, refusal: str) -> None:
     class Declines(Scripted):
-        def generate(self, prompt, n, sampling, **listeners):  # type: ignore[no-untyped-def]
+        def generate(self, turns, n, sampling, call=None):  # type: ignore[no-untyped-def]
             self.replies = ["Skerrow"] if self.asked else [refusal]
-            return super().generate(prompt, n, sampling, **listeners)
+            return super().generate(turns, n, sampling, call)
 
     large = Declines(["x"])
     trace = run("self-route", corpus, large, max_tokens=16)
@@ -112,7 +111,7 @@ def test_a_question_in_a_document_cannot_move_the_instructions(corpus: Corpus) -
 
 
 def test_answer_anyway_asks_nothing_more(corpus: Corpus) -> None:
-    for name in set(NAMES) - {"fb-rag"}:
+    for name in set(names()) - {"fb-rag"}:
         large = Scripted(["nobody"], yes=0.0)
         trace = run(name, corpus, large, answer_anyway=True, max_tokens=16)
         assert (trace.status, trace.support, len(large.asked)) == ("answered", None, 1)

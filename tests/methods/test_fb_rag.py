@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
 from fbrag_cli.corpus import Corpus, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
-from fbrag_cli.generation.generator import Generation
-from fbrag_cli.methods.fb_rag import answer, minmax, parse_sample, score
-from fbrag_cli.methods.fb_rag import select as look_forward
-from fbrag_cli.methods.ranking import best
-from fbrag_cli.progress import silent
-from fbrag_cli.retrieval.bm25 import BM25
-from fbrag_cli.trace import MethodSettings
-from tests.methods.scripted import Scripted
+from fbrag_cli.generation.generator import Generation, Turn
+from fbrag_cli.methods.fb_rag import FBRag, minmax, parse_sample, score
+from fbrag_cli.retrieval.ranking import best
+from fbrag_cli.trace import Trace
+from tests.methods.scripted import Scripted, tools
 
 # Ten chunks of ten words. The question names the lantern; only the samples lead on to Wrenn, and he to Skerrow.
 FILLER = "grey water lay flat under low cloud all that watch"
@@ -29,40 +28,55 @@ def corpus() -> Corpus:
     return build_corpus([Document.of("d", "d", Extracted(Content("\n".join(CHUNKS)), "text/plain"))], 10)
 
 
+def look_forward(question: str, corpus: Corpus, small: Scripted, method: FBRag) -> Trace:
+    return method.retrieve(question, tools(corpus, small))
+
+
+def answer(trace: Trace, large: Scripted) -> Trace:
+    assert isinstance(trace.method, FBRag)
+    return trace.method.answer(trace, tools(trace.corpus, large=large))
+
+
+def said(turns: Sequence[Turn]) -> str:
+    return "\n".join(turn.text for turn in turns)
+
+
 def test_a_chunk_that_only_the_samples_name_is_selected(corpus: Corpus) -> None:
     small = Scripted(["Rationale: Tobias Wrenn sealed it. Wrenn came from Skerrow.\nAnswer: Skerrow", "no idea"])
-    settings = MethodSettings(recall=3, select=2)
-    trace = look_forward(QUESTION, corpus, BM25.of(corpus), small, settings, silent)
+    settings = FBRag(recall=3, select=2)
+    trace = look_forward(QUESTION, corpus, small, settings)
     assert trace.selected == (2, 7)
+    assert [excerpt.text for excerpt in trace.context] == [CHUNKS[2], CHUNKS[7]]
+    assert [each.selected for each in trace.rounds] == [trace.ranked]
     assert 7 not in set(best(trace.scores.backward, 1))
     assert trace.scores.best_sample[7] == 0
-    without = look_forward(QUESTION, corpus, BM25.of(corpus), Scripted(["nothing"]), settings, silent)
+    without = look_forward(QUESTION, corpus, Scripted(["nothing"]), settings)
     assert trace.scores.combined[7] > without.scores.combined[7]
 
 
 def test_a_chunk_outside_the_recalled_ones_can_be_selected(corpus: Corpus) -> None:
     """Scores are over the whole document (paper, section 2.2)."""
     small = Scripted(["Skerrow Skerrow Skerrow boy sea"])
-    trace = look_forward("lantern?", corpus, BM25.of(corpus), small, MethodSettings(recall=1, select=2, eta_backward=0), silent)
+    trace = look_forward("lantern?", corpus, small, FBRag(recall=1, select=2, eta_backward=0))
     assert trace.recalled == (2,)
     assert 7 in trace.selected
 
 
 def test_the_small_model_gets_the_recalled_chunks_in_document_order_and_k_seeds(corpus: Corpus) -> None:
     small = Scripted(["x"])
-    look_forward(QUESTION, corpus, BM25.of(corpus), small, MethodSettings(recall=2, samples=4, seed=11), silent)
-    prompt, n, sampling = small.asked[0]
-    told = "".join(segment.text for segment in prompt.segments)
+    look_forward(QUESTION, corpus, small, FBRag(recall=2, samples=4, seed=11))
+    turns, n, sampling = small.asked[0]
+    told = said(turns)
     assert told.index(CHUNKS[2]) < told.index(CHUNKS[7]) < told.index(QUESTION)
     assert told.endswith("Rationale:")
     assert (n, sampling.seed, sampling.top_p, sampling.top_k) == (4, 11, 0.9, 50)
 
 
 def test_the_large_model_gets_the_selected_chunks_in_document_order_and_is_greedy(corpus: Corpus) -> None:
-    trace = look_forward(QUESTION, corpus, BM25.of(corpus), Scripted(["Wrenn Skerrow born"]), MethodSettings(select=2), silent)
+    trace = look_forward(QUESTION, corpus, Scripted(["Wrenn Skerrow born"]), FBRag(select=2))
     large = Scripted([" Skerrow \n"])
-    done = answer(trace, large, silent)
-    told = "".join(segment.text for segment in large.asked[0][0].segments)
+    done = answer(trace, large)
+    told = said(large.asked[0][0])
     assert told.index(CHUNKS[2]) < told.index(CHUNKS[7]) < told.index(QUESTION)
     assert FILLER not in told
     assert large.asked[0][2].temperature == 0
@@ -70,21 +84,21 @@ def test_the_large_model_gets_the_selected_chunks_in_document_order_and_is_greed
 
 
 def test_an_answer_that_the_chunks_do_not_show_is_declined_unless_asked_for(corpus: Corpus) -> None:
-    settings = MethodSettings(select=2)
-    trace = look_forward(QUESTION, corpus, BM25.of(corpus), Scripted(["Wrenn"]), settings, silent)
-    declined = answer(trace, Scripted(["Paris"], yes=0.1), silent)
+    settings = FBRag(select=2)
+    trace = look_forward(QUESTION, corpus, Scripted(["Wrenn"]), settings)
+    declined = answer(trace, Scripted(["Paris"], yes=0.1))
     assert (declined.status, declined.answer, declined.support) == ("not_found", "Paris", 0.1)
-    anyway = look_forward(QUESTION, corpus, BM25.of(corpus), Scripted(["Wrenn"]), MethodSettings(answer_anyway=True), silent)
-    assert answer(anyway, Scripted(["Paris"], yes=0.1), silent).status == "answered"
-    assert answer(trace, Scripted([" \n"], yes=1.0), silent).status == "not_found"
+    anyway = look_forward(QUESTION, corpus, Scripted(["Wrenn"]), FBRag(answer_anyway=True))
+    assert answer(anyway, Scripted(["Paris"], yes=0.1)).status == "answered"
+    assert answer(trace, Scripted([" \n"], yes=1.0)).status == "not_found"
 
 
 def test_the_check_reads_the_context_as_the_answer_did(corpus: Corpus) -> None:
     """So that the engine has most of its prompt in memory."""
-    trace = look_forward(QUESTION, corpus, BM25.of(corpus), Scripted(["Wrenn"]), MethodSettings(select=2), silent)
+    trace = look_forward(QUESTION, corpus, Scripted(["Wrenn"]), FBRag(select=2))
     large = Scripted(["Skerrow"])
-    answer(trace, large, silent)
-    asked, checked = ("".join(segment.text for segment in prompt.segments) for prompt, _, _ in large.asked)
+    answer(trace, large)
+    asked, checked = (said(turns) for turns, _, _ in large.asked)
     assert asked.startswith(checked.split("Question:")[0])
     assert "Proposed answer: Skerrow" in checked
 
@@ -92,19 +106,19 @@ def test_the_check_reads_the_context_as_the_answer_did(corpus: Corpus) -> None:
 def test_equations_5_and_6_on_raw_scores() -> None:
     backward = np.array([1, 2, 3], np.float32)
     per_sample = np.array([[4, 0, 1], [0, 6, 1]], np.float32)
-    scores = score(backward, per_sample, MethodSettings(eta_forward=0.5, eta_backward=0.25, fusion="raw"))
+    scores = score(backward, per_sample, FBRag(eta_forward=0.5, eta_backward=0.25, fusion="raw"))
     assert scores.forward.tolist() == [4, 6, 1]
     assert scores.best_sample.tolist()[:2] == [0, 1]
     assert scores.combined.tolist() == [2.25, 3.5, 1.25]
-    only_forward = score(backward, per_sample, MethodSettings(eta_forward=1, eta_backward=0, fusion="raw"))
+    only_forward = score(backward, per_sample, FBRag(eta_forward=1, eta_backward=0, fusion="raw"))
     assert only_forward.combined.tolist() == [4, 6, 1]
 
 
 def test_one_long_sample_does_not_outweigh_what_the_others_agree_on_where_the_mean_is_taken() -> None:
     per_sample = np.array([[5, 0, 1], [5, 0, 1], [4, 1, 0], [0, 12, 6]], np.float32)
     backward = np.zeros(3, np.float32)
-    assert score(backward, per_sample, MethodSettings()).combined.argmax() == 1
-    scores = score(backward, per_sample, MethodSettings(pooling="mean"))
+    assert score(backward, per_sample, FBRag()).combined.argmax() == 1
+    scores = score(backward, per_sample, FBRag(pooling="mean"))
     assert scores.forward.tolist() == [3.5, 3.25, 2]
     assert scores.best_sample.tolist() == [0, 3, 3]
 
@@ -112,7 +126,7 @@ def test_one_long_sample_does_not_outweigh_what_the_others_agree_on_where_the_me
 def test_minmax_weighs_both_lookups_alike_whatever_their_size() -> None:
     backward = np.array([1, 0, 0.5], np.float32)
     huge = np.array([[0, 1000, 400]], np.float32)
-    scores = score(backward, huge, MethodSettings(fusion="minmax"))
+    scores = score(backward, huge, FBRag(fusion="minmax"))
     np.testing.assert_allclose(scores.combined, [0.5, 0.5, 0.45])
     assert minmax(np.full(3, 7, np.float32)).tolist() == [0, 0, 0]
 
@@ -140,5 +154,5 @@ def test_samples_are_parsed_and_lose_nothing(text: str, rationale: str, answer_:
 
 
 def test_a_question_without_a_word_of_the_document_is_told(corpus: Corpus) -> None:
-    trace = look_forward("Quel?", corpus, BM25.of(corpus), Scripted(["x"]), MethodSettings(), silent)
+    trace = look_forward("Quel?", corpus, Scripted(["x"]), FBRag())
     assert "no word of the question" in trace.warnings[0]

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from fbrag_cli.errors import FbragError
+from fbrag_cli.methods.fb_rag import FBRag
 from fbrag_cli.methods.prompt_file import read_prompt_file
 from fbrag_cli.methods.prompts import Templates, answer_turns, forward_turns, self_route_turns
-from fbrag_cli.trace import MethodSettings
 
 LONGBENCH = {
     "musique": "Read.\n\n{context}\n\nAnswer.\n\nQuestion: {input}\nAnswer:",
@@ -29,13 +29,13 @@ def test_longbenchs_form_replaces_the_answer_prompt_and_nothing_else(tmp_path: P
     (turn,) = answer_turns(["One {input}.", "Two."], "Who {context}?", templates=task.templates)
     assert turn.text == "Read.\n\nOne {input}.\n\nTwo.\n\nAnswer.\n\nQuestion: Who {context}?\nAnswer:"
     assert forward_turns(["a"], "b", task.templates) == forward_turns(["a"], "b")
-    assert task.applied(MethodSettings()).max_tokens == MethodSettings().max_tokens
+    assert task.applied(FBRag()).max_tokens == FBRag().max_tokens
 
 
 def test_the_papers_prompts_and_limits(shared: Path) -> None:
     """FB-RAG, Tables 4 to 6: musique has 32 new tokens, forward samples 64 more."""
     file = read_prompt_file(str(shared / "bench" / "paper_prompts.json"))
-    settings = file.of("musique").applied(MethodSettings())
+    settings = file.of("musique").applied(FBRag())
     assert (settings.max_tokens, settings.forward_tokens) == (32, 96)
     for turns, end in (
         (forward_turns(["C"], "Q?", settings.templates), "Question: Q?\nRationale:"),

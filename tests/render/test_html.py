@@ -17,9 +17,11 @@ from hypothesis import strategies as st
 from fbrag_cli.corpus import build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted, PageSpan, Section
 from fbrag_cli.generation.generator import ModelInfo
+from fbrag_cli.methods.fb_rag import FBRag
+from fbrag_cli.methods.ranking import whole_chunks
 from fbrag_cli.render.html import page
 from fbrag_cli.text.printable import printable
-from fbrag_cli.trace import ForwardSample, MethodSettings, Scores, Stage, Status, Trace
+from fbrag_cli.trace import ForwardSample, Round, Scores, Stage, Status, Trace
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
@@ -74,20 +76,26 @@ def trace_of(
     combined[list(selected)] = np.linspace(10, 8, len(selected))
     per_sample = np.stack([combined * 2 + k for k in range(len(samples))])
     scores = Scores(combined / 2, per_sample, per_sample.max(axis=0), per_sample.argmax(axis=0), combined)
+    looked_forward = Round(
+        read=whole_chunks(corpus, recalled),
+        turns=(),
+        samples=tuple(ForwardSample(i, i, text, text, "Wrenn", "stop") for i, text in enumerate(samples)),
+        scores=scores,
+        selected=tuple(selected),
+    )
     return Trace(
-        question,
-        MethodSettings(),
-        corpus,
-        "bm25",
-        tuple(recalled),
-        tuple(ForwardSample(i, i, text, text, "Wrenn", "stop") for i, text in enumerate(samples)),
-        scores,
-        tuple(sorted(selected)),
-        tuple(selected),
-        (Stage("recall", 0.25), Stage("forward", 1.5, 2400, 0, 300), Stage("answer", 2.25, 1800, 120, 12)),
-        {"small": ModelInfo("small.gguf", "ab" * 32, "0/25", 8192), "large": ModelInfo("large.gguf", None, "0/33", 8192)},
-        status,
-        answer,
+        question=question,
+        method=FBRag(),
+        corpus=corpus,
+        retriever="bm25",
+        scores=scores,
+        ranked=tuple(selected),
+        context=whole_chunks(corpus, sorted(selected)),
+        rounds=(looked_forward,),
+        stages=(Stage("recall", 0.25), Stage("forward", 1.5, 2400, 0, 300), Stage("answer", 2.25, 1800, 120, 12)),
+        models={"small": ModelInfo("small.gguf", "ab" * 32, "0/25", 8192), "large": ModelInfo("large.gguf", None, "0/33", 8192)},
+        status=status,
+        answer=answer,
         support=None if answer is None else 0.9,
         warnings=warnings,
     )

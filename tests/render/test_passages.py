@@ -6,9 +6,11 @@ from hypothesis import strategies as st
 
 from fbrag_cli.corpus import Corpus, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted, PageSpan
+from fbrag_cli.methods.fb_rag import FBRag
+from fbrag_cli.methods.ranking import whole_chunks
 from fbrag_cli.render.answer_text import markdown, sources
 from fbrag_cli.render.passages import passages, place, shown_lines, supporting_terms
-from fbrag_cli.trace import ForwardSample, MethodSettings, Scores, Trace
+from fbrag_cli.trace import ForwardSample, Round, Scores, Trace
 
 TEXT = """The barque lay at anchor in the roads.
 Nobody slept. The rain kept on.
@@ -27,8 +29,20 @@ def trace_of(text: str, answer: str, sample: str, chunk_words: int = 300, pages:
     )
     samples = (ForwardSample(0, 0, sample, sample, "", "stop"),)
     every = tuple(range(n))
+    chunks = whole_chunks(corpus, every)
     return Trace(
-        "Who sealed the box?", MethodSettings(), corpus, "bm25", every, samples, scores, every, every, (), {}, "answered", answer
+        question="Who sealed the box?",
+        method=FBRag(),
+        corpus=corpus,
+        retriever="bm25",
+        scores=scores,
+        ranked=every,
+        context=chunks,
+        rounds=(Round(read=chunks, turns=(), samples=samples, scores=scores, selected=every),),
+        stages=(),
+        models={},
+        status="answered",
+        answer=answer,
     )
 
 

@@ -19,14 +19,13 @@ from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.llama.embedding import LlamaEmbedder
 from fbrag_cli.indexing.embeddings import KIND, embed_corpus, weigh_corpus
-from fbrag_cli.methods.fb_rag import score
+from fbrag_cli.methods.fb_rag import FBRag, score
 from fbrag_cli.progress import Event
 from fbrag_cli.retrieval.bge_m3 import BgeM3, DenseAndLexical
 from fbrag_cli.retrieval.bm25 import BM25
 from fbrag_cli.retrieval.dense import Dense
 from fbrag_cli.retrieval.sentence_model import SentenceModel
 from fbrag_cli.storage.cache import Cache
-from fbrag_cli.trace import MethodSettings
 from tests.retrieval import minilm
 
 
@@ -154,7 +153,7 @@ def test_an_empty_corpus_has_no_scores(cache: Cache) -> None:
 def test_negative_cosines_keep_their_order_in_both_fusions() -> None:
     backward, forward = np.float32([-0.2, -0.1, 0.3]), np.float32([[-0.4, -0.3, -0.2]])
     for fusion in ("raw", "minmax"):
-        assert score(backward, forward, MethodSettings(fusion=fusion)).combined.argsort().tolist() == [0, 1, 2]
+        assert score(backward, forward, FBRag(fusion=fusion)).combined.argsort().tolist() == [0, 1, 2]
 
 
 # -- with real encoders ------------------------------------------------------------------------------------------------------
@@ -174,7 +173,7 @@ def files(pytestconfig: pytest.Config) -> Path:
 @pytest.fixture(scope="module")
 def sentence_model(files: Path) -> SentenceModel:
     pytest.importorskip("sentence_transformers", reason="needs the extra fbrag[dense]")
-    return SentenceModel(str(files / "all-MiniLM-L6-v2"), device="cpu")
+    return SentenceModel(str(files / "all-MiniLM-L6-v2"))
 
 
 def test_a_chunk_is_found_that_shares_no_word_with_the_question(files: Path, cache: Cache) -> None:
@@ -201,9 +200,9 @@ def test_the_end_of_a_text_beyond_the_window_counts(sentence_model: SentenceMode
 
 def test_the_key_of_a_folder_is_by_its_content(files: Path, sentence_model: SentenceModel, tmp_path: Path) -> None:
     copy = shutil.copytree(files / "all-MiniLM-L6-v2", tmp_path / "copy")
-    assert SentenceModel(str(copy), device="cpu").key == sentence_model.key
+    assert SentenceModel(str(copy)).key == sentence_model.key
     (copy / "config_sentence_transformers.json").write_text('{"prompts": {"query": "ask: ", "document": "told: "}}')
-    prompted = SentenceModel(str(copy), device="cpu")
+    prompted = SentenceModel(str(copy))
     assert prompted.key != sentence_model.key
     found = np.concatenate([prompted.embed(["whales"], query=True), prompted.embed(["whales"], query=False)])
     np.testing.assert_allclose(found, sentence_model.embed(["ask: whales", "told: whales"], query=False), atol=1e-5)
@@ -220,7 +219,7 @@ def test_loading_reaches_no_network_and_says_nothing(
     monkeypatch.setattr(socket.socket, "connect", refuse)
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
     capfd.readouterr()
-    SentenceModel(str(files / "all-MiniLM-L6-v2"), device="cpu")
+    SentenceModel(str(files / "all-MiniLM-L6-v2"))
     assert capfd.readouterr() == ("", "")
 
 
@@ -232,7 +231,7 @@ def test_code_of_a_model_is_not_run(files: Path, tmp_path: Path) -> None:
     (hostile / "modules.json").write_text(json.dumps(modules))
     (hostile / "hostile.py").write_text(f"from pathlib import Path\nPath({str(tmp_path / 'was run')!r}).touch()\n")
     with pytest.raises(FbragError) as told:
-        SentenceModel(str(hostile), device="cpu")
+        SentenceModel(str(hostile))
     assert told.value.code == "model_corrupt"
     assert not (tmp_path / "was run").exists()
 
@@ -246,14 +245,17 @@ def test_a_damaged_folder_is_told_in_one_line(files: Path, tmp_path: Path) -> No
     assert "\n" not in told.value.message
 
 
-def test_lexical_weights_add_up_over_the_words_that_both_texts_have(files: Path, cache: Cache, tmp_path: Path) -> None:
+def test_lexical_weights_add_up_over_the_words_that_both_texts_have(
+    files: Path, cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """BGE-M3's second head, here random and on MiniLM, against its formula written out for one chunk."""
     torch = pytest.importorskip("torch", reason="needs the extra fbrag[dense]")
     folder = shutil.copytree(files / "all-MiniLM-L6-v2", tmp_path / "m3")
     torch.manual_seed(0)
     head = torch.nn.Linear(384, 1)
     torch.save(head.state_dict(), folder / "sparse_linear.pt")
-    model = BgeM3(str(folder), device="cpu", batch=2)
+    monkeypatch.setattr(BgeM3, "batch", 2)
+    model = BgeM3(str(folder))
     asked = corpus(*(Document.of(text, text, Extracted(Content(text), "text/plain")) for text in KEEPERS))
     question = "Did the guard of the lighthouse want the flour or the eggs?"
 

@@ -7,15 +7,10 @@ from typing import Any, ClassVar
 
 import pytest
 
-from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.opening import ModelPair, Models
-from fbrag_cli.cli.options import ModelOptions
 from fbrag_cli.generation.generator import ModelInfo
 from fbrag_cli.generation.llama.machine import Placement
-from fbrag_cli.models.store import ModelFile
-
-SMALL = ModelFile("small", Path("small.gguf"), None, None)
-LARGE = ModelFile("large", Path("large.gguf"), None, None)
+from fbrag_cli.session.models import Models
+from fbrag_cli.session.settings import ModelSettings
 
 
 class Recorded:
@@ -33,34 +28,38 @@ class Recorded:
 
 
 @pytest.fixture
-def placements(monkeypatch: pytest.MonkeyPatch) -> dict[str, Placement]:
+def placements(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Placement]:
+    for name in ("small", "large"):
+        (tmp_path / f"{name}.gguf").write_bytes(b"GGUF")
+    monkeypatch.setenv("FBRAG_MODELS_DIR", str(tmp_path))
     Recorded.placements = {}
     monkeypatch.setattr("fbrag_cli.generation.llama.generator.LlamaGenerator", Recorded)
     return Recorded.placements
 
 
-def load(pair: ModelPair, options: ModelOptions) -> None:
-    with Models(pair, options, Console()) as models:
-        for file in pair.files:
-            models.load(file)
+def load(settings: ModelSettings, *names: str, answers: str | None = "large") -> None:
+    models = Models(settings)
+    models.find(names, large=[answers] if answers else [])
+    for name in names:
+        models.load(name)
+    models.close()
 
 
 def test_each_model_has_its_cards_and_the_layers_are_the_large_ones(placements: dict[str, Placement]) -> None:
-    options = ModelOptions(gpu_layers="5", device="CUDA0, CUDA1", small_device="CUDA2", tensor_split="3,1")
-    load(ModelPair(SMALL, LARGE), options)
+    load(ModelSettings(gpu_layers="5", device="CUDA0, CUDA1", small_device="CUDA2", tensor_split="3,1"), "small", "large")
     assert placements == {"small": Placement(None, ("CUDA2",)), "large": Placement(5, ("CUDA0", "CUDA1"), (3.0, 1.0))}
 
 
 def test_one_file_for_both_goes_where_the_large_model_goes(placements: dict[str, Placement]) -> None:
-    load(ModelPair(LARGE, LARGE), ModelOptions(gpu_layers="all", tensor_split="3,1"))
+    load(ModelSettings(gpu_layers="all", tensor_split="3,1"), "large", "large")
     assert placements == {"large": Placement(-1, None, (3.0, 1.0))}
 
 
 def test_a_small_model_alone_has_no_layers_of_a_large_one(placements: dict[str, Placement]) -> None:
-    load(ModelPair(SMALL, None), ModelOptions(gpu_layers="5", device="CUDA1"))
+    load(ModelSettings(gpu_layers="5", device="CUDA1"), "small", answers=None)
     assert placements == {"small": Placement(None, ("CUDA1",))}
 
 
 def test_off_leaves_no_card_to_either(placements: dict[str, Placement]) -> None:
-    load(ModelPair(SMALL, LARGE), ModelOptions(gpu="off", gpu_layers="5", device="CUDA1"))
+    load(ModelSettings(gpu="off", gpu_layers="5", device="CUDA1"), "small", "large")
     assert [each.devices for each in placements.values()] == [(), ()]

@@ -1,0 +1,133 @@
+"""Reads rows from dataset files: JSON Lines or one JSON array, plain or gzipped. Knows nothing of what a row means."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from random import Random
+from typing import IO
+
+from fbrag_cli.errors import FbragError
+
+MAX_ROW = 32_000_000  # bytes of a row or of a document; ∞Bench's longest has 5 million
+
+_MAX_ARRAY = 64_000_000  # bytes of a file that is one JSON array, which is read as a whole
+_GZIP = b"\x1f\x8b"
+_FORM = "A row is an object with `input`, `answers` (∞Bench: `answer`) and `context` or `context_file`."
+
+
+def unreadable(path: Path, line: int, what: str) -> FbragError:
+    """Return an error for line `line` of a file. what: what is wrong with it."""
+    return FbragError("doc_unreadable", f"{path}, line {line}: {what}", _FORM, document=str(path))
+
+
+def dataset_files(paths: Iterable[Path]) -> list[Path]:
+    """Return each file once; for a folder its datasets, by name. Raises FbragError (doc_not_found)."""
+    files: dict[Path, Path] = {}
+    for path in paths:
+        if not path.exists():
+            raise FbragError("doc_not_found", f"there is no {path}", document=str(path))
+        found = sorted(filter(_is_dataset, path.iterdir())) if path.is_dir() else [path]
+        if not found:
+            hint = "datasets are .jsonl, .jsonl.gz and .json files"
+            raise FbragError("doc_not_found", f"no dataset in {path}", hint, document=str(path))
+        for file in found:
+            files.setdefault(file.resolve(), file)
+    return list(files.values())
+
+
+def _is_dataset(path: Path) -> bool:
+    """Return whether a file in a folder is a dataset. A .json file may be a configuration; with an array it is a dataset."""
+    name = path.name.removesuffix(".gz")
+    if name.startswith(".") or not name.endswith((".jsonl", ".json")) or not path.is_file():
+        return False
+    return name.endswith(".jsonl") or _starts_array(path)
+
+
+def _open(path: Path) -> IO[bytes]:
+    if not path.is_file():  # reading a pipe would wait
+        raise FbragError("doc_unreadable", f"{path} is no file", document=str(path))
+    with path.open("rb") as file:
+        start = file.read(2)
+    return gzip.open(path) if start == _GZIP else path.open("rb")  # type: ignore[return-value]
+
+
+def _starts_array(path: Path) -> bool:
+    return read_start(path, 4096).removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"["
+
+
+def read_start(path: Path, size: int) -> bytes:
+    """Return the first `size` bytes of a file, or all if it has less; unpacked if it is gzipped. Raises FbragError."""
+    try:
+        with _open(path) as file:
+            return file.read(size)
+    except (OSError, EOFError, zlib.error) as error:
+        raise FbragError("doc_unreadable", f"{path} cannot be read: {error}", document=str(path)) from None
+
+
+def drawn_rows(path: Path, limit: int | None, seed: int) -> Iterator[tuple[int, str]]:
+    """Yield (line, JSON text) of `limit` rows of the file, or of all, in their order.
+
+    The rows of a smaller limit are among those of a larger one. Raises FbragError (doc_unreadable, doc_empty).
+    """
+    rows: Callable[[Path], Iterator[tuple[int, str | bytes]]] = _array if _starts_array(path) else _lines
+    chosen = None
+    if limit is not None:
+        order = list(range(sum(1 for _ in rows(path))))
+        Random(seed).shuffle(order)
+        chosen = set(order[:limit])
+    n_rows = 0
+    for i, (line, row) in enumerate(rows(path)):
+        n_rows += 1
+        if chosen is None or i in chosen:
+            yield line, row if isinstance(row, str) else _decoded(row, path, line)
+    if not n_rows:
+        raise FbragError("doc_empty", f"{path} has no rows", document=str(path))
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str | bytes]]:
+    try:
+        with _open(path) as file:
+            line = 0
+            while row := file.readline(MAX_ROW + 1):
+                line += 1
+                if len(row) > MAX_ROW:
+                    raise unreadable(path, line, f"longer than {MAX_ROW // 1_000_000} MB")
+                if not row.isspace():
+                    yield line, row
+    except (OSError, EOFError, zlib.error) as error:
+        raise FbragError("doc_unreadable", f"{path} cannot be read: {error}", document=str(path)) from None
+
+
+def _array(path: Path) -> Iterator[tuple[int, str | bytes]]:
+    data = read_start(path, _MAX_ARRAY + 1)
+    if len(data) > _MAX_ARRAY:
+        raise unreadable(path, 1, f"an array of more than {_MAX_ARRAY // 1_000_000} MB; write it as JSON Lines")
+    text = _decoded(data, path, 1)
+    del data
+    scan, skip = json.JSONDecoder().raw_decode, json.decoder.WHITESPACE.match  # type: ignore[attr-defined]
+    at, line, counted = text.index("[") + 1, 1, 0
+    try:
+        while text[(at := skip(text, at).end()) : at + 1] != "]":
+            _, end = scan(text, at)
+            line, counted = line + text.count("\n", counted, at), at
+            yield line, text[at:end]
+            at = skip(text, end).end()
+            if text[at : at + 1] == ",":
+                at += 1
+            elif text[at : at + 1] != "]":
+                raise json.JSONDecodeError("Expecting ',' or ']'", text, at)
+    except json.JSONDecodeError as error:
+        raise unreadable(path, error.lineno, f"not JSON: {error.msg}") from None
+    except (ValueError, RecursionError) as error:
+        raise unreadable(path, line, f"not JSON: {error}") from None
+
+
+def _decoded(data: bytes, path: Path, line: int) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise unreadable(path, line, f"not UTF-8: {error.reason}") from None

@@ -1,0 +1,176 @@
+"""The tables of a report: scores and paired differences by data set, how the runs ended, and what they cost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from fbrag_cli.evaluation import statistics
+from fbrag_cli.evaluation.groups import METRICS, SCORE, Group, Values, datasets
+from fbrag_cli.evaluation.statistics import Bootstrap
+from fbrag_cli.evaluation.tables import Cell, Column, Table, Unit
+from fbrag_cli.text.printable import one_line
+
+Pair = tuple[Group, Group]  # a configuration, and the one that it is compared with
+
+_STAGES = ("read", "load", "recall", "forward", "select", "answer", "verify", "first_token", "total")
+
+
+def score_table(metric: str, groups: Sequence[Group]) -> Table:
+    """Return a metric by configuration and data set, with the average over the data sets first."""
+    by_group = [group.values(metric) for group in groups]
+    names = [name for name in datasets(groups) if any(name in values for values in by_group)]
+    rows = [list(_score_cells(values, names)) for values in by_group]
+    columns = _columns(names, _details(metric, groups), rows)
+    return _table(metric, METRICS[metric], "In percent, [95 % interval]", columns, groups, _marked(rows, [max] * len(columns)))
+
+
+def difference_table(metric: str, pairs: Sequence[Pair], groups: Sequence[Group]) -> Table | None:
+    """Return the paired differences of a metric by configuration and data set; None where no example has both values.
+
+    groups: those whose data sets the columns name.
+    """
+    paired = [_paired(group.values(metric), other.values(metric)) for group, other in pairs]
+    names = [name for name in datasets(groups) if any(name in differences for differences in paired)]
+    if not names:
+        return None
+    rows = [list(_difference_cells(differences, names)) for differences in paired]
+    columns = _columns(names, _details(metric, groups), rows, "difference")
+    note = "In points of percent, [95 % interval], p two-sided; marked where the interval excludes 0."
+    labelled = tuple((group.label, tuple(row)) for (group, _), row in zip(pairs, rows, strict=True))
+    return Table(metric, METRICS[metric], note, tuple(columns), labelled)
+
+
+def outcome_table(groups: Sequence[Group]) -> Table:
+    """Return how many examples were answered, not found, retrieved only, or failed."""
+    columns = [
+        Column("Examples", unit="count"),
+        Column("Answered", unit="count"),
+        Column("Not found", unit="count"),
+        Column("Retrieved only", unit="count"),
+        Column("Errors", unit="count"),
+        Column("Abstained", "percent"),
+    ]
+    rows = []
+    for group in groups:
+        ended = Counter(row.status for row in group.rows)
+        abstained = [value for values in group.values("abstained").values() for value in values.values()]
+        rows.append(
+            [
+                Cell(len(group.rows)),
+                *(Cell(ended[status]) for status in ("answered", "not_found", "retrieved", "error")),
+                Cell(sum(abstained) / len(abstained), n=len(abstained)) if abstained else Cell(),
+            ]
+        )
+    shown = [i for i, column in enumerate(columns) if column.name in ("Examples", "Errors") or any(row[i].value for row in rows)]
+    rows = [[row[i] for i in shown] for row in rows]
+    columns = [columns[i] for i in shown]
+    return _table("outcomes", "Outcomes", "Examples with an error count in no average", columns, groups, rows)
+
+
+def cost_table(groups: Sequence[Group]) -> Table:
+    """Return the tokens read, the seconds of each stage and the memory."""
+    found = {name for group in groups for row in group.rows for name in row.seconds}
+    stages = [name for name in _STAGES if name in found]
+    # Stages with other names go before the total.
+    stages[stages.index("total") if "total" in stages else len(stages) :] = [
+        *sorted(found - set(_STAGES)),
+        *(["total"] if "total" in stages else []),
+    ]
+    columns = [
+        Column("Tokens read", "mean", "count"),
+        *(Column(stage, "s, median", "seconds") for stage in stages),
+        Column("Memory", "MB, peak", "MB"),
+    ]
+    rows = [[_tokens(group), *(_seconds(group, stage) for stage in stages), _memory(group)] for group in groups]
+    best = [min if column.name in ("Tokens read", "total") else None for column in columns]
+    return _table("cost", "Cost", "Over all examples without an error", columns, groups, _marked(rows, best))
+
+
+def _score_cells(values: Values, names: Sequence[str]) -> Iterator[Cell]:
+    sampled = {name: statistics.bootstrap(list(values[name].values()), name) for name in names if name in values}
+    if len(names) > 1:
+        yield _cell(statistics.average(list(sampled.values()))) if len(sampled) == len(names) else Cell()
+    for name in names:
+        yield _cell(sampled[name]) if name in sampled else Cell()
+
+
+def _cell(sampled: Bootstrap) -> Cell:
+    low, high = statistics.interval(sampled) or (None, None)
+    return Cell(sampled.mean, low, high, n=sampled.n)
+
+
+def _paired(new: Values, old: Values) -> dict[str, list[float]]:
+    """Return the differences by data set, over the ids that both have."""
+    both = [name for name in new if name in old]
+    paired = {name: [value - old[name][id_] for id_, value in new[name].items() if id_ in old[name]] for name in both}
+    return {name: differences for name, differences in paired.items() if differences}
+
+
+def _difference_cells(paired: Mapping[str, Sequence[float]], names: Sequence[str]) -> Iterator[Cell]:
+    if len(names) > 1:
+        yield _difference(paired) if len(paired) == len(names) else Cell()
+    for name in names:
+        yield _difference({name: paired[name]}) if name in paired else Cell()
+
+
+def _difference(paired: Mapping[str, Sequence[float]]) -> Cell:
+    found = statistics.paired_difference(paired)
+    excludes = found.low is not None and found.high is not None and not found.low <= 0 <= found.high
+    return Cell(found.mean, found.low, found.high, p=found.p, n=found.n, marked=excludes)
+
+
+def _tokens(group: Group) -> Cell:
+    read = [row.tokens_read for row in group.done if row.tokens_read is not None]
+    return Cell(sum(read) / len(read)) if read else Cell()
+
+
+def _seconds(group: Group, stage: str) -> Cell:
+    taken = [row.seconds[stage] for row in group.done if stage in row.seconds]
+    return Cell(statistics.percentile(taken, 50), p95=statistics.percentile(taken, 95)) if taken else Cell()
+
+
+def _memory(group: Group) -> Cell:
+    return Cell(max((row.memory_mb for row in group.done if row.memory_mb is not None), default=None))
+
+
+def _details(metric: str, groups: Iterable[Group]) -> dict[str, str]:
+    """Return the metric that the column of each data set shows."""
+    if metric != SCORE:
+        return {}
+    reported = [(row.dataset, row.main_metric) for group in groups for row in group.rows if row.score is not None]
+    return {dataset: METRICS.get(name, one_line(name, 20)) for dataset, name in dict.fromkeys(reported)}
+
+
+def _columns(
+    names: Sequence[str], details: Mapping[str, str], rows: Sequence[Sequence[Cell]], unit: Unit = "score"
+) -> list[Column]:
+    found = [Column("Average", unit=unit)] if len(names) > 1 else []
+    found += [Column(name, details.get(name, ""), unit) for name in names]
+    for i, column in enumerate(found):
+        counts = Counter(row[i].n for row in rows if row[i].value is not None)
+        if counts:
+            found[i] = replace(column, n=counts.most_common(1)[0][0])
+    return found
+
+
+def _marked(rows: Sequence[Sequence[Cell]], best: Sequence[Callable[[Iterable[float]], float] | None]) -> list[tuple[Cell, ...]]:
+    """Return the rows with the best cell of each column marked, where the cells differ. best: `max`, `min` or None by column."""
+    marked = [list(row) for row in rows]
+    for i, choose in enumerate(best):
+        found = [value for row in rows if (value := row[i].value) is not None]
+        if choose is None or not found or max(found) - min(found) <= 1e-12:
+            continue
+        for row in marked:
+            value = row[i].value
+            row[i] = replace(row[i], marked=value is not None and abs(value - choose(found)) <= 1e-12)
+    return [tuple(row) for row in marked]
+
+
+def _table(
+    name: str, title: str, note: str, columns: Sequence[Column], groups: Sequence[Group], rows: Sequence[Sequence[Cell]]
+) -> Table:
+    note += "; the best of a column is marked." if any(cell.marked for row in rows for cell in row) else "."
+    labelled = tuple((group.label, tuple(row)) for group, row in zip(groups, rows, strict=True))
+    return Table(name, title, note, tuple(columns), labelled)

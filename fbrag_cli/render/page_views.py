@@ -1,0 +1,227 @@
+"""The contents of a trace's page as records: documents with their chunks, sources and samples. Passages are escaped HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from markupsafe import Markup, escape
+
+from fbrag_cli.corpus import Chunk
+from fbrag_cli.documents.document import Document, Section
+from fbrag_cli.documents.lines import lines_of, pages_of, section_of
+from fbrag_cli.render.line_layout import LineLayout
+from fbrag_cli.render.passages import highlights, passages, place, shown_lines, supporting_terms
+from fbrag_cli.retrieval.ranking import best, ranks
+from fbrag_cli.text.printable import one_line, printable
+from fbrag_cli.text.spans import Span, joined
+from fbrag_cli.trace import ForwardSample, Trace
+
+_RAISED = 5  # chunks named for a forward sample
+_CONTEXT = 1  # lines around a source's passage
+_SHADES = 10
+_TITLE = 60  # characters of a section's title
+
+Shade = Callable[[float], int]  # a combined score -> 0 to 9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkView:
+    """A chunk that the page shows.
+
+    number: from 1. within: its lines or pages. section: the title of its section, where the section begins; else empty.
+    after_gap: the number of chunks left out before it. shade: 0 to 9. source: its rank among the selected chunks, from 1; None
+    if it is not selected. next_selected: the number of the next selected chunk.
+    """
+
+    number: int
+    place: str
+    within: str
+    section: str
+    after_gap: int
+    shade: int
+    score: float
+    source: int | None
+    recalled: bool
+    next_selected: int | None
+    text: Markup
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentView:
+    """A document with chunks that the page shows. number: from 1. after_gap: the number of chunks left out at its end."""
+
+    number: int
+    document: Document
+    n_words: int
+    n_chunks: int
+    chunks: tuple[ChunkView, ...]
+    after_gap: int
+    layout: LineLayout
+
+
+@dataclass(frozen=True, slots=True)
+class OtherView:
+    """A document whose text the page does not show. score: the best of its chunks."""
+
+    name: str
+    n_chunks: int
+    score: float
+    shade: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceView:
+    """A selected chunk. Ranks count from 1, among all chunks. sample: which one raised it, from 1; None if none did."""
+
+    chunk: ChunkView
+    backward: float
+    backward_rank: int
+    forward: float
+    forward_rank: int
+    sample: int | None
+    language: str
+    layout: LineLayout
+    passages: tuple[Markup, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RaisedView:
+    """A chunk that a forward sample raises. place: empty where the page does not show the chunk."""
+
+    number: int
+    score: float
+    place: str
+    source: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class SampleView:
+    """A forward sample, and the chunks that it raises most."""
+
+    sample: ForwardSample
+    raised: tuple[RaisedView, ...]
+
+
+def shading(trace: Trace) -> Shade:
+    """Return the function that gives a combined score its shade, from the lowest to the highest of the trace."""
+    combined = trace.scores.combined
+    low, high = float(combined.min()), float(combined.max())
+    return lambda score: round((score - low) / (high - low) * (_SHADES - 1)) if high > low else 0
+
+
+def document_views(trace: Trace, shown: list[int], shade: Shade) -> Iterator[DocumentView]:
+    """Yield the documents of the chunks at the positions `shown`, in their order."""
+    corpus = trace.corpus
+    owners = corpus.spans[shown, 0]
+    for owner in np.unique(owners).tolist():
+        first, end = np.searchsorted(owners, [owner, owner + 1])
+        document, positions = corpus.documents[owner], corpus.chunks_of(owner)
+        layout = LineLayout(document.text)
+        yield DocumentView(
+            number=owner + 1,
+            document=document,
+            n_words=corpus.words_of(owner),
+            n_chunks=len(positions),
+            chunks=tuple(_chunk_views(trace, shown[first:end], positions.start, shade, layout)),
+            after_gap=positions.stop - 1 - shown[end - 1],
+            layout=layout,
+        )
+
+
+def _chunk_views(trace: Trace, shown: list[int], first: int, shade: Shade, layout: LineLayout) -> Iterator[ChunkView]:
+    """Yield chunks of one document, whose first chunk is at position `first`."""
+    rank = {source.position: i for i, source in enumerate(trace.sources, 1)}
+    following, recalled = dict(pairwise(trace.selected)), set(trace.recalled)
+    before = first - 1
+    section: Section | None = None
+    for position in shown:
+        chunk = trace.corpus.chunks[position]
+        marks = highlights(chunk, supporting_terms(trace, position)) if position in rank else ()
+        score = float(trace.scores.combined[position])
+        last_section, section = section, section_of(chunk.document, chunk.start, chunk.end)
+        yield ChunkView(
+            number=position + 1,
+            place=place(chunk),
+            within=_within(chunk),
+            section=one_line(section.title, _TITLE) if section and section != last_section else "",
+            after_gap=position - before - 1,
+            shade=shade(score),
+            score=score,
+            source=rank.get(position),
+            recalled=position in recalled,
+            next_selected=following[position] + 1 if position in following else None,
+            text=_marked(chunk.text, marks, layout.breaks(chunk.start, chunk.end)),
+        )
+        before = position
+
+
+def other_views(trace: Trace, shown: set[int], shade: Shade) -> list[OtherView]:
+    """Return the documents with chunks whose positions are not in `shown`. Reads no text."""
+    corpus = trace.corpus
+    highest = np.full(len(corpus.documents), -np.inf, np.float32)
+    np.maximum.at(highest, corpus.spans[:, 0], trace.scores.combined)
+    n_chunks = np.bincount(corpus.spans[:, 0], minlength=len(corpus.documents))
+    return [
+        OtherView(document.name, int(n_chunks[i]), float(highest[i]), shade(float(highest[i])))
+        for i, document in enumerate(corpus.documents)
+        if i not in shown and n_chunks[i]
+    ]
+
+
+def source_views(trace: Trace, chunks: dict[int, ChunkView], layouts: dict[int, LineLayout]) -> Iterator[SourceView]:
+    """Yield the selected chunks, best first. chunks: by number. layouts: by the position of the document."""
+    scores = trace.scores
+    backward_ranks, forward_ranks = ranks(scores.backward), ranks(scores.forward)
+    for chunk in trace.sources:
+        position = chunk.position
+        layout = layouts[int(trace.corpus.spans[position, 0])]
+        quoted = []
+        for passage in passages(shown_lines(chunk, supporting_terms(trace, position)), _CONTEXT):
+            start, end = passage[0].start, passage[-1].end
+            marks = [(first - start, last - start) for line in passage for first, last in line.marks]
+            quoted.append(_marked(chunk.text[start:end], marks, layout.breaks(chunk.start + start, chunk.start + end)))
+        yield SourceView(
+            chunk=chunks[position + 1],
+            backward=float(scores.backward[position]),
+            backward_rank=backward_ranks[position],
+            forward=float(scores.forward[position]),
+            forward_rank=forward_ranks[position],
+            sample=int(scores.best_sample[position]) + 1 if scores.forward[position] > 0 else None,
+            language=chunk.document.language,
+            layout=layout,
+            passages=tuple(quoted),
+        )
+
+
+def sample_views(trace: Trace, chunks: dict[int, ChunkView]) -> Iterator[SampleView]:
+    """Yield the forward samples. chunks: those that the page shows, by number."""
+    for sample, scores in zip(trace.samples, trace.scores.per_sample, strict=True):
+        raised = []
+        for position in best(scores, _RAISED):
+            if scores[position] > 0:
+                chunk = chunks.get(position + 1)
+                where, source = (chunk.place, chunk.source) if chunk else ("", None)
+                raised.append(RaisedView(position + 1, float(scores[position]), where, source))
+        yield SampleView(sample, tuple(raised))
+
+
+def _within(chunk: Chunk) -> str:
+    pages = pages_of(chunk.document, chunk.start, chunk.end)
+    first, last = pages or lines_of(chunk.document, chunk.start, chunk.end)
+    unit = "page" if pages else "line"
+    return f"{unit} {first}" if first == last else f"{unit}s {first}-{last}"
+
+
+def _marked(text: str, marks: Iterable[Span], breaks: Iterable[int]) -> Markup:
+    """Return `text` escaped, with the words at `marks` marked and a `<br>` at each of `breaks`. Overlapping marks are one."""
+    tags = [(at, "<br>") for at in breaks]
+    for start, end in joined(marks):
+        tags += [(start, "<mark>"), (end, "</mark>")]
+    pieces, done = [], 0
+    for at, tag in sorted(tags, key=lambda item: item[0]):
+        pieces += [escape(printable(text[done:at])), Markup(tag)]
+        done = at
+    return Markup("").join([*pieces, escape(printable(text[done:]))])

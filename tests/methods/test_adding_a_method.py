@@ -1,0 +1,95 @@
+"""A method is added in one file and one line: its settings are options, labels, keys of rows and JSON at once."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import INQUIRY
+
+ONE_FILE = '''
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from fbrag_cli.methods.knobs import knob
+from fbrag_cli.methods.method import Selecting, Tools
+from fbrag_cli.methods.ranking import select_by_question, whole_chunks
+from fbrag_cli.trace import Trace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Neighbours(Selecting):
+    """The best chunks, each with those beside it."""
+
+    name: ClassVar[str] = "neighbours"
+    title: ClassVar[str] = "NB"
+
+    before: int = knob(0, "chunks before each of the best", minimum=0)
+    after: int = knob(1, "chunks after each of the best", minimum=0)
+
+    def retrieve(self, question: str, tools: Tools) -> Trace:
+        trace = select_by_question(self, question, tools)
+        near = {n for best in trace.ranked for n in range(best - self.before, best + self.after + 1)}
+        positions = sorted(near & set(range(len(tools.corpus.chunks))))
+        return replace(trace, context=whole_chunks(tools.corpus, positions))
+'''
+
+ONE_LINE = "registry.METHODS.append(Neighbours)"
+
+MAIN = f"""
+from fbrag_cli.methods import registry
+from neighbours import Neighbours
+{ONE_LINE}
+from fbrag_cli.cli.main import main
+main()
+"""
+
+QUESTION = "Where was the Garefowl built?"
+
+
+@pytest.fixture
+def run(tmp_path: Path, clean_environment: dict[str, str]):  # type: ignore[no-untyped-def]
+    (tmp_path / "neighbours.py").write_text(ONE_FILE, "utf-8")
+    environment = clean_environment | {"PYTHONPATH": f"{tmp_path}:{Path(__file__).parents[2]}"}
+
+    def fbrag(*arguments: object) -> str:
+        command = [sys.executable, "-c", MAIN, *map(str, arguments)]
+        done = subprocess.run(
+            command, capture_output=True, encoding="utf-8", env=environment, cwd=tmp_path, timeout=300, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return fbrag
+
+
+def test_a_new_method_is_asked_explained_and_compared(run, smollm2: Path, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    chosen = ["--method", "neighbours", "--select", "1", "--before", "1"]
+    models = ["-m", "smollm2-135m", "--answer-anyway", "--max-tokens", "4"]
+    answer = json.loads(run("ask", INQUIRY, QUESTION, *chosen, *models, "--json"))
+    assert (answer["method"]["name"], answer["method"]["before"], answer["method"]["after"]) == ("neighbours", 1, 1)
+    assert "samples" not in answer["method"]
+    assert answer["status"] == "answered"
+
+    explained = json.loads(run("explain", INQUIRY, QUESTION, *chosen, "--json"))
+    selected = [chunk["chunk"] for chunk in explained["chunks"] if chunk["selected"]]
+    assert selected == list(range(answer["sources"][0]["chunk"] - 1, answer["sources"][0]["chunk"] + 2))
+    assert explained["models"] == {}
+
+    rows = tmp_path / "data.jsonl"
+    rows.write_text(
+        json.dumps({"input": QUESTION, "context": "It was built. " * 900, "answers": ["Osterwick"], "evidence": ["x"]}), "utf-8"
+    )
+    lists = ["--method", "neighbours,vanilla", "--select", "1", "--before", "0,2", "--retrieval-only"]
+    report = run("eval", rows, *lists, "-o", tmp_path / "out.jsonl")
+    keys = [json.loads(line)["configuration"] for line in (tmp_path / "out.jsonl").read_text("utf-8").splitlines()]
+    assert [(key["method"], key.get("before")) for key in keys] == [("neighbours", 0), ("neighbours", 2), ("vanilla", None)]
+    assert "NB, before 2" in report
+
+    assert "chunks before each of the best" in run("ask", "--help")

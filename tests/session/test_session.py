@@ -1,0 +1,91 @@
+"""A question without a terminal: what a server, a batch or a notebook does with a session."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fbrag_cli.methods.fb_rag import FBRag
+from fbrag_cli.methods.self_route import SelfRoute
+from fbrag_cli.methods.vanilla import Vanilla
+from fbrag_cli.progress import Event
+from fbrag_cli.session.session import Choice, Listener, Session
+from fbrag_cli.session.settings import DocumentSettings, ModelSettings
+from fbrag_cli.storage.cache import Cache
+from tests.conftest import INQUIRY, ROOT
+
+QUESTION = "Where was the Garefowl built?"
+FAST = FBRag(recall=1, select=2, samples=2, forward_tokens=16, max_tokens=8, answer_anyway=True)
+
+
+@pytest.fixture(scope="module")
+def events() -> list[Event]:
+    return []
+
+
+@pytest.fixture(scope="module")
+def session(smollm2: Path, events: list[Event], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    cache = Cache(tmp_path_factory.mktemp("cache") / "cache")
+    settings = ModelSettings(small=str(smollm2), large=str(smollm2))
+    with Session.open(settings, cache, Listener(progress=events.append)) as opened:
+        yield opened
+
+
+def test_a_second_question_finds_the_models_loaded(session: Session) -> None:
+    collection = session.collect([str(INQUIRY)], DocumentSettings())
+    session.prepare(FAST)
+    first = session.answer(session.retrieve(QUESTION, collection, FAST))
+    assert [stage.name for stage in first.stages] == ["read", "load", "recall", "forward", "select", "answer"]
+    assert first.stages[1].seconds > 0
+    assert (first.status, len(first.samples), len(first.selected)) == ("answered", 2, 2)
+    again = session.answer(session.retrieve("Who was her master?", collection, FAST))
+    assert again.stages[1].seconds == 0
+    other = session.retrieve(QUESTION, collection, Vanilla(select=1))
+    assert (other.status, other.samples, len(other.selected)) == ("retrieved", (), 1)
+
+
+def test_a_run_has_a_listener_of_its_own(session: Session) -> None:
+    heard: list[Event] = []
+    collection = session.collect([str(INQUIRY)], DocumentSettings())
+    method = Vanilla(select=1, max_tokens=8, answer_anyway=True)
+    trace = session.retrieve("Xyzzy?", collection, method, listener=Listener(progress=heard.append))
+    trace = session.answer(trace, listener=Listener(progress=heard.append))
+    assert [event.text for event in heard if event.kind == "warning"] == list(trace.warnings)
+    assert "no word of the question" in trace.warnings[0]
+    assert "".join(event.text for event in heard if event.kind == "text").strip() == trace.answer
+
+
+def test_the_prompts_are_those_of_the_method(session: Session) -> None:
+    collection = session.collect([str(INQUIRY)], DocumentSettings())
+    vanilla = session.retrieve(QUESTION, collection, Vanilla(select=2))
+    ((title, prompt),) = session.prompts(vanilla)
+    best, second = (collection.corpus.chunks[position].text for position in vanilla.ranked)
+    assert title == "large model"
+    assert prompt.index(best) < prompt.index(second) < prompt.index(QUESTION)
+    routed = dict(session.prompts(session.retrieve(QUESTION, collection, SelfRoute(select=1, max_tokens=8))))
+    assert '"unanswerable"' in routed["large model"]
+    assert len(routed["large model, where it declines"]) > 2 * len(routed["large model"])
+    forward = dict(session.prompts(session.retrieve(QUESTION, collection, FAST)))
+    assert forward["small model"].endswith("Rationale:")
+
+
+def test_an_unknown_retriever_or_model_is_an_error_of_its_kind(session: Session) -> None:
+    from fbrag_cli.errors import FbragError
+
+    collection = session.collect([str(INQUIRY)], DocumentSettings())
+    with pytest.raises(FbragError) as caught:
+        session.retrieve(QUESTION, collection, Vanilla(), Choice(retriever="none.gguf"))
+    assert caught.value.code == "model_missing"
+    with pytest.raises(FbragError) as caught:
+        session.prepare(Vanilla(), Choice(large="no-such-model"))
+    assert caught.value.code == "model_missing"
+
+
+def test_a_session_needs_no_terminal() -> None:
+    program = "import sys; from fbrag_cli.session.session import Session; print('typer' in sys.modules, 'rich' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert done.stdout.split() == ["False", "False"]

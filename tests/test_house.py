@@ -1,0 +1,177 @@
+"""The rules of the house, by reading the code: imports go down, libraries have their homes, nothing grows too large."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "fbrag_cli"
+
+#: Homes from the bottom up: a module imports its own home and those of lower floors. Homes of one floor do not know each other.
+FLOORS = [
+    ["errors", "progress"],
+    ["text"],
+    ["storage"],
+    ["documents"],
+    ["corpus"],
+    ["retrieval", "generation"],
+    ["trace"],
+    ["methods", "models"],
+    ["render", "indexing", "doctor"],
+    ["session"],
+    ["evaluation"],
+    ["cli"],
+    ["__main__"],
+]
+FLOOR = {home: floor for floor, homes in enumerate(FLOORS) for home in homes}
+
+#: A library -> the homes that may import it. Those marked "module" may be imported inside functions elsewhere.
+HOMES_OF = {
+    "llama_cpp": ("generation/llama",),
+    "typer": ("cli",),
+    "click": ("cli",),
+    "rich": ("cli", "text", "evaluation"),  # text and tables measure the width of characters by rich.cells
+}
+#: Never imported when a module is loaded: the start would pay for them.
+LAZY = {"pypdf", "lxml", "mammoth", "sentence_transformers", "torch", "transformers", "matplotlib", "jieba", "rouge", "httpx2"}
+
+MOST_LINES = 300
+MOST_LINES_OF_A_FUNCTION = 40
+MOST_PARAMETERS = 6
+
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(PACKAGE).with_suffix("").as_posix().removesuffix("/__init__") or "__init__"
+
+
+def home_of(module: str) -> str:
+    return module.split("/")[0]
+
+
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text("utf-8"))
+
+
+def imports(path: Path, *, at_load: bool = False) -> Iterator[str]:
+    """The modules that a file imports, as "a.b.c"; at_load: only those that are imported with it."""
+    tree = parsed(path)
+    nodes = list(_at_load(tree)) if at_load else list(ast.walk(tree))
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def _at_load(tree: ast.Module) -> Iterator[ast.AST]:
+    todo: list[ast.AST] = list(tree.body)
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            continue
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+            todo += node.orelse
+            continue
+        yield node
+        todo += ast.iter_child_nodes(node)
+
+
+def own_imports(path: Path) -> Iterator[str]:
+    """The homes of this package that a file imports."""
+    for name in imports(path):
+        parts = name.split(".")
+        if parts[0] == "fbrag_cli" and len(parts) > 1 and parts[1] in FLOOR:
+            yield parts[1]
+
+
+def test_every_home_has_a_floor() -> None:
+    homes = {home_of(name_of(path)) for path in MODULES} - {"__init__"}
+    assert homes == set(FLOOR)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_imports_go_down(path: Path) -> None:
+    home = home_of(name_of(path))
+    if home == "__init__":
+        assert not list(own_imports(path))
+        return
+    up = {other for other in own_imports(path) if other != home and FLOOR[other] >= FLOOR[home]}
+    assert not up, f"{name_of(path)} imports {', '.join(sorted(up))}, which do not lie below {home}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_libraries_stay_in_their_homes(path: Path) -> None:
+    module = name_of(path)
+    for library, homes in HOMES_OF.items():
+        if any(name.split(".")[0] == library for name in imports(path)):
+            assert module.startswith(homes), f"{module} imports {library}, which is for {', '.join(homes)}"
+    heavy = {name.split(".")[0] for name in imports(path, at_load=True)} & LAZY
+    allowed = {"documents/readers", "documents/pdf", "retrieval/sentence_model", "retrieval/bge_m3", "models", "evaluation/plots"}
+    assert not heavy or module.startswith(tuple(allowed)), f"{module} imports {', '.join(heavy)} when it is loaded"
+
+
+def test_nothing_happens_at_import() -> None:
+    """No module writes to the environment, or installs a hook, when it is loaded."""
+    for path in MODULES:
+        for node in _at_load(parsed(path)):
+            written = ast.unparse(node) if isinstance(node, ast.Expr | ast.Assign) else ""
+            assert "environ[" not in written, name_of(path)
+            assert "environ.setdefault" not in written, name_of(path)
+            assert "log_set(" not in written, name_of(path)
+
+
+def test_the_sizes() -> None:
+    """What is too large is listed with its size, and may only shrink; nothing else may become too large."""
+    found: dict[str, int] = {}
+    for path in MODULES:
+        text = path.read_text("utf-8")
+        module = name_of(path)
+        if (lines := text.count("\n")) > MOST_LINES:
+            found[module] = lines
+        for node in ast.walk(parsed(path)):
+            if isinstance(node, ast.FunctionDef):
+                if (length := (node.end_lineno or 0) - node.lineno + 1) > MOST_LINES_OF_A_FUNCTION:
+                    found[f"{module}:{node.name}"] = length
+                parameters = [each.arg for each in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
+                if (many := len([each for each in parameters if each not in ("self", "cls")])) > MOST_PARAMETERS:
+                    found[f"{module}:{node.name}()"] = many
+    grown = {what: size for what, size in found.items() if size > LARGE.get(what, 0)}
+    assert not grown, f"too large, or grown: {grown}"
+    gone = {what: (listed, found.get(what, 0)) for what, listed in LARGE.items() if found.get(what, 0) < listed}
+    assert not gone, f"smaller than listed: take them off the list, or lower their size: {gone}"
+
+
+def test_no_circle() -> None:
+    """No two modules need each other to be loaded."""
+    needs: dict[str, set[str]] = defaultdict(set)
+    known = {name_of(path).replace("/", "."): path for path in MODULES}
+    for module, path in known.items():
+        for name in imports(path, at_load=True):
+            target = name.removeprefix("fbrag_cli.")
+            while target and target not in known:
+                target = target.rpartition(".")[0]
+            if name.startswith("fbrag_cli.") and target and target != module:
+                needs[module].add(target)
+    done: set[str] = set()
+
+    def visit(module: str, way: tuple[str, ...]) -> None:
+        assert module not in way, " -> ".join((*way[way.index(module) :], module))
+        if module not in done:
+            for other in sorted(needs[module]):
+                visit(other, (*way, module))
+            done.add(module)
+
+    for module in sorted(known):
+        visit(module, ())
+
+
+#: Sizes above the limits: lines of modules and of functions, and parameters of functions ("()").
+LARGE: dict[str, int] = {}
