@@ -7,18 +7,25 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from fbrag_cli.generation.llama.generator import LlamaGenerator
+from fbrag_cli.generation.start import limit_spinning
 from fbrag_cli.models.catalogue import load_catalogue
-from fbrag_cli.models.pull import pull
-from fbrag_cli.models.store import ModelFile, models_dir
+from fbrag_cli.models.pull import pull, read_spec
+from fbrag_cli.models.store import ModelFile
 from fbrag_cli.progress import silent
+from fbrag_cli.storage.places import models_dir
+
+if TYPE_CHECKING:
+    from fbrag_cli.generation.llama.generator import LlamaGenerator
 
 ROOT = Path(__file__).parent.parent
 INQUIRY = ROOT / "tests" / "documents" / "inquiry.txt"
 SHARED = ROOT.parent / "shared"
+
+limit_spinning()
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -33,7 +40,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def _pulled(name: str) -> ModelFile:
     """A model that cannot be had is a failure, not a skip."""
-    return pull(name, models_dir(os.environ), progress=silent, offline=False, environ=os.environ)
+    return pull(read_spec(name, load_catalogue()), models_dir(), progress=silent, offline=False, environ=os.environ)
 
 
 @pytest.fixture(scope="session")
@@ -50,6 +57,8 @@ def default_pair() -> tuple[Path, Path]:
 
 @pytest.fixture(scope="session")
 def generator(smollm2: Path) -> Iterator[LlamaGenerator]:
+    from fbrag_cli.generation.llama.generator import LlamaGenerator
+
     with LlamaGenerator(smollm2) as loaded:
         yield loaded
 
@@ -59,7 +68,7 @@ def _clean_environment(folder: Path) -> dict[str, str]:
         name: value for name, value in os.environ.items() if not name.startswith(("FBRAG_", "NO_COLOR", "FORCE_COLOR", "HF_"))
     }
     folders = {"XDG_CONFIG_HOME": str(folder / "config"), "XDG_CACHE_HOME": str(folder / "cache")}
-    return kept | folders | {"FBRAG_MODELS_DIR": str(models_dir(os.environ))}
+    return kept | folders | {"FBRAG_MODELS_DIR": str(models_dir())}
 
 
 def _command(environment: dict[str, str], folder: Path) -> Run:

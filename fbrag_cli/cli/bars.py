@@ -1,4 +1,4 @@
-"""Bars on stderr, on a terminal and for what takes more than a second: bytes of a model, files or pages of a document."""
+"""Progress bars on stderr, for work of more than a second on a terminal: bytes of a model, files or pages of a document."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from fbrag_cli.cli.console import Console
 from fbrag_cli.progress import Event, Progress
+from fbrag_cli.text.printable import byte_size
 
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
@@ -20,8 +21,10 @@ SHOW_AFTER_SECONDS = 1.0
 
 @contextmanager
 def download_bar(console: Console) -> Iterator[Progress]:
-    """A listener for the stages "download" and "verify" (bytes): on a terminal a bar with rate and time left, for what takes
-    more than a second; everywhere a line for each model that has come. No bar outlives its model, or the block.
+    """Yield a listener for the stages "download" and "verify" (bytes).
+
+    It shows a bar with rate and time left, on a terminal and for work of more than a second, and prints a line for each model
+    that is done. No bar outlives its model, or the block.
     """
     bars = _Bars(console)
     try:
@@ -47,7 +50,7 @@ class _Bars:
             self.clear()
             seconds = time.monotonic() - self._started
             verb, level = ("verified: ", 1) if event.stage == "verify" else ("", 0)
-            self._console.note(f"{event.text}: {verb}{size(event.done)} in {seconds:.0f} s", level=level)
+            self._console.note(f"{event.text}: {verb}{byte_size(event.done)} in {seconds:.0f} s", level=level)
 
     def clear(self) -> None:
         if self._bar is not None:
@@ -69,7 +72,7 @@ class _Bars:
 
 
 class CountBar:
-    """How many of `unit` are done, how fast, and the time left. It is there until `clear`."""
+    """A bar that counts `unit`s, with rate and time left, until `clear`."""
 
     def __init__(self, console: Console, label: str, unit: str) -> None:
         from rich import progress
@@ -99,12 +102,5 @@ def _new_bar(console: Console, *counts: ProgressColumn) -> RichProgress:
         progress.TimeRemainingColumn(),
         console=Terminal(stderr=True, no_color=not console.colored(sys.stderr)),
         transient=True,
-        redirect_stdout=False,  # data goes there, never to stderr
+        redirect_stdout=False,  # data belongs on stdout
     )
-
-
-def size(count: float) -> str:
-    """Bytes for people: "1.1 GB", "98 MB"."""
-    if count >= 1e9:
-        return f"{count / 1e9:.1f} GB"
-    return f"{count / 1e6:.0f} MB" if count >= 1e6 else f"{count / 1e3:.0f} kB"

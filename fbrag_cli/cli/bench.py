@@ -59,7 +59,7 @@ def bench(console: Console, options: BenchOptions, models: ModelSettings, run: R
     """
     if run.timeout:
         limit_time(run.timeout, console.cancellation)
-    from fbrag_cli.evaluation.speed import Measures, measure_model, measure_text, synthetic
+    from fbrag_cli.evaluation.speed import Measures, Workload, measure_model, measure_text, synthetic
 
     most = _maximum(options.maximum)
     text = _text(options.documents) if options.documents else synthetic(_WORDS)
@@ -70,9 +70,10 @@ def bench(console: Console, options: BenchOptions, models: ModelSettings, run: R
         open_session(models, cache, console, progress) as session,
     ):
         sizes = _sizes(options.tokens or _TOKENS["gpu" if session.on_gpu else "cpu"])
-        measure_text(text, measures, options.repeat, options.samples)
+        work = Workload(text, sizes, options.samples, options.repeat)
+        measure_text(work, measures)
         for name, load in session.loaders().items():
-            measure_model(name, load, text, sizes, measures, options.repeat, options.samples, progress)
+            measure_model(name, load, work, measures, progress)
     if options.json:
         print(json_format.dumps(_told(measures, len(text.split()))))
     else:

@@ -1,10 +1,9 @@
-"""`fbrag cache`: what was computed once and is kept, how much that is, and how to be rid of it."""
+"""`fbrag cache`: print the folder and the size of the cache, and clear it."""
 
 from __future__ import annotations
 
 import difflib
 import json as json_format
-import os
 import re
 from dataclasses import dataclass
 
@@ -15,10 +14,12 @@ from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.help import Command, Group
 from fbrag_cli.cli.options import option, takes
 from fbrag_cli.errors import ExitCode, FbragError
-from fbrag_cli.storage.cache import Cache, cache_dir
-from fbrag_cli.text.printable import printable
+from fbrag_cli.storage.cache import Cache
+from fbrag_cli.storage.places import cache_dir
+from fbrag_cli.text.printable import byte_size, printable
+from fbrag_cli.text.table import aligned
 
-HELP = """What was read and indexed once, and is kept so that the next question is quick. It may be deleted at any time.
+HELP = """The cache of texts, indexes and samples that makes the next question quick. It may be deleted at any time.
 
 \b
 Examples:
@@ -28,8 +29,8 @@ Examples:
 
 cache_app = typer.Typer(cls=Group, help=HELP, no_args_is_help=True, rich_markup_mode=None)
 
-# Kinds that can be named although nothing of them is there.
-_KINDS = ("corpora", "documents", "kv", "listings", "samples")
+# Kinds that can be named even when the cache has no entry of them.
+_KINDS = ("corpora", "documents", "embeddings", "listings", "samples")
 _UNIT_SECONDS = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 _ELSEWHERE = "set FBRAG_CACHE_DIR to another folder"
 
@@ -44,32 +45,37 @@ class ClearOptions:
     older_than: str | None = option(
         None,
         "--older-than",
-        help="only what was not used for so long: 30d, 12h, 2w (all)",
+        help="only entries not used for so long: 30d, 12h, 2w (all)",
         group="Clear",
         metavar="AGE",
         envvar=None,
     )
     kind: str | None = option(
-        None, "--kind", help="only what 'fbrag cache size' calls so (all)", group="Clear", metavar="KIND", envvar=None
+        None,
+        "--kind",
+        help="only entries of this kind, as 'fbrag cache size' lists it (all)",
+        group="Clear",
+        metavar="KIND",
+        envvar=None,
     )
 
 
 @cache_app.command("dir", cls=Command)
 @takes()
 def dir_(console: Console) -> None:
-    """Where it lies, or would. FBRAG_CACHE_DIR moves it.
+    """Print the folder of the cache, which may not exist yet. FBRAG_CACHE_DIR changes it.
 
     \b
     Examples:
       du -sh "$(fbrag cache dir)"
     """
-    print(printable(str(cache_dir(os.environ))))
+    print(printable(str(cache_dir())))
 
 
 @cache_app.command(cls=Command)
 @takes(SizeOptions)
 def size(console: Console, options: SizeOptions) -> None:
-    """How much is kept, by kind: entries and bytes. What was not used for the longest time goes when it gets too much.
+    """Print the entries and bytes of each kind. Beyond the limit the least recently used entries are deleted.
 
     \b
     Examples:
@@ -81,20 +87,19 @@ def size(console: Console, options: SizeOptions) -> None:
     entries, total = (sum(column) for column in zip((0, 0), *sizes.values(), strict=True))
     if options.json:
         kinds = [{"kind": kind, "entries": count, "bytes": bytes_} for kind, (count, bytes_) in sizes.items()]
-        told = {"path": str(cache.root), "kinds": kinds, "entries": entries, "bytes": total, "limit": cache.limit}
-        print(json_format.dumps({"schema": "fbrag.cache/1", **told}, ensure_ascii=False))
+        record = {"path": str(cache.root), "kinds": kinds, "entries": entries, "bytes": total, "limit": cache.limit}
+        print(json_format.dumps({"schema": "fbrag.cache/1", **record}, ensure_ascii=False))
         return
-    rows = [("KIND", "ENTRIES", "SIZE"), *((kind, str(count), _bytes(bytes_)) for kind, (count, bytes_) in sizes.items())]
-    rows.append(("total", str(entries), f"{_bytes(total)} of {_bytes(cache.limit)}"))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    rows = [("KIND", "ENTRIES", "SIZE"), *((kind, str(count), byte_size(bytes_)) for kind, (count, bytes_) in sizes.items())]
+    rows.append(("total", str(entries), f"{byte_size(total)} of {byte_size(cache.limit)}"))
+    for line in aligned(rows):
+        print(line)
 
 
 @cache_app.command(cls=Command)
 @takes(ClearOptions)
 def clear(console: Console, options: ClearOptions) -> int:
-    """Delete what is kept; prints the bytes freed. Asks on a terminal; 1 if the answer is no.
+    """Delete cached entries; print the bytes freed. Asks on a terminal; 1 if the answer is no.
 
     \b
     Examples:
@@ -106,7 +111,7 @@ def clear(console: Console, options: ClearOptions) -> int:
     cache = _cache(console)
     kind = _known_kind(options.kind, cache)
     sizes = [entry.bytes for entry in cache.entries(kind, age)]
-    entries = f"{len(sizes)} {'entry' if len(sizes) == 1 else 'entries'} ({_bytes(sum(sizes))})"
+    entries = f"{len(sizes)} {'entry' if len(sizes) == 1 else 'entries'} ({byte_size(sum(sizes))})"
     if sizes and not console.confirms(f"delete {entries} of {cache.root}"):
         console.note("nothing is deleted")
         return ExitCode.NEGATIVE
@@ -119,8 +124,8 @@ def clear(console: Console, options: ClearOptions) -> int:
 
 
 def _cache(console: Console) -> Cache:
-    """Raises FbragError `config` for a folder that is none of ours, or cannot be read."""
-    cache = Cache(cache_dir(os.environ), int(float(configured(["cache_limit"], console)[0]) * 1e9))
+    """Return the user's cache. Raises FbragError `config` for a folder that is not fbrag's, or cannot be read."""
+    cache = Cache(cache_dir(), int(float(configured(["cache_limit"], console)[0]) * 1e9))
     try:
         cache.check_ours()
     except OSError as error:
@@ -138,15 +143,9 @@ def _known_kind(kind: str | None, cache: Cache) -> str | None:
 
 
 def _seconds(age: str | None) -> float | None:
-    """Of "30d"."""
+    """Return the seconds of an age such as "30d"."""
     if age is None:
         return None
     if found := re.fullmatch(r"([0-9]{1,9})([mhdw])", age):
         return int(found[1]) * _UNIT_SECONDS[found[2]]
     raise FbragError("usage", f"--older-than {age} is no time", "a number and m, h, d or w: minutes, hours, days, weeks, as 30d")
-
-
-def _bytes(count: int) -> str:
-    from fbrag_cli.cli.bars import size as for_people
-
-    return for_people(count)

@@ -1,4 +1,4 @@
-"""`fbrag config`: the configuration file, read and changed."""
+"""`fbrag config`: read and change the configuration file."""
 
 from __future__ import annotations
 
@@ -14,21 +14,8 @@ from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.help import Command, Group
 from fbrag_cli.cli.options import argument, option, takes
 from fbrag_cli.errors import ExitCode, FbragError
-from fbrag_cli.storage.config_file import (
-    Config,
-    ConfigFile,
-    Effective,
-    Key,
-    Keys,
-    Value,
-    find_key,
-    load,
-    locate,
-    set_value,
-    shared_name,
-    toml,
-    unset_value,
-)
+from fbrag_cli.storage.config_file import Config, ConfigFile, Effective, load, locate, set_value, shared_name, unset_value
+from fbrag_cli.storage.config_key import Key, Keys, Value, find_key, toml
 from fbrag_cli.text.printable import printable
 
 HELP = """Read and change the configuration file.
@@ -46,24 +33,24 @@ config_app = typer.Typer(cls=Group, help=HELP, no_args_is_help=True, rich_markup
 
 @dataclass(frozen=True, slots=True)
 class ShowOptions:
-    origin: bool = option(False, "--origin", help="where each value comes from", group="Output", envvar=None)
+    origin: bool = option(False, "--origin", help="add where each value comes from", group="Output", envvar=None)
     json: bool = option(False, "--json", help="one JSON object", group="Output", envvar=None)
 
 
 @dataclass(frozen=True, slots=True)
 class KeyArgument:
-    key: str = argument("as 'fbrag config show' lists it: gpu, models.large, ask.sources", "KEY")
+    key: str = argument("a key of 'fbrag config show': gpu, models.large, ask.sources", "KEY")
 
 
 @dataclass(frozen=True, slots=True)
 class ValueArgument:
-    value: str = argument("what the option would be given", "VALUE")
+    value: str = argument("the value, as for the option", "VALUE")
 
 
 @config_app.command(cls=Command)
 @takes(ShowOptions)
 def show(console: Console, options: ShowOptions) -> None:
-    """Show every key with the value that counts: of a variable FBRAG_*, else of the file, else the default.
+    """Show every key with its value: from a variable FBRAG_*, else from the file, else the default.
 
     \b
     Examples:
@@ -78,8 +65,8 @@ def show(console: Console, options: ShowOptions) -> None:
     if options.json:
         place = str(file.path) if file else None
         values = {name: {"value": found.value, "origin": _origin(found, file)} for name, found in rows}
-        told = {"schema": "fbrag.config/1", "path": place, "values": values, "unknown": config.unknown}
-        print(json_format.dumps(told, ensure_ascii=False))
+        record = {"schema": "fbrag.config/1", "path": place, "values": values, "unknown": config.unknown}
+        print(json_format.dumps(record, ensure_ascii=False))
         return
     lines = [f"# {name} is not set" if found.value is None else f"{name} = {toml(found.value)}" for name, found in rows]
     width = max(map(len, lines))
@@ -90,7 +77,7 @@ def show(console: Console, options: ShowOptions) -> None:
 @config_app.command(cls=Command)
 @takes(KeyArgument)
 def get(console: Console, argument: KeyArgument) -> int:
-    """Print the value of one key that counts. Exit code 1 if it has none.
+    """Print the value of one key. Exit code 1 if it has none.
 
     \b
     Examples:
@@ -123,13 +110,13 @@ def set_(console: Console, argument: KeyArgument, value: ValueArgument) -> None:
     console.note(f"{key.name} = {toml(parsed)} is in {file.path}", level=1)
     for variable in key.variables:
         if os.environ.get(variable):
-            console.warn(f"{variable} is set, and goes before the file")
+            console.warn(f"{variable} is set, and overrides the file")
 
 
 @config_app.command(cls=Command)
 @takes(KeyArgument)
 def unset(console: Console, argument: KeyArgument) -> None:
-    """Take one key out of the file, so that the default counts again.
+    """Remove one key from the file, so that the default counts again.
 
     \b
     Examples:
@@ -143,7 +130,7 @@ def unset(console: Console, argument: KeyArgument) -> None:
 @config_app.command(cls=Command)
 @takes()
 def path(console: Console) -> None:
-    """Print where the file is, or would be; 'none' with --config none.
+    """Print the path of the file, which may not exist yet; 'none' with --config none.
 
     \b
     Examples:
@@ -164,7 +151,7 @@ def _file_to_write(console: Console) -> ConfigFile:
 
 
 def _shown(keys: Keys, config: Config) -> Iterator[Key]:
-    """A key of one command only where nothing is the same for all, or the file sets it."""
+    """Yield the keys to show: one of a single command only if no key sets its option for all, or if the file has it."""
     return (key for key in keys.values() if shared_name(key, keys) == key.name or key.name in config.values)
 
 

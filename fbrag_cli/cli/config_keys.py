@@ -12,7 +12,8 @@ from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.options import GlobalOptions, hint_of, option_of
 from fbrag_cli.errors import FbragError
 from fbrag_cli.methods.knobs import kind_of
-from fbrag_cli.storage.config_file import Config, ConfigFile, Effective, Key, Keys, canonical, effective, load, locate, nearest
+from fbrag_cli.storage.config_file import Config, ConfigFile, Effective, effective, load, locate
+from fbrag_cli.storage.config_key import Key, Keys, canonical, nearest
 
 #: Options that say what one run is to do: a file that set them would surprise.
 _OF_ONE_RUN = frozenset(

@@ -16,10 +16,10 @@ ColorMode = Literal["auto", "always", "never"]
 
 @dataclass(frozen=True, slots=True)
 class Console:
-    """How much is said, how it is decorated, and the request to stop. Made once at the edge.
+    """The global options as they apply to messages, and the request to stop. `main` makes one for each command.
 
     verbosity: -2 (not even errors), -1 (errors only), 0, 1 (decisions and timings), 2 (llama.cpp's own log).
-    yes: the prompts there are count as accepted. config: the configuration file that --config names, or "none".
+    yes: accept every prompt. config: the configuration file of --config, or "none".
     """
 
     verbosity: int = 0
@@ -31,7 +31,7 @@ class Console:
     config: str | None = None
 
     def colored(self, stream: TextIO) -> bool:
-        """Whether `stream` gets colour: --color, then NO_COLOR, then FORCE_COLOR, then whether it is a terminal."""
+        """Return whether `stream` gets colour: by --color, else NO_COLOR, else FORCE_COLOR, else on a terminal."""
         if self.color != "auto":
             return self.color == "always"
         if os.environ.get("NO_COLOR"):
@@ -44,12 +44,12 @@ class Console:
         return self.bars and self.verbosity >= 0 and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
     def note(self, text: str, *, level: int = 0) -> None:
-        """One plain line on stderr; level 1 needs -v, level 2 -vv."""
+        """Print one plain line on stderr; level 1 needs -v, level 2 -vv."""
         if self.verbosity >= level:
             print(one_line(text), file=sys.stderr, flush=True)
 
     def confirms(self, what: str) -> bool:
-        """Whether the user agrees to `what`; -y does. Raises FbragError `usage` where nobody can be asked."""
+        """Ask the user whether to do `what`; with -y the answer is yes. Raises FbragError `usage` off a terminal."""
         if self.yes:
             return True
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
@@ -66,7 +66,7 @@ class Console:
             self._labelled("hint", "36", text)
 
     def error(self, error: FbragError) -> None:
-        """`error: what and where`, then `hint: what to do`, a line each."""
+        """Print `error: what and where`, then `hint: what to do`, a line each."""
         if self.verbosity >= -1:
             self._labelled("error", "31", error.message)
             if error.hint:

@@ -1,4 +1,4 @@
-"""`fbrag doctor`: what is installed, what is set, what works, and how to mend what does not."""
+"""`fbrag doctor`: check the installation and print a fix for what does not work."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ def doctor(console: Console, options: DoctorOptions) -> int:
         if not options.json:
             _print(check, colored=console.colored(sys.stdout))
     if options.json:
-        told = [{"name": each.name, "status": each.status, "finding": each.finding, "fix": each.fix} for each in done]
-        print(json.dumps({"schema": "fbrag.doctor/1", "checks": told}, ensure_ascii=False))
+        record = [{"name": each.name, "status": each.status, "finding": each.finding, "fix": each.fix} for each in done]
+        print(json.dumps({"schema": "fbrag.doctor/1", "checks": record}, ensure_ascii=False))
     return ExitCode.NEGATIVE if any(check.status == "fail" for check in done) else ExitCode.DONE
 
 
 def _situation(console: Console, options: DoctorOptions) -> Any:
     from fbrag_cli.cli.config_keys import known_keys, known_variables, setting
     from fbrag_cli.doctor import Situation
-    from fbrag_cli.models.store import models_dir
     from fbrag_cli.storage.config_file import Config, load, locate
+    from fbrag_cli.storage.places import models_dir
 
     file, keys = locate(console.config, os.environ), known_keys()
     try:
@@ -61,7 +61,7 @@ def _situation(console: Console, options: DoctorOptions) -> Any:
         config_file=file,
         keys=keys,
         variables=known_variables(),
-        models_dir=models_dir(os.environ),
+        models_dir=models_dir(),
         large=value("ask.large"),
         small=value("ask.small"),
         cache_limit=int(value("ask.cache_limit") * 1e9),

@@ -19,7 +19,7 @@ from fbrag_cli.cli.progress_line import progress_line
 from fbrag_cli.cli.signals import limit_time
 from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.methods.knobs import settings_of
-from fbrag_cli.methods.registry import find_method, names
+from fbrag_cli.methods.registry import DEFAULT, find_method, names
 from fbrag_cli.session.settings import CacheSettings, ModelSettings
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class EvalOptions:
     arguments: list[str] = arguments("files of questions (JSONL, plain or gzip), or folders of them", "DATA...")
     limit: int | None = option(None, "--limit", help="rows of each file, drawn by --seed (all)", group="Data", metavar="N", min=1)
     seed: int = option(0, "--seed", help="of the rows and the samples (0)", group="Data", metavar="N", min=0)
-    method: str = option("fb-rag", "--method", help=f"{', '.join(names())}; {_LISTS}", group="Compare", metavar="NAMES")
+    method: str = option(DEFAULT, "--method", help=f"{', '.join(names())}; {_LISTS}", group="Compare", metavar="NAMES")
     weights: str | None = option(
         None,
         "--weights",

@@ -1,4 +1,4 @@
-"""How a command explains itself: examples on top, then its options in the groups that they were declared in."""
+"""The help of a command: its examples first, then its options in groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The entry point: commands are registered here, and every error and signal becomes one line and an exit code here."""
+"""The entry point: registers the commands, and turns every error and signal into one line and an exit code."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from fbrag_cli.cli.options import CANCELLATION, GlobalOptions, RootOptions, take
 from fbrag_cli.cli.signals import Terminated, handle_signals
 from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.generation.cancellation import Cancellation
+from fbrag_cli.generation.start import limit_spinning
 
 HELP = """Answers from a long document, with the passages that they rest on. On your own machine.
 
@@ -28,14 +29,15 @@ Examples:
 
 
 def main() -> None:
-    """What `fbrag` runs."""
+    """Run the command line of this process, and exit with its code."""
+    limit_spinning()
     cancellation = Cancellation()
     handle_signals(cancellation)
     sys.exit(run(sys.argv[1:], cancellation))
 
 
 def run(arguments: list[str], cancellation: Cancellation) -> int:
-    """One command, and its exit code; what goes wrong is told here, and only here."""
+    """Run one command and return its exit code. This is the only place that reports errors."""
     options = GlobalOptions()
     try:
         _use_utf8()
@@ -49,7 +51,7 @@ def run(arguments: list[str], cancellation: Cancellation) -> int:
             return int(code or 0)
     except typer.Exit as stop:
         return stop.exit_code
-    except typer.TyperException as error:  # how Typer reports wrong usage
+    except typer.TyperException as error:  # Typer's errors of usage
         if type(error).__name__ == "NoArgsIsHelpError":
             print(error.format_message(), file=sys.stderr)
             return ExitCode.USAGE
@@ -57,7 +59,7 @@ def run(arguments: list[str], cancellation: Cancellation) -> int:
     except FbragError as error:
         return _failed(error, options, arguments)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what the buffer still holds has no reader
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads the rest of the buffer
         return ExitCode.DONE
     except (KeyboardInterrupt, typer.Abort):
         return ExitCode.INTERRUPTED
@@ -75,12 +77,12 @@ def root(console: Console, options: RootOptions) -> None:
     """The options that may stand before the command."""
 
 
-#: A module each, in the order of the help. Those of several commands have their own Typer.
+#: The modules of the commands, in the order of the help. A module with several commands has its own Typer.
 COMMANDS = ("ask", "explain", "bench", "doctor", "eval", "models", "config", "cache")
 
 
 def _command(arguments: list[str]) -> Any:
-    """All commands, or the one that comes first: a question does not wait for the options of the others."""
+    """Return the command that comes first, else all of them: a question does not wait for the options of others."""
     app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None)
     settings = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
     app.callback(cls=Group, help=HELP, no_args_is_help=True, context_settings=settings)(root)
@@ -115,8 +117,8 @@ def _usage_error(error: typer.TyperException) -> FbragError:
 def _failed(error: FbragError, options: GlobalOptions, arguments: list[str]) -> int:
     options.console().error(error)
     if _wants_json(arguments):
-        told = {"code": error.code, "message": error.message, "hint": error.hint, "document": error.document}
-        print(json.dumps({"schema": "fbrag.error/1", "error": told}, ensure_ascii=False), flush=True)
+        record = {"code": error.code, "message": error.message, "hint": error.hint, "document": error.document}
+        print(json.dumps({"schema": "fbrag.error/1", "error": record}, ensure_ascii=False), flush=True)
     return error.exit_code
 
 
@@ -126,7 +128,7 @@ def _wants_json(arguments: list[str]) -> bool:
 
 
 def _internal(console: Console) -> int:
-    """A fault of ours: where the log is, never a traceback in the user's face unless asked for."""
+    """Report an internal error with the path of its log; -v shows the traceback too."""
     import tempfile
     import traceback
 
@@ -141,7 +143,7 @@ def _internal(console: Console) -> int:
 
 
 def _use_utf8() -> None:
-    """Answers are Unicode whatever the locale; what a stream cannot write is replaced, never a crash."""
+    """Make both streams write UTF-8 whatever the locale is; characters that cannot be written are replaced."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(encoding="utf-8", errors="replace")

@@ -13,6 +13,7 @@ from fbrag_cli.methods.knobs import Setting, settings_of
 from fbrag_cli.methods.method import Method
 from fbrag_cli.methods.registry import DEFAULT, METHODS, find_method, names
 
+_NAMES = sorted(names(), key=lambda name: name != DEFAULT)  # the default first
 _CHUNKS_HINT = "use 8, or words as 6k"
 
 
@@ -20,7 +21,7 @@ _CHUNKS_HINT = "use 8, or words as 6k"
 class MethodOptions:
     """What is chosen for every method alike."""
 
-    method: str = option(DEFAULT, "--method", help=", ".join(names()), group="Method", choices=names())
+    method: str = option(DEFAULT, "--method", help=", ".join(_NAMES), group="Method", choices=_NAMES)
     chunk_words: int = option(300, "--chunk-words", help="words in a chunk (300)", group="Method", metavar="N", min=1)
     retriever: str = option(
         "bm25",

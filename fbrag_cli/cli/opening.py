@@ -108,9 +108,10 @@ def open_session(
 @contextmanager
 def open_cache(settings: CacheSettings, console: Console, *, private: bool) -> Iterator[Cache]:
     """The user's cache; with --no-cache, for private documents, or where it cannot be used, one that goes with the run."""
-    from fbrag_cli.storage.cache import Cache, cache_dir
+    from fbrag_cli.storage.cache import Cache
+    from fbrag_cli.storage.places import cache_dir
 
-    cache = Cache(cache_dir(os.environ), int(settings.cache_limit * 1e9))
+    cache = Cache(cache_dir(), int(settings.cache_limit * 1e9))
     if not settings.no_cache and not private:
         if cache.usable:
             try:
@@ -143,7 +144,7 @@ def _fetch(names: Sequence[str], store: Path, console: Console) -> None:
     """Ask once, with the size; -y accepts. Off a terminal it is an error that names the command."""
     from fbrag_cli.cli.bars import download_bar
     from fbrag_cli.models.catalogue import load_catalogue
-    from fbrag_cli.models.pull import pull
+    from fbrag_cli.models.pull import pull, read_spec
 
     size = sum(load_catalogue().models[name].bytes for name in names)
     what = f"{len(names)} model{'s' if len(names) > 1 else ''}, {size / 1e9:.1f} GB"
@@ -158,4 +159,4 @@ def _fetch(names: Sequence[str], store: Path, console: Console) -> None:
             raise FbragError("model_missing", f"{', '.join(names)} ({what}) is not here", command)
     with download_bar(console) as progress:
         for name in names:
-            pull(name, store, progress=progress, offline=False, environ=os.environ)
+            pull(read_spec(name, load_catalogue()), store, progress=progress, offline=False, environ=os.environ)

@@ -1,4 +1,4 @@
-"""What a person sees on stderr while a question is answered."""
+"""The progress line on stderr while a question is answered."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _UNITS = {"embed": "chunks"}
 
 @contextmanager
 def progress_line(console: Console) -> Iterator[Progress]:
-    """A listener: on a terminal one line that is overwritten; elsewhere, with -v, a line for each finished stage."""
+    """Yield a listener that shows one changing line on a terminal; with -v it prints a line for each finished stage."""
     line = _Line(console)
     try:
         yield line
@@ -81,7 +81,7 @@ class _Line:
             self._shown = ""
 
     def _count(self, event: Event, label: str) -> None:
-        """A bar, once it is clear that one is worth its while."""
+        """Show a bar, once the stage has taken a second and is not yet done."""
         if self._bar is None:
             waited = perf_counter() - self._started.setdefault(event.stage, perf_counter())
             if waited < SHOW_AFTER_SECONDS or event.done >= event.total or not self._console.shows_bars():

@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and the time limit: each stops the work within a second, also inside llama.cpp."""
+"""Ctrl-C, SIGTERM and the time limit. Each stops the work within a second, also inside llama.cpp."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fbrag_cli.generation.cancellation import Cancellation
 
 
 class Terminated(BaseException):
-    """SIGTERM came."""
+    """The process received SIGTERM."""
 
 
 def handle_signals(cancellation: Cancellation) -> None:
@@ -20,22 +20,22 @@ def handle_signals(cancellation: Cancellation) -> None:
     def interrupted(signum: int, frame: FrameType | None) -> None:
         if cancellation.requested:
             os._exit(ExitCode.INTERRUPTED)
-        cancellation.request(KeyboardInterrupt())
+        cancellation.interrupt(KeyboardInterrupt())
 
     def terminated(signum: int, frame: FrameType | None) -> None:
-        cancellation.request(Terminated())
+        cancellation.interrupt(Terminated())
 
     signal.signal(signal.SIGINT, interrupted)
     signal.signal(signal.SIGTERM, terminated)
 
 
 def limit_time(seconds: float, cancellation: Cancellation) -> None:
-    """After `seconds` of wall time the work ends with FbragError `timeout`. Where there are no timers (Windows), never."""
+    """Stop the work with FbragError `timeout` after `seconds` of wall time. On Windows, without timers, nothing happens."""
     if not hasattr(signal, "setitimer"):
         return
 
     def expired(signum: int, frame: FrameType | None) -> None:
-        cancellation.request(
+        cancellation.interrupt(
             FbragError("timeout", f"no answer within {seconds:g} s", "allow more (--timeout), or read less (--recall, --select)")
         )
 

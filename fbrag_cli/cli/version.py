@@ -1,4 +1,4 @@
-"""`fbrag --version`; with -v also the commit, llama.cpp's build and its devices."""
+"""`fbrag --version`: print the version; with -v also the commit, llama.cpp's build and its devices."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 import typer
 
 from fbrag_cli import __version__
+from fbrag_cli.text.printable import byte_size
 
 
 def print_version(asked: bool) -> None:
@@ -21,12 +22,12 @@ def print_version(asked: bool) -> None:
         print(f"commit {_commit() or 'unknown'}")
         print(f"llama-cpp-python {machine.version()}: {machine.system_info()}")
         for device in machine.devices():
-            print(f"device {device.name}: {device.description}, {device.free_bytes / 1e9:.1f} GB free")
+            print(f"device {device.name}: {device.description}, {byte_size(device.free_bytes)} free")
     raise typer.Exit
 
 
 def _commit() -> str | None:
-    """The commit of a source checkout."""
+    """Return the commit of a source checkout, None without one."""
     try:
         asked = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short=12", "HEAD"]
         return subprocess.run(asked, capture_output=True, text=True, timeout=5, check=True).stdout.strip()

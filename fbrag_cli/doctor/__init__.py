@@ -1,4 +1,4 @@
-"""What can be wrong with an installation, looked at one by one. Each check is a finding and, unless all is well, its fix."""
+"""Checks of an installation. Each returns a finding and, unless its status is "ok", a fix."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from fbrag_cli.storage.config_file import ConfigFile, Keys
+from fbrag_cli.storage.config_file import ConfigFile
+from fbrag_cli.storage.config_key import Keys
 
 Status = Literal["ok", "warn", "fail"]
 
@@ -24,10 +25,10 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What the checks look at. large, small, gpu, threads: as `ask` would use them without flags.
+    """The inputs of the checks. large, small, gpu, threads: as `ask` uses them without flags.
 
-    variables: names of the environment that fbrag reads. colored: whether stdout gets colour. offline: no network at all.
-    probe_gpu: whether the driver may be touched.
+    variables: the environment variables that fbrag reads. cache_limit: bytes. colored: whether stdout gets colour.
+    offline: whether the network is left alone. probe_gpu: whether a check may use the GPU's driver.
     """
 
     environ: Mapping[str, str]
@@ -46,7 +47,7 @@ class Situation:
 
 
 def checks(situation: Situation) -> Iterator[Check]:
-    """All checks, each as soon as it is done."""
+    """Run all checks, and yield each as soon as it is done."""
     from fbrag_cli.doctor import installation, models, surroundings
 
     yield installation.python()

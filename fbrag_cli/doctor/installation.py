@@ -1,4 +1,4 @@
-"""Checks of what is installed: Python, llama.cpp's build, the devices that it finds, the CPU's instructions."""
+"""Checks of what is installed: Python, the build of llama.cpp, the devices that it finds, the CPU's instructions."""
 
 from __future__ import annotations
 
@@ -14,17 +14,19 @@ from typing import Any
 
 from fbrag_cli import __version__
 from fbrag_cli.doctor import Check, Situation, probe
+from fbrag_cli.text.printable import byte_size
 
 _SIMD = ("AVX", "AVX2", "AVX512", "NEON", "SVE")
 
 
 def python() -> Check:
+    """Report the versions and paths of Python and fbrag."""
     here = Path(__file__).parents[1]
     return Check("python", "ok", f"{platform.python_version()} ({sys.executable}), fbrag {__version__} ({here})")
 
 
 def llama(situation: Situation, child: list[str] | None = None) -> Iterator[Check]:
-    """What the build of llama.cpp says of itself; `child` is the command that asks it."""
+    """Check the build of llama.cpp, by the report of a child process that loads it. child: its command, for tests."""
     report = probe.run(child or probe.command("backend"), situation.environ, gpu=situation.probe_gpu, timeout=60)
     if isinstance(report, probe.Death):
         yield Check("llama.cpp", "fail", f"llama-cpp-python does not load: {report.what}", rebuild())
@@ -37,6 +39,7 @@ def llama(situation: Situation, child: list[str] | None = None) -> Iterator[Chec
 
 
 def backend(report: Mapping[str, Any], nvidia: bool) -> Check:
+    """Check that the build can use the machine's GPU. nvidia: whether the machine has one of NVIDIA's."""
     version, backends = report["version"], _backends(report)
     found = f"llama-cpp-python {version}, built for {', '.join(backends)}"
     if nvidia and backends == ["CPU"]:
@@ -46,8 +49,11 @@ def backend(report: Mapping[str, Any], nvidia: bool) -> Check:
 
 
 def devices(report: Mapping[str, Any], situation: Situation, nvidia: bool) -> Check:
-    """Each device, with the memory that is free. A build for GPUs that finds none is a warning."""
-    each = [f"{d['name']}: {d['description']}, {_gb(d['free_bytes'])} of {_gb(d['total_bytes'])} free" for d in report["devices"]]
+    """Report each device with its free memory. Warn of a build for GPUs that finds none."""
+    each = [
+        f"{d['name']}: {d['description']}, {byte_size(d['free_bytes'])} of {byte_size(d['total_bytes'])} free"
+        for d in report["devices"]
+    ]
     found = "; ".join(each) or "none"
     if not situation.probe_gpu:
         return Check("devices", "ok", f"{found}; GPUs not looked for (--no-gpu-probe)")
@@ -58,12 +64,12 @@ def devices(report: Mapping[str, Any], situation: Situation, nvidia: bool) -> Ch
     hidden = situation.environ.get("CUDA_VISIBLE_DEVICES")
     if hidden in ("", "-1"):
         return Check("devices", "warn", f"{found}; CUDA_VISIBLE_DEVICES hides every GPU", "unset CUDA_VISIBLE_DEVICES")
-    fix = "nvidia-smi tells whether the driver works" if nvidia else "install the GPU's driver; --gpu off needs none"
+    fix = "nvidia-smi shows whether the driver works" if nvidia else "install the GPU's driver; --gpu off needs none"
     return Check("devices", "warn", f"{found}; this build can use a GPU, and finds none{driver}", fix)
 
 
 def cpu(report: Mapping[str, Any], flags: set[str]) -> Check:
-    """The vector instructions that the build uses. flags: what the CPU has, as Linux names it; empty where unknown."""
+    """Check that the build uses the CPU's vector instructions. flags: the CPU's, by Linux's names; empty where unknown."""
     used = [name for name in _SIMD if f" {name} = 1" in report["system_info"]]
     unused = [name for name, flag in (("AVX2", "avx2"), ("AVX512", "avx512f")) if flag in flags and name not in used]
     if unused:
@@ -75,6 +81,7 @@ def cpu(report: Mapping[str, Any], flags: set[str]) -> Check:
 
 
 def amx(report: Mapping[str, Any]) -> Check:
+    """Report whether the build has llama.cpp's code for AMX, which fbrag avoids."""
     if not report["amx"]:
         return Check("amx", "ok", "not in this build of llama.cpp")
     return Check(
@@ -83,7 +90,7 @@ def amx(report: Mapping[str, Any]) -> Check:
 
 
 def rebuild(**variables: str) -> str:
-    """The command that builds llama.cpp anew. Without --no-cache-dir pip would install the wheel of the last build again."""
+    """Return the command that builds llama.cpp again. Without --no-cache-dir pip would install the last build's wheel."""
     try:
         package = f"--no-deps llama-cpp-python=={metadata.version('llama-cpp-python')}"
     except metadata.PackageNotFoundError:
@@ -95,32 +102,28 @@ def rebuild(**variables: str) -> str:
 
 
 def has_nvidia(environ: Mapping[str, str]) -> bool:
-    """Whether this machine has an NVIDIA GPU, as far as its driver shows."""
+    """Whether this machine has the driver of an NVIDIA GPU."""
     return bool(shutil.which("nvidia-smi", path=environ.get("PATH"))) or Path("/proc/driver/nvidia").exists()
 
 
 def nvidia_driver() -> str | None:
-    """The version of the kernel's driver, where Linux tells it."""
+    """Return the version of NVIDIA's kernel driver, None where Linux does not show it."""
     try:
-        told = re.search(r"Kernel Module\D*?\s([\d.]+)", Path("/proc/driver/nvidia/version").read_text())
+        found = re.search(r"Kernel Module\D*?\s([\d.]+)", Path("/proc/driver/nvidia/version").read_text())
     except OSError:
         return None
-    return told[1] if told else None
+    return found[1] if found else None
 
 
 def cpu_flags() -> set[str]:
-    """What /proc/cpuinfo says that the CPU can; empty where there is none."""
+    """Return the CPU's flags in /proc/cpuinfo; empty where there is no such file."""
     try:
-        told = re.search(r"^flags\s*:(.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+        found = re.search(r"^flags\s*:(.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     except OSError:
         return set()
-    return set(told[1].split()) if told else set()
+    return set(found[1].split()) if found else set()
 
 
 def _backends(report: Mapping[str, Any]) -> list[str]:
     named = re.findall(r"(\w+) : ", report["system_info"]) + [re.sub(r"\d+$", "", d["name"]) for d in report["devices"]]
     return list(dict.fromkeys(named)) or ["CPU"]
-
-
-def _gb(size: int) -> str:
-    return f"{size / 1e9:.1f} GB"

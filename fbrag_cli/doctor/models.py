@@ -1,4 +1,4 @@
-"""Checks of the two models: present, what their names promise, and able to answer; and of the disk that holds them."""
+"""Checks of the two models (present, verified, able to answer) and of the disk for them."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from fbrag_cli.doctor.installation import rebuild
 from fbrag_cli.errors import FbragError
 from fbrag_cli.models.catalogue import load_catalogue
 from fbrag_cli.models.store import ModelFile, locate, resolve
+from fbrag_cli.text.printable import byte_size
 
 
 def models(situation: Situation) -> Iterator[Check]:
-    """For each model of the pair: the file, then a run. One that serves as both is looked at once."""
+    """Check each model of the pair: its file, then a run. A model that serves as both is checked once."""
     small, file = model("small model", situation.small, situation.models_dir)
     yield small
     if file:
@@ -31,9 +32,9 @@ def models(situation: Situation) -> Iterator[Check]:
 
 
 def model(label: str, name: str, folder: Path) -> tuple[Check, ModelFile | None]:
-    """Whether the file is there and what its name promises; without one there is nothing to run."""
+    """Check that the file is there and is the one that its name stands for. Return it, None if it cannot be run."""
     try:
-        file = resolve(name, folder)
+        file = resolve(name, folder, load_catalogue())
     except FbragError as error:
         to_be_pulled = error.code == "model_missing" and load_catalogue().find(name)
         return Check(label, "warn" if to_be_pulled else "fail", f"{error.message}; not run", error.hint), None
@@ -42,7 +43,7 @@ def model(label: str, name: str, folder: Path) -> tuple[Check, ModelFile | None]
 
 
 def answer(label: str, file: ModelFile, situation: Situation, child: list[str] | None = None) -> Check:
-    """Load the model and let it say a few words, in a child process; `child` is the command of that."""
+    """Load the model and let it write a few words, in a child process. child: its command, for tests."""
     gpu = situation.probe_gpu and situation.gpu != "off"
     ask = probe.command("model", str(file.path.absolute()), "auto" if gpu else "0", str(situation.threads or 0))
     report = probe.run(child or ask, situation.environ, gpu=gpu)
@@ -50,16 +51,17 @@ def answer(label: str, file: ModelFile, situation: Situation, child: list[str] |
         return Check(label, "fail", f"{file.name}: the child process died: {report.what}", _fix_of_death(report, gpu))
     if "error" in report:
         return Check(label, "fail", report["error"], report["hint"])
-    return _told(label, file, report)
+    return _ran(label, file, report)
 
 
-def _told(label: str, file: ModelFile, report: dict[str, Any]) -> Check:
+def _ran(label: str, file: ModelFile, report: dict[str, Any]) -> Check:
+    """Return the check of a model that ran."""
     finding = (
         f"{file.name}: loaded in {report['load_seconds']:.1f} s, answered in {report['answer_seconds']:.1f} s, "
         f"{report['gpu_layers']} layers on the GPU"
     )
     if not report["generated_tokens"]:
-        return Check(label, "warn", f"{finding}; it said nothing", "choose a model that is trained to chat (Instruct)")
+        return Check(label, "warn", f"{finding}; it wrote nothing", "choose a model that is trained to chat (Instruct)")
     return Check(label, "ok", finding)
 
 
@@ -68,22 +70,22 @@ def _fix_of_death(death: probe.Death, gpu: bool) -> str:
         return "run fbrag doctor again when the machine is idle, or choose a smaller model"
     if death.cause == "SIGKILL":
         return "probably out of memory: close other programs, or choose a smaller model (fbrag models list --all)"
-    if death.cause == "SIGILL":  # the build uses instructions that this CPU has not
+    if death.cause == "SIGILL":  # the build uses instructions that this CPU does not have
         return rebuild(CMAKE_ARGS="-DGGML_NATIVE=on")
     if death.cause and gpu:
-        return f"fbrag doctor --no-gpu-probe tells whether it is the GPU; else {rebuild()}"
+        return f"fbrag doctor --no-gpu-probe shows whether it is the GPU; else {rebuild()}"
     return rebuild()
 
 
 def disk(situation: Situation) -> Check:
-    """Whether the folder of the models has room for those of the pair that are not there yet."""
+    """Check that the models' folder has room for those of the pair that are missing."""
     folder, catalogue = situation.models_dir, load_catalogue()
     existing = next(path for path in (folder, *folder.parents) if path.exists())
     free = shutil.disk_usage(existing).free
     needed = sum(_bytes_to_pull(name, folder) for name in {situation.small, situation.large} if catalogue.find(name))
-    finding = f"{free / 1e9:.1f} GB free at {folder}"
+    finding = f"{byte_size(free)} free at {folder}"
     if free < needed:
-        short = f"{finding}, and the missing models need {needed / 1e9:.1f} GB"
+        short = f"{finding}, and the missing models need {byte_size(needed)}"
         return Check("disk", "warn", short, "make room, or set FBRAG_MODELS_DIR to a folder on another disk")
     return Check("disk", "ok", finding)
 

@@ -1,6 +1,6 @@
-"""What may crash runs in a child process: llama.cpp is loaded, a model answers. A crash is then a finding.
+"""Child processes that load llama.cpp and run a model, so that a crash is a finding and does not end `fbrag doctor`.
 
-The child prints one JSON object, as its last line on stdout.
+The child prints one JSON object as its last line on stdout.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from time import perf_counter
 from typing import Any
 
 from fbrag_cli.errors import FbragError
+from fbrag_cli.generation.start import limit_spinning
 
 # Variables that hide every GPU from the drivers.
 _NO_GPU = {"CUDA_VISIBLE_DEVICES": "-1", "HIP_VISIBLE_DEVICES": "-1", "GGML_VK_VISIBLE_DEVICES": ""}
@@ -23,21 +24,21 @@ _NO_GPU = {"CUDA_VISIBLE_DEVICES": "-1", "HIP_VISIBLE_DEVICES": "-1", "GGML_VK_V
 
 @dataclass(frozen=True, slots=True)
 class Death:
-    """How a child ended that did not report. cause: a signal as "SIGSEGV", "timeout", or None. what: one line."""
+    """The end of a child that gave no report. cause: a signal such as "SIGSEGV", "timeout", or None. what: one line."""
 
     cause: str | None
     what: str
 
 
 def command(*arguments: str) -> list[str]:
-    """The child that runs `main` with these arguments; nothing in the current folder can take a module's place in it."""
+    """Return the command of a child that runs `main` with these arguments. It imports nothing from the current folder."""
     root = str(Path(__file__).parents[2])
     start = f"import sys; sys.path = [p for p in sys.path if p] + [{root!r}]; from fbrag_cli.doctor.probe import main; main()"
     return [sys.executable, "-c", start, *arguments]
 
 
 def run(child: Sequence[str], environ: Mapping[str, str], *, gpu: bool = True, timeout: float = 300) -> dict[str, Any] | Death:
-    """What the child reports, or how it died. timeout: seconds. Without `gpu` the child sees none."""
+    """Run a child and return its report, or how it died. timeout: seconds. gpu: whether it may see GPUs."""
     try:
         ended = subprocess.run(
             child,
@@ -54,13 +55,13 @@ def run(child: Sequence[str], environ: Mapping[str, str], *, gpu: bool = True, t
     if ended.returncode < 0:
         name = _signal_name(-ended.returncode)
         return Death(name, f"killed by {name}")
-    if ended.returncode > 255:  # how Windows tells of an exception in native code
+    if ended.returncode > 255:  # an exception in native code, on Windows
         return Death("SIGSEGV", f"killed by the exception {ended.returncode:#x}")
     try:
         report = json.loads(ended.stdout.splitlines()[-1])
     except (IndexError, ValueError):
-        told = [line for line in ended.stderr.splitlines() if line.strip()]
-        return Death(None, told[-1].strip() if told else f"exit code {ended.returncode}")
+        lines = [line for line in ended.stderr.splitlines() if line.strip()]
+        return Death(None, lines[-1].strip() if lines else f"exit code {ended.returncode}")
     return report if isinstance(report, dict) else Death(None, "no report")
 
 
@@ -75,8 +76,10 @@ def _signal_name(number: int) -> str:
 
 
 def main() -> None:
-    """`backend`, or `model PATH GPU_LAYERS THREADS` ("auto": as many layers as fit; threads 0: the physical cores)."""
+    """Run the task in the arguments: `backend`, or `model PATH GPU_LAYERS THREADS` (layers "auto": as many as fit; threads 0: the
+    physical cores)."""
     task, *arguments = sys.argv[1:]
+    limit_spinning()
     try:
         report = _backend() if task == "backend" else _model(*arguments)
     except FbragError as error:

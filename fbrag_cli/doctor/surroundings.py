@@ -12,8 +12,11 @@ from threading import Thread
 
 from fbrag_cli.doctor import Check, Situation
 from fbrag_cli.errors import FbragError
-from fbrag_cli.storage.cache import Cache, cache_dir
-from fbrag_cli.storage.config_file import Config, effective, load, nearest
+from fbrag_cli.storage.cache import Cache
+from fbrag_cli.storage.config_file import Config, effective, load
+from fbrag_cli.storage.config_key import nearest
+from fbrag_cli.storage.places import cache_dir
+from fbrag_cli.text.printable import byte_size
 
 _SHOWN = re.compile(
     r"FBRAG_.*|HF_.*|CUDA_VISIBLE_DEVICES|NO_COLOR|FORCE_COLOR|SSL_CERT_(FILE|DIR)|PIP_(INDEX_URL|CERT)|(https?|all|no)_proxy",
@@ -24,6 +27,7 @@ _NETWORK_SECONDS = 5
 
 
 def config(situation: Situation) -> Check:
+    """Check that the configuration file can be read and has no unknown keys."""
     file = situation.config_file
     if file is None:
         return Check("config", "ok", "none (--config none)")
@@ -41,22 +45,22 @@ def config(situation: Situation) -> Check:
 
 
 def cache(situation: Situation) -> Check:
-    """Whether what is read can be kept, and how much of it is."""
-    kept = Cache(cache_dir(situation.environ), situation.cache_limit)
+    """Check that the cache's folder can be used, and report its size."""
+    found = Cache(cache_dir(), situation.cache_limit)
     try:
-        kept.check_usable()
+        found.check_usable()
     except OSError as error:
-        what = f"{kept.root} cannot be used, so each question reads anew: {error.strerror}"
+        what = f"{found.root} cannot be used, so each question reads anew: {error.strerror}"
         return Check("cache", "warn", what, "set FBRAG_CACHE_DIR to a folder that can be written")
-    total = sum(size for _, size in kept.size().values())
-    return Check("cache", "ok", f"{total / 1e9:.1f} of {kept.limit / 1e9:.1f} GB in {kept.root}")
+    total = sum(size for _, size in found.size().values())
+    return Check("cache", "ok", f"{byte_size(total)} of {byte_size(found.limit)} in {found.root}")
 
 
 def environment(situation: Situation) -> Check:
-    """The variables that count. Of a secret it is told that it is set, and of an address not who logs in."""
+    """Report the environment variables in force, without secrets and logins, and check their values and names."""
     environ = situation.environ
     shown = [f"{name}={_public(name, value)}" for name, value in sorted(environ.items()) if _SHOWN.fullmatch(name)]
-    finding = " ".join(shown) or "no variable that counts is set"
+    finding = " ".join(shown) or "no variable that fbrag uses is set"
     try:
         for key in situation.keys.values():
             effective(key, situation.keys, Config({}), environ)
@@ -77,17 +81,18 @@ def _public(name: str, value: str) -> str:
 
 
 def terminal(situation: Situation) -> Check:
+    """Report the terminal and colour, and check for UTF-8."""
     streams = {"stdout": sys.stdout.isatty(), "stderr": sys.stderr.isatty()}
-    told = ", ".join(f"{name} {'is a' if is_terminal else 'is no'} terminal" for name, is_terminal in streams.items())
+    described = ", ".join(f"{name} {'is a' if is_terminal else 'is no'} terminal" for name, is_terminal in streams.items())
     encoding = locale.getpreferredencoding(False)
-    finding = f"{told}, {encoding}, colour {'on' if situation.colored else 'off'}"
+    finding = f"{described}, {encoding}, colour {'on' if situation.colored else 'off'}"
     if os.name == "posix" and encoding.lower().replace("-", "") != "utf8":
         return Check("terminal", "warn", f"{finding}: fbrag writes UTF-8", "export LC_ALL=C.UTF-8")
     return Check("terminal", "ok", finding)
 
 
 def network(situation: Situation) -> Iterator[Check]:
-    """Whether those that models come from answer. They are asked at the same time, for a few seconds."""
+    """Check that the servers of models and packages answer. They are asked at the same time, for 5 seconds."""
     places = {
         "hub": _public("", situation.environ.get("HF_ENDPOINT") or "https://huggingface.co"),
         "package index": _public("", situation.environ.get("PIP_INDEX_URL") or "https://pypi.org/simple"),
@@ -100,7 +105,7 @@ def network(situation: Situation) -> Iterator[Check]:
     def ask(name: str) -> None:
         problems[name] = _problem(places[name])
 
-    threads = [Thread(target=ask, args=(name,), daemon=True) for name in places]  # a look-up of a name knows no time limit
+    threads = [Thread(target=ask, args=(name,), daemon=True) for name in places]  # a name look-up has no time limit of its own
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -113,7 +118,7 @@ def network(situation: Situation) -> Iterator[Check]:
 
 
 def _problem(url: str) -> str | None:
-    """Why the server does not answer; None if it does, whatever it says."""
+    """Return why the server does not answer, None if it does, whatever its answer."""
     from http.client import HTTPException
     from urllib.error import HTTPError
     from urllib.parse import urlsplit

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from fbrag_cli.errors import FbragError
+from fbrag_cli.text.printable import byte_size
 
 #: Larger files are refused: read whole, they would take several times their size in memory.
 MAX_BYTES = 2_000_000_000
@@ -115,7 +116,7 @@ def _read_stdin(stdin: BinaryIO | None) -> bytes:
     except OSError as error:
         raise _unreadable("-", "stdin", error) from None
     if len(data) > MAX_BYTES:
-        raise FbragError("doc_unreadable", f"stdin gives more than {_gigabytes(MAX_BYTES)}", "give it in parts", document="-")
+        raise FbragError("doc_unreadable", f"stdin gives more than {byte_size(MAX_BYTES)}", "give it in parts", document="-")
     return data
 
 
@@ -128,7 +129,7 @@ def _check(path: str, status: os.stat_result) -> None:
         hint = f'let stdin read it: fbrag ask - "…" < {shlex.quote(path)}'
         raise FbragError("doc_unreadable", f"{path} is {kind}, not a file", hint, document=path)
     if status.st_size > MAX_BYTES:
-        what = f"{path} has {_gigabytes(status.st_size)}; files up to {_gigabytes(MAX_BYTES)} are read"
+        what = f"{path} has {byte_size(status.st_size)}; files up to {byte_size(MAX_BYTES)} are read"
         raise FbragError("doc_unreadable", what, f"give it in parts: split -C 500M {shlex.quote(path)} part-", document=path)
 
 
@@ -162,7 +163,3 @@ def _unreadable(path: str, name: str, error: OSError) -> FbragError:
     reason = (error.strerror or type(error).__name__).lower()
     hint = "redirect a file or a pipe into it" if path == "-" else f"ls -l {shlex.quote(str(Path(path)))}"
     return FbragError("doc_unreadable", f"{name} cannot be read: {reason}", hint, document=path)
-
-
-def _gigabytes(n_bytes: int) -> str:
-    return f"{n_bytes / 1e9:.1f} GB"

@@ -96,9 +96,7 @@ def run(
     """
     configurations = distinct(configurations)
     for example in examples:
-        metrics.main_metric(example)  # errors before the work
-        for configuration in configurations:
-            configuration.method_for(example.dataset)
+        _check(example, configurations)
     done = set() if restart else _done(output, versions())
     wanted = [(example, configuration) for example in examples for configuration in configurations]
     todo = [(example, each) for example, each in wanted if (example.dataset, example.id, each.key) not in done]
@@ -113,6 +111,15 @@ def run(
             n_done += 1
             progress(Event("eval", "progress", n_done, len(wanted), "rows"))
     progress(Event("eval", "done"))
+
+
+def _check(example: Example, configurations: Sequence[Configuration]) -> None:
+    """Raise what would be raised after hours: no scorer or library for the data set, no prompts for it."""
+    metrics.main_metric(example)
+    for configuration in configurations:
+        configuration.method_for(example.dataset)
+    if any(configuration.large for configuration in configurations):
+        metrics.score(example, "")
 
 
 def _done(output: Path, expected: Mapping[str, str]) -> set[tuple[str, str, str]]:

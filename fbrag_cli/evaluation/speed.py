@@ -7,13 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import cycle, islice
 from statistics import median
-from time import perf_counter
 
 from fbrag_cli.corpus import build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.generation.generator import Call, Generations, Sampling, Turn
 from fbrag_cli.generation.llama.generator import LlamaGenerator
-from fbrag_cli.progress import Event, Progress
+from fbrag_cli.progress import Event, Progress, Stopwatch, stage
 from fbrag_cli.retrieval.bm25 import BM25
 
 #: What is measured: its unit, and whether less of it is better.
@@ -65,61 +64,64 @@ class Measures:
         self._found.setdefault(key, Measure(*key)).values.append(value)
 
 
-def measure_text(text: str, measures: Measures, repeat: int, samples: int) -> None:
-    """Chunking and counting `text`, and scoring its chunks by a question and `samples` texts."""
-    words = text.split()
-    for round_ in range(repeat):
-        started = perf_counter()
-        document = Document.of("text", "text", Extracted(Content(text), "text/plain"))
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """What is measured: a text, prompts of it (`sizes` in tokens), `samples` written at once, in `repeat` rounds."""
+
+    text: str
+    sizes: Sequence[int]
+    samples: int
+    repeat: int
+
+
+def measure_text(work: Workload, measures: Measures) -> None:
+    """Measure chunking and counting the text, and scoring its chunks by a question and the samples."""
+    words = work.text.split()
+    for round_ in range(work.repeat):
+        watch = Stopwatch()
+        document = Document.of("text", "text", Extracted(Content(work.text), "text/plain"))
         retriever = BM25.of(build_corpus([document]))
-        measures.add("index", perf_counter() - started)
-        asked = [" ".join(random.Random(f"{round_} {i}").choices(words, k=_SAMPLE_WORDS)) for i in range(samples + 1)]
-        started = perf_counter()
+        measures.add("index", watch.seconds)
+        asked = [" ".join(random.Random(f"{round_} {i}").choices(words, k=_SAMPLE_WORDS)) for i in range(work.samples + 1)]
+        watch = Stopwatch()
         for each in asked:
             retriever.scores(each)
-        measures.add("score", perf_counter() - started)
+        measures.add("score", watch.seconds)
 
 
-def measure_model(
-    name: str,
-    load: Callable[[], LlamaGenerator],
-    text: str,
-    sizes: Sequence[int],
-    measures: Measures,
-    repeat: int,
-    samples: int,
-    progress: Progress,
-) -> None:
-    """Each round loads the model, and reads two prompts of each size, the second twice: cold, loaded, and kept.
+def measure_model(name: str, load: Callable[[], LlamaGenerator], work: Workload, measures: Measures, progress: Progress) -> None:
+    """Measure loading the model, and reading two prompts of each size, the second twice: cold, loaded, and cached.
 
     tokens in the measures: as asked for; the prompt has as many to within a few. progress: stage "bench", in prompts.
     Raises what loading and generating raise: prompt_too_long for a size beyond the model's window.
     """
-    sampling = Sampling(_WRITTEN)
-    progress(Event("bench", "start"))
-    done, total = 0, 2 * len(sizes) * repeat
-    for round_ in range(repeat):
-        for size in sizes:
-            started = perf_counter()
-            with load() as generator:
-                loaded = perf_counter()
-                measures.add("load", loaded - started, name)
-                texts = [_cut(generator, text, size, 2 * round_ + i) for i in range(2)]
-                prepared = perf_counter()
-                generator.generate([Turn("user", texts[0])], 1, Sampling(1))
-                measures.add("first_token_cold", loaded - started + perf_counter() - prepared, name, size)
-                progress(Event("bench", "progress", done := done + 1, total))
+    done, total = 0, 2 * len(work.sizes) * work.repeat
+    with stage("bench", progress):
+        for round_ in range(work.repeat):
+            for size in work.sizes:
+                cold = Stopwatch()
+                with load() as generator:
+                    loaded = cold.seconds
+                    measures.add("load", loaded, name)
+                    texts = [_cut(generator, work.text, size, 2 * round_ + i) for i in range(2)]
+                    watch = Stopwatch()
+                    generator.generate([Turn("user", texts[0])], 1, Sampling(1))
+                    measures.add("first_token_cold", loaded + watch.seconds, name, size)
+                    progress(Event("bench", "progress", done := done + 1, total))
+                    _measure_loaded(generator, texts[1], (name, size), work.samples, measures)
+                    progress(Event("bench", "progress", done := done + 1, total))
 
-                turns = [Turn("user", texts[1])]
-                first, read = _first_token(generator, turns, samples, sampling)
-                measures.add("prefill", (read.prompt_tokens - read.cached_tokens) / read.prefill_seconds, name, size)
-                measures.add("first_token", first, name, size)
-                measures.add("decode_samples", read.generated_tokens / read.decode_seconds, name, size)
-                first, again = _first_token(generator, turns, 1, sampling)
-                measures.add("first_token_cached", first, name, size)
-                measures.add("decode", again.generated_tokens / again.decode_seconds, name, size)
-                progress(Event("bench", "progress", done := done + 1, total))
-    progress(Event("bench", "done"))
+
+def _measure_loaded(generator: LlamaGenerator, text: str, about: tuple[str, int], samples: int, measures: Measures) -> None:
+    """Measure a new prompt, then the same one again."""
+    turns, sampling = [Turn("user", text)], Sampling(_WRITTEN)
+    first, read = _first_token(generator, turns, samples, sampling)
+    measures.add("prefill", (read.prompt_tokens - read.cached_tokens) / read.prefill_seconds, *about)
+    measures.add("first_token", first, *about)
+    measures.add("decode_samples", read.generated_tokens / read.decode_seconds, *about)
+    first, again = _first_token(generator, turns, 1, sampling)
+    measures.add("first_token_cached", first, *about)
+    measures.add("decode", again.generated_tokens / again.decode_seconds, *about)
 
 
 def synthetic(n_words: int) -> str:
@@ -131,10 +133,10 @@ def synthetic(n_words: int) -> str:
 
 def _first_token(generator: LlamaGenerator, turns: Sequence[Turn], n: int, sampling: Sampling) -> tuple[float, Generations]:
     """Seconds to the first token, and all that was generated."""
-    heard: list[float] = []
-    started = perf_counter()
-    generations = generator.generate(turns, n, sampling, Call(on_text=lambda _: heard.append(perf_counter() - started)))
-    return heard[0], generations
+    came: list[float] = []
+    watch = Stopwatch()
+    generations = generator.generate(turns, n, sampling, Call(on_text=lambda _: came.append(watch.seconds)))
+    return came[0], generations
 
 
 def _cut(generator: LlamaGenerator, text: str, n_tokens: int, turn: int) -> str:

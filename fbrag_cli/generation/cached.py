@@ -1,4 +1,4 @@
-"""A generator that answers a repeated call from the cache: for `explain` after `ask`, another `--select`, `eval`."""
+"""A generator that returns cached samples for a repeated call: for `explain` after `ask`, another `--select`, `eval`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 from hashlib import sha256
 from importlib.metadata import version
 
-from fbrag_cli.generation.generator import Call, Choose, Generation, Generations, Generator, ModelInfo, Sampling, Turn
+from fbrag_cli.generation.generator import QUIET, Call, Choose, Generation, Generations, Generator, ModelInfo, Sampling, Turn
 from fbrag_cli.storage.cache import Cache
 
 #: The kind of cache entry.
@@ -19,11 +19,11 @@ _Turns = tuple[Turn, ...]
 
 
 class CachedGenerator:
-    """The samples of `generator`, cached by prompt and sampling: in memory until `forget`, on the disk where `cache` is given.
+    """A `Generator` that caches the samples of another by prompt and sampling: in memory until `forget`, and in `cache`.
 
-    Of n samples the first k are what k samples would have been, through rounding at most (the promise of a `Generator`), so that
-    fewer samples are taken from more. model: identifies the model in the cache. first_costs: whether cached samples report what
-    they cost when they were drawn, as a comparison needs, and not nothing.
+    The first k of n cached samples serve a call for k, since sample i does not depend on n (see `Generator`). cache: None for
+    memory alone. model: identifies the model in the cache. first_costs: whether cached samples report the cost of drawing them,
+    as a comparison needs, rather than none.
     """
 
     def __init__(self, generator: Generator, cache: Cache | None = None, model: str = "", *, first_costs: bool = False) -> None:
@@ -47,18 +47,18 @@ class CachedGenerator:
     def choose(self) -> Choose | None:
         return self._choose if self._generator.choose else None
 
-    def generate(self, turns: Sequence[Turn], n: int, sampling: Sampling, call: Call | None = None) -> Generations:
+    def generate(self, turns: Sequence[Turn], n: int, sampling: Sampling, call: Call = QUIET) -> Generations:
         asked = tuple(turns)
-        known = self._generations.get((asked, sampling)) or self._stored(asked, sampling)
-        cached = known is not None and len(known.samples) >= n
-        if known is None or not cached:
-            known = self._generator.generate(turns, n, sampling, call or Call())
-            self._store(asked, sampling, known)
-        self._generations[asked, sampling] = known
-        known = replace(known, samples=known.samples[:n], cached=cached)
+        found = self._generations.get((asked, sampling)) or self._stored(asked, sampling)
+        cached = found is not None and len(found.samples) >= n
+        if found is None or not cached:
+            found = self._generator.generate(turns, n, sampling, call)
+            self._store(asked, sampling, found)
+        self._generations[asked, sampling] = found
+        found = replace(found, samples=found.samples[:n], cached=cached)
         if cached and not self._first_costs:
-            known = replace(known, cached_tokens=known.prompt_tokens, prefill_seconds=0.0, decode_seconds=0.0)
-        return known
+            found = replace(found, cached_tokens=found.prompt_tokens, prefill_seconds=0.0, decode_seconds=0.0)
+        return found
 
     def written(self, turns: Sequence[Turn]) -> str:
         return self._generator.written(turns)
@@ -67,7 +67,7 @@ class CachedGenerator:
         return self._generator.count_tokens(text)
 
     def forget(self) -> None:
-        """Drop the samples in memory; those on the disk stay."""
+        """Drop the samples in memory. Those in the cache on the disk stay."""
         self._generations.clear()
         self._choices.clear()
 
@@ -98,11 +98,11 @@ class CachedGenerator:
         if self._cache is None:
             return
         key = self._key(turns, sampling)
-        self._cache.discard(KIND, key)  # one of fewer samples
+        self._cache.discard(KIND, key)  # an entry with fewer samples
         with suppress(OSError), self._cache.new(KIND, key) as entry:
             entry.write_text(json.dumps(asdict(generations)), "utf-8")
 
     def _key(self, turns: _Turns, sampling: Sampling) -> str:
-        said = [(turn.role, turn.text) for turn in turns]
-        asked = [self._model, self.info.gpu_layers, version("llama-cpp-python"), said, asdict(sampling)]
+        messages = [(turn.role, turn.text) for turn in turns]
+        asked = [self._model, self.info.gpu_layers, version("llama-cpp-python"), messages, asdict(sampling)]
         return sha256(json.dumps(asked).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""A request to stop that reaches into llama.cpp: signals cannot be raised as exceptions while native code runs."""
+"""Requests to stop that reach into llama.cpp, where Python cannot raise an exception."""
 
 from __future__ import annotations
 
@@ -8,35 +8,48 @@ from contextlib import contextmanager
 
 
 class Cancellation:
-    """Carries one exception from a signal handler to the place where it can be raised.
+    """A request to stop one call, or several calls that share it. It cannot be taken back: a later call needs a new one.
 
-    A handler calls `request(error)`. Outside native code the error is raised at once; inside (`native()`), llama.cpp asks
-    `requested` between two operations and returns early, and the error is raised as soon as it has. Signals come to the main
-    thread: another one, where a model is loaded, only returns early.
+    A call runs its native code inside `native()`. llama.cpp checks `requested` between two operations and returns early; then
+    `native()` raises the error in the thread of that call.
     """
 
     def __init__(self) -> None:
         self._error: BaseException | None = None
-        self._in_native = False
-
-    def request(self, error: BaseException) -> None:
-        self._error = self._error or error
-        if not self._in_native:
-            raise self._error
 
     @property
     def requested(self) -> bool:
         return self._error is not None
 
+    def request(self, error: BaseException) -> None:
+        """Stop the calls that carry this cancellation; each raises `error`, or the first error of several requests. May be
+        called from any thread, and returns at once."""
+        self._error = self._error or error
+
+    def interrupt(self, error: BaseException) -> None:
+        """Request a stop from a signal handler, which runs in the main thread. Raises `error` at once, unless the main thread is
+        inside native code: then that code returns early and the error is raised where it was called, whichever cancellation
+        its call carries."""
+        self.request(error)
+        running: Cancellation | None = getattr(_this_thread, "running", None)
+        if running is None:
+            raise error
+        running.request(error)
+
     @contextmanager
     def native(self) -> Iterator[None]:
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        self._in_native = True
+        """Surround native code. Raises the error of a request, before or after that code."""
+        self._raise_if_requested()
+        _this_thread.running = self
         try:
             yield
         finally:
-            self._in_native = False
+            _this_thread.running = None
+        self._raise_if_requested()
+
+    def _raise_if_requested(self) -> None:
         if self._error is not None:
             raise self._error
+
+
+_this_thread = threading.local()  # running: the cancellation of the native code that this thread is in

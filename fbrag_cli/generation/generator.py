@@ -1,12 +1,12 @@
-"""`Generator`: a language model as the methods see it. Turns go in, samples with their cost come out.
+"""The `Generator` protocol, a language model as the methods see it, and the records that go in and come out.
 
-Knows nothing of documents, chunks or methods. How turns become the text that a model reads is each generator's own affair.
+This module knows nothing of documents, chunks or methods. Each generator turns `Turn`s into the text that its model reads.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from fbrag_cli.generation.cancellation import Cancellation
@@ -14,7 +14,7 @@ from fbrag_cli.generation.cancellation import Cancellation
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One side's words in a chat. The last turn may be the assistant's: the beginning of a reply that the model continues."""
+    """One message of a chat. The last turn may be the assistant's: the beginning of a reply that the model continues."""
 
     role: Literal["user", "assistant"]
     text: str
@@ -22,9 +22,11 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How tokens are drawn: `temperature` 0 is greedy; else the `top_k` likeliest tokens, of these the smallest set that holds
-    `top_p` of the probability, sample i with seed `seed` + i. A sample ends at `max_tokens`, at the model's own end, or before
-    one of the texts of `stop`.
+    """How tokens are drawn.
+
+    temperature: 0 takes the likeliest token. Above 0, a token is drawn from the `top_k` likeliest, and of these from the smallest
+    set that holds `top_p` of the probability. seed: sample i uses `seed` + i. A sample ends at `max_tokens`, at the model's own
+    end, or before one of the texts of `stop`.
     """
 
     max_tokens: int
@@ -47,8 +49,10 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class Generations:
-    """The samples of one call, and what the call cost. `cached_tokens` of the `prompt_tokens` were read in earlier calls.
-    cached: whether the samples themselves come from the cache."""
+    """The samples of one call, and its cost.
+
+    cached_tokens: how many of the `prompt_tokens` an earlier call has read. cached: whether the samples come from the cache.
+    """
 
     samples: tuple[Generation, ...]
     prompt_tokens: int
@@ -64,8 +68,11 @@ class Generations:
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """A model's name and limits, for the Trace. gpu_layers: "25/25"; "0/25" is all on the CPU. sha256: None where it was not
-    computed. context_tokens: None where the generator does not know it."""
+    """A model's name and limits, for the Trace.
+
+    sha256: hex, None where it was not computed. gpu_layers: "25/25"; "0/25" is all on the CPU. context_tokens: the longest prompt
+    with its reply, None where the generator does not know it.
+    """
 
     name: str
     sha256: str | None
@@ -77,52 +84,59 @@ OnTokens = Callable[[int, int], None]  # (tokens done, tokens in all) of the pro
 OnText = Callable[[str], None]  # the next piece of the first sample: the pieces, joined, are its text
 
 
-def _never() -> Cancellation:
-    return Cancellation()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
     """What a call carries beside its prompt.
 
-    cancellation: a request to stop, from any thread. on_prompt, on_text: receive progress. room: tokens of context to reserve at
-    least, so that later prompts with the same beginning can grow into it without being read again.
+    cancellation: stops the call, from any thread. on_prompt, on_text: receive progress. room: tokens of context to reserve at
+    least, so that later prompts with the same beginning can grow into it.
     """
 
-    cancellation: Cancellation = field(default_factory=_never)
+    cancellation: Cancellation | None = None
     on_prompt: OnTokens | None = None
     on_text: OnText | None = None
     room: int = 0
 
 
+#: A call without progress that only a signal stops.
+QUIET = Call()
+
+#: The probability that the reply to the turns begins with each of some words, in any letter case, with or without a space.
 Choose = Callable[[Sequence[Turn], Sequence[str], Call], tuple[float, ...]]
 
 
 class Generator(Protocol):
-    """A language model, as the methods see it.
-
-    info: also its limits. choose: the probability that the reply begins with each of some words (in any letter case, with or
-    without a space), None where the generator cannot say. continues_turns: whether it goes on from an assistant's last turn.
-    takes_rows: whether a prompt may hold embedding rows.
-    """
+    """A language model, as the methods see it."""
 
     @property
     def info(self) -> ModelInfo: ...
-    @property
-    def choose(self) -> Choose | None: ...
-    @property
-    def continues_turns(self) -> bool: ...
-    @property
-    def takes_rows(self) -> bool: ...
 
-    def generate(self, turns: Sequence[Turn], n: int, sampling: Sampling, call: Call = ...) -> Generations:
-        """`n` samples of the reply to `turns`, which are read once; sample i depends on `n` through rounding at most."""
+    @property
+    def choose(self) -> Choose | None:
+        """See `Choose`. None where the generator cannot give probabilities."""
+        ...
+
+    @property
+    def continues_turns(self) -> bool:
+        """Whether the model continues an assistant's last turn."""
+        ...
+
+    @property
+    def takes_rows(self) -> bool:
+        """Whether a prompt may hold embedding rows."""
+        ...
+
+    def generate(self, turns: Sequence[Turn], n: int, sampling: Sampling, call: Call = QUIET) -> Generations:
+        """Draw `n` samples of the reply to `turns`. The prompt is read once; sample i depends on `n` through rounding at most.
+
+        Raises FbragError `prompt_too_long`, `out_of_memory`, and the error of a requested cancellation.
+        """
         ...
 
     def written(self, turns: Sequence[Turn]) -> str:
-        """The prompt that the model reads for `turns`, its own markers included, as `explain --prompt` prints it."""
+        """Return the prompt that the model reads for `turns`, its own markers included, as `explain --prompt` prints it."""
         ...
 
     def count_tokens(self, text: str) -> int:
-        """Tokens of `text`, without markers."""
+        """Return the number of tokens of `text`, without markers."""
         ...

@@ -1,1 +1,1 @@
-"""Which models there are, where their files lie, and how they come there. Knows nothing of what runs them."""
+"""Models: the catalogue, the store of files, their checks and downloads. Nothing here knows what runs a model."""

@@ -1,4 +1,4 @@
-"""The models that fbrag knows by name: size, checksum and where each can be had. The data is catalogue.json."""
+"""The catalogue of models that have a name: size, checksum and sources of each. The data is catalogue.json."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class HubSource:
 
 @dataclass(frozen=True, slots=True)
 class WheelPart:
-    """One file inside one wheel of the package index. bytes: of the file, unpacked."""
+    """One file inside one wheel of the package index. bytes: size of the unpacked file."""
 
     package: str
     version: str
@@ -31,20 +31,20 @@ class WheelPart:
 
     @property
     def wheel(self) -> str:
-        """The name of the wheel's own file."""
+        """The file name of the wheel."""
         return f"{self.package.replace('-', '_')}-{self.version}-py3-none-any.whl"
 
 
 @dataclass(frozen=True, slots=True)
 class WheelSource:
-    """The model is the files of these wheels, one after the other."""
+    """Wheels whose files, one after the other, make the model."""
 
     parts: tuple[WheelPart, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ModelEntry:
-    """A model with a name. file: its name in a store. bytes, sha256: of that file. context: tokens. sources: best first."""
+    """A model of the catalogue. file: its name in a store. bytes, sha256: of that file. context: tokens. sources: best first."""
 
     id: str
     file: str
@@ -60,20 +60,20 @@ class ModelEntry:
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """models: by id, in the order to show them. default_small looks forward, default_large answers: ids, perhaps the same."""
+    """All models by id, in the order of lists. default_small, default_large: ids of the default pair, perhaps the same."""
 
     models: Mapping[str, ModelEntry]
     default_small: str
     default_large: str
 
     def find(self, name: str) -> ModelEntry | None:
-        """The entry whose id (in any letter case) or whose file's name this is."""
+        """Return the entry with this id (in any letter case) or file name, None if there is none."""
         return next((entry for entry in self.models.values() if name.casefold() == entry.id or name == entry.file), None)
 
 
 @cache
 def load_catalogue() -> Catalogue:
-    """The catalogue that comes with the package."""
+    """Return the catalogue of the package."""
     data = json.loads((files(__package__) / "catalogue.json").read_text(encoding="utf-8"))
     models = {each["id"]: _entry(each) for each in data["models"]}
     return Catalogue(MappingProxyType(models), data["defaults"]["small"], data["defaults"]["large"])

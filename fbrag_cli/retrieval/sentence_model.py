@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.retrieval.prefixes import prefixes_of
+from fbrag_cli.storage.files import sha256_of
 
 _INSTALL = "pip install 'fbrag[dense]'"
 _LOADED = {".json", ".txt", ".model", ".safetensors", ".bin", ".pt"}
@@ -125,7 +126,5 @@ def _content(folder: Path) -> str:
     for path in sorted(folder.rglob("*")):
         if path.suffix in _LOADED and not _OTHER_FORMS & set(path.relative_to(folder).parts) and path.is_file():
             digest.update(f"{path.relative_to(folder).as_posix()}\0{path.stat().st_size}\0".encode())
-            with path.open("rb") as file:
-                while block := file.read(1 << 20):
-                    digest.update(block)
+            digest.update(sha256_of(path).encode())
     return digest.hexdigest()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -62,14 +61,15 @@ class Models:
         Raises FbragError model_missing, model_corrupt, and what `fetch` raises.
         """
         from fbrag_cli.models.catalogue import load_catalogue
-        from fbrag_cli.models.store import locate, models_dir, resolve
+        from fbrag_cli.models.store import locate, resolve
+        from fbrag_cli.storage.places import models_dir
 
-        catalogue, store = load_catalogue(), models_dir(os.environ)
+        catalogue, store = load_catalogue(), models_dir()
         new = [name for name in dict.fromkeys(names) if name not in self._files]
         missing = [name for name in new if catalogue.find(name) and locate(name, store, catalogue) is None]
         if missing and self._fetch:
             self._fetch(missing, store)
-        self._files |= {name: resolve(name, store) for name in new}
+        self._files |= {name: resolve(name, store, catalogue) for name in new}
         self._large |= {self._files[name].path for name in large}
         return [self._files[name] for name in names]
 

@@ -1,1 +1,1 @@
-"""What is kept on the disk: places, whole writes, the cache, array files, the configuration file."""
+"""Files on the disk: the user's folders, whole-or-nothing writes, the cache, files of arrays, the configuration file."""

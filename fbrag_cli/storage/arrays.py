@@ -1,4 +1,4 @@
-"""Arrays, and what is to be known of them, in one file that is mapped and not read: of any size, it opens at once."""
+"""A file of numpy arrays with metadata. It is memory-mapped, so that a file of any size opens at once."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ Array = NDArray[Any]
 #: Name -> type and shape.
 Layout = Mapping[str, tuple[Any, tuple[int, ...]]]
 
-_MAGIC = b"fbrag\x00\x00\x01"  # its last byte is the version of this form
+_MAGIC = b"fbrag\x00\x00\x01"  # the last byte is the version of this format
 _ALIGNED = 64  # bytes
 
 
 def save(path: Path, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
-    """Write `meta` (whatever JSON can say) and the arrays."""
+    """Write `meta` (any JSON object) and the arrays to a file. Raises OSError."""
     created = create(path, meta, {name: (array.dtype, array.shape) for name, array in arrays.items()})
     for name, array in arrays.items():
         created[name][...] = array
 
 
 def create(path: Path, meta: Mapping[str, Any], layout: Layout) -> dict[str, Array]:
-    """A new file with arrays of zeros of the given types and shapes, mapped for writing: they may be larger than memory."""
+    """Make a file with arrays of zeros, mapped for writing: they may be larger than memory. Raises OSError."""
     described, size = {}, 0
     for name, (dtype, shape) in layout.items():
         described[name] = [np.dtype(dtype).str, list(shape), size]
@@ -42,7 +42,7 @@ def create(path: Path, meta: Mapping[str, Any], layout: Layout) -> dict[str, Arr
 
 
 def load(path: Path) -> tuple[dict[str, Any], dict[str, Array]]:
-    """`meta` and the arrays, mapped read-only. Raises ValueError if the file is not whole, OSError if it is not there."""
+    """Return `meta` and the arrays, mapped read-only. Raises ValueError if the file is damaged, OSError if it cannot be read."""
     with path.open("rb") as file:
         magic, length = file.read(len(_MAGIC)), int.from_bytes(file.read(8), "little")
         whole = path.stat().st_size
@@ -57,7 +57,7 @@ def load(path: Path) -> tuple[dict[str, Any], dict[str, Array]]:
 
 
 def _start(header: int) -> int:
-    """Where the arrays begin after a header of so many bytes."""
+    """Return the offset (bytes) of the arrays after a header of so many bytes."""
     return -(-(len(_MAGIC) + 8 + header) // _ALIGNED) * _ALIGNED
 
 

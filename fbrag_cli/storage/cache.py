@@ -1,7 +1,6 @@
-"""What was computed once, kept on the disk by content: entries that are there whole or not at all, the least recently used
-going first. It knows nothing of what it keeps.
+"""A cache on the disk: entries that exist whole or not at all, of which the least recently used are removed first.
 
-ROOT/KIND/KEY is an entry: a file, or a folder of files. Its time of change is when it was last used.
+ROOT/KIND/KEY is an entry: a file, or a folder of files. Its time of change is the time of its last use.
 """
 
 from __future__ import annotations
@@ -9,43 +8,32 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from fbrag_cli.storage.cache_sizes import Sizes
 from fbrag_cli.storage.files import delete, files_of, flush, listed
 from fbrag_cli.storage.shared_folder import ForeignFolderError as ForeignFolderError
 from fbrag_cli.storage.shared_folder import SharedFolder
 
-#: Bytes that a cache keeps unless it is told otherwise.
+T = TypeVar("T")
+
+#: The size limit in bytes where the user sets none.
 DEFAULT_LIMIT = 5_000_000_000
 
 _KIND = re.compile(r"[a-z][a-z0-9_-]*")
 _KEY = re.compile(r"[0-9a-f]{8,128}")
 _TOUCH_AFTER_SECONDS = 3600
-_ROOM = 0.1  # of the limit, made at once, so that not every new entry has to look for an old one
-
-
-def cache_dir(environ: Mapping[str, str]) -> Path:
-    """FBRAG_CACHE_DIR, else fbrag in the user's folder of caches. The folder need not be there."""
-    if chosen := environ.get("FBRAG_CACHE_DIR"):
-        return Path(os.path.expanduser(chosen)).absolute()
-    try:
-        if os.name == "nt":
-            return Path(environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "fbrag" / "cache"
-        base = Path(environ.get("XDG_CACHE_HOME") or "")
-        if not base.is_absolute():  # the XDG specification: relative paths are invalid, and ignored
-            base = Path(environ.get("HOME") or Path.home()) / ".cache"
-    except RuntimeError:  # a user without a home, as containers have them: a place where nothing can be kept
-        base = Path(os.devnull)
-    return base / "fbrag"
+_ROOM = 0.1  # share of the limit that is freed at once, so that not every new entry has to look for an old one
+_DAMAGED = (OSError, ValueError, TypeError, KeyError, AttributeError)  # what reading a damaged entry raises
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """bytes: of its files. used: when last, seconds since the epoch."""
+    """An entry on the disk. bytes: of its files. used: time of the last use, seconds since the epoch."""
 
     kind: str
     path: Path
@@ -55,10 +43,10 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Cache:
-    """A cache of about `limit` bytes in the folder `root`, which need not be there. Any number of processes may use it at once.
+    """A cache of about `limit` bytes in the folder `root`, which may not exist yet. Many processes may use it at once.
 
-    It never stands in the way of a question; what cannot be kept is computed again. So `path` is None where nothing can be
-    read, `touch`, `discard` and `trim` do what can be done, and who calls `new` catches OSError and goes on without an entry.
+    A cache that cannot be read or written is no error, for everything in it can be computed again: `path` and `load` return
+    None, and `store`, `touch`, `discard` and `trim` do what is possible. Only `new` raises OSError.
     kind: a word as "documents"; key: 8 to 128 hexadecimal digits, lower case. Others are a ValueError.
     """
 
@@ -68,21 +56,21 @@ class Cache:
     # -- one entry ---------------------------------------------------------------------------------------------------------
 
     def path(self, kind: str, key: str) -> Path | None:
-        """The file or folder of an entry, which is whole; None if there is none.
+        """Return the file or folder of an entry, which is whole; None if there is none.
 
-        Another process may remove it at any time. What is open or mapped then stays readable; a file that is opened later
-        is a FileNotFoundError, and to be taken as if there had been no entry.
+        Another process may remove it at any time. A file that is open or mapped stays readable; opening one later may raise
+        FileNotFoundError, which means the same as None.
         """
         place = self._place(kind, key)
         return Path(place) if os.path.exists(place) else None
 
     @contextmanager
     def new(self, kind: str, key: str) -> Iterator[Path]:
-        """A path where the block makes a file or a folder of files. That becomes the entry when the block ends, and is removed
-        if the block raises, or if another process was faster.
+        """Yield a path where the block makes a file or a folder of files, which becomes the entry when the block ends.
 
-        All of it is on the disk before it is an entry, so that a crash, even of the machine, leaves no damaged one.
-        Raises OSError where it cannot be kept: a full disk, a folder that cannot be written, ForeignFolderError.
+        It is removed if the block raises or another process was faster. Its files are flushed before it becomes an entry, so
+        that a crash, even of the machine, leaves no damaged entry.
+        Raises OSError where nothing can be written: a full disk, a folder without permission, ForeignFolderError.
         """
         place = Path(self._place(kind, key))
         self._folder.prepare()
@@ -106,12 +94,33 @@ class Cache:
         else:
             self._sizes.add(size)
 
+    def load(self, kind: str, key: str, read: Callable[[Path], T]) -> T | None:
+        """Return what `read` makes of an entry, and mark the entry as used; None if there is none. A damaged one is removed."""
+        if (path := self.path(kind, key)) is None:
+            return None
+        try:
+            value = read(path)
+        except _DAMAGED:
+            self.discard(kind, key)
+            return None
+        self.touch(kind, [key])
+        return value
+
+    def store(self, kind: str, key: str, write: Callable[[Path], object]) -> bool:
+        """Add the entry that `write` makes at the path that it gets; an entry that exists stays. Return False if that fails."""
+        try:
+            with self.new(kind, key) as path:
+                write(path)
+        except OSError:
+            return False
+        return True
+
     def keys(self, kind: str) -> set[str]:
-        """The keys of all entries of a kind."""
+        """Return the keys of all entries of a kind."""
         return {entry.name for entry in listed(self.root / kind)}
 
     def touch(self, kind: str, keys: Iterable[str]) -> bool:
-        """Say that these entries were used. One that was used within the hour costs a look only; whether any was not."""
+        """Mark entries as used now. Returns False if all of them were already marked within the hour."""
         now, noted = time.time(), False
         for key in keys:
             place = self._place(kind, key)
@@ -122,15 +131,15 @@ class Cache:
         return noted
 
     def discard(self, kind: str, key: str) -> None:
-        """Remove an entry that its reader could not make sense of."""
+        """Remove an entry, if that is possible."""
         with suppress(OSError):
             self._folder.remove(Path(self._place(kind, key)))
 
     # -- all of them -------------------------------------------------------------------------------------------------------
 
     def entries(self, kind: str | None = None, older_than: float | None = None) -> Iterator[Entry]:
-        """The entries, also those of kinds that only a newer version knows; of one kind only, or only those that were not used
-        for `older_than` seconds. What is not named as an entry, and a link, is none.
+        """Yield the entries of one kind or of all, also of kinds of newer versions; with `older_than`, only those that were not
+        used for so many seconds. Links, and files not named as entries are, are left out.
         """
         now = time.time()
         for folder in listed(self.root):
@@ -143,7 +152,7 @@ class Cache:
                                 yield entry
 
     def size(self) -> dict[str, tuple[int, int]]:
-        """By kind, in the order of their names: the number of entries, and their bytes."""
+        """Return (number of entries, bytes) by kind, in alphabetical order."""
         sizes: dict[str, tuple[int, int]] = {}
         for entry in self.entries():
             count, total = sizes.get(entry.kind, (0, 0))
@@ -151,14 +160,14 @@ class Cache:
         return dict(sorted(sizes.items()))
 
     def trim(self) -> None:
-        """Remove the least recently used entries if there are more than `limit` bytes, down to a tenth below it; and what
-        processes left unfinished that died. To be called when entries have been made; costs little while there is room.
+        """Remove the least recently used entries if the cache exceeds `limit` bytes, until it is a tenth below; also remove
+        unfinished entries of dead processes. Call it after adding entries; it costs little while there is room.
         """
         with suppress(OSError):
             if self._folder.is_ours():
                 self._folder.remove_abandoned()
                 if self._sizes.may_exceed(self.limit):
-                    self.check_usable()  # where nothing can be removed, there is no use in counting
+                    self.check_usable()  # counting is useless where nothing can be removed
                     self._evict()
 
     def _evict(self) -> None:
@@ -174,9 +183,9 @@ class Cache:
         self._sizes.counted(total, self._folder.temporary())
 
     def clear(self, kind: str | None = None, older_than: float | None = None) -> int:
-        """Remove the entries that `entries` tells. The number of bytes freed.
+        """Remove the entries that `entries` yields. Returns the bytes freed.
 
-        Raises ForeignFolderError; OSError for an entry that cannot be removed, when all that can be are.
+        Raises ForeignFolderError; OSError for an entry that cannot be removed, after removing all others.
         """
         if not self.root.exists():
             return 0
@@ -200,7 +209,7 @@ class Cache:
 
     @property
     def usable(self) -> bool:
-        """Whether entries can be kept. Makes the folder."""
+        """Whether entries can be written. Makes the folder."""
         try:
             self.check_usable()
         except OSError:
@@ -208,7 +217,7 @@ class Cache:
         return True
 
     def check_usable(self) -> None:
-        """Make the folder, and a file there. Raises OSError if that cannot be, ForeignFolderError."""
+        """Make the folder, and try to make a file there. Raises OSError, ForeignFolderError."""
         self._folder.prepare()
         probe = self._folder.temporary()
         try:
@@ -217,7 +226,7 @@ class Cache:
             delete(probe)
 
     def check_ours(self) -> None:
-        """Raises ForeignFolderError for a folder that is something else, OSError for one that cannot be read."""
+        """Raise ForeignFolderError for a folder that is not a cache of fbrag's, OSError for one that cannot be read."""
         if self.root.exists():
             self._folder.check_ours()
 

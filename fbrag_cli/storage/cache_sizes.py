@@ -1,4 +1,4 @@
-"""How many bytes a cache has, without looking at each entry."""
+"""The size of a cache in bytes, without looking at each entry."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from fbrag_cli.storage.files import write
+from fbrag_cli.storage.files import overwrite, put_in_place
 
 _COUNT_AGAIN_SECONDS = 86400
 _COUNT_AGAIN_ENTRIES = 10_000
@@ -16,19 +16,19 @@ _COUNT_AGAIN_ENTRIES = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """A file: bytes of everything and when they were counted (seconds since the epoch), then of each entry that came since,
-    a line each. What a count does not see, because it comes while that goes on, the next one does.
+    """A file that notes a cache's size: on its first line the bytes of all entries and the time of that count (seconds since the
+    epoch), then a line with the bytes of each entry added since. An entry added during a count is in the next one.
     """
 
     path: Path
 
     def add(self, size: int) -> None:
-        """An entry of so many bytes came."""
+        """Add the bytes of a new entry."""
         with suppress(OSError):  # the next count sees it
-            write(self.path, f"{size}\n".encode("ascii"), os.O_APPEND)
+            overwrite(self.path, f"{size}\n".encode("ascii"), os.O_APPEND)
 
     def may_exceed(self, limit: int) -> bool:
-        """Whether there are more bytes, or it is time to count again."""
+        """Return whether the cache may have more than `limit` bytes: by these notes, or because they are too old to believe."""
         try:
             first, *added = self.path.read_text(encoding="ascii").splitlines()
             total, counted = map(int, first.split())
@@ -38,11 +38,11 @@ class Sizes:
             return True
 
     def counted(self, total: int, temporary: Path) -> None:
-        """All were counted. Written to `temporary` first. Raises OSError."""
-        write(temporary, f"{total} {int(time.time())}\n".encode("ascii"))
-        os.replace(temporary, self.path)
+        """Note a new count. `temporary` is where the file is written first. Raises OSError."""
+        overwrite(temporary, f"{total} {int(time.time())}\n".encode("ascii"))
+        put_in_place(temporary, self.path)
 
     def forget(self) -> None:
-        """Entries have gone: it is time to count again."""
+        """Drop the notes after a removal, so that the next question to `may_exceed` leads to a count."""
         with suppress(OSError):
             self.path.unlink()

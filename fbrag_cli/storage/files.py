@@ -1,44 +1,103 @@
-"""Files as a cache needs them: on the disk for good before they count, deleted as far as it goes, listed if they can be."""
+"""File helpers: whole-or-nothing writes, durable writes (fsync), hashes, best-effort delete and list."""
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import os
+import secrets
 import shutil
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from fbrag_cli.errors import FbragError
 
-def listed(folder: Path) -> list[os.DirEntry[str]]:
-    """What a folder holds; nothing if it cannot be read."""
+_BLOCK = 1 << 20  # bytes
+
+
+# -- whole or not at all -----------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """Write a file whole or not at all: the block writes to the path that it gets, which becomes `path` when the block ends.
+
+    If the block raises, `path` stays as it was. A link is followed, and the permissions of an existing file stay.
+    Raises OSError, at once where `path` is a folder or nothing can be written beside it.
+    """
+    target = Path(os.path.realpath(path))
+    if target.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "it is a folder", str(path))
+    mode = target.stat().st_mode & 0o777 if target.exists() else None
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
     try:
-        with os.scandir(folder) as found:
-            return list(found)
-    except OSError:
-        return []
+        temporary.touch(0o666 if mode is None else 0o600, exist_ok=False)
+        yield temporary
+        put_in_place(temporary, target, mode)
+    except BaseException:
+        delete(temporary)
+        raise
 
 
-def files_of(path: Path) -> list[Path]:
-    """The file itself, or all files below the folder."""
-    return [each for each in path.rglob("*") if not each.is_dir()] if path.is_dir() else [path]
+def put_in_place(temporary: Path, target: Path, mode: int | None = None) -> None:
+    """Rename a finished file over `target`, so that it outlasts even a crash of the machine. Raises OSError."""
+    flush(temporary)
+    if mode is not None:
+        temporary.chmod(mode)
+    os.replace(temporary, target)
+    with suppress(OSError):  # some file systems cannot do this for folders
+        _flush_folder(target.parent)
+
+
+def not_writable(path: object, error: OSError, code: str, hint: str) -> FbragError:
+    """Return the error for a file or folder that cannot be written."""
+    return FbragError(code, f"{path} cannot be written: {error.strerror or error}", hint)
 
 
 def flush(path: Path) -> int:
-    """Have a file, or a folder of files, on the disk for good; its bytes. Raises OSError."""
+    """Flush a file, or a folder of files, to the disk (fsync). Returns its bytes. Raises OSError."""
     size = 0
     for file in files_of(path):
         with file.open("r+b") as stream:
             os.fsync(stream.fileno())
             size += os.fstat(stream.fileno()).st_size
-    if path.is_dir() and os.name != "nt":
-        folder = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+    if path.is_dir():
+        _flush_folder(path)
     return size
 
 
-def write(path: Path, data: bytes, flags: int = 0) -> None:
+def _flush_folder(path: Path) -> None:
+    if os.name == "nt":
+        return
+    folder = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+# -- reading and the rest ----------------------------------------------------------------------------------------------------
+
+
+def sha256_of(path: Path, progress: Callable[[int], object] = lambda done: None) -> str:
+    """Return the SHA-256 (hex) of a file. progress: called with the number of bytes read so far. Raises OSError."""
+    digest, done = hashlib.sha256(), 0
+    for block in blocks_of(path):
+        digest.update(block)
+        progress(done := done + len(block))
+    return digest.hexdigest()
+
+
+def blocks_of(path: Path, limit: int | None = None) -> Iterator[bytes]:
+    """Yield the file in blocks of 1 MiB, up to `limit` bytes. Raises OSError."""
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK if limit is None else min(limit, _BLOCK)):
+            limit = None if limit is None else limit - len(block)
+            yield block
+
+
+def overwrite(path: Path, data: bytes, flags: int = 0) -> None:
     """Write over the start of a file, or with O_APPEND after its end, and leave the rest of it. Raises OSError."""
     file = os.open(path, os.O_WRONLY | os.O_CREAT | flags, 0o600)
     try:
@@ -47,8 +106,22 @@ def write(path: Path, data: bytes, flags: int = 0) -> None:
         os.close(file)
 
 
+def listed(folder: Path) -> list[os.DirEntry[str]]:
+    """Return what a folder holds; an empty list if it cannot be read."""
+    try:
+        with os.scandir(folder) as found:
+            return list(found)
+    except OSError:
+        return []
+
+
+def files_of(path: Path) -> list[Path]:
+    """Return the file itself, or all files below the folder."""
+    return [each for each in path.rglob("*") if not each.is_dir()] if path.is_dir() else [path]
+
+
 def delete(path: Path) -> None:
-    """A file or a folder, as far as it goes; a link, not what it points to."""
+    """Delete a file or a folder as far as that is possible; a link, not what it points to."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:

@@ -1,4 +1,4 @@
-"""A folder that many processes change at once: whose it is, and how things come into it and leave it in one step."""
+"""A folder that many processes change at once: marked as fbrag's, with one-step additions and removals."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from fbrag_cli.storage.files import delete, listed, write
+from fbrag_cli.storage.files import delete, listed, overwrite
 
 _TAG = "CACHEDIR.TAG"
 _MARK = b"Signature: 8a477f597d28d172789f06886806bc55\n# fbrag"
@@ -25,36 +25,38 @@ _ABANDONED_SECONDS = 86400
 
 
 class ForeignFolderError(OSError):
-    """The folder holds something, and it is not a cache of fbrag's: nothing is written there or deleted."""
+    """The folder is not empty and not a cache of fbrag's: nothing is written or deleted there."""
 
 
 @dataclass(frozen=True, slots=True)
 class SharedFolder:
-    """`root`/CACHEDIR.TAG is the mark that it is ours, and keeps backups away. What is being made or removed lies in
-    `root`/.unfinished, from where, or to where, it is renamed: so nobody ever sees a part of it.
+    """The folder `root`. `root`/CACHEDIR.TAG marks it as fbrag's, and excludes it from backups.
+
+    New things are made in `root`/.unfinished and renamed into place; removed things are renamed to there and then deleted. So
+    no process ever sees a part of one.
     """
 
     root: Path
 
-    # -- whose it is -----------------------------------------------------------------------------------------------------
+    # -- the mark --------------------------------------------------------------------------------------------------------
 
     def is_ours(self) -> bool:
-        """Whether it carries the mark. Raises OSError if that cannot be read."""
+        """Return whether the folder carries the mark. Raises OSError if the mark cannot be read."""
         return self._mark().startswith(_MARK)
 
     def check_ours(self) -> None:
-        """Raises ForeignFolderError for a folder that holds something and lacks the mark; OSError."""
-        others = set(os.listdir(self.root)) - {_TAG}  # looked at first: who makes a cache makes the mark before anything else
+        """Raise ForeignFolderError for a folder that is not empty and lacks the mark. Raises OSError."""
+        others = set(os.listdir(self.root)) - {_TAG}  # listed first: another process makes the mark before anything else
         mark = self._mark()
         if not mark.startswith(_MARK) and (others or not _SIGNATURE.startswith(mark)):
             raise ForeignFolderError(errno.ENOTEMPTY, "it is not empty, and no cache of fbrag's", str(self.root))
 
     def prepare(self) -> None:
-        """Make the folder, for its owner only. Raises OSError."""
+        """Make the folder and its mark, readable for the owner only. Raises OSError, ForeignFolderError."""
         if not self.is_ours():
             self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.check_ours()
-            write(self.root / _TAG, _SIGNATURE)  # another process may write the same at this moment
+            overwrite(self.root / _TAG, _SIGNATURE)  # another process may write the same at this moment
         self._unfinished.mkdir(mode=0o700, exist_ok=True)
 
     def _mark(self) -> bytes:
@@ -63,18 +65,18 @@ class SharedFolder:
         except FileNotFoundError:
             return b""
 
-    # -- what comes and goes -----------------------------------------------------------------------------------------------
+    # -- additions and removals --------------------------------------------------------------------------------------------
 
     @property
     def _unfinished(self) -> Path:
         return self.root / ".unfinished"
 
     def temporary(self) -> Path:
-        """Where this process may make a file or a folder that it then renames."""
+        """Return a new path where this process may make a file or a folder, to be renamed then."""
         return self._unfinished / f"{os.getpid()}-{_machine()}-{secrets.token_hex(8)}"
 
     def remove(self, path: Path) -> bool:
-        """Take a file or folder out in one step, then delete it. False if another process did. Raises OSError."""
+        """Remove a file or folder in one step, then delete it. Returns False if another process did. Raises OSError."""
         self._unfinished.mkdir(mode=0o700, exist_ok=True)
         doomed = self.temporary()
         try:
@@ -85,7 +87,7 @@ class SharedFolder:
         return True
 
     def remove_abandoned(self) -> None:
-        """Remove what processes left that did not come to an end."""
+        """Remove the unfinished things of dead processes."""
         for found in listed(self._unfinished):
             with suppress(OSError):
                 if _is_abandoned(found):
@@ -93,7 +95,7 @@ class SharedFolder:
 
 
 def _is_abandoned(found: os.DirEntry[str]) -> bool:
-    """Whether nobody will finish it: its process is no more, or it is a day old. Raises OSError."""
+    """Return whether nobody will finish it: its process is dead, or it is a day old. Raises OSError."""
     made_by = _TEMPORARY.fullmatch(found.name)
     if made_by is None:
         return False
@@ -105,5 +107,5 @@ def _is_abandoned(found: os.DirEntry[str]) -> bool:
 
 
 def _machine() -> str:
-    """Its name, as far as it can stand in the name of a file: the number of a process means nothing on another machine."""
+    """Return this machine's name, for the name of a file: a process id means nothing on another machine."""
     return re.sub(r"[^A-Za-z0-9]", "", platform.node())[:40]

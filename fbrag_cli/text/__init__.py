@@ -1,1 +1,1 @@
-"""Text as every home needs it: words, languages, printable characters."""
+"""Text: words and terms, languages, printable characters."""

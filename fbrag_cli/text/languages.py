@@ -1,4 +1,4 @@
-"""Languages by their ISO 639-1 codes: their names, their function words, and which one a text is written in."""
+"""Languages by ISO 639-1 code: their names and function words, and detection of a text's language."""
 
 from __future__ import annotations
 
@@ -46,20 +46,15 @@ _SCRIPTS = {
     "Sinhala": ["si"], "Tamil": ["ta"], "Telugu": ["te"],
 }  # fmt: skip
 
-_SAMPLES, _SAMPLE_CHARS = 8, 1000  # of a text: parts spread over it, as beginnings are often licences
+_SAMPLES, _SAMPLE_CHARS = 8, 1000  # parts spread over a text, as beginnings are often licences
 _LETTERS_A_WORD = {"Han": 2, "Hiragana": 2, "Katakana": 2}  # about 5 in other scripts
-_JAPANESE = 0.05  # of a Japanese text's characters are kana at least; a Chinese one has next to none
-_FEWEST = 0.1  # of a text's words are function words of its language, at least
+_JAPANESE = 0.05  # the least share of kana in a Japanese text; a Chinese one has next to none
+_FEWEST = 0.1  # the least share of function words of its language in a text
 _ALMOST_ALWAYS = {"Hebrew": "he", "Devanagari": "hi"}  # where function words do not decide
 
 
-def names() -> dict[str, str]:
-    """ISO 639-1 code -> English name of each language that `--lang` knows."""
-    return dict(_NAMES)
-
-
 def resolve(name: str) -> str:
-    """The ISO 639-1 code of a language given as its code ("de", "de-AT") or its English name, in any case.
+    """Return the ISO 639-1 code for a code ("de", "de-AT") or an English name, in any case.
 
     Raises FbragError: usage.
     """
@@ -75,14 +70,14 @@ def resolve(name: str) -> str:
 
 @cache
 def stop_words(language: str) -> frozenset[str]:
-    """The function words of a language, in lower case; none where they are not known."""
+    """Return the function words of a language in lower case; empty for an unknown language."""
     from fbrag_cli.text.function_words import FUNCTION_WORDS
 
     return frozenset(normalize("NFKC", FUNCTION_WORDS.get(language, "")).casefold().split())
 
 
 def detect(text: str) -> str:
-    """The ISO 639-1 code of the language that most of `text` is written in; "" where it cannot be told.
+    """Return the ISO 639-1 code of the main language of `text`; "" where it is unclear.
 
     The script decides, and within a script the share of each language's function words in a sample of the text.
     """
@@ -100,7 +95,7 @@ def _sample(text: str) -> str:
 
 
 def _script(sample: str) -> str:
-    """The script of most words of `sample`; "" where it has no letters of a known one."""
+    """Return the script of most words of `sample`; "" where it has no letters of a known script."""
     words = {script: n / _LETTERS_A_WORD.get(script, 5) for script, n in _letters(sample).items()}
     kana, han = words.get("Hiragana", 0) + words.get("Katakana", 0), words.get("Han", 0)
     if kana > _JAPANESE * (kana + han):
@@ -135,7 +130,7 @@ def _by_function_words(sample: str, languages: tuple[str, ...]) -> str:
     found = Counter[str]()
     for word in sorted(counts.keys() & known.keys()):  # in order: sums of floats depend on it
         for language in known[word]:
-            weights[language] += counts[word] / len(known[word])  # the more languages have a word, the less it says
+            weights[language] += counts[word] / len(known[word])  # a word of many languages decides little
             found[language] += counts[word]
     best = max(weights, key=lambda language: weights[language])
     return best if found[best] >= _FEWEST * max(1, counts.total()) else ""
@@ -143,7 +138,7 @@ def _by_function_words(sample: str, languages: tuple[str, ...]) -> str:
 
 @cache
 def _languages_by_word(languages: tuple[str, ...]) -> dict[str, list[str]]:
-    """Function word -> those of `languages` that have it."""
+    """Return those of `languages` that have a function word, by word."""
     known: dict[str, list[str]] = {}
     for language in languages:
         for word in stop_words(language):

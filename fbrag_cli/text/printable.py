@@ -1,4 +1,4 @@
-"""Untrusted text made safe to print: nothing that comes from a document or a model reaches a terminal as a command."""
+"""Text for people: untrusted text without control characters that a terminal would obey, and sizes in bytes."""
 
 from __future__ import annotations
 
@@ -12,14 +12,21 @@ _UNSAFE = re.compile(
 
 
 def printable(text: str) -> str:
-    """`text` with every control character as a visible substitute of one character, so that offsets into it still hold."""
+    """Return `text` with a visible substitute for each control character: one for one, so that offsets stay valid."""
     return _UNSAFE.sub(lambda found: _visible(found.group()), text)
 
 
 def one_line(text: str, width: int | None = None) -> str:
-    """`text` on one line: white space collapsed, made printable, cut to `width` characters with an ellipsis."""
+    """Return `text` as one printable line: white space collapsed, cut to `width` characters with an ellipsis."""
     line = printable(" ".join(text.split()))
     return line if width is None or len(line) <= width else line[: max(width - 1, 0)].rstrip() + "…"
+
+
+def byte_size(count: float) -> str:
+    """Return a number of bytes for people, as "1.1 GB", "98 MB" or "0 kB"."""
+    if count >= 1e9:
+        return f"{count / 1e9:.1f} GB"
+    return f"{count / 1e6:.0f} MB" if count >= 1e6 else f"{count / 1e3:.0f} kB"
 
 
 def _visible(character: str) -> str:

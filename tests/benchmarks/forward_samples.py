@@ -41,16 +41,18 @@ Contender = Callable[[Tokens], dict[str, Any]]  # writes the samples: how many t
 def fbrag(model: str, k: int, length: int, cells: int, threads: int) -> Contender:
     from pathlib import Path
 
+    from fbrag_cli.generation.start import limit_spinning
+
+    limit_spinning()
     from fbrag_cli.generation.generator import Sampling
-    from fbrag_cli.generation.llama.chat_template import Prompt
     from fbrag_cli.generation.llama.generator import LlamaGenerator
 
     generator = LlamaGenerator(Path(model), threads=threads)
     sampling = Sampling(length, temperature=TEMPERATURE, top_p=TOP_P, top_k=TOP_K)
 
     def write(tokens: Tokens) -> dict[str, Any]:
-        generator._parts = lambda prompt: [tokens]  # type: ignore[method-assign]  # the tokens that the others get
-        written = generator.generate(Prompt(()), k, sampling)
+        generator.tokenize = lambda turns: tokens  # type: ignore[method-assign]  # the tokens that the others get
+        written = generator.generate((), k, sampling)
         return {"tokens": written.generated_tokens, "prefill": written.prefill_seconds}
 
     return write

@@ -64,7 +64,6 @@ def chunks(*sizes: int) -> list[dict[str, Any]]:
         ([FB, FB | {"recall": 20}], ("recall",)),
         ([FB, FB | {"temperature": 0.5}], ("temperature",)),
         ([FB, FB | {"select": 3, "samples": 1}], ()),  # they differ in two things at once
-        ([OP | {"samples": 1}, OP | {"samples": 5}], ()),  # it takes no samples
         ([*chunks(3, 5), FB | {"samples": 1}], ("chunks", "latency", "samples")),
     ],
 )

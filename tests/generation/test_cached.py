@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from fbrag_cli.generation.cached import KIND, CachedGenerator
-from fbrag_cli.generation.generator import Sampling
-from fbrag_cli.generation.llama.chat_template import Markup, Prompt, Text
+from fbrag_cli.generation.generator import Call, Sampling, Turn
 from fbrag_cli.storage.cache import Cache
 from tests.methods.scripted import Scripted
 
-PROMPT = Prompt((Markup("<user>"), Text("Who?")))
+ASKED = (Turn("user", "Who?"),)
 SAMPLING = Sampling(20, seed=3)
 SAID = ["one", "two", "three"]
 
@@ -23,23 +23,23 @@ def cache(tmp_path: Path) -> Cache:
     return Cache(tmp_path / "cache")
 
 
-def asked_again(cache: Cache, prompt: Prompt = PROMPT, n: int = 3, sampling: Sampling = SAMPLING, model: str = "m") -> bool:
+def asked_again(cache: Cache, turns: Sequence[Turn] = ASKED, n: int = 3, sampling: Sampling = SAMPLING, model: str = "m") -> bool:
     """Whether a new process asks the model."""
     scripted = Scripted(SAID)
-    CachedGenerator(scripted, cache, model).generate(prompt, n, sampling)
+    CachedGenerator(scripted, cache, model).generate(turns, n, sampling)
     return bool(scripted.asked)
 
 
 def test_a_later_process_takes_the_samples_of_an_earlier_one_at_no_cost(cache: Cache) -> None:
-    first = CachedGenerator(Scripted(SAID), cache, "m").generate(PROMPT, 3, SAMPLING)
+    first = CachedGenerator(Scripted(SAID), cache, "m").generate(ASKED, 3, SAMPLING)
     scripted = Scripted(["other"])
-    fewer = CachedGenerator(scripted, cache, "m").generate(PROMPT, 2, SAMPLING)
+    fewer = CachedGenerator(scripted, cache, "m").generate(ASKED, 2, SAMPLING)
     assert scripted.asked == []
     assert fewer.samples == first.samples[:2]
-    assert (first.kept, fewer.kept) == (False, True)
+    assert (first.cached, fewer.cached) == (False, True)
     assert (fewer.cached_tokens, fewer.prefill_seconds, fewer.decode_seconds) == (first.prompt_tokens, 0, 0)
-    compared = CachedGenerator(scripted, cache, "m", first_costs=True).generate(PROMPT, 3, SAMPLING)
-    assert compared == replace(first, kept=True)
+    compared = CachedGenerator(scripted, cache, "m", first_costs=True).generate(ASKED, 3, SAMPLING)
+    assert compared == replace(first, cached=True)
 
 
 def test_more_samples_another_prompt_sampling_or_model_are_asked_for(cache: Cache) -> None:
@@ -47,7 +47,8 @@ def test_more_samples_another_prompt_sampling_or_model_are_asked_for(cache: Cach
     assert not asked_again(cache, n=2)
     assert asked_again(cache, n=3)
     assert not asked_again(cache, n=3)
-    assert asked_again(cache, prompt=Prompt((Text("<user>"), Text("Who?"))))  # a user who writes the markers
+    assert asked_again(cache, turns=(Turn("user", "<user>Who?"),))  # a user who writes the markers
+    assert asked_again(cache, turns=(Turn("assistant", "Who?"),))
     assert asked_again(cache, sampling=replace(SAMPLING, seed=4))
     assert asked_again(cache, sampling=replace(SAMPLING, temperature=0.5))
     assert asked_again(cache, model="n")
@@ -62,12 +63,30 @@ def test_a_damaged_entry_is_made_again(cache: Cache, damaged: str) -> None:
     assert not asked_again(cache)
 
 
-def test_without_a_cache_it_is_kept_until_it_is_forgotten() -> None:
+def test_without_a_cache_samples_stay_in_memory_until_they_are_dropped() -> None:
     scripted = Scripted(SAID)
-    remembering = CachedGenerator(scripted)
+    cached = CachedGenerator(scripted)
     for _ in range(2):
-        remembering.generate(PROMPT, 3, SAMPLING)
+        cached.generate(ASKED, 3, SAMPLING)
     assert len(scripted.asked) == 1
-    remembering.forget()
-    remembering.generate(PROMPT, 3, SAMPLING)
+    cached.forget()
+    cached.generate(ASKED, 3, SAMPLING)
     assert len(scripted.asked) == 2
+
+
+def test_it_can_do_what_its_generator_can() -> None:
+    scripted = Scripted(SAID, takes_rows=True, continues_turns=False)
+    cached = CachedGenerator(scripted)
+    assert (cached.takes_rows, cached.continues_turns, cached.info) == (True, False, scripted.info)
+    assert cached.written(ASKED) == scripted.written(ASKED)
+    assert cached.choose
+    for _ in range(2):
+        assert cached.choose(ASKED, ("yes", "no"), Call()) == (1, 0)
+    assert len(scripted.asked) == 1
+
+
+def test_a_generator_that_gives_no_probabilities_is_not_asked_for_them() -> None:
+    class Server(Scripted):
+        choose = None  # type: ignore[assignment]
+
+    assert CachedGenerator(Server(SAID)).choose is None

@@ -151,7 +151,7 @@ def test_a_file_that_is_no_model_is_refused(tmp_path: Path) -> None:
 def test_a_request_to_stop_is_heard_and_the_embedder_goes_on_after(files: Path) -> None:
     cancellation = Cancellation()
     with LlamaEmbedder(files / "all-MiniLM-L6-v2.gguf", threads=1, cancellation=cancellation) as stopped:
-        cancellation._error = KeyboardInterrupt()
+        cancellation.request(KeyboardInterrupt())
         with pytest.raises(KeyboardInterrupt):
             stopped.embed([LONG], query=False)
         cancellation._error = None

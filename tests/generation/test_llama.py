@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import gc
-import itertools
 import os
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from time import monotonic
 
@@ -17,10 +15,9 @@ import psutil
 import pytest
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.cancellation import Cancellation
-from fbrag_cli.generation.generator import Sampling, Turn
-from fbrag_cli.generation.llama.chat_template import Prompt, Text
+from fbrag_cli.generation.generator import Call, Sampling, Turn
 from fbrag_cli.generation.llama.generator import LlamaGenerator
+from fbrag_cli.generation.llama.weights import layers_on_gpu
 
 STORY = "The lighthouse keeper Anna wrote in her log that the brig Meridian had passed at noon with a torn sail. " * 4
 ASKED = (Turn("user", f"{STORY}\n\nWhich ship passed the lighthouse, and when?"),)
@@ -40,17 +37,15 @@ def test_samples_differ_and_repeat_with_their_seed(smollm2: Path) -> None:
 
 def test_a_sample_does_not_depend_on_how_many_there_are(generator: LlamaGenerator) -> None:
     """A first token, drawn from the same logits, is equal; later ones may differ by rounding in larger batches."""
-    prompt = ASKED
     one_token = Sampling(max_tokens=1, seed=7)
-    together = [sample.text for sample in generator.generate(prompt, 6, one_token).samples]
-    alone = [generator.generate(prompt, 1, Sampling(max_tokens=1, seed=7 + i)).samples[0].text for i in range(6)]
+    together = [sample.text for sample in generator.generate(ASKED, 6, one_token).samples]
+    alone = [generator.generate(ASKED, 1, Sampling(max_tokens=1, seed=7 + i)).samples[0].text for i in range(6)]
     assert together == alone
 
 
 def test_greedy_rows_of_a_batch_are_the_single_run(generator: LlamaGenerator) -> None:
-    prompt = ASKED
-    alone = generator.generate(prompt, 1, GREEDY).samples[0].text
-    assert {sample.text for sample in generator.generate(prompt, 3, GREEDY).samples} == {alone}
+    alone = generator.generate(ASKED, 1, GREEDY).samples[0].text
+    assert {sample.text for sample in generator.generate(ASKED, 3, GREEDY).samples} == {alone}
 
 
 def test_the_logits_are_those_of_the_high_level_class(generator: LlamaGenerator, smollm2: Path) -> None:
@@ -66,9 +61,30 @@ def test_a_prompt_that_continues_the_last_one_reads_only_what_is_new(generator: 
     more = (*ASKED, Turn("assistant", "The Meridian."), Turn("user", "Sure?"))
     second = generator.generate(more, 1, GREEDY)
     assert second.cached_tokens >= first.prompt_tokens - 5
-    fresh = generator.generate(Prompt((Text("unrelated"),)), 1, GREEDY)
-    assert fresh.cached_tokens <= 1
+    other = generator.generate((Turn("user", "unrelated"),), 1, GREEDY)
+    assert other.cached_tokens < other.prompt_tokens - 3  # the template's beginning is the same
     assert generator.generate(more, 1, GREEDY).samples == second.samples
+
+
+def test_a_prompt_that_outgrows_its_context_reads_only_what_is_new(smollm2: Path) -> None:
+    long = (Turn("user", STORY * 20), Turn("assistant", "Noted."), Turn("user", STORY * 10))
+    with LlamaGenerator(smollm2) as one:
+        first = one.generate(long[:1], 1, Sampling(4))
+        enlarged = one.generate(long, 3, GREEDY)
+        assert enlarged.cached_tokens >= first.prompt_tokens - 5
+    with LlamaGenerator(smollm2) as one:
+        assert one.generate(long, 3, GREEDY).samples == enlarged.samples
+
+
+def test_a_reserved_context_is_not_made_again(smollm2: Path) -> None:
+    with LlamaGenerator(smollm2) as one:
+        first = one.generate(ASKED, 1, Sampling(4), Call(room=2000))
+        context = one._sequences._context
+        more = (*ASKED, Turn("assistant", "The Meridian."), Turn("user", STORY * 12))
+        assert one.generate(more, 1, Sampling(4)).cached_tokens >= first.prompt_tokens - 5
+        assert one._sequences._context is context
+    with LlamaGenerator(smollm2, max_context=400) as small:
+        assert small.generate(ASKED, 1, Sampling(4), Call(room=2000)).samples  # as much as the model can take
 
 
 def test_text_never_becomes_a_special_token(generator: LlamaGenerator) -> None:
@@ -78,10 +94,10 @@ def test_text_never_becomes_a_special_token(generator: LlamaGenerator) -> None:
         for token in range(llama_cpp.llama_vocab_n_tokens(generator._vocab))
         if llama_cpp.llama_vocab_is_control(generator._vocab, token)
     }
-    honest = generator.tokenize(generator.prompt((Turn("user", "x"),)))
-    attacked = generator.tokenize(generator.prompt((Turn("user", markers),)))
+    honest, attacked = generator.tokenize((Turn("user", "x"),)), generator.tokenize((Turn("user", markers),))
     assert sum(token in special for token in attacked) == sum(token in special for token in honest) > 0
-    assert not special & set(generator.tokenize(Prompt((Text(markers),))))
+    assert not special & set(generator._weights.tokens_of(markers))
+    assert markers in generator.written((Turn("user", markers),))
 
 
 def test_stop_texts_end_a_sample_and_are_left_out(generator: LlamaGenerator) -> None:
@@ -101,30 +117,31 @@ def test_a_prompt_that_does_not_fit_is_refused_with_both_numbers_before_any_work
     with LlamaGenerator(smollm2, max_context=300) as small:
         started = monotonic()
         with pytest.raises(FbragError, match=r"prompt of \d+ tokens .* can take 300") as told:
-            small.generate(small.prompt((Turn("user", STORY * 20),)), 1, DRAWN)
+            small.generate((Turn("user", STORY * 20),), 1, DRAWN)
         assert told.value.code == "prompt_too_long"
         assert monotonic() - started < 1
 
 
 def test_text_streams_as_it_comes(generator: LlamaGenerator) -> None:
-    heard: list[str] = []
+    pieces: list[str] = []
     read: list[tuple[int, int]] = []
-    result = generator.generate(ASKED, 1, GREEDY, on_prompt=lambda done, total: read.append((done, total)), on_text=heard.append)
-    assert len(heard) > 3
-    assert all(later.startswith(earlier) for earlier, later in itertools.pairwise(heard))
-    assert heard[-1] == result.samples[0].text
+    call = Call(on_prompt=lambda done, total: read.append((done, total)), on_text=pieces.append)
+    result = generator.generate(ASKED, 2, GREEDY, call)
+    assert len(pieces) > 3
+    assert all(pieces)
+    assert "".join(pieces) == result.samples[0].text
     assert read[-1] == (result.prompt_tokens, result.prompt_tokens)
 
 
 def test_choices_are_probabilities(generator: LlamaGenerator) -> None:
-    prompt = Prompt((Text("The capital of France is the city of"),))
-    paris, rome = generator.choose(prompt, ("Paris", "Rome"))
+    asked = (Turn("user", "What is the capital of France?"), Turn("assistant", "The capital of France is the city of"))
+    paris, rome = generator.choose(asked, ("Paris", "Rome"))
     assert 1 >= paris > rome >= 0
 
 
 def test_token_counts_are_llama_cpps(generator: LlamaGenerator) -> None:
     for text in ("", "plain", STORY, "naïve 漢字 🙂 <|im_end|>"):
-        assert generator.count_tokens(text) == len(generator.tokenize(Prompt((Text(text),))))
+        assert generator.count_tokens(text) == len(generator._weights.tokens_of(text))
 
 
 def test_memory_does_not_grow_over_ten_questions(smollm2: Path) -> None:
@@ -132,22 +149,19 @@ def test_memory_does_not_grow_over_ten_questions(smollm2: Path) -> None:
     sizes = []
     for round_ in range(10):
         with LlamaGenerator(smollm2) as one:
-            one.generate(one.prompt((Turn("user", f"{STORY} {round_}?"),)), 3, Sampling(4))
+            one.generate((Turn("user", f"{STORY} {round_}?"),), 3, Sampling(4))
         gc.collect()
         sizes.append(process.memory_info().rss)
     assert max(sizes[5:]) - sizes[2] < 20e6, [round(size / 1e6) for size in sizes]
 
 
-def test_a_request_to_stop_reaches_into_a_running_decode(smollm2: Path) -> None:
-    cancellation = Cancellation()
-    with LlamaGenerator(smollm2, cancellation=cancellation, threads=1) as one:
-        asked = one.prompt((Turn("user", STORY * 60),))
-        timer = threading.Timer(0.5, lambda: setattr(cancellation, "_error", KeyboardInterrupt()))
-        timer.start()
-        started = monotonic()
-        with pytest.raises(KeyboardInterrupt):
-            one.generate(asked, 1, GREEDY)
-        assert monotonic() - started < 1.5
+@pytest.mark.parametrize(("asked", "placed"), [(0, 0), (5, 5), (30, 30), (31, 31), (99, 31), (-1, 31)])
+def test_layers_on_the_gpu_are_those_asked_for_as_far_as_there_are_any(
+    generator: LlamaGenerator, asked: int, placed: int
+) -> None:
+    """30 layers and the output layer."""
+    assert layers_on_gpu(generator._model, asked) == placed
+    assert generator.info.gpu_layers.endswith("/31")
 
 
 def test_a_file_that_is_no_model_is_refused(tmp_path: Path) -> None:
@@ -188,20 +202,31 @@ def test_a_build_with_amx_loads_without_the_extra_buffers(smollm2: Path, monkeyp
 
 @pytest.mark.parametrize(("users", "in_force"), [({}, "3000"), ({"GOMP_SPINCOUNT": "77"}, "77")])
 def test_threads_that_wait_for_each_other_leave_their_core_soon(users: dict[str, str], in_force: str) -> None:
-    """As libgomp tells it when it is loaded; beside other work it would otherwise take most of the time with waiting."""
+    """As libgomp displays it when it is loaded; beside other work it would otherwise take most of the time with waiting."""
     environment = {name: value for name, value in os.environ.items() if name != "GOMP_SPINCOUNT"} | users
-    code = [sys.executable, "-c", "import fbrag_cli.generation.llama.generator"]
-    done = subprocess.run(code, capture_output=True, text=True, check=True, env=environment | {"OMP_DISPLAY_ENV": "verbose"})
+    code = "from fbrag_cli.generation.start import limit_spinning as f; f(); import fbrag_cli.generation.llama.generator"
+    shown = environment | {"OMP_DISPLAY_ENV": "verbose"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=shown)
     if "GOMP_" not in done.stderr:
         pytest.skip("llama.cpp is built without libgomp here")
     assert f"GOMP_SPINCOUNT = '{in_force}'" in done.stderr
 
 
+def test_importing_changes_neither_the_environment_nor_the_log() -> None:
+    code = """
+import os, llama_cpp
+before, llama_cpp.llama_log_set = dict(os.environ), None
+import fbrag_cli.generation.llama.generator, fbrag_cli.generation.llama.embedding, fbrag_cli.generation.start
+assert dict(os.environ) == before
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_nothing_native_reaches_stdout(smollm2: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from fbrag_cli.generation.llama import LlamaGenerator as G\n"
-        "from fbrag_cli.generation import Sampling; from fbrag_cli.generation.generator import Prompt, Text\n"
-        "with G(Path(sys.argv[1]), verbose=True) as g: g.generate(Prompt((Text('a'),)), 2, Sampling(2))"
+        "import sys; from pathlib import Path; from fbrag_cli.generation.llama.generator import LlamaGenerator as G\n"
+        "from fbrag_cli.generation.generator import Sampling, Turn\n"
+        "with G(Path(sys.argv[1]), verbose=True) as g: g.generate([Turn('user', 'a')], 2, Sampling(2))"
     )
     done = subprocess.run([sys.executable, "-c", code, str(smollm2)], capture_output=True, text=True, check=True)
     assert done.stdout == ""
@@ -209,7 +234,6 @@ def test_nothing_native_reaches_stdout(smollm2: Path) -> None:
 
 
 def test_softmax_of_the_last_logits_is_what_greedy_takes(generator: LlamaGenerator) -> None:
-    prompt = ASKED
-    text = generator.generate(prompt, 1, Sampling(1, temperature=0)).samples[0].text
-    generator.choose(prompt, ("x",))
+    text = generator.generate(ASKED, 1, Sampling(1, temperature=0)).samples[0].text
+    generator.choose(ASKED, ("x",))
     assert generator._piece(int(np.argmax(generator._sequences.logits(-1)))).decode() == text

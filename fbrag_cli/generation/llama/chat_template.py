@@ -12,14 +12,14 @@ from fbrag_cli.generation.generator import Turn
 
 @dataclass(frozen=True, slots=True)
 class Markup:
-    """A model's own markers: parsed for special tokens. Comes from the model's chat template, never from a document."""
+    """A model's own markers, which are parsed for special tokens. They come from its chat template, never from a document."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Words of a person, a document or an answer: never parsed for special tokens."""
+    """Words of a person, a document or an answer, which are never parsed for special tokens."""
 
     text: str
 
@@ -29,7 +29,7 @@ Segment = Markup | Text
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What a model reads, in order."""
+    """The segments that a model reads, in order."""
 
     segments: tuple[Segment, ...]
 
@@ -38,10 +38,10 @@ _MAX_RENDERED = 100_000  # characters; the markup of three turns has a few hundr
 
 
 class ChatTemplate:
-    """Turns in the chat format of one model.
+    """Renders turns in the chat format of one model.
 
-    source: the Jinja text of the GGUF, or None; without one, or with one that cannot be rendered (`problem` tells why), the
-    prompt is plain text. bos, eos: the model's own markers, which templates may ask for.
+    source: the Jinja text in the GGUF, or None. Without it, or where it cannot be rendered, the prompt is plain text.
+    bos, eos: the model's own markers, which templates may insert. problem: why the template cannot be used, None if it can.
     """
 
     def __init__(self, source: str | None, *, bos: str = "", eos: str = "") -> None:
@@ -59,7 +59,7 @@ class ChatTemplate:
                 )
 
     def prompt(self, turns: Sequence[Turn]) -> Prompt:
-        """What the turns say is never seen by the template: it gets placeholders, and the words stand in for them afterwards."""
+        """Return the prompt for `turns`. The template sees placeholders only; the turns' words replace them afterwards."""
         if self._template is None:
             return _plain(turns)
         opening = turns[-1].text if turns[-1].role == "assistant" else ""
@@ -77,7 +77,7 @@ class ChatTemplate:
         for turn, mark in zip(closed, marks, strict=True):
             before, found, rendered = rendered.partition(mark)
             if not found:
-                raise ValueError("the template leaves out what a turn says")
+                raise ValueError("the template leaves out the words of a turn")
             segments += [Markup(before), Text(turn.text)]
         segments.append(Markup(rendered))
         if opening:
@@ -86,8 +86,8 @@ class ChatTemplate:
 
 
 def _plain(turns: Sequence[Turn]) -> Prompt:
-    said = "\n\n".join(turn.text for turn in turns)
-    return Prompt((Text(said if turns[-1].role == "assistant" else f"{said}\n\nAnswer:"),))
+    words = "\n\n".join(turn.text for turn in turns)
+    return Prompt((Text(words if turns[-1].role == "assistant" else f"{words}\n\nAnswer:"),))
 
 
 def _bounded(pieces: Any) -> str:

@@ -1,4 +1,4 @@
-"""Embeddings through llama.cpp: any GGUF model that can pool, several texts a batch, each its own sequence.
+"""Embeddings by any GGUF model that can pool, through llama.cpp: several texts a batch, each its own sequence.
 
 A text longer than the model's window is embedded window by window, and its embedding is the mean of theirs: nothing is cut off.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from hashlib import sha256 as new_sha256
+from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -21,21 +21,24 @@ from fbrag_cli.generation.cancellation import Cancellation
 from fbrag_cli.generation.llama.machine import WHERE_IT_FITS, Placement, metadata, version
 from fbrag_cli.generation.llama.native_log import native_log
 from fbrag_cli.generation.llama.weights import Weights
+from fbrag_cli.storage.files import sha256_of
 
 _BATCH = 512  # tokens a llama_decode; more cost attention between texts that do not see each other
 _WINDOW = 2048  # tokens; a model may have a longer one, but a chunk seldom has more
 _SEQUENCES = 64
 
-#: The query's and the passages' prefix for a model's name, as `retrieval.prefixes.prefixes_of` tells them.
+#: Returns the prefixes of queries and of passages for a model's name (`retrieval.prefixes.prefixes_of`).
 Prefixes = Callable[[str], tuple[str, str]]
 
 
 class LlamaEmbedder:
     """The `Embedder` for GGUF files.
 
-    sha256: of the file where it is known, else it is computed when `key` is asked for. prefixes: asked with the file's name and
-    the name that the model gives itself. problems: what its user should know, as sentences. The rest, and what is raised, as
-    `Weights`; also FbragError `usage` if the model cannot pool (a reranker).
+    sha256: of the file, where it is known; else it is computed for `key`. prefixes: called with the file's name and the name in
+    the model's metadata. cancellation: stops the loading, and `embed` too. The other parameters, and the errors raised, are those
+    of `Weights`; also FbragError `usage` if the model cannot pool (a reranker).
+
+    problems: what the user should know about the model, as sentences.
     """
 
     def __init__(
@@ -64,8 +67,8 @@ class LlamaEmbedder:
             self._pooling = self._make_context(llama_cpp.LLAMA_POOLING_TYPE_UNSPECIFIED)
             if self._pooling == llama_cpp.LLAMA_POOLING_TYPE_NONE:
                 self._pooling = self._make_context(llama_cpp.LLAMA_POOLING_TYPE_MEAN)
-                told = "says nothing of embeddings: the mean over a text's tokens is taken, of which little can be expected"
-                self.problems = (f"{self.name} {told}",)
+                what = "says nothing of embeddings: the mean over a text's tokens is taken, of which little can be expected"
+                self.problems = (f"{self.name} {what}",)
             if self._pooling == llama_cpp.LLAMA_POOLING_TYPE_RANK:
                 hint = "name an embedding model, as all-MiniLM or bge"
                 raise FbragError("usage", f"{self.name} is a reranker: it gives no embeddings", hint)
@@ -78,12 +81,15 @@ class LlamaEmbedder:
 
     @cached_property
     def key(self) -> str:
-        """SHA-256 (hex) over all that an embedding depends on, but the text."""
-        told = [self._sha256 or _sha256_of(self._path), self._pooling, self._window, self._prefixes, version()]
-        return new_sha256(repr(told).encode()).hexdigest()
+        """The SHA-256 (hex) of all that an embedding depends on beside the text."""
+        inputs = [self._sha256 or sha256_of(self._path), self._pooling, self._window, self._prefixes, version()]
+        return sha256(repr(inputs).encode()).hexdigest()
 
     def embed(self, texts: Sequence[str], *, query: bool) -> NDArray[np.float32]:
-        """float32 `(len(texts), d)`, each of length 1. Raises FbragError `out_of_memory`."""
+        """Return float32 `(len(texts), d)`, each row of length 1. query: whether the texts are queries, not passages.
+
+        Raises FbragError `out_of_memory`, and the error of a cancellation.
+        """
         prefix = self._prefixes[0 if query else 1]
         windows = [(i, window) for i, text in enumerate(texts) for window in self._windows_of(prefix, text)]
         sums = np.zeros((len(texts), self._n_embd), np.float32)
@@ -93,7 +99,7 @@ class LlamaEmbedder:
         return _normalised(sums)
 
     def close(self) -> None:
-        """Free the context and the model. The embedder cannot be used after."""
+        """Free the context and the model. The embedder cannot be used afterwards."""
         self._free_context()
         self._weights.close()
 
@@ -106,7 +112,7 @@ class LlamaEmbedder:
     # -- model and context -----------------------------------------------------------------------------------------------
 
     def _make_context(self, pooling: int) -> int:
-        """A context that pools so; the pooling that it does."""
+        """Make a context that pools by `pooling`. Return the pooling that llama.cpp chose."""
         self._free_context()
         params = llama_cpp.llama_context_default_params()
         params.embeddings = True
@@ -132,7 +138,7 @@ class LlamaEmbedder:
     # -- steps of a call -------------------------------------------------------------------------------------------------
 
     def _decode(self, windows: Sequence[Sequence[int]]) -> Iterator[NDArray[np.float32]]:
-        """The embedding of each window, of length 1; all of them in one batch."""
+        """Yield the embedding of each window, of length 1, after decoding all of them in one batch."""
         batch, i = self._batch, 0
         for sequence, tokens in enumerate(windows):
             for position, token in enumerate(tokens):
@@ -155,7 +161,7 @@ class LlamaEmbedder:
             yield _normalised(np.ctypeslib.as_array(pointer, (self._n_embd,)))
 
     def _windows_of(self, prefix: str, text: str) -> list[list[int]]:
-        """The tokens of a text as the model takes them, in as few windows as it needs, of about equal length."""
+        """Return the tokens of a text with prefix and markers, in as few windows as needed, of about equal length."""
         tokens = self._tokens_of(prefix + text)
         room = self._window - len(self._head) - len(self._tail)
         if len(tokens) <= room:
@@ -168,14 +174,14 @@ class LlamaEmbedder:
         return [head + body[start:end] + self._tail for start, end in pairwise(ends)]
 
     def _surroundings(self) -> tuple[list[int], list[int]]:
-        """The tokens that the model wants before and after a text."""
+        """Return the tokens that the model expects before and after a text."""
         bare, whole = self._tokens_of("a"), self._tokens_of("a", surrounded=True)
         start = next(i for i in range(len(whole)) if whole[i : i + len(bare)] == bare)
         return whole[:start], whole[start + len(bare) :]
 
 
 def _batches(windows: Sequence[tuple[int, list[int]]], size: int) -> Iterator[list[tuple[int, list[int]]]]:
-    """Runs of windows of `size` tokens at most."""
+    """Yield runs of windows with `size` tokens at most."""
     batch: list[tuple[int, list[int]]] = []
     n_tokens = 0
     for window in windows:
@@ -189,14 +195,6 @@ def _batches(windows: Sequence[tuple[int, list[int]]], size: int) -> Iterator[li
 
 
 def _normalised(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Each row at length 1; a row of zeros stays."""
+    """Return each row scaled to length 1; a row of zeros stays."""
     lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
     return np.asarray(vectors / np.where(lengths > 0, lengths, 1), np.float32)
-
-
-def _sha256_of(path: Path) -> str:
-    digest = new_sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()

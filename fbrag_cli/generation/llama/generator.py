@@ -1,7 +1,7 @@
-"""llama.cpp through its low-level API: one prompt read once, n samples decoded in one batch.
+"""The generator for GGUF files, through llama.cpp's low-level API: the prompt is read once, n samples are decoded in one batch.
 
-A `LlamaGenerator` owns one model and the sequences of one context. The last prompt stays as sequence 0; a call reads only what
-its prompt does not share with that one. Samples are further sequences over the same cells.
+A `LlamaGenerator` owns one model and one context. The last prompt stays in the context as sequence 0, and a call reads only what
+its prompt does not share with that one. The samples are further sequences that share its cells.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fbrag_cli.generation.cancellation import Cancellation
-from fbrag_cli.generation.generator import Call, Generation, Generations, ModelInfo, OnText, OnTokens, Sampling, Turn
+from fbrag_cli.generation.generator import QUIET, Call, Generation, Generations, ModelInfo, OnText, Sampling, Turn
 from fbrag_cli.generation.llama.chat_template import ChatTemplate, Markup
 from fbrag_cli.generation.llama.machine import WHERE_IT_FITS, Placement
 from fbrag_cli.generation.llama.sequences import Sequences
@@ -29,8 +29,11 @@ from fbrag_cli.generation.llama.weights import Weights
 
 @dataclass(slots=True)
 class _Row:
-    """One sample while it is decoded. output: the row of the last batch's logits that its next token is drawn from. token: the
-    one that was drawn last."""
+    """One sample while it is decoded.
+
+    position: of its next token. output: the row of the last batch's logits that this token is drawn from. token: the last token
+    drawn. n_sent: how many characters of the text `on_text` has received.
+    """
 
     sequence: int
     seed: int
@@ -39,17 +42,20 @@ class _Row:
     output: int = -1
     token: int = -1
     n_tokens: int = 0
-    n_told: int = 0  # characters of the text that `on_text` has received
+    n_sent: int = 0
     text: str = ""
     finish: str | None = None
     decoder: codecs.IncrementalDecoder = field(default_factory=lambda: codecs.getincrementaldecoder("utf-8")("replace"))
 
 
 class LlamaGenerator:
-    """The `Generator` for GGUF files.
+    """The `Generator` for GGUF files. It runs one call at a time.
 
-    sha256: of the file where it is known. max_context: tokens, None for the model's own length. The rest, and what is raised, as
+    name: None for the file's. sha256: of the file, where it is known. max_context: tokens, None for as many as the model was
+    trained with. cancellation: stops the loading; a call has its own. The other parameters, and the errors raised, are those of
     `Weights`.
+
+    threads: the most that are used. problems: what the user should know about the model, as sentences.
     """
 
     def __init__(
@@ -88,34 +94,38 @@ class LlamaGenerator:
     def written(self, turns: Sequence[Turn]) -> str:
         return "".join(segment.text for segment in self._template.prompt(turns).segments)
 
-    def generate(self, turns: Sequence[Turn], n: int, sampling: Sampling, call: Call | None = None) -> Generations:
-        """Raises FbragError `prompt_too_long`, with both numbers, before any work; `out_of_memory`."""
-        call = call or Call()
+    def generate(self, turns: Sequence[Turn], n: int, sampling: Sampling, call: Call = QUIET) -> Generations:
+        """Draw `n` samples of the reply to `turns`.
+
+        Raises FbragError `prompt_too_long`, with both numbers, before any work; `out_of_memory`; the error of a cancellation,
+        after which the generator can be used again.
+        """
         tokens = self.tokenize(turns)
         n_prompt = len(tokens)
         started = perf_counter()
-        # 1. Read the prompt, or what the last call did not leave of it.
-        cached = self._read(tokens, n, sampling.max_tokens, call.on_prompt)
+        # 1. Read the part of the prompt that the last call has not read.
+        cached = self._read(tokens, n, sampling.max_tokens, call)
         prefilled = perf_counter()
         rows = [_Row(i, sampling.seed + i, n_prompt, _sampler(sampling, sampling.seed + i)) for i in range(n)]
         try:
             # 2. Every sample continues sequence 0; the prompt's cells are shared, not copied.
             for row in rows[1:]:
                 self._sequences.copy(0, row.sequence)
-            # 3. Draw a token for each live sample, then decode all of them in one batch; who is finished leaves the batch.
+            # 3. Draw a token for each live sample, then decode all of them in one batch. Finished samples leave the batch.
             live = rows
             while live := self._draw(live, sampling, call.on_text):
                 self._step(live)
         finally:
             for row in rows:
                 llama_cpp.llama_sampler_free(row.sampler)
-            self._sequences.forget(n_prompt)
+            self._sequences.cut(n_prompt)
         samples = tuple(map(_generation, rows))
         return Generations(samples, n_prompt, cached, prefilled - started, perf_counter() - prefilled)
 
-    def choose(self, turns: Sequence[Turn], choices: Sequence[str], call: Call | None = None) -> tuple[float, ...]:
-        """The probabilities sum to 1 at most; the rest is the model saying something else."""
-        self._read(self.tokenize(turns), 1, 1, (call or Call()).on_prompt)
+    def choose(self, turns: Sequence[Turn], choices: Sequence[str], call: Call = QUIET) -> tuple[float, ...]:
+        """Return the probability that the reply begins with each of `choices`. They sum to 1 at most; the rest is that of other
+        words."""
+        self._read(self.tokenize(turns), 1, 1, call)
         probabilities = _softmax(self._sequences.logits(-1))
         totals = []
         for choice in choices:
@@ -130,7 +140,7 @@ class LlamaGenerator:
         return self._counter.count(text)
 
     def tokenize(self, turns: Sequence[Turn]) -> list[int]:
-        """Token ids of the prompt: markup with the model's special tokens, text without, whatever it contains."""
+        """Return the token ids of the prompt. Only the template's own markup becomes special tokens, whatever a turn contains."""
         bos = llama_cpp.llama_vocab_bos(self._vocab)
         tokens = [bos] if llama_cpp.llama_vocab_get_add_bos(self._vocab) else []
         for segment in self._template.prompt(turns).segments:
@@ -140,7 +150,7 @@ class LlamaGenerator:
         return tokens
 
     def close(self) -> None:
-        """Free the context and the model. The generator cannot be used after."""
+        """Free the context and the model. The generator cannot be used afterwards."""
         self._sequences.close()
         self._weights.close()
 
@@ -152,27 +162,21 @@ class LlamaGenerator:
 
     # -- steps of a call -------------------------------------------------------------------------------------------------
 
-    def _read(self, tokens: list[int], n_rows: int, max_tokens: int, on_prompt: OnTokens | None) -> int:
-        """Make a prompt sequence 0, its last logits at hand. How many of its tokens were there already."""
-        self._sequences.reserve(len(tokens), n_rows, max_tokens)
-        cached = self._keep(tokens[:-1])
+    def _read(self, tokens: list[int], n_rows: int, max_tokens: int, call: Call) -> int:
+        """Make the prompt sequence 0 and compute the logits of its last token. Return how many of its tokens were there."""
+        self._weights.cancellation = call.cancellation or Cancellation()
+        cached = self._sequences.prepare(tokens, n_rows, max_tokens, call.room)
 
-        def tell(done: int) -> None:
-            if on_prompt:
-                on_prompt(cached + done, len(tokens))
+        def report(done: int) -> None:
+            if call.on_prompt:
+                call.on_prompt(cached + done, len(tokens))
 
-        self._sequences.append(tokens[cached:], cached, want_logits=True, on_batch=tell)
+        self._sequences.append(tokens[cached:], cached, want_logits=True, on_batch=report)
         return cached
 
-    def _keep(self, tokens: Sequence[int]) -> int:
-        """Forget all but what the last call left of the beginning of `tokens`, and how long that is."""
-        n = _common_prefix(self._sequences.held, tokens)
-        self._sequences.forget(n)
-        return min(n, len(self._sequences.held))
-
     def _draw(self, live: list[_Row], sampling: Sampling, on_text: OnText | None) -> list[_Row]:
-        """One token for each row of `live`; those that go on."""
-        going_on: list[_Row] = []
+        """Draw a token for each row of `live`. Return the rows that are not finished."""
+        unfinished: list[_Row] = []
         for row in live:
             token = self._sequences.sample(row.sampler, row.output)
             if llama_cpp.llama_vocab_is_eog(self._vocab, token):
@@ -182,11 +186,11 @@ class LlamaGenerator:
                 self._extend(row, self._piece(token), sampling)
             if row.finish is None:
                 row.token = token
-                going_on.append(row)
-            if on_text and row.sequence == 0 and (piece := row.text[row.n_told :]):
-                row.n_told += len(piece)
+                unfinished.append(row)
+            if on_text and row.sequence == 0 and (piece := row.text[row.n_sent :]):
+                row.n_sent += len(piece)
                 on_text(piece)
-        return going_on
+        return unfinished
 
     def _extend(self, row: _Row, piece: bytes, sampling: Sampling) -> None:
         row.text += row.decoder.decode(piece)
@@ -197,7 +201,7 @@ class LlamaGenerator:
             row.finish = "length"
 
     def _step(self, live: list[_Row]) -> None:
-        """Decode what `_draw` has drawn."""
+        """Decode the tokens that `_draw` has drawn, in one batch."""
         self._sequences.step([(row.token, row.position, row.sequence) for row in live])
         for output, row in enumerate(live):
             row.output = output
@@ -218,7 +222,8 @@ class LlamaGenerator:
 
 
 def _sampler(sampling: Sampling, seed: int) -> Any:
-    """Top-k, temperature, top-p and a draw with the sample's own seed, in the order of the transformers library."""
+    """Return a sampler chain: top-k, temperature, top-p and a draw with the sample's own seed, in the order of the transformers
+    library."""
     chain = llama_cpp.llama_sampler_chain_init(llama_cpp.llama_sampler_chain_default_params())
     if sampling.temperature <= 0:
         llama_cpp.llama_sampler_chain_add(chain, llama_cpp.llama_sampler_init_greedy())
@@ -240,13 +245,6 @@ def _generation(row: _Row) -> Generation:
 def _softmax(logits: NDArray[np.float32]) -> NDArray[np.float64]:
     weights = np.exp(logits.astype(np.float64) - logits.max())
     return weights / weights.sum()  # type: ignore[no-any-return]
-
-
-def _common_prefix(left: Sequence[int], right: Sequence[int]) -> int:
-    for i, (a, b) in enumerate(zip(left, right, strict=False)):
-        if a != b:
-            return i
-    return min(len(left), len(right))
 
 
 def _decoded(text: bytes | None) -> str | None:

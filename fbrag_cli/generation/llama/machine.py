@@ -1,4 +1,4 @@
-"""This machine as llama.cpp sees it: its devices, its build, its memory and cores, and what fits where."""
+"""The machine that llama.cpp runs on: its devices, memory and cores, the build of llama.cpp, and how many layers fit on a GPU."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class Device:
 class Placement:
     """Where the layers of a model go.
 
-    gpu_layers: how many of them on GPUs, -1 for all, None for as many as fit. devices: the GPUs that may be used, by name, and ()
-    for no GPU; None for all. shares: of each of them in those layers, in their order; none for what their free memory says.
+    gpu_layers: how many go on GPUs, -1 for all, None for as many as fit. devices: the names of the GPUs that may be used, () for
+    no GPU, None for all. shares: the part of those layers that each of these GPUs takes, () for parts by their free memory.
     """
 
     gpu_layers: int | None = None
@@ -50,18 +50,18 @@ ON_THE_CPU = Placement(devices=())
 
 
 def devices() -> tuple[Device, ...]:
-    """All devices of this build of llama.cpp, CPUs included."""
+    """Return all devices that this build of llama.cpp finds, CPUs included."""
     return tuple(device for device, _ in _devices())
 
 
 def device_list(names: Sequence[str]) -> Any:
-    """llama.cpp's handles of these devices, as an array that ends in a null."""
+    """Return llama.cpp's handles of the named devices, as an array that ends in a null."""
     handles = {device.name: handle for device, handle in _devices()}
     return (ctypes.c_void_p * (len(names) + 1))(*(handles[name] for name in names), None)
 
 
 def _devices() -> Iterator[tuple[Device, int]]:
-    """Each with llama.cpp's handle."""
+    """Yield each device with llama.cpp's handle."""
     from llama_cpp._ggml import libggml as ggml
 
     ggml.ggml_backend_dev_get.restype = ctypes.c_void_p
@@ -70,7 +70,7 @@ def _devices() -> Iterator[tuple[Device, int]]:
         function.restype, function.argtypes = ctypes.c_char_p, [ctypes.c_void_p]
     ggml.ggml_backend_dev_type.argtypes = [ctypes.c_void_p]
     ggml.ggml_backend_dev_memory.argtypes = [ctypes.c_void_p, ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(ctypes.c_size_t)]
-    native_log.clear()  # what llama.cpp tells when it first looks for devices goes there, not to stderr
+    native_log.install()  # llama.cpp logs the devices when it first looks for them
     for i in range(ggml.ggml_backend_dev_count()):
         device = ggml.ggml_backend_dev_get(i)
         free, total = ctypes.c_size_t(), ctypes.c_size_t()
@@ -80,23 +80,25 @@ def _devices() -> Iterator[tuple[Device, int]]:
 
 
 def built_for_gpu() -> bool:
+    """Whether this build of llama.cpp can use GPUs at all."""
+    native_log.install()
     return bool(llama_cpp.llama_supports_gpu_offload())
 
 
 def gpus() -> tuple[Device, ...]:
-    """Those that this build of llama.cpp can use, and finds."""
+    """Return the GPUs that this build of llama.cpp can use and finds."""
     return tuple(device for device in devices() if device.is_gpu) if built_for_gpu() else ()
 
 
 def free_gpu_memory(placement: Placement = WHERE_IT_FITS) -> int:
-    """Bytes, of the GPUs that may be used."""
+    """Return the free memory of the GPUs that may be used, in bytes."""
     return sum(gpu.free_bytes for gpu in gpus() if placement.may_use(gpu))
 
 
 def layers_for_gpu(path: Path, placement: Placement) -> int:
-    """How many layers go on the GPU, -1 for all: what is wanted, else all if they fit, else the share that does.
+    """Return how many layers go on GPUs, -1 for all: the number in `placement`, else all if they fit, else the part that fits.
 
-    Room is kept for what a prompt needs beside the weights.
+    2 GB of GPU memory stay free for the KV cells of a prompt.
     """
     if not any(map(placement.may_use, gpus())):
         return 0
@@ -109,19 +111,19 @@ def layers_for_gpu(path: Path, placement: Placement) -> int:
 
 
 def _layers_in(path: Path) -> int:
-    """The layers of a model, read without its weights; 0 if it does not say."""
+    """Return the number of layers in a model file, read without its weights; 0 if the file does not name it."""
     params = llama_cpp.llama_model_default_params()
     params.vocab_only = True
     model = llama_cpp.llama_model_load_from_file(os.fsencode(path), params)
     if not model:
         return 0
-    told = metadata(model, f"{metadata(model, 'general.architecture')}.block_count")
+    count = metadata(model, f"{metadata(model, 'general.architecture')}.block_count")
     llama_cpp.llama_model_free(model)
-    return int(told) if told.isdigit() else 0
+    return int(count) if count.isdigit() else 0
 
 
 def version() -> str:
-    """Of llama-cpp-python."""
+    """Return the version of llama-cpp-python."""
     return str(llama_cpp.__version__)
 
 
@@ -131,7 +133,7 @@ def amx_in_use() -> bool:
 
 
 def repacking_helps() -> bool:
-    """Whether weights are to be loaded into llama.cpp's extra buffer types, which arrange them anew for the CPU.
+    """Whether to load weights into llama.cpp's extra buffer types, which rearrange them for the CPU.
 
     Not on CPUs with AVX-512, where a prompt is read 1.28 times as fast without, which is most of a question's time; five samples
     are written at 0.71 of the speed (Zen 5, Q4_K, `fbrag bench`, two rounds). Every CPU with AMX, whose matrix code hangs on
@@ -141,21 +143,22 @@ def repacking_helps() -> bool:
 
 
 def system_info() -> str:
-    """What llama.cpp says of its build and this CPU."""
+    """Return the instructions and backends that this build of llama.cpp uses, as "CPU : AVX2 = 1 | ..."."""
+    native_log.install()
     return _text(llama_cpp.llama_print_system_info())
 
 
 def cpu_name() -> str:
-    """As Linux names it, else what Python knows."""
+    """Return the CPU's name from /proc/cpuinfo, else from Python."""
     try:
-        told = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+        found = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     except OSError:
-        told = None
-    return told[1] if told else platform.processor() or platform.machine()
+        found = None
+    return found[1] if found else platform.processor() or platform.machine()
 
 
 def physical_cores() -> int:
-    """The cores that this process may use, without hyper-threads."""
+    """Return the number of cores that this process may use, without hyper-threads."""
     import psutil
 
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -163,14 +166,14 @@ def physical_cores() -> int:
 
 
 def free_memory() -> int:
-    """Bytes of main memory that can be had without swapping."""
+    """Return the main memory that is available without swapping, in bytes."""
     import psutil
 
     return int(psutil.virtual_memory().available)
 
 
 def metadata(model: Any, key: str) -> str:
-    """A value of the GGUF's metadata as text; "" where it has none."""
+    """Return a value of the GGUF's metadata as text, "" where there is none."""
     buffer = ctypes.create_string_buffer(256)
     n = llama_cpp.llama_model_meta_val_str(model, key.encode(), buffer, len(buffer))
     return buffer.value.decode("utf-8", "replace") if n >= 0 else ""

@@ -1,10 +1,12 @@
-"""One context of llama.cpp: sequences of tokens in one memory of keys and values, appended to batch by batch.
+"""One llama.cpp context: token sequences that share one memory of keys and values (KV cells), extended batch by batch.
 
-Sequence 0 stays from call to call, so that a prompt is read from where it parts from the last one. The others share its cells.
+Sequence 0 stays from call to call, so that a prompt is read only from where it differs from the last one. The other sequences
+share its cells.
 """
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -26,7 +28,11 @@ _FLASH_ATTENTION_FROM = 9216
 
 
 class Sequences:
-    """weights: outlive the sequences. name: of the model. limit: tokens that it can take. held: the tokens of sequence 0."""
+    """The sequences of one model, in a context that is made when it is first needed and enlarged when it is too small.
+
+    weights: must outlive the sequences. name: the model's, for errors. limit: tokens that the model can take.
+    tokens: those of sequence 0.
+    """
 
     def __init__(self, weights: Weights, name: str, limit: int) -> None:
         self._weights, self._name, self._limit = weights, name, limit
@@ -34,23 +40,33 @@ class Sequences:
         self._memory: Any = None
         self._n_cells = self._n_rows = 0
         self._n_vocab = llama_cpp.llama_vocab_n_tokens(weights.vocab)
-        self.held: list[int] = []
+        self.tokens: list[int] = []
 
-    def reserve(self, n_tokens: int, n_rows: int, max_tokens: int) -> None:
-        """Room for a prompt and its samples.
+    def prepare(self, tokens: Sequence[int], n_rows: int, max_tokens: int, room: int = 0) -> int:
+        """Prepare for reading a prompt: cut sequence 0 to what it shares with `tokens` (all but the last of them, which has to be
+        read for its logits), and make the context large enough for the prompt, for `n_rows` samples of `max_tokens` and for
+        `room` tokens in all. Return how many tokens of the prompt are there.
 
-        Raises FbragError `prompt_too_long`, with both numbers; `out_of_memory`.
+        Raises FbragError `prompt_too_long`, with both numbers, before anything is changed; `out_of_memory`.
         """
-        need = n_tokens + n_rows * max_tokens
+        need = len(tokens) + n_rows * max_tokens
         if need > self._limit:
             raise FbragError(
                 "prompt_too_long",
-                f"the prompt of {n_tokens} tokens and {n_rows} x {max_tokens} for the reply need {need}, "
+                f"the prompt of {len(tokens)} tokens and {n_rows} x {max_tokens} for the reply need {need}, "
                 f"and {self._name} can take {self._limit}",
                 "use fewer chunks (--recall, --select), fewer samples, or a model with a longer context",
             )
-        if self._context is None or need > self._n_cells or n_rows > self._n_rows:
-            self._make(min(-(-(need + _SPARE) // 256) * 256, max(self._limit, 256)), max(n_rows, self._n_rows))
+        self.cut(_common_prefix(self.tokens, tokens[:-1]))
+        largest = max(self._limit, 256)
+        room = min(room, largest)
+        if self._context is None or max(need, room) > self._n_cells or n_rows > self._n_rows:
+            n_shared, state = len(self.tokens), self._state()
+            n_cells = min(_rounded_up(max(need + _SPARE, room)), largest)
+            self._make(max(n_cells, self._n_cells), max(n_rows, self._n_rows))
+            if state and llama_cpp.llama_state_seq_set_data(self._context, state, len(state), 0):
+                self.tokens = list(tokens[:n_shared])
+        return len(self.tokens)
 
     def append(
         self,
@@ -61,64 +77,71 @@ class Sequences:
         want_logits: bool = False,
         on_batch: Callable[[int], None] | None = None,
     ) -> None:
-        """Append to a sequence. want_logits: of the last token, as row -1. on_batch: hears how many are done."""
+        """Append tokens to a sequence. want_logits: whether the last token gets logits, as row -1. on_batch: receives how many
+        tokens are done."""
         for start in range(0, len(tokens), _BATCH):
             piece = tokens[start : start + _BATCH]
             for i, token in enumerate(piece):
                 is_last = start + i == len(tokens) - 1
                 self._put(i, token, position + start + i, sequence, want_logits=want_logits and is_last)
             self._decode(len(piece))
-            if sequence == 0 and position + start == len(self.held):
-                self.held += piece
+            if sequence == 0 and position + start == len(self.tokens):
+                self.tokens += piece
             if on_batch:
                 on_batch(start + len(piece))
 
     def step(self, rows: Sequence[tuple[int, int, int]]) -> None:
-        """Append one token to each of several sequences, in one batch. rows: token, position, sequence. Row i has logits i."""
+        """Append one token to each of several sequences, in one batch. rows: (token, position, sequence). Row i gets logits i."""
         for i, (token, position, sequence) in enumerate(rows):
             self._put(i, token, position, sequence, want_logits=True)
         self._decode(len(rows))
 
     def logits(self, row: int) -> NDArray[np.float32]:
-        """float32 `(n_vocab,)`, until the next batch."""
+        """Return the logits of a row of the last batch: float32 `(n_vocab,)`, valid until the next batch."""
         return np.ctypeslib.as_array(llama_cpp.llama_get_logits_ith(self._context, row), (self._n_vocab,))
 
     def sample(self, sampler: Any, row: int) -> int:
+        """Draw a token from the logits of a row of the last batch."""
         return int(llama_cpp.llama_sampler_sample(sampler, self._context, row))
 
     def copy(self, source: int, target: int) -> None:
-        """The cells are shared, not copied."""
+        """Make `target` a copy of `source`. The two share their cells."""
         llama_cpp.llama_memory_seq_cp(self._memory, source, target, -1, -1)
 
-    def clear(self, sequence: int, until: int = -1) -> None:
-        """Take a sequence away, or its first `until` tokens."""
-        llama_cpp.llama_memory_seq_rm(self._memory, sequence, 0, until)
-
-    def forget(self, position: int) -> None:
-        """Keep the first `position` tokens of sequence 0, and no other sequence."""
+    def cut(self, n_tokens: int) -> None:
+        """Reduce sequence 0 to its first `n_tokens` tokens, or to none where the model cannot go back, and clear the others."""
         if self._context is None:
             return
         for sequence in range(1, self._n_rows):
-            self.clear(sequence)
-        if llama_cpp.llama_memory_seq_rm(self._memory, 0, position, -1):
-            del self.held[position:]
+            llama_cpp.llama_memory_seq_rm(self._memory, sequence, -1, -1)
+        if llama_cpp.llama_memory_seq_rm(self._memory, 0, n_tokens, -1):
+            del self.tokens[n_tokens:]
         else:  # a model with a recurrent state cannot go back
             llama_cpp.llama_memory_clear(self._memory, True)
-            self.held = []
+            self.tokens = []
 
     def close(self) -> None:
-        """Free the context, if there is one; the next `reserve` makes another."""
+        """Free the context. The next `reserve` makes a new one."""
         if self._context is not None:
             llama_cpp.llama_batch_free(self._batch)
             llama_cpp.llama_free(self._context)
             self._context = None
-        self.held = []
-        self._n_cells = 0
+        self.tokens = []
+        self._n_cells = self._n_rows = 0
 
     # -- the context -----------------------------------------------------------------------------------------------------
 
+    def _state(self) -> Any:
+        """Return a copy of the cells of sequence 0, None of an empty one."""
+        if not self.tokens:
+            return None
+        size = llama_cpp.llama_state_seq_get_size(self._context, 0)
+        state = (ctypes.c_uint8 * size)()
+        llama_cpp.llama_state_seq_get_data(self._context, state, size, 0)
+        return state
+
     def _make(self, n_cells: int, n_rows: int) -> None:
-        """A context of `n_cells` for up to `n_rows` sequences; the old one, and what it held, is gone."""
+        """Replace the context by an empty one of `n_cells` cells for up to `n_rows` sequences."""
         self.close()
         on_gpu = self._weights.layers_on_gpu > 0
         need, free = self._kv_bytes(n_cells), free_memory() + (free_gpu_memory() if on_gpu else 0)
@@ -150,6 +173,7 @@ class Sequences:
         self._batch = llama_cpp.llama_batch_init(_BATCH, 0, 1)
 
     def _kv_bytes(self, n_cells: int) -> int:
+        """Return the memory that the keys and values of `n_cells` tokens take."""
         model = self._weights.model
         heads = llama_cpp.llama_model_n_head(model)
         width = llama_cpp.llama_model_n_embd(model) // max(heads, 1) * llama_cpp.llama_model_n_head_kv(model)
@@ -177,3 +201,16 @@ class Sequences:
                 f"llama.cpp stopped at a batch of {n_tokens} tokens (status {status}): {native_log.last_error()}",
                 "use fewer chunks (--recall, --select) or a smaller model",
             )
+
+
+def _common_prefix(left: Sequence[int], right: Sequence[int]) -> int:
+    """Return how many tokens two sequences share from their beginning on."""
+    for i, (a, b) in enumerate(zip(left, right, strict=False)):
+        if a != b:
+            return i
+    return min(len(left), len(right))
+
+
+def _rounded_up(n_cells: int) -> int:
+    """Return the next multiple of 256, in which llama.cpp makes contexts."""
+    return -(-n_cells // 256) * 256

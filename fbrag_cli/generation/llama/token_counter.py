@@ -1,4 +1,4 @@
-"""How many tokens a text has: by tiktoken with the model's own vocabulary, where it is proven to agree with llama.cpp."""
+"""Counts the tokens of a text with tiktoken and the model's own vocabulary, where it agrees with llama.cpp on a probe text."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PROBE = (
 
 
 class TokenCounter:
-    """Counts with tiktoken if `exact`, else with llama.cpp's own tokenizer; the count is the same either way."""
+    """Counts tokens with tiktoken where `exact`, else with llama.cpp's own, slower tokenizer. The count is the same."""
 
     def __init__(self, model: Any, vocab: Any, tokenize: Callable[[str], list[int]]) -> None:
         self._tokenize = tokenize
@@ -44,7 +44,7 @@ class TokenCounter:
 
 
 def _encoding(model: Any, vocab: Any) -> Any:
-    """A tiktoken `Encoding` with token id = rank, or None where the vocabulary is of another kind."""
+    """Return a tiktoken `Encoding` with token id = rank, or None where the vocabulary is of another kind."""
     import tiktoken
 
     split = _SPLIT.get(metadata(model, "tokenizer.ggml.pre"))
@@ -68,7 +68,7 @@ def _encoding(model: Any, vocab: Any) -> Any:
 
 
 def _byte_of_character() -> dict[str, int]:
-    """Byte-level BPE writes each byte as a printable character: itself where it is one, else from U+0100 on."""
+    """Return the byte behind each character of byte-level BPE: a printable byte stands for itself, the others begin at U+0100."""
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [byte for byte in range(256) if byte not in printable]
     return {chr(byte): byte for byte in printable} | {chr(0x100 + i): byte for i, byte in enumerate(others)}

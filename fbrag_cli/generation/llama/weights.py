@@ -1,4 +1,4 @@
-"""A GGUF file that llama.cpp has loaded, as generators and embedders share it: its vocabulary, and contexts over it."""
+"""A GGUF file that llama.cpp has loaded, for generators and embedders: its tokenizer, and contexts over its weights."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import llama_cpp
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.cancellation import Cancellation
+from fbrag_cli.generation.llama.busy_cores import ThreadCount
 from fbrag_cli.generation.llama.machine import (
     WHERE_IT_FITS,
     Placement,
@@ -25,10 +26,15 @@ from fbrag_cli.generation.llama.native_log import native_log
 
 
 class Weights:
-    """path: the file, which is mapped, not read. placement: of its layers. threads: None for the physical cores.
+    """A loaded model file.
 
-    model, vocab: llama.cpp's. layers_on_gpu: how many there are. Raises FbragError: `model_corrupt` if llama.cpp cannot load the
-    file, `out_of_memory` if it would not fit.
+    path: the file, which is mapped into memory, not read. placement: of its layers on devices. threads: None for the physical
+    cores, fewer of them while other programs use them (`busy_cores`); a number is kept to. cancellation: stops the loading.
+    verbose: whether llama.cpp's log goes to stderr.
+
+    model, vocab: llama.cpp's pointers. layers_on_gpu: how many of the model's layers are on GPUs. cancellation: that of the
+    running call, to be set before each. Raises FbragError: `model_corrupt` if llama.cpp cannot load the file, `out_of_memory` if
+    it does not fit.
     """
 
     def __init__(
@@ -43,29 +49,39 @@ class Weights:
         self.model: Any = None
         self.cancellation = cancellation or Cancellation()
         self.threads = threads or physical_cores()
+        self._thread_count = None if threads else ThreadCount(self.threads)
+        native_log.install()
         native_log.verbose = verbose
-        self.model = self._load(path, placement)
-        self.layers_on_gpu = native_log.layers_on_gpu
+        asked_layers = layers_for_gpu(path, placement)
+        self.model = self._load(path, placement, asked_layers)
+        self.layers_on_gpu = layers_on_gpu(self.model, asked_layers)
         self.vocab = llama_cpp.llama_model_get_vocab(self.model)
 
     def context(self, params: Any) -> Any:
-        """A context by `params`, which gives up when it is cancelled. None where llama.cpp makes none. It goes before `close`."""
+        """Return a new context with `params`, or None where llama.cpp cannot make one. Free it before `close`."""
         params.n_threads = params.n_threads_batch = self.threads
         params.kv_unified = True
         params.no_perf = True
         self._abort = llama_cpp.ggml_abort_callback(lambda data: self.cancellation.requested)
         params.abort_callback = self._abort
+        # Flash attention on a CPU divides the cells among the threads when a batch has one token: the result depends on their
+        # number (logits by up to 0.6). Everything else is equal bit by bit.
+        self._one_token_threads_vary = params.flash_attn_type == llama_cpp.LLAMA_FLASH_ATTN_TYPE_DISABLED
         native_log.clear()
         return llama_cpp.llama_init_from_model(self.model, params)
 
     def decode(self, context: Any, batch: Any) -> int:
-        """llama.cpp's status: 0 where all went well."""
+        """Run one batch and return llama.cpp's status: 0 where all went well. Raises the error of a requested cancellation."""
+        if self._thread_count:
+            threads = self._thread_count.current()
+            llama_cpp.llama_set_n_threads(context, threads if self._one_token_threads_vary else self.threads, threads)
         native_log.clear()
         with self.cancellation.native():
             return int(llama_cpp.llama_decode(context, batch))
 
     def tokens_of(self, text: str, *, special: bool = False, surrounded: bool = False) -> list[int]:
-        """special: whether markers are read as such. surrounded: by what the model wants before and after a text."""
+        """Return the token ids of `text`. special: whether the model's markers in it are read as such. surrounded: whether the
+        tokens that the model expects before and after a text are added."""
         raw = text.encode("utf-8", "replace")
         size = len(raw) + 8
         buffer = (llama_cpp.llama_token * size)()
@@ -76,12 +92,12 @@ class Weights:
         return list(buffer[:n])
 
     def close(self) -> None:
+        """Free the model."""
         if self.model is not None:
             llama_cpp.llama_model_free(self.model)
             self.model = None
 
-    def _load(self, path: Path, placement: Placement) -> Any:
-        layers = layers_for_gpu(path, placement)
+    def _load(self, path: Path, placement: Placement, layers: int) -> Any:
         need, free = path.stat().st_size, free_memory()
         if layers == 0 and need > free:
             raise FbragError(
@@ -101,20 +117,31 @@ class Weights:
         progress = llama_cpp.llama_progress_callback(lambda done, data: not self.cancellation.requested)
         params.progress_callback = progress
         native_log.clear()
-        native_log.layers_on_gpu = 0
         with self.cancellation.native():
             model = llama_cpp.llama_model_load_from_file(os.fsencode(path), params)
         if not model:
-            reason = native_log.last_error()
-            if "alloc" in reason or "memory" in reason:
-                raise FbragError(
-                    "out_of_memory",
-                    f"{path.name} does not fit: {reason}",
-                    "choose a smaller model, or on a GPU fewer layers (--gpu-layers)",
-                )
-            raise FbragError(
-                "model_corrupt",
-                f"llama.cpp cannot load {path}: {reason}",
-                f"check the file (fbrag models verify), and whether llama-cpp-python {version()} knows this kind of model",
-            )
+            raise _not_loaded(path, native_log.last_error())
         return model
+
+
+def layers_on_gpu(model: Any, asked: int) -> int:
+    """Return how many layers of a loaded model are on GPUs, the output layer included.
+
+    llama.cpp has no function for it. It places as many layers as it is asked for, -1 for all, from the last one on, or fails.
+    """
+    n_layers = int(llama_cpp.llama_model_n_layer(model)) + 1
+    return n_layers if asked < 0 else min(asked, n_layers)
+
+
+def _not_loaded(path: Path, reason: str) -> FbragError:
+    if "alloc" in reason or "memory" in reason:
+        return FbragError(
+            "out_of_memory",
+            f"{path.name} does not fit: {reason}",
+            "choose a smaller model, or on a GPU fewer layers (--gpu-layers)",
+        )
+    return FbragError(
+        "model_corrupt",
+        f"llama.cpp cannot load {path}: {reason}",
+        f"check the file (fbrag models verify), and whether llama-cpp-python {version()} knows this kind of model",
+    )

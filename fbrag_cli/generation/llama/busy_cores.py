@@ -1,0 +1,66 @@
+"""How many threads llama.cpp should use beside other work on the same cores.
+
+The threads of llama.cpp wait for each other after each operation. When one of them shares its core with another program, all of
+them run at its pace, so one thread less is faster. The rule, applied between two batches at most every 0.3 s:
+
+1. Other work, in cores = CPU time that the allowed CPUs have spent since the last look, less that of this process, by the time
+   that has passed.
+2. Threads = physical cores - other work, between 1 and all of them. A fraction of other work counts as a whole core above 0.45,
+   because a program that shares its core with one of our threads gets about half of it.
+
+Samples stay the same: llama.cpp's results do not depend on the number of threads (bit by bit, 1 to 3 threads on x86-64), except
+for flash attention with one token, for which `Weights` does not change the number.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+
+_SECONDS = 0.3  # between two looks: thirty ticks of the kernel's clock
+_FIRST_SECONDS = 0.1  # before the first look, during which the model is loaded
+_IGNORED = 0.45  # of a core
+
+
+class ThreadCount:
+    """The number of threads for the next batch: `maximum` of them on an idle machine, fewer beside other work."""
+
+    def __init__(self, maximum: int) -> None:
+        self._maximum = self._current = maximum
+        self._looked, self._interval = time.monotonic(), _FIRST_SECONDS
+        self._busy, self._own = busy_seconds(), time.process_time()
+
+    def current(self) -> int:
+        """Return the number of threads, after a look at the CPUs if the last one is 0.3 s ago."""
+        now = time.monotonic()
+        elapsed = now - self._looked
+        if self._maximum > 1 and elapsed >= self._interval:
+            busy, own = busy_seconds(), time.process_time()
+            others = (busy - self._busy - (own - self._own)) / elapsed
+            self._current = threads_beside(others, self._maximum)
+            self._looked, self._busy, self._own, self._interval = now, busy, own, _SECONDS
+        return self._current
+
+
+def threads_beside(others: float, maximum: int) -> int:
+    """Return the number of threads beside `others` cores of other work (step 2 of the rule)."""
+    return max(1, min(maximum, math.floor(maximum - others + _IGNORED)))
+
+
+def busy_seconds() -> float:
+    """Return the CPU time, in seconds, that all programs have spent on the CPUs that this process may use; 0 where the system
+    does not show it."""
+    import psutil
+
+    try:
+        each = psutil.cpu_times(percpu=True)
+    except (OSError, RuntimeError, psutil.Error):
+        return 0.0
+    allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(len(each))
+    return sum(_busy(each[cpu]) for cpu in allowed if cpu < len(each))
+
+
+def _busy(times: object) -> float:
+    """Return all CPU time but that of idling; guests are counted in `user` already."""
+    return float(sum(getattr(times, name, 0.0) for name in ("user", "nice", "system", "irq", "softirq", "steal")))

@@ -1,0 +1,115 @@
+"""Checks of model files: first bytes, size and SHA-256, and the note beside a file that says which check it passed."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from fbrag_cli.errors import FbragError
+from fbrag_cli.models.catalogue import ModelEntry
+from fbrag_cli.progress import Event, Progress, silent
+from fbrag_cli.storage.files import sha256_of, whole_file
+
+#: The first bytes of every GGUF file.
+MAGIC = b"GGUF"
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """The note beside a verified file: its size in bytes, its time of change and its SHA-256 (hex) at the last check.
+
+    origin: the argument of the `fbrag models pull` that fetched the file, None for a file from elsewhere. A file with an origin
+    must keep its SHA-256.
+    """
+
+    bytes: int
+    mtime_ns: int
+    sha256: str
+    origin: str | None = None
+
+
+# -- checks ----------------------------------------------------------------------------------------------------------------
+
+
+def check(path: Path, entry: ModelEntry | None, *, again: bool = False, progress: Progress = silent) -> str | None:
+    """Check the first bytes, the size and the SHA-256 of a file of the store. Returns the SHA-256 (hex).
+
+    A file whose size and time of change are those of its last check is not hashed, unless `again`. For a file that is neither
+    in the catalogue nor from a pull there is no SHA-256 to compare with: the result is that of an earlier check, or None.
+    progress: stage "verify", in bytes. Raises FbragError `model_corrupt`, or `model_missing` if it cannot be read.
+    """
+    name = entry.id if entry else path.stem
+    known = read_verified(path)
+    origin = entry.id if entry else known.origin if known else None
+    repair = f"fbrag models pull {origin}" if origin else f"replace it, or delete it: fbrag models rm {name}"
+    check_magic(path, name, repair)
+    if entry and (size := path.stat().st_size) != entry.bytes:
+        raise FbragError("model_corrupt", f"{name} has {size:,} bytes, and should have {entry.bytes:,}: {path}", repair)
+
+    expected = entry.sha256 if entry else known.sha256 if known and known.origin else None
+    digest = None if again else known_sha256(path)
+    if digest is None and (expected or again):
+        digest = _hash_and_note(path, name, known.origin if known else None, expected, progress)
+    if expected and digest != expected:
+        forget(path)
+        raise FbragError("model_corrupt", f"{name} has the SHA-256 {digest}, and should have {expected}: {path}", repair)
+    return digest
+
+
+def check_magic(path: Path, name: str, repair: str) -> None:
+    """Raise FbragError `model_corrupt` for a file that does not begin as GGUF files do, `model_missing` for an unreadable one."""
+    try:
+        with path.open("rb") as file:
+            start = file.read(len(MAGIC))
+    except OSError as error:
+        raise FbragError("model_missing", f"{path} cannot be read: {error.strerror}", "check its permissions") from None
+    if start != MAGIC:
+        raise FbragError("model_corrupt", f"{name} is not a GGUF file: {path}", repair)
+
+
+def _hash_and_note(path: Path, name: str, origin: str | None, expected: str | None, progress: Progress) -> str:
+    """Return the SHA-256 (hex) of a file. It is noted beside the file, unless another one was expected."""
+    before = path.stat()
+    size = before.st_size
+    progress(Event("verify", "start", 0, size, name))
+    found = sha256_of(path, lambda done: progress(Event("verify", "progress", done, size, name)))
+    progress(Event("verify", "done", size, size, name))
+    if expected in (None, found):
+        note_verified(path, Verified(size, before.st_mtime_ns, found, origin))
+    return found
+
+
+# -- the note beside a file -------------------------------------------------------------------------------------------------
+
+
+def known_sha256(path: Path) -> str | None:
+    """Return the SHA-256 (hex) in the note of a file; None if the file has changed since."""
+    noted = read_verified(path)
+    now = path.stat()
+    return noted.sha256 if noted and (noted.bytes, noted.mtime_ns) == (now.st_size, now.st_mtime_ns) else None
+
+
+def read_verified(path: Path) -> Verified | None:
+    """Return the note of a file; None if there is none that can be read."""
+    try:
+        return Verified(**json.loads(_note(path).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def note_verified(path: Path, verified: Verified) -> None:
+    """Write the note of a file. In a store that cannot be written nothing is noted, and the file is hashed again each time."""
+    with suppress(OSError), whole_file(_note(path)) as temporary:
+        temporary.write_text(json.dumps(asdict(verified)), encoding="utf-8")
+
+
+def forget(path: Path) -> None:
+    """Remove from the note of a file that it was verified; its origin stays."""
+    if known := read_verified(path):
+        note_verified(path, Verified(-1, -1, known.sha256, known.origin))
+
+
+def _note(path: Path) -> Path:
+    return path.with_name(path.name + ".json")

@@ -1,0 +1,53 @@
+"""The folders of the cache, the configuration and the models: the one that the user chose, else the platform's own."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from platformdirs.api import PlatformDirsABC
+
+
+def cache_dir() -> Path:
+    """Return FBRAG_CACHE_DIR, else fbrag in the user's folder of caches. It may not exist yet."""
+    return _chosen("FBRAG_CACHE_DIR") or _of_user("user_cache_dir")
+
+
+def config_path() -> Path:
+    """Return the user's own configuration file. It may not exist."""
+    return _of_user("user_config_dir") / "config.toml"
+
+
+def models_dir() -> Path:
+    """Return FBRAG_MODELS_DIR, else models/ of the source checkout, else fbrag/models in the user's folder of data."""
+    if chosen := _chosen("FBRAG_MODELS_DIR"):
+        return chosen
+    checkout = Path(__file__).parents[2]
+    if (checkout / "pyproject.toml").is_file() and (checkout / "models" / "README.md").is_file():
+        return checkout / "models"
+    return _of_user("user_data_dir") / "models"
+
+
+def _chosen(variable: str) -> Path | None:
+    path = os.environ.get(variable)
+    return Path(os.path.expanduser(path)).absolute() if path else None
+
+
+def _of_user(folder: Literal["user_cache_dir", "user_config_dir", "user_data_dir"]) -> Path:
+    """Return fbrag's part of a folder of the user. A user without a home, as in containers, gets a path that cannot exist."""
+    folders: PlatformDirsABC
+    if sys.platform == "win32":
+        from platformdirs.windows import Windows
+
+        folders = Windows("fbrag", appauthor=False, roaming=folder == "user_config_dir")
+    else:  # macOS too: there command line tools use ~/.config
+        from platformdirs.unix import Unix
+
+        folders = Unix("fbrag")
+    try:
+        return Path(getattr(folders, folder))
+    except RuntimeError:
+        return Path(os.devnull) / "fbrag"

@@ -1,0 +1,101 @@
+"""A request to stop ends the call that carries it, in whatever thread, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from time import monotonic, sleep
+
+import pytest
+
+from fbrag_cli.errors import FbragError
+from fbrag_cli.generation.cancellation import Cancellation
+from fbrag_cli.generation.generator import Call, Sampling, Turn
+from fbrag_cli.generation.llama.generator import LlamaGenerator
+
+STORY = "The lighthouse keeper Anna wrote in her log that the brig Meridian had passed at noon with a torn sail. "
+LONG = (Turn("user", STORY * 240),)  # many seconds
+SHORT = (Turn("user", STORY),)
+SAMPLING = Sampling(12, seed=5)
+POSIX = pytest.mark.skipif(os.name != "posix", reason="signals")
+
+
+class Stopped(Exception):
+    pass
+
+
+@pytest.fixture(scope="module")
+def single(smollm2: Path) -> Iterator[LlamaGenerator]:
+    with LlamaGenerator(smollm2, threads=1) as loaded:
+        yield loaded
+
+
+@pytest.fixture
+def alarm() -> Iterator[Cancellation]:
+    """A cancellation that SIGALRM interrupts."""
+    cancellation = Cancellation()
+    before = signal.signal(signal.SIGALRM, lambda number, frame: cancellation.interrupt(Stopped()))
+    yield cancellation
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def test_a_call_in_another_thread_is_stopped_and_the_next_one_is_as_ever(single: LlamaGenerator) -> None:
+    expected = single.generate(SHORT, 2, SAMPLING).samples
+    cancellation, reading = Cancellation(), threading.Event()
+    call = Call(cancellation=cancellation, on_prompt=lambda done, total: reading.set())
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(single.generate, LONG, 2, SAMPLING, call)
+        assert reading.wait(30)
+        sleep(0.2)  # into the next batch
+        requested = monotonic()
+        cancellation.request(Stopped("one"))
+        cancellation.request(Stopped("two"))
+        with pytest.raises(Stopped, match="one"):
+            running.result()
+        assert monotonic() - requested < 1
+        again = pool.submit(single.generate, SHORT, 2, SAMPLING, Call(cancellation=Cancellation()))
+        assert again.result().samples == expected
+
+
+def test_a_call_whose_cancellation_was_requested_before_reads_nothing(single: LlamaGenerator) -> None:
+    cancellation = Cancellation()
+    cancellation.request(Stopped())
+    read: list[int] = []
+    with pytest.raises(Stopped):
+        single.generate(SHORT, 1, SAMPLING, Call(cancellation=cancellation, on_prompt=lambda done, total: read.append(done)))
+    with pytest.raises(Stopped):
+        single.choose(SHORT, ("yes", "no"), Call(cancellation=cancellation))
+    assert read == []
+
+
+@POSIX
+@pytest.mark.parametrize("carried", [True, False], ids=["the call carries it", "the call carries none"])
+def test_a_signal_stops_native_code_in_the_main_thread(single: LlamaGenerator, alarm: Cancellation, carried: bool) -> None:
+    started = monotonic()
+    signal.setitimer(signal.ITIMER_REAL, 0.7)
+    with pytest.raises(Stopped):
+        single.generate(LONG, 1, SAMPLING, Call(cancellation=alarm if carried else None))
+    assert monotonic() - started < 1.7
+    assert single.generate(SHORT, 1, SAMPLING).samples
+
+
+@POSIX
+def test_a_signal_outside_native_code_raises_at_once(alarm: Cancellation) -> None:
+    signal.setitimer(signal.ITIMER_REAL, 0.1)
+    started = monotonic()
+    with pytest.raises(Stopped):
+        sleep(5)
+    assert alarm.requested
+    assert monotonic() - started < 1
+
+
+def test_loading_is_stopped_too(smollm2: Path) -> None:
+    cancellation = Cancellation()
+    cancellation.request(FbragError("timeout", "no answer within 1 s", None))
+    with pytest.raises(FbragError, match="no answer"):
+        LlamaGenerator(smollm2, cancellation=cancellation)

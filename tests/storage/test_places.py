@@ -1,0 +1,99 @@
+"""The folders of the cache, the configuration and the models, by the environment and the platform."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fbrag_cli.storage.places import cache_dir, config_path, models_dir
+
+ROOT = Path(__file__).parents[2]
+POSIX = pytest.mark.skipif(os.name != "posix", reason="places of POSIX systems")
+OURS = ("FBRAG_CACHE_DIR", "FBRAG_MODELS_DIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home without variables of ours, for an installed package: no checkout has a folder of models."""
+    for name in OURS:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(
+        "fbrag_cli.storage.places.__file__", str(tmp_path / "site-packages" / "fbrag_cli" / "storage" / "places.py")
+    )
+    return tmp_path
+
+
+@POSIX
+@pytest.mark.parametrize("platform", ["linux", "darwin"])
+@pytest.mark.parametrize("ignored", [None, "", "relative"])
+def test_the_users_own_places(home: Path, monkeypatch: pytest.MonkeyPatch, platform: str, ignored: str | None) -> None:
+    monkeypatch.setattr(sys, "platform", platform)
+    if ignored is not None:
+        for name in OURS[2:]:
+            monkeypatch.setenv(name, ignored)
+    assert cache_dir() == home / ".cache" / "fbrag"
+    assert config_path() == home / ".config" / "fbrag" / "config.toml"
+    assert models_dir() == home / ".local" / "share" / "fbrag" / "models"
+
+
+@POSIX
+def test_xdg_variables_move_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in OURS[2:]:
+        monkeypatch.setenv(name, f"/x/{name}")
+    assert cache_dir() == Path("/x/XDG_CACHE_HOME/fbrag")
+    assert config_path() == Path("/x/XDG_CONFIG_HOME/fbrag/config.toml")
+    assert models_dir() == Path("/x/XDG_DATA_HOME/fbrag/models")
+
+
+def test_variables_of_ours_come_first(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "/x")
+    monkeypatch.setenv("FBRAG_CACHE_DIR", "~/cache")
+    monkeypatch.setenv("FBRAG_MODELS_DIR", "models")
+    assert cache_dir() == home / "cache"
+    assert models_dir() == Path.cwd() / "models"
+
+
+def test_a_checkout_has_its_own_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    monkeypatch.delenv("FBRAG_MODELS_DIR", raising=False)
+    assert models_dir() == ROOT / "models"
+
+
+def test_on_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "win32")
+    monkeypatch.setenv("WIN_PD_OVERRIDE_APPDATA", "C:\\roaming")  # what platformdirs asks Windows for otherwise
+    monkeypatch.setenv("WIN_PD_OVERRIDE_LOCAL_APPDATA", "C:\\local")
+    assert config_path() == Path("C:\\roaming") / "fbrag" / "config.toml"
+    assert cache_dir() == Path("C:\\local") / "fbrag" / "Cache"
+    assert models_dir() == Path("C:\\local") / "fbrag" / "models"
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="becomes a user without an entry in the list of users")
+def test_a_user_without_a_home_has_places_where_nothing_can_be_kept() -> None:
+    code = """
+import sys
+from fbrag_cli.storage import config_file, files, places
+places.__file__ = "/nowhere/fbrag_cli/storage/places.py"
+print(places.cache_dir(), places.config_path(), places.models_dir())
+print(config_file.load(config_file.locate(None, {}), {}).values, config_file.locate("~/a.toml", {}).path)
+"""
+    if not shutil.which("setpriv"):
+        pytest.skip("needs setpriv")
+    done = subprocess.run(
+        ["setpriv", "--reuid=54321", "--clear-groups", sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"},
+    )
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == [
+        "/dev/null/fbrag /dev/null/fbrag/config.toml /dev/null/fbrag/models",
+        "{} ~/a.toml",
+    ]
