@@ -30,6 +30,14 @@ limit_spinning()
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Give each worker of pytest-xdist cores of its own. llama.cpp then starts as many threads as the worker has cores."""
+    number, n_workers = os.environ.get("PYTEST_XDIST_WORKER", ""), int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    if number and hasattr(os, "sched_setaffinity"):
+        cores = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, cores[int(number.removeprefix("gw")) % len(cores) :: n_workers])
+
+
 def _pulled(name: str) -> ModelFile:
     """A model that cannot be had is a failure, not a skip."""
     return pull(read_spec(name, load_catalogue()), models_dir(), progress=silent, offline=False, environ=os.environ)
@@ -55,20 +63,15 @@ def generator(smollm2: Path) -> Iterator[LlamaGenerator]:
         yield loaded
 
 
-@pytest.fixture
-def clean_environment(tmp_path: Path) -> dict[str, str]:
-    """The environment of a user without settings of their own, and without colour."""
+def _clean_environment(folder: Path) -> dict[str, str]:
     kept = {
         name: value for name, value in os.environ.items() if not name.startswith(("FBRAG_", "NO_COLOR", "FORCE_COLOR", "HF_"))
     }
-    folders = {"XDG_CONFIG_HOME": str(tmp_path / "config"), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    folders = {"XDG_CONFIG_HOME": str(folder / "config"), "XDG_CACHE_HOME": str(folder / "cache")}
     return kept | folders | {"FBRAG_MODELS_DIR": str(models_dir())}
 
 
-@pytest.fixture
-def fbrag(clean_environment: dict[str, str], tmp_path: Path) -> Run:
-    """Run the installed command: `fbrag("ask", path, question, stdin=b"…")`."""
-
+def _command(environment: dict[str, str], folder: Path) -> Run:
     def run(
         *arguments: object, stdin: str = "", env: dict[str, str] | None = None, timeout: float = 600
     ) -> subprocess.CompletedProcess[str]:
@@ -77,13 +80,37 @@ def fbrag(clean_environment: dict[str, str], tmp_path: Path) -> Run:
             input=stdin,
             capture_output=True,
             encoding="utf-8",
-            env=clean_environment | (env or {}),
-            cwd=tmp_path,
+            env=environment | (env or {}),
+            cwd=folder,
             timeout=timeout,
             check=False,
         )
 
     return run
+
+
+@pytest.fixture
+def clean_environment(tmp_path: Path) -> dict[str, str]:
+    """The environment of a user without settings of their own, and without colour."""
+    return _clean_environment(tmp_path)
+
+
+@pytest.fixture
+def fbrag(clean_environment: dict[str, str], tmp_path: Path) -> Run:
+    """Run the installed command: `fbrag("ask", path, question, stdin=b"…")`. Its cache is empty when a test begins."""
+    return _command(clean_environment, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def module_environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The same for all tests of a module, so that they share a cache: what one of them samples, the next one finds there."""
+    return _clean_environment(tmp_path_factory.mktemp("module"))
+
+
+@pytest.fixture(scope="module")
+def fbrag_cached(module_environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Run the installed command with the module's cache, for tests to which it does not matter where samples come from."""
+    return _command(module_environment, tmp_path_factory.mktemp("run"))
 
 
 @pytest.fixture(scope="session")

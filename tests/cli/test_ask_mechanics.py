@@ -20,7 +20,9 @@ import pytest
 from tests.conftest import INQUIRY, Run
 
 QUESTION = "Who was the master of the ship?"
-FAST = ("--recall", "2", "--select", "2", "--samples", "2", "--max-tokens", "24", "--small", "smollm2-135m", "-m", "smollm2-135m")
+MODELS = ("--small", "smollm2-135m", "-m", "smollm2-135m")
+SHORT = ("--chunk-words", "60", "--forward-tokens", "24", "--max-tokens", "24")
+FAST = ("--recall", "2", "--select", "2", "--samples", "2", *SHORT, *MODELS)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -28,10 +30,16 @@ def _model(smollm2: Path) -> None:
     """Every test here needs it in the store."""
 
 
-def test_text_is_the_answer_then_the_sources_with_their_lines(fbrag: Run) -> None:
-    done = fbrag("ask", INQUIRY, QUESTION, "--answer-anyway", *FAST)
+@pytest.fixture(scope="module")
+def answered(fbrag_cached: Run) -> subprocess.CompletedProcess[str]:
+    """The run that fills the module's cache."""
+    done = fbrag_cached("ask", INQUIRY, QUESTION, "--answer-anyway", *FAST)
     assert done.returncode == 0, done.stderr
-    answer, _, rest = done.stdout.partition("\n\nSources:\n")
+    return done
+
+
+def test_text_is_the_answer_then_the_sources_with_their_lines(answered: subprocess.CompletedProcess[str]) -> None:
+    answer, _, rest = answered.stdout.partition("\n\nSources:\n")
     assert answer.strip()
     heads = re.findall(r"^\[(\d)\] (.+):(\d+)-(\d+) +(\d+\.\d\d)$", rest, re.MULTILINE)
     assert [head[0] for head in heads] == ["1", "2"]
@@ -41,7 +49,7 @@ def test_text_is_the_answer_then_the_sources_with_their_lines(fbrag: Run) -> Non
     first, last = int(heads[0][2]), int(heads[0][3])
     shown = [line.lstrip("> ").strip() for line in rest.split("[2]")[0].splitlines()[1:]]
     assert all(any(line in original for original in document[first - 1 : last]) for line in shown if line and line != "…")
-    assert re.search(r"\d+ chunks: 2 recalled, 2 samples in .* 2 selected, answered in .* CPU", done.stderr.splitlines()[-1])
+    assert re.search(r"\d+ chunks: 2 recalled, 2 samples in .* 2 selected, answered in .* CPU", answered.stderr.splitlines()[-1])
 
 
 def test_json_sources_are_spans_of_the_decoded_text(fbrag: Run) -> None:
@@ -64,7 +72,7 @@ def test_json_sources_are_spans_of_the_decoded_text(fbrag: Run) -> None:
 
 def test_the_same_seed_gives_the_same_and_another_gives_other_samples(fbrag: Run) -> None:
     def samples(seed: int) -> list[str]:
-        done = fbrag("ask", INQUIRY, QUESTION, "--json", "--seed", seed, *FAST)
+        done = fbrag("ask", INQUIRY, QUESTION, "--json", "--no-cache", "--seed", seed, *FAST)
         return [sample["text"] for sample in json.loads(done.stdout)["samples"]]
 
     one = samples(3)
@@ -72,8 +80,8 @@ def test_the_same_seed_gives_the_same_and_another_gives_other_samples(fbrag: Run
     assert samples(4) != one
 
 
-def test_jsonl_tells_what_happens_and_ends_with_the_whole(fbrag: Run) -> None:
-    done = fbrag("ask", INQUIRY, QUESTION, "-f", "jsonl", "--answer-anyway", *FAST)
+def test_jsonl_tells_what_happens_and_ends_with_the_whole(fbrag_cached: Run) -> None:
+    done = fbrag_cached("ask", INQUIRY, QUESTION, "-f", "jsonl", "--answer-anyway", *FAST)
     events = [json.loads(line) for line in done.stdout.splitlines()]
     kinds = [event["event"] for event in events]
     assert kinds[0] == "selected"
@@ -82,25 +90,25 @@ def test_jsonl_tells_what_happens_and_ends_with_the_whole(fbrag: Run) -> None:
     assert "".join(event["text"] for event in events[1:-1]).strip() == events[-1]["answer"]
 
 
-def test_markdown_has_a_footnote_for_each_source(fbrag: Run) -> None:
-    done = fbrag("ask", INQUIRY, QUESTION, "-f", "md", "--answer-anyway", *FAST)
+def test_markdown_has_a_footnote_for_each_source(fbrag_cached: Run) -> None:
+    done = fbrag_cached("ask", INQUIRY, QUESTION, "-f", "md", "--answer-anyway", *FAST)
     assert re.search(r"\S\[\^\d\]", done.stdout)
     assert len(re.findall(r"^\[\^\d\]: ", done.stdout, re.MULTILINE)) == 2
 
 
-def test_answer_only_is_the_answer_only_and_quiet_is_quiet(fbrag: Run) -> None:
-    done = fbrag("ask", "-qa", INQUIRY, QUESTION, "--answer-anyway", *FAST)
+def test_answer_only_is_the_answer_only_and_quiet_is_quiet(fbrag_cached: Run) -> None:
+    done = fbrag_cached("ask", "-qa", INQUIRY, QUESTION, "--answer-anyway", *FAST)
     assert done.stdout.strip()
     assert "Sources" not in done.stdout
     assert done.stderr == ""
 
 
-def test_piped_output_is_what_a_terminal_shows_minus_escapes(fbrag: Run, clean_environment: dict[str, str]) -> None:
-    arguments = ["ask", str(INQUIRY), QUESTION, "--answer-anyway", *FAST]
-    piped = fbrag(*arguments).stdout
+def test_piped_output_is_what_a_terminal_shows_minus_escapes(
+    answered: subprocess.CompletedProcess[str], module_environment: dict[str, str]
+) -> None:
     master, slave = pty.openpty()
-    command = [sys.executable, "-m", "fbrag_cli", *arguments]
-    with subprocess.Popen(command, stdout=slave, stderr=subprocess.DEVNULL, env=clean_environment) as process:
+    command = [sys.executable, "-m", "fbrag_cli", "ask", str(INQUIRY), QUESTION, "--answer-anyway", *FAST]
+    with subprocess.Popen(command, stdout=slave, stderr=subprocess.DEVNULL, env=module_environment) as process:
         os.close(slave)
         shown = b""
         while piece := _read(master):
@@ -108,7 +116,7 @@ def test_piped_output_is_what_a_terminal_shows_minus_escapes(fbrag: Run, clean_e
         process.wait()
     assert b"\x1b[1;33m" in shown
     plain = re.sub(r"\x1b\[[0-9;]*m", "", shown.decode()).replace("\r\n", "\n")
-    assert plain == piped.replace("\n  > ", "\n    ")
+    assert plain == answered.stdout.replace("\n  > ", "\n    ")
 
 
 def _read(descriptor: int) -> bytes:
@@ -118,11 +126,13 @@ def _read(descriptor: int) -> bytes:
         return b""
 
 
-def test_colour_is_never_forced_on_a_pipe_but_can_be_asked_for(fbrag: Run) -> None:
+def test_colour_is_never_forced_on_a_pipe_but_can_be_asked_for(
+    fbrag_cached: Run, answered: subprocess.CompletedProcess[str]
+) -> None:
     arguments = ("ask", INQUIRY, QUESTION, "--answer-anyway", *FAST)
-    assert "\x1b" not in fbrag(*arguments).stdout
-    assert "\x1b[" in fbrag(*arguments, "--color", "always").stdout
-    assert "\x1b" not in fbrag(*arguments, env={"FORCE_COLOR": "1", "NO_COLOR": "1"}).stdout
+    assert "\x1b" not in answered.stdout
+    assert "\x1b[" in fbrag_cached(*arguments, "--color", "always").stdout
+    assert "\x1b" not in fbrag_cached(*arguments, env={"FORCE_COLOR": "1", "NO_COLOR": "1"}).stdout
 
 
 def test_stdin_is_read_for_a_dash_only(fbrag: Run) -> None:
@@ -143,7 +153,7 @@ def test_an_output_file_is_whole_or_not_there(fbrag: Run, tmp_path: Path) -> Non
     assert fbrag("ask", INQUIRY, QUESTION, "--json", "-o", "answer.json", "--answer-anyway", *FAST).stdout == ""
     assert json.loads((tmp_path / "answer.json").read_text())["status"] == "answered"
     (tmp_path / "kept.json").write_text("before")
-    failed = fbrag("ask", INQUIRY, QUESTION, "-o", "kept.json", *FAST, "--timeout", "1.5")
+    failed = fbrag("ask", INQUIRY, QUESTION, "-o", "kept.json", "--recall", "16", *MODELS, "--timeout", "1.5")
     assert failed.returncode == 5
     assert (tmp_path / "kept.json").read_text() == "before"
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == ["answer.json", "kept.json"]
@@ -155,11 +165,13 @@ def test_an_output_file_is_whole_or_not_there(fbrag: Run, tmp_path: Path) -> Non
 def test_a_document_cannot_speak_to_the_terminal_or_as_markup(fbrag: Run, tmp_path: Path) -> None:
     hostile = "[red]bold[/red] \x1b]0;owned\x07\x1b[31mred \x9b31m \u202egnirts [link=x]y[/link] Captain Vance \x00\x08 "
     (tmp_path / "hostile.txt").write_text(hostile * 20)
+    shown = {}
     for form in ("text", "md", "json"):
         done = fbrag("ask", "hostile.txt", "Who is the captain?", "-f", form, "--full", "--answer-anyway", *FAST)
         assert done.returncode == 0, done.stderr
         assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", done.stdout + done.stderr)
-    assert "[red]bold[/red]" in fbrag("ask", "hostile.txt", "Captain?", "--full", "--answer-anyway", *FAST).stdout
+        shown[form] = done.stdout
+    assert "[red]bold[/red]" in shown["text"]
 
 
 def test_ctrl_c_ends_within_a_second_or_so_with_130(clean_environment: dict[str, str], tmp_path: Path) -> None:

@@ -63,7 +63,8 @@ def test_two_questions_are_answered_and_compared(fbrag: Run, data: Path, tmp_pat
     rows = tmp_path / "rows.jsonl"
     models = ("--small", "smollm2-135m", "-m", "smollm2-135m", "--recall", "2", "--select", "2", "--samples", "2")
     compared = ("--method", "fb-rag,order-preserving", "--compare", "order-preserving", "-f", "md")
-    done = fbrag("eval", data, "--limit", "2", *models, *compared, "--max-tokens", "8", "-o", rows)
+    short = ("--chunk-words", "60", "--forward-tokens", "24", "--max-tokens", "8")
+    done = fbrag("eval", data, "--limit", "2", *models, *short, *compared, "-o", rows)
     assert done.returncode == 0, done.stderr
     assert "| FB-RAG" in done.stdout
     written = [json.loads(line) for line in rows.read_text().splitlines()]
@@ -109,8 +110,8 @@ def test_bge_m3_takes_the_weights_of_its_two_lookups(fbrag: Run, data: Path, tmp
     assert (refused.returncode, "one weight" in refused.stderr) == (2, True)
 
 
-def test_an_embedding_model_that_is_not_there_is_told(fbrag: Run, tmp_path: Path) -> None:
-    done = fbrag("explain", INQUIRY, "Who?", "--retriever", "none.gguf")
+def test_an_embedding_model_that_is_not_there_is_told(fbrag: Run, smollm2: Path) -> None:
+    done = fbrag("explain", INQUIRY, "Who?", "--retriever", "none.gguf", "--small", "smollm2-135m")
     assert done.returncode == 4
     assert "none.gguf" in done.stderr
 

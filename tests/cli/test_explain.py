@@ -10,7 +10,7 @@ import pytest
 from tests.conftest import INQUIRY, Run
 
 QUESTION = "In which town was the watchmaker who repaired the standard chronometer born?"
-FAST = ("--recall", "2", "--select", "3", "--samples", "2", "--small", "smollm2-135m")
+FAST = ("--recall", "2", "--select", "3", "--samples", "2", "--forward-tokens", "24", "--small", "smollm2-135m")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -18,8 +18,8 @@ def _model(smollm2: object) -> None:
     """Every test here needs it in the store."""
 
 
-def test_the_table_is_in_the_order_of_rank_and_marks_what_is_selected(fbrag: Run) -> None:
-    done = fbrag("explain", INQUIRY, QUESTION, "-n", "5", *FAST)
+def test_the_table_is_in_the_order_of_rank_and_marks_what_is_selected(fbrag_cached: Run) -> None:
+    done = fbrag_cached("explain", INQUIRY, QUESTION, "-n", "5", *FAST)
     assert done.returncode == 0, done.stderr
     header, *rows = done.stdout.splitlines()
     assert header.split() == ["rank", "score", "backward", "forward", "by", "tok", "chunk", "place", "first", "words"]
@@ -28,8 +28,8 @@ def test_the_table_is_in_the_order_of_rank_and_marks_what_is_selected(fbrag: Run
     assert all(re.search(r"inquiry\.txt:\d+-\d+ ", row) for row in rows)
 
 
-def test_json_has_every_chunk_with_its_scores_ranks_and_place(fbrag: Run) -> None:
-    told = json.loads(fbrag("explain", INQUIRY, QUESTION, "--json", *FAST).stdout)
+def test_json_has_every_chunk_with_its_scores_ranks_and_place(fbrag_cached: Run) -> None:
+    told = json.loads(fbrag_cached("explain", INQUIRY, QUESTION, "--json", *FAST).stdout)
     chunks, text = told["chunks"], INQUIRY.read_text("utf-8")
     assert told["schema"] == "fbrag.explanation/1"
     assert sum(len(text[chunk["start_char"] : chunk["end_char"]].split()) for chunk in chunks) == len(text.split())
@@ -40,18 +40,19 @@ def test_json_has_every_chunk_with_its_scores_ranks_and_place(fbrag: Run) -> Non
         assert chunk["combined"] == pytest.approx(0.5 * chunk["backward"] + 0.5 * chunk["forward"], abs=2e-4)
 
 
-def test_weights_and_fusion_change_what_is_selected_as_the_paper_says(fbrag: Run) -> None:
+def test_weights_and_fusion_change_what_is_selected_as_the_paper_says(fbrag_cached: Run) -> None:
     only_question = json.loads(
-        fbrag("explain", INQUIRY, QUESTION, "--json", "--eta-forward", "0", "--eta-backward", "1", *FAST).stdout
+        fbrag_cached("explain", INQUIRY, QUESTION, "--json", "--eta-forward", "0", "--eta-backward", "1", *FAST).stdout
     )
     assert all(chunk["rank"] == chunk["backward_rank"] for chunk in only_question["chunks"])
-    scaled = json.loads(fbrag("explain", INQUIRY, QUESTION, "--json", "--fusion", "minmax", *FAST).stdout)
+    scaled = json.loads(fbrag_cached("explain", INQUIRY, QUESTION, "--json", "--fusion", "minmax", *FAST).stdout)
     assert all(0 <= chunk["combined"] <= 1 for chunk in scaled["chunks"])
 
 
 def test_what_was_sampled_once_is_not_sampled_again(fbrag: Run) -> None:
-    first = fbrag("explain", INQUIRY, QUESTION, "--json", *FAST)
-    again = fbrag("explain", INQUIRY, QUESTION, "--json", *FAST, "--select", "4", "--samples", "1")
+    command = ("explain", INQUIRY, QUESTION, "--json", "--chunk-words", "60", *FAST)
+    first = fbrag(*command)
+    again = fbrag(*command, "--select", "4", "--samples", "1")
     told, kept = json.loads(first.stdout), json.loads(again.stdout)
     assert "2 samples in" in first.stderr
     assert "1 sample from the cache" in again.stderr
@@ -60,38 +61,38 @@ def test_what_was_sampled_once_is_not_sampled_again(fbrag: Run) -> None:
     (forward,) = (stage for stage in kept["stages"] if stage["name"] == "forward")
     assert (forward["seconds"], forward["cached_tokens"]) == (0, forward["prompt_tokens"])
     for changed in (("--seed", "1"), ("--temperature", "0.7"), ("--recall", "3"), ("--no-cache",)):
-        assert "samples" not in json.loads(fbrag("explain", INQUIRY, QUESTION, "--json", *FAST, *changed).stdout)["cached"]
+        assert "samples" not in json.loads(fbrag(*command, *changed).stdout)["cached"]
 
 
-def test_find_tells_the_fate_of_a_passage_across_line_ends(fbrag: Run) -> None:
+def test_find_tells_the_fate_of_a_passage_across_line_ends(fbrag_cached: Run) -> None:
     row = next(
         row for row in map(json.loads, INQUIRY.with_suffix(".questions.jsonl").read_text().splitlines()) if row["id"] == "t01"
     )
-    done = fbrag("explain", INQUIRY, QUESTION, "--find", " ".join(row["evidence"][1].split()), *FAST)
+    done = fbrag_cached("explain", INQUIRY, QUESTION, "--find", " ".join(row["evidence"][1].split()), *FAST)
     assert re.match(r"rank \d+/36  score .* inquiry\.txt:\d+-\d+ ", done.stdout.replace(str(INQUIRY), "inquiry.txt"))
-    missing = fbrag("explain", INQUIRY, QUESTION, "--find", "no such words here", *FAST)
+    missing = fbrag_cached("explain", INQUIRY, QUESTION, "--find", "no such words here", *FAST)
     assert (missing.returncode, missing.stdout) == (1, "")
     assert "no chunk holds" in missing.stderr
 
 
-def test_one_chunk_shows_its_terms_and_its_text(fbrag: Run) -> None:
-    done = fbrag("explain", INQUIRY, QUESTION, "--chunk", "1", *FAST)
+def test_one_chunk_shows_its_terms_and_its_text(fbrag_cached: Run) -> None:
+    done = fbrag_cached("explain", INQUIRY, QUESTION, "--chunk", "1", *FAST)
     assert done.stdout.startswith("chunk 1 of 36")
     assert INQUIRY.read_text("utf-8").split("\n")[0] in done.stdout
-    assert fbrag("explain", INQUIRY, QUESTION, "--chunk", "99", *FAST).returncode == 2
+    assert fbrag_cached("explain", INQUIRY, QUESTION, "--chunk", "99", *FAST).returncode == 2
 
 
-def test_samples_prompts_and_map_are_shown_when_asked_for(fbrag: Run) -> None:
-    done = fbrag("explain", INQUIRY, QUESTION, "--samples-text", "--map", "-n", "1", *FAST)
+def test_samples_prompts_and_map_are_shown_when_asked_for(fbrag_cached: Run) -> None:
+    done = fbrag_cached("explain", INQUIRY, QUESTION, "--samples-text", "--map", "-n", "1", *FAST)
     assert len(re.findall(r"^sample \d \(seed \d.*\) raises", done.stdout, re.MULTILINE)) == 2
     assert len(re.search(r"^\|(.*)\|$", done.stdout, re.MULTILINE)[1]) == 36  # type: ignore[index]
-    prompts = fbrag("explain", INQUIRY, QUESTION, "--prompt", *FAST, "-m", "smollm2-135m").stdout
+    prompts = fbrag_cached("explain", INQUIRY, QUESTION, "--prompt", *FAST, "-m", "smollm2-135m").stdout
     assert prompts.count("<|im_start|>user") == 2
     assert prompts.count(f"Question: {QUESTION}") == 2
 
 
-def test_text_is_the_decoded_document_with_line_numbers(fbrag: Run) -> None:
-    done = fbrag("explain", "--text", INQUIRY)
+def test_text_is_the_decoded_document_with_line_numbers(fbrag_cached: Run) -> None:
+    done = fbrag_cached("explain", "--text", INQUIRY)
     lines = INQUIRY.read_text("utf-8").split("\n")
     assert [line[len(str(len(lines))) :].strip() for line in done.stdout.splitlines()] == [line.strip() for line in lines]
     assert done.stdout.splitlines()[9].split()[0] == "10"

