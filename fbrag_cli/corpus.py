@@ -72,7 +72,7 @@ class Corpus:
 
     @cached_property
     def languages(self) -> tuple[str, ...]:
-        """Of the documents, in their order, each once: a text that is scored against them is read in each."""
+        """The languages of the documents, each once: a text that is scored against them is read in each."""
         return tuple(dict.fromkeys(document.language for document in self.documents))
 
     @cached_property

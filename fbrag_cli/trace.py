@@ -67,7 +67,7 @@ class Scores:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """What one stage cost. Seconds of wall time; tokens are 0 where no model ran."""
+    """The cost of one stage: seconds of wall time, and tokens, which are 0 where no model ran."""
 
     name: Literal["read", "load", "recall", "forward", "select", "answer", "verify"]
     seconds: float

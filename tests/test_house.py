@@ -174,4 +174,8 @@ def test_no_circle() -> None:
 
 
 #: Sizes above the limits: lines of modules and of functions, and parameters of functions ("()").
-LARGE: dict[str, int] = {}
+LARGE: dict[str, int] = {
+    "documents/load:load()": 8,
+    "generation/llama/embedding:__init__()": 8,
+    "generation/llama/generator:__init__()": 8,
+}

@@ -22,7 +22,7 @@ _OF_ONE_RUN = frozenset(
 )
 _NAMES = {"large": "models.large", "small": "models.small"}
 _DEFAULTS: dict[str, Any] = {"color": "auto"}  # of options whose own default stands for "not given"
-_REPAIRING = ("config", "doctor")  # what tells about a broken file, or mends it, has to start with one
+_REPAIRING = ("config", "doctor")  # commands that report or mend a broken file have to start with one
 
 
 #: Variables that are no option's.
@@ -30,7 +30,7 @@ _OTHER_VARIABLES = ("FBRAG_CONFIG", "FBRAG_MODELS_DIR", "FBRAG_CACHE_DIR")
 
 
 def known_keys() -> dict[str, Key]:
-    """By name: options of all commands, of several ("samples"), and of one ("ask.samples", "ask.sources")."""
+    """Return the keys by name: options of all commands, of several ("samples"), and of one ("ask.samples")."""
     commands = _groups()
     keys = _keys_of(GlobalOptions)
     every: list[Any] = [group for groups in commands.values() for group in groups]
@@ -87,7 +87,7 @@ def _keys_of(group: type[Any], commands: tuple[str, ...] = (), table: str = "") 
 
 
 def config_defaults(arguments: list[str], environ: Mapping[str, str]) -> dict[str, Any]:
-    """What the file says, as the `default_map` that Click reads: `{"color": …, "ask": {"samples": …}, "explain": {…}}`.
+    """Return the file's values as the `default_map` that Click reads: `{"color": …, "ask": {"samples": …}, "explain": {…}}`.
 
     A key that nobody knows is a warning. Raises FbragError `config` for a file that is broken, unless the command is one
     that tells about the file, or help is all that is asked for.
@@ -120,7 +120,7 @@ def _default_map(config: Config, keys: Keys) -> dict[str, Any]:
 
 
 def warn_of_unknown(file: ConfigFile, config: Config, keys: Keys, console: Console) -> None:
-    """A line for each key that nobody knows."""
+    """Warn of each unknown key, a line each."""
     for name in config.unknown:
         console.warn(f"{file.path}: {unknown_key(name, keys)}")
 

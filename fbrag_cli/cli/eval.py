@@ -1,4 +1,4 @@
-"""`fbrag eval`: what methods, models and settings are worth on questions whose answers and evidence are known."""
+"""`fbrag eval`: quality, tokens and time of methods, models and settings, on questions with known answers and evidence."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def eval(console: Console, command: EvalCommand) -> int:
 
 
 def _report(output: Path, options: EvalOptions, minimum: dict[str, float], console: Console) -> int:
-    """What the rows of `output` say, on stdout; the exit code is 1 where they stay below the minimum."""
+    """Print the report over the rows of `output`. Return exit code 1 where they stay below the minimum."""
     from fbrag_cli.evaluation import report, results, tables
 
     rows = results.read_rows(output)
@@ -160,7 +160,7 @@ def _report(output: Path, options: EvalOptions, minimum: dict[str, float], conso
 
 
 def _check(options: EvalOptions, configurations: Sequence[Configuration]) -> None:
-    """What the report will need is there before hours are spent. Raises FbragError `usage`."""
+    """Check before the work what the report needs after it. Raises FbragError `usage`."""
     from fbrag_cli.evaluation.configurations import labels
 
     known = [*labels([each.described() for each in configurations]), *(each.method.name for each in configurations)]
@@ -185,7 +185,7 @@ def _draw(rows: Sequence[Row], folder: Path, console: Console) -> None:
 
 
 def _configurations(command: EvalCommand, *, on_gpu: bool) -> list[Configuration]:
-    """Every combination of the lists that a method reads."""
+    """Return every combination of the lists that a method reads."""
     from fbrag_cli.evaluation.runner import Configuration, distinct
     from fbrag_cli.methods.prompt_file import read_prompt_file
     from fbrag_cli.models.catalogue import load_catalogue
@@ -209,7 +209,7 @@ def _configurations(command: EvalCommand, *, on_gpu: bool) -> list[Configuration
 
 
 def _lists(command: EvalCommand) -> dict[str, list[Any]]:
-    """By setting, the values that are compared."""
+    """Return the values to compare, by setting."""
     words = command.eval.chunk_words
     asked = {setting.name: (setting, getattr(command.lists, setting.name)) for setting in compared_settings()}
     return {name: listed_values(setting, text, words) for name, (setting, text) in asked.items() if text}

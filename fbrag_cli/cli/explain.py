@@ -74,7 +74,7 @@ def _print_documents(stream: TextIO, documents: Sequence[Document]) -> None:
 def _print_explanation(
     stream: TextIO, trace: Trace, form: str, options: ExplainOptions, session: Session, choice: Choice
 ) -> bool:
-    """Whether there was anything to print: False where --find finds nothing."""
+    """Print the explanation. Return False where --find finds nothing."""
     if form == "json":
         from fbrag_cli.render import as_json
 

@@ -19,7 +19,7 @@ _CHUNKS_HINT = "use 8, or words as 6k"
 
 @dataclass(frozen=True, slots=True)
 class MethodOptions:
-    """What is chosen for every method alike."""
+    """The options that every method has."""
 
     method: str = option(DEFAULT, "--method", help=", ".join(_NAMES), group="Method", choices=_NAMES)
     chunk_words: int = option(300, "--chunk-words", help="words in a chunk (300)", group="Method", metavar="N", min=1)
@@ -40,7 +40,7 @@ class MethodOptions:
 
 
 def all_settings() -> dict[str, Setting]:
-    """The settings of all methods, by name. One that several methods have is declared by the first of them."""
+    """Return the settings of all methods by name. One that several methods have is declared by the last of them."""
     found: dict[str, Setting] = {}
     for method in reversed(METHODS):
         for name, setting in settings_of(method).items():
@@ -49,7 +49,7 @@ def all_settings() -> dict[str, Setting]:
 
 
 def _value_options(*, for_answer: bool) -> type[Any]:
-    """A record with an option for each setting. One whose default varies is None where it is not given."""
+    """Return a record with an option for each setting. One whose default varies is None where it is not given."""
     made = []
     for setting in all_settings().values():
         if setting.knob.for_answer is not for_answer:
@@ -69,7 +69,7 @@ AnswerKnobs = _value_options(for_answer=True)
 
 
 def chosen_method(options: MethodOptions, *given: Any, on_gpu: bool) -> Method:
-    """The method that the options name, with the defaults of this machine where the user gives no value.
+    """Return the method that the options name, with the defaults of this machine where the user gives no value.
 
     given: records of `RetrievalKnobs` and `AnswerKnobs`. Raises FbragError `usage`.
     """
@@ -86,7 +86,7 @@ def chosen_method(options: MethodOptions, *given: Any, on_gpu: bool) -> Method:
 
 
 def method_with(method: type[Method], values: Mapping[str, Any], chunk_words: int, *, on_gpu: bool) -> Method:
-    """A method with these settings, those that it does not read left out. None stands for the default on this machine."""
+    """Return a method with those of the settings that it reads. None stands for the default on this machine."""
     settings: dict[str, Any] = {}
     for name, setting in settings_of(method).items():
         value = values.get(name)
@@ -101,7 +101,7 @@ def method_with(method: type[Method], values: Mapping[str, Any], chunk_words: in
 
 
 def chunk_count(name: str, value: str, chunk_words: int) -> int:
-    """A number of chunks: "20", or in words "6k" (20 chunks of 300). name: of the option, for the error (`usage`)."""
+    """Parse a number of chunks: "20", or in words "6k" (20 chunks of 300). name: of the option, for the error (`usage`)."""
     number, words = value.strip().lower(), False
     if number.endswith("k"):
         number, words = number[:-1], True
@@ -127,7 +127,7 @@ def _instructions(value: str) -> str:
 
 
 def _list_options() -> type[Any]:
-    """A record with a list option for each setting that can be compared."""
+    """Return a record with a list option for each setting that can be compared."""
     made = []
     for setting in compared_settings():
         knob = replace(
@@ -143,7 +143,7 @@ def _list_options() -> type[Any]:
 
 
 def compared_settings() -> Iterator[Setting]:
-    """The settings of which `eval` takes a list."""
+    """Yield the settings of which `eval` takes a list."""
     return (setting for setting in all_settings().values() if setting.knob.compared)
 
 
@@ -151,7 +151,7 @@ ListKnobs = _list_options()
 
 
 def listed_values(setting: Setting, text: str, chunk_words: int) -> list[Any]:
-    """The values of a list such as "3,5,10". Raises FbragError `usage`."""
+    """Parse a list of values such as "3,5,10". Raises FbragError `usage`."""
     name = f"--{setting.name.replace('_', '-')}"
     return list(dict.fromkeys(_value(setting, name, part.strip(), text, chunk_words) for part in text.split(",")))
 

@@ -1,4 +1,4 @@
-"""What the commands open before they begin: the question and its documents, the cache, a session."""
+"""Opening of what a command works with: the question and its documents, the cache, a session."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class QuestionOptions:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """What a question runs with. page: writes a trace as the page of --html, where one is asked for."""
+    """The output and the session of a question. page: writes a trace as the page of --html, where one is asked for."""
 
     stream: TextIO
     page: Callable[[Trace], None]
@@ -69,7 +69,7 @@ def open_question(options: QuestionOptions, console: Console, *, with_page: bool
 
 
 def split_question(document: DocumentOptions, console: Console) -> tuple[list[str], str]:
-    """The documents and the question, which comes last. "-" stands for stdin, once. Raises FbragError `usage`."""
+    """Return the documents and the question, which comes last. "-" stands for stdin, once. Raises FbragError `usage`."""
     *paths, question = document.arguments
     is_document = question != "-" and os.path.exists(question)
     if not paths or is_document:
@@ -95,7 +95,7 @@ def collect(session: Session, paths: Sequence[str], options: QuestionOptions, co
 def open_session(
     models: ModelSettings, cache: Cache, console: Console, progress: Progress, *, first_costs: bool = False
 ) -> Iterator[Session]:
-    """A session that reports to the console, and offers to fetch missing models."""
+    """Open a session that reports to the console and offers to download missing models."""
     listener = Listener(progress=progress, cancellation=console.cancellation)
 
     def fetch(names: Sequence[str], store: Path) -> None:
@@ -108,7 +108,7 @@ def open_session(
 
 @contextmanager
 def open_cache(settings: CacheSettings, console: Console, *, private: bool) -> Iterator[Cache]:
-    """The user's cache; with --no-cache, for private documents, or where it cannot be used, one that goes with the run."""
+    """Open the user's cache; with --no-cache, for private documents, or where it cannot be used, one that ends with the run."""
     from fbrag_cli.storage.cache import Cache
     from fbrag_cli.storage.places import cache_dir
 
@@ -142,7 +142,7 @@ def _stdin(console: Console) -> BinaryIO:
 
 
 def _fetch(names: Sequence[str], store: Path, console: Console) -> None:
-    """Ask once, with the size; -y accepts. Off a terminal it is an error that names the command."""
+    """Ask once whether to download, with the size; -y accepts. Off a terminal it is an error that names the command."""
     from fbrag_cli.cli.bars import download_bar
     from fbrag_cli.models.catalogue import load_catalogue
     from fbrag_cli.models.pull import pull, read_spec

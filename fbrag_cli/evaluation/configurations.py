@@ -1,4 +1,4 @@
-"""What a configuration is called in a table: the settings in which it differs from the others."""
+"""Names of configurations in a table: the settings in which each differs from the others."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def labels(configurations: Sequence[Settings]) -> list[str]:
         told = [name for name in names if len({_written(configurations[i].get(name)) for i in alike}) > 1]
         for i in alike:
             found[i] = ", ".join([label, *(f"{name} {_value(configurations[i].get(name))}" for name in told)])
-    # Long values are cut; what became alike by that is told apart by its number.
+    # Long values are cut. Labels that became alike by that get a number.
     return [label if found.count(label) == 1 else f"{label} ({i})" for i, label in enumerate(found, 1)]
 
 
@@ -79,7 +79,7 @@ def _title(settings: Settings) -> str:
 
 
 def _variant(settings: Settings) -> str:
-    """F, FB or B of the paper, by the weights of the two lookups; other weights are told."""
+    """Return F, FB or B of the paper by the weights of the two lookups; other weights are added to the name."""
     if not all(eta in settings for eta in _ETAS):
         return ""
     forward, backward = (settings[eta] for eta in _ETAS)

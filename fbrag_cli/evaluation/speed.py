@@ -1,4 +1,4 @@
-"""How fast a question is on this machine: loading, indexing and scoring a text, reading a prompt, writing. Not how good."""
+"""Speed of this machine: loading a model, indexing and scoring a text, reading a prompt, writing samples."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Measures:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What is measured: a text, prompts of it (`sizes` in tokens), `samples` written at once, in `repeat` rounds."""
+    """The work to measure: a text, prompts of it (`sizes` in tokens), `samples` written at once, in `repeat` rounds."""
 
     text: str
     sizes: Sequence[int]
@@ -131,7 +131,7 @@ def synthetic(n_words: int) -> str:
 
 
 def _first_token(generator: LlamaGenerator, turns: Sequence[Turn], n: int, sampling: Sampling) -> tuple[float, Generations]:
-    """Seconds to the first token, and all that was generated."""
+    """Return the seconds to the first token, and all that was generated."""
     came: list[float] = []
     watch = Stopwatch()
     generations = generator.generate(turns, n, sampling, Call(on_text=lambda _: came.append(watch.seconds)))

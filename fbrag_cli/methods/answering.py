@@ -37,7 +37,7 @@ def answer_from(method: Method, trace: Trace, tools: Tools) -> Trace:
 
 
 def ask(method: Method, trace: Trace, turns: Sequence[Turn], tools: Tools) -> tuple[Trace, Generation]:
-    """The large model's reply to `turns`, and the trace with what it cost."""
+    """Ask the large model. Return the trace with the cost, and the reply."""
     large = tools.large()
     first_token: list[float] = []
     waited = Stopwatch()
@@ -68,12 +68,12 @@ def ask(method: Method, trace: Trace, turns: Sequence[Turn], tools: Tools) -> tu
 
 
 def report_tokens(progress: Progress, name: str) -> Callable[[int, int], None]:
-    """A listener that reports how many tokens of a stage's prompt are read."""
+    """Return a listener that reports how many tokens of a stage's prompt are read."""
     return lambda done, total: progress(Event(name, "progress", done, total))
 
 
 def _support(method: Method, trace: Trace, answer: str, tools: Tools) -> float | None:
-    """The probability of yes, of yes and no, that the context shows the answer; None where the model gives neither."""
+    """Return P(yes) / (P(yes) + P(no)) that the context shows the answer; None where the model says neither."""
     large = tools.large()
     if large.choose is None:
         return None

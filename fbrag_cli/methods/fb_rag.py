@@ -61,7 +61,7 @@ class FBRag(Selecting):
         return [recalled, f"{self.samples} forward samples", *Selecting.plan(self, n_chunks)]
 
     def retrieve(self, question: str, tools: Tools) -> Trace:
-        """Stages I and II."""
+        """Run Stages I and II."""
         from fbrag_cli.retrieval.ranking import best
 
         # Stage I: the chunks that the question itself points to.
@@ -95,7 +95,7 @@ class FBRag(Selecting):
         )
 
     def described(self) -> dict[str, Any]:
-        """The base's settings; without fusion and pooling where a weight of 0 makes them mean nothing."""
+        """Return the settings, without fusion and pooling where a weight of 0 makes them mean nothing."""
         settings = Selecting.described(self)
         if not (self.eta_forward and self.eta_backward):
             del settings["fusion"]
@@ -134,7 +134,7 @@ def score(backward: Array, per_sample: Array, settings: FBRag) -> Scores:
 
 
 def minmax(scores: Array) -> Array:
-    """`scores` scaled to 0..1; all zero where they are all equal."""
+    """Return `scores` scaled to 0..1; all zero where they are all equal."""
     low, high = scores.min(), scores.max()
     return (scores - low) / (high - low) if high > low else scores * 0
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Knob:
-    """What a front needs to know of a setting.
+    """The help, the bounds and the option of a setting.
 
     help: one phrase. varies: the default in words, where it depends on something else than this field. on_gpu: the default where
     the models run on a GPU, None for the same. chunks: whether it is a number of chunks, which may be given in words ("6k").

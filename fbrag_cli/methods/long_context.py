@@ -34,7 +34,7 @@ class LongContext(Selecting):
         return replace(select_by_question(self, question, tools), context=whole_document(tools.corpus))
 
     def passages(self, trace: Trace) -> list[str]:
-        """One text: the documents, each without a seam."""
+        """Return one text: the documents, each without a seam between its chunks."""
         by_document = groupby(trace.context, key=lambda excerpt: id(excerpt.chunk.document))
         return [BETWEEN.join("".join(excerpt.text for excerpt in excerpts) for _, excerpts in by_document)]
 
@@ -57,11 +57,11 @@ class LongContext(Selecting):
         return replace(trace, context=context, warnings=(*trace.warnings, cut))
 
     def described(self) -> dict[str, Any]:
-        """The base's settings without `select`, which changes no answer."""
+        """Return the settings without `select`, which changes no answer."""
         return {name: value for name, value in Selecting.described(self).items() if name != "select"}
 
     def _asked(self, trace: Trace, large: Generator) -> Iterator[str]:
-        """What is asked beside the context: the answer, and whether it is supported."""
+        """Yield the prompts without a context: for the answer, and for the check of the answer."""
         prompts: tuple[tuple[Turn, ...], ...] = (
             answer_turns([], trace.question, self.instructions, self.templates),
             support_turns([], trace.question, ""),
@@ -70,7 +70,7 @@ class LongContext(Selecting):
 
 
 def whole_document(corpus: Corpus) -> tuple[Excerpt, ...]:
-    """Excerpts that hold every character of each document: a chunk's excerpt ends where the next one begins."""
+    """Return excerpts that hold every character of each document: each ends where the next chunk begins."""
     excerpts = []
     for number, document in enumerate(corpus.documents):
         positions = corpus.chunks_of(number)
@@ -81,7 +81,7 @@ def whole_document(corpus: Corpus) -> tuple[Excerpt, ...]:
 
 
 def cut_middle(text: str, room: int, count_tokens: Callable[[str], int]) -> tuple[int, int]:
-    """How many characters to keep at the beginning and at the end, so that each has half of `room` tokens; all where it fits."""
+    """Return the numbers of characters to read at the beginning and at the end, each half of `room` tokens; all if it fits."""
     if count_tokens(text) <= room:
         return len(text), 0
     half = room // 2
@@ -91,7 +91,7 @@ def cut_middle(text: str, room: int, count_tokens: Callable[[str], int]) -> tupl
 
 
 def _longest(most: int, fits: Callable[[int], bool]) -> int:
-    """The largest number up to `most` that fits, by bisection: longer texts have more tokens."""
+    """Return the largest number up to `most` that fits, by bisection: longer texts have more tokens."""
     low, high = 0, most
     while low < high:
         middle = (low + high + 1) // 2
@@ -100,7 +100,7 @@ def _longest(most: int, fits: Callable[[int], bool]) -> int:
 
 
 def _without_middle(context: tuple[Excerpt, ...], head: int, tail: int) -> Iterator[Excerpt]:
-    """The parts of the excerpts before character `head` and from character `tail` on, in the text that `passages` makes."""
+    """Yield the excerpts before character `head` and from character `tail` on, in the text that `passages` makes."""
     at, last = 0, None
     for excerpt in context:
         if last is not None and last.chunk.document is not excerpt.chunk.document:

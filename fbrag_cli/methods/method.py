@@ -23,7 +23,7 @@ from fbrag_cli.trace import Trace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tools:
-    """What a method works with. small, large: load the model when they are first called."""
+    """The tools of a method: chunks, scores and models. small, large: load the model when they are first called."""
 
     corpus: Corpus
     retriever: Retriever
@@ -35,7 +35,7 @@ class Tools:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Method(ABC):
-    """What all methods share: Stage III and its settings.
+    """The base of all methods: Stage III and its settings.
 
     name: as users type it. title: as tables show it. needs_small: whether `retrieve` asks the small model. retrieves: whether the
     context depends on the retriever. templates: prompts in place of ours, from a file.
@@ -58,36 +58,36 @@ class Method(ABC):
 
     @abstractmethod
     def plan(self, n_chunks: int) -> list[str]:
-        """The steps for a document of so many chunks, a phrase each, as `--dry-run` prints them."""
+        """Return the steps for a document of so many chunks, a phrase each, as `--dry-run` prints them."""
 
     @abstractmethod
     def retrieve(self, question: str, tools: Tools) -> Trace:
         """Run Stages I and II: scores, samples, and the context. The Trace has no answer."""
 
     def passages(self, trace: Trace) -> list[str]:
-        """The texts of the context, as the prompts take them."""
+        """Return the texts of the context, as the prompts take them."""
         return [excerpt.text for excerpt in trace.context]
 
     def turns(self, trace: Trace) -> tuple[Turn, ...]:
-        """The prompt of Stage III, as `explain --prompt` prints it."""
+        """Return the prompt of Stage III, as `explain --prompt` prints it."""
         return answer_turns(self.passages(trace), trace.question, self.instructions, self.templates)
 
     def fitted(self, trace: Trace, large: Generator) -> Trace:
-        """The trace with a context that the large model's window holds. Most methods select what fits."""
+        """Return the trace with a context that fits the large model's window. Most methods select little enough anyway."""
         return trace
 
     def fallback(self, trace: Trace) -> tuple[Method, Trace] | None:
-        """The method and the trace to answer from where the large model declines; None for methods that do not let it."""
+        """Return the method and the trace to answer from where the large model declines; None where it cannot decline."""
         return None
 
     def answer(self, trace: Trace, tools: Tools) -> Trace:
-        """Run Stage III: the answer of the large model from the context."""
+        """Run Stage III: the large model answers from the context."""
         from fbrag_cli.methods.answering import answer_from
 
         return answer_from(self, self.fitted(trace, tools.large()), tools)
 
     def described(self) -> dict[str, Any]:
-        """The settings that make a difference to a result, by name, as rows of an evaluation are keyed by them."""
+        """Return the settings that make a difference to a result, by name. They are the key of an evaluation's rows."""
         hidden = ("instructions", "answer_anyway", "templates")
         return {each.name: getattr(self, each.name) for each in fields(self) if each.name not in hidden}
 

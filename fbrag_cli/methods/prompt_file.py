@@ -25,7 +25,7 @@ AnyMethod = TypeVar("AnyMethod", bound=Method)
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What a file says of one data set. max_tokens, forward_tokens: limits of the answer and of a forward sample, where the file
+    """The prompts and limits of one data set. max_tokens, forward_tokens: of the answer and of a forward sample, where the file
     has them."""
 
     templates: Templates
@@ -42,7 +42,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class PromptFile:
-    """tasks: by data set. chosen: the one for all data sets, where the user named it. label: tells this file from others."""
+    """tasks: by data set. chosen: the one for all data sets, where the user named it. label: identifies the file by name and content."""
 
     path: str
     label: str

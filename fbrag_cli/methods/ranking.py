@@ -17,7 +17,7 @@ LOST = "no word of the question occurs in the document; the first chunks were ta
 
 
 def whole_chunks(corpus: Corpus, positions: Iterable[int]) -> tuple[Excerpt, ...]:
-    """The chunks at `positions`, in that order, as excerpts."""
+    """Return the chunks at `positions`, in that order, as excerpts."""
     return tuple(Excerpt.whole(corpus.chunks[position]) for position in positions)
 
 

@@ -1,1 +1,1 @@
-"""What every front needs to run a question: models, retrievers, placement on devices, and `Session` over them."""
+"""`Session` and its parts: loaded models, retrievers, placement on devices. Every front runs its questions through it."""

@@ -1,4 +1,4 @@
-"""The main memory that this process has used."""
+"""Peak main memory of this process."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 
 
 def peak_memory_mb() -> float:
-    """The most main memory that this process has used so far, in MB (10^6 bytes)."""
+    """Return the peak of main memory so far, in MB (10^6 bytes)."""
     try:
         import resource
     except ImportError:  # Windows

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from fbrag_cli.generation.llama.machine import Placement
     from fbrag_cli.models.store import ModelFile
 
-#: Brings models of the catalogue that are not here, or raises FbragError.
+#: Downloads models of the catalogue into a folder, or raises FbragError.
 Fetch = Callable[[Sequence[str], Path], None]
 
 
 class Models:
     """Models by the names or paths that users give.
 
-    fetch: brings missing models of the catalogue; None: a missing one is FbragError model_missing. load_seconds: how long callers
+    fetch: downloads missing models of the catalogue; None: a missing one is FbragError model_missing. load_seconds: how long callers
     waited for models.
     """
 
@@ -56,7 +56,7 @@ class Models:
         return self.settings.small or catalogue.default_small, self.settings.large or catalogue.default_large
 
     def find(self, names: Sequence[str], *, large: Sequence[str] = ()) -> list[ModelFile]:
-        """The file of each model. Missing ones are fetched, all at once. large: those of them that will answer.
+        """Return the file of each model. Missing ones are fetched, all at once. large: those of them that will answer.
 
         Raises FbragError model_missing, model_corrupt, and what `fetch` raises.
         """
@@ -74,7 +74,7 @@ class Models:
         return [self._files[name] for name in names]
 
     def load(self, name: str) -> LlamaGenerator:
-        """The model, loaded when it is first asked for."""
+        """Return the model, which is loaded by the first call."""
         (file,) = self.find([name])
         if file.path not in self._loaded:
             watch = Stopwatch()
@@ -114,7 +114,7 @@ class Models:
 
     @property
     def device(self) -> str:
-        """Where the loaded models run, for people; "" where none is loaded."""
+        """The devices of the loaded models, in words; "" where none is loaded."""
         from fbrag_cli.generation.llama.machine import gpus
 
         if not self._loaded:

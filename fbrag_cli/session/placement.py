@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def check_gpu(settings: ModelSettings, progress: Progress) -> bool:
-    """Whether both models can run on a GPU. A GPU that this build of llama.cpp cannot use is a warning.
+    """Check the GPU settings; return whether both models can run on a GPU. One that llama.cpp cannot use is a warning.
 
     Raises FbragError: `usage` for settings that name nothing, `gpu_unavailable` where a GPU is asked for and not there.
     """
@@ -44,7 +44,7 @@ def check_gpu(settings: ModelSettings, progress: Progress) -> bool:
 
 
 def placement(settings: ModelSettings, *, large: bool) -> Placement:
-    """Where the large model, or any other, goes."""
+    """Return the GPUs and layers for the large model, or for any other."""
     from fbrag_cli.generation.llama.machine import ON_THE_CPU, Placement
 
     if settings.gpu == "off":

@@ -46,7 +46,7 @@ class Retrievers:
         self._close: list[Callable[[], None]] = []
 
     def over(self, collection: Collection, name: str, progress: Progress = silent) -> Retriever:
-        """The retriever of this name over the chunks of a collection.
+        """Return the retriever of this name over the chunks of a collection.
 
         Raises FbragError: model_missing, model_corrupt, usage for a model that gives no embeddings.
         """

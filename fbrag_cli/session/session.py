@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listener:
-    """Who listens to a run: to its progress and warnings, and for a request to stop."""
+    """The listener of a run: it receives progress and warnings, and can request a stop."""
 
     progress: Progress = silent
     cancellation: Cancellation = field(default_factory=Cancellation)
@@ -73,7 +73,7 @@ class Session:
         verbose: bool = False,
         first_costs: bool = False,
     ) -> Session:
-        """A session with models by `settings`. fetch: brings missing models. verbose: whether llama.cpp's log is shown."""
+        """Return a session with models by `settings`. fetch: brings missing models. verbose: whether llama.cpp's log is shown."""
         listener = listener or Listener()
         shared: dict[str, Any] = {
             "progress": listener.progress,
@@ -98,12 +98,12 @@ class Session:
 
     @cached_property
     def on_gpu(self) -> bool:
-        """Whether the models run on a GPU. Raises FbragError `gpu_unavailable` or `usage` by the settings."""
+        """True if the models run on a GPU. Raises FbragError `gpu_unavailable` or `usage` by the settings."""
         return check_gpu(self._models.settings, self._listener.progress)
 
     @property
     def device(self) -> str:
-        """Where the loaded models run, for people; "" where none is loaded."""
+        """The devices of the loaded models, in words; "" where none is loaded."""
         return self._models.device
 
     def collect(
@@ -144,7 +144,7 @@ class Session:
         self._answering = answering
 
     def loaders(self) -> dict[str, Callable[[], LlamaGenerator]]:
-        """By name of the small and the large model, once where they are one: loads it anew. The caller closes it."""
+        """Return, for the small and the large model by name, a function that loads it anew. The caller closes what it loads."""
         files = self._models.find(self._models.default_pair, large=self._models.default_pair[1:])
         return {file.name: partial(self._models.open, file) for file in files}
 
@@ -193,7 +193,7 @@ class Session:
         return replace(answered, stages=tuple(stages))
 
     def prompts(self, trace: Trace) -> Iterator[tuple[str, str]]:
-        """A title and the exact prompt of each model, in the order in which the method asks them."""
+        """Yield a title and the exact prompt of each model, in the order in which the method asks them."""
         method = trace.method
         assert isinstance(method, Method)
         for each in trace.rounds:
@@ -205,15 +205,15 @@ class Session:
             yield "large model, where it declines", large.written(method.turns(method.fitted(trace, large)))
 
     def retriever_of(self, trace: Trace, choice: Choice | None = None) -> Retriever:
-        """The retriever that scored the last trace on this corpus."""
+        """Return the retriever that scored the last trace on this corpus."""
         return self._at_hand[trace.corpus.fingerprint, (choice or Choice()).retriever]
 
     def small(self, choice: Choice | None = None) -> CachedGenerator:
-        """The small model, loaded. Its samples come from the cache where they can."""
+        """Return the small model, loaded. Its samples come from the cache where they can."""
         return self._generator(self._names(choice)[0])
 
     def large(self, choice: Choice | None = None) -> Generator:
-        """The large model, loaded. In a comparison its answers come from the cache where they can."""
+        """Return the large model, loaded. In a comparison its answers come from the cache where they can."""
         name = self._names(choice)[1]
         return self._generator(name) if self._first_costs else self._models.load(name)
 
@@ -239,7 +239,7 @@ class Session:
         )
 
     def _retriever(self, collection: Collection, choice: Choice | None, listener: Listener) -> Retriever:
-        """Over this collection. Those of the last corpus stay at hand."""
+        """Return the retriever of a collection. Those of the last corpus are reused."""
         key = (collection.corpus.fingerprint, (choice or Choice()).retriever)
         if key not in self._at_hand:
             self._at_hand = {at: each for at, each in self._at_hand.items() if at[0] == key[0]}

@@ -41,7 +41,7 @@ class ModelSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentSettings:
-    """How documents are found and read."""
+    """Which files are read, and how."""
 
     pages: str | None = knob(None, "pages of a PDF, as 3-9,12", varies="all", group="Document", metavar="PAGES")
     encoding: str | None = knob(None, "of a text file", varies="detected", group="Document", metavar="NAME", envvar=False)
