@@ -42,7 +42,9 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class PromptFile:
-    """tasks: by data set. chosen: the one for all data sets, where the user named it. label: identifies the file by name and content."""
+    """The prompts of a file. tasks: by data set. chosen: the data set whose prompts count for all, where the user named one.
+    label: identifies the file by name and content.
+    """
 
     path: str
     label: str

@@ -26,8 +26,8 @@ Fetch = Callable[[Sequence[str], Path], None]
 class Models:
     """Models by the names or paths that users give.
 
-    fetch: downloads missing models of the catalogue; None: a missing one is FbragError model_missing. load_seconds: how long callers
-    waited for models.
+    fetch: downloads missing models of the catalogue; None: a missing one is FbragError model_missing. load_seconds: wall time for
+    which callers waited for models.
     """
 
     def __init__(
