@@ -68,9 +68,11 @@ def busy(n: int) -> Iterator[None]:
 
 def located(model: str) -> str:
     """Return the path of a model by its name in the store, or a path as it is."""
-    from fbrag_cli.models.store import models_dir, resolve
+    from fbrag_cli.models.catalogue import load_catalogue
+    from fbrag_cli.models.store import resolve
+    from fbrag_cli.storage.places import models_dir
 
-    return str(resolve(model, models_dir(os.environ)).path.absolute())
+    return str(resolve(model, models_dir(), load_catalogue()).path.absolute())
 
 
 def spread(seconds: list[float]) -> str:
