@@ -31,4 +31,4 @@ def find_method(name: str) -> type[Method]:
     for method in METHODS:
         if method.name == name:
             return method
-    raise FbragError("usage", f"there is no method {name}", f"one of {', '.join(names())}")
+    raise FbragError("usage", f"--method {name}: there is no such method", f"one of {', '.join(names())}")

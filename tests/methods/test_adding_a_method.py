@@ -83,9 +83,8 @@ def test_a_new_method_is_asked_explained_and_compared(run, smollm2: Path, tmp_pa
     assert explained["models"] == {}
 
     rows = tmp_path / "data.jsonl"
-    rows.write_text(
-        json.dumps({"input": QUESTION, "context": "It was built. " * 900, "answers": ["Osterwick"], "evidence": ["x"]}), "utf-8"
-    )
+    example = {"input": QUESTION, "context": "It was built. " * 900, "answers": ["Osterwick"], "evidence": ["It was"]}
+    rows.write_text(json.dumps(example), "utf-8")
     lists = ["--method", "neighbours,vanilla", "--select", "1", "--before", "0,2", "--retrieval-only"]
     report = run("eval", rows, *lists, "-o", tmp_path / "out.jsonl")
     keys = [json.loads(line)["configuration"] for line in (tmp_path / "out.jsonl").read_text("utf-8").splitlines()]
