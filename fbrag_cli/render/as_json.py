@@ -96,12 +96,7 @@ def _shared(trace: Trace, memory_mb: float) -> dict[str, Any]:
             for i, document in enumerate(trace.corpus.documents)
         ],
         "route": trace.route or None,
-        "method": {
-            "name": trace.method.name,
-            **asdict(trace.method),
-            "retriever": trace.retriever,
-            "chunk_words": trace.corpus.chunk_words,
-        },
+        "method": settings(trace),
         "models": {role: asdict(info) for role, info in trace.models.items()},
         "stages": [_stage(stage) for stage in trace.stages],
         "cached": list(trace.cached),
@@ -113,8 +108,9 @@ def _shared(trace: Trace, memory_mb: float) -> dict[str, Any]:
 
 
 def settings(trace: Trace) -> dict[str, Any]:
-    """The method's name and its settings."""
-    return {"name": trace.method.name, **asdict(trace.method)}
+    """Return the method's name and settings, the retriever and the length of the chunks."""
+    name, words = trace.method.name, trace.corpus.chunk_words
+    return {"name": name, **asdict(trace.method), "retriever": trace.retriever, "chunk_words": words}
 
 
 def versions() -> dict[str, str]:

@@ -62,8 +62,6 @@ def _settings(trace: Trace) -> dict[str, object]:
     return {
         **settings(trace),
         "templates": trace.method.templates.name if trace.method.templates else None,
-        "retriever": trace.retriever,
-        "chunk_words": trace.corpus.chunk_words,
         "corpus": trace.corpus.fingerprint,
     }
 

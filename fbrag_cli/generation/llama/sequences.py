@@ -121,7 +121,7 @@ class Sequences:
             self.tokens = []
 
     def close(self) -> None:
-        """Free the context. The next `reserve` makes a new one."""
+        """Free the context. The next `prepare` makes a new one."""
         if self._context is not None:
             llama_cpp.llama_batch_free(self._batch)
             llama_cpp.llama_free(self._context)
