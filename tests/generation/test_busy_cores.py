@@ -51,6 +51,29 @@ def test_the_count_follows_the_load_and_leaves_our_own_work_out(monkeypatch: pyt
     assert after(1, own=1, others=0) == 2
 
 
+def test_work_of_others_in_a_pause_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = {"now": 0.0, "busy": 0.0, "others": 0.0}
+
+    def wait(seconds: float) -> None:
+        clock["now"] += seconds
+        clock["busy"] += clock["others"] * seconds
+
+    monkeypatch.setattr(busy_cores, "busy_seconds", lambda: clock["busy"])
+    monkeypatch.setattr(time, "monotonic", lambda: clock["now"])
+    monkeypatch.setattr(time, "process_time", lambda: 0.0)
+    monkeypatch.setattr(time, "sleep", wait)
+    count = ThreadCount(2)
+    count.batch_ended()
+    clock["others"] = 2.0
+    wait(60)
+    clock["others"] = 0.0  # it ends just before the next question
+    assert count.current() == 2
+    count.batch_ended()
+    wait(60)
+    clock["others"] = 1.0  # it begins just before the next question
+    assert count.current() == 1
+
+
 def test_the_cpu_time_of_this_machine_grows() -> None:
     before, ours = busy_seconds(), time.process_time()
     if not before:

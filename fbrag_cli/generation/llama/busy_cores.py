@@ -8,6 +8,8 @@ them run at its pace, so one thread less is faster. The rule, applied between tw
 2. Threads = physical cores - other work, between 1 and all of them. A fraction of other work counts as a whole core above 0.45,
    because a program that shares its core with one of our threads gets about half of it.
 
+After a pause, the time since the last look says nothing of the load now: a look of 0.05 s decides.
+
 Samples stay the same: llama.cpp's results do not depend on the number of threads (bit by bit, 1 to 3 threads on x86-64), except
 for flash attention with one token, for which `Weights` does not change the number.
 """
@@ -21,6 +23,8 @@ import time
 _SECONDS = 0.3  # between two looks: thirty ticks of the kernel's clock
 _FIRST_SECONDS = 0.1  # before the first look, during which the model is loaded
 _IGNORED = 0.45  # of a core
+_PAUSE_SECONDS = 1.0  # since the last batch
+_SHORT_SECONDS = 0.05  # the look after a pause
 
 
 class ThreadCount:
@@ -28,19 +32,32 @@ class ThreadCount:
 
     def __init__(self, maximum: int) -> None:
         self._maximum = self._current = maximum
-        self._looked, self._interval = time.monotonic(), _FIRST_SECONDS
-        self._busy, self._own = busy_seconds(), time.process_time()
+        self._interval = _FIRST_SECONDS
+        self._ended: float | None = None  # when the last batch ended
+        self._begin_look()
 
     def current(self) -> int:
         """Return the number of threads, after a look at the CPUs if the last one is 0.3 s ago."""
-        now = time.monotonic()
-        elapsed = now - self._looked
-        if self._maximum > 1 and elapsed >= self._interval:
-            busy, own = busy_seconds(), time.process_time()
-            others = (busy - self._busy - (own - self._own)) / elapsed
+        if self._maximum == 1:
+            return 1
+        if self._ended is not None and time.monotonic() - self._ended > _PAUSE_SECONDS:
+            self._begin_look()
+            time.sleep(_SHORT_SECONDS)
+            self._interval = 0.0
+        elapsed = time.monotonic() - self._looked
+        if elapsed >= self._interval:
+            others = (busy_seconds() - self._busy - (time.process_time() - self._own)) / elapsed
             self._current = threads_beside(others, self._maximum)
-            self._looked, self._busy, self._own, self._interval = now, busy, own, _SECONDS
+            self._begin_look()
+            self._interval = _SECONDS
         return self._current
+
+    def batch_ended(self) -> None:
+        """Note the end of a batch."""
+        self._ended = time.monotonic()
+
+    def _begin_look(self) -> None:
+        self._looked, self._busy, self._own = time.monotonic(), busy_seconds(), time.process_time()
 
 
 def threads_beside(others: float, maximum: int) -> int:

@@ -77,7 +77,10 @@ class Weights:
             llama_cpp.llama_set_n_threads(context, threads if self._one_token_threads_vary else self.threads, threads)
         native_log.clear()
         with self.cancellation.native():
-            return int(llama_cpp.llama_decode(context, batch))
+            status = int(llama_cpp.llama_decode(context, batch))
+        if self._thread_count:
+            self._thread_count.batch_ended()
+        return status
 
     def tokens_of(self, text: str, *, special: bool = False, surrounded: bool = False) -> list[int]:
         """Return the token ids of `text`. special: whether the model's markers in it are read as such. surrounded: whether the
