@@ -90,7 +90,9 @@ def test_samples_do_not_depend_on_the_number_of_threads(smollm2: Path, monkeypat
         with LlamaGenerator(smollm2) as one:
             turns = iter(counts * 100)
             monkeypatch.setattr(one._weights, "threads", 2)
-            monkeypatch.setattr(one._weights, "_thread_count", type("Count", (), {"current": lambda self, of=turns: next(of)})())
+            monkeypatch.setattr(
+                one._weights, "_thread_count", type("Count", (ThreadCount,), {"current": lambda self, of=turns: next(of)})(2)
+            )
             written.append([one.generate(asked, n, Sampling(16, seed=3)).samples for n in (1, 3)])
     assert written[0] == written[1] == written[2]
 
