@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TextIO
 
@@ -15,7 +17,11 @@ from fbrag_cli.methods.method import Method
 from fbrag_cli.progress import Event, Progress
 from fbrag_cli.session.memory import peak_memory_mb
 from fbrag_cli.session.session import Choice, Listener
+from fbrag_cli.text.printable import counted, dumps, one_line, printable
+from fbrag_cli.text.table import columns_of
 from fbrag_cli.trace import Trace
+
+_EVENT = "fbrag.event/1"  # the schema of every event but the last, which is the answer's
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +41,8 @@ def ask(console: Console, options: AskOptions) -> int:
       pdftotext big.pdf - | fbrag ask - "Which clause covers termination?"
       who=$(fbrag ask -qa book.txt "Who sealed the chronometer box?")
     """
-    with open_question(options, console, with_page=not options.answer.dry_run) as opened:
+    with_page = not options.answer.dry_run
+    with _line_for_failure(options) as line_is_out, open_question(options, console, with_page=with_page) as opened:
         session, stream = opened.session, opened.stream
         paths, question = split_question(options.document, console)
         collection = collect(session, paths, options, console)
@@ -51,6 +58,7 @@ def ask(console: Console, options: AskOptions) -> int:
         listener = Listener(progress=writer.event, cancellation=console.cancellation)
         trace = session.answer(trace, choice, listener)
         writer.finish(trace)
+        line_is_out()
         opened.page(trace)
         device = session.device
     if trace.truncated:
@@ -64,8 +72,28 @@ def ask(console: Console, options: AskOptions) -> int:
 def _plan(corpus: Corpus, method: Method) -> str:
     """One line for --dry-run: what would be read and selected."""
     n_documents, n_chunks = len(corpus.documents), len(corpus.chunks)
-    documents = f"{n_documents} document{'s' if n_documents > 1 else ''}"
-    return f"{documents}, {corpus.n_words:,} words, {n_chunks} chunks: {', '.join(method.plan(n_chunks))}"
+    size = f"{counted(n_documents, 'document')}, {corpus.n_words:,} words, {counted(n_chunks, 'chunk')}"
+    return f"{size}: {', '.join(method.plan(n_chunks))}"
+
+
+@contextmanager
+def _line_for_failure(options: AskOptions) -> Iterator[Callable[[], None]]:
+    """With -a, print an empty line where an error leaves no answer: each document then has one line, as a loop expects.
+
+    Yields what to call when the answer is out.
+    """
+    due = options.answer.answer_only and options.output.form in ("text", "md") and options.output.output == "-"
+
+    def line_is_out() -> None:
+        nonlocal due
+        due = False
+
+    try:
+        yield line_is_out
+    except Exception:
+        if due:
+            print(flush=True)
+        raise
 
 
 class _Writer:
@@ -75,8 +103,9 @@ class _Writer:
         self, stream: TextIO, form: str, options: AnswerOptions, answer_anyway: bool, console: Console, progress: Progress
     ) -> None:
         self._stream, self._form, self._options, self._console, self._progress = stream, form, options, console, progress
-        # Text that may be withdrawn, because the chunks do not support it, is not shown before that is known.
-        self._streams = form == "jsonl" or (form == "text" and answer_anyway)
+        # Text that may be withdrawn, because the chunks do not support it, is not shown before that is known. With -a the answer
+        # is put on one line, whatever the model wrote, and so does not stream.
+        self._streams = form == "jsonl" or (form == "text" and answer_anyway and not options.answer_only)
         self._written = False  # whether any of the answer is
 
     def event(self, event: Event) -> None:
@@ -94,7 +123,7 @@ class _Writer:
         if self._form == "jsonl":
             from fbrag_cli.render import as_json
 
-            self._put_json({"event": "selected", "sources": as_json.sources(trace)})
+            self._put_json({"schema": _EVENT, "event": "selected", "sources": as_json.sources(trace)})
 
     def finish(self, trace: Trace) -> None:
         """Put all that is not out yet."""
@@ -107,22 +136,20 @@ class _Writer:
         elif self._form == "md":
             self._put(answer_text.markdown(trace, context=options.context, full=options.full, with_sources=with_sources) + "\n")
         else:
-            self._put("\n" if self._written else answer_text.answer_of(trace) + "\n")
+            answer = answer_text.answer_of(trace)
+            self._put("\n" if self._written else (one_line(answer) if options.answer_only else answer) + "\n")
             if with_sources:
-                colored = self._console.colored(self._stream)
-                self._put("\n" + answer_text.sources(trace, context=options.context, full=options.full, colored=colored) + "\n")
+                colored, columns = self._console.colored(self._stream), columns_of(self._stream)
+                sources = answer_text.sources(trace, context=options.context, full=options.full, colored=colored, columns=columns)
+                self._put(f"\n{sources}\n")
 
     def _put_piece(self, piece: str) -> None:
-        from fbrag_cli.text.printable import printable
-
         if self._form == "jsonl":
-            self._put_json({"event": "token", "text": piece})
+            self._put_json({"schema": _EVENT, "event": "token", "text": piece})
         else:
             self._put(printable(piece))
 
     def _put_json(self, value: dict[str, object]) -> None:
-        from fbrag_cli.render.as_json import dumps
-
         self._put(dumps(value) + "\n")
 
     def _put(self, text: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import json as json_format
 import re
 from dataclasses import dataclass
 
@@ -16,7 +15,7 @@ from fbrag_cli.cli.options import option, takes
 from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.storage.cache import Cache
 from fbrag_cli.storage.places import cache_dir
-from fbrag_cli.text.printable import byte_size, printable
+from fbrag_cli.text.printable import byte_size, dumps, printable
 from fbrag_cli.text.table import aligned
 
 HELP = """The cache of texts, indexes and samples that makes the next question quick. It may be deleted at any time.
@@ -88,7 +87,7 @@ def size(console: Console, options: SizeOptions) -> None:
     if options.json:
         kinds = [{"kind": kind, "entries": count, "bytes": bytes_} for kind, (count, bytes_) in sizes.items()]
         record = {"path": str(cache.root), "kinds": kinds, "entries": entries, "bytes": total, "limit": cache.limit}
-        print(json_format.dumps({"schema": "fbrag.cache/1", **record}, ensure_ascii=False))
+        print(dumps({"schema": "fbrag.cache/1", **record}))
         return
     rows = [("KIND", "ENTRIES", "SIZE"), *((kind, str(count), byte_size(bytes_)) for kind, (count, bytes_) in sizes.items())]
     rows.append(("total", str(entries), f"{byte_size(total)} of {byte_size(cache.limit)}"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_format
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from fbrag_cli.cli.options import argument, option, takes
 from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.storage.config_file import Config, ConfigFile, Effective, load, locate, set_value, shared_name, unset_value
 from fbrag_cli.storage.config_key import Key, Keys, Value, find_key, toml
-from fbrag_cli.text.printable import printable
+from fbrag_cli.text.printable import dumps, printable
 
 HELP = """Read and change the configuration file.
 
@@ -66,7 +65,7 @@ def show(console: Console, options: ShowOptions) -> None:
         place = str(file.path) if file else None
         values = {name: {"value": found.value, "origin": _origin(found, file)} for name, found in rows}
         record = {"schema": "fbrag.config/1", "path": place, "values": values, "unknown": config.unknown}
-        print(json_format.dumps(record, ensure_ascii=False))
+        print(dumps(record))
         return
     lines = [f"# {name} is not set" if found.value is None else f"{name} = {toml(found.value)}" for name, found in rows]
     width = max(map(len, lines))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.options import DoctorOptions, takes
 from fbrag_cli.errors import ExitCode, FbragError
-from fbrag_cli.text.printable import one_line
+from fbrag_cli.text.printable import dumps, one_line
 
 _SGR = {"ok": "32", "warn": "33", "fail": "31"}
 
@@ -34,7 +33,7 @@ def doctor(console: Console, options: DoctorOptions) -> int:
             _print(check, colored=console.colored(sys.stdout))
     if options.json:
         record = [{"name": each.name, "status": each.status, "finding": each.finding, "fix": each.fix} for each in done]
-        print(json.dumps({"schema": "fbrag.doctor/1", "checks": record}, ensure_ascii=False))
+        print(dumps({"schema": "fbrag.doctor/1", "checks": record}))
     return ExitCode.NEGATIVE if any(check.status == "fail" for check in done) else ExitCode.DONE
 
 

@@ -15,7 +15,8 @@ from fbrag_cli.documents.document import Document
 from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.session.memory import peak_memory_mb
 from fbrag_cli.session.session import Choice, Session
-from fbrag_cli.text.printable import one_line
+from fbrag_cli.text.printable import counted, dumps, one_line
+from fbrag_cli.text.table import columns_of
 from fbrag_cli.trace import Trace
 
 
@@ -47,7 +48,7 @@ def explain(console: Console, options: ExplainCommand) -> int:
             return ExitCode.DONE
         n_chunks = len(collection.corpus.chunks)
         if shown.chunk and shown.chunk > n_chunks:
-            raise FbragError("usage", f"--chunk {shown.chunk}: there are {n_chunks} chunks", "count from 1")
+            raise FbragError("usage", f"--chunk {shown.chunk}: the text has {counted(n_chunks, 'chunk')}", "count from 1")
         method = chosen_method(options.method, options.retrieval, on_gpu=session.on_gpu)
         session.prepare(method, choice, answering=shown.prompt)
         trace = session.retrieve(question, collection, method, choice)
@@ -75,22 +76,21 @@ def _print_explanation(
     stream: TextIO, trace: Trace, form: str, options: ExplainOptions, session: Session, choice: Choice
 ) -> bool:
     """Print the explanation. Return False where --find finds nothing."""
-    if form == "json":
-        from fbrag_cli.render import as_json
+    from fbrag_cli.render import as_json, explain_text
 
-        stream.write(as_json.dumps(as_json.explanation(trace, memory_mb=peak_memory_mb())) + "\n")
-        return True
-    lines = list(_explanation(stream, trace, options, session, choice))
-    stream.writelines(f"{line}\n" for line in lines)
-    return bool(lines)
+    found = None if options.find is None else explain_text.holders(trace, options.find)
+    if form == "json":
+        stream.write(dumps(as_json.explanation(trace, memory_mb=peak_memory_mb(), found=found)) + "\n")
+    else:
+        lines = _explanation(stream, trace, options, session, choice) if found is None else explain_text.found(trace, found)
+        stream.writelines([f"{line}\n" for line in lines])  # all of them, or none where one fails
+    return found != []
 
 
 def _explanation(stream: TextIO, trace: Trace, options: ExplainOptions, session: Session, choice: Choice) -> Iterator[str]:
     from fbrag_cli.render import explain_text
 
-    if options.find is not None:
-        yield from explain_text.found(trace, options.find)
-    elif options.chunk is not None:
+    if options.chunk is not None:
         term_scores = getattr(session.retriever_of(trace, choice), "term_scores", None)
         yield from explain_text.one_chunk(trace, options.chunk - 1, term_scores)
     elif options.prompt:
@@ -100,7 +100,8 @@ def _explanation(stream: TextIO, trace: Trace, options: ExplainOptions, session:
         limit = None if options.all else options.limit
         by_position = options.sort == "position"
         count_tokens = session.small().count_tokens if trace.rounds else None
-        yield from explain_text.table(trace, limit=limit, by_position=by_position, count_tokens=count_tokens)
+        columns = columns_of(stream)
+        yield from explain_text.table(trace, limit=limit, by_position=by_position, count_tokens=count_tokens, columns=columns)
         if options.samples_text:
             yield ""
             yield from explain_text.samples(trace)

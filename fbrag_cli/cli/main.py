@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from importlib import import_module
@@ -17,6 +16,7 @@ from fbrag_cli.cli.signals import Terminated, handle_signals
 from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.generation.cancellation import Cancellation
 from fbrag_cli.generation.start import limit_spinning
+from fbrag_cli.text.printable import dumps
 
 HELP = """Answers from a long document, with the passages that they rest on. On your own machine.
 
@@ -118,7 +118,7 @@ def _failed(error: FbragError, options: GlobalOptions, arguments: list[str]) -> 
     options.console().error(error)
     if _wants_json(arguments):
         record = {"code": error.code, "message": error.message, "hint": error.hint, "document": error.document}
-        print(json.dumps({"schema": "fbrag.error/1", "error": record}, ensure_ascii=False), flush=True)
+        print(dumps({"schema": "fbrag.error/1", "error": record}), flush=True)
     return error.exit_code
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_format
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ from fbrag_cli.cli.help import Command, Group
 from fbrag_cli.cli.options import option, takes
 from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.storage.places import models_dir
-from fbrag_cli.text.printable import byte_size, printable
+from fbrag_cli.text.printable import byte_size, dumps, printable
 
 if TYPE_CHECKING:
     from fbrag_cli.models.store import StoredModel
@@ -114,7 +113,7 @@ def list_(console: Console, options: ListOptions) -> None:
     memory = _memory_bytes() if options.all else None
     if options.json:
         records = [record(model, roles, memory) for model in models]
-        print(json_format.dumps({"schema": "fbrag.models/1", "store": str(store), "models": records}, ensure_ascii=False))
+        print(dumps({"schema": "fbrag.models/1", "store": str(store), "models": records}))
     elif models:
         print("\n".join(table(models, roles, memory)))
     else:

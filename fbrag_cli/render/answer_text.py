@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fbrag_cli.corpus import Chunk
-from fbrag_cli.render.passages import Line, passages, place, shown_lines, supporting_terms
-from fbrag_cli.text.printable import printable
+from fbrag_cli.render.passages import LONGEST_LINE, Line, passages, place, shown_lines, supporting_terms
+from fbrag_cli.text.printable import counted, printable
 from fbrag_cli.text.words import terms
 from fbrag_cli.trace import Stage, Trace
 
 NOT_FOUND = "The document does not say."
 
+_MARGIN = 4  # columns before a line of a source
+_LEAST = 20  # columns of such a line in the narrowest terminal
 _MARK, _PLACE, _END = "\x1b[1;33m", "\x1b[1m", "\x1b[0m"
 
 
@@ -20,18 +22,18 @@ def answer_of(trace: Trace) -> str:
     return NOT_FOUND if trace.status == "not_found" else printable(trace.answer or "")
 
 
-def sources(trace: Trace, *, context: int, full: bool, colored: bool) -> str:
+def sources(trace: Trace, *, context: int, full: bool, colored: bool, columns: int | None = None) -> str:
     """Return the selected chunks, best first: place, score, and the lines that support the answer (all lines if `full`).
 
-    context: lines around each supporting line.
+    context: lines around each supporting line. columns: of the terminal; None off one.
     """
+    width = LONGEST_LINE if columns is None else max(_LEAST, min(columns - _MARGIN, LONGEST_LINE))
     heading = "Closest:" if trace.status == "not_found" else "Sources:"
     blocks = [heading]
     for number, chunk in enumerate(trace.sources, 1):
-        where = printable(place(chunk))
-        head = f"[{number}] {_PLACE}{where}{_END}" if colored else f"[{number}] {where}"
+        head = f"[{number}] {_PLACE}{place(chunk)}{_END}" if colored else f"[{number}] {place(chunk)}"
         blocks.append(f"{head}   {trace.scores.combined[chunk.position]:.2f}")
-        blocks += _block(trace, chunk, context, full, colored)
+        blocks += _block(trace, chunk, context, full, colored, width)
     return "\n".join(blocks)
 
 
@@ -63,7 +65,7 @@ def summary(trace: Trace, device: str) -> str:
         parts.append(f"answered in {answer.seconds:.1f} s ({_read(answer)})")
     if trace.route:
         parts.append(f"route: {trace.route}")
-    what = f"{len(trace.corpus.chunks)} chunks: {', '.join(parts)}"
+    what = f"{counted(len(trace.corpus.chunks), 'chunk')}: {', '.join(parts)}"
     return f"{what} · {device}" if device else what
 
 
@@ -71,9 +73,9 @@ def _read(stage: Stage) -> str:
     return f"{stage.prompt_tokens - stage.cached_tokens:,} tokens read"
 
 
-def _block(trace: Trace, chunk: Chunk, context: int, full: bool, colored: bool) -> Iterator[str]:
+def _block(trace: Trace, chunk: Chunk, context: int, full: bool, colored: bool, width: int) -> Iterator[str]:
     weights = supporting_terms(trace, chunk.position)
-    shown = shown_lines(chunk, weights)
+    shown = shown_lines(chunk, weights, width)
     marked = {id(line) for passage in passages(shown, 0) for line in passage if line.marks}
     for i, passage in enumerate([shown] if full else passages(shown, context)):
         if i:
@@ -93,14 +95,14 @@ def _plain_lines(trace: Trace, chunk: Chunk, context: int, full: bool) -> Iterat
 
 
 def _line(chunk: Chunk, line: Line, colored: bool) -> str:
-    text = chunk.text
+    text = printable(chunk.text[line.start : line.end])
     if not colored:
-        return printable(text[line.start : line.end])
-    pieces, at = [], line.start
-    for start, end in line.marks:
-        pieces += [printable(text[at:start]), _MARK, printable(text[start:end]), _END]
+        return text
+    pieces, at = [], 0
+    for start, end in ((first - line.start, last - line.start) for first, last in line.marks):
+        pieces += [text[at:start], _MARK, text[start:end], _END]
         at = end
-    return "".join([*pieces, printable(text[at : line.end])])
+    return "".join([*pieces, text[at:]])
 
 
 def _holds_answer(trace: Trace, chunk: Chunk) -> bool:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import re
+from collections.abc import Collection
 from dataclasses import asdict
 from importlib.metadata import version
 from typing import Any
@@ -14,15 +13,6 @@ from fbrag_cli.documents.lines import lines_of, pages_of, section_of
 from fbrag_cli.render.passages import highlights, supporting_terms
 from fbrag_cli.retrieval.ranking import ranks
 from fbrag_cli.trace import Stage, Trace
-
-# Characters that JSON allows in a string and a terminal might obey. They are written as escapes, which read back the same.
-_UNSAFE = re.compile(r"[\x7f-\x9f\u061c\u200b\u200e\u200f\u2028\u2029\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]")
-
-
-def dumps(value: Any) -> str:
-    """Return one line of JSON: Unicode unescaped, but for characters that a terminal might obey."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return _UNSAFE.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
 
 
 def answer(trace: Trace, *, memory_mb: float) -> dict[str, Any]:
@@ -41,11 +31,14 @@ def answer(trace: Trace, *, memory_mb: float) -> dict[str, Any]:
     }
 
 
-def explanation(trace: Trace, *, memory_mb: float) -> dict[str, Any]:
-    """Return `fbrag.explanation/1`: every chunk with its scores, ranks and place, in document order."""
+def explanation(trace: Trace, *, memory_mb: float, found: Collection[int] | None = None) -> dict[str, Any]:
+    """Return `fbrag.explanation/1`: every chunk with its scores, ranks and place, in document order.
+
+    found: the positions of the chunks that hold the text of --find; None without one, and the chunks then have no key `found`.
+    """
     scores = trace.scores
     combined, backward, forward = map(ranks, (scores.combined, scores.backward, scores.forward))
-    selected, recalled = set(trace.selected), set(trace.recalled)
+    selected, recalled, held = set(trace.selected), set(trace.recalled), set(found or ())
     return {
         "schema": "fbrag.explanation/1",
         "question": trace.question,
@@ -58,6 +51,7 @@ def explanation(trace: Trace, *, memory_mb: float) -> dict[str, Any]:
                 "forward_rank": forward[chunk.position],
                 "recalled": chunk.position in recalled,
                 "selected": chunk.position in selected,
+                **({} if found is None else {"found": chunk.position in held}),
             }
             for chunk in trace.corpus.chunks
         ],

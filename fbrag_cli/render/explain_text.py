@@ -2,29 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
+from fbrag_cli.corpus import Chunk
 from fbrag_cli.documents.document import Document
 from fbrag_cli.documents.lines import line_of
 from fbrag_cli.render.passages import place
 from fbrag_cli.retrieval.ranking import best, ranks
 from fbrag_cli.text.printable import one_line, printable
-from fbrag_cli.text.table import aligned
+from fbrag_cli.text.table import aligned, shortened, width_of
 from fbrag_cli.trace import Trace
 
 _SHADES = " ▁▂▃▄▅▆▇█"
 _RIGHT = (0, 2, 3, 4, 5, 6, 7)  # columns of the table that are aligned on the right
 _FIRST_WORDS = 44  # characters of a chunk's beginning
+_LEAST = 12  # columns of the place and of the first words in a narrow terminal
+_PLACE = 16  # columns of a longer place, if the first words have no room otherwise
+_SECTION = re.compile(r"(:\d+-\d+) \(.*\)$")  # of a place, after its lines
 
 TermScores = Callable[[str, int], Sequence[tuple[str, float]]]
 
 
-def table(trace: Trace, *, limit: int | None, by_position: bool, count_tokens: Callable[[str], int] | None) -> Iterator[str]:
+def table(
+    trace: Trace,
+    *,
+    limit: int | None,
+    by_position: bool,
+    count_tokens: Callable[[str], int] | None,
+    columns: int | None = None,
+) -> Iterator[str]:
     """Yield the header, then a line for each of the `limit` best chunks (None: all), by rank or by position.
 
-    count_tokens: of the small model; None where no model is loaded: the column then has words.
+    count_tokens: of the small model; None where no model is loaded: the column then has words. columns: of the terminal, to
+    which the last columns are shortened; None off one.
     """
     scores = trace.scores
     combined, backward, forward = map(ranks, (scores.combined, scores.backward, scores.forward))
@@ -49,28 +63,91 @@ def table(trace: Trace, *, limit: int | None, by_position: bool, count_tokens: C
         )
     length = "tok" if count_tokens else "words"
     header = ("rank", "", "score", "backward", "forward", "by", length, "chunk", "place", "first words")
-    return aligned([header, *rows], _RIGHT)
+    return _fitted([header, *rows], columns)
 
 
-def found(trace: Trace, sought: str) -> list[str]:
-    """Return a line for each chunk that holds `sought`, ignoring case and white space: rank, scores, place, and if selected."""
-    needle = " ".join(sought.split()).casefold()
+def _fitted(rows: Sequence[tuple[str, ...]], columns: int | None) -> Iterator[str]:
+    """Yield the lines of the table: its place (at its start) and its first words are shortened to fit `columns`.
+
+    Where both have no room, columns stand closer; where they have none then, the first words are left out.
+    """
+    widths = [max(map(width_of, column)) for column in zip(*rows, strict=True)]
+    gap, others = 2, sum(widths[:-2])
+    if columns is None or others + sum(widths[-2:]) + gap * (len(widths) - 1) <= columns:
+        return aligned(rows, _RIGHT)
+    wanted = min(widths[-2], _PLACE) + _LEAST
+    if columns - others - gap * (len(widths) - 1) < wanted:
+        gap = 1
+    room = columns - others - gap * (len(widths) - 1)
+    if room < wanted:
+        where = max(_LEAST, room + gap)
+        return aligned([(*row[:-2], _short_place(row[-2], where)) for row in rows], _RIGHT, gap=gap)
+    where = min(widths[-2], room - _LEAST)
+    cut = [(*row[:-2], _short_place(row[-2], where), shortened(row[-1], room - where)) for row in rows]
+    return aligned(cut, _RIGHT, gap=gap)
+
+
+def _short_place(where: str, columns: int) -> str:
+    """Return a place cut to `columns`: without its section, then without the beginning of its path."""
+    if width_of(where) > columns:
+        where = _SECTION.sub(r"\1", where)
+    return shortened(where, columns, at_start=True)
+
+
+def holders(trace: Trace, sought: str) -> list[int]:
+    """Return the positions of the chunks that hold `sought` or a part of it, ignoring case and white space.
+
+    A text that goes on over a chunk's end is in both chunks.
+    """
+    needle = _folded(sought)
+    positions: list[int] = []
+    for document in range(len(trace.corpus.documents)):
+        chunks = trace.corpus.chunks_of(document)
+        text, starts = _joined(trace.corpus.chunks[position] for position in chunks)
+        at, end = text.find(needle), 0
+        while at >= 0:
+            first, before = bisect_right(starts, at) - 1, end
+            end = bisect_left(starts, at + len(needle), first + 1)
+            positions += chunks[max(first, before) : end]
+            # What does not reach into the next chunk is in no other one.
+            at = text.find(needle, max(at, starts[end] - len(needle)) + 1) if end < len(chunks) else -1
+    return positions
+
+
+def _joined(chunks: Iterable[Chunk]) -> tuple[str, list[int]]:
+    """Return the folded text of a document's chunks, and where each of them starts in it."""
+    pieces: list[str] = []
+    starts: list[int] = []
+    length, end = 0, None
+    for chunk in chunks:
+        piece = _folded(chunk.text)
+        if end is not None and chunk.start > end:
+            pieces.append(" ")
+            length += 1
+        starts.append(length)
+        pieces.append(piece)
+        length, end = length + len(piece), chunk.end
+    return "".join(pieces), starts
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.split()).casefold()
+
+
+def found(trace: Trace, positions: Iterable[int]) -> Iterator[str]:
+    """Yield a line for each of the chunks at `positions`: rank, scores, place, and whether it is selected."""
     scores = trace.scores
     combined, backward, forward = map(ranks, (scores.combined, scores.backward, scores.forward))
-    lines = []
-    for chunk in trace.corpus.chunks:
-        if needle in " ".join(chunk.text.split()).casefold():
-            position = chunk.position
-            fate = "selected" if position in trace.selected else "not selected"
-            if position in trace.recalled:
-                fate += ", recalled"
-            lines.append(
-                f"rank {combined[position]}/{len(trace.corpus.chunks)}  score {scores.combined[position]:.2f}  "
-                f"backward {_score(trace, scores.backward[position])} (#{backward[position]})  "
-                f"forward {_score(trace, scores.forward[position])} (#{forward[position]})  "
-                f"{printable(place(chunk))}  {fate}"
-            )
-    return lines
+    for position in positions:
+        fate = "selected" if position in trace.selected else "not selected"
+        if position in trace.recalled:
+            fate += ", recalled"
+        yield (
+            f"rank {combined[position]}/{len(trace.corpus.chunks)}  score {scores.combined[position]:.2f}  "
+            f"backward {_score(trace, scores.backward[position])} (#{backward[position]})  "
+            f"forward {_score(trace, scores.forward[position])} (#{forward[position]})  "
+            f"{place(trace.corpus.chunks[position])}  {fate}"
+        )
 
 
 def one_chunk(trace: Trace, position: int, term_scores: TermScores | None) -> Iterator[str]:
@@ -79,7 +156,7 @@ def one_chunk(trace: Trace, position: int, term_scores: TermScores | None) -> It
     term_scores: of a text and a chunk's position; None for a retriever without terms.
     """
     chunk = trace.corpus.chunks[position]
-    yield f"chunk {position + 1} of {len(trace.corpus.chunks)}  {printable(place(chunk))}"
+    yield f"chunk {position + 1} of {len(trace.corpus.chunks)}  {place(chunk)}"
     yield f"backward {_score(trace, trace.scores.backward[position])}{_added(term_scores, trace.question, position)}"
     raised_by = int(trace.scores.best_sample[position])
     if trace.samples and trace.scores.forward[position] != 0:
@@ -102,7 +179,7 @@ def samples(trace: Trace) -> Iterator[str]:
     """Yield each forward sample, with the chunk that it raised most."""
     for sample, scores in zip(trace.samples, trace.scores.per_sample, strict=True):
         chunk = trace.corpus.chunks[int(scores.argmax())]
-        raised = f"raises {printable(place(chunk))} most ({_score(trace, scores.max())})" if scores.any() else "raises no chunk"
+        raised = f"raises {place(chunk)} most ({_score(trace, scores.max())})" if scores.any() else "raises no chunk"
         cut = ", cut at its length limit" if sample.finish == "length" else ""
         yield f"sample {sample.index + 1} (seed {sample.seed}{cut}) {raised}"
         yield from (f"    {line}".rstrip() for line in printable(sample.text).split("\n"))

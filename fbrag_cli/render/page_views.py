@@ -217,11 +217,12 @@ def _within(chunk: Chunk) -> str:
 
 def _marked(text: str, marks: Iterable[Span], breaks: Iterable[int]) -> Markup:
     """Return `text` escaped, with the words at `marks` marked and a `<br>` at each of `breaks`. Overlapping marks are one."""
+    text = printable(text)
     tags = [(at, "<br>") for at in breaks]
     for start, end in joined(marks):
         tags += [(start, "<mark>"), (end, "</mark>")]
     pieces, done = [], 0
     for at, tag in sorted(tags, key=lambda item: item[0]):
-        pieces += [escape(printable(text[done:at])), Markup(tag)]
+        pieces += [escape(text[done:at]), Markup(tag)]
         done = at
-    return Markup("").join([*pieces, escape(printable(text[done:]))])
+    return Markup("").join([*pieces, escape(text[done:])])

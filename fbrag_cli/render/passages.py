@@ -15,7 +15,9 @@ from fbrag_cli.text.table import width_of
 from fbrag_cli.text.words import term_spans, terms, word_spans
 from fbrag_cli.trace import Trace
 
-_LONGEST_LINE = 120  # columns; a longer line of the document is shown in several
+#: Columns of a shown line where no terminal is narrower; a longer line of the document is shown in several.
+LONGEST_LINE = 120
+
 _LONGEST_TITLE = 60  # characters of a heading in a citation
 _PASSAGES = 3  # highlighted lines a chunk, at most
 _WORTH = 0.6  # of the best line's weight, for a line to be shown as well
@@ -38,12 +40,13 @@ class Line:
 def place(chunk: Chunk) -> str:
     """Return where a chunk stands, for citations: `book.txt:120-148`, `book.epub:120-148 (Chapter 3)` or `book.pdf p. 12`."""
     document = chunk.document
+    name = one_line(document.name)  # a line end in it would make the rest look like another source
     if pages := pages_of(document, chunk.start, chunk.end):
         first, last = pages
-        return f"{document.name} p. {first}" if first == last else f"{document.name} pp. {first}-{last}"
+        return f"{name} p. {first}" if first == last else f"{name} pp. {first}-{last}"
     first, last = lines_of(document, chunk.start, chunk.end)
     section = section_of(document, chunk.start, chunk.end)
-    return f"{document.name}:{first}-{last}" + (f" ({one_line(section.title, _LONGEST_TITLE)})" if section else "")
+    return f"{name}:{first}-{last}" + (f" ({one_line(section.title, _LONGEST_TITLE)})" if section else "")
 
 
 def supporting_terms(trace: Trace, position: int) -> dict[str, float]:
@@ -70,15 +73,15 @@ def highlights(chunk: Chunk, weights: Mapping[str, float]) -> tuple[tuple[int, i
     return tuple(joined(((start, end) for start, end, term in _term_spans(chunk) if term in weights), gt))
 
 
-def shown_lines(chunk: Chunk, weights: Mapping[str, float]) -> list[Line]:
-    """Return the chunk's lines in order; a very long one is cut between words."""
+def shown_lines(chunk: Chunk, weights: Mapping[str, float], columns: int = LONGEST_LINE) -> list[Line]:
+    """Return the chunk's lines in order; one that is wider than `columns` is cut between words."""
     text = chunk.text
     spans = list(_term_spans(chunk))
     number = line_of(chunk.document, chunk.start)
     found: list[Line] = []
     at = 0
     for physical in text.split("\n"):
-        for start, end in _pieces(physical, at):
+        for start, end in _pieces(physical, at, columns):
             within = [span for span in spans if start <= span[0] < end and span[2] in weights]
             weight = sum(weights[term] for term in {span[2] for span in within})
             marks = joined(((first, min(last, end)) for first, last, _ in within), gt)
@@ -113,14 +116,14 @@ def _term_spans(chunk: Chunk) -> Iterator[tuple[int, int, str]]:
     return term_spans(chunk.text, (chunk.document.language,))
 
 
-def _pieces(line: str, at: int) -> list[tuple[int, int]]:
-    """Return (start, end) of pieces of `line` that fit on a terminal, in characters of the chunk. at: where the line begins."""
+def _pieces(line: str, at: int, columns: int) -> list[tuple[int, int]]:
+    """Return (start, end) of pieces of `line` that fit `columns`, in characters of the chunk. at: where the line begins."""
     safe = printable(line)
-    if width_of(safe) <= _LONGEST_LINE:
+    if width_of(safe) <= columns:
         return [(at, at + len(line))]
     found: list[tuple[int, int]] = []
     for start, end in word_spans(line):
-        if found and width_of(safe[found[-1][0] : end]) <= _LONGEST_LINE:
+        if found and width_of(safe[found[-1][0] : end]) <= columns:
             found[-1] = (found[-1][0], end)
         else:
             found.append((start, end))

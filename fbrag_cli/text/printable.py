@@ -1,14 +1,21 @@
-"""Text for people: untrusted text without control characters that a terminal would obey, and sizes in bytes."""
+"""Text for people: untrusted text without characters that a terminal would obey or nobody can see; JSON; counts and sizes."""
 
 from __future__ import annotations
 
+import json
 import re
+from typing import Any
 
-# C0 but tab and newline, DEL, C1, line and paragraph separators, and the marks that reorder or hide text:
-# bidirectional embeddings, overrides and isolates, zero-width characters but the joiners that scripts need.
-_UNSAFE = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028\u2029\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]"
+# C0 but tab and newline, DEL, C1, line and paragraph separators, the marks that reorder text (bidirectional embeddings, overrides
+# and isolates), and what Unicode calls default ignorable (zero-width characters, fillers, tags), but for the soft hyphen and the
+# joiners and vowel separators that scripts need.
+_HIDDEN = (
+    r"\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u115f\u1160\u17b4\u17b5\u200b\u200e\u200f\u2028\u2029\u202a-\u202e\u2060-\u206f\u3164"
+    r"\ud800-\udfff\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e00ff\U000e01f0-\U000e0fff"
 )
+# A variation selector changes the look of the character before it, as emoji and names need; a second one only hides data.
+_SELECTORS = r"\ufe00-\ufe0f\U000e0100-\U000e01ef"
+_UNSAFE = re.compile(f"[{_HIDDEN}]|(?<=[{_SELECTORS}])[{_SELECTORS}]")
 
 
 def printable(text: str) -> str:
@@ -20,6 +27,17 @@ def one_line(text: str, width: int | None = None) -> str:
     """Return `text` as one printable line: white space collapsed, cut to `width` characters with an ellipsis."""
     line = printable(" ".join(text.split()))
     return line if width is None or len(line) <= width else line[: max(width - 1, 0)].rstrip() + "…"
+
+
+def dumps(value: Any) -> str:
+    """Return one line of JSON: Unicode unescaped, but for characters that `printable` replaces, which read back the same."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return _UNSAFE.sub(lambda found: json.dumps(found.group())[1:-1], text)
+
+
+def counted(count: int, unit: str) -> str:
+    """Return a count with its unit, as "1 chunk" or "12 chunks"."""
+    return f"{count} {unit}" if count == 1 else f"{count} {unit}s"
 
 
 def byte_size(count: float) -> str:

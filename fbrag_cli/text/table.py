@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+import shutil
+from collections.abc import Container, Iterable, Iterator, Sequence
+from typing import TextIO
 
-from fbrag_cli.text.printable import printable
+from fbrag_cli.text.printable import one_line
 
 
-def aligned(rows: Sequence[Sequence[str]], right: Container[int] = ()) -> Iterator[str]:
-    """Yield a line for each row, its cells made printable, with two spaces between columns.
+def aligned(rows: Sequence[Sequence[str]], right: Container[int] = (), *, gap: int = 2) -> Iterator[str]:
+    """Yield a line for each row, its cells made one printable line each, with `gap` spaces between columns.
 
     right: the numbers, from 0, of the columns that are aligned on the right. All rows have the same number of cells.
     """
-    safe = [[printable(cell) for cell in row] for row in rows]
+    safe = [[one_line(cell) for cell in row] for row in rows]
     widths = [max(map(width_of, column)) for column in zip(*safe, strict=True)]
     for row in safe:
         cells = (padded(cell, widths[i], right=i in right) for i, cell in enumerate(row))
-        yield "  ".join(cells).rstrip()
+        yield (" " * gap).join(cells).rstrip()
 
 
 def padded(text: str, columns: int, *, right: bool = False) -> str:
@@ -30,3 +32,23 @@ def width_of(text: str) -> int:
     from rich.cells import cell_len
 
     return cell_len(text)
+
+
+def shortened(text: str, columns: int, *, at_start: bool = False) -> str:
+    """Return `text` cut to a width of `columns` with an ellipsis, at its end or at its start."""
+    if width_of(text) <= columns:
+        return text
+    kept: list[str] = []
+    left = columns - 1
+    characters: Iterable[str] = reversed(text) if at_start else text
+    for character in characters:
+        left -= width_of(character)
+        if left < 0:
+            break
+        kept.append(character)
+    return "…" + "".join(reversed(kept)) if at_start else "".join(kept).rstrip() + "…"
+
+
+def columns_of(stream: TextIO) -> int | None:
+    """Return the columns of the terminal that `stream` is; None off a terminal, and for one that does not know its size."""
+    return shutil.get_terminal_size((0, 0)).columns or None if stream.isatty() else None

@@ -17,7 +17,8 @@ from time import monotonic, sleep
 
 import pytest
 
-from tests.conftest import INQUIRY, Run
+from tests.cli.test_explain import on_terminal
+from tests.conftest import INQUIRY, ROOT, Run
 
 QUESTION = "Who was the master of the ship?"
 MODELS = ("--small", "smollm2-135m", "-m", "smollm2-135m")
@@ -87,6 +88,8 @@ def test_jsonl_tells_what_happens_and_ends_with_the_whole(fbrag_cached: Run) -> 
     assert kinds[0] == "selected"
     assert kinds[-1] == "done"
     assert set(kinds[1:-1]) == {"token"}
+    assert {event["schema"] for event in events[:-1]} == {"fbrag.event/1"}
+    assert events[-1]["schema"] == "fbrag.answer/1"
     assert "".join(event["text"] for event in events[1:-1]).strip() == events[-1]["answer"]
 
 
@@ -233,3 +236,38 @@ def test_dry_run_runs_no_model(fbrag: Run) -> None:
     done = fbrag("ask", INQUIRY, QUESTION, "--dry-run", env={"FBRAG_MODELS_DIR": "/nowhere"})
     assert done.returncode == 0
     assert re.search(r"1 document, [\d,]+ words, \d+ chunks", done.stdout)
+
+
+def test_the_loop_of_the_readme_gives_one_row_a_file(module_environment: dict[str, str], tmp_path: Path) -> None:
+    loop = re.search(r"^for f in contracts/\*\.pdf; do .*? done", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE)
+    assert loop
+    folder = tmp_path / "contracts"
+    folder.mkdir()
+    (folder / "a.pdf").write_bytes(b"%PDF-1.7 broken")
+    (folder / "b.pdf").write_bytes(b"")
+    (folder / "c.pdf").write_text("The contract ends on 3 May 1894.")
+    (folder / "d.pdf").mkdir()
+    here = f'fbrag() {{ {sys.executable} -m fbrag_cli "$@" {" ".join(FAST)}; }}; '
+    done = subprocess.run(
+        ["bash", "-c", here + loop[0]], capture_output=True, text=True, env=module_environment, cwd=tmp_path, check=False
+    )
+    rows = [row.split("\t") for row in done.stdout.splitlines()]
+    assert [row[0] for row in rows] == [f"contracts/{name}.pdf" for name in "abcd"]
+    assert [bool(answer) for _, answer in rows] == [False, False, True, False]
+    assert done.stderr.count("error: ") == 3
+
+
+def test_an_answer_alone_is_one_line_whatever_the_model_writes(fbrag_cached: Run) -> None:
+    done = fbrag_cached("ask", "-a", INQUIRY, "List the names.", "--answer-anyway", *FAST)
+    assert len(done.stdout.splitlines()) == 1
+    for form, expected in (("text", "\n"), ("md", "\n")):
+        assert fbrag_cached("ask", "-a", "nowhere.txt", QUESTION, "-f", form).stdout == expected
+    assert fbrag_cached("ask", "nowhere.txt", QUESTION).stdout == ""
+    assert fbrag_cached("ask", "-a", "nowhere.txt", QUESTION, "-o", "out.txt").stdout == ""
+
+
+def test_on_a_narrow_terminal_no_line_of_a_source_is_too_wide(module_environment: dict[str, str]) -> None:
+    shown = on_terminal(60, module_environment, "ask", INQUIRY, QUESTION, "--answer-anyway", "--full", *FAST)
+    lines = shown[shown.index("Sources:") + 1 :]
+    assert len(lines) > 8
+    assert all(len(line) <= 60 for line in lines if line.startswith("    "))

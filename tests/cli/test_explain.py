@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
+import pty
 import re
+import struct
+import subprocess
+import sys
+import termios
+from pathlib import Path
 
 import pytest
 
@@ -96,3 +104,72 @@ def test_text_is_the_decoded_document_with_line_numbers(fbrag_cached: Run) -> No
     lines = INQUIRY.read_text("utf-8").split("\n")
     assert [line[len(str(len(lines))) :].strip() for line in done.stdout.splitlines()] == [line.strip() for line in lines]
     assert done.stdout.splitlines()[9].split()[0] == "10"
+
+
+def on_terminal(columns: int, environment: dict[str, str], *arguments: object) -> list[str]:
+    """The lines that a command prints on a terminal of `columns`, without escapes."""
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+    command = [sys.executable, "-m", "fbrag_cli", *map(str, arguments)]
+    shown = b""
+    with subprocess.Popen(command, stdout=slave, stderr=subprocess.DEVNULL, env=environment):
+        os.close(slave)
+        while piece := _read(master):
+            shown += piece
+    return re.sub(r"\x1b\[[0-9;]*m", "", shown.decode()).replace("\r\n", "\n").splitlines()
+
+
+def _read(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, 65536)
+    except OSError:  # Linux: the other side is closed
+        return b""
+
+
+@pytest.mark.parametrize("columns", [60, 80, 100])
+def test_the_table_fits_the_width_of_the_terminal(columns: int, module_environment: dict[str, str]) -> None:
+    shown = on_terminal(columns, module_environment, "explain", INQUIRY, QUESTION, "--method", "vanilla")
+    assert shown[0].split()[:3] == ["rank", "score", "backward"]
+    assert max(map(len, shown)) <= columns
+    assert all(re.search(r":\d+-\d+", line) for line in shown[1:5])
+
+
+def test_find_works_over_the_end_of_a_chunk_and_with_json(fbrag_cached: Run) -> None:
+    vanilla = ("explain", INQUIRY, QUESTION, "--method", "vanilla", "--chunk-words", "50")
+    words = INQUIRY.read_text("utf-8").split()
+    sought = ("--find", " ".join(words[45:55]))
+    assert len(fbrag_cached(*vanilla, *sought).stdout.splitlines()) == 2
+    told = json.loads(fbrag_cached(*vanilla, *sought, "--json").stdout)
+    assert [chunk["chunk"] for chunk in told["chunks"] if chunk["found"]] == [1, 2]
+    missing = fbrag_cached(*vanilla, "--find", "no such words here", "--json")
+    assert missing.returncode == 1
+    assert not any(chunk["found"] for chunk in json.loads(missing.stdout)["chunks"])
+
+
+def test_one_chunk_is_not_called_chunks(fbrag_cached: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("The keeper is Tamsin Vale.")
+    asked = (tmp_path / "a.txt", "Who keeps the lamp?")
+    shown = fbrag_cached("explain", *asked, "--method", "vanilla")
+    assert "1 chunk: 1 selected" in shown.stderr
+    assert "1 chunk" in (refused := fbrag_cached("explain", *asked, "--method", "vanilla", "--chunk", "2").stderr)
+    assert "1 chunk: " in (planned := fbrag_cached("ask", *asked, "--dry-run").stdout)
+    assert "1 chunks" not in shown.stderr + refused + planned
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("ask", "x\x9b31m\u202e\U000e0041.txt", "Who?", "--json"),
+        ("models", "list", "--json"),
+        ("cache", "size", "--json"),
+        ("config", "show", "--config", "x\x9b31m\u202e.toml", "--json"),
+        ("doctor", "--json", "--offline", "--no-gpu-probe"),
+    ],
+)
+def test_no_json_carries_what_a_terminal_would_obey(command: tuple[str, ...], fbrag: Run, tmp_path: Path) -> None:
+    hostile = tmp_path / "x\x9b31m\u202e"
+    folders = {"FBRAG_CACHE_DIR": str(hostile / "cache"), "FBRAG_MODELS_DIR": str(hostile / "models")}
+    (tmp_path / "x\x9b31m\u202e.toml").write_text("")
+    done = fbrag(*command, env=folders)
+    assert not re.search(r"[\x7f-\x9f\u202a-\u202e\U000e0000-\U000e007f]", done.stdout + done.stderr)
+    assert "x\x9b31m\u202e" in json.dumps(json.loads(done.stdout), ensure_ascii=False)

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import re
+
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -8,8 +11,10 @@ from fbrag_cli.corpus import Corpus, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted, PageSpan
 from fbrag_cli.methods.fb_rag import FBRag
 from fbrag_cli.methods.ranking import whole_chunks
-from fbrag_cli.render.answer_text import markdown, sources
+from fbrag_cli.render.answer_text import markdown, sources, summary
+from fbrag_cli.render.explain_text import table
 from fbrag_cli.render.passages import passages, place, shown_lines, supporting_terms
+from fbrag_cli.text.table import width_of
 from fbrag_cli.trace import ForwardSample, Round, Scores, Trace
 
 TEXT = """The barque lay at anchor in the roads.
@@ -19,9 +24,11 @@ The steward brought coffee at four.
 At dawn the wind went round."""
 
 
-def trace_of(text: str, answer: str, sample: str, chunk_words: int = 300, pages: tuple[PageSpan, ...] = ()) -> Trace:
+def trace_of(
+    text: str, answer: str, sample: str, chunk_words: int = 300, pages: tuple[PageSpan, ...] = (), name: str = "log.txt"
+) -> Trace:
     corpus: Corpus = build_corpus(
-        [Document.of("log.txt", "log.txt", Extracted(Content(text, tuple(pages)), "text/plain", "utf-8"))], chunk_words
+        [Document.of(name, name, Extracted(Content(text, tuple(pages)), "text/plain", "utf-8"))], chunk_words
     )
     n = len(corpus.chunks)
     scores = Scores(
@@ -97,3 +104,39 @@ def test_markdown_shows_what_the_document_says_and_obeys_none_of_it() -> None:
     assert "\\*sealed\\*" in told
     assert "\\[it\\](http" in told
     assert told.startswith("Wrenn[^1]")
+
+
+@pytest.mark.parametrize("columns", [60, 80, 100])
+@pytest.mark.parametrize(
+    "text", ["The box was sealed by Tobias Wrenn. " * 30, "箱は船長によって封印された。" * 40], ids=["en", "ja"]
+)
+@pytest.mark.parametrize("colored", [False, True])
+def test_passages_wrap_at_the_width_of_the_terminal(text: str, columns: int, colored: bool) -> None:
+    trace = trace_of(text.strip(), "Tobias Wrenn 船長", "")
+    shown = sources(trace, context=0, full=True, colored=colored, columns=columns).splitlines()[2:]
+    widths = [width_of(re.sub(r"\x1b\[[0-9;]*m", "", line)) for line in shown]
+    assert max(widths) <= columns
+    assert min(widths[:-1]) > columns - 14  # filled up to the next word
+    assert width_of(sources(trace, context=0, full=True, colored=False).splitlines()[2]) > 110
+
+
+def test_a_line_end_in_a_name_forges_no_source() -> None:
+    trace = trace_of(TEXT, "Wrenn", "", name="a.txt:1-9   99.99\n[7] fake.txt:1-2   50.00\t\u202e.txt")
+    text = sources(trace, context=0, full=False, colored=False).splitlines()
+    noted = markdown(trace, context=0, full=False, with_sources=True)
+    assert len(text) == 3
+    assert text[1].startswith("[1] a.txt:1-9 99.99 [7] fake.txt:1-2 50.00 \ufffd.txt:1-5")
+    assert sum("fake" in line for line in noted.splitlines()) == 1
+    assert any(line.startswith("[^1]: a.txt") and "fake" in line for line in noted.splitlines())
+    assert not any("\n" in line for line in table(trace, limit=None, by_position=False, count_tokens=None))
+
+
+def test_the_variation_selector_of_a_marked_word_stays() -> None:
+    trace = trace_of("The ward 葛\U000e0100飾 is near.", "葛 ward", "")
+    colored = sources(trace, context=0, full=True, colored=True)
+    assert "\U000e0100" in colored
+    assert "\ufffd" not in colored
+
+
+def test_one_chunk_is_not_called_chunks() -> None:
+    assert summary(trace_of(TEXT, "", ""), "CPU").startswith("1 chunk: 1 recalled")

@@ -1,8 +1,8 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fbrag_cli.render.as_json import dumps
-from fbrag_cli.text.printable import one_line, printable
+from fbrag_cli.text.printable import counted, dumps, one_line, printable
 
 
 @given(st.text())
@@ -27,3 +27,23 @@ def test_json_reads_back_as_the_same_text_and_carries_no_control_character(text:
     told = dumps({"text": text})
     assert json.loads(told) == {"text": text}
     assert all(character >= " " and not "\x7f" <= character <= "\x9f" for character in told)
+
+
+@pytest.mark.parametrize("hidden", ["\U000e0041", "\U000e007f", "\u3164", "\u115f", "\u1160", "\uffa0", "\U0001d173"])
+def test_an_invisible_letter_is_made_visible(hidden: str) -> None:
+    assert printable(f"a{hidden}b") == "a\ufffdb"
+    assert hidden not in dumps({"text": hidden})
+
+
+@pytest.mark.parametrize("text", ["❤️ 1️⃣ 👩‍❤️‍👩", "葛\U000e0100飾", "می\u200cخواهم", "क्\u200dष", "co\u00adoperate"])
+def test_emoji_and_the_joiners_of_scripts_stay(text: str) -> None:
+    assert printable(text) == text
+    assert dumps(text) == f'"{text}"'
+
+
+def test_a_row_of_variation_selectors_hides_nothing() -> None:
+    assert printable("😀\ufe0f\U000e0158\U000e0155!") == "😀\ufe0f\ufffd\ufffd!"
+
+
+def test_a_count_has_the_number_of_its_unit() -> None:
+    assert [counted(count, "chunk") for count in (0, 1, 2)] == ["0 chunks", "1 chunk", "2 chunks"]
