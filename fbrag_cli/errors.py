@@ -32,6 +32,7 @@ EXIT_CODES: dict[str, ExitCode] = {
     "pdf_bad_password": ExitCode.DOCUMENT,
     "pdf_no_text": ExitCode.DOCUMENT,
     "unsupported_format": ExitCode.DOCUMENT,
+    "library_missing": ExitCode.DOCUMENT,
     "model_missing": ExitCode.MODEL,
     "model_corrupt": ExitCode.MODEL,
     "download_failed": ExitCode.MODEL,

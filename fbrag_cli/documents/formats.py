@@ -110,11 +110,11 @@ def find_format(source: Source) -> Found:
 def reader_of(format_: Format, source: Source) -> Reader:
     """Return the function that reads a format. Its library is imported here.
 
-    Raises FbragError unsupported_format if the library is not installed; `source` is for that error.
+    Raises FbragError library_missing if the library is not installed; `source` is for that error.
     """
     if format_.library is not None and find_spec(format_.library) is None:
         what = f"{source.name} is {format_.kind}, which needs a library that is not installed"
-        raise FbragError("unsupported_format", what, "pip install 'fbrag[formats]'", document=source.path)
+        raise FbragError("library_missing", what, "pip install 'fbrag[formats]'", document=source.path)
     match format_.reader:
         case "epub":
             from fbrag_cli.documents.readers.epub import read_epub as reader

@@ -36,8 +36,9 @@ def load(
     one. language: ISO 639-1; by default it is found out. source: the file's bytes, if they are at hand already. share: reads
     pages of a long PDF in other processes. progress: stage "read", in pages, for a PDF.
 
-    Raises FbragError, with `document` = `path`: doc_not_found, doc_unreadable, doc_empty, unsupported_format, pdf_encrypted,
-    pdf_bad_password, pdf_no_text; usage for an unknown `encoding`, or for `pages` that are malformed or do not exist.
+    Raises FbragError, with `document` = `path`: doc_not_found, doc_unreadable, doc_empty, unsupported_format, library_missing,
+    pdf_encrypted, pdf_bad_password, pdf_no_text; usage for an unknown `encoding`, or for `pages` that are malformed or do not
+    exist.
     """
     # 1. The options are checked before anything is read.
     ranges = None if pages is None else _ranges(pages, path)

@@ -33,7 +33,8 @@ FILE_SECONDS = 120
 FILE_MEMORY = 4_000_000_000  # bytes of its own, without mapped files
 
 _FULL_HINT = "free some disk space, or set FBRAG_CACHE_DIR to a folder on another disk"
-_LASTING = ("doc_unreadable", "doc_empty", "pdf_encrypted", "pdf_bad_password", "pdf_no_text")  # due to the file itself
+# What a file itself is to blame for, so that it would come again.
+_LASTING = ("doc_unreadable", "doc_empty", "pdf_encrypted", "pdf_bad_password", "pdf_no_text", "unsupported_format")
 _SETTLED_SECONDS = 2  # a file changed more recently could change again and keep its size and time
 
 

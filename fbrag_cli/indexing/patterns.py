@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 _STAR = r"[^/\0]*"
 _ANYWHERE = r"(?:[^/\0]+/)*"
 
+# Patterns in one expression. The time of a match grows with the square of their number.
+_JOINED = 50
+
 _ROOTED_ANYWHERE = re.compile(r"^(!?)/(?=\*\*(/|[ \t]*$))")  # "/**/x" is "**/x", which gitmatch 0.3 does not know
 
 
@@ -47,21 +50,20 @@ def parse(lines: Iterable[str]) -> tuple[Patterns | None, tuple[str, ...]]:
     return (Patterns(regexes) if regexes else None), tuple(mistaken)
 
 
-_Pair = tuple[re.Pattern[str] | None, re.Pattern[str] | None]
+_Pair = tuple[list[re.Pattern[str]], list[re.Pattern[str]]]
 
 
 def _combine(regexes: Sequence[tuple[int, Regex[str]]]) -> _Pair:
-    """Return one expression for all patterns without a slash, which match names, and one for the others, which match paths."""
+    """Return the expressions for all patterns without a slash, which match names, and those for the others, which match paths."""
     by_name = [(i, regex.regex.replace(_ANYWHERE, "", 1)) for i, regex in regexes if "/" not in regex.pattern.rstrip("/")]
     by_path = [(i, regex.regex) for i, regex in regexes if "/" in regex.pattern.rstrip("/")]
     return _alternatives(by_name), _alternatives(by_path)
 
 
-def _alternatives(expressions: Sequence[tuple[int, str]]) -> re.Pattern[str] | None:
+def _alternatives(expressions: Sequence[tuple[int, str]]) -> list[re.Pattern[str]]:
     """Join patterns as named alternatives, the last one first: the name of the group that matches is the one that decides."""
-    if not expressions:
-        return None
-    return re.compile("|".join(f"(?P<p{i}>{_without_choices(i, expression)})" for i, expression in reversed(expressions)))
+    named = [f"(?P<p{i}>{_without_choices(i, expression)})" for i, expression in reversed(expressions)]
+    return [re.compile("|".join(named[start : start + _JOINED])) for start in range(0, len(named), _JOINED)]
 
 
 def _without_choices(number: int, expression: str) -> str:
@@ -80,8 +82,9 @@ def _shortest(group: str, wildcard: str, parts: Sequence[str]) -> str:
     return expression + wildcard + others[-1] if others else expression
 
 
-def _number(expression: re.Pattern[str] | None, text: str) -> int:
-    if expression is None or not (found := expression.fullmatch(text)):
-        return -1
-    assert found.lastgroup
-    return int(found.lastgroup[1:])
+def _number(expressions: Sequence[re.Pattern[str]], text: str) -> int:
+    for expression in expressions:
+        if found := expression.fullmatch(text):
+            assert found.lastgroup
+            return int(found.lastgroup[1:])
+    return -1

@@ -129,13 +129,29 @@ class _Worker(threading.Thread):
         return outcome
 
     def _start(self) -> Popen[bytes]:
+        """Start the child and give it its orders: twice, if it is killed meanwhile, as systems do when memory is short."""
+        for _ in range(2):
+            child = self._open()
+            try:
+                fault = _exchange(child, self._orders)
+            except _GONE:
+                status = self._end_child()
+                if status < 0:
+                    continue
+                fault = f"status {status}"
+            if fault is not None:
+                raise ChildProcessError(f"a child process did not start: {fault}")
+            return child
+        raise _no_process(f"it is killed as it starts ({_signal_name(-status)})")
+
+    def _open(self) -> Popen[bytes]:
         import subprocess
 
         with self._lock:
             if self._stopped:
                 raise InterruptedError
             try:
-                self._child = child = subprocess.Popen(
+                self._child = subprocess.Popen(
                     [sys.executable, "-c", _CHILD.format(ascii(sys.path))],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
@@ -144,15 +160,8 @@ class _Worker(threading.Thread):
                     creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),  # Windows: no Ctrl-C for it
                 )
             except OSError as error:
-                what = f"no process can be started to read documents: {(error.strerror or str(error)).lower()}"
-                raise FbragError("out_of_memory", what, "end other programs, or raise the limits (ulimit -a)") from None
-        try:
-            fault = _exchange(child, self._orders)
-        except _GONE:
-            fault = f"status {self._end_child()}"
-        if fault is not None:
-            raise ChildProcessError(f"a child process did not start: {fault}")
-        return child
+                raise _no_process((error.strerror or str(error)).lower()) from None
+            return self._child
 
     def _end_child(self) -> int:
         """Kill the child, if it has not ended. Return its exit status, or the negative number of the signal that killed it."""
@@ -171,9 +180,18 @@ class _Worker(threading.Thread):
             return Failure("timeout", f"it took more than {self._seconds:g} s")
         if status >= 0:
             return Failure("died", f"the process that read it ended (status {status})")
-        name = signal.Signals(-status).name if -status in {*signal.Signals} else f"signal {-status}"
+        name = _signal_name(-status)
         why = ", as systems do when memory is short" if name == "SIGKILL" else ""
         return Failure("died", f"the process that read it was killed ({name}{why})")
+
+
+def _signal_name(number: int) -> str:
+    return signal.Signals(number).name if number in {*signal.Signals} else f"signal {number}"
+
+
+def _no_process(why: str) -> FbragError:
+    what = f"no process can be started to read documents: {why}"
+    return FbragError("out_of_memory", what, "end other programs, or raise the limits (ulimit -a)")
 
 
 _GONE = (EOFError, OSError, pickle.UnpicklingError)  # the child has ended, perhaps in the middle of its reply

@@ -67,6 +67,9 @@ _LEFT_OUT = regex.compile(r"\p{DI}|\u0640|[\p{Mn}&&[\p{Arabic}\p{Hebrew}\u064b-\
 _AND_THE = regex.compile("^وال")
 _ACCENTED = regex.compile(r"(\p{Latin})\p{Mn}+")
 _GROUPED = regex.compile(r"(?<=\d)[.,'](?=(?:\d{3})+(?!\d))")  # the separators of "1,000,000"
+# NFKC sorts a run of marks in a time that grows with the square of its length. Unicode sets the limit that is safe (UAX #15).
+_MOST_MARKS = 30
+_MORE_MARKS = regex.compile(r"([\p{M}\uff9e\uff9f]{30})[\p{M}\uff9e\uff9f]+")
 
 # 5. Words in a chunk's length: stretches without spaces; in scripts without spaces two characters of Han or kana, or three
 # clusters of another script, with the punctuation beside them. So 300 words are about as much text as in English: XQuAD has
@@ -225,6 +228,8 @@ def _folded(word: str, language: str) -> str:
     else:
         if language == "tr":
             word = word.replace("I", "ı").replace("İ", "i")
+        if len(word) > _MOST_MARKS:
+            word = _MORE_MARKS.sub(r"\1", word)
         folded = normalize("NFKC", normalize("NFKC", word).casefold()).replace("’", "'")
         folded = _LEFT_OUT.sub("", folded)
         if language == "en":  # an accent is a matter of taste there: "naïve", "café"

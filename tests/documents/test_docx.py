@@ -163,6 +163,6 @@ def test_without_its_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, da
         "fbrag_cli.documents.formats.find_spec", lambda name: None if name in ("mammoth", "striprtf") else find_spec(name)
     )
     error = refused(tmp_path, data, "d")
-    assert error.code == "unsupported_format"
+    assert error.code == "library_missing"
     assert error.message.endswith(f"d is {kind}, which needs a library that is not installed")
     assert error.hint == "pip install 'fbrag[formats]'"

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from time import process_time
 
 import pytest
 
+from fbrag_cli.documents.decoding import decode
+from fbrag_cli.documents.source import Source
 from tests.documents.making import written
 
 _TEXTS = {
@@ -72,3 +75,12 @@ def test_a_forced_encoding_reads_what_no_guess_would(tmp_path: Path, text: str) 
     document = load(str(tmp_path / "a.txt"), encoding=encoding)
     assert document.text == text
     assert document.warnings == ()
+
+
+def test_one_letter_at_the_end_of_a_long_log_takes_no_minutes() -> None:
+    log = "2026-11-22 17:05:01 worker4 INFO request served in 12 ms\n" * 400_000
+    began = process_time()
+    decoded = decode(Source("a.log", "a.log", (log + "Éa café").encode("cp1252")))
+    assert process_time() - began < 6
+    assert decoded.text == log + "Éa café"
+    assert "(“Éa”)" in decoded.warnings[0]

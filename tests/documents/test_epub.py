@@ -5,10 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from time import process_time
 
 import pytest
 
 from fbrag_cli.documents.readers import archive
+from fbrag_cli.documents.readers import epub as reader
 from tests.documents.making import epub, refused, written, xhtml, zipped
 
 _NCX = (
@@ -134,3 +136,17 @@ def test_a_bomb_of_its_real_size_takes_little_memory(tmp_path: Path) -> None:
     (tmp_path / "b.epub").write_bytes(book)
     run = subprocess.run([sys.executable, "-c", program, str(tmp_path / "b.epub")], capture_output=True, text=True, check=True)
     assert "unpacks to more than 64 MB" in run.stdout
+
+
+def test_a_page_that_the_spine_names_again_and_again_is_read_once(tmp_path: Path) -> None:
+    book = epub({"a.xhtml": "<p>one</p>", "b.xhtml": "<p>two</p>"}, ["a.xhtml", "b.xhtml"] + ["a.xhtml"] * 100_000)
+    began = process_time()
+    assert written(tmp_path, book, "b.epub").text == "one\n\ntwo"
+    assert process_time() - began < 5
+
+
+def test_a_spine_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "_MAX_PAGES", 2)
+    document = written(tmp_path, epub({f"{n}.xhtml": f"<p>{n}</p>" for n in range(5)}), "b.epub")
+    assert document.text == "0\n\n1"
+    assert "of its 5 files only the first 2 are read" in document.warnings[0]

@@ -109,6 +109,14 @@ def test_a_byte_order_mark_beats_the_declaration(tmp_path: Path) -> None:
         assert written(tmp_path, data, "page.html").text == "Вчера"
 
 
+@pytest.mark.parametrize("charset", ["unicode_escape", "raw-unicode-escape", "charmap", "idna", "punycode", "undefined"])
+def test_codecs_of_python_are_no_declaration(tmp_path: Path, charset: str) -> None:
+    page = f"<html><meta charset={charset}><p>un café très fort \\u0041</p>".encode("cp1252")
+    document = written(tmp_path, page, "page.html")
+    assert document.text == "un café très fort \\u0041"
+    assert "a guess" in document.warnings[0]
+
+
 @pytest.mark.parametrize("charset", ["iso-8859-1", "klingon", "hex", "utf-16", "utf-8", "\x00"])
 def test_utf8_under_a_wrong_declaration_is_utf8(tmp_path: Path, charset: str) -> None:
     document = written(tmp_path, f"<html><meta charset={charset}><p>Zoë — “so”</p>", "page.html")

@@ -179,6 +179,14 @@ def test_utf8_cut_within_a_character_stays_utf8(tmp_path: Path) -> None:
     assert f"byte {len(data)}" in warning
 
 
+def test_utf8_with_three_bad_bytes_is_utf8(tmp_path: Path) -> None:
+    text = "It’s the café’s “house rule” — closed on Mondays."
+    document = written(tmp_path, text.encode().replace(b"house", b"h\xffou\xe9se\xfe"))
+    assert document.text == text.replace("house", "h\ufffdou\ufffdse\ufffd")
+    (warning,) = document.warnings
+    assert "utf-8 with 3 broken sequences" in warning
+
+
 def test_utf16_cut_within_a_character_is_read_with_a_warning(tmp_path: Path) -> None:
     text = "Half a character is missing at the end. " * 10
     document = written(tmp_path, (text + "x").encode("utf-16")[:-1])

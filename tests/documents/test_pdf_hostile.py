@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import zlib
 from pathlib import Path
+from time import process_time
 
 import pytest
 
+from fbrag_cli.documents import pdf as reading
 from fbrag_cli.documents.load import load
 from fbrag_cli.documents.pdf import page_lines
 from fbrag_cli.documents.pdf.page_ranges import format_ranges, numbers_within, parse_ranges
@@ -113,6 +115,20 @@ def test_a_page_that_takes_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     document = load(written(tmp_path, pdf_of_contents(content, shown(b"two"))))
     assert page_texts(document) == {2: "two"}
     assert any("page 1 could not be read (PageTooLargeError)" in warning for warning in document.warnings)
+
+
+def test_a_heavy_page_again_and_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_lines, "_MAX_SECONDS", 0.5)
+    monkeypatch.setattr(reading, "_MAX_SECONDS", 1.0)
+    monkeypatch.setattr(reading, "_MAX_SECONDS_PER_MB", 0.0)
+    heavy = stream(flate(b"BT /F1 12 Tf 14 TL 72 720 Td " + b"(abcdefghij) Tj T* " * 100_000 + b"ET"), b"/Filter/FlateDecode")
+    again = [(PAGE % 2).replace(b"4 0 R", b"6 0 R")] * 60
+    tree = kids(b"3 0 R " + b" ".join(b"%d 0 R" % (7 + number) for number in range(60)), 61)
+    began = process_time()
+    document = load(written(tmp_path, pdf_of_objects(CATALOG, tree, PAGE % 2, TEXT, FONT, heavy, *again)))
+    assert process_time() - began < 8
+    assert page_texts(document) == {1: "words of the page"}
+    assert "pages 2-61 could not be read (PageTooLargeError, its pages take more than 1 s)" in document.warnings[0]
 
 
 def test_a_figure_that_pypdf_cannot_parse_is_a_page_without_text(tmp_path: Path) -> None:

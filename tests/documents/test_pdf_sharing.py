@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from fbrag_cli.documents.pdf import Share, read_pdf
 from fbrag_cli.documents.pdf.page_ranges import parse_ranges
 from fbrag_cli.documents.pdf.pages import PageReader, ReadPage
 from fbrag_cli.documents.source import Source, read_source
+from fbrag_cli.indexing.child import Failure
 from fbrag_cli.indexing.workers import run_jobs
 from fbrag_cli.progress import Event, silent
 from tests.documents.test_pdf import encrypted
@@ -119,6 +120,29 @@ def test_a_page_that_kills_its_process_costs_itself_only(tmp_path: Path) -> None
     assert document.skipped_pages == (7, 20)
     assert any("page 20 could not be read" in warning and "SIGABRT" in warning for warning in document.warnings)
     assert len(document.content.pages) == N_PAGES - 2
+
+
+@pytest.mark.parametrize("lost", [False, True], ids=["slow pages", "lost processes"])
+def test_the_time_of_all_pages_has_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: bool) -> None:
+    monkeypatch.setattr(pdf, "_MAX_SECONDS", 35.0)
+    monkeypatch.setattr(pdf, "_MAX_SECONDS_PER_MB", 0.0)
+    monkeypatch.setattr(pdf, "_MAX_BATCH", 1)
+    ended: list[int] = []
+
+    def share(reader: PageReader, batches: Sequence[Sequence[int]]) -> Iterator[tuple[int, Any]]:
+        try:
+            for index, batch in enumerate(batches):
+                slow = [replace(page, seconds=10.0) for page in reader(batch)]
+                yield index, Failure("timeout", "it took more than 60 s") if lost else slow
+        finally:
+            ended.append(len(batches))
+
+    document = read(on_disk(tmp_path, made(*PAGES)), share)
+    assert ended == [N_PAGES - 1]
+    n_read = 1 if lost else 5
+    assert [page.number for page in document.content.pages] == list(range(1, n_read + 1))
+    reasons = "it took more than 60 s, its pages take more than 35 s" if lost else "its pages take more than 35 s"
+    assert f"could not be read ({reasons})" in document.warnings[0]
 
 
 def test_an_error_amid_the_work_ends_the_children(tmp_path: Path) -> None:

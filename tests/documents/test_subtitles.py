@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from time import process_time
 
 import pytest
 
@@ -54,3 +55,12 @@ def test_hostile_lines(tmp_path: Path) -> None:
     for line in ("<" * 300_000, "<a" * 300_000, "{\\" * 300_000, "<v x" * 300_000, "0" * 300_000):
         text = written(tmp_path, f"1\n00:00:01,000 --> 00:00:02,000\n{line}\nend\n", "a.srt").text
         assert text.endswith("end")
+
+
+def test_rolling_captions_of_many_lines_take_no_minutes(tmp_path: Path) -> None:
+    first, second = ("\n".join(f"{word} {n}" for n in range(40_000)) for word in ("one", "two"))
+    data = f"WEBVTT\n\n00:01.000 --> 00:02.000\n<00:00:01.200>{first}\n\n00:02.000 --> 00:03.000\n{second}\n"
+    began = process_time()
+    text = written(tmp_path, data, "a.vtt").text
+    assert process_time() - began < 5
+    assert text.count("one") == text.count("two") == 40_000

@@ -106,6 +106,16 @@ def test_a_failure_that_may_pass_is_tried_again(folder: Path, cache: Cache, monk
     assert collected(folder, cache).warnings == ()
 
 
+@pytest.mark.usefixtures("settled")
+def test_a_file_that_is_no_text_does_not_slow_the_folder(folder: Path, cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "e.txt").write_bytes(bytes(range(256)) * 100)
+    first = collected(folder, cache)
+    assert "e.txt is not text" in first.warnings[0]
+    monkeypatch.setattr("fbrag_cli.indexing.collect.run_jobs", None)
+    again = collected(folder, cache)
+    assert (again.cached, again.warnings) == (("text", "index"), first.warnings)
+
+
 def test_a_warning_names_the_file_by_the_name_that_it_has_now(tmp_path: Path, cache: Cache) -> None:
     (tmp_path / "a").write_bytes("Das Fräulein grüßt die Gäste am Höhenweg über Lützelflüh.".encode("cp1252"))
     (first,) = collect_one(str(tmp_path / "a"), Reading(), cache, None, silent).corpus.documents

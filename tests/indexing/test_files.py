@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from time import process_time
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -429,3 +430,12 @@ def test_hundreds_of_patterns_are_one_expression_whose_last_match_decides() -> N
     assert patterns.match("sub/", "name7", False) is False
     assert patterns.match("deep/x/", "name8", False) is False
     assert patterns.match("deep/y/", "name8", False) is True
+
+
+def test_thousands_of_patterns_take_no_minutes() -> None:
+    patterns, _ = parse([f"a*b*c{n}*d" for n in range(9_000)] + ["!*.txt"])
+    assert patterns
+    began = process_time()
+    assert {patterns.match("sub/", f"name{n}.txt", False) for n in range(200)} == {False}
+    assert {patterns.match("sub/", f"a{n}b{n}c8xd", False) for n in range(200)} == {True}
+    assert process_time() - began < 4

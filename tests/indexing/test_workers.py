@@ -236,6 +236,23 @@ def test_a_child_that_cannot_start_ends_the_run(monkeypatch: pytest.MonkeyPatch)
         list(run_jobs(act, ["a"], processes=1))
 
 
+@pytest.mark.parametrize("always", [False, True])
+def test_a_child_killed_as_it_starts_is_started_once_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, always: bool) -> None:
+    python, seen = tmp_path / "python", tmp_path / "seen"
+    survive = "" if always else f'test -e {seen} && exec {sys.executable} "$@"\n'
+    python.write_text(f"#!/bin/sh\n{survive}echo started >> {seen}\nkill -9 $$\n")
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+    if not always:
+        assert list(run_jobs(act, ["a"], processes=1)) == [(0, "a")]
+        return
+    with pytest.raises(FbragError) as caught:
+        list(run_jobs(act, ["a"], processes=1))
+    assert caught.value.code == "out_of_memory"
+    assert "SIGKILL" in caught.value.message
+    assert seen.read_text() == "started\n" * 2
+
+
 # -- no child is left ------------------------------------------------------------------------------------------------------
 
 

@@ -1,5 +1,6 @@
 import itertools
 from collections.abc import Iterator
+from time import process_time
 
 import pytest
 import regex
@@ -139,6 +140,15 @@ def test_hostile_words_come_to_an_end() -> None:
     ):
         assert terms(word)
         assert cut(word, 300)
+
+
+@pytest.mark.parametrize("marks", ["\u0301\u0316", "\uff9e\u0301"])
+def test_a_word_of_many_marks_takes_no_minutes(marks: str) -> None:
+    word = "word" + marks * 100_000
+    began = process_time()
+    assert list(term_spans(f"{word} end")) == [(0, len(word), "word"), (len(word) + 1, len(word) + 4, "end")]
+    assert terms("漢" + marks * 100_000)
+    assert process_time() - began < 5
 
 
 # Chunk lengths

@@ -38,13 +38,19 @@ _WEB_NAMES = {
     **{"iso-8859-9": "cp1254", "tis-620": "cp874", "iso-8859-11": "cp874"},
 }
 _ESCAPED_ENCODINGS = ("iso2022_jp_2", "iso2022_kr")
+# Codecs of Python for purposes of its own, which no document means.
+_OF_PYTHON = ("charmap", "idna", "mbcs", "oem", "punycode", "raw-unicode-escape", "undefined", "unicode-escape")
 
-_BEYOND_ASCII = re.compile(rb"[\x00-\x7f]{0,80}[\x80-\xff]+[\x00-\x7f]{0,80}")
+_BEYOND_ASCII = re.compile(rb"[\x80-\xff]+[\x00-\x7f]{0,80}")
+_BEFORE = 80  # bytes that are read before them. Within the expression, they would be tried at every byte of the file
 _SAMPLE = 1 << 16  # bytes or characters that a guess looks at
 
 # The largest share of odd characters in what is accepted as text: UTF-8 with stray NULs, a guess.
 _MAX_ODD_UTF8 = 0.05
 _MAX_ODD_GUESS = 0.01
+# Signs and small letters of Western texts in UTF-8. Their bytes hardly ever meet in another encoding, so they weigh more.
+_FAMILIAR = re.compile(rb"\xe2\x80[\x90-\xaf]|\xe2\x82\xac|\xc3[\xa0-\xbf]")
+_FEW_LOST = 3
 _MAX_RUN_LATIN = 2  # bytes: accented letters and signs such as “«” and “°” stand alone
 _MIN_IDEOGRAPHS = 12  # bytes
 
@@ -129,7 +135,9 @@ def _declared(source: Source, name: str | None) -> Decoded | None:
         codec = codecs.lookup(_WEB_NAMES.get((name or "").lower(), name or "")).name
     except (LookupError, ValueError):
         return None
-    if codec.startswith(("utf", "iso2022")) or (codec not in _EAST_ASIAN and _strict(source.data, "utf-8") is not None):
+    if codec in _OF_PYTHON or codec.startswith(("utf", "iso2022")):
+        return None
+    if codec not in _EAST_ASIAN and _strict(source.data, "utf-8") is not None:
         return None
     try:
         return Decoded(source.data.decode(codec), codec)
@@ -149,7 +157,8 @@ def _utf8(source: Source) -> Decoded | None:
     text = data.decode("utf-8-sig", "replace")
     n_lost = text.count("\ufffd") - data.count("\ufffd".encode())
     n_whole = len(text) - len(text.encode("ascii", "ignore")) - n_lost
-    return _with_losses(source, text, "utf-8", n_lost) if n_whole > 4 * n_lost else None
+    few = n_lost <= _FEW_LOST and len(_FAMILIAR.findall(data)) >= 2 * n_lost
+    return _with_losses(source, text, "utf-8", n_lost) if few or n_whole > 4 * n_lost else None
 
 
 def _escaped(source: Source) -> Decoded | None:
@@ -238,10 +247,12 @@ def _is_beyond_alphabets(character: str) -> bool:
 
 def _parts_beyond_ascii(data: bytes) -> bytes:
     """Return the parts of `data` around its bytes beyond ASCII, wherever they are in a long text."""
-    parts, size = [], 0
+    parts, size, end = [], 0, 0
     for found in _BEYOND_ASCII.finditer(data):
-        parts.append(found.group())
-        size += len(found.group())
+        part = data[max(end, found.start() - _BEFORE) : found.end()]
+        parts.append(part)
+        size += len(part)
+        end = found.end()
         if size >= _SAMPLE:
             break
     return b"".join(parts)
@@ -267,5 +278,6 @@ def _with_losses(source: Source, text: str, encoding: str, n_lost: int) -> Decod
 
 def _specimen(text: str) -> str:
     """Return the first word that depends on the guess, in parentheses: a reader sees at once whether it is right."""
-    found = re.search(r"\w{0,20}[^\s\x00-\x7f]\w{0,20}", text)
+    first = re.search(r"[^\s\x00-\x7f]", text)
+    found = first and re.compile(r"\w{0,20}[^\s\x00-\x7f]\w{0,20}").search(text, max(0, first.start() - 20))
     return f" (“{found.group()}”)" if found else ""

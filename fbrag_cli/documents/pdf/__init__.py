@@ -28,6 +28,12 @@ _WORTH_SHARING = 1.5  # seconds
 _BATCH = 0.5  # seconds: long enough to outweigh opening the file again, short enough that the last batch ends soon
 _MAX_BATCH = 64  # pages
 
+# Seconds of processor time for the pages of one document: a file of 13 kB can name the same heavy page a thousand times. Books of
+# thousands of pages take a fraction of the second figure.
+_MAX_SECONDS = 120.0
+_MAX_SECONDS_PER_MB = 100.0
+_LOST_SECONDS = 10.0  # counted for a batch without a result
+
 
 class Lost(Protocol):
     """A batch without a result: its process was too slow, or died."""
@@ -59,17 +65,10 @@ def read_pdf(
         if n_pages == 0:
             raise FbragError("doc_empty", f"{source.name} has no pages", "name a file that has text", document=source.path)
         numbers = numbers_within(ranges, n_pages, source.path, source.name)
-        pages: dict[int, ReadPage] = {}
-        progress(Event("read", "start", total=len(numbers)))
-        with closing(_read(source, reader, numbers, share)) as batches:  # Ctrl-C ends the other processes here
-            for batch in batches:
-                pages.update((page.number, page) for page in batch)
-                progress(Event("read", "progress", len(pages), len(numbers)))
-        progress(Event("read", "done", len(numbers), len(numbers)))
-    in_order = [pages[number] for number in numbers]
-    if not any(page.lines.lines for page in in_order):
-        raise _no_text(source, in_order, n_pages)
-    return _joined(source, in_order)
+        pages = _read_all(source, reader, numbers, share, progress)
+    if not any(page.lines.lines for page in pages):
+        raise _no_text(source, pages, n_pages)
+    return _joined(source, pages)
 
 
 def _open(source: Source, reader: PageReader, password: str | None) -> int:
@@ -82,6 +81,25 @@ def _open(source: Source, reader: PageReader, password: str | None) -> int:
         raise FbragError("pdf_encrypted", f"{source.name} is encrypted and needs a password", hint, document=source.path)
     hint = "check what --password-file names: the password is its content, without a line end"
     raise FbragError("pdf_bad_password", f"the password does not open {source.name}", hint, document=source.path)
+
+
+def _read_all(
+    source: Source, reader: PageReader, numbers: Sequence[int], share: Share | None, progress: Progress
+) -> list[ReadPage]:
+    """Return the pages with these numbers, in order. The pages that are left at the limit of time are failures."""
+    pages: dict[int, ReadPage] = {}
+    limit = left = _MAX_SECONDS + _MAX_SECONDS_PER_MB * len(source.data) / 1e6
+    progress(Event("read", "start", total=len(numbers)))
+    with closing(_read(source, reader, numbers, share)) as batches:  # Ctrl-C and the limit end the other processes here
+        for batch in batches:
+            pages.update((page.number, page) for page in batch)
+            progress(Event("read", "progress", len(pages), len(numbers)))
+            left -= sum(page.seconds for page in batch)
+            if left < 0:
+                break
+    progress(Event("read", "done", len(numbers), len(numbers)))
+    late = f"its pages take more than {limit:.0f} s"
+    return [pages.get(number) or ReadPage(number, failure=late) for number in numbers]
 
 
 def _read(
@@ -104,7 +122,10 @@ def _here(source: Source, reader: PageReader, numbers: Sequence[int]) -> list[Re
 
 
 def _shared(source: Source, reader: PageReader, numbers: Sequence[int], size: int, share: Share) -> Iterator[list[ReadPage]]:
-    """Yield the pages in batches of `size`. The pages of a lost batch are read one by one, so that only the bad ones are lost."""
+    """Yield the pages in batches of `size`.
+
+    The pages of a lost batch are failures at first. Then they are read one by one, so that only the bad ones are lost.
+    """
     batches = [numbers[start : start + size] for start in range(0, len(numbers), size)]
     alone: list[Sequence[int]] = []
     for index, outcome in share(reader, batches):
@@ -112,11 +133,13 @@ def _shared(source: Source, reader: PageReader, numbers: Sequence[int], size: in
             yield outcome or _here(source, reader, batches[index])  # the file has changed: only this process has its old content
         else:
             alone += [[number] for number in batches[index]]
+            seconds = _LOST_SECONDS / len(batches[index])
+            yield [ReadPage(number, failure=outcome.reason, seconds=seconds) for number in batches[index]]
     for index, outcome in share(reader, alone) if alone else ():
         if isinstance(outcome, list):
             yield outcome or _here(source, reader, alone[index])
         else:
-            yield [ReadPage(alone[index][0], failure=outcome.reason)]
+            yield [ReadPage(alone[index][0], failure=outcome.reason, seconds=_LOST_SECONDS)]
 
 
 def _joined(source: Source, pages: Sequence[ReadPage]) -> Extracted:
@@ -186,7 +209,7 @@ def _damage_reported(source: Source) -> Iterator[None]:
 
         if isinstance(error, DependencyError):
             what = f"{source.name} needs a Python package that is not installed ({error})"
-            raise FbragError("doc_unreadable", what, "pip install 'pypdf[crypto]'", document=source.path) from error
+            raise FbragError("library_missing", what, "pip install 'pypdf[crypto]'", document=source.path) from error
         raise _damaged(source, reason(error)) from error
 
 

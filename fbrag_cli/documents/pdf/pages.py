@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from io import BytesIO
+from time import thread_time
 from typing import TYPE_CHECKING, Any
 
 from fbrag_cli.documents.pdf.fonts import FontCache
@@ -23,11 +24,15 @@ _LONGEST_REASON = 120  # characters
 
 @dataclass(frozen=True, slots=True)
 class ReadPage:
-    """A page. lines: empty if it has no text. failure: why it could not be read, as "LimitReachedError: …"; otherwise ""."""
+    """A page. lines: empty if it has no text. failure: why it could not be read, as "LimitReachedError: …"; otherwise "".
+
+    seconds: of processor time that it took.
+    """
 
     number: int
     lines: PageLines = PageLines()
     failure: str = ""
+    seconds: float = 0.0
 
 
 class ChangedFileError(Exception):
@@ -87,12 +92,14 @@ class PageReader:
         from pypdf.errors import DependencyError
 
         assert self._pdf
+        began = thread_time()
         try:
-            return ReadPage(number, page_lines(self._pdf.pages[number - 1]))
+            lines = page_lines(self._pdf.pages[number - 1])
+            return ReadPage(number, lines, seconds=thread_time() - began)
         except (DependencyError, MemoryError):  # the next page would fail in the same way
             raise
         except (Exception, PageTooLargeError) as error:
-            return ReadPage(number, failure=reason(error))
+            return ReadPage(number, failure=reason(error), seconds=thread_time() - began)
 
 
 def reason(error: BaseException) -> str:

@@ -24,6 +24,7 @@ _CONTAINER = "META-INF/container.xml"
 _ENCRYPTION = "META-INF/encryption.xml"
 _PAGES = ("application/xhtml+xml", "text/html", "application/xml", "text/x-oeb1-document")
 _OPS = "{http://www.idpf.org/2007/ops}"
+_MAX_PAGES = 20_000  # a spine of a few bytes a page could name millions
 _MAX_WARNINGS = 3  # about guessed encodings: hundreds of pages may have the same fault
 _GAP = "\n\n"  # between the files of the spine
 
@@ -82,20 +83,21 @@ def read_epub(source: Source, codec: str | None = None) -> Extracted:
     package_name = _package_name(archive)
     package = parse(archive.read(package_name), archive.damaged)
     items = _manifest(package, package_name)
-    pages = [items[ref] for ref in _spine(package) if ref in items and items[ref].media_type in _PAGES]
+    named = _spine(package, items)
+    pages = named[:_MAX_PAGES]
     if not pages:
         raise archive.damaged("its package names no pages to read (no spine)")
-    _refuse_protected(source, archive, {page.name for page in pages})
+    _refuse_protected(source, archive, set(pages))
 
     # 1. Read the pages in the order of the spine.
     spine = _Spine()
     for page in pages:
-        if page.name not in archive:
-            spine.missing.append(page.name)
+        if page not in archive:
+            spine.missing.append(page)
             continue
-        data = archive.read(page.name)
-        file = Source(source.path, f"{source.name}: {page.name}", data)
-        spine.add(page.name, decode(file, codec, declared=declared_encoding(data)))
+        data = archive.read(page)
+        file = Source(source.path, f"{source.name}: {page}", data)
+        spine.add(page, decode(file, codec, declared=declared_encoding(data)))
 
     # 2. Find the chapters of the table of contents in their text.
     text = _GAP.join(spine.texts)
@@ -103,6 +105,8 @@ def read_epub(source: Source, codec: str | None = None) -> Extracted:
     warnings = spine.guesses[:_MAX_WARNINGS]
     if spine.missing:
         warnings.append(f"{source.name}: {len(spine.missing)} of its {len(pages)} files are missing, as {spine.missing[0]}")
+    if len(named) > len(pages):
+        warnings.append(f"{source.name}: of its {len(named)} files only the first {len(pages)} are read")
     encoding = max(set(spine.encodings), key=spine.encodings.count, default="utf-8")
     content = Content(text, sections=chapters or tuple(spine.headings))
     return Extracted(content, "application/epub+zip", encoding, warnings=tuple(warnings))
@@ -130,8 +134,10 @@ def _manifest(package: _Element, package_name: str) -> dict[str, _Item]:
     }
 
 
-def _spine(package: _Element) -> list[str]:
-    return [itemref.get("idref", "") for itemref in package.iter("{*}itemref")]
+def _spine(package: _Element, items: dict[str, _Item]) -> list[str]:
+    """Return the names of the pages in reading order, each once."""
+    refs = (itemref.get("idref", "") for itemref in package.iter("{*}itemref"))
+    return list(dict.fromkeys(items[ref].name for ref in refs if ref in items and items[ref].media_type in _PAGES))
 
 
 def _resolved(base: str, link: str) -> tuple[str, str]:

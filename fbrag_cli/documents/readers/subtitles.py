@@ -46,7 +46,7 @@ def _cues(text: str) -> Iterator[str]:
         position += 1
         if timing is None:
             continue
-        before, spoken = spoken, []
+        before, spoken = {*spoken}, []
         while position < len(lines) and not _ends_cue(lines[position], rolling) and not _TIMING.match(lines[position]):
             spoken.append(_words(lines[position]))
             position += 1
