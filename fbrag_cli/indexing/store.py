@@ -15,7 +15,7 @@ from fbrag_cli.storage.cache import Cache, entry_key
 #: embeddings: vectors or lexical weights of some chunks of one document.
 Kind = Literal["documents", "corpora", "listings", "embeddings"]
 
-_FORM = 2  # to be increased when the content of any entry changes within a version
+_FORM = 3  # to be increased when the content of any entry changes within a version
 
 
 def index_key(*parts: object) -> str:
