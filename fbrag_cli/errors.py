@@ -70,10 +70,10 @@ def lacking(error: BaseException | None) -> FbragError | None:
     """Return the error to report where memory or open files ran out, also as the cause of `error`; None for other errors."""
     while error is not None:
         number = error.errno if isinstance(error, OSError) else None
-        if isinstance(error, MemoryError) or number == errno.ENOMEM:
+        loading = str(error) if isinstance(error, ImportError) else ""  # of native libraries; the reason comes as text only
+        if isinstance(error, MemoryError) or number == errno.ENOMEM or "failed to map segment" in loading:
             return FbragError("out_of_memory", "out of memory", "use fewer chunks (--recall, --select) or a smaller model")
-        # The loader of native libraries gives the reason as text only.
-        if number in (errno.EMFILE, errno.ENFILE) or (isinstance(error, ImportError) and os.strerror(errno.EMFILE) in str(error)):
+        if number in (errno.EMFILE, errno.ENFILE) or os.strerror(errno.EMFILE) in loading:
             return FbragError("out_of_memory", "too many files are open", "raise the limit (ulimit -n), or end other programs")
         error = error.__cause__ or error.__context__
     return None
