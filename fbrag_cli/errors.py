@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from enum import IntEnum
 
 
@@ -15,6 +17,7 @@ class ExitCode(IntEnum):
     MODEL = 4
     RESOURCES = 5
     INTERNAL = 70
+    HUNG_UP = 129
     INTERRUPTED = 130
     TERMINATED = 143
 
@@ -62,3 +65,16 @@ class FbragError(Exception):
     @property
     def exit_code(self) -> ExitCode:
         return EXIT_CODES[self.code]
+
+
+def lacking(error: BaseException | None) -> FbragError | None:
+    """Return the error to report where memory or open files ran out, also as the cause of `error`; None for other errors."""
+    while error is not None:
+        number = error.errno if isinstance(error, OSError) else None
+        loading = str(error) if isinstance(error, ImportError) else ""  # of native libraries; the reason comes as text only
+        if isinstance(error, MemoryError) or number == errno.ENOMEM or "failed to map segment" in loading:
+            return FbragError("out_of_memory", "out of memory", "use fewer chunks (--recall, --select) or a smaller model")
+        if number in (errno.EMFILE, errno.ENFILE) or os.strerror(errno.EMFILE) in loading:
+            return FbragError("out_of_memory", "too many files are open", "raise the limit (ulimit -n), or end other programs")
+        error = error.__cause__ or error.__context__
+    return None

@@ -12,8 +12,9 @@ import typer
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.help import Command, Group
 from fbrag_cli.cli.options import CANCELLATION, GlobalOptions, RootOptions, takes
+from fbrag_cli.cli.output import open_streams
 from fbrag_cli.cli.signals import Terminated, handle_signals
-from fbrag_cli.errors import ExitCode, FbragError
+from fbrag_cli.errors import ExitCode, FbragError, lacking
 from fbrag_cli.generation.cancellation import Cancellation
 from fbrag_cli.generation.start import limit_spinning
 from fbrag_cli.text.printable import dumps
@@ -30,6 +31,7 @@ Examples:
 
 def main() -> None:
     """Run the command line of this process, and exit with its code."""
+    open_streams()
     limit_spinning()
     cancellation = Cancellation()
     handle_signals(cancellation)
@@ -40,17 +42,17 @@ def run(arguments: list[str], cancellation: Cancellation) -> int:
     """Run one command and return its exit code. This is the only place that reports errors."""
     options = GlobalOptions()
     try:
-        _use_utf8()
-        with _command(arguments).make_context("fbrag", list(arguments), default_map=_config_defaults(arguments)) as context:
-            context.meta[CANCELLATION] = cancellation
-            try:
-                code = context.command.invoke(context)
-            finally:
-                options = context.obj if isinstance(context.obj, GlobalOptions) else options
-            sys.stdout.flush()
-            return int(code or 0)
-    except typer.Exit as stop:
-        return stop.exit_code
+        try:
+            with _command(arguments).make_context("fbrag", list(arguments), default_map=_config_defaults(arguments)) as context:
+                context.meta[CANCELLATION] = cancellation
+                try:
+                    code = context.command.invoke(context)
+                finally:
+                    options = context.obj if isinstance(context.obj, GlobalOptions) else options
+        except typer.Exit as stop:
+            code = stop.exit_code
+        sys.stdout.flush()
+        return int(code or 0)
     except typer.TyperException as error:  # Typer's errors of usage
         if type(error).__name__ == "NoArgsIsHelpError":
             print(error.format_message(), file=sys.stderr)
@@ -63,13 +65,13 @@ def run(arguments: list[str], cancellation: Cancellation) -> int:
         return ExitCode.DONE
     except (KeyboardInterrupt, typer.Abort):
         return ExitCode.INTERRUPTED
-    except Terminated:
-        return ExitCode.TERMINATED
-    except MemoryError:
-        memory = FbragError("out_of_memory", "out of memory", "use fewer chunks (--recall, --select) or a smaller model")
-        return _failed(memory, options, arguments)
-    except Exception:
-        return _internal(options.console())
+    except Terminated as stop:
+        return stop.exit_code
+    except SystemExit:
+        raise
+    except BaseException as error:  # also a panic of a library in Rust
+        lack = lacking(error)
+        return _failed(lack, options, arguments) if lack else _internal(error, options.console())
 
 
 @takes(RootOptions)
@@ -127,23 +129,20 @@ def _wants_json(arguments: list[str]) -> bool:
     return any(form in f" {spelled} " for form in (" --json ", "--format json", "--format=json", " -f json", " -fjson"))
 
 
-def _internal(console: Console) -> int:
-    """Report an internal error with the path of its log; -v shows the traceback too."""
+def _internal(error: BaseException, console: Console) -> int:
+    """Report an internal error with the path of its log, else in its own words. -v shows the traceback."""
     import tempfile
     import traceback
 
-    with tempfile.NamedTemporaryFile("w", prefix="fbrag-", suffix=".log", delete=False, encoding="utf-8") as log:
-        traceback.print_exc(file=log)
     if console.verbosity >= 1:
         traceback.print_exc()
-    kind = sys.exc_info()[0]
-    what = f"internal error ({kind.__name__ if kind else '?'}); the log is {log.name}"
-    console.error(FbragError("internal", what, "please report it, with the log"))
+    try:
+        with tempfile.NamedTemporaryFile("w", prefix="fbrag-", suffix=".log", delete=False, encoding="utf-8") as log:
+            traceback.print_exc(file=log)
+    except OSError:
+        last = traceback.format_exception_only(error)[-1].strip()
+        console.error(FbragError("internal", f"internal error: {last}", "please report it; no log of it can be written"))
+    else:
+        what = f"internal error ({type(error).__name__}); the log is {log.name}"
+        console.error(FbragError("internal", what, "please report it, with the log"))
     return ExitCode.INTERNAL
-
-
-def _use_utf8() -> None:
-    """Make both streams write UTF-8 whatever the locale is; characters that cannot be written are replaced."""
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(encoding="utf-8", errors="replace")

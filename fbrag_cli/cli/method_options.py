@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, make_dataclass, replace
 from pathlib import Path
@@ -168,7 +169,7 @@ def _value(setting: Setting, name: str, part: str, text: str, chunk_words: int) 
     except ValueError:
         raise FbragError("usage", f"{name} {text}: {part!r} is not a number", "fbrag eval --help") from None
     least, most = setting.knob.minimum, setting.knob.maximum
-    if (least is not None and not value >= least) or (most is not None and not value <= most):
+    if abs(value) == math.inf or (least is not None and not value >= least) or (most is not None and not value <= most):
         bounds = [f"from {least:g}" if least is not None else "", f"to {most:g}" if most is not None else ""]
         raise FbragError("usage", f"{name} {text}: {part} is out of bounds", f"use numbers {' '.join(filter(None, bounds))}")
     return value

@@ -121,7 +121,14 @@ def open_cache(settings: CacheSettings, console: Console, *, private: bool) -> I
                 cache.trim()
             return
         console.note(f"{cache.root} cannot be used as the cache: nothing is cached", level=1)
-    with tempfile.TemporaryDirectory(prefix="fbrag-") as folder:
+    try:
+        temporary = tempfile.TemporaryDirectory(prefix="fbrag-")
+    except OSError:
+        console.warn("no temporary folder can be made: what is read of the documents is kept nowhere")
+        console.hint("set TMPDIR to a folder that can be written")
+        yield Cache(Path(os.devnull) / "cache")  # which cannot exist
+        return
+    with temporary as folder:
         yield Cache(Path(folder) / "cache")
 
 

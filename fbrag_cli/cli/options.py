@@ -8,6 +8,7 @@ def ask(console: Console, documents: DocumentOptions, method: MethodOptions) -> 
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from typing import Annotated, Any, Literal, get_type_hints
@@ -16,6 +17,7 @@ import typer
 
 from fbrag_cli.cli.console import ColorMode, Console
 from fbrag_cli.cli.version import print_version
+from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.cancellation import Cancellation
 from fbrag_cli.methods.knobs import Knob, Setting
 
@@ -148,7 +150,13 @@ class AnswerOptions:
 @dataclass(frozen=True, slots=True)
 class RunOptions:
     timeout: float | None = option(
-        None, "--timeout", help="give up after so many seconds, with exit code 5", group="Run", metavar="SECONDS", min=0.001
+        None,
+        "--timeout",
+        help="give up after so many seconds, with exit code 5",
+        group="Run",
+        metavar="SECONDS",
+        min=0.001,
+        max=1e8,  # three years; timers of macOS take no more
     )
 
 
@@ -198,6 +206,7 @@ def takes(*groups: type[Any]) -> Callable[[Callable[..., Any]], Callable[..., An
                 options = options.over(before)
             typer_context.find_root().obj = options
             console = options.console(typer_context.meta.get(CANCELLATION))
+            _check_finite(values)
             return function(console, *(_record(group, values) for group in groups))
 
         context = inspect.Parameter("typer_context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
@@ -255,6 +264,13 @@ def option_of(declared: Field[Any]) -> Any:
         max=about.maximum,
         **settings,
     ).metadata["option"]
+
+
+def _check_finite(values: Mapping[str, Any]) -> None:
+    """Raise FbragError `usage` for a number without end, or that is none: the bounds of an option let "nan" pass."""
+    for name, value in values.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise FbragError("usage", f"--{name.replace('_', '-')} {value}: a finite number is needed", "fbrag ask --help")
 
 
 def _record(group: type[Any], values: dict[str, Any]) -> Any:

@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and the time limit. Each stops the work within a second, also inside llama.cpp."""
+"""Ctrl-C, SIGTERM, SIGHUP and the time limit. Each stops the work within a second, also inside llama.cpp."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ from fbrag_cli.generation.cancellation import Cancellation
 
 
 class Terminated(BaseException):
-    """The process received SIGTERM."""
+    """The process received SIGTERM, or SIGHUP when its terminal was closed. exit_code: 128 and the signal's number."""
+
+    def __init__(self, signum: int) -> None:
+        super().__init__()
+        self.exit_code = ExitCode(128 + signum)
 
 
 def handle_signals(cancellation: Cancellation) -> None:
@@ -23,10 +27,12 @@ def handle_signals(cancellation: Cancellation) -> None:
         cancellation.interrupt(KeyboardInterrupt())
 
     def terminated(signum: int, frame: FrameType | None) -> None:
-        cancellation.interrupt(Terminated())
+        cancellation.interrupt(Terminated(signum))
 
     signal.signal(signal.SIGINT, interrupted)
     signal.signal(signal.SIGTERM, terminated)
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # ignored: nohup
+        signal.signal(signal.SIGHUP, terminated)
 
 
 def limit_time(seconds: float, cancellation: Cancellation) -> None:

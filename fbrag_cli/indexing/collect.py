@@ -133,7 +133,11 @@ class _Run:
         return Collection(*pool, tuple(listing["warnings"]), ("text", "index"))
 
     def _listing_key(self) -> str:
-        return index_key(self.reading.key_parts(), os.getcwd(), [(file.path, *file.signature) for file in self.files])
+        try:
+            folder = os.getcwd()
+        except OSError:  # deleted in the meantime
+            folder = ""
+        return index_key(self.reading.key_parts(), folder, [(file.path, *file.signature) for file in self.files])
 
     def _list(self, members: Sequence[Member], warnings: Sequence[str]) -> None:
         """Cache the listing, if no file could change again within the resolution of its time."""

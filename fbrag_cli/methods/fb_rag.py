@@ -41,8 +41,8 @@ class FBRag(Selecting):
 
     recall: int = knob(8, "chunks for the small model, or words as 6k", on_gpu=20, chunks=True, minimum=1, metavar="N")
     samples: int = knob(5, "forward samples", minimum=1, maximum=64, metavar="K")
-    eta_forward: float = knob(0.5, "weight of the forward lookup", minimum=0, group="Advanced", metavar="X")
-    eta_backward: float = knob(0.5, "weight of the backward lookup", minimum=0, group="Advanced", metavar="Y")
+    eta_forward: float = knob(0.5, "weight of the forward lookup", minimum=0, maximum=1e6, group="Advanced", metavar="X")
+    eta_backward: float = knob(0.5, "weight of the backward lookup", minimum=0, maximum=1e6, group="Advanced", metavar="Y")
     fusion: Literal["raw", "minmax"] = knob(
         "raw", "add the raw scores as in the paper, or minmax: each scaled to 0..1", group="Advanced"
     )

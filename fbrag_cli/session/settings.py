@@ -32,7 +32,7 @@ class ModelSettings:
         None, "shares of the GPUs in the large model: 3,1", varies="by their free memory", group="Models", metavar="X,Y,…"
     )
     threads: int | None = knob(
-        None, "", varies="the physical cores", names=("-t", "--threads"), minimum=1, group="Models", metavar="N"
+        None, "", varies="the physical cores", names=("-t", "--threads"), minimum=1, maximum=512, group="Models", metavar="N"
     )
     ctx: int | None = knob(
         None, "at most so many tokens of context", varies="the model's own length", minimum=256, group="Models", metavar="N"
@@ -56,4 +56,6 @@ class CacheSettings:
     """cache_limit: GB (10^9 bytes)."""
 
     no_cache: bool = knob(False, "read the documents anew, and cache nothing of them", group="Run")
-    cache_limit: float = knob(5.0, "the cache holds at most so many GB", varies="5", minimum=0, group="Run", metavar="GB")
+    cache_limit: float = knob(
+        5.0, "the cache holds at most so many GB", varies="5", minimum=0, maximum=1e9, group="Run", metavar="GB"
+    )

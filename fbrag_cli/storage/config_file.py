@@ -88,7 +88,11 @@ def _parse(text: str, path: Path) -> Mapping[str, Any]:
     try:
         table: dict[str, Any] = tomllib.loads(text)
         return table
-    except tomllib.TOMLDecodeError as error:
+    except RecursionError:
+        raise FbragError("config", f"{path}: lists or tables are nested too deeply", "no key needs more than one table") from None
+    except ValueError as error:
+        if not isinstance(error, tomllib.TOMLDecodeError):  # a number of thousands of digits
+            raise FbragError("config", f"{path}: a number has too many digits", "write a shorter number") from None
         what, _, place = str(error).partition(" (at ")
         line = place.removeprefix("line ").partition(",")[0]
         if not line.isdigit():  # "end of document"
@@ -157,9 +161,7 @@ def set_value(file: ConfigFile, key: Key, value: Value) -> None:
     """Write `key = value` to the file; comments and all the rest stay as they are. Raises FbragError `config`."""
     import tomlkit
 
-    text = read_text(replace(file, named=False)) or ""
-    _parse(text, file.path)
-    document: Any = tomlkit.parse(text)
+    document = _editable(read_text(replace(file, named=False)) or "", file.path)
     name, table = key.name, document
     if "." in key.name:
         section, name = key.name.split(".")
@@ -174,8 +176,7 @@ def unset_value(file: ConfigFile, key: Key) -> bool:
 
     if (text := read_text(file)) is None:
         return False
-    _parse(text, file.path)
-    document: Any = tomlkit.parse(text)
+    document = _editable(text, file.path)
     section, _, name = key.name.rpartition(".")
     table = document.get(section, {}) if section else document
     if (spelled := _spelled(name, table)) not in table:
@@ -183,6 +184,18 @@ def unset_value(file: ConfigFile, key: Key) -> bool:
     del table[spelled]
     _write(file.path, tomlkit.dumps(document))
     return True
+
+
+def _editable(text: str, path: Path) -> Any:
+    """Return the file as it can be edited. Raises FbragError `config`."""
+    import tomlkit
+
+    _parse(text, path)
+    try:
+        return tomlkit.parse(text)
+    except (RecursionError, ValueError) as error:  # it nests less deeply than the reader
+        what = f"{path} cannot be edited: {str(error)[:200]}"
+        raise FbragError("config", what, "edit it by hand") from None
 
 
 def _spelled(name: str, table: Mapping[str, object]) -> str:

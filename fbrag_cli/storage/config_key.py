@@ -50,7 +50,10 @@ class Key:
         if self.kind is str and self.word_or_number and type(value) in (int, float):
             value = str(value)
         if self.kind is float and type(value) is int:
-            value = float(value)
+            try:
+                value = float(value)
+            except OverflowError:  # hundreds of digits
+                return None
         if type(value) is not self.kind or (self.choices and value not in self.choices):
             return None
         assert isinstance(value, (str, int, float))
@@ -58,7 +61,7 @@ class Key:
             return value
         low = -math.inf if self.minimum is None else self.minimum
         high = math.inf if self.maximum is None else self.maximum
-        return value if math.isfinite(value) and low <= value <= high else None
+        return value if abs(value) != math.inf and low <= value <= high else None
 
     def parsed(self, text: str) -> Value | None:
         """Return the value that `text` of a variable or a command line stands for, or None."""

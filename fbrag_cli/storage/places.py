@@ -32,8 +32,13 @@ def models_dir() -> Path:
 
 
 def _chosen(variable: str) -> Path | None:
-    path = os.environ.get(variable)
-    return Path(os.path.expanduser(path)).absolute() if path else None
+    if not (value := os.environ.get(variable)):
+        return None
+    path = Path(os.path.expanduser(value))
+    try:
+        return path.absolute()
+    except OSError:  # a relative path, and the working folder was deleted: it cannot exist
+        return path
 
 
 def _of_user(folder: Literal["user_cache_dir", "user_config_dir", "user_data_dir"]) -> Path:

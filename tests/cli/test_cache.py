@@ -187,7 +187,8 @@ def test_errors_with_json_are_an_object(fbrag: Run, tmp_path: Path) -> None:
 
 def test_nothing_heavy_is_loaded(clean_environment: Environ, here: Environ) -> None:
     for arguments in (["cache", "--help"], ["cache", "size"], ["cache", "clear", "-y"]):
-        code = f"import sys; sys.argv = ['fbrag', *{arguments!r}]\ntry:\n import fbrag_cli.__main__\nexcept SystemExit: pass\n"
+        code = f"import sys; sys.argv = ['fbrag', *{arguments!r}]\n"
+        code += "from fbrag_cli.__main__ import main\ntry: main()\nexcept SystemExit: pass\n"
         code += "print([name for name in ('numpy', 'llama_cpp', 'psutil', 'rich.console', 'filelock') if name in sys.modules])"
         done = subprocess.run(
             [sys.executable, "-c", code], capture_output=True, text=True, env=clean_environment | here, check=True

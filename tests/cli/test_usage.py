@@ -142,7 +142,8 @@ def test_help_and_list_import_nothing_heavy(fbrag: Run, clean_environment: dict[
     import sys
 
     for arguments in (["--help"], ["--version"], ["models", "list"], ["config", "path"]):
-        code = f"import sys; sys.argv = ['fbrag', *{arguments!r}]\ntry:\n import fbrag_cli.__main__\nexcept SystemExit: pass\n"
+        code = f"import sys; sys.argv = ['fbrag', *{arguments!r}]\n"
+        code += "from fbrag_cli.__main__ import main\ntry: main()\nexcept SystemExit: pass\n"
         code += (
             "print([name for name in ('numpy', 'llama_cpp', 'pypdf', 'huggingface_hub', 'rich.console') if name in sys.modules])"
         )

@@ -40,7 +40,24 @@ class TokenCounter:
         return self._encoding is not None
 
     def count(self, text: str) -> int:
-        return len(self._encoding.encode_ordinary(text) if self._encoding is not None else self._tokenize(text))
+        if self._encoding is not None and not _has_long_blank(text):
+            try:
+                return len(self._encoding.encode_ordinary(text))
+            except BaseException as error:
+                if not _is_panic(error):
+                    raise
+        return len(self._tokenize(text))
+
+
+def _has_long_blank(text: str) -> bool:
+    """Return whether the text has a run of white space on which tiktoken may panic: all from 500,000 characters, no short one."""
+    block = 250_000
+    return any(text[at : at + block].isspace() for at in range(0, len(text) - block + 1, block))
+
+
+def _is_panic(error: BaseException) -> bool:
+    """Return whether Rust code of tiktoken panicked. Its exception is no `Exception`, and cannot be imported."""
+    return type(error).__name__ == "PanicException"
 
 
 def _encoding(model: Any, vocab: Any) -> Any:
@@ -61,10 +78,12 @@ def _encoding(model: Any, vocab: Any) -> Any:
                 return None
     try:
         return tiktoken.Encoding("gguf", pat_str=split, mergeable_ranks=ranks, special_tokens={})
-    except (ValueError, BaseException) as error:  # tiktoken's Rust code panics on a vocabulary without single bytes
-        if isinstance(error, (KeyboardInterrupt, SystemExit)):
-            raise
+    except ValueError:
         return None
+    except BaseException as error:  # tiktoken's Rust code panics on a vocabulary without single bytes
+        if _is_panic(error):
+            return None
+        raise
 
 
 def _byte_of_character() -> dict[str, int]:
