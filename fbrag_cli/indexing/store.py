@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ T = TypeVar("T")
 #: embeddings: vectors or lexical weights of some chunks of one document.
 Kind = Literal["documents", "corpora", "listings", "embeddings"]
 
+_SMALL = 1 << 16  # bytes
 _FORM = 2  # to be increased when the content of any entry changes within a version
 
 
@@ -38,7 +40,7 @@ class IndexStore:
         return self.restore(kind, key, lambda meta, held: (meta, held))
 
     def restore(self, kind: Kind, key: str, made_from: Callable[[dict[str, Any], dict[str, arrays.Array]], T]) -> T | None:
-        """Return what `made_from` makes of an entry's metadata and arrays. Where it fails for a key or type, the entry is damaged."""
+        """Return what `made_from` makes of an entry's metadata and arrays. A wrong key or type there means a damaged entry."""
         return self.cache.load(kind, key, lambda path: made_from(*arrays.load(path, f"{kind}/{key}")))
 
     def save(self, kind: Kind, key: str, meta: Mapping[str, Any], held: Mapping[str, arrays.Array]) -> bool:
@@ -58,3 +60,10 @@ class IndexStore:
     def touch(self, kind: Kind, keys: Iterable[str]) -> bool:
         """Mark entries as used. Return whether any of them was last used more than an hour ago."""
         return self.cache.touch(kind, keys)
+
+    def is_full(self) -> bool:
+        """Return whether the disk of the cache has no room for even a small entry."""
+        try:
+            return shutil.disk_usage(self.cache.root).free < _SMALL
+        except OSError:
+            return False

@@ -58,16 +58,20 @@ class PartFile:
     def etag(self) -> str | None:
         """The server's name for this version of the file, for a file whose checksum is unknown."""
         try:
-            return self._etag_path.read_text(encoding="utf-8")
+            with os.fdopen(open_plain(self._etag_path), encoding="utf-8") as file:
+                return file.read()
         except OSError:
             return None
 
     @etag.setter
     def etag(self, value: str | None) -> None:
-        if value:
-            overwrite(self._etag_path, value.encode(), os.O_TRUNC)
-        else:
+        if not value:
             self._etag_path.unlink(missing_ok=True)
+            return
+        try:
+            overwrite(self._etag_path, value.encode(), os.O_TRUNC)
+        except OSError as error:
+            raise self._cannot_write(error) from None
 
     def check_whole(self) -> None:
         """Raise SourceFailedError if a source has ended and the file is not complete."""
