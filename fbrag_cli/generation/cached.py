@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from importlib.metadata import version
-from pathlib import Path
+from typing import Any
 
 from fbrag_cli.generation.generator import QUIET, Call, Choose, Generation, Generations, Generator, ModelInfo, Sampling, Turn
+from fbrag_cli.storage import arrays
 from fbrag_cli.storage.cache import Cache, entry_key
 
 #: The kind of cache entry.
@@ -78,20 +78,22 @@ class CachedGenerator:
         return self._choices[asked]
 
     def _stored(self, turns: _Turns, sampling: Sampling) -> Generations | None:
-        return self._cache.load(KIND, self._key(turns, sampling), _read) if self._cache else None
+        if self._cache is None:
+            return None
+        key = self._key(turns, sampling)
+        return self._cache.load(KIND, key, lambda path: _restored(*arrays.load(path, f"{KIND}/{key}")))
 
     def _store(self, turns: _Turns, sampling: Sampling, generations: Generations) -> None:
         if self._cache is not None:
             key = self._key(turns, sampling)
             self._cache.discard(KIND, key)  # an entry with fewer samples
-            self._cache.store(KIND, key, lambda path: path.write_text(json.dumps(asdict(generations)), "utf-8"))
+            self._cache.store(KIND, key, lambda path: arrays.save(path, f"{KIND}/{key}", asdict(generations), {}))
 
     def _key(self, turns: _Turns, sampling: Sampling) -> str:
         messages = [(turn.role, turn.text) for turn in turns]
         return entry_key(self._model, self.info.gpu_layers, version("llama-cpp-python"), messages, asdict(sampling))
 
 
-def _read(path: Path) -> Generations:
-    found = json.loads(path.read_bytes())
-    samples = tuple(Generation(**sample) for sample in found.pop("samples"))
-    return Generations(samples, **found)
+def _restored(meta: dict[str, Any], _: dict[str, arrays.Array]) -> Generations:
+    samples = tuple(Generation(**sample) for sample in meta.pop("samples"))
+    return Generations(samples, **meta)

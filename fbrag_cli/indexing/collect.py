@@ -153,13 +153,22 @@ class _Run:
         digested = _Digested()
         for done, (i, outcome) in enumerate(self._outcomes(), 1):
             if isinstance(outcome, Failure):
-                digested.errors[i] = outcome.about(self.files[i].path)
+                digested.errors[i] = self._error(self.files[i].path, outcome)
                 digested.settled &= outcome.error is not None and outcome.error.code in _LASTING
             else:
                 digested.keys[i], is_cached = outcome
                 digested.cached &= is_cached
             self.progress(Event("read", "progress", done, len(self.files), "files"))
         return digested
+
+    def _error(self, path: str, failure: Failure) -> FbragError:
+        """Return the error of one file. Raises FbragError `disk_full` where the disk is at fault: other files would fail too."""
+        error = failure.about(path)
+        if failure.kind == "died" and self.store.is_full():
+            error = FbragError("disk_full", f"{failure.reason}, and the disk of the cache is full", _FULL_HINT, document=path)
+        if error.code == "disk_full":
+            raise error
+        return error
 
     def _outcomes(self) -> Iterator[tuple[int, tuple[str, bool] | Failure]]:
         """Yield the position of each file with the result of `_digest_job` or a failure, the first done first."""

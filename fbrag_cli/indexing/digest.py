@@ -69,11 +69,12 @@ def digest_file(
 
 def load_digest(key: str, path: str, store: IndexStore) -> Digest | None:
     """Return the cached digest of the file `path`; None if it is not there or damaged."""
-    if (found := store.load("documents", key)) is None:
-        return None
-    meta, held = found
-    document = restore_document(meta["document"], path, partial(load_content, key, store))
-    return Digest(document, held["spans"], counts_from(meta, held))
+
+    def digest(meta: dict[str, Any], held: dict[str, NDArray[Any]]) -> Digest:
+        document = restore_document(meta["document"], path, partial(load_content, key, store))
+        return Digest(document, held["spans"], counts_from(meta, held))
+
+    return store.restore("documents", key, digest)
 
 
 def _digest(source: Source, reading: Reading, progress: Progress) -> Digest:
@@ -109,10 +110,13 @@ def _save(key: str, digest: Digest, store: IndexStore) -> None:
 @lru_cache(maxsize=16)
 def load_content(key: str, store: IndexStore) -> Content:
     """Return the cached text, pages and sections of a digest. Raises FbragError if another process has removed them."""
-    if (found := store.load("documents", key)) is None:
+    if (found := store.restore("documents", key, _content)) is None:
         hint = "ask again: it will be read again"
         raise FbragError("doc_unreadable", "the text of a document is no longer in the cache", hint)
-    meta, held = found
+    return found
+
+
+def _content(meta: dict[str, Any], held: dict[str, NDArray[Any]]) -> Content:
     return Content(
         held["text"].tobytes().decode("utf-8", "surrogatepass"),
         tuple(PageSpan(*page) for page in meta["pages"]),

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -65,27 +64,30 @@ def make_pool(members: Sequence[Member], chunk_words: int, store: IndexStore, te
         "chunk_words": chunk_words,
         "fingerprint": _fingerprint([document.sha256 for document in merged.documents], chunk_words),
     }
-    with store.new("corpora", pool_key(members)) as entry:
-        _fill(entry, meta, merged, (member.load(store) for member in members), tell)
+    with store.create("corpora", pool_key(members), meta, _layout(merged)) as held:
+        _fill(held, meta, merged, (member.load(store) for member in members), tell)
 
 
 def load_pool(key: str, paths: Sequence[str], store: IndexStore) -> tuple[Corpus, BM25] | None:
     """Return the cached pool of the files `paths`; None if it, or the digest of one file, is not there or damaged."""
     is_used_again = store.touch("corpora", [key])  # before `load`, which marks it as used
-    if (found := store.load("corpora", key)) is None:
+
+    def pool(meta: dict[str, Any], held: dict[str, arrays.Array]) -> tuple[list[str], Corpus, BM25]:
+        documents = tuple(
+            restore_document(described, path, partial(load_content, own, store))
+            for (own, described), path in zip(meta["documents"], paths, strict=True)
+        )
+        corpus = Corpus(documents, held["spans"], meta["chunk_words"], meta["fingerprint"])
+        return [own for own, _ in meta["documents"]], corpus, BM25(counts_from(meta, held), held["idf"])
+
+    if (found := store.restore("corpora", key, pool)) is None:
         return None
-    meta, held = found
-    keys = [own for own, _ in meta["documents"]]
+    keys, corpus, retriever = found
     if not store.has_all("documents", keys):
         return None
     if is_used_again:
         store.touch("documents", keys)
-    documents = tuple(
-        restore_document(described, path, partial(load_content, own, store))
-        for (own, described), path in zip(meta["documents"], paths, strict=True)
-    )
-    corpus = Corpus(documents, held["spans"], meta["chunk_words"], meta["fingerprint"])
-    return corpus, BM25(counts_from(meta, held), held["idf"])
+    return corpus, retriever
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,12 +131,8 @@ def _merge_vocabularies(members: Sequence[Member], store: IndexStore, tell: Tell
     return _Merged(Vocabulary.of(terms), starts, [position_of[own] for own in numbered], documents, n_chunks, count_type)
 
 
-def _fill(entry: Path, meta: dict[str, Any], merged: _Merged, digests: Iterable[Digest], tell: Tell) -> None:
-    """Do the second round: put each digest's counts at the next free places of their terms. A term's chunks stay in order.
-
-    The file is mapped from the start, for it may be larger than memory. When this returns, nothing maps it any more.
-    """
-    held = _empty_arrays(entry, meta, merged)
+def _fill(held: dict[str, arrays.Array], meta: dict[str, Any], merged: _Merged, digests: Iterable[Digest], tell: Tell) -> None:
+    """Do the second round: put each digest's counts at the next free places of their terms. A term's chunks stay in order."""
     held["letters"][:], held["ends"][:] = merged.vocabulary.letters, merged.vocabulary.ends
     held["starts"][:] = merged.starts
     free = merged.starts[:-1].copy()
@@ -152,22 +150,18 @@ def _fill(entry: Path, meta: dict[str, Any], merged: _Merged, digests: Iterable[
     held["idf"][:] = idf_of(counts_from(meta, held))
 
 
-def _empty_arrays(entry: Path, meta: dict[str, Any], merged: _Merged) -> dict[str, arrays.Array]:
+def _layout(merged: _Merged) -> arrays.Layout:
     n_terms, n_postings = len(merged.vocabulary), int(merged.starts[-1])
-    return arrays.create(
-        entry,
-        meta,
-        {
-            "spans": (np.int32, (merged.n_chunks, 4)),
-            "letters": (np.uint8, merged.vocabulary.letters.shape),
-            "ends": (np.int64, (n_terms,)),
-            "starts": (np.int64, (n_terms + 1,)),
-            "chunks": (np.int32, (n_postings,)),
-            "counts": (merged.count_type, (n_postings,)),
-            "lengths": (np.int32, (merged.n_chunks,)),
-            "idf": (np.float64, (n_terms,)),
-        },
-    )
+    return {
+        "spans": (np.int32, (merged.n_chunks, 4)),
+        "letters": (np.uint8, merged.vocabulary.letters.shape),
+        "ends": (np.int64, (n_terms,)),
+        "starts": (np.int64, (n_terms + 1,)),
+        "chunks": (np.int32, (n_postings,)),
+        "counts": (merged.count_type, (n_postings,)),
+        "lengths": (np.int32, (merged.n_chunks,)),
+        "idf": (np.float64, (n_terms,)),
+    }
 
 
 def _fingerprint(contents: Sequence[str], chunk_words: int) -> str:

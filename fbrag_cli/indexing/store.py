@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from fbrag_cli.storage import arrays
 from fbrag_cli.storage.cache import Cache, entry_key
+
+T = TypeVar("T")
 
 #: documents: a digest of one file. corpora: the pool of several digests. listings: which pool the files of a folder made.
 #: embeddings: vectors or lexical weights of some chunks of one document.
 Kind = Literal["documents", "corpora", "listings", "embeddings"]
 
+_SMALL = 1 << 16  # bytes
 _FORM = 3  # to be increased when the content of any entry changes within a version
 
 
@@ -25,24 +28,30 @@ def index_key(*parts: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class IndexStore:
-    """The entries of indexing in `cache`. An entry is a file of arrays with a record of metadata (`storage.arrays`)."""
+    """The entries of indexing in `cache`. An entry is a file of arrays with a record of metadata (`storage.arrays`).
+
+    An entry that is damaged, or is that of another key, is discarded when it is loaded.
+    """
 
     cache: Cache
 
     def load(self, kind: Kind, key: str) -> tuple[dict[str, Any], dict[str, arrays.Array]] | None:
-        """Return an entry's metadata and arrays (mapped, read-only), and mark it as used; None if there is no such entry.
+        """Return an entry's metadata and arrays (mapped, read-only), and mark it as used; None if there is no such entry."""
+        return self.restore(kind, key, lambda meta, held: (meta, held))
 
-        A damaged entry is discarded.
-        """
-        return self.cache.load(kind, key, arrays.load)
+    def restore(self, kind: Kind, key: str, made_from: Callable[[dict[str, Any], dict[str, arrays.Array]], T]) -> T | None:
+        """Return what `made_from` makes of an entry's metadata and arrays. A wrong key or type there means a damaged entry."""
+        return self.cache.load(kind, key, lambda path: made_from(*arrays.load(path, f"{kind}/{key}")))
 
     def save(self, kind: Kind, key: str, meta: Mapping[str, Any], held: Mapping[str, arrays.Array]) -> bool:
         """Write an entry. Return False where the cache cannot be written: that costs only the time to make it again."""
-        return self.cache.store(kind, key, lambda path: arrays.save(path, meta, held))
+        return self.cache.store(kind, key, lambda path: arrays.save(path, f"{kind}/{key}", meta, held))
 
-    def new(self, kind: Kind, key: str) -> AbstractContextManager[Path]:
-        """Return a context with the path of a file that becomes the entry at its end. Raises OSError if that fails."""
-        return self.cache.new(kind, key)
+    @contextmanager
+    def create(self, kind: Kind, key: str, meta: Mapping[str, Any], layout: arrays.Layout) -> Iterator[dict[str, arrays.Array]]:
+        """Yield arrays of zeros, mapped, which become an entry when the block ends. Raises OSError if that fails."""
+        with self.cache.new(kind, key) as path, arrays.create(path, f"{kind}/{key}", meta, layout) as held:
+            yield held
 
     def has_all(self, kind: Kind, keys: Iterable[str]) -> bool:
         """Return whether all these entries are there. They are not opened."""
@@ -51,3 +60,10 @@ class IndexStore:
     def touch(self, kind: Kind, keys: Iterable[str]) -> bool:
         """Mark entries as used. Return whether any of them was last used more than an hour ago."""
         return self.cache.touch(kind, keys)
+
+    def is_full(self) -> bool:
+        """Return whether the disk of the cache has no room for even a small entry."""
+        try:
+            return shutil.disk_usage(self.cache.root).free < _SMALL
+        except OSError:
+            return False

@@ -12,7 +12,7 @@ from pathlib import Path
 from fbrag_cli.errors import FbragError
 from fbrag_cli.models.verification import MAGIC
 from fbrag_cli.progress import Event, Progress
-from fbrag_cli.storage.files import blocks_of, not_writable, put_in_place
+from fbrag_cli.storage.files import blocks_of, not_writable, open_plain, overwrite, put_in_place
 from fbrag_cli.text.printable import byte_size
 
 _REPORT_SECONDS = 0.1
@@ -35,7 +35,7 @@ class PartFile:
         self.limit = limit
         self._progress = progress
         try:
-            self._file = self.path.open("r+b" if self.path.exists() else "w+b")
+            self._file = os.fdopen(open_plain(self.path, os.O_RDWR | os.O_CREAT, 0o666), "r+b")
         except OSError as error:
             raise self._cannot_write(error) from None
         self._hash: hashlib._Hash | None = None
@@ -58,16 +58,20 @@ class PartFile:
     def etag(self) -> str | None:
         """The server's name for this version of the file, for a file whose checksum is unknown."""
         try:
-            return self._etag_path.read_text(encoding="utf-8")
+            with os.fdopen(open_plain(self._etag_path), encoding="utf-8") as file:
+                return file.read()
         except OSError:
             return None
 
     @etag.setter
     def etag(self, value: str | None) -> None:
-        if value:
-            self._etag_path.write_text(value, encoding="utf-8")
-        else:
+        if not value:
             self._etag_path.unlink(missing_ok=True)
+            return
+        try:
+            overwrite(self._etag_path, value.encode(), os.O_TRUNC)
+        except OSError as error:
+            raise self._cannot_write(error) from None
 
     def check_whole(self) -> None:
         """Raise SourceFailedError if a source has ended and the file is not complete."""

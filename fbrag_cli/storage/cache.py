@@ -1,10 +1,12 @@
 """A cache on the disk: entries that exist whole or not at all, of which the least recently used are removed first.
 
-ROOT/KIND/KEY is an entry: a file, or a folder of files. Its time of change is the time of its last use.
+ROOT/KIND/KEY is an entry: a file, or a folder of files. Its time of change is the time of its last use. The entries of fbrag are
+files of `storage.arrays`, which hold their kind, their key and checksums. A link below ROOT is never followed.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -20,7 +22,7 @@ from fbrag_cli import __version__
 from fbrag_cli.storage.cache_sizes import Sizes
 from fbrag_cli.storage.files import delete, files_of, flush, listed
 from fbrag_cli.storage.shared_folder import ForeignFolderError as ForeignFolderError
-from fbrag_cli.storage.shared_folder import SharedFolder
+from fbrag_cli.storage.shared_folder import SharedFolder, make_folder
 
 T = TypeVar("T")
 
@@ -31,7 +33,8 @@ _KIND = re.compile(r"[a-z][a-z0-9_-]*")
 _KEY = re.compile(r"[0-9a-f]{8,128}")
 _TOUCH_AFTER_SECONDS = 3600
 _ROOM = 0.1  # share of the limit that is freed at once, so that not every new entry has to look for an old one
-_DAMAGED = (OSError, ValueError, TypeError, KeyError, AttributeError)  # what reading a damaged entry raises
+# What reading a damaged entry raises.
+_DAMAGED = (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError, OverflowError)
 
 
 def entry_key(*parts: object) -> str:
@@ -69,7 +72,10 @@ class Cache:
         Another process may remove it at any time. A file that is open or mapped stays readable; opening one later may raise
         FileNotFoundError, which means the same as None.
         """
-        place = self._place(kind, key)
+        try:
+            place = self._place(kind, key)
+        except OSError:
+            return None
         return Path(place) if os.path.exists(place) else None
 
     @contextmanager
@@ -82,7 +88,7 @@ class Cache:
         """
         place = Path(self._place(kind, key))
         self._folder.prepare()
-        place.parent.mkdir(mode=0o700, exist_ok=True)
+        make_folder(place.parent)
         temporary = self._folder.temporary()
         try:
             yield temporary
@@ -125,14 +131,14 @@ class Cache:
 
     def keys(self, kind: str) -> set[str]:
         """Return the keys of all entries of a kind."""
-        return {entry.name for entry in listed(self.root / kind)}
+        return set() if os.path.islink(self.root / kind) else {entry.name for entry in listed(self.root / kind)}
 
     def touch(self, kind: str, keys: Iterable[str]) -> bool:
         """Mark entries as used now. Returns False if all of them were already marked within the hour."""
         now, noted = time.time(), False
         for key in keys:
-            place = self._place(kind, key)
             with suppress(OSError):  # gone, or not ours to change
+                place = self._place(kind, key)
                 if not 0 <= now - os.stat(place).st_mtime < _TOUCH_AFTER_SECONDS:
                     os.utime(place)
                     noted = True
@@ -239,9 +245,13 @@ class Cache:
             self._folder.check_ours()
 
     def _place(self, kind: str, key: str) -> str:
+        """Return the path of an entry. Raises OSError where the folder of the kind is a link."""
         if not (_KIND.fullmatch(kind) and _KEY.fullmatch(key)):
             raise ValueError(f"not an entry of a cache: {kind}/{key}")
-        return os.path.join(self.root, kind, key)
+        folder = os.path.join(self.root, kind)
+        if os.path.islink(folder):
+            raise OSError(errno.ELOOP, "it is a link", folder)
+        return os.path.join(folder, key)
 
     @property
     def _folder(self) -> SharedFolder:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from fbrag_cli.storage.files import overwrite, put_in_place
+from fbrag_cli.storage.files import open_plain, overwrite, put_in_place
 
 _COUNT_AGAIN_SECONDS = 86400
 _COUNT_AGAIN_ENTRIES = 10_000
@@ -30,7 +30,8 @@ class Sizes:
     def may_exceed(self, limit: int) -> bool:
         """Return whether the cache may have more than `limit` bytes: by these notes, or because they are too old to believe."""
         try:
-            first, *added = self.path.read_text(encoding="ascii").splitlines()
+            with os.fdopen(open_plain(self.path), encoding="ascii") as file:
+                first, *added = file.read().splitlines()
             total, counted = map(int, first.split())
             fresh = 0 <= time.time() - counted < _COUNT_AGAIN_SECONDS and len(added) < _COUNT_AGAIN_ENTRIES
             return not fresh or total + sum(map(int, added)) > limit

@@ -7,6 +7,7 @@ import hashlib
 import os
 import secrets
 import shutil
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,6 +15,8 @@ from pathlib import Path
 from fbrag_cli.errors import FbragError
 
 _BLOCK = 1 << 20  # bytes
+# No link is followed, and opening a pipe does not wait for its other end.
+_PLAIN = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
 # -- whole or not at all -----------------------------------------------------------------------------------------------------
@@ -97,9 +100,23 @@ def blocks_of(path: Path, limit: int | None = None) -> Iterator[bytes]:
             yield block
 
 
+def open_plain(path: Path, flags: int = os.O_RDONLY, mode: int = 0o600) -> int:
+    """Open a file as `os.open` does, but no link, pipe, device or folder. Raises OSError."""
+    try:
+        file = os.open(path, flags | _PLAIN, mode)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise OSError(errno.ELOOP, "it is a link", str(path)) from None
+        raise
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        raise OSError(errno.EINVAL, "it is no regular file", str(path))
+    return file
+
+
 def overwrite(path: Path, data: bytes, flags: int = 0) -> None:
     """Write over the start of a file, or with O_APPEND after its end, and leave the rest of it. Raises OSError."""
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | flags, 0o600)
+    file = open_plain(path, os.O_WRONLY | os.O_CREAT | flags)
     try:
         os.write(file, data)
     finally:

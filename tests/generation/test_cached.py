@@ -63,6 +63,22 @@ def test_a_damaged_entry_is_made_again(cache: Cache, damaged: str) -> None:
     assert not asked_again(cache)
 
 
+def test_a_flipped_bit_and_a_swapped_entry_are_made_again(cache: Cache) -> None:
+    other = (Turn("user", "When?"),)
+    assert asked_again(cache)
+    (path,) = (cache.root / KIND).iterdir()
+    whole = bytearray(path.read_bytes())
+    whole[whole.index(b"two")] ^= 1
+    path.write_bytes(whole)
+    assert asked_again(cache)
+    whole = bytearray(path.read_bytes())
+    assert asked_again(cache, turns=other)
+    (second,) = set((cache.root / KIND).iterdir()) - {path}
+    second.write_bytes(whole)
+    assert asked_again(cache, turns=other)
+    assert not asked_again(cache)
+
+
 def test_without_a_cache_samples_stay_in_memory_until_they_are_dropped() -> None:
     scripted = Scripted(SAID)
     cached = CachedGenerator(scripted)

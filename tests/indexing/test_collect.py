@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from fbrag_cli.errors import FbragError
+from fbrag_cli.indexing import collect as collect_module
+from fbrag_cli.indexing.child import Failure
 from fbrag_cli.indexing.collect import Collection, collect, collect_one
-from fbrag_cli.indexing.digest import Reading
+from fbrag_cli.indexing.digest import Reading, load_content
 from fbrag_cli.indexing.files import find_files
 from fbrag_cli.progress import silent
 from fbrag_cli.storage.cache import Cache
@@ -78,6 +82,54 @@ def test_what_is_damaged_in_the_cache_is_made_again(folder: Path, cache: Cache, 
             entry.write_bytes(entry.read_bytes()[: -9 if harm == "cut" else 0])
     again = collected(folder, cache)
     assert seen(again) == first
+
+
+@pytest.mark.usefixtures("settled")
+@pytest.mark.parametrize("kind", ["documents", "corpora", "listings"])
+def test_an_entry_whose_bits_have_changed_is_made_again(folder: Path, cache: Cache, kind: str) -> None:
+    first = seen(collected(folder, cache))
+    whole = {entry: entry.read_bytes() for entry in entries(cache, kind)}
+    for entry, data in whole.items():
+        changed = bytearray(data)
+        changed[data.index(b'"meta": {"') + 10] ^= 1
+        entry.write_bytes(changed)
+    if kind == "documents":
+        cache.clear("corpora")
+    assert seen(collected(folder, cache)) == first
+    assert {entry: entry.read_bytes() for entry in entries(cache, kind)} == whole
+
+
+def test_two_documents_swapped_in_the_cache_are_read_again(folder: Path, cache: Cache) -> None:
+    paths = [str(folder / name) for name in ("a.txt", "b.txt")]
+    first = [collect_one(path, Reading(), cache, None, silent).corpus.documents[0].text for path in paths]
+    one, two = entries(cache, "documents")
+    held = one.read_bytes()
+    one.write_bytes(two.read_bytes())
+    two.write_bytes(held)
+    load_content.cache_clear()
+    again = [collect_one(path, Reading(), cache, None, silent) for path in paths]
+    assert [each.corpus.documents[0].text for each in again] == first
+    assert [each.cached for each in again] == [(), ()]
+
+
+@pytest.mark.parametrize(("free", "code"), [(0, "disk_full"), (1 << 30, "")])
+def test_a_reader_that_dies_on_a_full_disk_is_no_bad_file(
+    folder: Path, cache: Cache, monkeypatch: pytest.MonkeyPatch, free: int, code: str
+) -> None:
+    def run_jobs(*arguments: object, **options: object) -> Iterator[tuple[int, Failure]]:
+        yield 0, Failure("died", "the process that read it was killed (SIGBUS)")
+        yield from real(*arguments, **options)  # type: ignore[arg-type]
+
+    real = collect_module.run_jobs
+    assert cache.usable
+    monkeypatch.setattr(collect_module, "run_jobs", run_jobs)
+    monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=free))
+    if not code:
+        assert "SIGBUS" in collected(folder, cache).warnings[0]
+        return
+    with pytest.raises(FbragError) as caught:
+        collected(folder, cache)
+    assert caught.value.code == code
 
 
 def test_a_change_within_the_same_second_and_size_is_noticed(folder: Path, cache: Cache) -> None:

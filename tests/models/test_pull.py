@@ -176,6 +176,23 @@ def test_a_connection_that_breaks_is_taken_up_where_it_broke(store: Path, enviro
     assert server.sent[HUB_PATH] == len(MODEL)
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such files")
+@pytest.mark.parametrize("suffix", [".part", ".part.etag"])
+def test_a_link_in_the_place_of_an_unfinished_download_is_not_written_through(
+    store: Path, environ: dict[str, str], server: Server, suffix: str
+) -> None:
+    server.serve_hub()
+    precious = store.parent / "precious"
+    precious.write_bytes(b"GGUF precious")
+    (store / f"tiny.gguf{suffix}").symlink_to(precious)
+    with pytest.raises(FbragError, match="cannot be written: it is a link"):
+        PartFile(store / "tiny.gguf", "tiny", None, silent).etag = '"v1"'
+    if suffix == ".part":
+        with pytest.raises(FbragError, match="cannot be written: it is a link"):
+            fetch(store, environ, HUB)
+    assert precious.read_bytes() == b"GGUF precious"
+
+
 def test_a_server_that_cannot_go_on_begins_again(store: Path, environ: dict[str, str], server: Server) -> None:
     server.serve_hub(cut_after=100_000, cuts=1, ranges=False)
     assert fetch(store, environ, HUB).sha256 == SHA256

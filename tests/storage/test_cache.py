@@ -473,3 +473,56 @@ def test_four_processes_at_once_believe_no_half_entry(cache: Cache) -> None:
     last.trim()
     assert sum(entry.bytes for entry in last.entries()) <= 40_000
     assert unfinished(cache) == []
+
+
+# -- other users, links, pipes -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
+@pytest.mark.parametrize("mode", [0o777, 0o1777, 0o707])
+def test_a_folder_that_others_can_write_is_not_used(cache: Cache, mode: int) -> None:
+    keep(cache, "documents", A)
+    cache.root.chmod(mode)
+    assert not cache.usable
+    with pytest.raises(ForeignFolderError, match="other users can write it"):
+        cache.check_ours()
+    with pytest.raises(ForeignFolderError), cache.new("documents", B):
+        pytest.fail("there is nowhere to write")
+    cache.root.chmod(0o755)
+    assert cache.usable
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() != 0, reason="only the superuser gives folders away")
+def test_a_folder_of_another_user_is_not_used(cache: Cache) -> None:
+    keep(cache, "documents", A)
+    os.chown(cache.root, 65534, 65534)
+    assert not cache.usable
+    with pytest.raises(ForeignFolderError, match="another user"):
+        cache.clear()
+    assert cache.path("documents", A) is not None
+
+
+def test_a_kind_that_is_a_link_is_neither_read_nor_written(cache: Cache, tmp_path: Path) -> None:
+    assert cache.usable
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / A).write_bytes(b"precious")
+    os.utime(tmp_path / "mine" / A, (1, 1))
+    (cache.root / "documents").symlink_to(tmp_path / "mine")
+    assert cache.path("documents", A) is None
+    assert cache.load("documents", A, Path.read_bytes) is None
+    assert cache.keys("documents") == set()
+    assert not cache.store("documents", B, lambda path: path.write_bytes(b"text"))
+    cache.touch("documents", [A])
+    cache.discard("documents", A)
+    assert os.listdir(tmp_path / "mine") == [A]
+    assert (tmp_path / "mine" / A).stat().st_mtime == 1
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such pipes")
+@pytest.mark.parametrize("name", ["CACHEDIR.TAG", ".sizes"])
+def test_a_pipe_in_the_place_of_a_note_is_not_waited_for(cache: Cache, name: str) -> None:
+    keep(cache, "documents", A)
+    (cache.root / name).unlink(missing_ok=True)
+    os.mkfifo(cache.root / name)
+    code = "print(cache.usable); cache.trim(); cache.store('documents', 'b' * 64, lambda path: path.write_bytes(b'1'))"
+    assert python(code, cache.root).stdout == f"{name == '.sizes'}\n"
