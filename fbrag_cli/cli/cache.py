@@ -57,6 +57,7 @@ class ClearOptions:
         group="Clear",
         metavar="KIND",
         envvar=None,
+        autocompletion=lambda: list(_KINDS),
     )
 
 
