@@ -56,6 +56,7 @@ class ClearOptions:
         group="Clear",
         metavar="KIND",
         envvar=None,
+        autocompletion=lambda: list(_KINDS),
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import typer
 
+from fbrag_cli.cli.completion import config_keys, config_values
 from fbrag_cli.cli.config_keys import known_keys, setting, warn_of_unknown
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.help import Command, Group
@@ -38,12 +39,12 @@ class ShowOptions:
 
 @dataclass(frozen=True, slots=True)
 class KeyArgument:
-    key: str = argument("a key of 'fbrag config show': gpu, models.large, ask.sources", "KEY")
+    key: str = argument("a key of 'fbrag config show': gpu, models.large, ask.sources", "KEY", config_keys)
 
 
 @dataclass(frozen=True, slots=True)
 class ValueArgument:
-    value: str = argument("the value, as for the option", "VALUE")
+    value: str = argument("the value, as for the option", "VALUE", config_values)
 
 
 @config_app.command(cls=Command)

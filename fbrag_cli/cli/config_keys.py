@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from importlib import import_module
 from typing import Any, get_type_hints
 
 from fbrag_cli.cli.console import Console
@@ -15,10 +16,11 @@ from fbrag_cli.methods.knobs import kind_of
 from fbrag_cli.storage.config_file import Config, ConfigFile, Effective, effective, load, locate
 from fbrag_cli.storage.config_key import Key, Keys, canonical, nearest
 
-#: Options that say what one run is to do: a file that set them would surprise.
-_OF_ONE_RUN = frozenset(
-    "quiet verbose config yes json output html arguments pages include exclude password_file dry_run find chunk prompt text"
-    " all".split()
+#: Options that say what one run is to do: a file that set them would surprise. Those without a variable are all here.
+OF_ONE_RUN = frozenset(
+    "quiet verbose version show_completion install_completion config yes json output html arguments pages include exclude"
+    " password_file dry_run find chunk prompt text all tokens repeat maximum retrieval_only restart compare plots minimum"
+    " role sha256 older_than kind origin".split()
 )
 _NAMES = {"large": "models.large", "small": "models.small"}
 _DEFAULTS: dict[str, Any] = {"color": "auto"}  # of options whose own default stands for "not given"
@@ -46,9 +48,17 @@ def known_keys() -> dict[str, Key]:
 
 def known_variables() -> tuple[str, ...]:
     """All FBRAG_* variables that something reads."""
-    groups: list[Any] = [GlobalOptions, *(group for groups in _groups().values() for group in groups)]
-    options = (option_of(each) for group in groups for each in fields(group))
+    options = (option_of(each) for group in every_group() for each in fields(group))
     return (*dict.fromkeys(name for each in options for name in _variables(each)), *_OTHER_VARIABLES)
+
+
+def every_group() -> list[Any]:
+    """The option groups of all commands."""
+    from fbrag_cli.cli.main import COMMANDS
+
+    modules = [import_module(f"fbrag_cli.cli.{name}") for name in COMMANDS]
+    groups = [getattr(each, "groups", None) for module in modules for each in vars(module).values()]
+    return [GlobalOptions, *dict.fromkeys(group for found in groups if isinstance(found, tuple) for group in found)]
 
 
 def _groups() -> dict[str, tuple[type[Any], ...]]:
@@ -66,7 +76,7 @@ def _keys_of(group: type[Any], commands: tuple[str, ...] = (), table: str = "") 
     hints = get_type_hints(group)
     keys = []
     for each in fields(group):
-        if each.name in _OF_ONE_RUN:
+        if each.name in OF_ONE_RUN:
             continue
         option = option_of(each)
         kind, choices = kind_of(hint_of(each, hints))
@@ -89,24 +99,28 @@ def _keys_of(group: type[Any], commands: tuple[str, ...] = (), table: str = "") 
 def config_defaults(arguments: list[str], environ: Mapping[str, str]) -> dict[str, Any]:
     """Return the file's values as the `default_map` that Click reads: `{"color": …, "ask": {"samples": …}, "explain": {…}}`.
 
-    A key that nobody knows is a warning. Raises FbragError `config` for a file that is broken, unless the command is one
-    that tells about the file, or help is all that is asked for.
+    A key or variable that nobody knows is a warning. Raises FbragError `config` for a file that is broken, unless the command
+    is one that tells about the file, or help is all that is asked for.
     """
     flags = arguments[: arguments.index("--")] if "--" in arguments else arguments
     if {"-h", "--help", "-V", "--version"}.intersection(flags):
         return {}
+    command = first_word(flags)
+    console = Console(-1 if _is_quiet(flags) else 0, "never" if value_of("--color", flags) == "never" else "auto")
+    if command != "doctor":  # which reports them itself
+        warn_of_variables(environ, console)
     file = locate(value_of("--config", flags), environ)
     if file is None or not (file.named or file.path.exists()):
         return {}
-    keys, tolerant = known_keys(), _command(flags) in _REPAIRING
+    keys, tolerant = known_keys(), command in _REPAIRING
     try:
         config = load(file, keys)
     except FbragError:
         if tolerant:
             return {}
         raise
-    if not (tolerant or _is_quiet(flags)):
-        warn_of_unknown(file, config, keys, Console(color="never" if value_of("--color", flags) == "never" else "auto"))
+    if not tolerant:
+        warn_of_unknown(file, config, keys, console)
     return _default_map(config, keys)
 
 
@@ -123,6 +137,16 @@ def warn_of_unknown(file: ConfigFile, config: Config, keys: Keys, console: Conso
     """Warn of each unknown key, a line each."""
     for name in config.unknown:
         console.warn(f"{file.path}: {unknown_key(name, keys)}")
+
+
+def warn_of_variables(environ: Mapping[str, str], console: Console) -> None:
+    """Warn of each variable FBRAG_* that nothing reads, a line each."""
+    if unread := [name for name in environ if name.startswith("FBRAG_") and name not in _OTHER_VARIABLES]:
+        known = known_variables()
+        for name in unread:
+            if name not in known:
+                near = nearest(name, known)
+                console.warn(f"fbrag reads no {name}" + (f"; did you mean {near}?" if near else ""))
 
 
 def unknown_key(name: str, keys: Keys) -> str:
@@ -163,7 +187,8 @@ def value_of(option: str, arguments: list[str]) -> str | None:
     return value
 
 
-def _command(arguments: list[str]) -> str | None:
+def first_word(arguments: Sequence[str]) -> str | None:
+    """The first argument that is no option, and no value of one: the command."""
     rest = iter(arguments)
     for argument in rest:
         if argument in ("--config", "--color"):

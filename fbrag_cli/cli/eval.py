@@ -11,6 +11,7 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from fbrag_cli.cli.completion import method_list
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.method_options import ListKnobs, compared_settings, listed_values, method_with
 from fbrag_cli.cli.opening import open_cache, open_session
@@ -34,7 +35,14 @@ class EvalOptions:
     arguments: list[str] = arguments("files of questions (JSONL, plain or gzip), or folders of them", "DATA...")
     limit: int | None = option(None, "--limit", help="rows of each file, drawn by --seed (all)", group="Data", metavar="N", min=1)
     seed: int = option(0, "--seed", help="of the rows and the samples (0)", group="Data", metavar="N", min=0)
-    method: str = option(DEFAULT, "--method", help=f"{', '.join(names())}; {_LISTS}", group="Compare", metavar="NAMES")
+    method: str = option(
+        DEFAULT,
+        "--method",
+        help=f"{', '.join(names())}; {_LISTS}",
+        group="Compare",
+        metavar="NAMES",
+        autocompletion=method_list,
+    )
     weights: str | None = option(
         None,
         "--weights",

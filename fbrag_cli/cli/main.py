@@ -9,6 +9,7 @@ from typing import Any
 
 import typer
 
+from fbrag_cli.cli.completion import INSTRUCTION, complete
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.help import Command, Group
 from fbrag_cli.cli.options import CANCELLATION, GlobalOptions, RootOptions, takes
@@ -33,6 +34,8 @@ def main() -> None:
     """Run the command line of this process, and exit with its code."""
     open_streams()
     limit_spinning()
+    if os.environ.get(INSTRUCTION):
+        sys.exit(complete(_command))
     cancellation = Cancellation()
     handle_signals(cancellation)
     sys.exit(run(sys.argv[1:], cancellation))
@@ -57,7 +60,7 @@ def run(arguments: list[str], cancellation: Cancellation) -> int:
         if type(error).__name__ == "NoArgsIsHelpError":
             print(error.format_message(), file=sys.stderr)
             return ExitCode.USAGE
-        return _failed(_usage_error(error), options, arguments)
+        return _failed(_usage_error(error, arguments), options, arguments)
     except FbragError as error:
         return _failed(error, options, arguments)
     except BrokenPipeError:
@@ -85,7 +88,7 @@ COMMANDS = ("ask", "explain", "bench", "doctor", "eval", "models", "config", "ca
 
 def _command(arguments: list[str]) -> Any:
     """Return the command that comes first, else all of them: a question does not wait for the options of others."""
-    app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None)
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
     settings = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
     app.callback(cls=Group, help=HELP, no_args_is_help=True, context_settings=settings)(root)
     for name in arguments[:1] if arguments[:1] and arguments[0] in COMMANDS else COMMANDS:
@@ -103,17 +106,10 @@ def _config_defaults(arguments: list[str]) -> dict[str, Any]:
     return config_defaults(arguments, os.environ)
 
 
-def _usage_error(error: typer.TyperException) -> FbragError:
-    message = error.format_message().strip()
-    near = getattr(error, "possibilities", None)
-    hint = f"did you mean {' or '.join(near)}?" if near else None
-    for separator in (" Did you mean ", " (Possible options: "):
-        if separator in message:
-            message, _, rest = message.partition(separator)
-            hint = f"did you mean {rest.strip().rstrip('?)')}?"
-    message = message[:1].lower() + message[1:].rstrip(".")
-    context = getattr(error, "ctx", None)
-    return FbragError("usage", message, hint or f"{context.command_path if context else 'fbrag'} --help")
+def _usage_error(error: typer.TyperException, arguments: list[str]) -> FbragError:
+    from fbrag_cli.cli.usage import usage_error
+
+    return usage_error(error, arguments)
 
 
 def _failed(error: FbragError, options: GlobalOptions, arguments: list[str]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
+from fbrag_cli.cli.completion import model_names
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.help import Command, Group
 from fbrag_cli.cli.options import option, takes
@@ -34,18 +36,9 @@ models_app = typer.Typer(cls=Group, help=HELP, no_args_is_help=True, rich_markup
 Role = Literal["small", "large"]
 
 
-def _complete(incomplete: str) -> list[str]:
-    from fbrag_cli.models.catalogue import load_catalogue
-    from fbrag_cli.models.store import installed
-
-    catalogue = load_catalogue()
-    names = dict.fromkeys([*catalogue.models, *(model.name for model in installed(models_dir(), catalogue))])
-    return [name for name in names if name.startswith(incomplete)]
-
-
 def _names(help: str, metavar: str, **default: Any) -> Any:
     """Return a field for names of models, with completion; required without a `default`."""
-    about = typer.Argument(help=help, metavar=metavar, autocompletion=_complete, show_default=False)
+    about = typer.Argument(help=help, metavar=metavar, autocompletion=model_names, show_default=False)
     return field(metadata={"option": about}, **default)
 
 
@@ -154,7 +147,7 @@ def pull(console: Console, options: PullOptions) -> None:
             if each.sha256 is None:
                 console.note(f"{model.name}: sha256 {model.sha256}")
     if options.role:
-        console.hint(f"fbrag config set models.{options.role} {model.name}    or, once: --{options.role} {model.name}")
+        console.hint(f"fbrag config set models.{options.role} {shlex.quote(model.name)}")
 
 
 @models_app.command(cls=Command)

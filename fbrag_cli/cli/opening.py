@@ -17,6 +17,7 @@ from fbrag_cli.cli.options import DocumentOptions, OutputOptions, RunOptions
 from fbrag_cli.cli.output import open_output, open_page
 from fbrag_cli.cli.progress_line import progress_line
 from fbrag_cli.cli.signals import limit_time
+from fbrag_cli.cli.usage import EXAMPLE, check_no_address, check_words, typed
 from fbrag_cli.errors import FbragError
 from fbrag_cli.progress import Progress
 from fbrag_cli.session.session import Listener, Session
@@ -71,21 +72,19 @@ def open_question(options: QuestionOptions, console: Console, *, with_page: bool
 def split_question(document: DocumentOptions, console: Console) -> tuple[list[str], str]:
     """Return the documents and the question, which comes last. "-" stands for stdin, once. Raises FbragError `usage`."""
     *paths, question = document.arguments
-    is_document = question != "-" and os.path.exists(question)
-    if not paths or is_document:
-        what = f"{question!r} is a document, not a question" if is_document else "a document and a question are needed"
-        raise FbragError("usage", what, 'the question comes last: fbrag ask book.txt "Who …?"')
+    check_words(document.arguments)
     if [*document.arguments, document.password_file].count("-") > 1:
         raise FbragError("usage", "'-' stands for stdin, which can be read only once", "name a file in place of one of them")
     if question == "-":
         question = _stdin(console).read().decode("utf-8", "replace")
     if not (question := question.strip()):
-        raise FbragError("usage", "the question is empty", 'put it last, in quotes: fbrag ask book.txt "Who …?"')
+        raise FbragError("usage", "the question is empty", typed(document.arguments, [*paths, EXAMPLE]))
     return paths, question
 
 
 def collect(session: Session, paths: Sequence[str], options: QuestionOptions, console: Console) -> Collection:
     """Read the documents. Raises FbragError as `Session.collect`, and `usage` for a password file that cannot be read."""
+    check_no_address(paths, paths)
     password = _password(options.document.password_file, console)
     stdin = _stdin(console) if "-" in paths else None
     return session.collect(paths, options.reading, options.method.chunk_words, password=password, stdin=stdin)
@@ -161,7 +160,7 @@ def _fetch(names: Sequence[str], store: Path, console: Console) -> None:
         raise FbragError("offline", f"{', '.join(names)} ({what}) is not here, and --offline forbids the download", command)
     if not console.yes:
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
-            raise FbragError("model_missing", f"{', '.join(names)} ({what}) is not here", f"{command}    or add -y")
+            raise FbragError("model_missing", f"{', '.join(names)} ({what}) is not here; -y fetches it", command)
         print(f"first run: {what}: {', '.join(names)}   Download now? [Y/n] ", end="", file=sys.stderr, flush=True)
         if sys.stdin.readline().strip().lower() not in ("", "y", "yes"):
             raise FbragError("model_missing", f"{', '.join(names)} ({what}) is not here", command)

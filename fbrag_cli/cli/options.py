@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, get_type_hints
 
 import typer
 
+from fbrag_cli.cli.completion import install_script, model_names, show_script
 from fbrag_cli.cli.console import ColorMode, Console
 from fbrag_cli.cli.version import print_version
 from fbrag_cli.errors import FbragError
@@ -39,9 +40,10 @@ def arguments(help: str, metavar: str) -> Any:
     return field(default=(), metadata={"option": typer.Argument(help=help, metavar=metavar, show_default=False)})
 
 
-def argument(help: str, metavar: str) -> Any:
-    """A field that is one argument, and has to be there."""
-    return field(metadata={"option": typer.Argument(help=help, metavar=metavar, show_default=False)})
+def argument(help: str, metavar: str, words: Callable[..., list[str]]) -> Any:
+    """A field that is one argument, and has to be there. words: returns those that tab completion offers."""
+    about = typer.Argument(help=help, metavar=metavar, show_default=False, autocompletion=words)
+    return field(metadata={"option": about})
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,7 @@ class GlobalOptions:
         0, "-v", "--verbose", help="decisions and timings; -vv: llama.cpp's own log", group="Global", count=True, envvar=None
     )
     color: ColorMode | None = option(
-        None, "--color", help="auto, always or never (auto; NO_COLOR and FORCE_COLOR count)", group="Global", envvar=None
+        None, "--color", help="auto, always or never (auto; NO_COLOR and FORCE_COLOR count)", group="Global"
     )
     no_progress: bool = option(False, "--no-progress", help="no progress bars", group="Global")
     offline: bool = option(
@@ -102,6 +104,24 @@ class RootOptions:
         is_eager=True,
         callback=print_version,
     )
+    show_completion: bool = option(
+        False,
+        "--show-completion",
+        help="the script of tab completion; a shell may follow: bash, zsh, fish",
+        group="Global",
+        envvar=None,
+        is_eager=True,
+        callback=show_script,
+    )
+    install_completion: bool = option(
+        False,
+        "--install-completion",
+        help="install that script for the shell",
+        group="Global",
+        envvar=None,
+        is_eager=True,
+        callback=install_script,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +155,7 @@ class OutputOptions:
 
 @dataclass(frozen=True, slots=True)
 class AnswerOptions:
-    answer_only: bool = option(False, "-a", "--answer-only", help="the answer and nothing else", group="Output", envvar=None)
+    answer_only: bool = option(False, "-a", "--answer-only", help="the answer and nothing else", group="Output")
     sources: Literal["selected", "none"] = option(
         "selected", "--sources", help="print the selected chunks, or none (selected)", group="Output"
     )
@@ -162,11 +182,11 @@ class RunOptions:
 
 @dataclass(frozen=True, slots=True)
 class ExplainOptions:
-    limit: int = option(20, "-n", "--limit", help="rows printed (20)", group="Explain", metavar="N", min=1, envvar=None)
+    limit: int = option(20, "-n", "--limit", help="rows printed (20)", group="Explain", metavar="N", min=1)
     all: bool = option(False, "--all", help="all rows", group="Explain", envvar=None)
     sort: Literal["score", "position"] = option("score", "--sort", help="score or position (score)", group="Explain")
     samples_text: bool = option(
-        False, "--samples-text", help="the forward samples, each with the chunk that it raised most", group="Explain", envvar=None
+        False, "--samples-text", help="the forward samples, each with the chunk that it raised most", group="Explain"
     )
     find: str | None = option(
         None, "--find", help="rank, scores and fate of the chunk that holds TEXT", group="Explain", metavar="TEXT", envvar=None
@@ -174,9 +194,7 @@ class ExplainOptions:
     chunk: int | None = option(
         None, "--chunk", help="one chunk in full, with the terms that scored", group="Explain", metavar="N", min=1, envvar=None
     )
-    map: bool | None = option(
-        None, "--map/--no-map", help="one cell a chunk over the document (on a terminal)", group="Explain", envvar=None
-    )
+    map: bool | None = option(None, "--map/--no-map", help="one cell a chunk over the document (on a terminal)", group="Explain")
     prompt: bool = option(False, "--prompt", help="the exact prompts of both models", group="Explain", envvar=None)
     text: bool = option(
         False,
@@ -190,7 +208,7 @@ class ExplainOptions:
 @dataclass(frozen=True, slots=True)
 class DoctorOptions:
     json: bool = option(False, "--json", help="one JSON object", group="Output", envvar=None)
-    no_gpu_probe: bool = option(False, "--no-gpu-probe", help="leave GPUs and their drivers alone", group="Run", envvar=None)
+    no_gpu_probe: bool = option(False, "--no-gpu-probe", help="leave GPUs and their drivers alone", group="Run")
 
 
 def takes(*groups: type[Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -253,7 +271,6 @@ def option_of(declared: Field[Any]) -> Any:
     setting = Setting(declared.name, object, (), declared.default, about)
     default = f"({setting.default_text})" if setting.default_text else ""
     names = about.names or (f"--{declared.name.replace('_', '-')}",)
-    settings: dict[str, Any] = {} if about.envvar else {"envvar": None}
     return option(
         declared.default,
         *names,
@@ -262,7 +279,7 @@ def option_of(declared: Field[Any]) -> Any:
         metavar=about.metavar,
         min=about.minimum,
         max=about.maximum,
-        **settings,
+        autocompletion=model_names if about.metavar == "MODEL" else None,
     ).metadata["option"]
 
 

@@ -12,8 +12,8 @@ from fbrag_cli import __version__
 from fbrag_cli.text.printable import byte_size
 
 
-def print_version(asked: bool) -> None:
-    if not asked:
+def print_version(context: typer.Context, asked: bool) -> None:
+    if not asked or context.resilient_parsing:
         return
     print(f"fbrag {__version__}")
     if any(argument.startswith("-v") or argument == "--verbose" for argument in sys.argv[1:]):

@@ -37,7 +37,7 @@ def config(situation: Situation) -> Check:
         return Check("config", "fail", error.message, error.hint)
     if found.unknown:
         near = [name for each in found.unknown if (name := nearest(each, situation.keys))]
-        fix = f"did you mean {', '.join(near)}?" if near else "fbrag config show lists all keys"
+        fix = f"did you mean {', '.join(near)}?" if near else "fbrag config show"
         return Check("config", "warn", f"{file.path}: unknown: {', '.join(found.unknown)}", fix)
     if not found.values:
         return Check("config", "ok", f"{file.path}: " + ("empty" if file.path.exists() else "there is none, and none is needed"))
@@ -67,9 +67,9 @@ def environment(situation: Situation) -> Check:
     except FbragError as error:
         return Check("environment", "fail", f"{error.message}; in force: {finding}", error.hint)
     unread = [name for name in environ if name.startswith("FBRAG_") and name not in situation.variables]
-    meant = {name: near for name in unread if (near := nearest(name, situation.variables))}
-    if meant:
-        fix = "; ".join(f"did you mean {near}?" for near in meant.values())
+    if unread:
+        meant = {name: nearest(name, situation.variables) for name in unread}
+        fix = "; ".join(f"did you mean {near}?" if near else f"unset {name}" for name, near in meant.items())
         return Check("environment", "warn", f"fbrag reads no {', '.join(meant)}; in force: {finding}", fix)
     return Check("environment", "ok", finding)
 

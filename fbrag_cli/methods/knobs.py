@@ -13,7 +13,7 @@ class Knob:
     help: one phrase. varies: the default in words, where it depends on something else than this field. on_gpu: the default where
     the models run on a GPU, None for the same. chunks: whether it is a number of chunks, which may be given in words ("6k").
     group: of options in the help. names: of the option, () for the field's own name. for_answer: whether only answering reads it.
-    compared: whether an evaluation takes a list of values. envvar: whether FBRAG_<NAME> sets it.
+    compared: whether an evaluation takes a list of values.
     """
 
     help: str
@@ -27,7 +27,6 @@ class Knob:
     metavar: str | None = None
     for_answer: bool = False
     compared: bool = True
-    envvar: bool = True
 
 
 @dataclass(frozen=True, slots=True)

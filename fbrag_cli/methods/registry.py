@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+
 from fbrag_cli.errors import FbragError
 from fbrag_cli.methods.fb_rag import FBRag
 from fbrag_cli.methods.long_context import LongContext
@@ -31,4 +33,6 @@ def find_method(name: str) -> type[Method]:
     for method in METHODS:
         if method.name == name:
             return method
-    raise FbragError("usage", f"--method {name}: there is no such method", f"one of {', '.join(names())}")
+    near = difflib.get_close_matches(name, names(), 1)
+    hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(names())}"
+    raise FbragError("usage", f"--method {name}: there is no such method", hint)

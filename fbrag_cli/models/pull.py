@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -216,7 +217,7 @@ def _fetch_any(wanted: Wanted, part: PartFile, folder: Path, environ: Mapping[st
                 failures.append(f"{where(source, environ)}: it has the SHA-256 {digest}, and should have {expected}: deleted")
                 break
     code = "model_corrupt" if came_wrong else "download_failed"
-    hint = f"fbrag models pull {wanted.origin} --dry-run shows its addresses, for a machine that can reach them"
+    hint = f"fbrag models pull {shlex.quote(wanted.origin)} --dry-run"  # prints the addresses, for a machine that can reach them
     raise FbragError(code, f"{wanted.name} cannot be had: {'; '.join(failures)}", hint)
 
 

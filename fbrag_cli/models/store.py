@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -108,7 +109,7 @@ def _missing(name: str, store: Path, catalogue: Catalogue) -> FbragError:
         what = f"the model {entry.id} ({byte_size(entry.bytes)}) is not in {store}"
         return FbragError("model_missing", what, f"fbrag models pull {entry.id}")
     if name.startswith(ELSEWHERE):
-        return FbragError("model_missing", f"the model {name} is not in {store}", f"fbrag models pull {name}")
+        return FbragError("model_missing", f"the model {name} is not in {store}", f"fbrag models pull {shlex.quote(name)}")
     if Path(name).name != name or os.path.isdir(name):
         return FbragError("model_missing", f"{name} is not a file", "name a GGUF file, or a name of: fbrag models list --all")
     here = [model.name for model in installed(store, catalogue)]
@@ -120,7 +121,7 @@ def closest_hint(name: str, catalogue: Catalogue, here: Sequence[str] = ()) -> s
     names, asked = [*here, *catalogue.models], name.casefold()
     near = difflib.get_close_matches(asked, names, n=1) or [each for each in names if asked and asked in each.casefold()]
     if not near:
-        return "fbrag models list --all shows all names"
+        return "fbrag models list --all"
     return f"did you mean {near[0]}?" + ("" if near[0] in here else f" fbrag models pull {near[0]}")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -43,7 +44,7 @@ def check(path: Path, entry: ModelEntry | None, *, again: bool = False, progress
     name = entry.id if entry else path.stem
     known = read_verified(path)
     origin = entry.id if entry else known.origin if known else None
-    repair = f"fbrag models pull {origin}" if origin else f"replace it, or delete it: fbrag models rm {name}"
+    repair = f"fbrag models pull {shlex.quote(origin)}" if origin else f"replace it, or delete it: fbrag models rm {name}"
     check_magic(path, name, repair)
     if entry and (size := path.stat().st_size) != entry.bytes:
         raise FbragError("model_corrupt", f"{name} has {size:,} bytes, and should have {entry.bytes:,}: {path}", repair)

@@ -146,7 +146,7 @@ class Models:
             raise FbragError(
                 "gpu_unavailable",
                 f"{generator.info.name} has {generator.info.gpu_layers} layers on the GPU, and --gpu require asks for all",
-                "fbrag doctor shows why",
+                "fbrag doctor",
             )
         if self.settings.gpu_layers == "auto" and 0 < int(on_gpu) < int(layers):
             self._warn(f"{generator.info.name}: {on_gpu} of {layers} layers fit on the GPU; the CPU computes the others")

@@ -25,16 +25,16 @@ def check_gpu(settings: ModelSettings, progress: Progress) -> bool:
     found = [gpu.name for gpu in gpus()] if settings.gpu != "off" else []
     build = rebuild(CMAKE_ARGS="-DGGML_CUDA=on")
     if settings.gpu == "require" and not found:
-        raise FbragError("gpu_unavailable", "this build of llama.cpp finds no GPU", f"{build}; then fbrag doctor")
+        raise FbragError("gpu_unavailable", "this build of llama.cpp finds no GPU", f"{build} && fbrag doctor")
     if settings.gpu == "auto" and not built_for_gpu() and has_nvidia(os.environ):
-        idle = "this machine has an NVIDIA GPU, and this build of llama.cpp cannot use it: the models run on the CPU"
+        idle = "this machine has an NVIDIA GPU, and this build of llama.cpp cannot use it: the models run on the CPU (--gpu off)"
         progress(Event("load", "warning", text=idle))
-        progress(Event("load", "hint", text=f"{build}    or add --gpu off"))
+        progress(Event("load", "hint", text=build))
     for option, names in (("--device", settings.device), ("--small-device", settings.small_device)):
         for name in _names(names):
             if name not in found:
                 listed = f"choose from {', '.join(found)}"
-                hint = listed if found else "fbrag doctor lists the devices and why there are no others"
+                hint = listed if found else "fbrag doctor"
                 raise FbragError("gpu_unavailable", f"{option} {name}: there is no such GPU", hint)
     shares, n_devices = _shares(settings.tensor_split), len(_names(settings.device)) or len(found)
     if shares and len(shares) != n_devices:

@@ -44,7 +44,7 @@ class DocumentSettings:
     """Which files are read, and how."""
 
     pages: str | None = knob(None, "pages of a PDF, as 3-9,12", varies="all", group="Document", metavar="PAGES")
-    encoding: str | None = knob(None, "of a text file", varies="detected", group="Document", metavar="NAME", envvar=False)
+    encoding: str | None = knob(None, "of a text file", varies="detected", group="Document", metavar="NAME")
     lang: str | None = knob(None, "of the documents: de, german", varies="found by their words", group="Document", metavar="NAME")
     include: list[str] = knob((), "of a folder, only files like GLOB", varies="all known types", group="Document", metavar="GLOB")
     exclude: list[str] = knob((), "of a folder, no files or folders like GLOB", group="Document", metavar="GLOB")

@@ -70,7 +70,8 @@ def load(file: ConfigFile | None, keys: Keys) -> Config:
         if key := keys.get(canonical(name)):
             checked = key.checked(value)
             if checked is None:
-                raise FbragError("config", f"{file.path}: {name} is {_shown(value)}, expected {key.expects}", _repair(key))
+                what = f"{file.path}: {name} is {_shown(value)}, expected {key.expects}"
+                raise FbragError("config", what, f"fbrag config unset {key.name}")
             values[key.name] = checked
         elif name in tables:
             what = f"{file.path}: {name} is {_shown(value)}, expected a table"
@@ -116,10 +117,6 @@ def _shown(value: object) -> str:
     if isinstance(value, list):
         return "a list"
     return toml(value) if isinstance(value, (str, int, float)) else str(value)
-
-
-def _repair(key: Key) -> str:
-    return f"fbrag config set {key.name} VALUE, or fbrag config unset {key.name}"
 
 
 # -- which value counts -----------------------------------------------------------------------------------------------------

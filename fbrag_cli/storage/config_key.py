@@ -92,7 +92,7 @@ def find_key(name: str, keys: Keys) -> Key:
     if key := keys.get(canonical(name)):
         return key
     near = nearest(canonical(name), keys)
-    hint = f"did you mean {near}?" if near else "fbrag config show lists all keys"
+    hint = f"did you mean {near}?" if near else "fbrag config show"
     raise FbragError("config", f"there is no key {name}", hint)
 
 

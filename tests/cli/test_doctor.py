@@ -192,6 +192,8 @@ def test_the_environment_keeps_secrets(situation: Situation) -> None:
     assert found == Check("environment", "ok", "FBRAG_GPU=off HF_TOKEN=set HTTPS_PROXY=http://proxy:3128")
     slip = surroundings.environment(replace(situation, environ={"FBRAG_SAMPELS": "3"}))
     assert (slip.status, slip.fix) == ("warn", "did you mean FBRAG_SAMPLES?")
+    unread = surroundings.environment(replace(situation, environ={"FBRAG_SHELVES_OF_MY_OWN": "3"}))
+    assert (unread.status, unread.fix) == ("warn", "unset FBRAG_SHELVES_OF_MY_OWN")
 
 
 def test_the_configuration_file(situation: Situation) -> None:

@@ -149,3 +149,172 @@ def test_help_and_list_import_nothing_heavy(fbrag: Run, clean_environment: dict[
         )
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=clean_environment, check=True)
         assert done.stdout.splitlines()[-1] == "[]", (arguments, done.stdout)
+
+
+# -- the likeliest first mistakes ---------------------------------------------------------------------------------------------
+
+ADDRESS = "https://example.org/a b.html?page=1&all"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "error", "command"),
+    [
+        (
+            ["ask", "fine.txt", "Who", "sealed", "it?", "--json"],
+            2,
+            "there is no file Who: a question of several words needs quotes",
+            "fbrag ask fine.txt 'Who sealed it?' --json",
+        ),
+        (
+            ["explain", "-n", "3", "fine.txt", "folder", "the", "captain's", "box"],
+            2,
+            "there is no file the: a question of several words needs quotes",
+            """fbrag explain -n 3 fine.txt folder 'the captain'"'"'s box'""",
+        ),
+        (["fine.txt", "Who sealed it?"], 2, "fine.txt is a document, not a command", "fbrag ask fine.txt 'Who sealed it?'"),
+        (
+            ["-q", "fine.txt", "Who", "sealed", "it?", "-a"],
+            2,
+            "fine.txt is a document, not a command",
+            "fbrag -q ask fine.txt 'Who sealed it?' -a",
+        ),
+        (["missing.txt", "Who?"], 2, "there is no command missing.txt", "fbrag ask missing.txt 'Who?'"),
+        (["Who sealed it?"], 2, "'Who sealed it?' is a question, not a command", "fbrag ask DOC 'Who sealed it?'"),
+        (["fine.txt"], 2, "fine.txt is a document, not a command", "fbrag ask fine.txt 'Who …?'"),
+        (
+            ["ask", ADDRESS, "Who?", "-a"],
+            3,
+            f"{ADDRESS} is an address: fbrag reads files and stdin, and fetches no document",
+            f"curl -sL '{ADDRESS}' | fbrag ask - 'Who?' -a",
+        ),
+        (
+            ["explain", "--text", ADDRESS],
+            3,
+            f"{ADDRESS} is an address: fbrag reads files and stdin, and fetches no document",
+            f"curl -sL '{ADDRESS}' | fbrag explain --text -",
+        ),
+        (
+            ["ask", "fine.txt", ADDRESS, "http://example.org", "Who?"],
+            3,
+            f"{ADDRESS} is an address: fbrag reads files and stdin, and fetches no document",
+            f"curl -sLO '{ADDRESS}'",
+        ),
+        (
+            ["ask", "fine.txt", "-a"],
+            2,
+            "fine.txt is a document, not a question: the question comes last",
+            "fbrag ask fine.txt 'Who …?' -a",
+        ),
+        (
+            ["ask", "Who is it?", "fine.txt"],
+            2,
+            "fine.txt is a document, not a question: the question comes last",
+            "fbrag ask fine.txt 'Who is it?'",
+        ),
+        (
+            ["ask", "Who is it?"],
+            2,
+            "a document and a question are needed: the question comes last",
+            "fbrag ask DOC 'Who is it?'",
+        ),
+        (["ask", "fine.txt", " "], 2, "the question is empty", "fbrag ask fine.txt 'Who …?'"),
+    ],
+)
+def test_a_first_mistake_gets_the_command_to_type(
+    fbrag: Run, files: Path, arguments: list[str], code: int, error: str, command: str
+) -> None:
+    done = fbrag(*arguments, timeout=60)
+    assert done.stderr.splitlines() == [f"error: {error}", f"hint: {command}"]
+    assert done.returncode == code
+
+
+def test_the_command_of_a_hint_can_be_pasted(fbrag: Run, files: Path) -> None:
+    import shlex
+
+    told = fbrag("fine.txt", "the", "captain's", "$HOME", "--dry-run").stderr.splitlines()[1].removeprefix("hint: ")
+    assert shlex.split(told) == ["fbrag", "ask", "fine.txt", "the captain's $HOME", "--dry-run"]
+    assert fbrag(*shlex.split(told)[1:]).returncode == 0
+
+
+def test_a_missing_question_is_not_waited_for_on_a_terminal(clean_environment: dict[str, str], files: Path) -> None:
+    import pty
+    import subprocess
+    import sys
+
+    master, terminal = pty.openpty()
+    command = [sys.executable, "-m", "fbrag_cli", "ask", "fine.txt"]
+    done = subprocess.run(
+        command, stdin=terminal, capture_output=True, text=True, env=clean_environment, cwd=files, timeout=60, check=False
+    )
+    os.close(master)
+    os.close(terminal)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[1] == "hint: fbrag ask fine.txt 'Who …?'"
+
+
+def test_a_question_that_names_a_missing_file_is_still_a_question(fbrag: Run, files: Path) -> None:
+    """A second document that is not there is what it was: a document that is not there."""
+    done = fbrag("ask", "fine.txt", "missing.txt", "Who sealed it?")
+    assert done.returncode == 3
+    assert "there is no file missing.txt" in done.stderr
+
+
+# -- wrong values ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "hint"),
+    [
+        (["--samples", "many"], "--samples many: expected a whole number from 1 to 64", "fbrag ask --help"),
+        (["--samples", "0"], "--samples 0: expected a whole number from 1 to 64", "fbrag ask --help"),
+        (["--context", "-1"], "--context -1: expected a whole number, at least 0", "fbrag ask --help"),
+        (["--top-p", "all"], "--top-p all: expected a number from 0 to 1", "fbrag ask --help"),
+        (["--gpu", "of"], "--gpu of: expected one of auto, off, require", "did you mean off?"),
+        (["--color", "allways"], "--color allways: expected one of auto, always, never", "did you mean always?"),
+        (["--fusion", "cold"], "--fusion cold: expected one of raw, minmax", "fbrag ask --help"),
+    ],
+)
+def test_a_wrong_value_says_what_is_right(fbrag: Run, files: Path, arguments: list[str], error: str, hint: str) -> None:
+    done = fbrag("ask", "fine.txt", "Who?", *arguments)
+    assert done.stderr.splitlines() == [f"error: {error}", f"hint: {hint}"]
+    assert done.returncode == 2
+
+
+def test_a_method_that_is_misspelled(fbrag: Run, files: Path) -> None:
+    done = fbrag("ask", "fine.txt", "Who?", "--method", "vanila")
+    assert done.stderr.splitlines()[1] == "hint: did you mean vanilla?"
+
+
+def test_a_wrong_value_of_a_variable_names_the_variable(fbrag: Run, files: Path) -> None:
+    done = fbrag("ask", "fine.txt", "Who?", env={"FBRAG_SAMPLES": "many"})
+    assert done.stderr.splitlines()[0] == "error: FBRAG_SAMPLES many: expected a whole number from 1 to 64"
+
+
+# -- variables ---------------------------------------------------------------------------------------------------------------
+
+
+def test_every_long_option_has_its_variable_or_belongs_to_one_run() -> None:
+    from dataclasses import fields
+
+    from fbrag_cli.cli.config_keys import OF_ONE_RUN, every_group
+    from fbrag_cli.cli.options import RootOptions, option_of
+
+    for group in [RootOptions, *every_group()]:
+        for each in fields(group):
+            option = option_of(each)
+            if any(name.startswith("--") for name in option.param_decls or ()):
+                assert option.envvar or each.name in OF_ONE_RUN, f"{group.__name__}.{each.name}"
+
+
+def test_a_variable_sets_the_encoding(fbrag: Run, files: Path) -> None:
+    done = fbrag("ask", "fine.txt", "Who?", "--dry-run", env={"FBRAG_ENCODING": "klingon"})
+    assert done.returncode == 2
+    assert "klingon" in done.stderr
+
+
+def test_a_variable_that_nothing_reads_is_a_warning(fbrag: Run, files: Path) -> None:
+    unknown = {"FBRAG_SAMPELS": "3", "FBRAG_WEIGHTS": "1:0", "FBRAG_MODELS_DIR": str(files)}
+    done = fbrag("ask", "fine.txt", "Who?", "--dry-run", env=unknown)
+    assert done.returncode == 0
+    assert done.stderr == "warning: fbrag reads no FBRAG_SAMPELS; did you mean FBRAG_SAMPLES?\n"
+    assert fbrag("-q", "ask", "fine.txt", "Who?", "--dry-run", env=unknown).stderr == ""
