@@ -65,7 +65,9 @@ def generator(smollm2: Path) -> Iterator[LlamaGenerator]:
 
 def _clean_environment(folder: Path) -> dict[str, str]:
     kept = {
-        name: value for name, value in os.environ.items() if not name.startswith(("FBRAG_", "NO_COLOR", "FORCE_COLOR", "HF_"))
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("FBRAG_", "NO_COLOR", "FORCE_COLOR", "HF_", "COLUMNS", "LINES"))
     }
     folders = {"XDG_CONFIG_HOME": str(folder / "config"), "XDG_CACHE_HOME": str(folder / "cache")}
     return kept | folders | {"FBRAG_MODELS_DIR": str(models_dir())}

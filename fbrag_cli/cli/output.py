@@ -60,8 +60,8 @@ def open_streams() -> None:
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest free number is this one
     if sys.stdin is None:
         sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, closefd=False)), encoding="utf-8")
-    sys.stdout = _opened(sys.stdout, 1, _Stdout)
-    sys.stderr = _opened(sys.stderr, 2, _Stream)
+    sys.stdout = sys.__stdout__ = _opened(sys.stdout, 1, _Stdout)  # type: ignore[misc]  # shutil asks __stdout__ for its width
+    sys.stderr = sys.__stderr__ = _opened(sys.stderr, 2, _Stream)  # type: ignore[misc]
 
 
 def _is_closed(number: int) -> bool:
