@@ -22,6 +22,7 @@ from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.methods.knobs import settings_of
 from fbrag_cli.methods.registry import DEFAULT, find_method, names
 from fbrag_cli.session.settings import CacheSettings, ModelSettings
+from fbrag_cli.storage.files import not_writable, whole_file
 
 if TYPE_CHECKING:
     from fbrag_cli.evaluation.results import Row
@@ -186,10 +187,11 @@ def _draw(rows: Sequence[Row], folder: Path, console: Console) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         for name in plots.supported(rows):
             for form, data in plots.plot(name, rows).items():
-                (folder / f"{name}.{form}").write_bytes(data)
+                with whole_file(folder / f"{name}.{form}") as path:
+                    path.write_bytes(data)
                 console.note(f"wrote {folder / name}.{form}")
     except OSError as error:
-        raise FbragError("output", f"{folder} cannot be written: {error.strerror}", "choose another --plots FOLDER") from None
+        raise not_writable(folder, error, "output", "choose another --plots FOLDER") from None
 
 
 def _configurations(command: EvalCommand, *, on_gpu: bool) -> list[Configuration]:

@@ -58,7 +58,7 @@ def _value_options(*, for_answer: bool) -> type[Any]:
         about = setting.knob
         varies = about.varies is not None or about.on_gpu is not None
         kind: Any = str if about.chunks else Literal[setting.choices] if setting.choices else setting.kind
-        knob = replace(about, varies=setting.default_text or None, minimum=None if about.chunks else about.minimum)
+        knob = replace(about, varies=about.default_text(setting.default) or None, minimum=None if about.chunks else about.minimum)
         default = None if varies else setting.default
         made.append((setting.name, kind | None if default is None else kind, field(default=default, metadata={"knob": knob})))
     return make_dataclass("MethodSettings", made, frozen=True)
@@ -94,7 +94,7 @@ def method_with(method: type[Method], values: Mapping[str, Any], chunk_words: in
         if value is None:
             value = setting.knob.on_gpu if on_gpu and setting.knob.on_gpu is not None else setting.default
         elif setting.knob.chunks and isinstance(value, str):
-            value = chunk_count(f"--{name}", value, chunk_words)
+            value = chunk_count(setting.option, value, chunk_words)
         settings[name] = value
     if settings.get("instructions"):
         settings["instructions"] = _instructions(settings["instructions"])
@@ -133,7 +133,7 @@ def _list_options() -> type[Any]:
     for setting in compared_settings():
         knob = replace(
             setting.knob,
-            varies=setting.default_text or None,
+            varies=setting.knob.default_text(setting.default) or None,
             minimum=None,
             maximum=None,
             group="Compare",
@@ -153,11 +153,11 @@ ListKnobs = _list_options()
 
 def listed_values(setting: Setting, text: str, chunk_words: int) -> list[Any]:
     """Parse a list of values such as "3,5,10". Raises FbragError `usage`."""
-    name = f"--{setting.name.replace('_', '-')}"
-    return list(dict.fromkeys(_value(setting, name, part.strip(), text, chunk_words) for part in text.split(",")))
+    return list(dict.fromkeys(_value(setting, part.strip(), text, chunk_words) for part in text.split(",")))
 
 
-def _value(setting: Setting, name: str, part: str, text: str, chunk_words: int) -> Any:
+def _value(setting: Setting, part: str, text: str, chunk_words: int) -> Any:
+    name = setting.option
     if setting.knob.chunks:
         return chunk_count(name, part, chunk_words)
     if setting.choices:

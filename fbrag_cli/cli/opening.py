@@ -22,7 +22,7 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.progress import Progress
 from fbrag_cli.session.session import Listener, Session
 from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
-from fbrag_cli.text.printable import byte_size
+from fbrag_cli.text.printable import byte_size, counted
 from fbrag_cli.trace import Trace
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ def _fetch(names: Sequence[str], store: Path, console: Console) -> None:
     from fbrag_cli.models.pull import pull, read_spec
 
     size = sum(load_catalogue().models[name].bytes for name in names)
-    what = f"{len(names)} model{'s' if len(names) > 1 else ''}, {byte_size(size)}"
+    what = f"{counted(len(names), 'model')}, {byte_size(size)}"
     command = f"fbrag models pull {' '.join(names)}"
     if console.offline:
         raise FbragError("offline", f"{', '.join(names)} ({what}) is not here, and --offline forbids the download", command)

@@ -20,7 +20,7 @@ from fbrag_cli.cli.console import ColorMode, Console
 from fbrag_cli.cli.version import print_version
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.cancellation import Cancellation
-from fbrag_cli.methods.knobs import Knob, Setting
+from fbrag_cli.methods.knobs import Knob, option_name
 
 #: Where the context of a command keeps the request to stop.
 CANCELLATION = "fbrag.cancellation"
@@ -268,13 +268,12 @@ def option_of(declared: Field[Any]) -> Any:
     if "option" in declared.metadata:
         return declared.metadata["option"]
     about: Knob = declared.metadata["knob"]
-    setting = Setting(declared.name, object, (), declared.default, about)
-    default = f"({setting.default_text})" if setting.default_text else ""
-    names = about.names or (f"--{declared.name.replace('_', '-')}",)
+    default = about.default_text(declared.default)
+    names = about.names or (option_name(declared.name),)
     return option(
         declared.default,
         *names,
-        help=" ".join(filter(None, (about.help, default))),
+        help=" ".join(filter(None, (about.help, default and f"({default})"))),
         group=about.group,
         metavar=about.metavar,
         min=about.minimum,
@@ -287,7 +286,7 @@ def _check_finite(values: Mapping[str, Any]) -> None:
     """Raise FbragError `usage` for a number without end, or that is none: the bounds of an option let "nan" pass."""
     for name, value in values.items():
         if isinstance(value, float) and not math.isfinite(value):
-            raise FbragError("usage", f"--{name.replace('_', '-')} {value}: a finite number is needed", "fbrag ask --help")
+            raise FbragError("usage", f"{option_name(name)} {value}: a finite number is needed", "fbrag ask --help")
 
 
 def _record(group: type[Any], values: dict[str, Any]) -> Any:

@@ -28,6 +28,14 @@ class Knob:
     for_answer: bool = False
     compared: bool = True
 
+    def default_text(self, default: Any) -> str:
+        """Return the default as the help shows it, "" for none."""
+        if self.varies is not None:
+            return self.varies
+        if self.on_gpu is not None:
+            return f"{self.on_gpu} on a GPU, {default} on a CPU"
+        return "" if default is None or default is False or default == () else str(default)
+
 
 @dataclass(frozen=True, slots=True)
 class Setting:
@@ -40,13 +48,14 @@ class Setting:
     knob: Knob
 
     @property
-    def default_text(self) -> str:
-        """The default as the help shows it, "" for none."""
-        if self.knob.varies is not None:
-            return self.knob.varies
-        if self.knob.on_gpu is not None:
-            return f"{self.knob.on_gpu} on a GPU, {self.default} on a CPU"
-        return "" if self.default is None or self.default is False or self.default == () else str(self.default)
+    def option(self) -> str:
+        """The long option, as "--eta-forward"."""
+        return option_name(self.name)
+
+
+def option_name(field_name: str) -> str:
+    """Return the long option of a field: "--eta-forward" for "eta_forward"."""
+    return f"--{field_name.replace('_', '-')}"
 
 
 def knob(default: Any, help: str, **about: Any) -> Any:

@@ -44,10 +44,11 @@ def markdown(trace: Trace, *, context: int, full: bool, with_sources: bool) -> s
     """
     if not with_sources:
         return _escaped(answer_of(trace))
-    cited = [i for i, chunk in enumerate(trace.sources, 1) if _holds_answer(trace, chunk)]
-    marks = "".join(f"[^{i}]" for i in (cited or range(1, len(trace.sources) + 1)))
+    chunks = trace.sources
+    cited = [i for i, chunk in enumerate(chunks, 1) if _holds_answer(trace, chunk)]
+    marks = "".join(f"[^{i}]" for i in (cited or range(1, len(chunks) + 1)))
     notes = []
-    for number, chunk in enumerate(trace.sources, 1):
+    for number, chunk in enumerate(chunks, 1):
         quoted = "\n".join(f"    > {_escaped(line)}".rstrip() for line in _plain_lines(trace, chunk, context, full))
         notes.append(f"[^{number}]: {_escaped(place(chunk))} ({trace.scores.combined[chunk.position]:.2f})\n\n{quoted}")
     return f"{_escaped(answer_of(trace))}{marks}\n\n" + "\n\n".join(notes)
@@ -59,7 +60,7 @@ def summary(trace: Trace, device: str) -> str:
     parts = [f"{len(trace.recalled)} recalled"] if trace.recalled else []
     if forward := stages.get("forward"):
         cost = "from the cache" if "samples" in trace.cached else f"in {forward.seconds:.1f} s ({_read(forward)})"
-        parts.append(f"{len(trace.samples)} sample{'s' if len(trace.samples) > 1 else ''} {cost}")
+        parts.append(f"{counted(len(trace.samples), 'sample')} {cost}")
     parts.append(f"{len(trace.selected)} selected")
     if answer := stages.get("answer"):
         parts.append(f"answered in {answer.seconds:.1f} s ({_read(answer)})")

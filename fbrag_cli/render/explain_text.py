@@ -138,9 +138,10 @@ def found(trace: Trace, positions: Iterable[int]) -> Iterator[str]:
     """Yield a line for each of the chunks at `positions`: rank, scores, place, and whether it is selected."""
     scores = trace.scores
     combined, backward, forward = map(ranks, (scores.combined, scores.backward, scores.forward))
+    selected, recalled = set(trace.selected), set(trace.recalled)
     for position in positions:
-        fate = "selected" if position in trace.selected else "not selected"
-        if position in trace.recalled:
+        fate = "selected" if position in selected else "not selected"
+        if position in recalled:
             fate += ", recalled"
         yield (
             f"rank {combined[position]}/{len(trace.corpus.chunks)}  score {scores.combined[position]:.2f}  "
@@ -191,7 +192,8 @@ def heat(trace: Trace, width: int) -> Iterator[str]:
     low, high = float(combined.min()), float(combined.max())
     scaled = (combined - low) / (high - low) if high > low else np.zeros_like(combined)
     cells = [_SHADES[round(float(value) * (len(_SHADES) - 1))] for value in scaled]
-    marks = ["^" if position in trace.selected else " " for position in range(len(cells))]
+    selected = set(trace.selected)
+    marks = ["^" if position in selected else " " for position in range(len(cells))]
     for start in range(0, len(cells), width):
         yield f"|{''.join(cells[start : start + width])}|"
         if below := "".join(marks[start : start + width]).rstrip():

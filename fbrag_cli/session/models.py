@@ -11,6 +11,7 @@ from fbrag_cli.generation.cancellation import Cancellation
 from fbrag_cli.progress import Event, Progress, Stopwatch, silent
 from fbrag_cli.session.placement import placement
 from fbrag_cli.session.settings import ModelSettings
+from fbrag_cli.text.printable import counted
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -125,7 +126,7 @@ class Models:
         threads = next(iter(self._loaded.values())).threads
         if found:
             return f"{', '.join(found)}, {layers} layers"
-        return f"CPU, {threads} thread{'s' if threads > 1 else ''}"
+        return f"CPU, {counted(threads, 'thread')}"
 
     def close(self) -> None:
         """Free all models."""

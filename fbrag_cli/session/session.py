@@ -45,6 +45,10 @@ class Choice:
     retriever: str = BM25
 
 
+#: The default pair, and BM25.
+DEFAULT = Choice()
+
+
 class Session:
     """Runs questions. Use it as a context manager, or call `close`.
 
@@ -131,11 +135,11 @@ class Session:
             else:
                 collection = collect(findings.files, reading, self.cache, strict=settings.strict, stdin=stdin, progress=progress)
         warnings = (*findings.warnings, *collection.warnings)
-        for warning in (*warnings, *(each for document in collection.corpus.documents for each in document.warnings)):
-            progress(Event("read", "warning", text=warning))
+        of_documents = (warning for document in collection.corpus.documents for warning in document.warnings)
+        _warn([*warnings, *of_documents], self._listener)
         return replace(collection, warnings=warnings, seconds=watch.seconds)
 
-    def prepare(self, method: type[Method] | Method, choice: Choice | None = None, *, answering: bool = True) -> None:
+    def prepare(self, method: type[Method] | Method, choice: Choice = DEFAULT, *, answering: bool = True) -> None:
         """Find the models that the method needs; fetch those that are missing. answering: whether `answer` will follow, so that
         the large model is loaded while the small one works."""
         small, large = self._names(choice)
@@ -155,7 +159,7 @@ class Session:
         question: str,
         collection: Collection,
         method: Method,
-        choice: Choice | None = None,
+        choice: Choice = DEFAULT,
         listener: Listener | None = None,
     ) -> Trace:
         """Run Stages I and II. Raises what the method, its models and its retriever raise."""
@@ -177,7 +181,7 @@ class Session:
             cached=(*collection.cached, *trace.cached),
         )
 
-    def answer(self, trace: Trace, choice: Choice | None = None, listener: Listener | None = None) -> Trace:
+    def answer(self, trace: Trace, choice: Choice = DEFAULT, listener: Listener | None = None) -> Trace:
         """Run Stage III of the trace's method on what the last `retrieve` on its corpus gave."""
         listener = listener or self._listener
         method = trace.method
@@ -204,15 +208,15 @@ class Session:
             method, trace = fallback
             yield "large model, where it declines", large.written(method.turns(method.fitted(trace, large)))
 
-    def retriever_of(self, trace: Trace, choice: Choice | None = None) -> Retriever:
+    def retriever_of(self, trace: Trace, choice: Choice = DEFAULT) -> Retriever:
         """Return the retriever that scored the last trace on this corpus."""
-        return self._at_hand[trace.corpus.fingerprint, (choice or Choice()).retriever]
+        return self._at_hand[trace.corpus.fingerprint, choice.retriever]
 
-    def small(self, choice: Choice | None = None) -> CachedGenerator:
+    def small(self, choice: Choice = DEFAULT) -> CachedGenerator:
         """Return the small model, loaded. Its samples come from the cache where they can."""
         return self._generator(self._names(choice)[0])
 
-    def large(self, choice: Choice | None = None) -> Generator:
+    def large(self, choice: Choice = DEFAULT) -> Generator:
         """Return the large model, loaded. In a comparison its answers come from the cache where they can."""
         name = self._names(choice)[1]
         return self._generator(name) if self._first_costs else self._models.load(name)
@@ -224,11 +228,11 @@ class Session:
 
     # -- what a question needs -------------------------------------------------------------------------------------------
 
-    def _names(self, choice: Choice | None) -> tuple[str, str]:
+    def _names(self, choice: Choice) -> tuple[str, str]:
         small, large = self._models.default_pair
-        return (choice.small or small, choice.large or large) if choice else (small, large)
+        return choice.small or small, choice.large or large
 
-    def _tools(self, corpus: Corpus, retriever: Retriever, choice: Choice | None, listener: Listener) -> Tools:
+    def _tools(self, corpus: Corpus, retriever: Retriever, choice: Choice, listener: Listener) -> Tools:
         return Tools(
             corpus=corpus,
             retriever=retriever,
@@ -238,9 +242,9 @@ class Session:
             large=lambda: self.large(choice),
         )
 
-    def _retriever(self, collection: Collection, choice: Choice | None, listener: Listener) -> Retriever:
+    def _retriever(self, collection: Collection, choice: Choice, listener: Listener) -> Retriever:
         """Return the retriever of a collection. Those of the last corpus are reused."""
-        key = (collection.corpus.fingerprint, (choice or Choice()).retriever)
+        key = (collection.corpus.fingerprint, choice.retriever)
         if key not in self._at_hand:
             self._at_hand = {at: each for at, each in self._at_hand.items() if at[0] == key[0]}
             self._at_hand[key] = self._retrievers.over(collection, key[1], listener.progress)

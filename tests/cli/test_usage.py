@@ -52,7 +52,7 @@ def files(tmp_path: Path) -> Path:
         (["ask", "fine.txt", "Who?", "--tensor-split", "3,x"], 2, "--tensor-split 3,x"),
         (["ask", "fine.txt", "Who?", "--tensor-split", "1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1"], 2, "17 shares"),
         (["ask", "fine.txt", "Who?", "-m", "qwen2.5-coder-15b"], 4, "qwen2.5-coder-1.5b"),
-        (["ask", "fine.txt", "Who?", "--small", "fine.txt"], 4, "fine.txt"),
+        (["ask", "fine.txt", "Who?", "--small", "fine.txt", "-m", "fine.txt"], 4, "fine.txt"),
         (["ask", "fine.txt", "Who?", "--instructions", "@missing"], 2, "missing"),
         (["ask", "fine.txt", "Who?", "--password-file", "missing"], 2, "missing"),
         (["aks", "fine.txt", "Who?"], 2, "ask"),
