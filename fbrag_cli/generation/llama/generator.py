@@ -110,7 +110,7 @@ class LlamaGenerator:
         try:
             # 2. Every sample continues sequence 0; the prompt's cells are shared, not copied.
             for row in rows[1:]:
-                self._sequences.copy(0, row.sequence)
+                self._sequences.copy(row.sequence)
             # 3. Draw a token for each live sample, then decode all of them in one batch. Finished samples leave the batch.
             live = rows
             while live := self._draw(live, sampling, call.on_text):
@@ -171,7 +171,7 @@ class LlamaGenerator:
             if call.on_prompt:
                 call.on_prompt(cached + done, len(tokens))
 
-        self._sequences.append(tokens[cached:], cached, want_logits=True, on_batch=report)
+        self._sequences.append(tokens[cached:], report)
         return cached
 
     def _draw(self, live: list[_Row], sampling: Sampling, on_text: OnText | None) -> list[_Row]:

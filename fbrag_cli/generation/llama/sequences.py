@@ -68,27 +68,15 @@ class Sequences:
                 self.tokens = list(tokens[:n_shared])
         return len(self.tokens)
 
-    def append(
-        self,
-        tokens: Sequence[int],
-        position: int,
-        sequence: int = 0,
-        *,
-        want_logits: bool = False,
-        on_batch: Callable[[int], None] | None = None,
-    ) -> None:
-        """Append tokens to a sequence. want_logits: whether the last token gets logits, as row -1. on_batch: receives how many
-        tokens are done."""
+    def append(self, tokens: Sequence[int], on_batch: Callable[[int], None]) -> None:
+        """Append tokens to sequence 0 and compute the logits of the last one, as row -1. on_batch: receives how many are done."""
         for start in range(0, len(tokens), _BATCH):
-            piece = tokens[start : start + _BATCH]
+            piece, position = tokens[start : start + _BATCH], len(self.tokens)
             for i, token in enumerate(piece):
-                is_last = start + i == len(tokens) - 1
-                self._put(i, token, position + start + i, sequence, want_logits=want_logits and is_last)
+                self._put(i, token, position + i, 0, want_logits=start + i == len(tokens) - 1)
             self._decode(len(piece))
-            if sequence == 0 and position + start == len(self.tokens):
-                self.tokens += piece
-            if on_batch:
-                on_batch(start + len(piece))
+            self.tokens += piece
+            on_batch(start + len(piece))
 
     def step(self, rows: Sequence[tuple[int, int, int]]) -> None:
         """Append one token to each of several sequences, in one batch. rows: (token, position, sequence). Row i gets logits i."""
@@ -104,9 +92,9 @@ class Sequences:
         """Draw a token from the logits of a row of the last batch."""
         return int(llama_cpp.llama_sampler_sample(sampler, self._context, row))
 
-    def copy(self, source: int, target: int) -> None:
-        """Make `target` a copy of `source`. The two share their cells."""
-        llama_cpp.llama_memory_seq_cp(self._memory, source, target, -1, -1)
+    def copy(self, target: int) -> None:
+        """Make `target` a copy of sequence 0. The two share their cells."""
+        llama_cpp.llama_memory_seq_cp(self._memory, 0, target, -1, -1)
 
     def cut(self, n_tokens: int) -> None:
         """Reduce sequence 0 to its first `n_tokens` tokens, or to none where the model cannot go back, and clear the others."""
