@@ -10,7 +10,8 @@ from importlib import import_module
 from typing import Any, get_type_hints
 
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.options import GlobalOptions, hint_of, option_of
+from fbrag_cli.cli.options import GlobalOptions
+from fbrag_cli.cli.takes import hint_of, option_of
 from fbrag_cli.errors import FbragError
 from fbrag_cli.methods.knobs import kind_of
 from fbrag_cli.storage.config_file import Config, ConfigFile, Effective, effective, load, locate

@@ -15,9 +15,10 @@ from fbrag_cli.cli.completion import method_list
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.method_options import ListKnobs, compared_settings, listed_values, method_with
 from fbrag_cli.cli.opening import open_cache, open_session
-from fbrag_cli.cli.options import RunOptions, arguments, option, takes
+from fbrag_cli.cli.options import RunOptions, arguments, option
 from fbrag_cli.cli.progress_line import progress_line
 from fbrag_cli.cli.signals import limit_time
+from fbrag_cli.cli.takes import takes
 from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.methods.knobs import settings_of
 from fbrag_cli.methods.registry import DEFAULT, find_method, names

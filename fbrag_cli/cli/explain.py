@@ -10,7 +10,8 @@ from typing import TextIO
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.method_options import chosen_method
 from fbrag_cli.cli.opening import QuestionOptions, collect, open_question, split_question
-from fbrag_cli.cli.options import ExplainOptions, takes
+from fbrag_cli.cli.options import ExplainOptions
+from fbrag_cli.cli.takes import takes
 from fbrag_cli.documents.document import Document
 from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.session.memory import peak_memory_mb

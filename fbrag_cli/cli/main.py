@@ -12,9 +12,10 @@ import typer
 from fbrag_cli.cli.completion import INSTRUCTION, complete
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.help import Command, Group
-from fbrag_cli.cli.options import CANCELLATION, GlobalOptions, RootOptions, takes
+from fbrag_cli.cli.options import CANCELLATION, GlobalOptions, RootOptions
 from fbrag_cli.cli.output import open_streams
 from fbrag_cli.cli.signals import Terminated, handle_signals
+from fbrag_cli.cli.takes import takes
 from fbrag_cli.errors import ExitCode, FbragError, lacking
 from fbrag_cli.generation.cancellation import Cancellation
 from fbrag_cli.generation.start import limit_spinning

@@ -1,26 +1,17 @@
-"""Every option, declared once. A command names the groups that it takes, and gets them as frozen records.
-
-@app.command("ask")
-@takes(DocumentOptions, MethodOptions)
-def ask(console: Console, documents: DocumentOptions, method: MethodOptions) -> None: ...
-"""
+"""Every option that several commands share or that belongs to `ask` and `explain`, declared once, in groups (see `takes`)."""
 
 from __future__ import annotations
 
-import inspect
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
-from typing import Annotated, Any, Literal, get_type_hints
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import typer
 
-from fbrag_cli.cli.completion import install_script, model_names, show_script
+from fbrag_cli.cli.completion import install_script, show_script
 from fbrag_cli.cli.console import ColorMode, Console
 from fbrag_cli.cli.version import print_version
-from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.cancellation import Cancellation
-from fbrag_cli.methods.knobs import Knob, option_name
 
 #: Where the context of a command keeps the request to stop.
 CANCELLATION = "fbrag.cancellation"
@@ -209,89 +200,3 @@ class ExplainOptions:
 class DoctorOptions:
     json: bool = option(False, "--json", help="one JSON object", group="Output", envvar=None)
     no_gpu_probe: bool = option(False, "--no-gpu-probe", help="leave GPUs and their drivers alone", group="Run")
-
-
-def takes(*groups: type[Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Give a function `(console, *groups)` the signature that Typer reads: the context, and the fields of all groups.
-
-    A group is a dataclass of options or of knobs, or a record whose fields are such groups.
-    """
-
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        def command(typer_context: typer.Context, **values: Any) -> Any:
-            options = _record(GlobalOptions, values)
-            if isinstance(before := typer_context.obj, GlobalOptions):
-                options = options.over(before)
-            typer_context.find_root().obj = options
-            console = options.console(typer_context.meta.get(CANCELLATION))
-            _check_finite(values)
-            return function(console, *(_record(group, values) for group in groups))
-
-        context = inspect.Parameter("typer_context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
-        parameters = [context]
-        flat = tuple(leaf for group in groups for leaf in leaves(group))
-        for group in (*flat, GlobalOptions):
-            hints = get_type_hints(group)
-            for each in fields(group):
-                annotation: Any = Annotated[hint_of(each, hints), option_of(each)]
-                default = inspect.Parameter.empty if each.name == "arguments" or each.default is MISSING else each.default
-                parameters.append(
-                    inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-                )
-        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        command.groups = flat  # type: ignore[attr-defined]
-        command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-        command.__name__, command.__doc__, command.__module__ = function.__name__, function.__doc__, function.__module__
-        return command
-
-    return decorate
-
-
-def leaves(group: type[Any]) -> Iterator[type[Any]]:
-    """The groups that a record of groups has, or the group itself."""
-    hints = get_type_hints(group)
-    nested = [hints[each.name] for each in fields(group) if is_dataclass(hints[each.name])]
-    if not nested:
-        yield group
-    for each in nested:
-        yield from leaves(each)
-
-
-def hint_of(declared: Field[Any], hints: Mapping[str, Any]) -> Any:
-    """The type of a field's values, with the words that it takes."""
-    choices = declared.metadata.get("choices")
-    return Literal[choices] if choices else hints[declared.name]
-
-
-def option_of(declared: Field[Any]) -> Any:
-    """Typer's option for a field made by `option`, `arguments`, `argument` or `knob`."""
-    if "option" in declared.metadata:
-        return declared.metadata["option"]
-    about: Knob = declared.metadata["knob"]
-    default = about.default_text(declared.default)
-    names = about.names or (option_name(declared.name),)
-    return option(
-        declared.default,
-        *names,
-        help=" ".join(filter(None, (about.help, default and f"({default})"))),
-        group=about.group,
-        metavar=about.metavar,
-        min=about.minimum,
-        max=about.maximum,
-        autocompletion=model_names if about.metavar == "MODEL" else None,
-    ).metadata["option"]
-
-
-def _check_finite(values: Mapping[str, Any]) -> None:
-    """Raise FbragError `usage` for a number without end, or that is none: the bounds of an option let "nan" pass."""
-    for name, value in values.items():
-        if isinstance(value, float) and not math.isfinite(value):
-            raise FbragError("usage", f"{option_name(name)} {value}: a finite number is needed", "fbrag ask --help")
-
-
-def _record(group: type[Any], values: dict[str, Any]) -> Any:
-    hints = get_type_hints(group)
-    nested = {each.name for each in fields(group) if is_dataclass(hints[each.name])}
-    return group(
-        **{each.name: _record(hints[each.name], values) if each.name in nested else values[each.name] for each in fields(group)}
-    )

@@ -297,7 +297,8 @@ def test_every_long_option_has_its_variable_or_belongs_to_one_run() -> None:
     from dataclasses import fields
 
     from fbrag_cli.cli.config_keys import OF_ONE_RUN, every_group
-    from fbrag_cli.cli.options import RootOptions, option_of
+    from fbrag_cli.cli.options import RootOptions
+    from fbrag_cli.cli.takes import option_of
 
     for group in [RootOptions, *every_group()]:
         for each in fields(group):
