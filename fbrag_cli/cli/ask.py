@@ -67,7 +67,7 @@ def ask(console: Console, options: AskOptions) -> int:
 def _plan(corpus: Corpus, method: Method) -> str:
     """One line for --dry-run: what would be read and selected."""
     n_documents, n_chunks = len(corpus.documents), len(corpus.chunks)
-    size = f"{counted(n_documents, 'document')}, {corpus.n_words:,} words, {counted(n_chunks, 'chunk')}"
+    size = f"{counted(n_documents, 'document')}, {counted(corpus.n_words, 'word')}, {counted(n_chunks, 'chunk')}"
     return f"{size}: {', '.join(method.plan(n_chunks))}"
 
 

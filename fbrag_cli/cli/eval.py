@@ -59,7 +59,9 @@ class EvalOptions:
         group="Compare",
         metavar="NAMES",
     )
-    chunk_words: int = option(300, "--chunk-words", help="words in a chunk (300)", group="Compare", metavar="N", min=1)
+    chunk_words: int = option(
+        300, "--chunk-words", help="about how many words a chunk has (300)", group="Compare", metavar="N", min=1
+    )
     retrieval_only: bool = option(
         False, "--retrieval-only", help="answer nothing: needs no large model", group="Run", envvar=None
     )

@@ -19,6 +19,7 @@ from fbrag_cli.methods.method import Selecting, Tools
 from fbrag_cli.methods.prompts import forward_turns
 from fbrag_cli.methods.ranking import LOST, whole_chunks
 from fbrag_cli.progress import Event, stage
+from fbrag_cli.text.printable import counted
 from fbrag_cli.trace import ForwardSample, Round, Scores, Stage, Trace
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class FBRag(Selecting):
 
     def plan(self, n_chunks: int) -> list[str]:
         recalled = f"{min(self.recall, n_chunks)} to recall"
-        return [recalled, f"{self.samples} forward samples", *Selecting.plan(self, n_chunks)]
+        return [recalled, counted(self.samples, "forward sample"), *Selecting.plan(self, n_chunks)]
 
     def retrieve(self, question: str, tools: Tools) -> Trace:
         """Run Stages I and II."""
