@@ -47,13 +47,11 @@ class Method(ABC):
     retrieves: ClassVar[bool] = True
 
     max_tokens: int = knob(
-        512, "length limit of the answer", minimum=1, varies="512, or of --prompts", for_answer=True, compared=False, metavar="N"
+        512, "length limit of the answer", minimum=1, varies="512, or of --prompts", compared=False, metavar="N"
     )
     seed: int = knob(0, "same seed, input and machine: same answer", minimum=0, compared=False, metavar="N")
-    instructions: str | None = knob(
-        None, "form of the answer: 'in one sentence'; @FILE reads it", for_answer=True, compared=False, metavar="TEXT"
-    )
-    answer_anyway: bool = knob(False, "never answer that the document does not say", for_answer=True, compared=False)
+    instructions: str | None = knob(None, "form of the answer: 'in one sentence'; @FILE reads it", compared=False, metavar="TEXT")
+    answer_anyway: bool = knob(False, "never answer that the document does not say", compared=False)
     templates: Templates | None = None
 
     @abstractmethod
