@@ -37,12 +37,11 @@ class Tools:
 class Method(ABC):
     """The base of all methods: Stage III and its settings.
 
-    name: as users type it. title: as tables show it. needs_small: whether `retrieve` asks the small model. retrieves: whether the
-    context depends on the retriever. templates: prompts in place of ours, from a file.
+    name: as users type it. needs_small: whether `retrieve` asks the small model. retrieves: whether the context depends on the
+    retriever. templates: prompts in place of ours, from a file.
     """
 
     name: ClassVar[str]
-    title: ClassVar[str]
     needs_small: ClassVar[bool] = False
     retrieves: ClassVar[bool] = True
 
