@@ -12,13 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TextIO
 
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.method_options import MethodOptions, RetrievalKnobs
-from fbrag_cli.cli.options import DocumentOptions, OutputOptions, RunOptions
+from fbrag_cli.cli.method_options import MethodKnobs, MethodOptions
+from fbrag_cli.cli.options import DocumentOptions, OutputOptions, QuestionRunOptions
 from fbrag_cli.cli.output import open_output, open_page
 from fbrag_cli.cli.progress_line import progress_line
 from fbrag_cli.cli.signals import limit_time
-from fbrag_cli.cli.usage import EXAMPLE, check_no_address, check_words, typed
+from fbrag_cli.cli.usage import EXAMPLE, check_words, typed
+from fbrag_cli.corpus import Corpus
 from fbrag_cli.errors import FbragError
+from fbrag_cli.methods.method import Method
 from fbrag_cli.progress import Progress
 from fbrag_cli.session.session import Listener, Session
 from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
@@ -38,10 +40,10 @@ class QuestionOptions:
     document: DocumentOptions
     reading: DocumentSettings
     method: MethodOptions
-    retrieval: RetrievalKnobs  # type: ignore[valid-type]
+    knobs: MethodKnobs  # type: ignore[valid-type]
     models: ModelSettings
     cache: CacheSettings
-    run: RunOptions
+    run: QuestionRunOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +86,16 @@ def split_question(document: DocumentOptions, console: Console) -> tuple[list[st
 
 def collect(session: Session, paths: Sequence[str], options: QuestionOptions, console: Console) -> Collection:
     """Read the documents. Raises FbragError as `Session.collect`, and `usage` for a password file that cannot be read."""
-    check_no_address(paths, paths)
     password = _password(options.document.password_file, console)
     stdin = _stdin(console) if "-" in paths else None
     return session.collect(paths, options.reading, options.method.chunk_words, password=password, stdin=stdin)
+
+
+def planned(corpus: Corpus, method: Method) -> str:
+    """Return one line for --dry-run: what would be read and selected."""
+    n_documents, n_chunks = len(corpus.documents), len(corpus.chunks)
+    size = f"{counted(n_documents, 'document')}, {counted(corpus.n_words, 'word')}, {counted(n_chunks, 'chunk')}"
+    return f"{size}: {', '.join(method.plan(n_chunks))}"
 
 
 @contextmanager

@@ -37,7 +37,6 @@ class FBRag(Selecting):
     """samples: K. eta_forward, eta_backward: weights of the two lookups (equation 6)."""
 
     name: ClassVar[str] = "fb-rag"
-    title: ClassVar[str] = "FB-RAG"
     needs_small: ClassVar[bool] = True
 
     recall: int = knob(8, "chunks for the small model, or words as 6k", on_gpu=20, chunks=True, minimum=1, metavar="N")

@@ -37,23 +37,20 @@ class Tools:
 class Method(ABC):
     """The base of all methods: Stage III and its settings.
 
-    name: as users type it. title: as tables show it. needs_small: whether `retrieve` asks the small model. retrieves: whether the
-    context depends on the retriever. templates: prompts in place of ours, from a file.
+    name: as users type it. needs_small: whether `retrieve` asks the small model. retrieves: whether the context depends on the
+    retriever. templates: prompts in place of ours, from a file.
     """
 
     name: ClassVar[str]
-    title: ClassVar[str]
     needs_small: ClassVar[bool] = False
     retrieves: ClassVar[bool] = True
 
     max_tokens: int = knob(
-        512, "length limit of the answer", minimum=1, varies="512, or of --prompts", for_answer=True, compared=False, metavar="N"
+        512, "length limit of the answer", minimum=1, varies="512, or of --prompts", compared=False, metavar="N"
     )
     seed: int = knob(0, "same seed, input and machine: same answer", minimum=0, compared=False, metavar="N")
-    instructions: str | None = knob(
-        None, "form of the answer: 'in one sentence'; @FILE reads it", for_answer=True, compared=False, metavar="TEXT"
-    )
-    answer_anyway: bool = knob(False, "never answer that the document does not say", for_answer=True, compared=False)
+    instructions: str | None = knob(None, "form of the answer: 'in one sentence'; @FILE reads it", compared=False, metavar="TEXT")
+    answer_anyway: bool = knob(False, "never answer that the document does not say", compared=False)
     templates: Templates | None = None
 
     @abstractmethod

@@ -22,7 +22,6 @@ class SelfRoute(Selecting):
     """`Trace.route` names the step that answered: "retrieved" or "long-context"."""
 
     name: ClassVar[str] = "self-route"
-    title: ClassVar[str] = "Self-Route"
 
     def retrieve(self, question: str, tools: Tools) -> Trace:
         """Step 1: the chunks that the retriever ranks highest for the question."""

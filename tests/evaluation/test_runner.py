@@ -15,7 +15,7 @@ import pytest
 from fbrag_cli.errors import FbragError
 from fbrag_cli.evaluation.datasets import Example
 from fbrag_cli.evaluation.results import read_rows
-from fbrag_cli.evaluation.runner import Configuration, run
+from fbrag_cli.evaluation.runner import Configuration, checked_data_sets, run
 from fbrag_cli.generation.generator import Call, Generations, Sampling, Turn
 from fbrag_cli.indexing.collect import Collection
 from fbrag_cli.methods.fb_rag import FBRag
@@ -128,6 +128,31 @@ def test_what_a_method_does_not_read_makes_no_row(tmp_path: Path) -> None:
         ("vanilla", 2),
     ]
     assert bench.models["small"].asked == []
+
+
+def test_the_check_runs_where_a_data_set_has_questions_without_an_answer(tmp_path: Path) -> None:
+    """For all its rows; for no other data set; and what was answered before without it is answered again."""
+    open_ones = [example(1), replace(example(2, "Who stole it?"), answers=(), answerable=False)]
+    others = [replace(example(3), dataset="others")]
+    bench, path = Bench(), tmp_path / "rows.jsonl"
+    bench.models["large"].yes = 0.1  # the answer is not in the chunks
+    run(open_ones, [BASE], path, bench.session())
+    assert not any("abstain" in name for row in rows(path) for name in row["metrics"])
+    checked = replace(BASE, checked=checked_data_sets([*open_ones, *others], None))
+    assert checked.key == BASE.key
+    run([*open_ones, *others], [checked], path, bench.session())
+    again = rows(path)[2:]
+    assert [(row["id"], row["status"]) for row in again] == [("q1", "not_found"), ("q2", "not_found"), ("q3", "answered")]
+    found = [{name: value for name, value in row["metrics"].items() if "abstain" in name} for row in again]
+    assert found == [{"abstain_wrongly": 1}, {"abstain": 1}, {}]
+    assert again[0]["metrics"]["f1"] > 0  # of the answer that was proposed
+    run([*open_ones, *others], [checked], path, bench.session())
+    assert len(rows(path)) == 5
+
+
+def test_the_check_is_asked_for_or_left_out() -> None:
+    both = [example(1), replace(example(2), dataset="open", answers=(), answerable=False)]
+    assert [checked_data_sets(both, asked) for asked in (None, True, False)] == [{"open"}, {"open", "tales"}, set()]
 
 
 def test_without_a_large_model_nothing_is_answered(tmp_path: Path) -> None:
