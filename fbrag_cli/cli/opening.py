@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -115,28 +114,20 @@ def open_session(
 
 @contextmanager
 def open_cache(settings: CacheSettings, console: Console, *, private: bool) -> Iterator[Cache]:
-    """Open the user's cache; with --no-cache, for private documents, or where it cannot be used, one that ends with the run."""
-    from fbrag_cli.storage.cache import Cache
+    """Open the user's cache; with --no-cache, for private documents, or where it cannot be used, one that holds nothing."""
+    from fbrag_cli.storage.cache import NOWHERE, Cache
     from fbrag_cli.storage.places import cache_dir
 
-    cache = Cache(cache_dir(), int(settings.cache_limit * 1e9))
+    cache = NOWHERE
     if not settings.no_cache and not private:
-        if cache.usable:
-            try:
-                yield cache
-            finally:
-                cache.trim()
-            return
-        console.note(f"{cache.root} cannot be used as the cache: nothing is cached", level=1)
+        cache = Cache(cache_dir(), int(settings.cache_limit * 1e9))
+        if not cache.usable:
+            console.note(f"{cache.root} cannot be used as the cache: nothing is cached", level=1)
+            cache = NOWHERE
     try:
-        temporary = tempfile.TemporaryDirectory(prefix="fbrag-")
-    except OSError:
-        console.warn("no temporary folder can be made: what is read of the documents is kept nowhere")
-        console.hint("set TMPDIR to a folder that can be written")
-        yield Cache(Path(os.devnull) / "cache")  # which cannot exist
-        return
-    with temporary as folder:
-        yield Cache(Path(folder) / "cache")
+        yield cache
+    finally:
+        cache.trim()
 
 
 def _password(path: str | None, console: Console) -> str | None:
