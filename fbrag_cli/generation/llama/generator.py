@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from fbrag_cli.generation.cancellation import Cancellation
 from fbrag_cli.generation.generator import QUIET, Call, Generation, Generations, ModelInfo, OnText, Sampling, Turn
-from fbrag_cli.generation.llama.chat_template import ChatTemplate, Markup
+from fbrag_cli.generation.llama.chat_template import ChatTemplate, Markup, TemplateChild
 from fbrag_cli.generation.llama.machine import WHERE_IT_FITS, Placement
 from fbrag_cli.generation.llama.sequences import Sequences
 from fbrag_cli.generation.llama.token_counter import TokenCounter
@@ -70,15 +70,17 @@ class LlamaGenerator:
         cancellation: Cancellation | None = None,
         verbose: bool = False,
     ) -> None:
-        self._weights = Weights(path, placement=placement, threads=threads, cancellation=cancellation, verbose=verbose)
+        with TemplateChild(cancellation) as child:  # it starts while the weights are loaded
+            self._weights = Weights(path, placement=placement, threads=threads, cancellation=cancellation, verbose=verbose)
+            self._model, self._vocab = self._weights.model, self._weights.vocab
+            self._template = ChatTemplate(
+                _decoded(llama_cpp.llama_model_chat_template(self._model, None)),
+                bos=self._token_text(llama_cpp.llama_vocab_bos(self._vocab)),
+                eos=self._token_text(llama_cpp.llama_vocab_eos(self._vocab)),
+                child=child,
+            )
         self.threads = self._weights.threads
-        self._model, self._vocab = self._weights.model, self._weights.vocab
         trained = llama_cpp.llama_model_n_ctx_train(self._model)
-        self._template = ChatTemplate(
-            _decoded(llama_cpp.llama_model_chat_template(self._model, None)),
-            bos=self._token_text(llama_cpp.llama_vocab_bos(self._vocab)),
-            eos=self._token_text(llama_cpp.llama_vocab_eos(self._vocab)),
-        )
         self.problems = (self._template.problem,) if self._template.problem else ()
         self._counter: TokenCounter | None = None
         n_layers = llama_cpp.llama_model_n_layer(self._model) + 1
