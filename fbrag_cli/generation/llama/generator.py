@@ -18,6 +18,7 @@ import llama_cpp
 import numpy as np
 from numpy.typing import NDArray
 
+from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.cancellation import Cancellation
 from fbrag_cli.generation.generator import QUIET, Call, Generation, Generations, ModelInfo, OnText, Sampling, Turn
 from fbrag_cli.generation.llama.chat_template import ChatTemplate, Markup, TemplateChild
@@ -132,7 +133,7 @@ class LlamaGenerator:
         totals = []
         for choice in choices:
             spellings = {lead + form for lead in ("", " ") for form in (choice.lower(), choice.capitalize(), choice.upper())}
-            first = {self._weights.tokens_of(spelling)[0] for spelling in spellings}
+            first = {token for spelling in spellings for token in self._weights.tokens_of(spelling)[:1]}
             totals.append(float(sum(probabilities[token] for token in first)))
         return tuple(totals)
 
@@ -166,6 +167,8 @@ class LlamaGenerator:
 
     def _read(self, tokens: list[int], n_rows: int, max_tokens: int, call: Call) -> int:
         """Make the prompt sequence 0 and compute the logits of its last token. Return how many of its tokens were there."""
+        if not tokens:
+            raise self._broken("has no tokens for the words of a prompt")
         self._weights.cancellation = call.cancellation or Cancellation()
         cached = self._sequences.prepare(tokens, n_rows, max_tokens, call.room)
 
@@ -174,7 +177,13 @@ class LlamaGenerator:
                 call.on_prompt(cached + done, len(tokens))
 
         self._sequences.append(tokens[cached:], report)
+        if not np.isfinite(self._sequences.logits(-1)).all():
+            raise self._broken("computes what are no numbers (NaN)")
         return cached
+
+    def _broken(self, what: str) -> FbragError:
+        hint = "check the file (fbrag models verify), or use another model (fbrag models list --all)"
+        return FbragError("model_corrupt", f"{self.info.name} {what}", hint)
 
     def _draw(self, live: list[_Row], sampling: Sampling, on_text: OnText | None) -> list[_Row]:
         """Draw a token for each row of `live`. Return the rows that are not finished."""
