@@ -78,9 +78,18 @@ def split_question(document: DocumentOptions, console: Console) -> tuple[list[st
         raise FbragError("usage", "'-' stands for stdin, which can be read only once", "name a file in place of one of them")
     if question == "-":
         question = _stdin(console).read().decode("utf-8", "replace")
-    if not (question := question.strip()):
+    if not (question := _as_utf8(question).strip()):
         raise FbragError("usage", "the question is empty", typed(document.arguments, [*paths, EXAMPLE]))
     return paths, question
+
+
+def _as_utf8(argument: str) -> str:
+    """Return an argument as text. In a locale without UTF-8, as C, Python hands over its bytes as surrogates."""
+    try:
+        argument.encode()
+    except UnicodeEncodeError:
+        return os.fsencode(argument).decode("utf-8", "replace")
+    return argument
 
 
 def collect(session: Session, paths: Sequence[str], options: QuestionOptions, console: Console) -> Collection:

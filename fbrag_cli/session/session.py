@@ -9,7 +9,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from fbrag_cli.generation.cancellation import Cancellation
-from fbrag_cli.generation.start import limit_spinning
+from fbrag_cli.generation.start import set_environment
 from fbrag_cli.methods.method import Method, Tools
 from fbrag_cli.progress import Event, Progress, silent, stage
 from fbrag_cli.session.models import Fetch, Models
@@ -59,7 +59,7 @@ class Session:
     def __init__(
         self, models: Models, retrievers: Retrievers, cache: Cache, listener: Listener | None = None, *, first_costs: bool = False
     ) -> None:
-        limit_spinning()
+        set_environment()
         self._models, self._retrievers, self.cache = models, retrievers, cache
         self._listener, self._first_costs = listener or Listener(), first_costs
         self._cached: dict[str, CachedGenerator] = {}

@@ -204,7 +204,7 @@ def test_a_build_with_amx_loads_without_the_extra_buffers(smollm2: Path, monkeyp
 def test_threads_that_wait_for_each_other_leave_their_core_soon(users: dict[str, str], in_force: str) -> None:
     """As libgomp displays it when it is loaded; beside other work it would otherwise take most of the time with waiting."""
     environment = {name: value for name, value in os.environ.items() if name != "GOMP_SPINCOUNT"} | users
-    code = "from fbrag_cli.generation.start import limit_spinning as f; f(); import fbrag_cli.generation.llama.generator"
+    code = "from fbrag_cli.generation.start import set_environment as f; f(); import fbrag_cli.generation.llama.generator"
     shown = environment | {"OMP_DISPLAY_ENV": "verbose"}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=shown)
     if "GOMP_" not in done.stderr:

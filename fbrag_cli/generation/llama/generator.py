@@ -18,9 +18,10 @@ import llama_cpp
 import numpy as np
 from numpy.typing import NDArray
 
+from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.cancellation import Cancellation
 from fbrag_cli.generation.generator import QUIET, Call, Generation, Generations, ModelInfo, OnText, Sampling, Turn
-from fbrag_cli.generation.llama.chat_template import ChatTemplate, Markup
+from fbrag_cli.generation.llama.chat_template import ChatTemplate, Markup, TemplateChild
 from fbrag_cli.generation.llama.machine import WHERE_IT_FITS, Placement
 from fbrag_cli.generation.llama.sequences import Sequences
 from fbrag_cli.generation.llama.token_counter import TokenCounter
@@ -70,15 +71,17 @@ class LlamaGenerator:
         cancellation: Cancellation | None = None,
         verbose: bool = False,
     ) -> None:
-        self._weights = Weights(path, placement=placement, threads=threads, cancellation=cancellation, verbose=verbose)
+        with TemplateChild(cancellation) as child:  # it starts while the weights are loaded
+            self._weights = Weights(path, placement=placement, threads=threads, cancellation=cancellation, verbose=verbose)
+            self._model, self._vocab = self._weights.model, self._weights.vocab
+            self._template = ChatTemplate(
+                _decoded(llama_cpp.llama_model_chat_template(self._model, None)),
+                bos=self._token_text(llama_cpp.llama_vocab_bos(self._vocab)),
+                eos=self._token_text(llama_cpp.llama_vocab_eos(self._vocab)),
+                child=child,
+            )
         self.threads = self._weights.threads
-        self._model, self._vocab = self._weights.model, self._weights.vocab
         trained = llama_cpp.llama_model_n_ctx_train(self._model)
-        self._template = ChatTemplate(
-            _decoded(llama_cpp.llama_model_chat_template(self._model, None)),
-            bos=self._token_text(llama_cpp.llama_vocab_bos(self._vocab)),
-            eos=self._token_text(llama_cpp.llama_vocab_eos(self._vocab)),
-        )
         self.problems = (self._template.problem,) if self._template.problem else ()
         self._counter: TokenCounter | None = None
         n_layers = llama_cpp.llama_model_n_layer(self._model) + 1
@@ -130,7 +133,7 @@ class LlamaGenerator:
         totals = []
         for choice in choices:
             spellings = {lead + form for lead in ("", " ") for form in (choice.lower(), choice.capitalize(), choice.upper())}
-            first = {self._weights.tokens_of(spelling)[0] for spelling in spellings}
+            first = {token for spelling in spellings for token in self._weights.tokens_of(spelling)[:1]}
             totals.append(float(sum(probabilities[token] for token in first)))
         return tuple(totals)
 
@@ -164,6 +167,8 @@ class LlamaGenerator:
 
     def _read(self, tokens: list[int], n_rows: int, max_tokens: int, call: Call) -> int:
         """Make the prompt sequence 0 and compute the logits of its last token. Return how many of its tokens were there."""
+        if not tokens:
+            raise self._broken("has no tokens for the words of a prompt")
         self._weights.cancellation = call.cancellation or Cancellation()
         cached = self._sequences.prepare(tokens, n_rows, max_tokens, call.room)
 
@@ -172,7 +177,13 @@ class LlamaGenerator:
                 call.on_prompt(cached + done, len(tokens))
 
         self._sequences.append(tokens[cached:], report)
+        if not np.isfinite(self._sequences.logits(-1)).all():
+            raise self._broken("computes what are no numbers (NaN)")
         return cached
+
+    def _broken(self, what: str) -> FbragError:
+        hint = "check the file (fbrag models verify), or use another model (fbrag models list --all)"
+        return FbragError("model_corrupt", f"{self.info.name} {what}", hint)
 
     def _draw(self, live: list[_Row], sampling: Sampling, on_text: OnText | None) -> list[_Row]:
         """Draw a token for each row of `live`. Return the rows that are not finished."""
