@@ -95,8 +95,8 @@ class Trace:
 
     scores: those that decided the selection. ranked: positions of the selected chunks, best first. context: the excerpts that the
     large model reads, in reading order. rounds: each look forward. answer: None until Stage III. support: the probability, by the
-    large model, that the context shows the answer, 0 to 1; None where it was not asked. cached: of "text", "index" and "samples",
-    what was not computed for this question. route: the way that Self-Route took.
+    large model, that the context shows the answer, 0 to 1; None where it was not asked. cached: of "text", "index", "samples"
+    and "answer", what was not computed for this question. route: the way that Self-Route took.
     """
 
     question: str

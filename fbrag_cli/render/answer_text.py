@@ -63,7 +63,8 @@ def summary(trace: Trace, device: str) -> str:
         parts.append(f"{counted(len(trace.samples), 'sample')} {cost}")
     parts.append(f"{len(trace.selected)} selected")
     if answer := stages.get("answer"):
-        parts.append(f"answered in {answer.seconds:.1f} s ({_read(answer)})")
+        cached = "answer" in trace.cached
+        parts.append("answer from the cache" if cached else f"answered in {answer.seconds:.1f} s ({_read(answer)})")
     if trace.route:
         parts.append(f"route: {trace.route}")
     what = f"{counted(len(trace.corpus.chunks), 'chunk')}: {', '.join(parts)}"

@@ -17,6 +17,7 @@ from fbrag_cli.evaluation.datasets import Example
 from fbrag_cli.evaluation.results import read_rows
 from fbrag_cli.evaluation.runner import Configuration, run
 from fbrag_cli.generation.generator import Call, Generations, Sampling, Turn
+from fbrag_cli.generation.reuse import Reuse
 from fbrag_cli.indexing.collect import Collection
 from fbrag_cli.methods.fb_rag import FBRag
 from fbrag_cli.methods.long_context import LongContext
@@ -44,6 +45,7 @@ def example(number: int, question: str = "Who sealed the lantern?", text: str = 
 @dataclass(frozen=True)
 class _File:
     identity: str
+    path: Path
 
 
 class _Models(Models):
@@ -57,7 +59,7 @@ class _Models(Models):
         return self._scripted[name]
 
     def find(self, names: Sequence[str], *, large: Sequence[str] = ()) -> Any:
-        return [_File(name) for name in names]
+        return [_File(name, Path(name)) for name in names]
 
 
 class _Retrievers(Retrievers):
@@ -79,7 +81,7 @@ class Bench:
         self.retrievers = _Retrievers(ModelSettings(), self.cache)
 
     def session(self) -> Session:
-        return Session(_Models(self.models), self.retrievers, self.cache, first_costs=True)
+        return Session(_Models(self.models), self.retrievers, self.cache, reuse=Reuse(first_costs=True))
 
 
 def rows(path: Path) -> list[dict[str, Any]]:
