@@ -64,6 +64,7 @@ class Session:
         self._models, self._retrievers, self.cache = models, retrievers, cache
         self._listener, self._reuse = listener or Listener(), reuse
         self._running = DEFAULT, self._listener
+        self._stage = ""  # that runs
         self._cached: dict[str, CachedGenerator] = {}
         self._at_hand: dict[tuple[str, str], Retriever] = {}
         self._answering = False
@@ -227,11 +228,15 @@ class Session:
         return choice.small or small, choice.large or large
 
     def _tools(self, corpus: Corpus, retriever: Retriever, choice: Choice, listener: Listener) -> Tools:
+        def progress(event: Event) -> None:
+            self._stage = event.stage if event.kind == "start" else "" if event.kind == "done" else self._stage
+            listener.progress(event)
+
         self._running = choice, listener
         return Tools(
             corpus=corpus,
             retriever=retriever,
-            progress=listener.progress,
+            progress=progress,
             cancellation=listener.cancellation,
             small=lambda: self.small(choice),
             large=lambda: self.large(choice),
@@ -255,10 +260,13 @@ class Session:
         return self._cached[name]
 
     def _load(self, name: str) -> Generator:
-        """Load a model for the running question, then begin to load the one that will answer."""
+        """Load a model for the running question, then begin to load the one that will answer. The stage that needs it starts
+        after it, for whoever follows the progress."""
         choice, listener = self._running
         with stage("load", listener.progress):
             generator = self._models.load(name)
+        if self._stage:
+            listener.progress(Event(self._stage, "start"))
         if self._answering:
             self._models.begin(self._names(choice)[1])
         return generator

@@ -104,8 +104,8 @@ def test_a_row_tells_the_metrics_and_what_they_cost(tmp_path: Path) -> None:
 def test_evidence_in_a_copy_of_what_was_read_counts(tmp_path: Path) -> None:
     passage = "The lantern of the old barque was sealed by Wrenn."  # 10 words, a chunk
     copied = passage.replace(" ", "\n")
-    other = "Grey water lay flat under low cloud on that day."
-    asked = replace(example(1, text="\n".join([other, passage, other, copied])), evidence=(passage, copied))
+    others = [f"Grey water lay flat under low cloud on day {i}." for i in range(6)]
+    asked = replace(example(1, text="\n".join([*others, passage, others[0], copied])), evidence=(passage, copied))
     run([asked], [replace(BASE, method=OrderPreserving(select=1), large=None)], tmp_path / "rows.jsonl", Bench().session())
     (row,) = rows(tmp_path / "rows.jsonl")
     assert (len(row["selected"]), row["metrics"]["evidence_recall"]) == (1, 1)
