@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import Field, dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import Field, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from fbrag_cli.corpus import Chunk, Corpus, Excerpt
@@ -91,10 +91,11 @@ class Round:
 class Trace:
     """A question, its method with settings, and what became of it.
 
-    scores: those that decided the selection. ranked: positions of the selected chunks, best first. context: the excerpts that the
-    large model reads, in reading order. rounds: each look forward. answer: None until Stage III. support: the probability, by the
-    large model, that the context shows the answer, 0 to 1; None where it was not asked. cached: of "text", "index" and "samples",
-    what was not computed for this question. route: the way that Self-Route took.
+    scores: those that decided the selection. ranked: positions of the selected chunks, best first. copies: for each of them the
+    positions of the other chunks of the same text, which count as one with it. context: the excerpts that the large model reads,
+    in reading order. rounds: each look forward. answer: None until Stage III. support: the probability, by the large model, that
+    the context shows the answer, 0 to 1; None where it was not asked. cached: of "text", "index", "samples" and "answer", what
+    was not computed for this question. route: the way that Self-Route took.
     """
 
     question: str
@@ -103,6 +104,7 @@ class Trace:
     retriever: str
     scores: Scores
     ranked: tuple[int, ...]
+    copies: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     context: tuple[Excerpt, ...]
     stages: tuple[Stage, ...]
     rounds: tuple[Round, ...] = ()
@@ -119,6 +121,11 @@ class Trace:
     def selected(self) -> tuple[int, ...]:
         """Positions of the chunks in `context`, in document order."""
         return _positions(self.context)
+
+    @property
+    def copy_of(self) -> dict[int, int]:
+        """For the position of each copy that of the selected chunk."""
+        return {copy: position for position, copies in self.copies.items() for copy in copies}
 
     @property
     def recalled(self) -> tuple[int, ...]:

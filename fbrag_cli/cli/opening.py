@@ -19,6 +19,7 @@ from fbrag_cli.cli.signals import limit_time
 from fbrag_cli.cli.usage import EXAMPLE, check_words, typed
 from fbrag_cli.corpus import Corpus
 from fbrag_cli.errors import FbragError
+from fbrag_cli.generation.reuse import Reuse
 from fbrag_cli.methods.method import Method
 from fbrag_cli.progress import Progress
 from fbrag_cli.session.session import Listener, Session
@@ -65,7 +66,7 @@ def open_question(options: QuestionOptions, console: Console, *, with_page: bool
         open_page(options.output.html if with_page else None) as page,
         progress_line(console) as progress,
         open_cache(options.cache, console, private=options.document.password_file is not None) as cache,
-        open_session(options.models, cache, console, progress) as session,
+        open_session(options.models, cache, console, progress, Reuse(again=options.cache.again)) as session,
     ):
         yield Opened(stream, page, progress, session)
 
@@ -108,7 +109,7 @@ def planned(corpus: Corpus, method: Method) -> str:
 
 @contextmanager
 def open_session(
-    models: ModelSettings, cache: Cache, console: Console, progress: Progress, *, first_costs: bool = False
+    models: ModelSettings, cache: Cache, console: Console, progress: Progress, reuse: Reuse | None = None
 ) -> Iterator[Session]:
     """Open a session that reports to the console and offers to download missing models."""
     listener = Listener(progress=progress, cancellation=console.cancellation)
@@ -117,7 +118,7 @@ def open_session(
         _fetch(names, store, console)
 
     verbose = console.verbosity >= 2
-    with Session.open(models, cache, listener, fetch=fetch, verbose=verbose, first_costs=first_costs) as session:
+    with Session.open(models, cache, listener, fetch=fetch, verbose=verbose, reuse=reuse) as session:
         yield session
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from fbrag_cli.generation.generator import Call, Generation, Sampling, Turn
 from fbrag_cli.methods.prompts import support_turns
-from fbrag_cli.progress import Event, Progress, Stopwatch, stage
+from fbrag_cli.progress import Event, Progress, stage
 from fbrag_cli.trace import Stage, Trace
 
 if TYPE_CHECKING:
@@ -29,10 +29,10 @@ def answer_from(method: Method, trace: Trace, tools: Tools) -> Trace:
     trace = replace(trace, answer=text, truncated=reply.finish == "length", status="answered")
     if method.answer_anyway:
         return trace
-    with stage("verify") as watch:
-        support = _support(method, trace, text, tools) if text else None
+    elapsed = tools.timer()
+    support = _support(method, trace, text, tools) if text else None
     found = bool(text) and (support is None or support >= MIN_SUPPORT)
-    verified = Stage("verify", watch.seconds)
+    verified = Stage("verify", elapsed())
     return replace(trace, support=support, status="answered" if found else "not_found", stages=(*trace.stages, verified))
 
 
@@ -40,14 +40,14 @@ def ask(method: Method, trace: Trace, turns: Sequence[Turn], tools: Tools) -> tu
     """Ask the large model. Return the trace with the cost, and the reply."""
     large = tools.large()
     first_token: list[float] = []
-    waited = Stopwatch()
+    elapsed = tools.timer()
 
     def send(piece: str) -> None:
         if piece.strip() and not first_token:
-            first_token.append(waited.seconds)
+            first_token.append(elapsed())
         tools.progress(Event("answer", "text", text=piece))
 
-    with stage("answer", tools.progress) as watch:
+    with stage("answer", tools.progress):
         generations = large.generate(
             turns,
             1,
@@ -56,15 +56,16 @@ def ask(method: Method, trace: Trace, turns: Sequence[Turn], tools: Tools) -> tu
         )
     answered = Stage(
         "answer",
-        max(watch.seconds, generations.prefill_seconds + generations.decode_seconds),
+        max(elapsed(), generations.prefill_seconds + generations.decode_seconds),
         generations.prompt_tokens,
         generations.cached_tokens,
         generations.generated_tokens,
-        # A cached answer sends no piece: its first word waited for the reading of the prompt.
+        # Without a piece (an answer with its first costs) the first word waited for the reading of the prompt.
         first_token[0] if first_token else generations.prefill_seconds if generations.samples[0].text.strip() else None,
     )
-    trace = replace(trace, stages=(*trace.stages, answered), models={**trace.models, "large": large.info})
-    return trace, generations.samples[0]
+    models = {**trace.models, "large": large.info}
+    cached = (*(each for each in trace.cached if each != "answer"), *(("answer",) if generations.cached else ()))
+    return replace(trace, stages=(*trace.stages, answered), models=models, cached=cached), generations.samples[0]
 
 
 def report_tokens(progress: Progress, name: str) -> Callable[[int, int], None]:

@@ -17,7 +17,7 @@ from fbrag_cli.methods.answering import report_tokens
 from fbrag_cli.methods.knobs import knob
 from fbrag_cli.methods.method import Selecting, Tools
 from fbrag_cli.methods.prompts import forward_turns
-from fbrag_cli.methods.ranking import LOST, whole_chunks
+from fbrag_cli.methods.ranking import LOST, distinct, whole_chunks
 from fbrag_cli.progress import Event, stage
 from fbrag_cli.text.printable import counted
 from fbrag_cli.trace import ForwardSample, Round, Scores, Stage, Trace
@@ -62,12 +62,10 @@ class FBRag(Selecting):
 
     def retrieve(self, question: str, tools: Tools) -> Trace:
         """Run Stages I and II."""
-        from fbrag_cli.retrieval.ranking import best
-
         # Stage I: the chunks that the question itself points to.
         with stage("recall") as recalling:
             backward = tools.retriever.scores(question)  # S_B
-            read = whole_chunks(tools.corpus, sorted(best(backward, self.recall)))
+            read = whole_chunks(tools.corpus, sorted(distinct(tools.corpus, backward, self.recall)))
 
         # Stage II: K samples of rationale and answer from these chunks, ...
         turns = forward_turns([excerpt.text for excerpt in read], question, self.templates)
@@ -77,7 +75,8 @@ class FBRag(Selecting):
         # ... by which every chunk of the whole document is scored.
         with stage("select") as selecting:
             scores = self._scores(backward, samples, tools)
-            ranked = best(scores.combined, self.select)
+            selected = distinct(tools.corpus, scores.combined, self.select)
+            ranked = tuple(selected)
 
         return Trace(
             question=question,
@@ -86,6 +85,7 @@ class FBRag(Selecting):
             retriever=tools.retriever.name,
             scores=scores,
             ranked=ranked,
+            copies=selected,
             context=whole_chunks(tools.corpus, sorted(ranked)),
             rounds=(Round(read=read, turns=turns, samples=samples, scores=scores, selected=ranked),),
             stages=(Stage("recall", recalling.seconds), _cost(generations), Stage("select", selecting.seconds)),

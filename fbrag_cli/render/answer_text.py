@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fbrag_cli.corpus import Chunk
-from fbrag_cli.render.passages import LONGEST_LINE, Line, passages, place, shown_lines, supporting_terms
+from fbrag_cli.render.passages import LONGEST_LINE, Line, also_in, passages, place, shown_lines, supporting_terms
 from fbrag_cli.text.printable import counted, printable
 from fbrag_cli.text.words import terms
 from fbrag_cli.trace import Stage, Trace
@@ -32,7 +32,7 @@ def sources(trace: Trace, *, context: int, full: bool, colored: bool, columns: i
     blocks = [heading]
     for number, chunk in enumerate(trace.sources, 1):
         head = f"[{number}] {_PLACE}{place(chunk)}{_END}" if colored else f"[{number}] {place(chunk)}"
-        blocks.append(f"{head}   {trace.scores.combined[chunk.position]:.2f}")
+        blocks.append(f"{head}{also_in(trace, chunk)}   {trace.scores.combined[chunk.position]:.2f}")
         blocks += _block(trace, chunk, context, full, colored, width)
     return "\n".join(blocks)
 
@@ -50,7 +50,8 @@ def markdown(trace: Trace, *, context: int, full: bool, with_sources: bool) -> s
     notes = []
     for number, chunk in enumerate(chunks, 1):
         quoted = "\n".join(f"    > {_escaped(line)}".rstrip() for line in _plain_lines(trace, chunk, context, full))
-        notes.append(f"[^{number}]: {_escaped(place(chunk))} ({trace.scores.combined[chunk.position]:.2f})\n\n{quoted}")
+        where = _escaped(place(chunk) + also_in(trace, chunk))
+        notes.append(f"[^{number}]: {where} ({trace.scores.combined[chunk.position]:.2f})\n\n{quoted}")
     return f"{_escaped(answer_of(trace))}{marks}\n\n" + "\n\n".join(notes)
 
 
@@ -63,7 +64,8 @@ def summary(trace: Trace, device: str) -> str:
         parts.append(f"{counted(len(trace.samples), 'sample')} {cost}")
     parts.append(f"{len(trace.selected)} selected")
     if answer := stages.get("answer"):
-        parts.append(f"answered in {answer.seconds:.1f} s ({_read(answer)})")
+        cached = "answer" in trace.cached
+        parts.append("answer from the cache" if cached else f"answered in {answer.seconds:.1f} s ({_read(answer)})")
     if trace.route:
         parts.append(f"route: {trace.route}")
     what = f"{counted(len(trace.corpus.chunks), 'chunk')}: {', '.join(parts)}"

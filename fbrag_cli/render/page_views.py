@@ -13,7 +13,7 @@ from fbrag_cli.corpus import Chunk
 from fbrag_cli.documents.document import Document, Section
 from fbrag_cli.documents.lines import lines_of, pages_of, section_of
 from fbrag_cli.render.line_layout import LineLayout
-from fbrag_cli.render.passages import highlights, passages, place, shown_lines, supporting_terms
+from fbrag_cli.render.passages import also_in, highlights, passages, place, shown_lines, supporting_terms
 from fbrag_cli.retrieval.ranking import best, ranks
 from fbrag_cli.text.printable import one_line, printable
 from fbrag_cli.text.spans import Span, joined
@@ -74,9 +74,11 @@ class OtherView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceView:
-    """A selected chunk. Ranks count from 1, among all chunks. sample: which one raised it, from 1; None if none did."""
+    """A selected chunk. Ranks count from 1, among all chunks. sample: which one raised it, from 1; None if none did.
+    also_in: the places of its copies."""
 
     chunk: ChunkView
+    also_in: str
     backward: float
     backward_rank: int
     forward: float
@@ -185,6 +187,7 @@ def source_views(trace: Trace, chunks: dict[int, ChunkView], layouts: dict[int, 
             quoted.append(_marked(chunk.text[start:end], marks, layout.breaks(chunk.start + start, chunk.start + end)))
         yield SourceView(
             chunk=chunks[position + 1],
+            also_in=also_in(trace, chunk),
             backward=float(scores.backward[position]),
             backward_rank=backward_ranks[position],
             forward=float(scores.forward[position]),

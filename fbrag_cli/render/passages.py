@@ -9,7 +9,7 @@ from operator import gt
 
 from fbrag_cli.corpus import Chunk
 from fbrag_cli.documents.lines import line_of, lines_of, pages_of, section_of
-from fbrag_cli.text.printable import one_line, printable
+from fbrag_cli.text.printable import counted, one_line, printable
 from fbrag_cli.text.spans import joined
 from fbrag_cli.text.table import width_of
 from fbrag_cli.text.words import term_spans, terms, word_spans
@@ -19,6 +19,7 @@ from fbrag_cli.trace import Trace
 LONGEST_LINE = 120
 
 _LONGEST_TITLE = 60  # characters of a heading in a citation
+_COPIES = 3  # places of copies that a citation names
 _PASSAGES = 3  # highlighted lines a chunk, at most
 _WORTH = 0.6  # of the best line's weight, for a line to be shown as well
 
@@ -47,6 +48,15 @@ def place(chunk: Chunk) -> str:
     first, last = lines_of(document, chunk.start, chunk.end)
     section = section_of(document, chunk.start, chunk.end)
     return f"{name}:{first}-{last}" + (f" ({one_line(section.title, _LONGEST_TITLE)})" if section else "")
+
+
+def also_in(trace: Trace, chunk: Chunk) -> str:
+    """Return where the copies of a selected chunk stand, to follow its place: `, also in b.txt:1-9`; "" where it has none."""
+    copies = trace.copies.get(chunk.position, ())
+    named = [place(trace.corpus.chunks[position]) for position in copies[:_COPIES]]
+    if len(copies) > _COPIES:
+        named.append(counted(len(copies) - _COPIES, "other place"))
+    return f", also in {', '.join(named)}" if copies else ""
 
 
 def supporting_terms(trace: Trace, position: int) -> dict[str, float]:
