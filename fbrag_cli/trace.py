@@ -62,6 +62,11 @@ class Scores:
     best_sample: NDArray[np.intp]
     combined: NDArray[np.float32]
 
+    def relative(self, position: int) -> float | None:
+        """Return the combined score of a chunk on a scale on which the best chunk has 1; None where no score is above 0."""
+        best = float(self.combined.max(initial=0))
+        return float(self.combined[position]) / best if best > 0 else None
+
 
 @dataclass(frozen=True, slots=True)
 class Stage:

@@ -51,7 +51,7 @@ def run(arguments: list[str], cancellation: Cancellation) -> int:
             command, defaults = _command(arguments), _config_defaults(arguments)
             with command.make_context("fbrag", list(arguments), default_map=defaults) as context:
                 context.meta[CANCELLATION] = cancellation
-                aborts.report = lambda error: _failed(error, context.obj or options, arguments)
+                aborts.report = lambda error: _failed(error, context.obj or options, arguments, defaults)
                 try:
                     code = context.command.invoke(context)
                 finally:
