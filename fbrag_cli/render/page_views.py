@@ -77,7 +77,7 @@ class OtherView:
 class SourceView:
     """A selected chunk. Ranks count from 1, among all chunks.
 
-    place: of the sentence that shows the answer best. also_in: the places of its copies. scored: the combined score and its scale.
+    place: of the sentence that shows the answer best. also_in: the places of its copies. scored: the score and its scale.
     sample: which one raised it, from 1; None if none did. excerpt: the sentence and lines around it.
     """
 
