@@ -7,7 +7,7 @@ from dataclasses import Field, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from fbrag_cli.corpus import Chunk, Corpus, Excerpt
-from fbrag_cli.generation.generator import ModelInfo, Turn
+from fbrag_cli.generation.generator import Finish, ModelInfo, Turn
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,7 +40,7 @@ class ForwardSample:
     text: str
     rationale: str
     answer: str
-    finish: Literal["stop", "length"]
+    finish: Finish
 
     @property
     def said(self) -> str:
@@ -98,8 +98,9 @@ class Trace:
 
     scores: those that decided the selection. ranked: positions of the selected chunks, best first. copies: for each of them the
     positions of the other chunks of the same text, which count as one with it. context: the excerpts that the large model reads,
-    in reading order. rounds: each look forward. answer: None until Stage III. support: the probability, by the large model, that
-    the context shows the answer, 0 to 1; None where it was not asked. cached: of "text", "index", "samples" and "answer", what
+    in reading order. rounds: each look forward. answer: None until Stage III. truncated: whether it was cut at its length limit;
+    a warning says where it was cut because the model repeated itself. support: the probability, by the large model, that the
+    context shows the answer, 0 to 1; None where it was not asked. cached: of "text", "index", "samples" and "answer", what
     was not computed for this question. route: the way that Self-Route took.
     """
 

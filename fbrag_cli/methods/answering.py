@@ -19,14 +19,16 @@ if TYPE_CHECKING:
 
 #: Below this support the answer is "the document does not say". Set on 23 of 54 cases (tests/benchmarks/README.md).
 MIN_SUPPORT = 0.45
+#: Why an answer may end early.
+REPEATED = "the model repeated itself: the answer was cut"
 _SAYS_EITHER = 0.2  # of the probability on yes and no together, for their ratio to mean anything
 
 
 def answer_from(method: Method, trace: Trace, tools: Tools) -> Trace:
     """Answer greedily from the context, then ask whether the context supports the answer (not with `answer_anyway`)."""
     trace, reply = ask(method, trace, method.turns(trace), tools)
+    trace = answered_by(trace, reply)
     text = reply.text.strip()
-    trace = replace(trace, answer=text, truncated=reply.finish == "length", status="answered")
     if method.answer_anyway:
         return trace
     elapsed = tools.timer()
@@ -66,6 +68,17 @@ def ask(method: Method, trace: Trace, turns: Sequence[Turn], tools: Tools) -> tu
     models = {**trace.models, "large": large.info}
     cached = (*(each for each in trace.cached if each != "answer"), *(("answer",) if generations.cached else ()))
     return replace(trace, stages=(*trace.stages, answered), models=models, cached=cached), generations.samples[0]
+
+
+def answered_by(trace: Trace, reply: Generation) -> Trace:
+    """Return the trace with a reply as its answer. A reply that was cut where the model repeated itself makes a warning."""
+    return replace(
+        trace,
+        answer=reply.text.strip(),
+        truncated=reply.finish == "length",
+        status="answered",
+        warnings=(*trace.warnings, REPEATED) if reply.finish == "repeat" else trace.warnings,
+    )
 
 
 def report_tokens(progress: Progress, name: str) -> Callable[[int, int], None]:

@@ -9,9 +9,12 @@ III  answer: a large model reads the selected chunks in document order.
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from fbrag_cli.corpus import Excerpt
 from fbrag_cli.generation.generator import Call, Generation, Generations, Sampling, Turn
 from fbrag_cli.methods.answering import report_tokens
 from fbrag_cli.methods.knobs import knob
@@ -28,8 +31,12 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float32]
 
-_ANSWER = re.compile(r"^[\s*_#>-]*(?:final\s+)?answer[\s*_]*:[\s*_]*|(?<=[.!?])\s+answer\s*:\s*", re.IGNORECASE | re.MULTILINE)
-_LABEL = re.compile(r"^[\s*_#>-]*rationale[\s*_]*:[\s*_]*", re.IGNORECASE)
+_IN = r"(?:\(in \w+\)[\s*_]*)?"  # as the prompt writes where it names a language
+_ANSWER = re.compile(
+    rf"^[\s*_#>-]*(?:final\s+)?answer[\s*_]*{_IN}:[\s*_]*|(?:(?<=[.!?])\s+|(?<=[。！？])\s*)answer\s*{_IN}:\s*",
+    re.IGNORECASE | re.MULTILINE,
+)
+_LABEL = re.compile(rf"^[\s*_#>-]*rationale[\s*_]*{_IN}:[\s*_]*", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +75,7 @@ class FBRag(Selecting):
             read = whole_chunks(tools.corpus, sorted(distinct(tools.corpus, backward, self.recall)))
 
         # Stage II: K samples of rationale and answer from these chunks, ...
-        turns = forward_turns([excerpt.text for excerpt in read], question, self.templates)
+        turns = forward_turns([excerpt.text for excerpt in read], question, main_language(read), self.templates)
         generations = self._look_forward(turns, tools)
         samples = tuple(parse_sample(i, generation) for i, generation in enumerate(generations.samples))
 
@@ -118,6 +125,14 @@ class FBRag(Selecting):
         import numpy as np
 
         return score(backward, np.stack([tools.retriever.scores(sample.said) for sample in samples]), self)
+
+
+def main_language(read: Sequence[Excerpt]) -> str:
+    """Return the language (ISO 639-1) of most words that are read; "" where it is unknown."""
+    words = Counter[str]()
+    for excerpt in read:
+        words[excerpt.chunk.document.language] += excerpt.chunk.n_words
+    return max(words, key=lambda language: words[language], default="")
 
 
 def score(backward: Array, per_sample: Array, settings: FBRag) -> Scores:

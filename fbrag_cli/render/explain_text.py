@@ -189,7 +189,7 @@ def samples(trace: Trace) -> Iterator[str]:
     for sample, scores in zip(trace.samples, trace.scores.per_sample, strict=True):
         chunk = trace.corpus.chunks[int(scores.argmax())]
         raised = f"raises {place(chunk)} most ({_score(trace, scores.max())})" if scores.any() else "raises no chunk"
-        cut = ", cut at its length limit" if sample.finish == "length" else ""
+        cut = {"length": ", cut at its length limit", "repeat": ", cut where it repeats itself"}.get(sample.finish, "")
         yield f"sample {sample.index + 1} (seed {sample.seed}{cut}) {raised}"
         yield from (f"    {line}".rstrip() for line in printable(sample.text).split("\n"))
 
