@@ -15,7 +15,7 @@ from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.method_options import MethodOptions, RetrievalKnobs
 from fbrag_cli.cli.options import DocumentOptions, OutputOptions, RunOptions
 from fbrag_cli.cli.output import open_output, open_page
-from fbrag_cli.cli.progress_line import progress_line
+from fbrag_cli.cli.progress_line import ProgressLine, progress_line
 from fbrag_cli.cli.signals import limit_time
 from fbrag_cli.cli.usage import EXAMPLE, check_no_address, check_words, typed
 from fbrag_cli.errors import FbragError
@@ -50,7 +50,7 @@ class Opened:
 
     stream: TextIO
     page: Callable[[Trace], None]
-    progress: Progress
+    progress: ProgressLine
     session: Session
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from fbrag_cli.generation.generator import Call, Generation, Sampling, Turn
 from fbrag_cli.methods.prompts import support_turns
@@ -29,7 +29,7 @@ def answer_from(method: Method, trace: Trace, tools: Tools) -> Trace:
     trace = replace(trace, answer=text, truncated=reply.finish == "length", status="answered")
     if method.answer_anyway:
         return trace
-    with stage("verify") as watch:
+    with stage("verify", tools.progress) as watch:
         support = _support(method, trace, text, tools) if text else None
     found = bool(text) and (support is None or support >= MIN_SUPPORT)
     verified = Stage("verify", watch.seconds)
@@ -52,7 +52,12 @@ def ask(method: Method, trace: Trace, turns: Sequence[Turn], tools: Tools) -> tu
             turns,
             1,
             Sampling(method.max_tokens, temperature=0, seed=method.seed),
-            Call(cancellation=tools.cancellation, on_prompt=report_tokens(tools.progress, "answer"), on_text=send),
+            Call(
+                cancellation=tools.cancellation,
+                on_prompt=report_tokens(tools.progress, "answer"),
+                on_written=report_tokens(tools.progress, "answer", "written"),
+                on_text=send,
+            ),
         )
     answered = Stage(
         "answer",
@@ -67,9 +72,11 @@ def ask(method: Method, trace: Trace, turns: Sequence[Turn], tools: Tools) -> tu
     return trace, generations.samples[0]
 
 
-def report_tokens(progress: Progress, name: str) -> Callable[[int, int], None]:
-    """Return a listener that reports how many tokens of a stage's prompt are read."""
-    return lambda done, total: progress(Event(name, "progress", done, total))
+def report_tokens(
+    progress: Progress, name: str, kind: Literal["progress", "written"] = "progress", text: str = ""
+) -> Callable[[int, int], None]:
+    """Return a listener that reports how many tokens of a stage's prompt are read, or written of its reply."""
+    return lambda done, total: progress(Event(name, kind, done, total, text))
 
 
 def _support(method: Method, trace: Trace, answer: str, tools: Tools) -> float | None:

@@ -19,6 +19,7 @@ from fbrag_cli.methods.method import Selecting, Tools
 from fbrag_cli.methods.prompts import forward_turns
 from fbrag_cli.methods.ranking import LOST, whole_chunks
 from fbrag_cli.progress import Event, stage
+from fbrag_cli.text.printable import counted
 from fbrag_cli.trace import ForwardSample, Round, Scores, Stage, Trace
 
 if TYPE_CHECKING:
@@ -109,7 +110,11 @@ class FBRag(Selecting):
             turns,
             self.samples,
             Sampling(self.forward_tokens, self.temperature, self.top_p, self.top_k, self.seed),
-            Call(cancellation=tools.cancellation, on_prompt=report_tokens(tools.progress, "forward")),
+            Call(
+                cancellation=tools.cancellation,
+                on_prompt=report_tokens(tools.progress, "forward"),
+                on_written=report_tokens(tools.progress, "forward", "written", counted(self.samples, "sample")),
+            ),
         )
         tools.progress(Event("forward", "done"))
         return generations

@@ -81,7 +81,7 @@ def shown_lines(chunk: Chunk, weights: Mapping[str, float], columns: int = LONGE
     found: list[Line] = []
     at = 0
     for physical in text.split("\n"):
-        for start, end in _pieces(physical, at, columns):
+        for start, end in pieces(physical, at, columns):
             within = [span for span in spans if start <= span[0] < end and span[2] in weights]
             weight = sum(weights[term] for term in {span[2] for span in within})
             marks = joined(((first, min(last, end)) for first, last, _ in within), gt)
@@ -116,7 +116,7 @@ def _term_spans(chunk: Chunk) -> Iterator[tuple[int, int, str]]:
     return term_spans(chunk.text, (chunk.document.language,))
 
 
-def _pieces(line: str, at: int, columns: int) -> list[tuple[int, int]]:
+def pieces(line: str, at: int, columns: int) -> list[tuple[int, int]]:
     """Return (start, end) of pieces of `line` that fit `columns`, in characters of the chunk. at: where the line begins."""
     safe = printable(line)
     if width_of(safe) <= columns:
