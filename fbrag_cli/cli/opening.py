@@ -14,7 +14,7 @@ from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.method_options import MethodKnobs, MethodOptions
 from fbrag_cli.cli.options import DocumentOptions, OutputOptions, QuestionRunOptions
 from fbrag_cli.cli.output import open_output, open_page
-from fbrag_cli.cli.progress_line import progress_line
+from fbrag_cli.cli.progress_line import ProgressLine, progress_line
 from fbrag_cli.cli.signals import limit_time
 from fbrag_cli.cli.usage import EXAMPLE, check_words, typed
 from fbrag_cli.corpus import Corpus
@@ -52,7 +52,7 @@ class Opened:
 
     stream: TextIO
     page: Callable[[Trace], None]
-    progress: Progress
+    progress: ProgressLine
     session: Session
 
 

@@ -84,7 +84,7 @@ class ModelInfo:
     context_tokens: int | None
 
 
-OnTokens = Callable[[int, int], None]  # (tokens done, tokens in all) of the prompt
+OnTokens = Callable[[int, int], None]  # (tokens done, tokens in all or at most)
 OnText = Callable[[str], None]  # the next piece of the first sample: the pieces, joined, are its text
 
 
@@ -92,12 +92,14 @@ OnText = Callable[[str], None]  # the next piece of the first sample: the pieces
 class Call:
     """What a call carries beside its prompt.
 
-    cancellation: stops the call, from any thread. on_prompt, on_text: receive progress. room: tokens of context to reserve at
-    least, so that later prompts with the same beginning can grow into it.
+    cancellation: stops the call, from any thread. on_prompt: receives how much of the prompt is read, first what an earlier call
+    has read. on_written: receives the tokens of the longest sample so far. on_text: receives the first sample. room: tokens of
+    context to reserve at least, so that later prompts with the same beginning can grow into it.
     """
 
     cancellation: Cancellation | None = None
     on_prompt: OnTokens | None = None
+    on_written: OnTokens | None = None
     on_text: OnText | None = None
     room: int = 0
 

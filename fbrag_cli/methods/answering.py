@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from fbrag_cli.generation.generator import Call, Generation, Sampling, Turn
 from fbrag_cli.methods.prompts import support_turns
@@ -32,7 +32,8 @@ def answer_from(method: Method, trace: Trace, tools: Tools) -> Trace:
     if method.answer_anyway:
         return trace
     elapsed = tools.timer()
-    support = _support(method, trace, text, tools) if text else None
+    with stage("verify", tools.progress):
+        support = _support(method, trace, text, tools) if text else None
     found = bool(text) and (support is None or support >= MIN_SUPPORT)
     verified = Stage("verify", elapsed())
     return replace(trace, support=support, status="answered" if found else "not_found", stages=(*trace.stages, verified))
@@ -54,7 +55,12 @@ def ask(method: Method, trace: Trace, turns: Sequence[Turn], tools: Tools) -> tu
             turns,
             1,
             Sampling(method.max_tokens, temperature=0, seed=method.seed),
-            Call(cancellation=tools.cancellation, on_prompt=report_tokens(tools.progress, "answer"), on_text=send),
+            Call(
+                cancellation=tools.cancellation,
+                on_prompt=report_tokens(tools.progress, "answer"),
+                on_written=report_tokens(tools.progress, "answer", "written"),
+                on_text=send,
+            ),
         )
     answered = Stage(
         "answer",
@@ -81,9 +87,11 @@ def answered_by(trace: Trace, reply: Generation) -> Trace:
     )
 
 
-def report_tokens(progress: Progress, name: str) -> Callable[[int, int], None]:
-    """Return a listener that reports how many tokens of a stage's prompt are read."""
-    return lambda done, total: progress(Event(name, "progress", done, total))
+def report_tokens(
+    progress: Progress, name: str, kind: Literal["progress", "written"] = "progress", text: str = ""
+) -> Callable[[int, int], None]:
+    """Return a listener that reports how many tokens of a stage's prompt are read, or written of its reply."""
+    return lambda done, total: progress(Event(name, kind, done, total, text))
 
 
 def _support(method: Method, trace: Trace, answer: str, tools: Tools) -> float | None:

@@ -116,7 +116,11 @@ class FBRag(Selecting):
             turns,
             self.samples,
             Sampling(self.forward_tokens, self.temperature, self.top_p, self.top_k, self.seed),
-            Call(cancellation=tools.cancellation, on_prompt=report_tokens(tools.progress, "forward")),
+            Call(
+                cancellation=tools.cancellation,
+                on_prompt=report_tokens(tools.progress, "forward"),
+                on_written=report_tokens(tools.progress, "forward", "written", counted(self.samples, "sample")),
+            ),
         )
         tools.progress(Event("forward", "done"))
         return generations

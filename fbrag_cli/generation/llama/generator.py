@@ -127,8 +127,11 @@ class LlamaGenerator:
             for row in rows[1:]:
                 self._sequences.copy(row.sequence)
             # 3. Draw a token for each live sample, then decode all of them in one batch. Finished samples leave the batch.
-            live = rows
+            live, n_written = rows, 0
             while live := self._draw(live, sampling, call.on_text):
+                n_written += 1
+                if call.on_written:
+                    call.on_written(n_written, sampling.max_tokens)
                 self._step(live)
         finally:
             for row in rows:
@@ -188,6 +191,8 @@ class LlamaGenerator:
             if call.on_prompt:
                 call.on_prompt(cached + done, len(tokens))
 
+        if not self._weights.cancellation.requested:
+            report(0)
         self._sequences.append(tokens[cached:], report)
         if not np.isfinite(self._sequences.logits(-1)).all():
             raise self._broken("computes what are no numbers (NaN)")
