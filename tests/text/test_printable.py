@@ -46,4 +46,4 @@ def test_a_row_of_variation_selectors_hides_nothing() -> None:
 
 
 def test_a_count_has_the_number_of_its_unit() -> None:
-    assert [counted(count, "chunk") for count in (0, 1, 2)] == ["0 chunks", "1 chunk", "2 chunks"]
+    assert [counted(count, "chunk") for count in (0, 1, 2, 1200)] == ["0 chunks", "1 chunk", "2 chunks", "1,200 chunks"]
