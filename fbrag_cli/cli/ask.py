@@ -8,9 +8,11 @@ from dataclasses import dataclass
 
 from fbrag_cli.cli.answer_writer import AnswerWriter
 from fbrag_cli.cli.console import Console
+from fbrag_cli.cli.forecast import forecast, keep, pace_key
 from fbrag_cli.cli.method_options import chosen_method
 from fbrag_cli.cli.opening import QuestionOptions, collect, open_question, planned, split_question
 from fbrag_cli.cli.options import AnswerOptions
+from fbrag_cli.cli.preview import Preview
 from fbrag_cli.cli.takes import takes
 from fbrag_cli.errors import ExitCode
 from fbrag_cli.session.session import Choice, Listener
@@ -43,13 +45,17 @@ def ask(console: Console, options: AskOptions) -> int:
             return ExitCode.DONE
         choice = Choice(retriever=options.method.retriever)
         session.prepare(method, choice)
-        writer = AnswerWriter(stream, options.output.form, options.answer, method.answer_anyway, console, opened.progress)
+        line, key = opened.progress, pace_key(options.models, method)
+        line.forecast = forecast(method, collection.corpus, session.cache, key)
+        line.preview = Preview(question, collection) if _has_preview(options, console) else None
+        writer = AnswerWriter(stream, options.output.form, options.answer, console, line)
         trace = session.retrieve(question, collection, method, choice)
         writer.selected(trace)
         listener = Listener(progress=writer.event, cancellation=console.cancellation)
         trace = session.answer(trace, choice, listener)
         writer.finish(trace)
         line_is_out()
+        keep(line.forecast.pace, session.cache, key)
         opened.page(trace)
         device = session.device
     if trace.truncated:
@@ -58,6 +64,12 @@ def ask(console: Console, options: AskOptions) -> int:
 
     console.note(summary(trace, device))
     return ExitCode.DONE if trace.status == "answered" or options.output.exit_zero else ExitCode.NEGATIVE
+
+
+def _has_preview(options: AskOptions, console: Console) -> bool:
+    """Return whether the output takes the place of a preview on the same terminal."""
+    plain = options.output.form == "text" and options.output.output == "-" and not options.answer.answer_only
+    return plain and console.shows_preview()
 
 
 @contextmanager

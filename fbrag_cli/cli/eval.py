@@ -20,6 +20,7 @@ from fbrag_cli.cli.progress_line import progress_line
 from fbrag_cli.cli.signals import limit_time
 from fbrag_cli.cli.takes import takes
 from fbrag_cli.errors import ExitCode, FbragError
+from fbrag_cli.generation.reuse import Reuse
 from fbrag_cli.methods.knobs import settings_of
 from fbrag_cli.methods.registry import DEFAULT, find_method, names
 from fbrag_cli.session.settings import CacheSettings, ModelSettings
@@ -59,7 +60,9 @@ class EvalOptions:
         group="Compare",
         metavar="NAMES",
     )
-    chunk_words: int = option(300, "--chunk-words", help="words in a chunk (300)", group="Compare", metavar="N", min=1)
+    chunk_words: int = option(
+        300, "--chunk-words", help="about how many words a chunk has (300)", group="Compare", metavar="N", min=1
+    )
     retrieval_only: bool = option(
         False, "--retrieval-only", help="answer nothing: needs no large model", group="Run", envvar=None
     )
@@ -135,12 +138,13 @@ def eval(console: Console, command: EvalCommand) -> int:
     options = command.eval
     if not options.arguments:
         raise FbragError("usage", "a file of questions is needed", "fbrag eval musique.jsonl.gz")
+    reuse = Reuse(again=command.cache.again, first_costs=True)
     minimum = parse_minimum(options.minimum) if options.minimum else {}
     examples = load_examples(map(Path, options.arguments), limit=options.limit, seed=options.seed)
     with (
         progress_line(console) as progress,
         open_cache(command.cache, console, private=False) as cache,
-        open_session(command.models, cache, console, progress, first_costs=True) as session,
+        open_session(command.models, cache, console, progress, reuse) as session,
     ):
         configurations = _configurations(command, on_gpu=session.on_gpu)
         _check(options, configurations)

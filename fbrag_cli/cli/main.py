@@ -17,8 +17,9 @@ from fbrag_cli.cli.output import open_streams
 from fbrag_cli.cli.signals import Terminated, handle_signals
 from fbrag_cli.cli.takes import takes
 from fbrag_cli.errors import ExitCode, FbragError, lacking
+from fbrag_cli.generation.aborts import aborts
 from fbrag_cli.generation.cancellation import Cancellation
-from fbrag_cli.generation.start import limit_spinning
+from fbrag_cli.generation.start import set_environment
 from fbrag_cli.text.printable import dumps
 
 HELP = """Answers from a long document, with the chunks that they rest on. On your own machine.
@@ -34,7 +35,7 @@ Examples:
 def main() -> None:
     """Run the command line of this process, and exit with its code."""
     open_streams()
-    limit_spinning()
+    set_environment()
     if os.environ.get(INSTRUCTION):
         sys.exit(complete(_command))
     cancellation = Cancellation()
@@ -50,6 +51,7 @@ def run(arguments: list[str], cancellation: Cancellation) -> int:
             command, defaults = _command(arguments), _config_defaults(arguments)
             with command.make_context("fbrag", list(arguments), default_map=defaults) as context:
                 context.meta[CANCELLATION] = cancellation
+                aborts.report = lambda error: _failed(error, context.obj or options, arguments, defaults)
                 try:
                     code = context.command.invoke(context)
                 finally:

@@ -23,7 +23,13 @@ class MethodOptions:
     """The options that every method has."""
 
     method: str = option(DEFAULT, "--method", help=", ".join(_NAMES), group="Method", choices=_NAMES)
-    chunk_words: int = option(300, "--chunk-words", help="words in a chunk (300)", group="Method", metavar="N", min=1)
+    fast: bool = option(False, "--fast", help="the question alone, one model call, no check: a third of the time", group="Method")
+    thorough: bool = option(
+        False, "--thorough", help="10 chunks to answer from, as on a GPU: more evidence, half as long again", group="Method"
+    )
+    chunk_words: int = option(
+        300, "--chunk-words", help="about how many words a chunk has (300)", group="Method", metavar="N", min=1
+    )
     retriever: str = option(
         "bm25",
         "--retriever",

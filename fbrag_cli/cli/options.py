@@ -50,7 +50,7 @@ class GlobalOptions:
     color: ColorMode | None = option(
         None, "--color", help="auto, always or never (auto; NO_COLOR and FORCE_COLOR count)", group="Global"
     )
-    no_progress: bool = option(False, "--no-progress", help="no progress bars", group="Global")
+    no_progress: bool = option(False, "--no-progress", help="no bars and no preview: a plain line for each stage", group="Global")
     offline: bool = option(
         False, "--offline", help="make no network connection", group="Global", envvar=["FBRAG_OFFLINE", "HF_HUB_OFFLINE"]
     )

@@ -212,7 +212,8 @@ def _row(example: Example, configuration: Configuration, trace: Trace) -> dict[s
     seconds["total"] = sum(taken for name, taken in seconds.items() if name not in _AFTER)
     if (first := _first_token(trace)) is not None:
         seconds["first_token"] = first
-    spans = [(excerpt.start, excerpt.end) for excerpt in trace.context]
+    copied = [trace.corpus.chunks[position] for position in trace.copy_of]  # of the same words as what was read
+    spans = [(excerpt.start, excerpt.end) for excerpt in trace.context] + [(chunk.start, chunk.end) for chunk in copied]
     text = trace.corpus.documents[0].text
     recall = metrics.evidence_recall(example.evidence, spans, text)
     found: dict[str, float | None] = {"evidence_recall": recall, "full_evidence": metrics.full_evidence(recall)}

@@ -16,14 +16,18 @@ from fbrag_cli.generation.cancellation import Cancellation
 from fbrag_cli.generation.generator import Generator, Turn
 from fbrag_cli.methods.knobs import knob
 from fbrag_cli.methods.prompts import Templates, answer_turns
-from fbrag_cli.progress import Progress
+from fbrag_cli.progress import Progress, Stopwatch
 from fbrag_cli.retrieval import Retriever
 from fbrag_cli.trace import Trace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tools:
-    """The tools of a method: chunks, scores and models. small, large: load the model when they are first called."""
+    """The tools of a method: chunks, scores and models.
+
+    small, large: return the model, which may be loaded when it is first asked for something. load_seconds: returns for how many
+    seconds models were waited for so far.
+    """
 
     corpus: Corpus
     retriever: Retriever
@@ -31,6 +35,12 @@ class Tools:
     cancellation: Cancellation
     small: Callable[[], Generator]
     large: Callable[[], Generator]
+    load_seconds: Callable[[], float] = lambda: 0.0
+
+    def timer(self) -> Callable[[], float]:
+        """Return a function that returns the seconds of wall time from now on, without those of models that load."""
+        watch, before = Stopwatch(), self.load_seconds()
+        return lambda: watch.seconds - (self.load_seconds() - before)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,7 @@ from fbrag_cli.evaluation.datasets import Example
 from fbrag_cli.evaluation.results import read_rows
 from fbrag_cli.evaluation.runner import Configuration, checked_data_sets, run
 from fbrag_cli.generation.generator import Call, Generations, Sampling, Turn
+from fbrag_cli.generation.reuse import Reuse
 from fbrag_cli.indexing.collect import Collection
 from fbrag_cli.methods.fb_rag import FBRag
 from fbrag_cli.methods.long_context import LongContext
@@ -44,6 +45,7 @@ def example(number: int, question: str = "Who sealed the lantern?", text: str = 
 @dataclass(frozen=True)
 class _File:
     identity: str
+    path: Path
 
 
 class _Models(Models):
@@ -57,7 +59,7 @@ class _Models(Models):
         return self._scripted[name]
 
     def find(self, names: Sequence[str], *, large: Sequence[str] = ()) -> Any:
-        return [_File(name) for name in names]
+        return [_File(name, Path(name)) for name in names]
 
 
 class _Retrievers(Retrievers):
@@ -79,7 +81,7 @@ class Bench:
         self.retrievers = _Retrievers(ModelSettings(), self.cache)
 
     def session(self) -> Session:
-        return Session(_Models(self.models), self.retrievers, self.cache, first_costs=True)
+        return Session(_Models(self.models), self.retrievers, self.cache, reuse=Reuse(first_costs=True))
 
 
 def rows(path: Path) -> list[dict[str, Any]]:
@@ -97,6 +99,16 @@ def test_a_row_tells_the_metrics_and_what_they_cost(tmp_path: Path) -> None:
     assert row["seconds"]["total"] >= row["seconds"]["forward"] > 0
     assert row["configuration"]["recall"] == 3
     assert read_rows(tmp_path / "rows.jsonl")[0].score == row["metrics"]["f1"]
+
+
+def test_evidence_in_a_copy_of_what_was_read_counts(tmp_path: Path) -> None:
+    passage = "The lantern of the old barque was sealed by Wrenn."  # 10 words, a chunk
+    copied = passage.replace(" ", "\n")
+    others = [f"Grey water lay flat under low cloud on day {i}." for i in range(6)]
+    asked = replace(example(1, text="\n".join([*others, passage, others[0], copied])), evidence=(passage, copied))
+    run([asked], [replace(BASE, method=OrderPreserving(select=1), large=None)], tmp_path / "rows.jsonl", Bench().session())
+    (row,) = rows(tmp_path / "rows.jsonl")
+    assert (len(row["selected"]), row["metrics"]["evidence_recall"]) == (1, 1)
 
 
 def test_configurations_share_index_samples_and_answers(tmp_path: Path) -> None:
