@@ -129,7 +129,7 @@ def main() -> None:
         groups[group] += count
         groups["all"] += count
     print(
-        "| answers | n | cited | first is right: rank -> citations | holding: rank -> citations | right of all | marks | unseen |"
+        "| answers | n | cited | any: best score -> first cited | holding: best score -> first cited | right | marks | unseen |"
     )
     print("|---|---|---|---|---|---|---|---|")
     for group, n in groups.items():
