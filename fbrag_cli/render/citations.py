@@ -219,7 +219,12 @@ def _unseen(evidence: _Evidence, answer: str) -> Iterator[str]:
         silent = foreign or word.casefold() in _YES_AND_NO or not term_of(word, spoken)
         if not held & seen and (_is_number(word) or not silent):
             spans.append((start, end))
-    yield from dict.fromkeys(answer[start:end] for start, end in joined(spans, lambda end, start: answer[end:start].isspace()))
+    sentences = {start for start, _ in sentence_spans(answer)}
+
+    def is_one_name(end: int, start: int) -> bool:
+        return answer[end:start].strip(" ") in ("", ".") and start not in sentences  # "Silas Pell", "Mrs. Goss"
+
+    yield from dict.fromkeys(answer[start:end] for start, end in joined(spans, is_one_name))
 
 
 def _words(text: str, languages: Sequence[str]) -> Iterator[tuple[int, int, set[str]]]:

@@ -122,6 +122,7 @@ def test_words_names_and_numbers_that_no_source_has_are_said() -> None:
         ("Yes, Wrenn.", ()),
         ("Le capitaine Wrenn a scellé la boîte avec du plomb en 1894.", ("1894",)),  # another language than the text's
         ("Le capitaine Wrenn a scellé la boîte avec du plomb en 1893.", ()),
+        ("Mrs. Lavinia Goss. Silas too.", ("Mrs. Lavinia Goss", "Silas")),
         ("", ()),
     ],
 )
