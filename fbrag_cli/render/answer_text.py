@@ -9,7 +9,7 @@ from itertools import pairwise
 from fbrag_cli.corpus import Chunk
 from fbrag_cli.render.citations import Citations, Shown
 from fbrag_cli.render.not_found import not_found
-from fbrag_cli.render.passages import LONGEST_LINE, Line, around, place, scored, shown_lines
+from fbrag_cli.render.passages import LONGEST_LINE, Line, also_in, around, place, scored, shown_lines
 from fbrag_cli.text.printable import counted, one_line, printable
 from fbrag_cli.text.spans import Span
 from fbrag_cli.trace import Stage, Trace
@@ -77,7 +77,7 @@ def sources(trace: Trace, cited: Citations, layout: Layout) -> str:
     for number, (chunk, shown) in enumerate(zip(trace.sources, cited.shown, strict=True), 1):
         where = layout.place(chunk, shown)
         head = f"[{number}] {_BOLD}{where}{_END}" if colored else f"[{number}] {where}"
-        blocks.append(f"{head}   {scored(trace.scores, chunk.position)}")
+        blocks.append(f"{head}{also_in(trace, chunk)}   {scored(trace.scores, chunk.position)}")
         for line in layout.lines(chunk, shown):
             margin = "  > " if _overlaps(line, shown.sentence) and not colored else "    "
             blocks.append((margin + (_colored(chunk, shown, line) if colored else _plain(chunk, line))).rstrip())
@@ -99,7 +99,7 @@ def markdown(trace: Trace, cited: Citations | None, layout: Layout) -> str:
     for number, (chunk, shown) in enumerate(zip(trace.sources, cited.shown, strict=True), 1):
         lines = (_plain(chunk, line) for line in layout.lines(chunk, shown))
         quoted = "\n".join(f"    > {_escaped(line)}".rstrip() for line in lines)
-        where = _escaped(layout.place(chunk, shown))
+        where = _escaped(layout.place(chunk, shown) + also_in(trace, chunk))
         parts.append(f"[^{number}]: {where}, {scored(trace.scores, chunk.position)}\n\n{quoted}")
     return "\n\n".join(parts)
 
@@ -113,7 +113,8 @@ def summary(trace: Trace, device: str) -> str:
         parts.append(f"{counted(len(trace.samples), 'sample')} {cost}")
     parts.append(f"{len(trace.selected)} selected")
     if answer := stages.get("answer"):
-        parts.append(f"answered in {answer.seconds:.1f} s ({_read(answer)})")
+        cached = "answer" in trace.cached
+        parts.append("answer from the cache" if cached else f"answered in {answer.seconds:.1f} s ({_read(answer)})")
     if trace.route:
         parts.append(f"route: {trace.route}")
     what = f"{counted(len(trace.corpus.chunks), 'chunk')}: {', '.join(parts)}"

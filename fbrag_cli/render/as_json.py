@@ -46,6 +46,7 @@ def explanation(trace: Trace, *, memory_mb: float, found: Collection[int] | None
     scores = trace.scores
     combined, backward, forward = map(ranks, (scores.combined, scores.backward, scores.forward))
     selected, recalled, held = set(trace.selected), set(trace.recalled), set(found or ())
+    copy_of = {copy: position + 1 for copy, position in trace.copy_of.items()}
     return {
         "schema": "fbrag.explanation/1",
         "question": trace.question,
@@ -58,6 +59,7 @@ def explanation(trace: Trace, *, memory_mb: float, found: Collection[int] | None
                 "forward_rank": forward[chunk.position],
                 "recalled": chunk.position in recalled,
                 "selected": chunk.position in selected,
+                "copy_of": copy_of.get(chunk.position),
                 **({} if found is None else {"found": chunk.position in held}),
             }
             for chunk in trace.corpus.chunks
@@ -77,6 +79,7 @@ def sources(trace: Trace, cited: Citations) -> list[dict[str, Any]]:
             "id": number,
             **_place(chunk),
             **_scores(trace, chunk.position),
+            "copies": [_place(trace.corpus.chunks[position]) for position in trace.copies.get(chunk.position, ())],
             "text": chunk.text,
             "sentence": _sentence(chunk, shown),
             "highlights": [list(span) for span in shown.marks],

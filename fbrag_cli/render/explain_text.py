@@ -35,7 +35,8 @@ def table(
     count_tokens: Callable[[str], int] | None,
     columns: int | None = None,
 ) -> Iterator[str]:
-    """Yield the header, then a line for each of the `limit` best chunks (None: all), by rank or by position.
+    """Yield the header, then a line for each of the `limit` best chunks (None: all), by rank or by position. Selected
+    ones have a `*`, copies of these a `=`.
 
     count_tokens: of the small model; None where no model is loaded: the column then has words. columns: of the terminal, to
     which the last columns are shortened; None off one.
@@ -43,14 +44,14 @@ def table(
     scores = trace.scores
     combined, backward, forward = map(ranks, (scores.combined, scores.backward, scores.forward))
     shown = best(scores.combined, limit)
-    selected = set(trace.selected)
+    selected, copies = set(trace.selected), trace.copy_of
     rows = []
     for position in sorted(shown) if by_position else shown:
         chunk = trace.corpus.chunks[position]
         rows.append(
             (
                 f"{combined[position]}",
-                "*" if position in selected else "",
+                "*" if position in selected else "=" if position in copies else "",
                 "-" if scores.relative is None else f"{scores.relative[position]:.2f}",
                 f"{scores.combined[position]:.2f}",
                 f"{_score(trace, scores.backward[position])} (#{backward[position]})",
@@ -143,9 +144,11 @@ def found(trace: Trace, positions: Iterable[int]) -> Iterator[str]:
     """Yield a line for each of the chunks at `positions`: rank, scores, place, and whether it is selected."""
     scores = trace.scores
     combined, backward, forward = map(ranks, (scores.combined, scores.backward, scores.forward))
-    selected, recalled = set(trace.selected), set(trace.recalled)
+    selected, recalled, copies = set(trace.selected), set(trace.recalled), trace.copy_of
     for position in positions:
         fate = "selected" if position in selected else "not selected"
+        if position in copies:
+            fate = f"a copy of chunk {copies[position] + 1}, which is selected"
         if position in recalled:
             fate += ", recalled"
         yield (
@@ -186,7 +189,7 @@ def samples(trace: Trace) -> Iterator[str]:
     for sample, scores in zip(trace.samples, trace.scores.per_sample, strict=True):
         chunk = trace.corpus.chunks[int(scores.argmax())]
         raised = f"raises {place(chunk)} most ({_score(trace, scores.max())})" if scores.any() else "raises no chunk"
-        cut = ", cut at its length limit" if sample.finish == "length" else ""
+        cut = {"length": ", cut at its length limit", "repeat": ", cut where it repeats itself"}.get(sample.finish, "")
         yield f"sample {sample.index + 1} (seed {sample.seed}{cut}) {raised}"
         yield from (f"    {line}".rstrip() for line in printable(sample.text).split("\n"))
 

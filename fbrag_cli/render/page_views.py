@@ -14,7 +14,7 @@ from fbrag_cli.documents.document import Document, Section
 from fbrag_cli.documents.lines import lines_of, pages_of, section_of
 from fbrag_cli.render.citations import Citations, Shown
 from fbrag_cli.render.line_layout import LineLayout
-from fbrag_cli.render.passages import around, place, scored, shown_lines
+from fbrag_cli.render.passages import also_in, around, place, scored, shown_lines
 from fbrag_cli.retrieval.ranking import best, ranks
 from fbrag_cli.text.printable import one_line, printable
 from fbrag_cli.trace import ForwardSample, Trace
@@ -75,11 +75,15 @@ class OtherView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceView:
-    """A selected chunk. place: of the sentence that shows the answer best. scored: the combined score and its scale. Ranks count
-    from 1, among all chunks. sample: which one raised it, from 1; None if none did. excerpt: the sentence and lines around it."""
+    """A selected chunk. Ranks count from 1, among all chunks.
+
+    place: of the sentence that shows the answer best. also_in: the places of its copies. scored: the score and its scale.
+    sample: which one raised it, from 1; None if none did. excerpt: the sentence and lines around it.
+    """
 
     chunk: ChunkView
     place: str
+    also_in: str
     scored: str
     backward: float
     backward_rank: int
@@ -211,6 +215,7 @@ def source_views(
         yield SourceView(
             chunk=chunks[position + 1],
             place=place(chunk, shown.sentence),
+            also_in=also_in(trace, chunk),
             scored=scored(scores, position),
             backward=float(scores.backward[position]),
             backward_rank=backward_ranks[position],

@@ -9,15 +9,16 @@ from itertools import pairwise
 from fbrag_cli.corpus import Chunk
 from fbrag_cli.documents.lines import line_of, lines_of, pages_of, section_of
 from fbrag_cli.render.line_layout import layout_of, wrapped
-from fbrag_cli.text.printable import one_line, printable
+from fbrag_cli.text.printable import counted, one_line, printable
 from fbrag_cli.text.spans import Span
 from fbrag_cli.text.table import width_of
-from fbrag_cli.trace import Scores
+from fbrag_cli.trace import Scores, Trace
 
 #: Columns of a shown line where no terminal is narrower; a longer line of the document is shown in several.
 LONGEST_LINE = 120
 
 _LONGEST_TITLE = 60  # characters of a heading in a citation
+_COPIES = 3  # places of copies that a citation names
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,15 @@ def place(chunk: Chunk, sentence: Span | None = None) -> str:
     lines = f"{first}" if sentence is not None and first == last else f"{first}-{last}"
     section = section_of(document, start, end)
     return f"{name}:{lines}" + (f" ({one_line(section.title, _LONGEST_TITLE)})" if section else "")
+
+
+def also_in(trace: Trace, chunk: Chunk) -> str:
+    """Return where the copies of a selected chunk stand, to follow its place: `, also in b.txt:1-9`; "" where it has none."""
+    copies = trace.copies.get(chunk.position, ())
+    named = [place(trace.corpus.chunks[position]) for position in copies[:_COPIES]]
+    if len(copies) > _COPIES:
+        named.append(counted(len(copies) - _COPIES, "other place"))
+    return f", also in {', '.join(named)}" if copies else ""
 
 
 def scored(scores: Scores, position: int) -> str:

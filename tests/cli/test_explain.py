@@ -100,6 +100,20 @@ def test_samples_prompts_and_map_are_shown_when_asked_for(fbrag_cached: Run) -> 
     assert prompts.count(f"Question: {QUESTION}") == 2
 
 
+def test_what_shapes_the_answer_shapes_its_prompt(fbrag_cached: Run) -> None:
+    command = ("explain", INQUIRY, QUESTION, "--method", "vanilla", "-m", "smollm2-135m", "--prompt")
+    assert "in one word" in fbrag_cached(*command, "--instructions", "in one word", "--max-tokens", "9", "--answer-anyway").stdout
+    assert "in one word" not in fbrag_cached(*command).stdout
+
+
+def test_a_dry_run_and_the_exit_code_are_those_of_ask(fbrag_cached: Run) -> None:
+    planned = fbrag_cached("explain", INQUIRY, QUESTION, "--dry-run", "--select", "4")
+    assert planned.stdout == fbrag_cached("ask", INQUIRY, QUESTION, "--dry-run", "--select", "4").stdout
+    assert planned.returncode == 0
+    sought = ("explain", INQUIRY, QUESTION, "--method", "vanilla", "--find", "no such words here")
+    assert [fbrag_cached(*sought).returncode, fbrag_cached(*sought, "--exit-zero").returncode] == [1, 0]
+
+
 def test_text_is_the_decoded_document_with_line_numbers(fbrag_cached: Run) -> None:
     done = fbrag_cached("explain", "--text", INQUIRY)
     lines = INQUIRY.read_text("utf-8").split("\n")
