@@ -24,9 +24,9 @@ class AnswerWriter:
     ) -> None:
         self._stream, self._form, self._options, self._console, self._line = stream, form, options, console, line
         # Text that may be withdrawn, because the chunks do not support it, is not put out before that is known; a preview shows
-        # it. With -a the answer is put on one line, whatever the model wrote, and so does not stream.
-        in_pieces = form == "text" and answer_anyway and not options.answer_only and line.preview is None
-        self._streams = form == "jsonl" or in_pieces
+        # it. With -a the answer is put on one line, whatever the model wrote, and with sources it gets their numbers inside.
+        in_pieces = form == "text" and answer_anyway and not options.answer_only and options.sources == "none"
+        self._streams = form == "jsonl" or (in_pieces and line.preview is None)
         self._written = False  # whether any of the answer is
 
     def event(self, event: Event) -> None:
@@ -64,7 +64,7 @@ class AnswerWriter:
             self._put(one_line(answer_text.answer_of(trace)) + "\n")
         else:
             cited = citations(trace) if with_sources else None
-            self._put(answer_text.marks_of_all(cited) if self._written else answer_text.cited_answer(trace, cited))
+            self._put("" if self._written else answer_text.cited_answer(trace, cited))
             self._put("".join(f"\n{note}" for note in answer_text.notes(trace, cited)) + "\n")
             if cited:
                 colored, columns = self._console.colored(self._stream), columns_of(self._stream)
