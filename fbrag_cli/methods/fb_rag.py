@@ -78,7 +78,7 @@ class FBRag(Selecting):
             read = whole_chunks(tools.corpus, sorted(best(backward, self.recall)))
 
         # Stage II: K samples of rationale and answer from these chunks, ...
-        turns = forward_turns([excerpt.text for excerpt in read], question, main_language(read), self.templates)
+        turns = forward_turns([excerpt.text for excerpt in read], question, self.templates, main_language(read))
         generations = self._look_forward(turns, tools)
         samples = tuple(parse_sample(i, generation) for i, generation in enumerate(generations.samples))
 

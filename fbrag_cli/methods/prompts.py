@@ -43,7 +43,7 @@ class Templates:
 
 
 def forward_turns(
-    context: Sequence[str], question: str, language: str = "en", templates: Templates | None = None
+    context: Sequence[str], question: str, templates: Templates | None = None, language: str = "en"
 ) -> tuple[Turn, ...]:
     """Stage II: a short rationale, then an answer. The reply's first word is given: small models then keep to the form.
 
