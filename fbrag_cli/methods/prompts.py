@@ -47,8 +47,8 @@ def forward_turns(
 ) -> tuple[Turn, ...]:
     """Stage II: a short rationale, then an answer. The reply's first word is given: small models then keep to the form.
 
-    language: that of the passages (ISO 639-1). The model is asked to write in it, so that its words are words of the document; in
-    the given words too, as small models else go on in the language of these. An English text needs no such words.
+    language: that of the passages (ISO 639-1). The model is asked to write in it, so that its words are those of the document. The
+    given words name it too: after an English word alone, small models go on in English.
     """
     if templates and templates.forward:
         return (_filled(templates.forward, context, question),)
