@@ -47,7 +47,7 @@ def forward_turns(
 ) -> tuple[Turn, ...]:
     """Stage II: a short rationale, then an answer. The reply's first word is given: small models then keep to the form.
 
-    language: that of the passages (ISO 639-1). The model is asked to write in it, so that its words are those of the document. The
+    language: that of the passages (ISO 639-1). The model is asked to write in it, so that its words occur in the document. The
     given words name it too: after an English word alone, small models go on in English.
     """
     if templates and templates.forward:
