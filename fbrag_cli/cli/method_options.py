@@ -27,7 +27,7 @@ class MethodOptions:
     thorough: bool = option(
         False,
         "--thorough",
-        help="10 chunks to answer from (as on a GPU): more of the evidence, a third more time",
+        help="10 chunks to answer from (as on a GPU): more evidence, a third more time",
         group="Method",
     )
     chunk_words: int = option(300, "--chunk-words", help="words in a chunk (300)", group="Method", metavar="N", min=1)

@@ -209,9 +209,8 @@ def test_the_first_run_has_no_forecast_and_the_second_one_that_of_the_first(cloc
     first = Forecast({}, WORDS, checked=True)
     assert set(question(first, clock)) == {None}
     second = Forecast(first.pace, WORDS, checked=True)
-    began, ends = clock.now, []
-    for left in question(second, clock):
-        ends.append(None if left is None else clock.now + left)
+    began = clock.now
+    ends = [None if left is None else clock.now + left for left in question(second, clock)]
     total = clock.now - began
     assert ends[-1] is None
     assert all(end is not None and abs(end - began - total) < 0.1 * total for end in ends[:-1])
@@ -225,9 +224,11 @@ def test_a_run_that_is_slower_than_the_last_one_is_noticed(clock: Clock) -> None
     found = [(clock.now - began, left) for left in question(second, clock, seconds=3)]
     total = clock.now - began
     passed, left = found[0]
-    assert left is not None and abs(passed + left - total / 3) < 0.1 * total
+    assert left is not None
+    assert abs(passed + left - total / 3) < 0.1 * total
     passed, left = found[5]  # two thirds of the first prompt are read
-    assert left is not None and abs(passed + left - total) < 0.1 * total
+    assert left is not None
+    assert abs(passed + left - total) < 0.1 * total
 
 
 def test_seconds_count_down_between_two_events_and_end_at_zero(clock: Clock) -> None:
