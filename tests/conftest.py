@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fbrag_cli.generation.start import limit_spinning
+from fbrag_cli.generation.start import set_environment
 from fbrag_cli.models.catalogue import load_catalogue
 from fbrag_cli.models.pull import pull, read_spec
 from fbrag_cli.models.store import ModelFile
@@ -25,7 +25,7 @@ ROOT = Path(__file__).parent.parent
 INQUIRY = ROOT / "tests" / "documents" / "inquiry.txt"
 SHARED = ROOT.parent / "shared"
 
-limit_spinning()
+set_environment()
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -43,12 +43,14 @@ class AnswerWriter:
         """Put the sources, where the form has events."""
         if self._form == "jsonl":
             from fbrag_cli.render import as_json
+            from fbrag_cli.render.citations import citations
 
-            self._put_json({"schema": _EVENT, "event": "selected", "sources": as_json.sources(trace)})
+            self._put_json({"schema": _EVENT, "event": "selected", "sources": as_json.sources(trace, citations(trace))})
 
     def finish(self, trace: Trace) -> None:
         """Put all that is not out yet."""
         from fbrag_cli.render import answer_text, as_json
+        from fbrag_cli.render.citations import citations
 
         self._line.clear()
         options, with_sources = self._options, self._options.sources == "selected" and not self._options.answer_only
@@ -56,14 +58,18 @@ class AnswerWriter:
             found = as_json.answer(trace, memory_mb=peak_memory_mb())
             self._put_json({"event": "done", **found} if self._form == "jsonl" else found)
         elif self._form == "md":
-            self._put(answer_text.markdown(trace, context=options.context, full=options.full, with_sources=with_sources) + "\n")
+            cited = citations(trace) if with_sources else None
+            self._put(answer_text.markdown(trace, cited, answer_text.Layout(options.context, options.full)) + "\n")
+        elif options.answer_only:
+            self._put(one_line(answer_text.answer_of(trace)) + "\n")
         else:
-            answer = answer_text.answer_of(trace)
-            self._put("\n" if self._written else (one_line(answer) if options.answer_only else answer) + "\n")
-            if with_sources:
+            cited = citations(trace) if with_sources else None
+            self._put(answer_text.marks_of_all(cited) if self._written else answer_text.cited_answer(trace, cited))
+            self._put("".join(f"\n{note}" for note in answer_text.notes(trace, cited)) + "\n")
+            if cited:
                 colored, columns = self._console.colored(self._stream), columns_of(self._stream)
-                sources = answer_text.sources(trace, context=options.context, full=options.full, colored=colored, columns=columns)
-                self._put(f"\n{sources}\n")
+                layout = answer_text.Layout(options.context, options.full, colored, columns)
+                self._put(f"\n{answer_text.sources(trace, cited, layout)}\n")
 
     def _put_piece(self, piece: str) -> None:
         if self._form == "jsonl":

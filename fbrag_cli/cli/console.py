@@ -13,6 +13,8 @@ from fbrag_cli.text.printable import one_line
 
 ColorMode = Literal["auto", "always", "never"]
 
+_MOST = 1000  # characters of a message
+
 
 @dataclass(frozen=True, slots=True)
 class Console:
@@ -79,4 +81,9 @@ class Console:
     def _labelled(self, label: str, sgr: str, text: str) -> None:
         if self.colored(sys.stderr):
             label = f"\x1b[1;{sgr}m{label}\x1b[0m"
-        print(f"{label}: {one_line(text)}", file=sys.stderr, flush=True)
+        print(f"{label}: {_shortened(one_line(text))}", file=sys.stderr, flush=True)
+
+
+def _shortened(line: str) -> str:
+    """Return a line without its middle where it is long, as one that repeats an argument of 100 kB."""
+    return line if len(line) <= _MOST else f"{line[: _MOST // 2]} … {line[-_MOST // 2 :]}"

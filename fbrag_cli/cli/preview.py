@@ -55,12 +55,12 @@ class Preview:
         return self._nearest[1]
 
     def _wrapped_answer(self, columns: int) -> list[str]:
-        from fbrag_cli.render.passages import pieces
+        from fbrag_cli.render.line_layout import wrapped
         from fbrag_cli.text.printable import one_line
 
         found: list[str] = []
         if self._answer.strip():
             for line in (_UNCHECKED + self._answer.strip()).split("\n"):
                 safe = one_line(line)
-                found += [safe[start:end].rstrip() for start, end in pieces(safe, 0, columns)]
+                found += [safe[start:end].rstrip() for start, end in wrapped(safe, 0, columns)]
         return found

@@ -16,7 +16,8 @@ from time import perf_counter
 from typing import Any
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.start import limit_spinning
+from fbrag_cli.generation.aborts import aborts
+from fbrag_cli.generation.start import set_environment
 
 # Variables that hide every GPU from the drivers.
 _NO_GPU = {"CUDA_VISIBLE_DEVICES": "-1", "HIP_VISIBLE_DEVICES": "-1", "GGML_VK_VISIBLE_DEVICES": ""}
@@ -79,12 +80,18 @@ def main() -> None:
     """Run the task in the arguments: `backend`, or `model PATH GPU_LAYERS THREADS` (layers "auto": as many as fit; threads 0: the
     physical cores)."""
     task, *arguments = sys.argv[1:]
-    limit_spinning()
+    set_environment()
+    aborts.report = _print_error
     try:
         report = _backend() if task == "backend" else _model(*arguments)
     except FbragError as error:
-        report = {"error": error.message, "hint": error.hint}
-    print(json.dumps(report), flush=True)
+        _print_error(error)
+    else:
+        print(json.dumps(report), flush=True)
+
+
+def _print_error(error: FbragError) -> None:
+    print(json.dumps({"error": error.message, "hint": error.hint}), flush=True)
 
 
 def _backend() -> dict[str, Any]:

@@ -26,7 +26,7 @@ class Sampling:
 
     temperature: 0 takes the likeliest token. Above 0, a token is drawn from the `top_k` likeliest, and of these from the smallest
     set that holds `top_p` of the probability. seed: sample i uses `seed` + i. A sample ends at `max_tokens`, at the model's own
-    end, or before one of the texts of `stop`.
+    end, before one of the texts of `stop`, or where the model repeats itself.
     """
 
     max_tokens: int
@@ -37,13 +37,17 @@ class Sampling:
     stop: tuple[str, ...] = ()
 
 
+#: How a sample ended: by the model's own end or a stop text, at `max_tokens`, or because the model repeated itself.
+Finish = Literal["stop", "length", "repeat"]
+
+
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """One sample. finish: "stop" (the model's own end, or a stop text) or "length"."""
+    """One sample. text: with finish "repeat" only the first period of the loop. n_tokens: all that were drawn."""
 
     text: str
     n_tokens: int
-    finish: Literal["stop", "length"]
+    finish: Finish
     seed: int
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from fbrag_cli.corpus import Chunk
-from fbrag_cli.render.passages import LONGEST_LINE, place, shown_lines
+from fbrag_cli.render.passages import LONGEST_LINE, Line, place, shown_lines
 from fbrag_cli.text.printable import one_line
 from fbrag_cli.text.table import shortened
+from fbrag_cli.text.words import terms
 
 _MARGIN = "    "
 
@@ -19,5 +20,10 @@ def nearest_lines(chunk: Chunk, weights: Mapping[str, float], columns: int) -> I
     """
     yield shortened(place(chunk), columns)
     room = max(1, min(columns, LONGEST_LINE) - len(_MARGIN))
-    best = max(shown_lines(chunk, weights, room), key=lambda line: line.weight)
+    language = (chunk.document.language,)
+
+    def weight(line: Line) -> float:
+        return sum(weights.get(term, 0.0) for term in {*terms(chunk.text[line.start : line.end], language)})
+
+    best = max(shown_lines(chunk, room), key=weight)
     yield _MARGIN + shortened(one_line(chunk.text[best.start : best.end]), room)

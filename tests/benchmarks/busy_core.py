@@ -33,9 +33,9 @@ def serve(path: str, threads: str, samples: int, steps: int) -> None:
     """Run the process of one setting: a prompt a line in, its seconds a line out."""
     from pathlib import Path
 
-    from fbrag_cli.generation.start import limit_spinning
+    from fbrag_cli.generation.start import set_environment
 
-    limit_spinning()
+    set_environment()
     from fbrag_cli.generation.generator import Sampling, Turn
     from fbrag_cli.generation.llama.generator import LlamaGenerator
     from fbrag_cli.generation.llama.machine import ON_THE_CPU, physical_cores

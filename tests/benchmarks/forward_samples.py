@@ -41,9 +41,9 @@ Contender = Callable[[Tokens], dict[str, Any]]  # writes the samples: how many t
 def fbrag(model: str, k: int, length: int, cells: int, threads: int) -> Contender:
     from pathlib import Path
 
-    from fbrag_cli.generation.start import limit_spinning
+    from fbrag_cli.generation.start import set_environment
 
-    limit_spinning()
+    set_environment()
     from fbrag_cli.generation.generator import Sampling
     from fbrag_cli.generation.llama.generator import LlamaGenerator
 

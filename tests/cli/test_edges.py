@@ -94,6 +94,34 @@ def test_a_pipe_that_nobody_reads_is_no_error(shell: Shell) -> None:
         assert (done.stdout, done.stderr) == ("0\n", "")
 
 
+C_LOCALE = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": ""}
+
+
+def test_a_question_arrives_as_utf_8_whatever_the_locale(fbrag: Run, tmp_path: Path) -> None:
+    (tmp_path / "straße.txt").write_text("Die Straße heißt Mühlweg.\n" + "Ein Satz ohne das Wort.\n" * 200, "utf-8")
+    arguments = ("explain", "--method", "vanilla", "straße.txt", "Wie heißt die Straße?", "--json")
+    plain, bare = fbrag(*arguments), fbrag(*arguments, env=C_LOCALE)
+    assert (bare.returncode, bare.stderr) == (0, plain.stderr)
+    assert json.loads(bare.stdout)["question"] == "Wie heißt die Straße?"
+    scores = [[chunk["backward"] for chunk in json.loads(each.stdout)["chunks"]] for each in (bare, plain)]
+    assert scores[0] == scores[1]
+    assert scores[0][0] > 0
+
+
+def test_a_question_with_bytes_that_are_no_text_is_asked(shell: Shell) -> None:
+    done = shell("$fbrag explain --method vanilla fine.txt $'brig \\xff\\xfe?'")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("option", ["--lang", "--encoding", "--large", "--pages", "--method", "--format", "--recall", "--gpu"])
+def test_a_message_repeats_no_argument_of_100_kb(fbrag: Run, tmp_path: Path, option: str) -> None:
+    (tmp_path / "fine.txt").write_text("The brig sailed at noon.")
+    done = fbrag("ask", "fine.txt", "Who?", option, "x" * 100_000)
+    assert done.returncode in (2, 4), done.stderr[:1000]
+    assert all(len(line) < 1100 for line in done.stderr.splitlines())
+    assert done.stderr.startswith("error: ")
+
+
 # -- folders -----------------------------------------------------------------------------------------------------------------
 
 
@@ -120,10 +148,9 @@ def test_without_a_temporary_folder_it_answers_from_memory(
     code = no_temporary_folder + "main()"
     done = _python(code, clean_environment, tmp_path, "ask", "--no-cache", "--dry-run", "fine.txt", "Who?")
     assert (done.returncode, len(done.stdout.splitlines())) == (0, 1)
-    assert [line.partition(":")[0] for line in done.stderr.splitlines()] == ["warning", "hint"]
-    assert "TMPDIR" in done.stderr
+    assert done.stderr == ""  # nothing is missing
     done = _python(code, clean_environment, tmp_path, "ask", "--no-cache", "--dry-run", ".", "fine.txt", "Who?")
-    assert done.returncode in (0, 5), done.stderr
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_an_internal_error_whose_log_cannot_be_written_prints_its_last_line(
@@ -256,7 +283,7 @@ def test_a_hangup_ends_with_129_and_takes_the_temporary_files_along(clean_enviro
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, cwd=tmp_path
     ) as run:
         started = monotonic()
-        while not (list(tmp_path.glob(".out.txt.*.part")) and list((tmp_path / "tmp").glob("fbrag-*"))):
+        while not list(tmp_path.glob(".out.txt.*.part")):
             assert monotonic() - started < 30
             sleep(0.02)
         sleep(0.3)  # it waits for the question now

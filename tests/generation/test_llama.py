@@ -113,6 +113,15 @@ def test_the_length_limit_is_said(generator: LlamaGenerator) -> None:
     assert (sample.finish, sample.n_tokens) == ("length", 2)
 
 
+def test_a_model_in_a_loop_is_stopped_and_its_text_cut_to_one_period(generator: LlamaGenerator) -> None:
+    pieces: list[str] = []
+    loops = (Turn("user", "Repeat the word na forever."), Turn("assistant", "na na na na"))
+    sample = generator.generate(loops, 1, Sampling(200, temperature=0), Call(on_text=pieces.append)).samples[0]
+    assert (sample.text, sample.finish) == (" na", "repeat")
+    assert sample.n_tokens < 60
+    assert "".join(pieces) == sample.text
+
+
 def test_a_prompt_that_does_not_fit_is_refused_with_both_numbers_before_any_work(smollm2: Path) -> None:
     with LlamaGenerator(smollm2, max_context=300) as small:
         started = monotonic()
@@ -204,7 +213,7 @@ def test_a_build_with_amx_loads_without_the_extra_buffers(smollm2: Path, monkeyp
 def test_threads_that_wait_for_each_other_leave_their_core_soon(users: dict[str, str], in_force: str) -> None:
     """As libgomp displays it when it is loaded; beside other work it would otherwise take most of the time with waiting."""
     environment = {name: value for name, value in os.environ.items() if name != "GOMP_SPINCOUNT"} | users
-    code = "from fbrag_cli.generation.start import limit_spinning as f; f(); import fbrag_cli.generation.llama.generator"
+    code = "from fbrag_cli.generation.start import set_environment as f; f(); import fbrag_cli.generation.llama.generator"
     shown = environment | {"OMP_DISPLAY_ENV": "verbose"}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=shown)
     if "GOMP_" not in done.stderr:

@@ -1,12 +1,17 @@
-"""A model's chat template, rendered in a sandbox. The template is untrusted: it comes with the model file."""
+"""A model's chat template, rendered in a child process. The template is untrusted: it comes with the model file."""
 
 from __future__ import annotations
 
+import json
+import signal
+import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from secrets import token_hex
-from typing import Any
+from time import monotonic
 
+from fbrag_cli.errors import FbragError
+from fbrag_cli.generation.cancellation import Cancellation
 from fbrag_cli.generation.generator import Turn
 
 
@@ -34,55 +39,51 @@ class Prompt:
     segments: tuple[Segment, ...]
 
 
-_MAX_RENDERED = 100_000  # characters; the markup of three turns has a few hundred
-
-
 class ChatTemplate:
     """Renders turns in the chat format of one model.
 
     source: the Jinja text in the GGUF, or None. Without it, or where it cannot be rendered, the prompt is plain text.
-    bos, eos: the model's own markers, which templates may insert. problem: why the template cannot be used, None if it can.
+    bos, eos: the model's own markers, which templates may insert. child: a process that was started before, as it takes 0.1 s.
+    problem: why the template cannot be used, None if it can.
+
+    The words of turns are placeholders for the template, so that each sequence of roles is rendered once: a single question when
+    the template is made, others when they first come.
     """
 
-    def __init__(self, source: str | None, *, bos: str = "", eos: str = "") -> None:
+    def __init__(self, source: str | None, *, bos: str = "", eos: str = "", child: TemplateChild | None = None) -> None:
         self.problem: str | None = None
-        self._bos, self._eos = bos, eos
-        self._template = None
+        self._source, self._markers = source or "", {"bos_token": bos, "eos_token": eos}
+        self._pieces: dict[tuple[str, ...], list[str]] = {}
         if source:
             try:
-                self._template = _sandbox().from_string(source)
-                self.prompt((Turn("user", "?"),))
-            except Exception as error:  # whatever an untrusted template does
-                self._template = None
-                self.problem = (
-                    f"the model's chat template cannot be used ({type(error).__name__}: {error}); prompts are plain text"
-                )
+                self._render(("user",), child or TemplateChild())
+            except ValueError as error:
+                self.problem = f"the model's chat template cannot be used ({error}); prompts are plain text"
 
     def prompt(self, turns: Sequence[Turn]) -> Prompt:
-        """Return the prompt for `turns`. The template sees placeholders only; the turns' words replace them afterwards."""
-        if self._template is None:
+        """Return the prompt for `turns`. Raises FbragError model_corrupt where the template takes one question, but not these."""
+        if not self._source or self.problem:
             return _plain(turns)
         opening = turns[-1].text if turns[-1].role == "assistant" else ""
         closed = turns[:-1] if opening else turns
-        marks = [f"turn-{token_hex(16)}" for _ in closed]
-        rendered = _bounded(
-            self._template.generate(
-                messages=[{"role": turn.role, "content": mark} for turn, mark in zip(closed, marks, strict=True)],
-                add_generation_prompt=True,
-                bos_token=self._bos,
-                eos_token=self._eos,
-            )
-        )
-        segments: list[Segment] = []
-        for turn, mark in zip(closed, marks, strict=True):
-            before, found, rendered = rendered.partition(mark)
-            if not found:
-                raise ValueError("the template leaves out the words of a turn")
-            segments += [Markup(before), Text(turn.text)]
-        segments.append(Markup(rendered))
+        roles = tuple(turn.role for turn in closed)
+        if roles not in self._pieces:
+            try:
+                self._render(roles, TemplateChild())
+            except ValueError as error:
+                what = f"the model's chat template cannot be used for {' and '.join(roles)}: {error}"
+                raise FbragError("model_corrupt", what, "use another model (fbrag models list --all)") from None
+        first, *others = self._pieces[roles]
+        segments: list[Segment] = [Markup(first)]
+        for turn, piece in zip(closed, others, strict=True):
+            segments += [Text(turn.text), Markup(piece)]
         if opening:
             segments.append(Text(opening))
         return Prompt(tuple(segments))
+
+    def _render(self, roles: tuple[str, ...], child: TemplateChild) -> None:
+        with child:
+            self._pieces[roles] = child.render({"source": self._source, "roles": roles, "markers": self._markers})
 
 
 def _plain(turns: Sequence[Turn]) -> Prompt:
@@ -90,34 +91,60 @@ def _plain(turns: Sequence[Turn]) -> Prompt:
     return Prompt((Text(words if turns[-1].role == "assistant" else f"{words}\n\nAnswer:"),))
 
 
-def _bounded(pieces: Any) -> str:
-    rendered = ""
-    for piece in pieces:
-        rendered += piece
-        if len(rendered) > _MAX_RENDERED:
-            raise ValueError("the template writes without end")
-    return rendered
+# The parent's search path replaces the child's own, so that nothing is imported from the working folder.
+_CHILD = "import sys; sys.path[:] = {}; from fbrag_cli.generation.llama.template_child import main; main()"
+_CPU_SECONDS = 5  # for a rendering and its process, which starts with 0.06 s and 20 MB
+_SECONDS = 60  # of wall time; a machine with much other work gives little of it to one process
+_MEMORY = 500_000_000  # bytes
+_LATE = -int(signal.SIGXCPU) if sys.platform != "win32" else None  # the exit status when the CPU time is used up
 
 
-def _sandbox() -> Any:
-    from jinja2.exceptions import TemplateError
-    from jinja2.sandbox import ImmutableSandboxedEnvironment
+class TemplateChild:
+    """A process that renders one template within limits; at its end the process has ended.
 
-    class Sandbox(ImmutableSandboxedEnvironment):
-        # Python's own arithmetic could fill the memory in one step ('x' * 10 ** 10): large results are refused.
-        intercepted_binops = frozenset(["*", "**", "%"])
+    cancellation: stops the rendering. Raises FbragError out_of_memory where no process can be started.
+    """
 
-        def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
-            if operator == "%" and isinstance(left, (int, float)):
-                return left % right
-            if operator == "*" and all(isinstance(side, (int, float)) and abs(side) < 2**31 for side in (left, right)):
-                return left * right
-            raise TemplateError(f"the template may not compute {operator!r} here")
+    def __init__(self, cancellation: Cancellation | None = None) -> None:
+        self._cancellation = cancellation or Cancellation()
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-c", _CHILD.format(ascii(sys.path))],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,  # only the parent acts on Ctrl-C
+            )
+        except OSError as error:
+            what = f"no process can be started to render the chat template: {(error.strerror or str(error)).lower()}"
+            raise FbragError("out_of_memory", what, "end other programs, or raise the limits (ulimit -a)") from None
 
-    def refuse(message: str) -> None:
-        raise TemplateError(message)
+    def render(self, request: dict[str, object]) -> list[str]:
+        """Return the text around the turns' words. Raises ValueError with the reason where the template cannot be used."""
+        latest = monotonic() + _SECONDS
+        todo: bytes | None = json.dumps({"cpu_seconds": _CPU_SECONDS, "memory": _MEMORY, **request}).encode()
+        with self._cancellation.native():
+            while True:
+                try:
+                    reply, _ = self._process.communicate(todo, timeout=0.1)
+                    break
+                except subprocess.TimeoutExpired:
+                    todo = None  # the rest of it is sent by the next call
+                    if self._cancellation.requested or monotonic() > latest:
+                        self._process.kill()
+        if status := self._process.returncode:
+            late = status == _LATE or monotonic() > latest
+            raise ValueError(f"it takes more than {_CPU_SECONDS} s" if late else f"its process ended with status {status}")
+        outcome = json.loads(reply)
+        if "problem" in outcome:
+            raise ValueError(outcome["problem"])
+        pieces: list[str] = outcome["pieces"]
+        return pieces
 
-    sandbox = Sandbox(trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"])
-    sandbox.globals["raise_exception"] = refuse
-    sandbox.globals["strftime_now"] = lambda form: ""  # a prompt that holds the date would differ from day to day
-    return sandbox
+    def __enter__(self) -> TemplateChild:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._process.kill()
+        with self._process:  # closes the pipes, and waits
+            pass

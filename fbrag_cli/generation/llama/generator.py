@@ -18,13 +18,25 @@ import llama_cpp
 import numpy as np
 from numpy.typing import NDArray
 
+from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.cancellation import Cancellation
-from fbrag_cli.generation.generator import QUIET, Call, Generation, Generations, ModelInfo, OnText, Sampling, Turn
-from fbrag_cli.generation.llama.chat_template import ChatTemplate, Markup
+from fbrag_cli.generation.generator import (
+    QUIET,
+    Call,
+    Finish,
+    Generation,
+    Generations,
+    ModelInfo,
+    OnText,
+    Sampling,
+    Turn,
+)
+from fbrag_cli.generation.llama.chat_template import ChatTemplate, Markup, TemplateChild
 from fbrag_cli.generation.llama.machine import WHERE_IT_FITS, Placement
 from fbrag_cli.generation.llama.sequences import Sequences
 from fbrag_cli.generation.llama.token_counter import TokenCounter
 from fbrag_cli.generation.llama.weights import Weights
+from fbrag_cli.generation.repetition import Repetition
 
 
 @dataclass(slots=True)
@@ -44,7 +56,8 @@ class _Row:
     n_tokens: int = 0
     n_sent: int = 0
     text: str = ""
-    finish: str | None = None
+    finish: Finish | None = None
+    repetition: Repetition = field(default_factory=Repetition)
     decoder: codecs.IncrementalDecoder = field(default_factory=lambda: codecs.getincrementaldecoder("utf-8")("replace"))
 
 
@@ -70,15 +83,17 @@ class LlamaGenerator:
         cancellation: Cancellation | None = None,
         verbose: bool = False,
     ) -> None:
-        self._weights = Weights(path, placement=placement, threads=threads, cancellation=cancellation, verbose=verbose)
+        with TemplateChild(cancellation) as child:  # it starts while the weights are loaded
+            self._weights = Weights(path, placement=placement, threads=threads, cancellation=cancellation, verbose=verbose)
+            self._model, self._vocab = self._weights.model, self._weights.vocab
+            self._template = ChatTemplate(
+                _decoded(llama_cpp.llama_model_chat_template(self._model, None)),
+                bos=self._token_text(llama_cpp.llama_vocab_bos(self._vocab)),
+                eos=self._token_text(llama_cpp.llama_vocab_eos(self._vocab)),
+                child=child,
+            )
         self.threads = self._weights.threads
-        self._model, self._vocab = self._weights.model, self._weights.vocab
         trained = llama_cpp.llama_model_n_ctx_train(self._model)
-        self._template = ChatTemplate(
-            _decoded(llama_cpp.llama_model_chat_template(self._model, None)),
-            bos=self._token_text(llama_cpp.llama_vocab_bos(self._vocab)),
-            eos=self._token_text(llama_cpp.llama_vocab_eos(self._vocab)),
-        )
         self.problems = (self._template.problem,) if self._template.problem else ()
         self._counter: TokenCounter | None = None
         n_layers = llama_cpp.llama_model_n_layer(self._model) + 1
@@ -133,7 +148,7 @@ class LlamaGenerator:
         totals = []
         for choice in choices:
             spellings = {lead + form for lead in ("", " ") for form in (choice.lower(), choice.capitalize(), choice.upper())}
-            first = {self._weights.tokens_of(spelling)[0] for spelling in spellings}
+            first = {token for spelling in spellings for token in self._weights.tokens_of(spelling)[:1]}
             totals.append(float(sum(probabilities[token] for token in first)))
         return tuple(totals)
 
@@ -167,6 +182,8 @@ class LlamaGenerator:
 
     def _read(self, tokens: list[int], n_rows: int, max_tokens: int, call: Call) -> int:
         """Make the prompt sequence 0 and compute the logits of its last token. Return how many of its tokens were there."""
+        if not tokens:
+            raise self._broken("has no tokens for the words of a prompt")
         self._weights.cancellation = call.cancellation or Cancellation()
         cached = self._sequences.prepare(tokens, n_rows, max_tokens, call.room)
 
@@ -177,7 +194,13 @@ class LlamaGenerator:
         if not self._weights.cancellation.requested:
             report(0)
         self._sequences.append(tokens[cached:], report)
+        if not np.isfinite(self._sequences.logits(-1)).all():
+            raise self._broken("computes what are no numbers (NaN)")
         return cached
+
+    def _broken(self, what: str) -> FbragError:
+        hint = "check the file (fbrag models verify), or use another model (fbrag models list --all)"
+        return FbragError("model_corrupt", f"{self.info.name} {what}", hint)
 
     def _draw(self, live: list[_Row], sampling: Sampling, on_text: OnText | None) -> list[_Row]:
         """Draw a token for each row of `live`. Return the rows that are not finished."""
@@ -187,21 +210,26 @@ class LlamaGenerator:
             if llama_cpp.llama_vocab_is_eog(self._vocab, token):
                 row.finish = "stop"
             else:
-                row.n_tokens += 1
-                self._extend(row, self._piece(token), sampling)
+                self._extend(row, token, sampling)
             if row.finish is None:
-                row.token = token
                 unfinished.append(row)
-            if on_text and row.sequence == 0 and (piece := row.text[row.n_sent :]):
+            # What may turn out to be a loop is not sent yet.
+            n_certain = row.repetition.n_fresh if row.finish is None else len(row.text)
+            if on_text and row.sequence == 0 and (piece := row.text[row.n_sent : n_certain]):
                 row.n_sent += len(piece)
                 on_text(piece)
         return unfinished
 
-    def _extend(self, row: _Row, piece: bytes, sampling: Sampling) -> None:
-        row.text += row.decoder.decode(piece)
+    def _extend(self, row: _Row, token: int, sampling: Sampling) -> None:
+        row.token = token
+        row.n_tokens += 1
+        row.text += row.decoder.decode(self._piece(token))
+        row.repetition.add(token, row.text)
         at = min((found for stop in sampling.stop if (found := row.text.find(stop)) >= 0), default=-1)
         if at >= 0:
             row.text, row.finish = row.text[:at], "stop"
+        elif (end := row.repetition.loop()) is not None:
+            row.text, row.finish = row.text[:end], "repeat"
         elif row.n_tokens >= sampling.max_tokens:
             row.finish = "length"
 
@@ -242,9 +270,9 @@ def _sampler(sampling: Sampling, seed: int) -> Any:
 
 
 def _generation(row: _Row) -> Generation:
+    assert row.finish
     text = row.text + (row.decoder.decode(b"", True) if row.finish == "length" else "")
-    finish: Any = row.finish
-    return Generation(text, row.n_tokens, finish, row.seed)
+    return Generation(text, row.n_tokens, row.finish, row.seed)
 
 
 def _softmax(logits: NDArray[np.float32]) -> NDArray[np.float64]:

@@ -22,6 +22,7 @@ from fbrag_cli.generation.llama.machine import (
     repacking_helps,
     version,
 )
+from fbrag_cli.generation.llama.native_end import native_end
 from fbrag_cli.generation.llama.native_log import native_log
 
 
@@ -50,10 +51,17 @@ class Weights:
         self.cancellation = cancellation or Cancellation()
         self.threads = threads or physical_cores()
         self._thread_count = None if threads else ThreadCount(self.threads)
+        self._name = path.name
         native_log.install()
         native_log.verbose = verbose
-        asked_layers = layers_for_gpu(path, placement)
-        self.model = self._load(path, placement, asked_layers)
+        native_end.install()
+        native_end.models.append(path.name)
+        try:
+            asked_layers = layers_for_gpu(path, placement)
+            self.model = self._load(path, placement, asked_layers)
+        except BaseException:
+            native_end.models.remove(path.name)
+            raise
         self.layers_on_gpu = layers_on_gpu(self.model, asked_layers)
         self.vocab = llama_cpp.llama_model_get_vocab(self.model)
 
@@ -99,6 +107,7 @@ class Weights:
         if self.model is not None:
             llama_cpp.llama_model_free(self.model)
             self.model = None
+            native_end.models.remove(self._name)
 
     def _load(self, path: Path, placement: Placement, layers: int) -> Any:
         need, free = path.stat().st_size, free_memory()

@@ -1,0 +1,72 @@
+"""What renders a chat template in a child process, within limits of time and memory. The template is untrusted."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import suppress
+from secrets import token_hex
+from typing import Any
+
+_MOST_CHARACTERS = 100_000  # that a template writes; the markup of three turns has a few hundred
+_MOST_OF_A_REASON = 300  # characters
+
+
+def main() -> None:
+    """Read a request from stdin, and write what stands before, between and after its turns' words, or the problem, to stdout."""
+    template_of = _sandbox().from_string  # loaded while the parent loads the weights
+    request = json.load(sys.stdin.buffer)
+    _limit_resources(request["cpu_seconds"], request["memory"])
+    try:
+        reply: dict[str, object] = {"pieces": _pieces(template_of(request["source"]), request["roles"], request["markers"])}
+    except Exception as error:  # whatever an untrusted template does
+        reply = {"problem": f"{type(error).__name__}: {error}"[:_MOST_OF_A_REASON]}
+    print(json.dumps(reply), flush=True)
+
+
+def _pieces(template: Any, roles: list[str], markers: dict[str, str]) -> list[str]:
+    """Render turns whose words are placeholders. Returns the text around them: one piece more than turns."""
+    marks = [f"turn-{token_hex(16)}" for _ in roles]
+    messages = [{"role": role, "content": mark} for role, mark in zip(roles, marks, strict=True)]
+    # enable_thinking: models that can think before they reply (Qwen3) would spend the tokens of an answer on it.
+    rest = _bounded(template.generate(messages=messages, add_generation_prompt=True, enable_thinking=False, **markers))
+    pieces = []
+    for mark in marks:
+        if rest.count(mark) != 1:
+            raise ValueError("the template leaves out or repeats the words of a turn")
+        before, _, rest = rest.partition(mark)
+        pieces.append(before)
+    return [*pieces, rest]
+
+
+def _bounded(written: Any) -> str:
+    text = ""
+    for piece in written:
+        text += piece
+        if len(text) > _MOST_CHARACTERS:
+            raise ValueError("the template writes without end")
+    return text
+
+
+def _sandbox() -> Any:
+    from jinja2.exceptions import TemplateError
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    def refuse(message: str) -> None:
+        raise TemplateError(message)
+
+    sandbox = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"])
+    sandbox.globals["raise_exception"] = refuse
+    sandbox.globals["strftime_now"] = lambda form: ""  # a prompt that holds the date would differ from day to day
+    return sandbox
+
+
+def _limit_resources(cpu_seconds: int, memory: int) -> None:
+    try:
+        import resource
+    except ImportError:  # Windows: the parent's limit of time is the only one
+        return
+    for kind, limit in ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_CPU, cpu_seconds), (resource.RLIMIT_AS, memory)):
+        most = resource.getrlimit(kind)[1]
+        with suppress(OSError, ValueError):  # the system does not limit it
+            resource.setrlimit(kind, (limit if most == resource.RLIM_INFINITY else min(limit, most), most))
