@@ -342,7 +342,7 @@ def test_a_terminal_shows_what_is_known_and_then_what_a_pipe_gets(
     nearest = [lines for lines in seen if any(line.startswith("Nearest") for line in lines)]
     assert re.match(rf"{re.escape(str(INQUIRY))}:\d+-\d+$", nearest[0][1])
     assert nearest[0][2].startswith("    ")
-    assert screen.raw.index("Nearest") < screen.raw.index("loading the models") < screen.raw.index("looking forward")
+    assert screen.raw.index("Nearest") < screen.raw.index("loading the models") < screen.raw.index("% read")
     assert "\x1b[2mNearest" in screen.raw
     assert "\x1b[2munchecked: " in screen.raw
     assert screen.raw.index("unchecked: ") < screen.raw.index("checking the answer")
@@ -411,7 +411,7 @@ def test_without_progress_a_plain_line_says_each_stage(clean_environment: dict[s
     screen, _ = on_screen(100, 30, command, clean_environment, tmp_path)
     assert "\x1b" not in screen.raw
     assert "\r" not in screen.raw.replace("\r\n", "")
-    stages = ["reading the documents", "loading the models", "looking forward", "answering", "checking the answer"]
+    stages = ["reading the documents", "looking forward", "loading the models", "answering", "checking the answer"]
     assert screen.lines()[: len(stages)] == stages
     assert not list(tmp_path.rglob(KIND))  # --no-cache keeps no pace
 
