@@ -48,7 +48,7 @@ def ask(console: Console, options: AskOptions) -> int:
         line, key = opened.progress, pace_key(options.models, method)
         line.forecast = forecast(method, collection.corpus, session.cache, key)
         line.preview = Preview(question, collection) if _has_preview(options, console) else None
-        writer = AnswerWriter(stream, options.output.form, options.answer, method.answer_anyway, console, line)
+        writer = AnswerWriter(stream, options.output.form, options.answer, console, line)
         trace = session.retrieve(question, collection, method, choice)
         writer.selected(trace)
         listener = Listener(progress=writer.event, cancellation=console.cancellation)
