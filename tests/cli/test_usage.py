@@ -189,17 +189,13 @@ def all_commands() -> dict[str, Any]:
     return found
 
 
-#: Two options that will exist soon.
-COMING = {"--fast", "--thorough"}
-
-
 def test_the_short_help_is_for_all_commands_with_many_options_and_names_ten() -> None:
     for path, command in all_commands().items():
         options = {name for each in command.params if each.param_type_name == "option" for name in each.opts}
         if sum(each.param_type_name == "option" for each in command.params) > 10:
             first = FIRST[path.removeprefix("fbrag ")].split()
             assert len(first) == len(set(first)) <= 10
-            assert set(first) <= options | COMING
+            assert set(first) <= options
 
 
 @pytest.mark.parametrize("command", FIRST)
