@@ -116,7 +116,7 @@ def list_(console: Console, options: ListOptions) -> None:
         about = advice.record(catalogue) if advice else {}
         print(dumps({"schema": "fbrag.models/1", "store": str(store), "models": records, **about}))
     elif models:
-        print("\n".join(table(models, roles, advice)))
+        print("\n".join(table(models, roles, advice)), flush=True)  # before what stderr says of it
         if advice:
             console.note(f"suggested for this machine: {described(advice.pair, catalogue, advice.machine)}")
             console.hint("fbrag models pull --suggested")
