@@ -55,7 +55,8 @@ def ask(console: Console, options: AskOptions) -> int:
         trace = session.answer(trace, choice, listener)
         writer.finish(trace)
         line_is_out()
-        keep(line.forecast.pace, session.cache, key)
+        if "answer" not in trace.cached:  # else its check took no time
+            keep(line.forecast.pace, session.cache, key)
         opened.page(trace)
         device = session.device
     if trace.truncated:
