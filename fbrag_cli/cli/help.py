@@ -20,6 +20,7 @@ FIRST = {
     "ask": "--answer-only --json --output --html --fast --thorough --pages --password-file --large --gpu",
     "explain": "--json --html --pages --select --limit --find --chunk --samples-text --prompt --text",
     "eval": "--limit --method --select --retrieval-only --output --json --compare --min --large --gpu",
+    "models pull": "--role --suggested --sha256 --dry-run --quiet --offline --yes",
     "bench": "--json --tokens --repeat --max --large --small --gpu --threads --timeout",
 }
 
@@ -50,7 +51,7 @@ class _Helping:
 
     def _write_options(self, ctx: Any, formatter: Any) -> int:
         """Write the options in groups. Return how many of them are left out."""
-        shown = None if ctx.meta.get(_ALL) else FIRST.get(ctx.info_name)
+        shown = None if ctx.meta.get(_ALL) else FIRST.get(ctx.command_path.removeprefix("fbrag "))
         groups: dict[str, list[tuple[str, str]]] = {}
         hidden = 0
         for parameter in self.get_params(ctx):

@@ -200,7 +200,7 @@ def test_the_short_help_is_for_all_commands_with_many_options_and_names_ten() ->
 
 @pytest.mark.parametrize("command", FIRST)
 def test_the_short_help_leads_to_the_rest(fbrag: Run, command: str) -> None:
-    path = [] if command == "fbrag" else [command]
+    path = [] if command == "fbrag" else command.split()
     short, whole = fbrag(*path, "--help").stdout, fbrag(*path, "--help-all").stdout
     listed = [set(re.findall(r"^  (?:-\w, )?(--[\w-]+)", text, re.MULTILINE)) for text in (short, whole)]
     assert listed[0] - {"--help"} == set(FIRST[command].split()) & listed[1]
