@@ -13,7 +13,10 @@ import pytest
 from tests.conftest import ROOT
 
 # Folders as such a container has them; the rest of the file system is not written by an ordinary user anyway.
-_READ_ONLY = "for d in /tmp /var/tmp /dev/shm {folder}; do mount --bind $d $d && mount -o remount,ro,bind $d || exit 99; done; cd {folder}; "
+_READ_ONLY = (
+    "for d in /tmp /var/tmp /dev/shm {folder}; do mount --bind $d $d && mount -o remount,ro,bind $d || exit 99; done; "
+    "cd {folder}; "
+)
 _AS_NOBODY = "exec unshare --user --map-user=12345 "
 
 Contained = Callable[..., subprocess.CompletedProcess[str]]
