@@ -53,7 +53,7 @@ class Corpus:
     """The chunks of one question, in document order.
 
     spans: int32 (n_chunks, 4), of each chunk the position of its document, its start and end (characters) and its words.
-    fingerprint: SHA-256 (hex) over the texts and the chunk length.
+    fingerprint: SHA-256 (hex) over the texts and `chunk_words`.
     """
 
     documents: tuple[Document, ...]
@@ -92,9 +92,9 @@ class Corpus:
 
 
 def build_corpus(documents: Sequence[Document], chunk_words: int = 300) -> Corpus:
-    """Cut each document into chunks of `chunk_words` words (paper, section 3: 300); a document's last chunk may be shorter.
+    """Cut each document into chunks of about `chunk_words` words (paper, section 3: 300) that end with sentences (`words.cut`).
 
-    A chunk never spans two documents.
+    A chunk never spans two documents. A document's last chunk may be shorter.
     """
     import numpy as np
 

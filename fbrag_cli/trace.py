@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import Field, dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import Field, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from fbrag_cli.corpus import Chunk, Corpus, Excerpt
-from fbrag_cli.generation.generator import ModelInfo, Turn
+from fbrag_cli.generation.generator import Finish, ModelInfo, Turn
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,8 +23,6 @@ class MethodRecord(Protocol):
 
     @property
     def name(self) -> str: ...
-    @property
-    def title(self) -> str: ...
     @property
     def seed(self) -> int: ...
     @property
@@ -42,7 +40,7 @@ class ForwardSample:
     text: str
     rationale: str
     answer: str
-    finish: Literal["stop", "length"]
+    finish: Finish
 
     @property
     def said(self) -> str:
@@ -63,6 +61,11 @@ class Scores:
     forward: NDArray[np.float32]
     best_sample: NDArray[np.intp]
     combined: NDArray[np.float32]
+
+    def relative(self, position: int) -> float | None:
+        """Return the combined score of a chunk on a scale on which the best chunk has 1; None where no score is above 0."""
+        best = float(self.combined.max(initial=0))
+        return float(self.combined[position]) / best if best > 0 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +96,12 @@ class Round:
 class Trace:
     """A question, its method with settings, and what became of it.
 
-    scores: those that decided the selection. ranked: positions of the selected chunks, best first. context: the excerpts that the
-    large model reads, in reading order. rounds: each look forward. answer: None until Stage III. support: the probability, by the
-    large model, that the context shows the answer, 0 to 1; None where it was not asked. cached: of "text", "index" and "samples",
-    what was not computed for this question. route: the way that Self-Route took.
+    scores: those that decided the selection. ranked: positions of the selected chunks, best first. copies: for each of them the
+    positions of the other chunks of the same text, which count as one with it. context: the excerpts that the large model reads,
+    in reading order. rounds: each look forward. answer: None until Stage III. truncated: whether it was cut at its length limit;
+    a warning says where it was cut because the model repeated itself. support: the probability, by the large model, that the
+    context shows the answer, 0 to 1; None where it was not asked. cached: of "text", "index", "samples" and "answer", what
+    was not computed for this question. route: the way that Self-Route took.
     """
 
     question: str
@@ -105,6 +110,7 @@ class Trace:
     retriever: str
     scores: Scores
     ranked: tuple[int, ...]
+    copies: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     context: tuple[Excerpt, ...]
     stages: tuple[Stage, ...]
     rounds: tuple[Round, ...] = ()
@@ -121,6 +127,11 @@ class Trace:
     def selected(self) -> tuple[int, ...]:
         """Positions of the chunks in `context`, in document order."""
         return _positions(self.context)
+
+    @property
+    def copy_of(self) -> dict[int, int]:
+        """For the position of each copy that of the selected chunk."""
+        return {copy: position for position, copies in self.copies.items() for copy in copies}
 
     @property
     def recalled(self) -> tuple[int, ...]:

@@ -6,7 +6,8 @@ from typing import TextIO
 
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.options import AnswerOptions
-from fbrag_cli.progress import Event, Progress
+from fbrag_cli.cli.progress_line import ProgressLine
+from fbrag_cli.progress import Event
 from fbrag_cli.session.memory import peak_memory_mb
 from fbrag_cli.text.printable import dumps, one_line, printable
 from fbrag_cli.text.table import columns_of
@@ -19,21 +20,22 @@ class AnswerWriter:
     """Puts the answer on the stream in the asked form, as it comes where the form allows it."""
 
     def __init__(
-        self, stream: TextIO, form: str, options: AnswerOptions, answer_anyway: bool, console: Console, progress: Progress
+        self, stream: TextIO, form: str, options: AnswerOptions, answer_anyway: bool, console: Console, line: ProgressLine
     ) -> None:
-        self._stream, self._form, self._options, self._console, self._progress = stream, form, options, console, progress
-        # Text that may be withdrawn, because the chunks do not support it, is not shown before that is known. With -a the answer
-        # is put on one line, whatever the model wrote, and so does not stream.
-        self._streams = form == "jsonl" or (form == "text" and answer_anyway and not options.answer_only)
+        self._stream, self._form, self._options, self._console, self._line = stream, form, options, console, line
+        # Text that may be withdrawn, because the chunks do not support it, is not put out before that is known; a preview shows
+        # it. With -a the answer is put on one line, whatever the model wrote, and so does not stream.
+        in_pieces = form == "text" and answer_anyway and not options.answer_only and line.preview is None
+        self._streams = form == "jsonl" or in_pieces
         self._written = False  # whether any of the answer is
 
     def event(self, event: Event) -> None:
         """Pass every event on to stderr, but for the answer's own text, which streams."""
         if event.kind != "text" or not self._streams:
-            self._progress(event)
+            self._line(event)
         elif piece := event.text if self._written else event.text.lstrip():
             if not self._written:
-                self._progress(Event("answer", "done"))
+                self._line.clear()
             self._written = True
             self._put_piece(piece)
 
@@ -41,26 +43,33 @@ class AnswerWriter:
         """Put the sources, where the form has events."""
         if self._form == "jsonl":
             from fbrag_cli.render import as_json
+            from fbrag_cli.render.citations import citations
 
-            self._put_json({"schema": _EVENT, "event": "selected", "sources": as_json.sources(trace)})
+            self._put_json({"schema": _EVENT, "event": "selected", "sources": as_json.sources(trace, citations(trace))})
 
     def finish(self, trace: Trace) -> None:
         """Put all that is not out yet."""
         from fbrag_cli.render import answer_text, as_json
+        from fbrag_cli.render.citations import citations
 
+        self._line.clear()
         options, with_sources = self._options, self._options.sources == "selected" and not self._options.answer_only
         if self._form in ("json", "jsonl"):
             found = as_json.answer(trace, memory_mb=peak_memory_mb())
             self._put_json({"event": "done", **found} if self._form == "jsonl" else found)
         elif self._form == "md":
-            self._put(answer_text.markdown(trace, context=options.context, full=options.full, with_sources=with_sources) + "\n")
+            cited = citations(trace) if with_sources else None
+            self._put(answer_text.markdown(trace, cited, answer_text.Layout(options.context, options.full)) + "\n")
+        elif options.answer_only:
+            self._put(one_line(answer_text.answer_of(trace)) + "\n")
         else:
-            answer = answer_text.answer_of(trace)
-            self._put("\n" if self._written else (one_line(answer) if options.answer_only else answer) + "\n")
-            if with_sources:
+            cited = citations(trace) if with_sources else None
+            self._put(answer_text.marks_of_all(cited) if self._written else answer_text.cited_answer(trace, cited))
+            self._put("".join(f"\n{note}" for note in answer_text.notes(trace, cited)) + "\n")
+            if cited:
                 colored, columns = self._console.colored(self._stream), columns_of(self._stream)
-                sources = answer_text.sources(trace, context=options.context, full=options.full, colored=colored, columns=columns)
-                self._put(f"\n{sources}\n")
+                layout = answer_text.Layout(options.context, options.full, colored, columns)
+                self._put(f"\n{answer_text.sources(trace, cited, layout)}\n")
 
     def _put_piece(self, piece: str) -> None:
         if self._form == "jsonl":

@@ -8,21 +8,19 @@ from dataclasses import dataclass
 
 from fbrag_cli.cli.answer_writer import AnswerWriter
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.method_options import AnswerKnobs, chosen_method
-from fbrag_cli.cli.opening import QuestionOptions, collect, open_question, split_question
+from fbrag_cli.cli.forecast import forecast, keep, pace_key
+from fbrag_cli.cli.method_options import chosen_method
+from fbrag_cli.cli.opening import QuestionOptions, collect, open_question, planned, split_question
 from fbrag_cli.cli.options import AnswerOptions
+from fbrag_cli.cli.preview import Preview
 from fbrag_cli.cli.takes import takes
-from fbrag_cli.corpus import Corpus
 from fbrag_cli.errors import ExitCode
-from fbrag_cli.methods.method import Method
 from fbrag_cli.session.session import Choice, Listener
-from fbrag_cli.text.printable import counted
 
 
 @dataclass(frozen=True, slots=True)
 class AskOptions(QuestionOptions):
     answer: AnswerOptions
-    answering: AnswerKnobs  # type: ignore[valid-type]
 
 
 @takes(AskOptions)
@@ -36,24 +34,28 @@ def ask(console: Console, options: AskOptions) -> int:
       pdftotext big.pdf - | fbrag ask - "Which clause covers termination?"
       who=$(fbrag ask -qa book.txt "Who sealed the chronometer box?")
     """
-    with_page = not options.answer.dry_run
+    with_page = not options.run.dry_run
     with _line_for_failure(options) as line_is_out, open_question(options, console, with_page=with_page) as opened:
         session, stream = opened.session, opened.stream
         paths, question = split_question(options.document, console)
         collection = collect(session, paths, options, console)
-        method = chosen_method(options.method, options.retrieval, options.answering, on_gpu=session.on_gpu)
-        if options.answer.dry_run:
-            stream.write(_plan(collection.corpus, method) + "\n")
+        method = chosen_method(options.method, options.knobs, on_gpu=session.on_gpu)
+        if options.run.dry_run:
+            stream.write(planned(collection.corpus, method) + "\n")
             return ExitCode.DONE
         choice = Choice(retriever=options.method.retriever)
         session.prepare(method, choice)
-        writer = AnswerWriter(stream, options.output.form, options.answer, method.answer_anyway, console, opened.progress)
+        line, key = opened.progress, pace_key(options.models, method)
+        line.forecast = forecast(method, collection.corpus, session.cache, key)
+        line.preview = Preview(question, collection) if _has_preview(options, console) else None
+        writer = AnswerWriter(stream, options.output.form, options.answer, method.answer_anyway, console, line)
         trace = session.retrieve(question, collection, method, choice)
         writer.selected(trace)
         listener = Listener(progress=writer.event, cancellation=console.cancellation)
         trace = session.answer(trace, choice, listener)
         writer.finish(trace)
         line_is_out()
+        keep(line.forecast.pace, session.cache, key)
         opened.page(trace)
         device = session.device
     if trace.truncated:
@@ -61,14 +63,13 @@ def ask(console: Console, options: AskOptions) -> int:
     from fbrag_cli.render.answer_text import summary
 
     console.note(summary(trace, device))
-    return ExitCode.DONE if trace.status == "answered" or options.answer.exit_zero else ExitCode.NEGATIVE
+    return ExitCode.DONE if trace.status == "answered" or options.output.exit_zero else ExitCode.NEGATIVE
 
 
-def _plan(corpus: Corpus, method: Method) -> str:
-    """One line for --dry-run: what would be read and selected."""
-    n_documents, n_chunks = len(corpus.documents), len(corpus.chunks)
-    size = f"{counted(n_documents, 'document')}, {corpus.n_words:,} words, {counted(n_chunks, 'chunk')}"
-    return f"{size}: {', '.join(method.plan(n_chunks))}"
+def _has_preview(options: AskOptions, console: Console) -> bool:
+    """Return whether the output takes the place of a preview on the same terminal."""
+    plain = options.output.form == "text" and options.output.output == "-" and not options.answer.answer_only
+    return plain and console.shows_preview()
 
 
 @contextmanager

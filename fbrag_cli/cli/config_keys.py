@@ -21,12 +21,15 @@ from fbrag_cli.storage.config_key import Key, Keys, canonical, nearest
 OF_ONE_RUN = frozenset(
     "quiet verbose version show_completion install_completion config yes json output html arguments pages include exclude"
     " password_file dry_run find chunk prompt text all tokens repeat maximum retrieval_only restart compare plots minimum"
-    " role sha256 older_than kind origin".split()
+    " role sha256 older_than kind origin again".split()
 )
 _NAMES = {"large": "models.large", "small": "models.small"}
 _DEFAULTS: dict[str, Any] = {"color": "auto"}  # of options whose own default stands for "not given"
 _REPAIRING = ("config", "doctor")  # commands that report or mend a broken file have to start with one
 
+
+_WITH_FORMATS = ("ask", "explain", "eval")
+_FORM = re.compile(r"(?:--format(?:=|$)|-[aqvy]*f)(.*)")
 
 #: Variables that are no option's.
 _OTHER_VARIABLES = ("FBRAG_CONFIG", "FBRAG_MODELS_DIR", "FBRAG_CACHE_DIR")
@@ -47,17 +50,17 @@ def known_keys() -> dict[str, Key]:
     return {key.name: key for key in keys}
 
 
-def known_variables() -> tuple[str, ...]:
-    """All FBRAG_* variables that something reads."""
-    options = (option_of(each) for group in every_group() for each in fields(group))
+def known_variables(commands: Sequence[str] | None = None) -> tuple[str, ...]:
+    """All FBRAG_* variables that something reads; with `commands`, those of their options only."""
+    options = (option_of(each) for group in every_group(commands) for each in fields(group))
     return (*dict.fromkeys(name for each in options for name in _variables(each)), *_OTHER_VARIABLES)
 
 
-def every_group() -> list[Any]:
-    """The option groups of all commands."""
+def every_group(commands: Sequence[str] | None = None) -> list[Any]:
+    """The option groups of these commands, of all where None are named."""
     from fbrag_cli.cli.main import COMMANDS
 
-    modules = [import_module(f"fbrag_cli.cli.{name}") for name in COMMANDS]
+    modules = [import_module(f"fbrag_cli.cli.{name}") for name in (COMMANDS if commands is None else commands)]
     groups = [getattr(each, "groups", None) for module in modules for each in vars(module).values()]
     return [GlobalOptions, *dict.fromkeys(group for found in groups if isinstance(found, tuple) for group in found)]
 
@@ -103,13 +106,13 @@ def config_defaults(arguments: list[str], environ: Mapping[str, str]) -> dict[st
     A key or variable that nobody knows is a warning. Raises FbragError `config` for a file that is broken, unless the command
     is one that tells about the file, or help is all that is asked for.
     """
-    flags = arguments[: arguments.index("--")] if "--" in arguments else arguments
-    if {"-h", "--help", "-V", "--version"}.intersection(flags):
+    flags = _flags(arguments)
+    if {"-h", "--help", "--help-all", "-V", "--version"}.intersection(flags):
         return {}
     command = first_word(flags)
     console = Console(-1 if _is_quiet(flags) else 0, "never" if value_of("--color", flags) == "never" else "auto")
     if command != "doctor":  # which reports them itself
-        warn_of_variables(environ, console)
+        warn_of_variables(environ, console, command)
     file = locate(value_of("--config", flags), environ)
     if file is None or not (file.named or file.path.exists()):
         return {}
@@ -140,14 +143,18 @@ def warn_of_unknown(file: ConfigFile, config: Config, keys: Keys, console: Conso
         console.warn(f"{file.path}: {unknown_key(name, keys)}")
 
 
-def warn_of_variables(environ: Mapping[str, str], console: Console) -> None:
-    """Warn of each variable FBRAG_* that nothing reads, a line each."""
-    if unread := [name for name in environ if name.startswith("FBRAG_") and name not in _OTHER_VARIABLES]:
+def warn_of_variables(environ: Mapping[str, str], console: Console, command: str | None) -> None:
+    """Warn of each variable FBRAG_* that nothing reads, a line each. Other commands than this one load only where one is left."""
+    from fbrag_cli.cli.main import COMMANDS
+
+    def unread(known: Sequence[str]) -> list[str]:
+        return [name for name in environ if name.startswith("FBRAG_") and name not in known]
+
+    if unread(_OTHER_VARIABLES) and unread(known_variables([command] if command in COMMANDS else [])):
         known = known_variables()
-        for name in unread:
-            if name not in known:
-                near = nearest(name, known)
-                console.warn(f"fbrag reads no {name}" + (f"; did you mean {near}?" if near else ""))
+        for name in unread(known):
+            near = nearest(name, known)
+            console.warn(f"fbrag reads no {name}" + (f"; did you mean {near}?" if near else ""))
 
 
 def unknown_key(name: str, keys: Keys) -> str:
@@ -197,6 +204,27 @@ def first_word(arguments: Sequence[str]) -> str | None:
         elif not argument.startswith("-"):
             return argument
     return None
+
+
+def in_json(arguments: list[str], environ: Mapping[str, str], defaults: Mapping[str, Any]) -> bool:
+    """Return whether an error is JSON too: by the command line, else by FBRAG_FORMAT, else by the file's `defaults`."""
+    from fbrag_cli.cli.main import COMMANDS
+
+    flags = _flags(arguments)
+    if "--json" in flags:
+        return True
+    form, rest = "", iter(flags)
+    for argument in rest:
+        if found := _FORM.fullmatch(argument):
+            form = found[1] or next(rest, "")
+    command = first_word(flags)
+    if not form and (command in _WITH_FORMATS or command not in COMMANDS):  # a word that is no command was meant for `ask`
+        form = environ.get("FBRAG_FORMAT") or defaults.get(command or "", {}).get("format", "")
+    return form in ("json", "jsonl")
+
+
+def _flags(arguments: list[str]) -> list[str]:
+    return arguments[: arguments.index("--")] if "--" in arguments else arguments
 
 
 def _is_quiet(arguments: list[str]) -> bool:

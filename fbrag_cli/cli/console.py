@@ -45,6 +45,10 @@ class Console:
     def shows_bars(self) -> bool:
         return self.bars and self.verbosity >= 0 and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
+    def shows_preview(self) -> bool:
+        """Return whether a terminal shows what is known so far, dimmed, until the output takes its place."""
+        return self.shows_bars() and self.verbosity < 2 and self.colored(sys.stderr) and sys.stdout.isatty()
+
     def note(self, text: str, *, level: int = 0) -> None:
         """Print one plain line on stderr; level 1 needs -v, level 2 -vv."""
         if self.verbosity >= level:

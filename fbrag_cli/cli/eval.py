@@ -20,6 +20,7 @@ from fbrag_cli.cli.progress_line import progress_line
 from fbrag_cli.cli.signals import limit_time
 from fbrag_cli.cli.takes import takes
 from fbrag_cli.errors import ExitCode, FbragError
+from fbrag_cli.generation.reuse import Reuse
 from fbrag_cli.methods.knobs import settings_of
 from fbrag_cli.methods.registry import DEFAULT, find_method, names
 from fbrag_cli.session.settings import CacheSettings, ModelSettings
@@ -59,7 +60,9 @@ class EvalOptions:
         group="Compare",
         metavar="NAMES",
     )
-    chunk_words: int = option(300, "--chunk-words", help="words in a chunk (300)", group="Compare", metavar="N", min=1)
+    chunk_words: int = option(
+        300, "--chunk-words", help="about how many words a chunk has (300)", group="Compare", metavar="N", min=1
+    )
     retrieval_only: bool = option(
         False, "--retrieval-only", help="answer nothing: needs no large model", group="Run", envvar=None
     )
@@ -71,6 +74,12 @@ class EvalOptions:
         metavar="FILE",
     )
     max_tokens: int = option(64, "--max-tokens", help="length limit of an answer (64)", group="Run", metavar="N", min=1)
+    abstain: bool | None = option(
+        None,
+        "--abstain/--no-abstain",
+        help="check each answer, and measure how often it is declined (where a data set has rows without an answer)",
+        group="Run",
+    )
     output: str = option(
         "eval.jsonl", "-o", "--output", help="a row each, as they come (eval.jsonl)", group="Output", metavar="FILE"
     )
@@ -129,17 +138,20 @@ def eval(console: Console, command: EvalCommand) -> int:
     options = command.eval
     if not options.arguments:
         raise FbragError("usage", "a file of questions is needed", "fbrag eval musique.jsonl.gz")
+    reuse = Reuse(again=command.cache.again, first_costs=True)
     minimum = parse_minimum(options.minimum) if options.minimum else {}
     examples = load_examples(map(Path, options.arguments), limit=options.limit, seed=options.seed)
     with (
         progress_line(console) as progress,
         open_cache(command.cache, console, private=False) as cache,
-        open_session(command.models, cache, console, progress, first_costs=True) as session,
+        open_session(command.models, cache, console, progress, reuse) as session,
     ):
         configurations = _configurations(command, on_gpu=session.on_gpu)
         _check(options, configurations)
         for each in configurations:
             session.prepare(each.method, each.choice, answering=not options.retrieval_only)
+        checked = runner.checked_data_sets(examples, options.abstain)
+        configurations = [replace(each, checked=checked) for each in configurations]
         runner.run(examples, configurations, Path(options.output), session, restart=options.restart, progress=progress)
     return _report(Path(options.output), options, minimum, console)
 
@@ -175,7 +187,7 @@ def _check(options: EvalOptions, configurations: Sequence[Configuration]) -> Non
 
     known = [*labels([each.described() for each in configurations]), *(each.method.name for each in configurations)]
     if options.compare and options.compare not in known and not Path(options.compare).is_file():
-        names = ", ".join(dict.fromkeys(known))
+        names = "; ".join(dict.fromkeys(known))
         raise FbragError("usage", f"--compare {options.compare}: no file, and no configuration of this run", f"one of: {names}")
     if options.plots and find_spec("matplotlib") is None:
         raise FbragError("usage", "plots need matplotlib, which is not installed", "pip install 'fbrag[plots]'")
@@ -186,7 +198,10 @@ def _draw(rows: Sequence[Row], folder: Path, console: Console) -> None:
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name in plots.supported(rows):
+        names = plots.supported(rows)
+        if "chunks" in names and "latency" not in names:
+            console.note(f"no plot latency: {plots.lacking('latency', rows)}")
+        for name in names:
             for form, data in plots.plot(name, rows).items():
                 with whole_file(folder / f"{name}.{form}") as path:
                     path.write_bytes(data)
@@ -210,7 +225,7 @@ def _configurations(command: EvalCommand, *, on_gpu: bool) -> list[Configuration
         method = find_method(name)
         smalls = _split(models.small or catalogue.default_small) if method.needs_small else [None]
         own = {setting: values for setting, values in lists.items() if setting in settings_of(method)}
-        fixed = {"max_tokens": options.max_tokens, "seed": options.seed, "answer_anyway": True}
+        fixed = {"max_tokens": options.max_tokens, "seed": options.seed}
         for values in product(*own.values()):
             given = {**fixed, **dict(zip(own, values, strict=True))}
             for small, retriever in product(smalls, _split(options.retriever)):

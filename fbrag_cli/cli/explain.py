@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TextIO
 
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.method_options import chosen_method
-from fbrag_cli.cli.opening import QuestionOptions, collect, open_question, split_question
+from fbrag_cli.cli.opening import QuestionOptions, collect, open_question, planned, split_question
 from fbrag_cli.cli.options import ExplainOptions
 from fbrag_cli.cli.takes import takes
-from fbrag_cli.documents.document import Document
+from fbrag_cli.cli.usage import check_no_address
 from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.session.memory import peak_memory_mb
 from fbrag_cli.session.session import Choice, Session
@@ -39,18 +39,20 @@ def explain(console: Console, options: ExplainCommand) -> int:
     """
     if options.output.form not in ("text", "json"):
         raise FbragError("usage", f"explain has no format {options.output.form}", "use --format text or --json")
+    if options.explain.text:
+        return _print_text(console, options)
     shown, choice = options.explain, Choice(retriever=options.method.retriever)
-    with open_question(options, console, with_page=not shown.text) as opened:
+    with open_question(options, console, with_page=not options.run.dry_run) as opened:
         session, stream = opened.session, opened.stream
-        paths, question = (options.document.arguments, "") if shown.text else split_question(options.document, console)
+        paths, question = split_question(options.document, console)
         collection = collect(session, paths, options, console)
-        if shown.text:
-            _print_documents(stream, collection.corpus.documents)
-            return ExitCode.DONE
         n_chunks = len(collection.corpus.chunks)
         if shown.chunk and shown.chunk > n_chunks:
             raise FbragError("usage", f"--chunk {shown.chunk}: the text has {counted(n_chunks, 'chunk')}", "count from 1")
-        method = chosen_method(options.method, options.retrieval, on_gpu=session.on_gpu)
+        method = chosen_method(options.method, options.knobs, on_gpu=session.on_gpu)
+        if options.run.dry_run:
+            stream.write(planned(collection.corpus, method) + "\n")
+            return ExitCode.DONE
         session.prepare(method, choice, answering=shown.prompt)
         trace = session.retrieve(question, collection, method, choice)
         found = _print_explanation(stream, trace, options.output.form, shown, session, choice)
@@ -61,16 +63,22 @@ def explain(console: Console, options: ExplainCommand) -> int:
     console.note(summary(trace, device))
     if not found:
         console.warn(f"no chunk holds {shown.find!r}")
-    return ExitCode.DONE if found else ExitCode.NEGATIVE
+    return ExitCode.DONE if found or options.output.exit_zero else ExitCode.NEGATIVE
 
 
-def _print_documents(stream: TextIO, documents: Sequence[Document]) -> None:
+def _print_text(console: Console, options: ExplainCommand) -> int:
+    """Print the decoded text of the documents, for --text. All arguments are documents."""
     from fbrag_cli.render.explain_text import numbered
 
-    for document in documents:
-        if len(documents) > 1:
-            stream.write(f"=== {one_line(document.name)}\n")
-        stream.writelines(f"{line}\n" for line in numbered(document))
+    paths = options.document.arguments
+    check_no_address(paths, paths)
+    with open_question(options, console, with_page=False) as opened:
+        documents = collect(opened.session, paths, options, console).corpus.documents
+        for document in documents:
+            if len(documents) > 1:
+                opened.stream.write(f"=== {one_line(document.name)}\n")
+            opened.stream.writelines(f"{line}\n" for line in numbered(document))
+    return ExitCode.DONE
 
 
 def _print_explanation(

@@ -1,34 +1,95 @@
-"""The help of a command: its examples first, then its options in groups."""
+"""The help of a command: its examples first, then its options in groups; `--help` the most needed, `--help-all` all of them."""
 
 from __future__ import annotations
 
-from typing import Any
+import os
+import re
+import sys
+from copy import copy
+from functools import cached_property, partial
+from typing import Any, TextIO
 
 from typer.core import TyperCommand, TyperGroup
 
+from fbrag_cli.cli.console import Console
+from fbrag_cli.text.printable import counted
+
+#: The options that `--help` shows of a command with many, the ten that people need most. Others show all that they have.
+FIRST = {
+    "ask": "--answer-only --json --output --html --fast --thorough --pages --password-file --large --gpu",
+    "explain": "--json --html --pages --select --limit --find --chunk --samples-text --prompt --text",
+    "eval": "--limit --method --select --retrieval-only --output --json --compare --min --large --gpu",
+    "bench": "--json --tokens --repeat --max --large --small --gpu --threads --timeout",
+}
+
 _ORDER = ("Output", "Document", "Method", "Explain", "Models", "Run", "Advanced", "Global")
+_ALL = "fbrag.help_all"  # where the context of a command keeps that all options are asked for
+_HEADING = re.compile(r"^(?:Usage:|(?: {2})?[A-Z][a-z]+(?: options)?:$)", re.MULTILINE)
 
 
-def _write_options(command: Any, ctx: Any, formatter: Any) -> None:
-    groups: dict[str, list[tuple[str, str]]] = {}
-    for parameter in command.get_params(ctx):
-        if row := parameter.get_help_record(ctx):
-            group = getattr(parameter, "rich_help_panel", None)
+class _Helping:
+    """Gives a command of Typer its help, and the option --help-all."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        found = super().get_params(ctx)  # type: ignore[misc]
+        return [*found, self._help_all] if self._help_all else found
+
+    def get_help_option(self, ctx: Any) -> Any:
+        if option := super().get_help_option(ctx):  # type: ignore[misc]
+            option.help, option.callback = "show this help", partial(_show, of_all=False)
+        return option
+
+    @cached_property
+    def _help_all(self) -> Any:
+        option = copy(self._help_option)  # type: ignore[attr-defined]  # which `get_params` has made
+        if option:
+            option.name, option.opts = "help_all", ["--help-all"]
+            option.help, option.callback = "show this help with all options", partial(_show, of_all=True)
+        return option
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        shown = None if ctx.meta.get(_ALL) else FIRST.get(ctx.info_name)
+        groups: dict[str, list[tuple[str, str]]] = {}
+        hidden = 0
+        for parameter in self.get_params(ctx):
+            if not (row := parameter.get_help_record(ctx)):
+                continue
+            if shown and parameter.param_type_name == "option" and not {*shown.split(), "--help"}.intersection(parameter.opts):
+                hidden += parameter.name != "help_all"
+                continue
             default = "Arguments" if parameter.param_type_name == "argument" else "Global"
-            groups.setdefault(group or default, []).append(row)
-    order = ["Arguments", *(name for name in groups if name not in ("Arguments", *_ORDER)), *_ORDER]
-    for name in order:
-        if rows := groups.get(name):
-            with formatter.section(name if name == "Arguments" else f"{name} options"):
-                formatter.write_dl(rows)
+            groups.setdefault(getattr(parameter, "rich_help_panel", None) or default, []).append(row)
+        order = ["Arguments", *(name for name in groups if name not in ("Arguments", *_ORDER)), *_ORDER]
+        for name in order:
+            if rows := groups.get(name):
+                with formatter.section(name if name == "Arguments" else f"{name} options"):
+                    formatter.write_dl(rows)
+        if hidden:
+            formatter.write(f"\n`{ctx.command_path} --help-all` shows {counted(hidden, 'more option')}\n")
 
 
-class Command(TyperCommand):
+class Command(_Helping, TyperCommand):
+    pass
+
+
+class Group(_Helping, TyperGroup):
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        _write_options(self, ctx, formatter)
-
-
-class Group(TyperGroup):
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        _write_options(self, ctx, formatter)
+        _Helping.format_options(self, ctx, formatter)
         self.format_commands(ctx, formatter)
+
+
+def print_help(text: str, stream: TextIO) -> None:
+    """Print a help text, with coloured headings where the stream gets colour (--color, FBRAG_COLOR, NO_COLOR, FORCE_COLOR)."""
+    from fbrag_cli.cli.config_keys import value_of
+
+    mode: Any = value_of("--color", sys.argv[1:]) or os.environ.get("FBRAG_COLOR")
+    if Console(color=mode if mode in ("always", "never") else "auto").colored(stream):
+        text = _HEADING.sub(lambda heading: f"\x1b[1;32m{heading[0]}\x1b[0m", text)
+    print(text, file=stream)
+
+
+def _show(ctx: Any, parameter: Any, asked: bool, *, of_all: bool) -> None:
+    if asked and not ctx.resilient_parsing:
+        ctx.meta[_ALL] = of_all
+        print_help(ctx.get_help(), sys.stdout)
+        ctx.exit()

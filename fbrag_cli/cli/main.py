@@ -11,7 +11,7 @@ import typer
 
 from fbrag_cli.cli.completion import INSTRUCTION, complete
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.help import Command, Group
+from fbrag_cli.cli.help import Command, Group, print_help
 from fbrag_cli.cli.options import CANCELLATION, GlobalOptions, RootOptions
 from fbrag_cli.cli.output import open_streams
 from fbrag_cli.cli.signals import Terminated, handle_signals
@@ -22,7 +22,7 @@ from fbrag_cli.generation.cancellation import Cancellation
 from fbrag_cli.generation.start import set_environment
 from fbrag_cli.text.printable import dumps
 
-HELP = """Answers from a long document, with the passages that they rest on. On your own machine.
+HELP = """Answers from a long document, with the chunks that they rest on. On your own machine.
 
 \b
 Examples:
@@ -45,12 +45,13 @@ def main() -> None:
 
 def run(arguments: list[str], cancellation: Cancellation) -> int:
     """Run one command and return its exit code. This is the only place that reports errors."""
-    options = GlobalOptions()
+    options, defaults = GlobalOptions(), dict[str, Any]()
     try:
         try:
-            with _command(arguments).make_context("fbrag", list(arguments), default_map=_config_defaults(arguments)) as context:
+            command, defaults = _command(arguments), _config_defaults(arguments)
+            with command.make_context("fbrag", list(arguments), default_map=defaults) as context:
                 context.meta[CANCELLATION] = cancellation
-                aborts.report = lambda error: _failed(error, context.obj or options, arguments)
+                aborts.report = lambda error: _failed(error, context.obj or options, arguments, defaults)
                 try:
                     code = context.command.invoke(context)
                 finally:
@@ -61,11 +62,11 @@ def run(arguments: list[str], cancellation: Cancellation) -> int:
         return int(code or 0)
     except typer.TyperException as error:  # Typer's errors of usage
         if type(error).__name__ == "NoArgsIsHelpError":
-            print(error.format_message(), file=sys.stderr)
+            print_help(error.format_message(), sys.stderr)
             return ExitCode.USAGE
-        return _failed(_usage_error(error, arguments), options, arguments)
+        return _failed(_usage_error(error, arguments), options, arguments, defaults)
     except FbragError as error:
-        return _failed(error, options, arguments)
+        return _failed(error, options, arguments, defaults)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads the rest of the buffer
         return ExitCode.DONE
@@ -77,7 +78,7 @@ def run(arguments: list[str], cancellation: Cancellation) -> int:
         raise
     except BaseException as error:  # also a panic of a library in Rust
         lack = lacking(error)
-        return _failed(lack, options, arguments) if lack else _internal(error, options.console())
+        return _failed(lack, options, arguments, defaults) if lack else _internal(error, options.console())
 
 
 @takes(RootOptions)
@@ -115,17 +116,14 @@ def _usage_error(error: typer.TyperException, arguments: list[str]) -> FbragErro
     return usage_error(error, arguments)
 
 
-def _failed(error: FbragError, options: GlobalOptions, arguments: list[str]) -> int:
+def _failed(error: FbragError, options: GlobalOptions, arguments: list[str], defaults: dict[str, Any]) -> int:
+    from fbrag_cli.cli.config_keys import in_json
+
     options.console().error(error)
-    if _wants_json(arguments):
+    if in_json(arguments, os.environ, defaults):
         record = {"code": error.code, "message": error.message, "hint": error.hint, "document": error.document}
         print(dumps({"schema": "fbrag.error/1", "error": record}), flush=True)
     return error.exit_code
-
-
-def _wants_json(arguments: list[str]) -> bool:
-    spelled = " ".join(arguments[: arguments.index("--")] if "--" in arguments else arguments)
-    return any(form in f" {spelled} " for form in (" --json ", "--format json", "--format=json", " -f json", " -fjson"))
 
 
 def _internal(error: BaseException, console: Console) -> int:

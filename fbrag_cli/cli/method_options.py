@@ -23,7 +23,13 @@ class MethodOptions:
     """The options that every method has."""
 
     method: str = option(DEFAULT, "--method", help=", ".join(_NAMES), group="Method", choices=_NAMES)
-    chunk_words: int = option(300, "--chunk-words", help="words in a chunk (300)", group="Method", metavar="N", min=1)
+    fast: bool = option(False, "--fast", help="the question alone, one model call, no check: a third of the time", group="Method")
+    thorough: bool = option(
+        False, "--thorough", help="10 chunks to answer from, as on a GPU: more evidence, half as long again", group="Method"
+    )
+    chunk_words: int = option(
+        300, "--chunk-words", help="about how many words a chunk has (300)", group="Method", metavar="N", min=1
+    )
     retriever: str = option(
         "bm25",
         "--retriever",
@@ -49,12 +55,10 @@ def all_settings() -> dict[str, Setting]:
     return found
 
 
-def _value_options(*, for_answer: bool) -> type[Any]:
+def _value_options() -> type[Any]:
     """Return a record with an option for each setting. One whose default varies is None where it is not given."""
     made = []
     for setting in all_settings().values():
-        if setting.knob.for_answer is not for_answer:
-            continue
         about = setting.knob
         varies = about.varies is not None or about.on_gpu is not None
         kind: Any = str if about.chunks else Literal[setting.choices] if setting.choices else setting.kind
@@ -64,17 +68,16 @@ def _value_options(*, for_answer: bool) -> type[Any]:
     return make_dataclass("MethodSettings", made, frozen=True)
 
 
-#: Options of `ask` and `explain`, and those of `ask` alone, which answers.
-RetrievalKnobs = _value_options(for_answer=False)
-AnswerKnobs = _value_options(for_answer=True)
+#: Options of `ask` and `explain`.
+MethodKnobs = _value_options()
 
 
-def chosen_method(options: MethodOptions, *given: Any, on_gpu: bool) -> Method:
+def chosen_method(options: MethodOptions, given: Any, *, on_gpu: bool) -> Method:
     """Return the method that the options name, with the defaults of this machine where the user gives no value.
 
-    given: records of `RetrievalKnobs` and `AnswerKnobs`. Raises FbragError `usage`.
+    given: a record of `MethodKnobs`. Raises FbragError `usage`.
     """
-    values = {each.name: getattr(record, each.name) for record in given for each in fields(record)}
+    values = {each.name: getattr(given, each.name) for each in fields(given)}
     method = method_with(find_method(options.method), values, options.chunk_words, on_gpu=on_gpu)
     if options.prompts is None:
         return method

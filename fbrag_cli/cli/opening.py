@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,13 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TextIO
 
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.method_options import MethodOptions, RetrievalKnobs
-from fbrag_cli.cli.options import DocumentOptions, OutputOptions, RunOptions
+from fbrag_cli.cli.method_options import MethodKnobs, MethodOptions
+from fbrag_cli.cli.options import DocumentOptions, OutputOptions, QuestionRunOptions
 from fbrag_cli.cli.output import open_output, open_page
-from fbrag_cli.cli.progress_line import progress_line
+from fbrag_cli.cli.progress_line import ProgressLine, progress_line
 from fbrag_cli.cli.signals import limit_time
-from fbrag_cli.cli.usage import EXAMPLE, check_no_address, check_words, typed
+from fbrag_cli.cli.usage import EXAMPLE, check_words, typed
+from fbrag_cli.corpus import Corpus
 from fbrag_cli.errors import FbragError
+from fbrag_cli.generation.reuse import Reuse
+from fbrag_cli.methods.method import Method
 from fbrag_cli.progress import Progress
 from fbrag_cli.session.session import Listener, Session
 from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
@@ -38,10 +40,10 @@ class QuestionOptions:
     document: DocumentOptions
     reading: DocumentSettings
     method: MethodOptions
-    retrieval: RetrievalKnobs  # type: ignore[valid-type]
+    knobs: MethodKnobs  # type: ignore[valid-type]
     models: ModelSettings
     cache: CacheSettings
-    run: RunOptions
+    run: QuestionRunOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,7 @@ class Opened:
 
     stream: TextIO
     page: Callable[[Trace], None]
-    progress: Progress
+    progress: ProgressLine
     session: Session
 
 
@@ -64,7 +66,7 @@ def open_question(options: QuestionOptions, console: Console, *, with_page: bool
         open_page(options.output.html if with_page else None) as page,
         progress_line(console) as progress,
         open_cache(options.cache, console, private=options.document.password_file is not None) as cache,
-        open_session(options.models, cache, console, progress) as session,
+        open_session(options.models, cache, console, progress, Reuse(again=options.cache.again)) as session,
     ):
         yield Opened(stream, page, progress, session)
 
@@ -93,15 +95,21 @@ def _as_utf8(argument: str) -> str:
 
 def collect(session: Session, paths: Sequence[str], options: QuestionOptions, console: Console) -> Collection:
     """Read the documents. Raises FbragError as `Session.collect`, and `usage` for a password file that cannot be read."""
-    check_no_address(paths, paths)
     password = _password(options.document.password_file, console)
     stdin = _stdin(console) if "-" in paths else None
     return session.collect(paths, options.reading, options.method.chunk_words, password=password, stdin=stdin)
 
 
+def planned(corpus: Corpus, method: Method) -> str:
+    """Return one line for --dry-run: what would be read and selected."""
+    n_documents, n_chunks = len(corpus.documents), len(corpus.chunks)
+    size = f"{counted(n_documents, 'document')}, {counted(corpus.n_words, 'word')}, {counted(n_chunks, 'chunk')}"
+    return f"{size}: {', '.join(method.plan(n_chunks))}"
+
+
 @contextmanager
 def open_session(
-    models: ModelSettings, cache: Cache, console: Console, progress: Progress, *, first_costs: bool = False
+    models: ModelSettings, cache: Cache, console: Console, progress: Progress, reuse: Reuse | None = None
 ) -> Iterator[Session]:
     """Open a session that reports to the console and offers to download missing models."""
     listener = Listener(progress=progress, cancellation=console.cancellation)
@@ -110,34 +118,26 @@ def open_session(
         _fetch(names, store, console)
 
     verbose = console.verbosity >= 2
-    with Session.open(models, cache, listener, fetch=fetch, verbose=verbose, first_costs=first_costs) as session:
+    with Session.open(models, cache, listener, fetch=fetch, verbose=verbose, reuse=reuse) as session:
         yield session
 
 
 @contextmanager
 def open_cache(settings: CacheSettings, console: Console, *, private: bool) -> Iterator[Cache]:
-    """Open the user's cache; with --no-cache, for private documents, or where it cannot be used, one that ends with the run."""
-    from fbrag_cli.storage.cache import Cache
+    """Open the user's cache; with --no-cache, for private documents, or where it cannot be used, one that holds nothing."""
+    from fbrag_cli.storage.cache import NOWHERE, Cache
     from fbrag_cli.storage.places import cache_dir
 
-    cache = Cache(cache_dir(), int(settings.cache_limit * 1e9))
+    cache = NOWHERE
     if not settings.no_cache and not private:
-        if cache.usable:
-            try:
-                yield cache
-            finally:
-                cache.trim()
-            return
-        console.note(f"{cache.root} cannot be used as the cache: nothing is cached", level=1)
+        cache = Cache(cache_dir(), int(settings.cache_limit * 1e9))
+        if not cache.usable:
+            console.note(f"{cache.root} cannot be used as the cache: nothing is cached", level=1)
+            cache = NOWHERE
     try:
-        temporary = tempfile.TemporaryDirectory(prefix="fbrag-")
-    except OSError:
-        console.warn("no temporary folder can be made: what is read of the documents is kept nowhere")
-        console.hint("set TMPDIR to a folder that can be written")
-        yield Cache(Path(os.devnull) / "cache")  # which cannot exist
-        return
-    with temporary as folder:
-        yield Cache(Path(folder) / "cache")
+        yield cache
+    finally:
+        cache.trim()
 
 
 def _password(path: str | None, console: Console) -> str | None:

@@ -50,7 +50,7 @@ class GlobalOptions:
     color: ColorMode | None = option(
         None, "--color", help="auto, always or never (auto; NO_COLOR and FORCE_COLOR count)", group="Global"
     )
-    no_progress: bool = option(False, "--no-progress", help="no progress bars", group="Global")
+    no_progress: bool = option(False, "--no-progress", help="no bars and no preview: a plain line for each stage", group="Global")
     offline: bool = option(
         False, "--offline", help="make no network connection", group="Global", envvar=["FBRAG_OFFLINE", "HF_HUB_OFFLINE"]
     )
@@ -138,6 +138,7 @@ class OutputOptions:
         metavar="FILE",
         envvar=None,
     )
+    exit_zero: bool = option(False, "--exit-zero", help="exit 0 also where nothing is found", group="Output")
 
     @property
     def form(self) -> str:
@@ -151,11 +152,9 @@ class AnswerOptions:
         "selected", "--sources", help="print the selected chunks, or none (selected)", group="Output"
     )
     context: int = option(
-        1, "-C", "--context", help="lines around each highlighted passage (1)", group="Output", metavar="N", min=0
+        1, "-C", "--context", help="lines around each highlighted sentence (1)", group="Output", metavar="N", min=0
     )
     full: bool = option(False, "--full", help="whole chunks", group="Output")
-    exit_zero: bool = option(False, "--exit-zero", help="exit 0 also where the document does not say", group="Output")
-    dry_run: bool = option(False, "--dry-run", help="read, chunk, count and plan; run no model", group="Run", envvar=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +168,11 @@ class RunOptions:
         min=0.001,
         max=1e8,  # three years; timers of macOS take no more
     )
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionRunOptions(RunOptions):
+    dry_run: bool = option(False, "--dry-run", help="read, chunk, count and plan; run no model", group="Run", envvar=None)
 
 
 @dataclass(frozen=True, slots=True)

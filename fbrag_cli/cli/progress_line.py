@@ -1,15 +1,22 @@
-"""The progress line on stderr while a question is answered."""
+"""What stderr shows while a question is answered: one changing line on a terminal, and the preview above it."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Event as Flag
+from threading import RLock, Thread
 from time import perf_counter
 
 from fbrag_cli.cli.bars import SHOW_AFTER_SECONDS, CountBar
 from fbrag_cli.cli.console import Console
-from fbrag_cli.progress import Event, Progress
+from fbrag_cli.cli.forecast import Forecast
+from fbrag_cli.cli.preview import Preview
+from fbrag_cli.cli.region import Region
+from fbrag_cli.progress import Event
+from fbrag_cli.text.printable import counted
+from fbrag_cli.text.table import shortened, width_of
 
 _STAGES = {
     "read": "reading the documents",
@@ -20,6 +27,7 @@ _STAGES = {
     "load": "loading the models",
     "forward": "looking forward",
     "answer": "answering",
+    "verify": "checking the answer",
 }
 
 
@@ -28,57 +36,101 @@ _COUNTED = ("read", "index", "embed", "eval", "bench")  # files, pages, chunks, 
 
 _UNITS = {"embed": "chunks"}
 
+_DRAWN_EVERY = 0.1  # seconds, at most
+_TICK = 0.5  # seconds between two looks at the clock, so that the seconds that are left count down
+
 
 @contextmanager
-def progress_line(console: Console) -> Iterator[Progress]:
-    """Yield a listener that shows one changing line on a terminal; with -v it prints a line for each finished stage."""
-    line = _Line(console)
+def progress_line(console: Console) -> Iterator[ProgressLine]:
+    """Yield a listener that shows one changing line on a terminal; with -v it prints a line for each finished stage.
+
+    On a terminal without bars (--no-progress, TERM=dumb) it prints a plain line where a stage begins.
+    """
+    line = ProgressLine(console)
     try:
         yield line
     finally:
-        line.clear()
+        line.close()
 
 
-class _Line:
+class ProgressLine:
+    """The listener. What it shows of one question may be set before that runs.
+
+    forecast: of the seconds that are left. preview: None for the line alone.
+    """
+
     def __init__(self, console: Console) -> None:
-        self._console = console
-        self._shown = ""
+        self.forecast = Forecast()
+        self.preview: Preview | None = None
+        self._console, self._region = console, Region(sys.stderr)
+        self._status = ""
         self._answer = ""
         self._started: dict[str, float] = {}
+        self._spoken: set[str] = set()
         self._drawn = 0.0
         self._bar: CountBar | None = None
+        self._lock, self._closed = RLock(), Flag()  # the clock draws from a thread of its own
+        self._clock: Thread | None = None
 
     def __call__(self, event: Event) -> None:
-        if event.kind in ("warning", "hint"):
-            self.clear()
-            (self._console.warn if event.kind == "warning" else self._console.hint)(event.text)
-            return
+        with self._lock:
+            self.forecast.update(event)
+            if self.preview:
+                self.preview.update(event)
+            if event.kind in ("warning", "hint"):
+                self.clear()
+                (self._console.warn if event.kind == "warning" else self._console.hint)(event.text)
+            else:
+                self._follow(event)
+
+    def clear(self) -> None:
+        """Erase all that is shown. The next event shows it again."""
+        with self._lock:
+            if self._bar is not None:
+                self._bar.clear()
+                self._bar = None
+            self._region.erase()
+            self._status = ""
+
+    def close(self) -> None:
+        """Erase all that is shown, for good."""
+        self._closed.set()
+        self.clear()
+
+    def _follow(self, event: Event) -> None:
         label = _STAGES.get(event.stage, event.stage)
         now = perf_counter()
         if event.kind == "start":
             self._started[event.stage] = now
             self._answer = ""
-            self._draw(label)
+            self._begin(label)
+        elif event.kind == "ranked":
+            self._set(self._status, at_once=True)
         elif event.kind == "progress" and event.stage in _COUNTED:
             self._count(event, label)
         elif event.kind == "progress" and event.total:
-            self._draw(f"{label}: {100 * event.done / event.total:.0f} % read")
+            self._set(f"{label}: {100 * event.done / event.total:.0f} % read", at_once=True)
+        elif event.kind == "written" and event.stage == "forward":
+            self._set(f"writing {event.text}, {event.done:.0f} of up to {event.total:.0f} tokens")
         elif event.kind == "text" and event.stage == "answer":
             self._answer += event.text
-            if now - self._drawn > 0.1:
-                self._draw(f"{label}: {len(self._answer.split())} words")
+            self._set(f"{label}: {counted(len(self._answer.split()), 'word')}")
         elif event.kind == "done":
-            self.clear()
-            self._console.note(f"{label}: {now - self._started.get(event.stage, now):.1f} s", level=1)
+            self._end(label, now - self._started.get(event.stage, now))
 
-    def clear(self) -> None:
-        if self._bar is not None:
-            self._bar.clear()
-            self._bar = None
-        if self._shown:
-            sys.stderr.write("\r" + " " * len(self._shown) + "\r")
-            sys.stderr.flush()
-            self._shown = ""
+    def _begin(self, label: str) -> None:
+        """Show that a stage begins. A plain line says it once."""
+        self._set(label, at_once=True)
+        if self._console.verbosity == 0 and sys.stderr.isatty() and not self._console.shows_bars() and label not in self._spoken:
+            self._spoken.add(label)
+            self._console.note(label + self._left(", "))
+
+    def _end(self, label: str, seconds: float) -> None:
+        """Show that a stage is over. The preview stays for the next one, unless a line has to stand where it does."""
+        if self._console.verbosity >= 1 or not self.preview:
+            self.clear()
+        self._status = ""
+        self._console.note(f"{label}: {seconds:.1f} s", level=1)
 
     def _count(self, event: Event, label: str) -> None:
         """Show a bar, once the stage has taken a second and is not yet done."""
@@ -90,10 +142,32 @@ class _Line:
             self._bar = CountBar(self._console, label, event.text or _UNITS.get(event.stage, "pages"))
         self._bar.update(event.done, event.total)
 
-    def _draw(self, text: str) -> None:
+    def _set(self, status: str, *, at_once: bool = False) -> None:
+        self._status = status
+        if at_once or perf_counter() - self._drawn > _DRAWN_EVERY:
+            self._draw()
+
+    def _draw(self) -> None:
         if not self._console.shows_bars():
             return
+        left = self._left(" · ")
+        if left and self._clock is None:
+            self._clock = Thread(target=self._tick, name="progress", daemon=True)
+            self._clock.start()
         self._drawn = perf_counter()
-        sys.stderr.write("\r" + text.ljust(len(self._shown)))
-        sys.stderr.flush()
-        self._shown = text
+        columns, rows = self._region.size
+        above = self.preview.lines(columns, rows - 1) if self.preview else []
+        self._region.draw(above, shortened(self._status, max(1, columns - width_of(left))) + left)
+
+    def _tick(self) -> None:
+        while not self._closed.wait(_TICK):
+            with self._lock:
+                if self._status and not self._closed.is_set():
+                    self._draw()
+
+    def _left(self, separator: str) -> str:
+        """Return the seconds that are left, in words; "" where they are not known."""
+        seconds = self.forecast.left()
+        if seconds is None or seconds < 0.5:
+            return ""
+        return f"{separator}about {round(seconds) if seconds < 10 else round(seconds / 5) * 5} s left"

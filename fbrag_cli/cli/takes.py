@@ -17,6 +17,7 @@ import typer
 
 from fbrag_cli.cli.completion import model_names
 from fbrag_cli.cli.options import CANCELLATION, GlobalOptions, option
+from fbrag_cli.cli.presets import with_preset
 from fbrag_cli.errors import FbragError
 from fbrag_cli.methods.knobs import Knob, option_name
 
@@ -35,6 +36,8 @@ def takes(*groups: type[Any]) -> Callable[[Callable[..., Any]], Callable[..., An
             typer_context.find_root().obj = options
             console = options.console(typer_context.meta.get(CANCELLATION))
             _check_finite(values)
+            if "fast" in values:
+                values = with_preset(values, {name: _origin(typer_context, name) for name in values})
             return function(console, *(_record(group, values) for group in groups))
 
         context = inspect.Parameter("typer_context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
@@ -90,6 +93,12 @@ def option_of(declared: Field[Any]) -> Any:
         max=about.maximum,
         autocompletion=model_names if about.metavar == "MODEL" else None,
     ).metadata["option"]
+
+
+def _origin(context: typer.Context, name: str) -> str:
+    """Return where an option's value comes from: COMMANDLINE, ENVIRONMENT, DEFAULT_MAP (the configuration file) or DEFAULT."""
+    source = context.get_parameter_source(name)
+    return source.name if source else "DEFAULT"
 
 
 def _check_finite(values: Mapping[str, Any]) -> None:

@@ -8,18 +8,24 @@ import re
 import shlex
 import sys
 from collections.abc import Sequence
+from dataclasses import fields
 from itertools import takewhile
 from typing import Any
 
 import typer
 
 from fbrag_cli.cli.config_keys import first_word
+from fbrag_cli.cli.options import AnswerOptions, ExplainOptions
+from fbrag_cli.cli.takes import option_of
 from fbrag_cli.errors import FbragError
 from fbrag_cli.methods.knobs import kind_of
 from fbrag_cli.storage.config_key import Key
 
 #: A question to put into a command where none was given.
 EXAMPLE = "Who …?"
+
+#: ask, explain -> the other command, the options that only that one has, and why.
+_OTHERS = {"ask": ("explain", ExplainOptions, "does not explain"), "explain": ("ask", AnswerOptions, "gives no answer")}
 
 _ADDRESS = re.compile(r"(https?|ftp)://", re.IGNORECASE)
 _FILE_NAME = re.compile(r".*(/|\.[A-Za-z]\w{1,5}$)")  # "notes/", "book.txt"; not "Who?", "3.5", "U.S."
@@ -33,6 +39,8 @@ def usage_error(error: typer.TyperException, arguments: Sequence[str]) -> FbragE
     message = error.format_message().strip()
     context: Any = getattr(error, "ctx", None)
     if found := _wrong_value(error):
+        return found
+    if found := _of_the_other_command(error, context, arguments):
         return found
     if message.startswith("No such command") and not context.parent and (found := _without_command(arguments)):
         return found
@@ -60,6 +68,22 @@ def _wrong_value(error: Any) -> FbragError | None:
     near = difflib.get_close_matches(value.lower(), choices, 1)
     path = error.ctx.command_path if error.ctx else "fbrag"
     return FbragError("usage", f"{name} {value}: expected {expects}", f"did you mean {near[0]}?" if near else f"{path} --help")
+
+
+def _of_the_other_command(error: Any, context: Any, arguments: Sequence[str]) -> FbragError | None:
+    """Return the error of an option that `ask` has and `explain` has not, or the other way round; None for another error."""
+    option, command = getattr(error, "option_name", None), context and context.info_name
+    if command not in _OTHERS or option not in _names_of(_OTHERS[command][1]):
+        return None
+    other, _, reason = _OTHERS[command]
+    place = arguments.index(command)
+    meant = shlex.join(["fbrag", *arguments[:place], other, *arguments[place + 1 :]])
+    return FbragError("usage", f"{command} {reason}: leave out {option}", meant)
+
+
+def _names_of(group: type[Any]) -> list[str]:
+    declared = [option_of(each) for each in fields(group)]
+    return [name for each in declared for names in (each.default, *each.param_decls) for name in names.split("/")]
 
 
 def _without_command(arguments: Sequence[str]) -> FbragError | None:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import PurePath
 from typing import Literal
 
 from fbrag_cli.documents import recognition
 from fbrag_cli.documents.document import Extracted
 from fbrag_cli.documents.source import Source
-from fbrag_cli.errors import FbragError
 
 #: Reads a file whose text is in this encoding (a Python codec name), or in one that the reader finds out (None).
 Reader = Callable[[Source, str | None], Extracted]
@@ -30,17 +28,17 @@ class Format:
     """One format.
 
     reader: the name of its reader (`reader_of`). kind: its name in messages, as "a Word document". suffixes: lower case, with the
-    dot. recognises: returns whether bytes are of this format; None where only the suffix shows it. library: what its reader
-    imports beyond the base; None for nothing. textual: whether its bytes contain its text as it is, so that reading it as plain
-    text loses nothing.
+    dot. recognises: returns whether bytes are of this format; None where only the suffix shows it. textual: whether its bytes
+    contain its text as it is, so that reading it as plain text loses nothing.
     """
 
-    reader: Literal["pdf", "epub", "docx", "odt", "rtf", "vtt", "srt", "mail", "html", "markdown", "rst", "text"]
+    reader: Literal[
+        "pdf", "epub", "docx", "spreadsheet", "slides", "odt", "rtf", "vtt", "srt", "mail", "html", "markdown", "rst", "text"
+    ]
     kind: str
     media_type: str
     suffixes: tuple[str, ...]
     recognises: Callable[[bytes], bool] | None = None
-    library: str | None = None
     textual: bool = True
 
 
@@ -49,22 +47,41 @@ PLAIN = Format("text", "plain text", "text/plain", tuple(_PROSE.split()))
 
 PDF = Format("pdf", "a PDF", "application/pdf", (".pdf",), recognition.is_pdf, textual=False)
 
-_DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
+_OFFICE = "application/vnd.openxmlformats-officedocument."
+_ODF = "application/vnd.oasis.opendocument."
 
 #: In the order in which a file's content is compared with them.
 FORMATS = (
     PDF,
     Format("epub", "an EPUB book", "application/epub+zip", (".epub",), recognition.is_epub, textual=False),
-    Format("docx", "a Word document", _DOCX, (".docx", ".docm"), recognition.is_docx, "mammoth", textual=False),
     Format(
-        "odt",
-        "an OpenDocument text",
-        "application/vnd.oasis.opendocument.text",
-        (".odt", ".ott", ".fodt"),
-        recognition.is_odt,
+        "docx",
+        "a Word document",
+        _OFFICE + "wordprocessingml.document",
+        (".docx", ".docm"),
+        recognition.is_docx,
         textual=False,
     ),
-    Format("rtf", "a rich text document", "application/rtf", (".rtf",), recognition.is_rtf, "striprtf", textual=False),
+    Format(
+        "spreadsheet",
+        "an Excel workbook",
+        _OFFICE + "spreadsheetml.sheet",
+        (".xlsx", ".xlsm"),
+        recognition.is_xlsx,
+        textual=False,
+    ),
+    Format("spreadsheet", "an old Excel workbook", "application/vnd.ms-excel", (".xls",), recognition.is_xls, textual=False),
+    Format("spreadsheet", "an OpenDocument spreadsheet", _ODF + "spreadsheet", (".ods",), recognition.is_ods, textual=False),
+    Format(
+        "slides",
+        "a PowerPoint presentation",
+        _OFFICE + "presentationml.presentation",
+        (".pptx", ".pptm", ".ppsx"),
+        recognition.is_pptx,
+        textual=False,
+    ),
+    Format("odt", "an OpenDocument text", _ODF + "text", (".odt", ".ott", ".fodt"), recognition.is_odt, textual=False),
+    Format("rtf", "a rich text document", "application/rtf", (".rtf",), recognition.is_rtf, textual=False),
     Format("vtt", "WebVTT subtitles", "text/vtt", (".vtt",), recognition.is_vtt),
     Format("srt", "SubRip subtitles", "application/x-subrip", (".srt",), recognition.is_srt),
     Format("mail", "mail", "message/rfc822", (".eml",), recognition.is_mail),
@@ -107,19 +124,17 @@ def find_format(source: Source) -> Found:
     return Found(found, (f"{source.name} is not {promised.kind}: read as {found.kind}",))
 
 
-def reader_of(format_: Format, source: Source) -> Reader:
-    """Return the function that reads a format. Its library is imported here.
-
-    Raises FbragError library_missing if the library is not installed; `source` is for that error.
-    """
-    if format_.library is not None and find_spec(format_.library) is None:
-        what = f"{source.name} is {format_.kind}, which needs a library that is not installed"
-        raise FbragError("library_missing", what, "pip install 'fbrag[formats]'", document=source.path)
+def reader_of(format_: Format) -> Reader:
+    """Return the function that reads a format."""
     match format_.reader:
         case "epub":
             from fbrag_cli.documents.readers.epub import read_epub as reader
         case "docx":
             from fbrag_cli.documents.readers.docx import read_docx as reader
+        case "spreadsheet":
+            from fbrag_cli.documents.readers.spreadsheet import read_spreadsheet as reader
+        case "slides":
+            from fbrag_cli.documents.readers.slides import read_slides as reader
         case "odt":
             from fbrag_cli.documents.readers.odt import read_odt as reader
         case "rtf":

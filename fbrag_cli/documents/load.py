@@ -52,7 +52,7 @@ def load(
 
         extracted = read_pdf(source, ranges=ranges, password=password, progress=progress, share=share)
     else:
-        extracted = reader_of(found.format, source)(source, codec)
+        extracted = reader_of(found.format)(source, codec)
     if not extracted.content.text.strip():
         raise _empty(source, is_text=found.format.recognises is None)
 

@@ -10,6 +10,10 @@ from io import BytesIO
 _HEAD = 4096  # bytes
 _ZIP = b"PK\x03\x04"
 _PDF = b"%PDF-"
+_OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+# Names of streams in documents of Office before 2007, and of encrypted ones.
+_WORKBOOK = "Workbook".encode("utf-16-le")
+_NO_WORKBOOK = tuple(name.encode("utf-16-le") for name in ("WordDocument", "PowerPoint Document", "EncryptedPackage"))
 _BOMS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
 _LEADING = r"(?:\s|<!--(?:(?!-->).)*-->|<\?xml[^>]*\?>)*"
@@ -31,8 +35,24 @@ def is_epub(data: bytes) -> bool:
 
 
 def is_docx(data: bytes) -> bool:
-    names = _names(data)
-    return "[Content_Types].xml" in names and any(name.startswith("word/") for name in names)
+    return _is_office(data, "word/")
+
+
+def is_xlsx(data: bytes) -> bool:
+    return _is_office(data, "xl/workbook.xml")
+
+
+def is_pptx(data: bytes) -> bool:
+    return _is_office(data, "ppt/presentation.xml")
+
+
+def is_xls(data: bytes) -> bool:
+    """Return whether `data` is an Excel workbook of before 2007, and no other document that holds one."""
+    return data.startswith(_OLE) and _WORKBOOK in data and not any(stream in data for stream in _NO_WORKBOOK)
+
+
+def is_ods(data: bytes) -> bool:
+    return _begins_with_mimetype(data, b"application/vnd.oasis.opendocument.spreadsheet")
 
 
 def is_odt(data: bytes) -> bool:
@@ -64,6 +84,12 @@ def is_mail(data: bytes) -> bool:
         names.add(found[1].lower())
         at = found.end()
     return "from" in names and not names.isdisjoint(_OF_MAIL)
+
+
+def _is_office(data: bytes, part: str) -> bool:
+    """Return whether `data` is a zip of Microsoft Office with a part whose name begins so."""
+    names = _names(data)
+    return "[Content_Types].xml" in names and any(name.startswith(part) for name in names)
 
 
 def _begins_with_mimetype(data: bytes, mimetype: bytes) -> bool:

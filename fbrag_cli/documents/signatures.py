@@ -12,7 +12,7 @@ _UNLOCK = "open it in Office or LibreOffice and save it without a password"
 _OCR = 'tesseract {file} - | fbrag ask - "…"'
 _UNPACK = "unpack it, then name the files in it"
 _TRANSCRIPT = "name a text file with its transcript"
-_OTHER = "name a text, PDF, HTML, EPUB or Word file; to see what this one is: file {file}"
+_OTHER = "name a text, PDF, HTML, EPUB or Office file; to see what this one is: file {file}"
 
 _OPEN_DOCUMENT = b"mimetypeapplication/vnd.oasis.opendocument"
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
@@ -34,13 +34,12 @@ class Signature:
 
 # Each is too long or too odd to begin a text. The first that fits counts: formats within a zip come before zip.
 _SIGNATURES = (
-    Signature(b"PK\x03\x04", "an Excel workbook (xlsx)", _TO_PDF, inside=b"xl/workbook."),
-    Signature(b"PK\x03\x04", "a PowerPoint presentation (pptx)", _TO_PDF, inside=b"ppt/presentation.xml"),
-    Signature(b"PK\x03\x04", "an OpenDocument file that is no text (ods, odp, odg)", _TO_PDF, inside=_OPEN_DOCUMENT),
+    Signature(b"PK\x03\x04", "an Excel workbook in binary form (xlsb)", _TO_PDF, inside=b"xl/workbook.bin"),
+    Signature(b"PK\x03\x04", "an OpenDocument presentation or drawing (odp, odg)", _TO_PDF, inside=_OPEN_DOCUMENT),
     Signature(b"PK\x03\x04", "a zip archive", _UNPACK),
     Signature(b"PK\x05\x06", "an empty zip archive", _UNPACK),
     Signature(_OLE, "an Office document with a password", _UNLOCK, inside="EncryptedPackage".encode("utf-16-le")),
-    Signature(_OLE, "an old Office document (doc, xls, ppt)", _TO_PDF),
+    Signature(_OLE, "an old Office document (doc, ppt)", _TO_PDF),
     Signature(b"%!PS-Adobe", "a PostScript document", "ps2pdf {file} out.pdf"),
     Signature(b"BOOKMOBI", "a Kindle book (mobi)", "ebook-convert {file} out.txt", offset=60),
     Signature(b"AT&TFORM", "a DjVu document", 'djvutxt {file} | fbrag ask - "…"'),

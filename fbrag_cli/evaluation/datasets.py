@@ -22,9 +22,9 @@ class Example:
     """One question of a dataset. `dataset` and `id` together are unique among the examples that are loaded together.
 
     answers: the gold answers, each of which counts; none where the document has no answer. With choices they are two: the text
-    of the right choice and its letter, as in ∞Bench. context(): returns the document's text. document: equal for examples that
-    share their document. evidence: gold passages, verbatim in the context. all_classes: the labels of a classification
-    (LongBench).
+    of the right choice and its letter, as in ∞Bench. answerable: whether the document has an answer. context(): returns the
+    document's text. document: equal for examples that share their document. evidence: gold passages, verbatim in the context.
+    all_classes: the labels of a classification (LongBench).
     """
 
     id: str
@@ -37,6 +37,7 @@ class Example:
     choices: tuple[str, ...] = ()
     language: str = "en"
     all_classes: tuple[str, ...] = ()
+    answerable: bool = True
 
 
 def load_examples(paths: Iterable[Path], limit: int | None = None, seed: int = 0) -> list[Example]:
@@ -147,18 +148,20 @@ def _example(row: dict[str, Any], path: Path, contexts: _Contexts) -> Example:
     document = _document(row, path.parent, contexts)
     classes = _strings(row, "all_classes")
     choices = tuple(choice for choice in _strings(row, "options") if choice.strip()) or (classes if dataset == _CHOICE else ())
-    answers = _answers(row)
+    answerable = _answerable(row)
+    answers = () if answerable is False else _answers(row)
     example = Example(
         id=_id(row) or sha256(json.dumps([dataset, question, answers, document]).encode()).hexdigest()[:16],
         dataset=dataset,
         question=question,
-        answers=_choice(answers, choices) if choices else answers,
+        answers=_choice(answers, choices) if choices and answerable is not False else answers,
         context=contexts[document],
         document=document,
         evidence=_strings(row, "evidence"),
         choices=choices,
         language=_string(row, "language") or ("zh" if dataset.endswith(_CHINESE) else "en"),
         all_classes=classes,
+        answerable=bool(answers) if answerable is None else answerable,
     )
     if example.evidence:
         text = contexts.text(document)
@@ -178,6 +181,14 @@ def _document(row: dict[str, Any], folder: Path, contexts: _Contexts) -> str:
         except (OSError, ValueError, RuntimeError) as error:  # no file can have this name
             raise _BadRow(f"its context_file {name[:40]!r} cannot be read: {getattr(error, 'strerror', error)}") from None
     return contexts.add(text)
+
+
+def _answerable(row: dict[str, Any]) -> bool | None:
+    """Return MuSiQue's `answerable`; None where the row leaves it to its answers. Answers of an unanswerable row do not count."""
+    value = row.get("answerable")
+    if value is not None and not isinstance(value, bool):
+        raise _BadRow("`answerable` is neither true nor false")
+    return value
 
 
 def _answers(row: dict[str, Any]) -> tuple[str, ...]:

@@ -21,8 +21,11 @@ METRICS = {
     "evidence_recall": "Evidence recall at the selected chunks",
     "full_evidence": "All evidence among the selected chunks",
     "answer_in_samples": "Answer in a forward sample",
-    "abstained": "Abstained",
+    "abstain": "Abstained where the document has no answer",
+    "abstain_wrongly": "Abstained where the document has the answer",
 }
+#: Those of which less is better.
+LESS = frozenset({"abstain_wrongly"})
 
 Values = dict[str, dict[str, float]]  # by data set, then by id
 

@@ -104,6 +104,11 @@ def full_evidence(recall: float | None) -> float | None:
     return None if recall is None else float(recall == 1)
 
 
+def abstention(example: Example, declined: bool) -> dict[str, float]:
+    """Return whether the system declined to answer, 0 or 1: `abstain` where it should, `abstain_wrongly` where it should not."""
+    return {"abstain_wrongly" if example.answerable else "abstain": float(declined)}
+
+
 def _name(example: Example) -> str:
     return example.dataset.removesuffix("_e")  # LongBench-E's files
 

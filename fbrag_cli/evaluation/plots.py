@@ -91,11 +91,17 @@ Line = tuple[_Family, list[_Point]]
 
 def supported(rows: Sequence[Row]) -> tuple[str, ...]:
     """Return those of `PLOTS` that the rows can fill: where configurations differ in nothing but the setting of the axis."""
-    metric = _metric(rows)
-    timed = any("total" in row.seconds for row in rows)
-    return tuple(
-        name for name, (setting, _) in PLOTS.items() if (timed or name != "latency") and _families(rows, setting, metric)
-    )
+    return tuple(name for name in PLOTS if lacking(name, rows) is None)
+
+
+def lacking(name: str, rows: Sequence[Row]) -> str | None:
+    """Return what the rows lack for one of `PLOTS`, None where they can fill it."""
+    setting, _ = PLOTS[name]
+    if not _families(rows, setting, _metric(rows)):
+        return f"the rows have no two values of {setting} to plot"
+    if name == "latency" and not any(row.status in ("answered", "not_found") and "total" in row.seconds for row in rows):
+        return "nothing was answered, so no row has the seconds of a question"
+    return None
 
 
 def _metric(rows: Sequence[Row]) -> str:
@@ -111,8 +117,8 @@ def plot(name: str, rows: Sequence[Row]) -> dict[Format, bytes]:
     """
     if name not in PLOTS:
         raise FbragError("usage", f"there is no plot {one_line(name, 40)}", f"one of {', '.join(PLOTS)}")
-    if name not in supported(rows):
-        raise FbragError("usage", f"the rows have no two values of {PLOTS[name][0]} to plot", "evaluate a list of them")
+    if (what := lacking(name, rows)) is not None:
+        raise FbragError("usage", what, "evaluate a list of them, and leave --retrieval-only out")
     try:
         import matplotlib
     except ImportError:

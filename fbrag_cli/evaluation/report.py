@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.evaluation.configurations import shared
-from fbrag_cli.evaluation.groups import SCORE, Group, group_rows, known_metric
+from fbrag_cli.evaluation.groups import LESS, SCORE, Group, group_rows, known_metric
 from fbrag_cli.evaluation.report_tables import Pair, cost_table, difference_table, outcome_table, score_table
 from fbrag_cli.evaluation.results import Row, key
 from fbrag_cli.evaluation.tables import Report
 from fbrag_cli.text.printable import one_line
 
-_REPORTED = (SCORE, "evidence_recall", "full_evidence", "answer_in_samples")
+_REPORTED = (SCORE, "evidence_recall", "full_evidence", "answer_in_samples", "abstain", "abstain_wrongly")
 _ERRORS_NAMED = 3
 
 
@@ -63,7 +63,8 @@ def compare_runs(new: Sequence[Row], old: Sequence[Row]) -> Report:
 def parse_minimum(text: str) -> dict[str, float]:
     """Read a text like `f1=0.4,evidence_recall=0.8` as a mapping.
 
-    Raises FbragError (usage) for an unknown metric, a metric that is there twice, and a value that is no number from 0 to 1.
+    Raises FbragError (usage) for an unknown metric, one that is there twice, one of which less is better, and a value that is no
+    number from 0 to 1.
     """
     minimum: dict[str, float] = {}
     for part in text.split(","):
@@ -79,6 +80,8 @@ def parse_minimum(text: str) -> dict[str, float]:
                 "write it as --min f1=0.4,evidence_recall=0.8",
             )
         name = known_metric(name)
+        if name in LESS:
+            raise FbragError("usage", f"--min: less of {name} is better", "give a minimum of abstain")
         if name in minimum:
             raise FbragError("usage", f"--min: {name} is there twice", "name each metric once")
         minimum[name] = least
@@ -123,6 +126,8 @@ def _notes(groups: Sequence[Group]) -> Iterator[str]:
     if len(errors) > _ERRORS_NAMED:
         yield f"{len(errors) - _ERRORS_NAMED} other kinds of errors"
     examples = [{(row.dataset, row.id) for row in group.done} for group in groups]
+    if any(row.status == "not_found" for group in groups for row in group.rows):
+        yield "An answer that was declined counts in the scores as it was proposed."
     if any(each != examples[0] for each in examples):
         yield "Not every configuration has the same examples: compare them by paired differences."
 

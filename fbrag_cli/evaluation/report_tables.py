@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from fbrag_cli.evaluation import statistics
-from fbrag_cli.evaluation.groups import METRICS, SCORE, Group, Values, datasets
+from fbrag_cli.evaluation.groups import LESS, METRICS, SCORE, Group, Values, datasets
 from fbrag_cli.evaluation.statistics import Bootstrap
 from fbrag_cli.evaluation.tables import Cell, Column, Table, Unit
 from fbrag_cli.text.printable import one_line
@@ -23,7 +23,14 @@ def score_table(metric: str, groups: Sequence[Group]) -> Table:
     names = [name for name in datasets(groups) if any(name in values for values in by_group)]
     rows = [list(_score_cells(values, names)) for values in by_group]
     columns = _columns(names, _details(metric, groups), rows)
-    return _table(metric, METRICS[metric], "In percent, [95 % interval]", columns, groups, _marked(rows, [max] * len(columns)))
+    return _table(
+        metric,
+        METRICS[metric],
+        "In percent, [95 % interval]",
+        columns,
+        groups,
+        _marked(rows, [min if metric in LESS else max] * len(columns)),
+    )
 
 
 def difference_table(metric: str, pairs: Sequence[Pair], groups: Sequence[Group]) -> Table | None:
@@ -50,17 +57,14 @@ def outcome_table(groups: Sequence[Group]) -> Table:
         Column("Not found", unit="count"),
         Column("Retrieved only", unit="count"),
         Column("Errors", unit="count"),
-        Column("Abstained", "percent"),
     ]
     rows = []
     for group in groups:
         ended = Counter(row.status for row in group.rows)
-        abstained = [value for values in group.values("abstained").values() for value in values.values()]
         rows.append(
             [
                 Cell(len(group.rows)),
                 *(Cell(ended[status]) for status in ("answered", "not_found", "retrieved", "error")),
-                Cell(sum(abstained) / len(abstained), n=len(abstained)) if abstained else Cell(),
             ]
         )
     shown = [i for i, column in enumerate(columns) if column.name in ("Examples", "Errors") or any(row[i].value for row in rows)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ _UNTIMED = ("read", "load")  # stages that belong to the run, not to a question
 @dataclass(frozen=True, slots=True)
 class Configuration:
     """One way to answer. small, large: names of models; large is None where nothing is answered (`--retrieval-only`). prompts: in
-    place of ours, with their limits, for each data set its own."""
+    place of ours, with their limits, for each data set its own. checked: the data sets whose answers may be declined."""
 
     method: Method
     small: str | None
@@ -43,14 +43,16 @@ class Configuration:
     retriever: str = "bm25"
     chunk_words: int = 300
     prompts: PromptFile | None = None
+    checked: frozenset[str] = frozenset()
 
     @property
     def choice(self) -> Choice:
         return Choice(small=self.small, large=self.large, retriever=self.retriever)
 
     def method_for(self, dataset: str) -> Method:
-        """The method, with the prompts for a data set. Raises FbragError `usage` where it has none."""
-        return self.prompts.of(dataset).applied(self.method) if self.prompts else self.method
+        """The method, with the prompts and the check for a data set. Raises FbragError `usage` where it has no prompts."""
+        method = replace(self.method, answer_anyway=dataset not in self.checked)
+        return self.prompts.of(dataset).applied(method) if self.prompts else method
 
     def described(self) -> dict[str, object]:
         """The settings that make a difference, as a row has them. Two configurations that are described alike are one."""
@@ -70,6 +72,11 @@ class Configuration:
     @property
     def key(self) -> str:
         return results.key(self.described())
+
+
+def checked_data_sets(examples: Sequence[Example], asked: bool | None) -> frozenset[str]:
+    """Return the data sets whose answers are checked: those with rows that have no answer, unless `asked` says all or none."""
+    return frozenset(each.dataset for each in examples if asked or (asked is None and not each.answerable))
 
 
 def distinct(configurations: Sequence[Configuration]) -> list[Configuration]:
@@ -95,9 +102,9 @@ def run(
     configurations = distinct(configurations)
     for example in examples:
         _check(example, configurations)
-    done = set() if restart else _done(output, versions())
+    done = {} if restart else _done(output, versions())
     wanted = [(example, configuration) for example in examples for configuration in configurations]
-    todo = [(example, each) for example, each in wanted if (example.dataset, example.id, each.key) not in done]
+    todo = [(example, each) for example, each in wanted if not _is_done(example, each, done)]
     n_done = len(wanted) - len(todo)
     progress(Event("eval", "start"))
     with output.open("w" if restart else "a", encoding="utf-8") as file:
@@ -120,11 +127,17 @@ def _check(example: Example, configurations: Sequence[Configuration]) -> None:
         metrics.score(example, "")
 
 
-def _done(output: Path, expected: Mapping[str, str]) -> set[tuple[str, str, str]]:
-    """Dataset, example and configuration of each row that is there and is no error."""
+def _is_done(example: Example, configuration: Configuration, done: Mapping[tuple[str, str, str], bool]) -> bool:
+    """Return whether the row is there, with the check where one is due."""
+    was_checked = done.get((example.dataset, example.id, configuration.key))
+    return was_checked is not None and (was_checked or not configuration.large or example.dataset not in configuration.checked)
+
+
+def _done(output: Path, expected: Mapping[str, str]) -> dict[tuple[str, str, str], bool]:
+    """Dataset, example and configuration of each row that is there and is no error, and whether its answer was checked."""
     if not output.exists():
-        return set()
-    done = set()
+        return {}
+    done = {}
     for line in output.read_bytes().split(b"\n"):
         try:
             row = json.loads(line)
@@ -134,7 +147,8 @@ def _done(output: Path, expected: Mapping[str, str]) -> set[tuple[str, str, str]
             told = ", ".join(f"{name} {version}" for name, version in (row.get("versions") or {}).items())
             raise FbragError("usage", f"{output} holds rows of other versions ({told})", "name another -o FILE, or add --restart")
         if row["status"] != "error":
-            done.add((row["dataset"], row["id"], results.key(row["configuration"])))
+            was_checked = not {"abstain", "abstain_wrongly"}.isdisjoint(row["metrics"])
+            done[row["dataset"], row["id"], results.key(row["configuration"])] = was_checked
     return done
 
 
@@ -197,14 +211,17 @@ def _row(example: Example, configuration: Configuration, trace: Trace) -> dict[s
     seconds["total"] = sum(seconds.values())
     if (first := _first_token(trace)) is not None:
         seconds["first_token"] = first
-    spans = [(excerpt.start, excerpt.end) for excerpt in trace.context]
+    copied = [trace.corpus.chunks[position] for position in trace.copy_of]  # of the same words as what was read
+    spans = [(excerpt.start, excerpt.end) for excerpt in trace.context] + [(chunk.start, chunk.end) for chunk in copied]
     text = trace.corpus.documents[0].text
     recall = metrics.evidence_recall(example.evidence, spans, text)
     found: dict[str, float | None] = {"evidence_recall": recall, "full_evidence": metrics.full_evidence(recall)}
     if trace.samples:
         found["answer_in_samples"] = metrics.answer_in(example, [sample.text for sample in trace.samples])
     if trace.answer is not None:
-        found |= {**metrics.score(example, trace.answer), "abstained": float(trace.status == "not_found")}
+        found |= metrics.score(example, trace.answer)
+        if example.dataset in configuration.checked:
+            found |= metrics.abstention(example, trace.status == "not_found")
     return {
         **_identity(example, configuration),
         "status": trace.status,

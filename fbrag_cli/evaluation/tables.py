@@ -173,7 +173,7 @@ def _inert(text: str) -> str:
 
 
 def _text_blocks(table: Table, width: int) -> Iterator[str]:
-    labels = [_wrapped(one_line(label), _LABEL, ", ") for label, _ in table.rows]
+    labels = [_wrapped(one_line(label), _LABEL, ",") for label, _ in table.rows]
     first = max((width_of(line) for lines in labels for line in lines), default=0)
     columns = [_text_column(table, i) for i in range(len(table.columns))]
     start = 0

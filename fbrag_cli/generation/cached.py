@@ -1,50 +1,67 @@
-"""A generator that returns cached samples for a repeated call: for `explain` after `ask`, another `--select`, `eval`."""
+"""A generator that returns cached replies for a repeated call: the same question again, another `--select`, `explain`, `eval`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, replace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
-from typing import Any
+from typing import Any, TypeVar
 
 from fbrag_cli.generation.generator import QUIET, Call, Choose, Generation, Generations, Generator, ModelInfo, Sampling, Turn
+from fbrag_cli.generation.reuse import Reuse
 from fbrag_cli.storage import arrays
 from fbrag_cli.storage.cache import Cache, entry_key
 
 #: The kind of cache entry.
 KIND = "samples"
 
+T = TypeVar("T")
+
 _Turns = tuple[Turn, ...]
 
 
-class CachedGenerator:
-    """A `Generator` that caches the samples of another by prompt and sampling: in memory until `forget`, and in `cache`.
+@dataclass(frozen=True, slots=True)
+class _About:
+    """What is known of a model without loading it: an entry has it."""
 
-    The first k of n cached samples serve a call for k, since sample i does not depend on n (see `Generator`). cache: None for
-    memory alone. model: identifies the model in the cache. first_costs: whether cached samples report the cost of drawing them,
-    as a comparison needs, rather than none.
+    info: ModelInfo
+    chooses: bool
+    continues_turns: bool
+    takes_rows: bool
+
+
+class CachedGenerator:
+    """A `Generator` that caches the replies of another by prompt and sampling: in memory until `forget`, and in `cache`.
+
+    load: returns the other. It is called once, and not before something is asked for that is not cached. The first k of n cached
+    samples serve a call for k, since sample i does not depend on n (see `Generator`). cache: None for memory alone. model:
+    identifies the model in the cache (whatever JSON can hold), with all that changes its replies.
     """
 
-    def __init__(self, generator: Generator, cache: Cache | None = None, model: str = "", *, first_costs: bool = False) -> None:
-        self._generator, self._cache, self._model, self._first_costs = generator, cache, model, first_costs
+    def __init__(
+        self, load: Callable[[], Generator], cache: Cache | None = None, model: object = "", reuse: Reuse | None = None
+    ) -> None:
+        self._load, self._cache, self._model, self._reuse = load, cache, model, reuse or Reuse()
+        self._loaded: Generator | None = None
+        self._known: _About | None = None
         self._generations: dict[tuple[_Turns, Sampling], Generations] = {}
         self._choices: dict[tuple[_Turns, tuple[str, ...]], tuple[float, ...]] = {}
 
     @property
     def info(self) -> ModelInfo:
-        return self._generator.info
+        return self._about.info
 
     @property
     def continues_turns(self) -> bool:
-        return self._generator.continues_turns
+        return self._about.continues_turns
 
     @property
     def takes_rows(self) -> bool:
-        return self._generator.takes_rows
+        return self._about.takes_rows
 
     @property
     def choose(self) -> Choose | None:
-        return self._choose if self._generator.choose else None
+        return self._choose if self._about.chooses else None
 
     def generate(self, turns: Sequence[Turn], n: int, sampling: Sampling, call: Call = QUIET) -> Generations:
         asked = tuple(turns)
@@ -52,11 +69,13 @@ class CachedGenerator:
         cached = found is not None and len(found.samples) >= n
         if found is None or not cached:
             found = self._generator.generate(turns, n, sampling, call)
-            self._store(asked, sampling, found)
+            self._store(self._key(asked, asdict(sampling)), asdict(found))
         self._generations[asked, sampling] = found
         found = replace(found, samples=found.samples[:n], cached=cached)
-        if cached and not self._first_costs:
+        if cached and not self._reuse.first_costs:
             found = replace(found, cached_tokens=found.prompt_tokens, prefill_seconds=0.0, decode_seconds=0.0)
+            if call.on_text:
+                call.on_text(found.samples[0].text)
         return found
 
     def written(self, turns: Sequence[Turn]) -> str:
@@ -66,34 +85,75 @@ class CachedGenerator:
         return self._generator.count_tokens(text)
 
     def forget(self) -> None:
-        """Drop the samples in memory. Those in the cache on the disk stay."""
+        """Drop the replies in memory. Those in the cache on the disk stay."""
         self._generations.clear()
         self._choices.clear()
+
+    @property
+    def _generator(self) -> Generator:
+        if self._loaded is None:
+            self._loaded = self._load()
+            can = self._loaded
+            self._known = _About(can.info, can.choose is not None, can.continues_turns, can.takes_rows)
+        return self._loaded
+
+    @property
+    def _about(self) -> _About:
+        if self._known is None:
+            _ = self._generator
+        assert self._known
+        return self._known
 
     def _choose(self, turns: Sequence[Turn], choices: Sequence[str], call: Call) -> tuple[float, ...]:
         asked = (tuple(turns), tuple(choices))
         if asked not in self._choices:
-            assert self._generator.choose
-            self._choices[asked] = self._generator.choose(turns, choices, call)
+            self._choices[asked] = self._stored_choice(*asked) or self._chosen(*asked, call)
         return self._choices[asked]
 
+    def _chosen(self, turns: _Turns, choices: tuple[str, ...], call: Call) -> tuple[float, ...]:
+        choose = self._generator.choose
+        assert choose
+        found = choose(turns, choices, call)
+        self._store(self._key(turns, choices), {"choices": found})
+        return found
+
+    # -- entries -----------------------------------------------------------------------------------------------------------
+
     def _stored(self, turns: _Turns, sampling: Sampling) -> Generations | None:
-        if self._cache is None:
+        return self._entry(self._key(turns, asdict(sampling)), _generations)
+
+    def _stored_choice(self, turns: _Turns, choices: tuple[str, ...]) -> tuple[float, ...] | None:
+        """Return what was chosen before. A comparison takes it from memory alone, since an entry does not hold its cost."""
+        if self._reuse.first_costs:
             return None
-        key = self._key(turns, sampling)
-        return self._cache.load(KIND, key, lambda path: _restored(*arrays.load(path, f"{KIND}/{key}")))
+        return self._entry(self._key(turns, choices), lambda meta: tuple(map(float, meta["choices"])))
 
-    def _store(self, turns: _Turns, sampling: Sampling, generations: Generations) -> None:
+    def _entry(self, key: str, read: Callable[[dict[str, Any]], T]) -> T | None:
+        """Return what `read` makes of an entry; None where there is none, or where it shall not be read."""
+        if self._cache is None or self._reuse.again:
+            return None
+        found = self._cache.load(KIND, key, lambda path: _restored(arrays.load(path, f"{KIND}/{key}")[0], read))
+        if found is None:
+            return None
+        self._known = self._known or found[0]
+        return found[1]
+
+    def _store(self, key: str, reply: dict[str, Any]) -> None:
         if self._cache is not None:
-            key = self._key(turns, sampling)
-            self._cache.discard(KIND, key)  # an entry with fewer samples
-            self._cache.store(KIND, key, lambda path: arrays.save(path, f"{KIND}/{key}", asdict(generations), {}))
+            self._cache.discard(KIND, key)  # an entry with fewer samples, or one that --again replaces
+            meta = {"about": asdict(self._about), **reply}
+            self._cache.store(KIND, key, lambda path: arrays.save(path, f"{KIND}/{key}", meta, {}))
 
-    def _key(self, turns: _Turns, sampling: Sampling) -> str:
+    def _key(self, turns: _Turns, asked: object) -> str:
         messages = [(turn.role, turn.text) for turn in turns]
-        return entry_key(self._model, self.info.gpu_layers, version("llama-cpp-python"), messages, asdict(sampling))
+        return entry_key(self._model, version("llama-cpp-python"), messages, asked)
 
 
-def _restored(meta: dict[str, Any], _: dict[str, arrays.Array]) -> Generations:
+def _restored(meta: dict[str, Any], read: Callable[[dict[str, Any]], T]) -> tuple[_About, T]:
+    about = meta.pop("about")
+    return _About(**about | {"info": ModelInfo(**about["info"])}), read(meta)
+
+
+def _generations(meta: dict[str, Any]) -> Generations:
     samples = tuple(Generation(**sample) for sample in meta.pop("samples"))
     return Generations(samples, **meta)

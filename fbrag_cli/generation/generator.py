@@ -26,7 +26,7 @@ class Sampling:
 
     temperature: 0 takes the likeliest token. Above 0, a token is drawn from the `top_k` likeliest, and of these from the smallest
     set that holds `top_p` of the probability. seed: sample i uses `seed` + i. A sample ends at `max_tokens`, at the model's own
-    end, or before one of the texts of `stop`.
+    end, before one of the texts of `stop`, or where the model repeats itself.
     """
 
     max_tokens: int
@@ -37,13 +37,17 @@ class Sampling:
     stop: tuple[str, ...] = ()
 
 
+#: How a sample ended: by the model's own end or a stop text, at `max_tokens`, or because the model repeated itself.
+Finish = Literal["stop", "length", "repeat"]
+
+
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """One sample. finish: "stop" (the model's own end, or a stop text) or "length"."""
+    """One sample. text: with finish "repeat" only the first period of the loop. n_tokens: all that were drawn."""
 
     text: str
     n_tokens: int
-    finish: Literal["stop", "length"]
+    finish: Finish
     seed: int
 
 
@@ -80,7 +84,7 @@ class ModelInfo:
     context_tokens: int | None
 
 
-OnTokens = Callable[[int, int], None]  # (tokens done, tokens in all) of the prompt
+OnTokens = Callable[[int, int], None]  # (tokens done, tokens in all or at most)
 OnText = Callable[[str], None]  # the next piece of the first sample: the pieces, joined, are its text
 
 
@@ -88,12 +92,14 @@ OnText = Callable[[str], None]  # the next piece of the first sample: the pieces
 class Call:
     """What a call carries beside its prompt.
 
-    cancellation: stops the call, from any thread. on_prompt, on_text: receive progress. room: tokens of context to reserve at
-    least, so that later prompts with the same beginning can grow into it.
+    cancellation: stops the call, from any thread. on_prompt: receives how much of the prompt is read, first what an earlier call
+    has read. on_written: receives the tokens of the longest sample so far. on_text: receives the first sample. room: tokens of
+    context to reserve at least, so that later prompts with the same beginning can grow into it.
     """
 
     cancellation: Cancellation | None = None
     on_prompt: OnTokens | None = None
+    on_written: OnTokens | None = None
     on_text: OnText | None = None
     room: int = 0
 

@@ -1,7 +1,8 @@
 """Files and folders become a `Collection`: a corpus with its index. What was read before comes from the cache.
 
-One file is digested here. Several files are digested in child processes, so that no file can hang or kill the run, and are then
-pooled. A folder whose files have the same sizes and times as before is not even opened: its listing says which pool it made.
+Files are digested in child processes, so that no file can hang or kill the run, and are then pooled. A file alone is digested
+here if it is a short text, or a PDF: its reader has limits of its own, and shares the pages with other processes. A folder whose
+files have the same sizes and times as before is not even opened: its listing says which pool it made.
 """
 
 from __future__ import annotations
@@ -11,26 +12,32 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from fbrag_cli.corpus import Corpus, build_corpus
+from fbrag_cli.documents.formats import PDF, find_format
+from fbrag_cli.documents.source import Source, read_source
 from fbrag_cli.errors import FbragError
 from fbrag_cli.indexing.child import Failure
-from fbrag_cli.indexing.digest import Reading, digest_file, load_digest
+from fbrag_cli.indexing.digest import Digest, Reading, digest_key, load_digest, make_digest, packed_digest, save_digest
 from fbrag_cli.indexing.pool import Member, load_pool, make_pool, pool_key, single
 from fbrag_cli.indexing.store import IndexStore, index_key
 from fbrag_cli.indexing.workers import run_jobs
 from fbrag_cli.progress import Event, Progress, silent
 from fbrag_cli.retrieval.bm25 import BM25
 from fbrag_cli.storage.cache import Cache
+from fbrag_cli.storage.unnamed import Unnamed
 
 if TYPE_CHECKING:
     from fbrag_cli.documents.document import Document
     from fbrag_cli.indexing.walk import Found
 
-#: The limits for one file of several. A file that needs more is left out.
+#: The limits for a file. Of several files, one that needs more is left out.
 FILE_SECONDS = 120
 FILE_MEMORY = 4_000_000_000  # bytes of its own, without mapped files
+
+#: Bytes of a text that is read in a child process when it is the only file. Shorter ones take less than a second.
+LONG_TEXT = 1_000_000
 
 _FULL_HINT = "free some disk space, or set FBRAG_CACHE_DIR to a folder on another disk"
 # What a file itself is to blame for, so that it would come again.
@@ -60,10 +67,33 @@ def collect_text(document: Document, chunk_words: int = 300) -> Collection:
 
 
 def collect_one(path: str, reading: Reading, cache: Cache, stdin: BinaryIO | None, progress: Progress) -> Collection:
-    """Return the collection of one file, or of `stdin` for "-". Raises FbragError as `documents.load` does."""
-    digest, _, is_cached = digest_file(path, reading, IndexStore(cache), stdin, progress)
-    corpus, retriever = single(digest, reading.chunk_words)
-    return Collection(corpus, retriever, cached=("text", "index") if is_cached else ())
+    """Return the collection of one file, or of `stdin` for "-".
+
+    Raises FbragError as `documents.load` does, and doc_unreadable for a file beyond the limits.
+    """
+    store = IndexStore(cache, Unnamed())
+    source = read_source(path, stdin)
+    key = digest_key(source, reading)
+    if (digest := load_digest(key, path, store)) is not None:
+        return _single(digest, reading, cached=("text", "index"))
+    if _is_long(source):
+        ((_, outcome),) = _digested([source if path == "-" else path], reading, store)
+        if isinstance(outcome, Failure):
+            raise _error(path, outcome, store)
+        return _single(Member(outcome.key, path).load(store), reading)
+    digest = make_digest(source, reading, progress)
+    save_digest(key, digest, store)
+    return _single(load_digest(key, path, store) or digest, reading)
+
+
+def _single(digest: Digest, reading: Reading, cached: tuple[str, ...] = ()) -> Collection:
+    return Collection(*single(digest, reading.chunk_words), cached=cached)
+
+
+def _is_long(source: Source) -> bool:
+    """Return whether reading a file may take long: packed formats and markup may hold more than their size shows."""
+    found = find_format(source).format
+    return found is not PDF and (not found.textual or len(source.data) > LONG_TEXT)
 
 
 def collect(
@@ -81,7 +111,7 @@ def collect(
     progress: stages "read" and "index", in files. Raises FbragError: the first file's error if no file can be read, or, if
     `strict`, the error of the first file that cannot be; `disk_full` where the cache cannot be written.
     """
-    run = _Run(tuple(files), reading, IndexStore(cache), stdin, progress)
+    run = _Run(tuple(files), reading, IndexStore.for_run(cache), stdin, progress)
     # 1. If nothing has changed, nothing is read.
     unchanged = run.unchanged()
     if unchanged and not (strict and unchanged.warnings):
@@ -153,44 +183,26 @@ class _Run:
         digested = _Digested()
         for done, (i, outcome) in enumerate(self._outcomes(), 1):
             if isinstance(outcome, Failure):
-                digested.errors[i] = self._error(self.files[i].path, outcome)
+                digested.errors[i] = _error(self.files[i].path, outcome, self.store)
                 digested.settled &= outcome.error is not None and outcome.error.code in _LASTING
             else:
-                digested.keys[i], is_cached = outcome
-                digested.cached &= is_cached
+                digested.keys[i] = outcome.key
+                digested.cached &= outcome.cached
             self.progress(Event("read", "progress", done, len(self.files), "files"))
         return digested
 
-    def _error(self, path: str, failure: Failure) -> FbragError:
-        """Return the error of one file. Raises FbragError `disk_full` where the disk is at fault: other files would fail too."""
-        error = failure.about(path)
-        if failure.kind == "died" and self.store.is_full():
-            error = FbragError("disk_full", f"{failure.reason}, and the disk of the cache is full", _FULL_HINT, document=path)
-        if error.code == "disk_full":
-            raise error
-        return error
-
-    def _outcomes(self) -> Iterator[tuple[int, tuple[str, bool] | Failure]]:
-        """Yield the position of each file with the result of `_digest_job` or a failure, the first done first."""
-        positions = [i for i, file in enumerate(self.files) if file.path != "-"]
-        for i in sorted({*range(len(self.files))} - {*positions}):
-            yield i, self._digest_stdin()
-        outcomes = run_jobs(
-            partial(_digest_job, self.reading, self.store),
-            [self.files[i].path for i in positions],
-            processes=max(1, min(len(positions), os.cpu_count() or 1)),
-            seconds=FILE_SECONDS,
-            memory=FILE_MEMORY,
-        )
-        for job, outcome in outcomes:
+    def _outcomes(self) -> Iterator[tuple[int, _Outcome | Failure]]:
+        """Yield the position of each file with its outcome, the first done first."""
+        jobs: dict[int, str | Source] = {i: file.path for i, file in enumerate(self.files)}
+        for i in [i for i, path in jobs.items() if path == "-"]:
+            try:
+                jobs[i] = read_source("-", self.stdin)  # a child has no stdin
+            except FbragError as error:  # noqa: PERF203  # stdin is named once
+                del jobs[i]
+                yield i, Failure("error", error.message, error)
+        positions = list(jobs)
+        for job, outcome in _digested(list(jobs.values()), self.reading, self.store):
             yield positions[job], outcome
-
-    def _digest_stdin(self) -> tuple[str, bool] | Failure:
-        """Digest stdin in this process: a child has none."""
-        try:
-            return _digest_job(self.reading, self.store, "-", self.stdin)
-        except FbragError as error:
-            return Failure("error", error.message, error)
 
     # -- 3. the pool -------------------------------------------------------------------------------------------------------
 
@@ -223,9 +235,59 @@ class _Run:
         self.progress(Event("index", "done"))
 
 
-def _digest_job(reading: Reading, store: IndexStore, path: str, stdin: BinaryIO | None = None) -> tuple[str, bool]:
-    """Return the key of a file's digest, which is cached now, and whether it was cached before. Runs in a child process."""
-    _, key, is_cached = digest_file(path, reading, store, stdin)
-    if not is_cached and load_digest(key, path, store) is None:
-        raise FbragError("disk_full", f"the text of {path} cannot be written to the cache", _FULL_HINT, document=path)
-    return key, is_cached
+# -- in child processes -----------------------------------------------------------------------------------------------------
+
+
+class _Outcome(NamedTuple):
+    """The digest of a file. cached: whether it was cached before. data: the digest where it could not be cached, packed."""
+
+    key: str
+    cached: bool
+    data: bytes | None = None
+
+
+def _digested(jobs: Sequence[str | Source], reading: Reading, store: IndexStore) -> Iterator[tuple[int, _Outcome | Failure]]:
+    """Digest files in child processes. Yield the position of each with its outcome, the first done first; `store` has it then."""
+    outcomes = run_jobs(
+        partial(_digest_job, reading, store.cache),
+        jobs,
+        processes=max(1, min(len(jobs), os.cpu_count() or 1)),
+        seconds=FILE_SECONDS,
+        memory=FILE_MEMORY,
+    )
+    for i, outcome in outcomes:
+        if (
+            not isinstance(outcome, Failure)
+            and outcome.data is not None
+            and not store.hold("documents", outcome.key, outcome.data)
+        ):
+            path = _path(jobs[i])
+            what = f"the text of {path} cannot be written to the cache"
+            yield i, Failure("error", what, FbragError("disk_full", what, _FULL_HINT, document=path))
+        else:
+            yield i, outcome
+
+
+def _digest_job(reading: Reading, cache: Cache, job: str | Source) -> _Outcome:
+    """Digest the file of this path, or that is at hand. Runs in a child process."""
+    store = IndexStore(cache)
+    source = read_source(job) if isinstance(job, str) else job
+    key = digest_key(source, reading)
+    if load_digest(key, source.path, store) is not None:
+        return _Outcome(key, True)
+    digest = make_digest(source, reading)
+    return _Outcome(key, False, None if save_digest(key, digest, store) else packed_digest(key, digest))
+
+
+def _error(path: str, failure: Failure, store: IndexStore) -> FbragError:
+    """Return the error of one file. Raises FbragError `disk_full` where the disk is at fault: other files would fail too."""
+    error = failure.about(path)
+    if failure.kind == "died" and store.is_full():
+        error = FbragError("disk_full", f"{failure.reason}, and the disk of the cache is full", _FULL_HINT, document=path)
+    if error.code == "disk_full":
+        raise error
+    return error
+
+
+def _path(job: str | Source) -> str:
+    return job if isinstance(job, str) else job.path

@@ -23,6 +23,7 @@ from fbrag_cli.indexing.store import IndexStore, index_key
 from fbrag_cli.indexing.workers import run_jobs
 from fbrag_cli.progress import Progress, silent
 from fbrag_cli.retrieval.term_counts import TermCounts, Vocabulary, count_terms
+from fbrag_cli.storage import arrays
 
 _BATCH_SECONDS = 60  # for some pages of a PDF, in a child process
 
@@ -59,12 +60,17 @@ def digest_file(
     Raises FbragError as `documents.load` does. A cache that cannot be written costs only the next question's time.
     """
     source = read_source(path, stdin)
-    key = index_key(sha256(source.data).hexdigest(), PurePath(path).suffix.lower(), reading.key_parts())
+    key = digest_key(source, reading)
     if (cached := load_digest(key, path, store)) is not None:
         return cached, key, True
-    digest = _digest(source, reading, progress)
-    _save(key, digest, store)
+    digest = make_digest(source, reading, progress)
+    save_digest(key, digest, store)
     return load_digest(key, path, store) or digest, key, False
+
+
+def digest_key(source: Source, reading: Reading) -> str:
+    """Return the key of a file's digest."""
+    return index_key(sha256(source.data).hexdigest(), PurePath(source.path).suffix.lower(), reading.key_parts())
 
 
 def load_digest(key: str, path: str, store: IndexStore) -> Digest | None:
@@ -77,7 +83,8 @@ def load_digest(key: str, path: str, store: IndexStore) -> Digest | None:
     return store.restore("documents", key, digest)
 
 
-def _digest(source: Source, reading: Reading, progress: Progress) -> Digest:
+def make_digest(source: Source, reading: Reading, progress: Progress = silent) -> Digest:
+    """Return the digest of a file, made anew. Raises FbragError as `documents.load` does."""
     document = load(
         source.path,
         encoding=reading.encoding,
@@ -95,7 +102,17 @@ def _digest(source: Source, reading: Reading, progress: Progress) -> Digest:
 # -- as cached ---------------------------------------------------------------------------------------------------------------
 
 
-def _save(key: str, digest: Digest, store: IndexStore) -> None:
+def save_digest(key: str, digest: Digest, store: IndexStore) -> bool:
+    """Write a digest into the cache. Return False where it cannot be written."""
+    return store.save("documents", key, *_parts(digest))
+
+
+def packed_digest(key: str, digest: Digest) -> bytes:
+    """Return a digest as the bytes of its cache entry."""
+    return b"".join(arrays.packed(f"documents/{key}", *_parts(digest)))
+
+
+def _parts(digest: Digest) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     content = digest.document.content()
     meta = {
         "document": describe_document(digest.document),
@@ -104,7 +121,7 @@ def _save(key: str, digest: Digest, store: IndexStore) -> None:
         "languages": digest.counts.languages,
     }
     text = np.frombuffer(content.text.encode("utf-8", "surrogatepass"), np.uint8)
-    store.save("documents", key, meta, {"text": text, "spans": digest.spans, **count_arrays(digest.counts)})
+    return meta, {"text": text, "spans": digest.spans, **count_arrays(digest.counts)}
 
 
 @lru_cache(maxsize=16)

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 from fbrag_cli.storage import arrays
-from fbrag_cli.storage.cache import Cache, entry_key
+from fbrag_cli.storage.cache import NOWHERE, Cache, entry_key
+from fbrag_cli.storage.unnamed import Unnamed
 
 T = TypeVar("T")
 
@@ -18,7 +19,7 @@ T = TypeVar("T")
 Kind = Literal["documents", "corpora", "listings", "embeddings"]
 
 _SMALL = 1 << 16  # bytes
-_FORM = 3  # to be increased when the content of any entry changes within a version
+_FORM = 4  # to be increased when the content of any entry changes within a version
 
 
 def index_key(*parts: object) -> str:
@@ -30,10 +31,17 @@ def index_key(*parts: object) -> str:
 class IndexStore:
     """The entries of indexing in `cache`. An entry is a file of arrays with a record of metadata (`storage.arrays`).
 
-    An entry that is damaged, or is that of another key, is discarded when it is loaded.
+    An entry that is damaged, or is that of another key, is discarded when it is loaded. unnamed: entries of this run alone; None
+    where all are in the cache.
     """
 
     cache: Cache
+    unnamed: Unnamed | None = None
+
+    @classmethod
+    def for_run(cls, cache: Cache) -> IndexStore:
+        """Return the store of a run, which also holds entries where nothing may be cached."""
+        return cls(cache, Unnamed() if cache == NOWHERE else None)
 
     def load(self, kind: Kind, key: str) -> tuple[dict[str, Any], dict[str, arrays.Array]] | None:
         """Return an entry's metadata and arrays (mapped, read-only), and mark it as used; None if there is no such entry."""
@@ -41,20 +49,34 @@ class IndexStore:
 
     def restore(self, kind: Kind, key: str, made_from: Callable[[dict[str, Any], dict[str, arrays.Array]], T]) -> T | None:
         """Return what `made_from` makes of an entry's metadata and arrays. A wrong key or type there means a damaged entry."""
+        if self.unnamed is not None and (found := self.unnamed.load(kind, key)) is not None:
+            return made_from(*found)
         return self.cache.load(kind, key, lambda path: made_from(*arrays.load(path, f"{kind}/{key}")))
 
     def save(self, kind: Kind, key: str, meta: Mapping[str, Any], held: Mapping[str, arrays.Array]) -> bool:
         """Write an entry. Return False where the cache cannot be written: that costs only the time to make it again."""
         return self.cache.store(kind, key, lambda path: arrays.save(path, f"{kind}/{key}", meta, held))
 
+    def hold(self, kind: Kind, key: str, data: bytes) -> bool:
+        """Add an entry for this run alone. data: as of `arrays.packed`. Return False where all entries are in the cache."""
+        if self.unnamed is not None:
+            self.unnamed.add(kind, key, data)
+        return self.unnamed is not None
+
     @contextmanager
     def create(self, kind: Kind, key: str, meta: Mapping[str, Any], layout: arrays.Layout) -> Iterator[dict[str, arrays.Array]]:
         """Yield arrays of zeros, mapped, which become an entry when the block ends. Raises OSError if that fails."""
+        if self.unnamed is not None:
+            with self.unnamed.create(kind, key, meta, layout) as held:
+                yield held
+            return
         with self.cache.new(kind, key) as path, arrays.create(path, f"{kind}/{key}", meta, layout) as held:
             yield held
 
     def has_all(self, kind: Kind, keys: Iterable[str]) -> bool:
         """Return whether all these entries are there. They are not opened."""
+        if self.unnamed is not None:
+            return all((kind, key) in self.unnamed for key in keys)
         return self.cache.keys(kind).issuperset(keys)
 
     def touch(self, kind: Kind, keys: Iterable[str]) -> bool:

@@ -182,6 +182,7 @@ class _Worker(threading.Thread):
             return Failure("died", f"the process that read it ended (status {status})")
         name = _signal_name(-status)
         why = ", as systems do when memory is short" if name == "SIGKILL" else ""
+        why = ", as libraries do when memory is short or a file is damaged" if name == "SIGABRT" else why
         return Failure("died", f"the process that read it was killed ({name}{why})")
 
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from fbrag_cli.generation.generator import Call, Generation, Sampling, Turn
 from fbrag_cli.methods.prompts import support_turns
-from fbrag_cli.progress import Event, Progress, Stopwatch, stage
+from fbrag_cli.progress import Event, Progress, stage
 from fbrag_cli.trace import Stage, Trace
 
 if TYPE_CHECKING:
@@ -19,20 +19,23 @@ if TYPE_CHECKING:
 
 #: Below this support the answer is "the document does not say". Set on 23 of 54 cases (tests/benchmarks/README.md).
 MIN_SUPPORT = 0.45
+#: Why an answer may end early.
+REPEATED = "the model repeated itself: the answer was cut"
 _SAYS_EITHER = 0.2  # of the probability on yes and no together, for their ratio to mean anything
 
 
 def answer_from(method: Method, trace: Trace, tools: Tools) -> Trace:
     """Answer greedily from the context, then ask whether the context supports the answer (not with `answer_anyway`)."""
     trace, reply = ask(method, trace, method.turns(trace), tools)
+    trace = answered_by(trace, reply)
     text = reply.text.strip()
-    trace = replace(trace, answer=text, truncated=reply.finish == "length", status="answered")
     if method.answer_anyway:
         return trace
-    with stage("verify") as watch:
+    elapsed = tools.timer()
+    with stage("verify", tools.progress):
         support = _support(method, trace, text, tools) if text else None
     found = bool(text) and (support is None or support >= MIN_SUPPORT)
-    verified = Stage("verify", watch.seconds)
+    verified = Stage("verify", elapsed())
     return replace(trace, support=support, status="answered" if found else "not_found", stages=(*trace.stages, verified))
 
 
@@ -40,36 +43,55 @@ def ask(method: Method, trace: Trace, turns: Sequence[Turn], tools: Tools) -> tu
     """Ask the large model. Return the trace with the cost, and the reply."""
     large = tools.large()
     first_token: list[float] = []
-    waited = Stopwatch()
+    elapsed = tools.timer()
 
     def send(piece: str) -> None:
         if piece.strip() and not first_token:
-            first_token.append(waited.seconds)
+            first_token.append(elapsed())
         tools.progress(Event("answer", "text", text=piece))
 
-    with stage("answer", tools.progress) as watch:
+    with stage("answer", tools.progress):
         generations = large.generate(
             turns,
             1,
             Sampling(method.max_tokens, temperature=0, seed=method.seed),
-            Call(cancellation=tools.cancellation, on_prompt=report_tokens(tools.progress, "answer"), on_text=send),
+            Call(
+                cancellation=tools.cancellation,
+                on_prompt=report_tokens(tools.progress, "answer"),
+                on_written=report_tokens(tools.progress, "answer", "written"),
+                on_text=send,
+            ),
         )
     answered = Stage(
         "answer",
-        max(watch.seconds, generations.prefill_seconds + generations.decode_seconds),
+        max(elapsed(), generations.prefill_seconds + generations.decode_seconds),
         generations.prompt_tokens,
         generations.cached_tokens,
         generations.generated_tokens,
-        # A cached answer sends no piece: its first word waited for the reading of the prompt.
+        # Without a piece (an answer with its first costs) the first word waited for the reading of the prompt.
         first_token[0] if first_token else generations.prefill_seconds if generations.samples[0].text.strip() else None,
     )
-    trace = replace(trace, stages=(*trace.stages, answered), models={**trace.models, "large": large.info})
-    return trace, generations.samples[0]
+    models = {**trace.models, "large": large.info}
+    cached = (*(each for each in trace.cached if each != "answer"), *(("answer",) if generations.cached else ()))
+    return replace(trace, stages=(*trace.stages, answered), models=models, cached=cached), generations.samples[0]
 
 
-def report_tokens(progress: Progress, name: str) -> Callable[[int, int], None]:
-    """Return a listener that reports how many tokens of a stage's prompt are read."""
-    return lambda done, total: progress(Event(name, "progress", done, total))
+def answered_by(trace: Trace, reply: Generation) -> Trace:
+    """Return the trace with a reply as its answer. A reply that was cut where the model repeated itself makes a warning."""
+    return replace(
+        trace,
+        answer=reply.text.strip(),
+        truncated=reply.finish == "length",
+        status="answered",
+        warnings=(*trace.warnings, REPEATED) if reply.finish == "repeat" else trace.warnings,
+    )
+
+
+def report_tokens(
+    progress: Progress, name: str, kind: Literal["progress", "written"] = "progress", text: str = ""
+) -> Callable[[int, int], None]:
+    """Return a listener that reports how many tokens of a stage's prompt are read, or written of its reply."""
+    return lambda done, total: progress(Event(name, kind, done, total, text))
 
 
 def _support(method: Method, trace: Trace, answer: str, tools: Tools) -> float | None:

@@ -9,16 +9,20 @@ III  answer: a large model reads the selected chunks in document order.
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from fbrag_cli.corpus import Excerpt
 from fbrag_cli.generation.generator import Call, Generation, Generations, Sampling, Turn
 from fbrag_cli.methods.answering import report_tokens
 from fbrag_cli.methods.knobs import knob
 from fbrag_cli.methods.method import Selecting, Tools
 from fbrag_cli.methods.prompts import forward_turns
-from fbrag_cli.methods.ranking import LOST, whole_chunks
+from fbrag_cli.methods.ranking import LOST, distinct, whole_chunks
 from fbrag_cli.progress import Event, stage
+from fbrag_cli.text.printable import counted
 from fbrag_cli.trace import ForwardSample, Round, Scores, Stage, Trace
 
 if TYPE_CHECKING:
@@ -27,8 +31,12 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float32]
 
-_ANSWER = re.compile(r"^[\s*_#>-]*(?:final\s+)?answer[\s*_]*:[\s*_]*|(?<=[.!?])\s+answer\s*:\s*", re.IGNORECASE | re.MULTILINE)
-_LABEL = re.compile(r"^[\s*_#>-]*rationale[\s*_]*:[\s*_]*", re.IGNORECASE)
+_IN = r"(?:\(in \w+\)[\s*_]*)?"  # as the prompt writes where it names a language
+_ANSWER = re.compile(
+    rf"^[\s*_#>-]*(?:final\s+)?answer[\s*_]*{_IN}:[\s*_]*|(?:(?<=[.!?])\s+|(?<=[。！？])\s*)answer\s*{_IN}:\s*",
+    re.IGNORECASE | re.MULTILINE,
+)
+_LABEL = re.compile(rf"^[\s*_#>-]*rationale[\s*_]*{_IN}:[\s*_]*", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +44,6 @@ class FBRag(Selecting):
     """samples: K. eta_forward, eta_backward: weights of the two lookups (equation 6)."""
 
     name: ClassVar[str] = "fb-rag"
-    title: ClassVar[str] = "FB-RAG"
     needs_small: ClassVar[bool] = True
 
     recall: int = knob(8, "chunks for the small model, or words as 6k", on_gpu=20, chunks=True, minimum=1, metavar="N")
@@ -58,26 +65,25 @@ class FBRag(Selecting):
 
     def plan(self, n_chunks: int) -> list[str]:
         recalled = f"{min(self.recall, n_chunks)} to recall"
-        return [recalled, f"{self.samples} forward samples", *Selecting.plan(self, n_chunks)]
+        return [recalled, counted(self.samples, "forward sample"), *Selecting.plan(self, n_chunks)]
 
     def retrieve(self, question: str, tools: Tools) -> Trace:
         """Run Stages I and II."""
-        from fbrag_cli.retrieval.ranking import best
-
         # Stage I: the chunks that the question itself points to.
         with stage("recall") as recalling:
             backward = tools.retriever.scores(question)  # S_B
-            read = whole_chunks(tools.corpus, sorted(best(backward, self.recall)))
+            read = whole_chunks(tools.corpus, sorted(distinct(tools.corpus, backward, self.recall)))
 
         # Stage II: K samples of rationale and answer from these chunks, ...
-        turns = forward_turns([excerpt.text for excerpt in read], question, self.templates)
+        turns = forward_turns([excerpt.text for excerpt in read], question, main_language(read), self.templates)
         generations = self._look_forward(turns, tools)
         samples = tuple(parse_sample(i, generation) for i, generation in enumerate(generations.samples))
 
         # ... by which every chunk of the whole document is scored.
         with stage("select") as selecting:
             scores = self._scores(backward, samples, tools)
-            ranked = best(scores.combined, self.select)
+            selected = distinct(tools.corpus, scores.combined, self.select)
+            ranked = tuple(selected)
 
         return Trace(
             question=question,
@@ -86,6 +92,7 @@ class FBRag(Selecting):
             retriever=tools.retriever.name,
             scores=scores,
             ranked=ranked,
+            copies=selected,
             context=whole_chunks(tools.corpus, sorted(ranked)),
             rounds=(Round(read=read, turns=turns, samples=samples, scores=scores, selected=ranked),),
             stages=(Stage("recall", recalling.seconds), _cost(generations), Stage("select", selecting.seconds)),
@@ -109,7 +116,11 @@ class FBRag(Selecting):
             turns,
             self.samples,
             Sampling(self.forward_tokens, self.temperature, self.top_p, self.top_k, self.seed),
-            Call(cancellation=tools.cancellation, on_prompt=report_tokens(tools.progress, "forward")),
+            Call(
+                cancellation=tools.cancellation,
+                on_prompt=report_tokens(tools.progress, "forward"),
+                on_written=report_tokens(tools.progress, "forward", "written", counted(self.samples, "sample")),
+            ),
         )
         tools.progress(Event("forward", "done"))
         return generations
@@ -118,6 +129,14 @@ class FBRag(Selecting):
         import numpy as np
 
         return score(backward, np.stack([tools.retriever.scores(sample.said) for sample in samples]), self)
+
+
+def main_language(read: Sequence[Excerpt]) -> str:
+    """Return the language (ISO 639-1) of most words that are read; "" where it is unknown."""
+    words = Counter[str]()
+    for excerpt in read:
+        words[excerpt.chunk.document.language] += excerpt.chunk.n_words
+    return max(words, key=lambda language: words[language], default="")
 
 
 def score(backward: Array, per_sample: Array, settings: FBRag) -> Scores:

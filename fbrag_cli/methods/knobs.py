@@ -12,8 +12,8 @@ class Knob:
 
     help: one phrase. varies: the default in words, where it depends on something else than this field. on_gpu: the default where
     the models run on a GPU, None for the same. chunks: whether it is a number of chunks, which may be given in words ("6k").
-    group: of options in the help. names: of the option, () for the field's own name. for_answer: whether only answering reads it.
-    compared: whether an evaluation takes a list of values.
+    group: of options in the help. names: of the option, () for the field's own name. compared: whether an evaluation takes a
+    list of values.
     """
 
     help: str
@@ -25,7 +25,6 @@ class Knob:
     group: str = "Method"
     names: tuple[str, ...] = ()
     metavar: str | None = None
-    for_answer: bool = False
     compared: bool = True
 
     def default_text(self, default: Any) -> str:

@@ -23,7 +23,6 @@ class LongContext(Selecting):
     """`select` is the number of chunks that are shown as sources: those nearest to the question."""
 
     name: ClassVar[str] = "long-context"
-    title: ClassVar[str] = "LC"
     retrieves: ClassVar[bool] = False
 
     def plan(self, n_chunks: int) -> list[str]:

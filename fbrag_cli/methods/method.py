@@ -16,14 +16,18 @@ from fbrag_cli.generation.cancellation import Cancellation
 from fbrag_cli.generation.generator import Generator, Turn
 from fbrag_cli.methods.knobs import knob
 from fbrag_cli.methods.prompts import Templates, answer_turns
-from fbrag_cli.progress import Progress
+from fbrag_cli.progress import Progress, Stopwatch
 from fbrag_cli.retrieval import Retriever
 from fbrag_cli.trace import Trace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tools:
-    """The tools of a method: chunks, scores and models. small, large: load the model when they are first called."""
+    """The tools of a method: chunks, scores and models.
+
+    small, large: return the model, which may be loaded when it is first asked for something. load_seconds: returns for how many
+    seconds models were waited for so far.
+    """
 
     corpus: Corpus
     retriever: Retriever
@@ -31,29 +35,32 @@ class Tools:
     cancellation: Cancellation
     small: Callable[[], Generator]
     large: Callable[[], Generator]
+    load_seconds: Callable[[], float] = lambda: 0.0
+
+    def timer(self) -> Callable[[], float]:
+        """Return a function that returns the seconds of wall time from now on, without those of models that load."""
+        watch, before = Stopwatch(), self.load_seconds()
+        return lambda: watch.seconds - (self.load_seconds() - before)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Method(ABC):
     """The base of all methods: Stage III and its settings.
 
-    name: as users type it. title: as tables show it. needs_small: whether `retrieve` asks the small model. retrieves: whether the
-    context depends on the retriever. templates: prompts in place of ours, from a file.
+    name: as users type it. needs_small: whether `retrieve` asks the small model. retrieves: whether the context depends on the
+    retriever. templates: prompts in place of ours, from a file.
     """
 
     name: ClassVar[str]
-    title: ClassVar[str]
     needs_small: ClassVar[bool] = False
     retrieves: ClassVar[bool] = True
 
     max_tokens: int = knob(
-        512, "length limit of the answer", minimum=1, varies="512, or of --prompts", for_answer=True, compared=False, metavar="N"
+        512, "length limit of the answer", minimum=1, varies="512, or of --prompts", compared=False, metavar="N"
     )
     seed: int = knob(0, "same seed, input and machine: same answer", minimum=0, compared=False, metavar="N")
-    instructions: str | None = knob(
-        None, "form of the answer: 'in one sentence'; @FILE reads it", for_answer=True, compared=False, metavar="TEXT"
-    )
-    answer_anyway: bool = knob(False, "never answer that the document does not say", for_answer=True, compared=False)
+    instructions: str | None = knob(None, "form of the answer: 'in one sentence'; @FILE reads it", compared=False, metavar="TEXT")
+    answer_anyway: bool = knob(False, "never answer that the document does not say", compared=False)
     templates: Templates | None = None
 
     @abstractmethod

@@ -13,7 +13,6 @@ from fbrag_cli.trace import Trace
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderPreserving(Selecting):
     name: ClassVar[str] = "order-preserving"
-    title: ClassVar[str] = "OP"
 
     def retrieve(self, question: str, tools: Tools) -> Trace:
         return select_by_question(self, question, tools)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from string import Formatter
 
 from fbrag_cli.generation.generator import Turn
+from fbrag_cli.text.languages import name_of
 
 #: Stands between two passages.
 BETWEEN = "\n\n"
@@ -41,18 +42,25 @@ class Templates:
                 raise ValueError("a prompt without {context}")
 
 
-def forward_turns(context: Sequence[str], question: str, templates: Templates | None = None) -> tuple[Turn, ...]:
-    """Stage II: a short rationale, then an answer. The reply's first word is given: small models then keep to the form."""
+def forward_turns(
+    context: Sequence[str], question: str, language: str = "en", templates: Templates | None = None
+) -> tuple[Turn, ...]:
+    """Stage II: a short rationale, then an answer. The reply's first word is given: small models then keep to the form.
+
+    language: that of the passages (ISO 639-1). The model is asked to write in it, so that its words are words of the document; in
+    the given words too, as small models else go on in the language of these. An English text needs no such words.
+    """
     if templates and templates.forward:
         return (_filled(templates.forward, context, question),)
+    name = "" if language == "en" else name_of(language)
     asked = (
         f"{_passages(context)}"
         "Now write two or three short sentences that begin with 'Rationale:' and say which facts of the passages lead to "
         "the answer, with the names of the people, places and things. Then, on a new line that begins with 'Answer:', "
-        "give the answer in as few words as you can.\n\n"
+        f"give the answer in as few words as you can.{f' Write in {name}.' if name else ''}\n\n"
         f"Question: {question}"
     )
-    return Turn("user", asked), Turn("assistant", "Rationale:")
+    return Turn("user", asked), Turn("assistant", f"Rationale (in {name}):" if name else "Rationale:")
 
 
 def answer_turns(

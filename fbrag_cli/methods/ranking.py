@@ -1,4 +1,4 @@
-"""A selection by the question alone, as the baselines make it."""
+"""Selection of chunks by their scores: copies of a chunk count once. The baselines select by the question alone."""
 
 from __future__ import annotations
 
@@ -12,8 +12,14 @@ from fbrag_cli.trace import Scores, Stage, Trace
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    import numpy as np
+    from numpy.typing import NDArray
+
 #: Why a selection may mean nothing.
 LOST = "no word of the question occurs in the document; the first chunks were taken"
+
+_STRANGERS = 100  # chunks of other text with the same score, after which no copy is looked for: reading them takes time
+_SAME = 1e-5  # the relative difference up to which two scores count as equal: copies may differ by rounding
 
 
 def whole_chunks(corpus: Corpus, positions: Iterable[int]) -> tuple[Excerpt, ...]:
@@ -21,15 +27,40 @@ def whole_chunks(corpus: Corpus, positions: Iterable[int]) -> tuple[Excerpt, ...
     return tuple(Excerpt.whole(corpus.chunks[position]) for position in positions)
 
 
+def distinct(corpus: Corpus, scores: NDArray[np.float32], n: int) -> dict[int, tuple[int, ...]]:
+    """Return the positions of the `n` best chunks of different text, best first, each with the positions of its copies.
+
+    scores: (n_chunks,). Copies are chunks of the same words, whatever white space is between them, in one file or in several.
+    They have the same score, so only chunks that score no lower than the last selected one are compared; where that one scores
+    nothing, the search ends with it.
+    """
+    from fbrag_cli.retrieval.ranking import best
+
+    found: dict[str, list[int]] = {}
+    last, strangers = 0.0, 0
+    for position in best(scores, None):
+        score = float(scores[position])
+        full = len(found) == n
+        if full and (last == 0 or score < last - _SAME * abs(last) or strangers == _STRANGERS):
+            break
+        text = " ".join(corpus.chunks[position].text.split())
+        if text in found:
+            found[text].append(position)
+        elif not full:
+            found[text], last = [position], score
+        else:
+            strangers += 1
+    return {first: tuple(sorted(copies)) for first, *copies in found.values()}
+
+
 def select_by_question(method: Selecting, question: str, tools: Tools) -> Trace:
     """Select the chunks that the retriever ranks highest for the question. The context has them in document order."""
     import numpy as np
 
-    from fbrag_cli.retrieval.ranking import best
-
     with stage("recall") as watch:
         backward = tools.retriever.scores(question)
-        ranked = best(backward, method.select)
+        selected = distinct(tools.corpus, backward, method.select)
+    ranked = tuple(selected)
     n_chunks = len(backward)
     nothing = np.zeros(n_chunks, np.float32)
     scores = Scores(backward, np.zeros((0, n_chunks), np.float32), nothing, np.full(n_chunks, -1), backward)
@@ -40,6 +71,7 @@ def select_by_question(method: Selecting, question: str, tools: Tools) -> Trace:
         retriever=tools.retriever.name,
         scores=scores,
         ranked=ranked,
+        copies=selected,
         context=whole_chunks(tools.corpus, sorted(ranked)),
         stages=(Stage("recall", watch.seconds),),
         models={},

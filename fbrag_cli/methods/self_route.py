@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import ClassVar
 
 from fbrag_cli.generation.generator import Turn
-from fbrag_cli.methods.answering import ask
+from fbrag_cli.methods.answering import answered_by, ask
 from fbrag_cli.methods.long_context import LongContext, whole_document
 from fbrag_cli.methods.method import Method, Selecting, Tools
 from fbrag_cli.methods.prompts import self_route_turns
@@ -22,7 +22,6 @@ class SelfRoute(Selecting):
     """`Trace.route` names the step that answered: "retrieved" or "long-context"."""
 
     name: ClassVar[str] = "self-route"
-    title: ClassVar[str] = "Self-Route"
 
     def retrieve(self, question: str, tools: Tools) -> Trace:
         """Step 1: the chunks that the retriever ranks highest for the question."""
@@ -42,6 +41,6 @@ class SelfRoute(Selecting):
         trace, reply = ask(self, trace, self.turns(trace), tools)
         text = reply.text.strip()
         if text and not _DECLINES.search(text):
-            return replace(trace, answer=text, truncated=reply.finish == "length", status="answered", route="retrieved")
+            return replace(answered_by(trace, reply), route="retrieved")
         method, trace = self.fallback(trace)
         return method.answer(trace, tools)

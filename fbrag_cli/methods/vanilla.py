@@ -13,7 +13,6 @@ from fbrag_cli.trace import Trace
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vanilla(Selecting):
     name: ClassVar[str] = "vanilla"
-    title: ClassVar[str] = "Vanilla"
 
     def retrieve(self, question: str, tools: Tools) -> Trace:
         trace = select_by_question(self, question, tools)

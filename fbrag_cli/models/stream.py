@@ -11,7 +11,7 @@ import httpx2
 from fbrag_cli.models.part import PartFile, SourceFailedError
 
 _TIMEOUT = httpx2.Timeout(20, connect=5)  # seconds without a byte; seconds to connect
-_ATTEMPTS = 4  # failures in a row without a byte between them
+_ATTEMPTS = 4  # failures in a row that bring the file no further than it was before
 _WAIT_SECONDS = 0.5  # before the second attempt; doubled each time
 
 
@@ -32,15 +32,15 @@ def stream(url: str, part: PartFile, *, headers: Mapping[str, str], pinned: bool
     pinned: the SHA-256 of the whole file is known, so bytes of an earlier attempt stay even if the server's version changed.
     Raises SourceFailedError; FbragError `disk_full`.
     """
-    failures = 0
+    failures = furthest = 0
     with httpx2.Client(follow_redirects=True, timeout=_TIMEOUT, headers={"Accept-Encoding": "identity", **headers}) as client:
         while not part.complete:
-            before = part.size
+            furthest = max(furthest, part.size)
             try:
                 _attempt(client, url, part, pinned)
                 return
             except (httpx2.TransportError, _TryAgain) as error:
-                failures = 1 if part.size > before else failures + 1
+                failures = 1 if part.size > furthest else failures + 1
                 if failures == _ATTEMPTS:
                     raise SourceFailedError(f"{reason(error)}, {_ATTEMPTS} times") from None
                 time.sleep(_WAIT_SECONDS * 2 ** (failures - 1))

@@ -2,56 +2,106 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 
 from fbrag_cli.corpus import Chunk
-from fbrag_cli.render.passages import LONGEST_LINE, Line, passages, place, shown_lines, supporting_terms
-from fbrag_cli.text.printable import counted, printable
-from fbrag_cli.text.words import terms
+from fbrag_cli.render.citations import Citations, Shown
+from fbrag_cli.render.not_found import not_found
+from fbrag_cli.render.passages import LONGEST_LINE, Line, also_in, around, place, scored, shown_lines
+from fbrag_cli.text.printable import counted, one_line, printable
+from fbrag_cli.text.spans import Span
 from fbrag_cli.trace import Stage, Trace
-
-NOT_FOUND = "The document does not say."
 
 _MARGIN = 4  # columns before a line of a source
 _LEAST = 20  # columns of such a line in the narrowest terminal
-_MARK, _PLACE, _END = "\x1b[1;33m", "\x1b[1m", "\x1b[0m"
+_PROPOSED = 200  # characters of an answer that the chunks do not show
+_UNSEEN = 8  # words that are named
+_NAME, _WORD, _BOLD, _END = "\x1b[33m", "\x1b[1;33m", "\x1b[1m", "\x1b[0m"
 
 
 def answer_of(trace: Trace) -> str:
     """Return the answer as it is printed."""
-    return NOT_FOUND if trace.status == "not_found" else printable(trace.answer or "")
+    return not_found(trace.question) if trace.status == "not_found" else printable(trace.answer or "")
 
 
-def sources(trace: Trace, *, context: int, full: bool, colored: bool, columns: int | None = None) -> str:
-    """Return the selected chunks, best first: place, score, and the lines that support the answer (all lines if `full`).
+def cited_answer(trace: Trace, cited: Citations | None) -> str:
+    """Return the answer as it is printed, each sentence with the numbers of the sources that show it."""
+    return _with_marks(answer_of(trace), cited, _text_marks, printable)
 
-    context: lines around each supporting line. columns: of the terminal; None off one.
+
+def marks_of_all(cited: Citations | None) -> str:
+    """Return the citations of all sentences, for the end of an answer that is out already."""
+    return _text_marks(sorted({number for claim in cited.claims for number in claim.sources})) if cited else ""
+
+
+def notes(trace: Trace, cited: Citations | None) -> Iterator[str]:
+    """Yield a line for the model's answer where the document does not say it, and one for the answer's words in no source."""
+    if trace.status == "not_found" and trace.answer:
+        yield f"Proposed, but not shown by the chunks: {one_line(trace.answer, _PROPOSED)} (--answer-anyway gives it)"
+    if cited and cited.unseen:
+        more = len(cited.unseen) - _UNSEEN
+        yield f"not in the passages: {one_line(', '.join(cited.unseen[:_UNSEEN]))}" + (f" and {more} more" if more > 0 else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How much of each source is shown, and how: `context` lines around the sentence, or the `full` chunk.
+
+    columns: of the terminal; None off one.
     """
-    width = LONGEST_LINE if columns is None else max(_LEAST, min(columns - _MARGIN, LONGEST_LINE))
-    heading = "Closest:" if trace.status == "not_found" else "Sources:"
-    blocks = [heading]
-    for number, chunk in enumerate(trace.sources, 1):
-        head = f"[{number}] {_PLACE}{place(chunk)}{_END}" if colored else f"[{number}] {place(chunk)}"
-        blocks.append(f"{head}   {trace.scores.combined[chunk.position]:.2f}")
-        blocks += _block(trace, chunk, context, full, colored, width)
+
+    context: int
+    full: bool = False
+    colored: bool = False
+    columns: int | None = None
+
+    @property
+    def width(self) -> int:
+        """Columns of a line of a source."""
+        return LONGEST_LINE if self.columns is None else max(_LEAST, min(self.columns - _MARGIN, LONGEST_LINE))
+
+    def lines(self, chunk: Chunk, shown: Shown) -> list[Line]:
+        lines = shown_lines(chunk, self.width)
+        return lines if self.full else around(lines, shown.sentence, self.context)
+
+    def place(self, chunk: Chunk, shown: Shown) -> str:
+        return place(chunk, None if self.full else shown.sentence)
+
+
+def sources(trace: Trace, cited: Citations, layout: Layout) -> str:
+    """Return the selected chunks, best first: place, score, and the sentence that shows the answer best."""
+    colored = layout.colored
+    blocks = ["Closest:" if trace.status == "not_found" else "Sources:"]
+    for number, (chunk, shown) in enumerate(zip(trace.sources, cited.shown, strict=True), 1):
+        where = layout.place(chunk, shown)
+        head = f"[{number}] {_BOLD}{where}{_END}" if colored else f"[{number}] {where}"
+        blocks.append(f"{head}{also_in(trace, chunk)}   {scored(trace.scores, chunk.position)}")
+        for line in layout.lines(chunk, shown):
+            margin = "  > " if _overlaps(line, shown.sentence) and not colored else "    "
+            blocks.append((margin + (_colored(chunk, shown, line) if colored else _plain(chunk, line))).rstrip())
     return "\n".join(blocks)
 
 
-def markdown(trace: Trace, *, context: int, full: bool, with_sources: bool) -> str:
-    """Return the answer as Markdown, with every selected chunk as a footnote.
+def markdown(trace: Trace, cited: Citations | None, layout: Layout) -> str:
+    """Return the answer as Markdown, with every selected chunk as a footnote; `cited` is None for the answer alone.
 
-    The answer refers to the chunks that hold all of its words, or to all where none does.
+    Each sentence refers to the chunks that show it. A line refers to all others, since Markdown omits notes without a reference.
     """
-    if not with_sources:
+    if cited is None:
         return _escaped(answer_of(trace))
-    chunks = trace.sources
-    cited = [i for i, chunk in enumerate(chunks, 1) if _holds_answer(trace, chunk)]
-    marks = "".join(f"[^{i}]" for i in (cited or range(1, len(chunks) + 1)))
-    notes = []
-    for number, chunk in enumerate(chunks, 1):
-        quoted = "\n".join(f"    > {_escaped(line)}".rstrip() for line in _plain_lines(trace, chunk, context, full))
-        notes.append(f"[^{number}]: {_escaped(place(chunk))} ({trace.scores.combined[chunk.position]:.2f})\n\n{quoted}")
-    return f"{_escaped(answer_of(trace))}{marks}\n\n" + "\n\n".join(notes)
+    named = {number for claim in cited.claims for number in claim.sources}
+    others = [number for number in range(1, len(cited.shown) + 1) if number not in named]
+    what = "Closest" if trace.status == "not_found" else "Other sources" if named else "Sources"
+    parts = [_with_marks(answer_of(trace), cited, _footnote_marks, _escaped), *map(_escaped, notes(trace, cited))]
+    parts += [f"{what}: {_footnote_marks(others)}"] if others else []
+    for number, (chunk, shown) in enumerate(zip(trace.sources, cited.shown, strict=True), 1):
+        lines = (_plain(chunk, line) for line in layout.lines(chunk, shown))
+        quoted = "\n".join(f"    > {_escaped(line)}".rstrip() for line in lines)
+        where = _escaped(layout.place(chunk, shown) + also_in(trace, chunk))
+        parts.append(f"[^{number}]: {where}, {scored(trace.scores, chunk.position)}\n\n{quoted}")
+    return "\n\n".join(parts)
 
 
 def summary(trace: Trace, device: str) -> str:
@@ -63,7 +113,8 @@ def summary(trace: Trace, device: str) -> str:
         parts.append(f"{counted(len(trace.samples), 'sample')} {cost}")
     parts.append(f"{len(trace.selected)} selected")
     if answer := stages.get("answer"):
-        parts.append(f"answered in {answer.seconds:.1f} s ({_read(answer)})")
+        cached = "answer" in trace.cached
+        parts.append("answer from the cache" if cached else f"answered in {answer.seconds:.1f} s ({_read(answer)})")
     if trace.route:
         parts.append(f"route: {trace.route}")
     what = f"{counted(len(trace.corpus.chunks), 'chunk')}: {', '.join(parts)}"
@@ -74,42 +125,50 @@ def _read(stage: Stage) -> str:
     return f"{stage.prompt_tokens - stage.cached_tokens:,} tokens read"
 
 
-def _block(trace: Trace, chunk: Chunk, context: int, full: bool, colored: bool, width: int) -> Iterator[str]:
-    weights = supporting_terms(trace, chunk.position)
-    shown = shown_lines(chunk, weights, width)
-    marked = {id(line) for passage in passages(shown, 0) for line in passage if line.marks}
-    for i, passage in enumerate([shown] if full else passages(shown, context)):
-        if i:
-            yield "    …"
-        for line in passage:
-            margin = "  > " if id(line) in marked and not colored else "    "
-            yield (margin + _line(chunk, line, colored and (full or id(line) in marked))).rstrip()
+def _text_marks(numbers: Sequence[int]) -> str:
+    return " " + "".join(f"[{number}]" for number in numbers) if numbers else ""
 
 
-def _plain_lines(trace: Trace, chunk: Chunk, context: int, full: bool) -> Iterator[str]:
-    shown = shown_lines(chunk, supporting_terms(trace, chunk.position))
-    for i, passage in enumerate([shown] if full else passages(shown, context)):
-        if i:
-            yield "…"
-        for line in passage:
-            yield printable(chunk.text[line.start : line.end])
+def _footnote_marks(numbers: Sequence[int]) -> str:
+    return "".join(f"[^{number}]" for number in numbers)
 
 
-def _line(chunk: Chunk, line: Line, colored: bool) -> str:
-    text = printable(chunk.text[line.start : line.end])
-    if not colored:
-        return text
+def _with_marks(
+    answer: str, cited: Citations | None, marks: Callable[[Sequence[int]], str], written: Callable[[str], str]
+) -> str:
+    """Return the answer, as `written` gives it, with the marks of each sentence at its end."""
     pieces, at = [], 0
-    for start, end in ((first - line.start, last - line.start) for first, last in line.marks):
-        pieces += [text[at:start], _MARK, text[start:end], _END]
-        at = end
-    return "".join([*pieces, text[at:]])
+    for claim in cited.claims if cited else ():
+        pieces += [written(answer[at : claim.end]), marks(claim.sources)]
+        at = claim.end
+    return "".join([*pieces, written(answer[at:])])
 
 
-def _holds_answer(trace: Trace, chunk: Chunk) -> bool:
-    language = (chunk.document.language,)
-    sought = set(terms(trace.answer or "", language))
-    return bool(sought) and sought <= set(terms(chunk.text, language))
+def _overlaps(line: Line, span: Span | None) -> bool:
+    return span is not None and line.start < span[1] and span[0] < line.end
+
+
+def _plain(chunk: Chunk, line: Line) -> str:
+    return printable(chunk.text[line.start : line.end]).replace("\n", " ")  # a line that only a width has cut goes on
+
+
+def _colored(chunk: Chunk, shown: Shown, line: Line) -> str:
+    """Return a line with the best sentence in bold and the marked words in colour."""
+    text = _plain(chunk, line)
+    first, last = shown.sentence or (0, 0)
+    marks = [(max(start, line.start), min(end, line.end)) for start, end in shown.marks if start < line.end and line.start < end]
+    edges = sorted({line.start, line.end, *(edge for mark in marks for edge in mark), *_inside(line, (first, last))})
+    pieces = []
+    for start, end in pairwise(edges):
+        within, marked = first <= start < last, any(begin <= start < stop for begin, stop in marks)
+        style = (_WORD if within else _NAME) if marked else _BOLD if within else ""
+        piece = text[start - line.start : end - line.start]
+        pieces.append(f"{style}{piece}{_END}" if style else piece)
+    return "".join(pieces)
+
+
+def _inside(line: Line, span: Span) -> Iterator[int]:
+    return (edge for edge in span if line.start < edge < line.end)
 
 
 def _escaped(text: str) -> str:

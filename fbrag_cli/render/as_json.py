@@ -3,30 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib.metadata import version
 from typing import Any
 
 from fbrag_cli import __version__
 from fbrag_cli.corpus import Chunk
 from fbrag_cli.documents.lines import lines_of, pages_of, section_of
-from fbrag_cli.render.passages import highlights, supporting_terms
+from fbrag_cli.render.citations import Citations, Shown, citations
 from fbrag_cli.retrieval.ranking import ranks
 from fbrag_cli.trace import Stage, Trace
 
 
 def answer(trace: Trace, *, memory_mb: float) -> dict[str, Any]:
-    """Return `fbrag.answer/1`. memory_mb: the peak of this process."""
+    """Return `fbrag.answer/1`. memory_mb: the peak of this process.
+
+    citations: of each sentence of the answer its (start, end) in characters and the `id` of each source that shows it. unseen:
+    words, names and numbers of the answer that stand in no source.
+    """
     found = trace.status == "answered"
+    cited = citations(trace)
     return {
         "schema": "fbrag.answer/1",
         "question": trace.question,
         "status": trace.status,
         "answer": trace.answer if found else None,
         "unsupported_answer": None if found else trace.answer,
+        "citations": [{"start": claim.start, "end": claim.end, "sources": list(claim.sources)} for claim in cited.claims],
+        "unseen": list(cited.unseen),
         "support": _rounded(trace.support),
         "truncated": trace.truncated,
-        "sources": sources(trace),
+        "sources": sources(trace, cited),
         **_shared(trace, memory_mb),
     }
 
@@ -39,6 +46,7 @@ def explanation(trace: Trace, *, memory_mb: float, found: Collection[int] | None
     scores = trace.scores
     combined, backward, forward = map(ranks, (scores.combined, scores.backward, scores.forward))
     selected, recalled, held = set(trace.selected), set(trace.recalled), set(found or ())
+    copy_of = {copy: position + 1 for copy, position in trace.copy_of.items()}
     return {
         "schema": "fbrag.explanation/1",
         "question": trace.question,
@@ -51,6 +59,7 @@ def explanation(trace: Trace, *, memory_mb: float, found: Collection[int] | None
                 "forward_rank": forward[chunk.position],
                 "recalled": chunk.position in recalled,
                 "selected": chunk.position in selected,
+                "copy_of": copy_of.get(chunk.position),
                 **({} if found is None else {"found": chunk.position in held}),
             }
             for chunk in trace.corpus.chunks
@@ -59,18 +68,32 @@ def explanation(trace: Trace, *, memory_mb: float, found: Collection[int] | None
     }
 
 
-def sources(trace: Trace) -> list[dict[str, Any]]:
-    """Return the selected chunks, best first. `highlights` are (start, end) in characters of `text`."""
+def sources(trace: Trace, cited: Citations) -> list[dict[str, Any]]:
+    """Return the selected chunks, best first.
+
+    sentence: the one that shows the answer best, (start, end) in characters of `text`, and its place; null if there is none.
+    highlights: (start, end) of words, in characters of `text`.
+    """
     return [
         {
             "id": number,
             **_place(chunk),
             **_scores(trace, chunk.position),
+            "copies": [_place(trace.corpus.chunks[position]) for position in trace.copies.get(chunk.position, ())],
             "text": chunk.text,
-            "highlights": [list(span) for span in highlights(chunk, supporting_terms(trace, chunk.position))],
+            "sentence": _sentence(chunk, shown),
+            "highlights": [list(span) for span in shown.marks],
         }
-        for number, chunk in enumerate(trace.sources, 1)
+        for number, (chunk, shown) in enumerate(zip(trace.sources, cited.shown, strict=True), 1)
     ]
+
+
+def _sentence(chunk: Chunk, shown: Shown) -> dict[str, Any] | None:
+    if shown.sentence is None:
+        return None
+    start, end = shown.sentence
+    placed = _place(replace(chunk, start=chunk.start + start, end=chunk.start + end))
+    return {"start": start, "end": end, **{key: placed[key] for key in ("page", "last_page", "start_line", "end_line")}}
 
 
 def _shared(trace: Trace, memory_mb: float) -> dict[str, Any]:
@@ -136,6 +159,7 @@ def _scores(trace: Trace, position: int) -> dict[str, Any]:
         "backward": _rounded(scores.backward[position]),
         "forward": _rounded(scores.forward[position]),
         "combined": _rounded(scores.combined[position]),
+        "relative": _rounded(scores.relative(position)),
         "best_sample": raised_by,
     }
 

@@ -11,14 +11,14 @@ import numpy as np
 from fbrag_cli.corpus import Chunk
 from fbrag_cli.documents.document import Document
 from fbrag_cli.documents.lines import line_of
-from fbrag_cli.render.passages import place
+from fbrag_cli.render.passages import place, scored
 from fbrag_cli.retrieval.ranking import best, ranks
 from fbrag_cli.text.printable import one_line, printable
 from fbrag_cli.text.table import aligned, shortened, width_of
 from fbrag_cli.trace import Trace
 
 _SHADES = " ▁▂▃▄▅▆▇█"
-_RIGHT = (0, 2, 3, 4, 5, 6, 7)  # columns of the table that are aligned on the right
+_SCALE = "scale"  # the column of scores relative to the best chunk
 _FIRST_WORDS = 44  # characters of a chunk's beginning
 _LEAST = 12  # columns of the place and of the first words in a narrow terminal
 _PLACE = 16  # columns of a longer place, if the first words have no room otherwise
@@ -35,7 +35,8 @@ def table(
     count_tokens: Callable[[str], int] | None,
     columns: int | None = None,
 ) -> Iterator[str]:
-    """Yield the header, then a line for each of the `limit` best chunks (None: all), by rank or by position.
+    """Yield the header, then a line for each of the `limit` best chunks (None: all), by rank or by position. Selected
+    ones have a `*`, copies of these a `=`.
 
     count_tokens: of the small model; None where no model is loaded: the column then has words. columns: of the terminal, to
     which the last columns are shortened; None off one.
@@ -43,14 +44,15 @@ def table(
     scores = trace.scores
     combined, backward, forward = map(ranks, (scores.combined, scores.backward, scores.forward))
     shown = best(scores.combined, limit)
-    selected = set(trace.selected)
+    selected, copies = set(trace.selected), trace.copy_of
     rows = []
     for position in sorted(shown) if by_position else shown:
         chunk = trace.corpus.chunks[position]
         rows.append(
             (
                 f"{combined[position]}",
-                "*" if position in selected else "",
+                "*" if position in selected else "=" if position in copies else "",
+                "-" if (relative := scores.relative(position)) is None else f"{relative:.2f}",
                 f"{scores.combined[position]:.2f}",
                 f"{_score(trace, scores.backward[position])} (#{backward[position]})",
                 f"{_score(trace, scores.forward[position])} (#{forward[position]})",
@@ -62,29 +64,33 @@ def table(
             )
         )
     length = "tok" if count_tokens else "words"
-    header = ("rank", "", "score", "backward", "forward", "by", length, "chunk", "place", "first words")
+    header = ("rank", "", _SCALE, "score", "backward", "forward", "by", length, "chunk", "place", "first words")
     return _fitted([header, *rows], columns)
 
 
 def _fitted(rows: Sequence[tuple[str, ...]], columns: int | None) -> Iterator[str]:
     """Yield the lines of the table: its place (at its start) and its first words are shortened to fit `columns`.
 
-    Where both have no room, columns stand closer; where they have none then, the first words are left out.
+    Where both have no room, columns stand closer; where they have none then, the scale and then the first words are left out.
     """
+    right = {0, *range(2, len(rows[0]) - 2)}
     widths = [max(map(width_of, column)) for column in zip(*rows, strict=True)]
     gap, others = 2, sum(widths[:-2])
     if columns is None or others + sum(widths[-2:]) + gap * (len(widths) - 1) <= columns:
-        return aligned(rows, _RIGHT)
+        return aligned(rows, right)
     wanted = min(widths[-2], _PLACE) + _LEAST
     if columns - others - gap * (len(widths) - 1) < wanted:
         gap = 1
     room = columns - others - gap * (len(widths) - 1)
+    if room < wanted and _SCALE in rows[0]:
+        scale = rows[0].index(_SCALE)
+        return _fitted([(*row[:scale], *row[scale + 1 :]) for row in rows], columns)
     if room < wanted:
         where = max(_LEAST, room + gap)
-        return aligned([(*row[:-2], _short_place(row[-2], where)) for row in rows], _RIGHT, gap=gap)
+        return aligned([(*row[:-2], _short_place(row[-2], where)) for row in rows], right, gap=gap)
     where = min(widths[-2], room - _LEAST)
     cut = [(*row[:-2], _short_place(row[-2], where), shortened(row[-1], room - where)) for row in rows]
-    return aligned(cut, _RIGHT, gap=gap)
+    return aligned(cut, right, gap=gap)
 
 
 def _short_place(where: str, columns: int) -> str:
@@ -138,13 +144,15 @@ def found(trace: Trace, positions: Iterable[int]) -> Iterator[str]:
     """Yield a line for each of the chunks at `positions`: rank, scores, place, and whether it is selected."""
     scores = trace.scores
     combined, backward, forward = map(ranks, (scores.combined, scores.backward, scores.forward))
-    selected, recalled = set(trace.selected), set(trace.recalled)
+    selected, recalled, copies = set(trace.selected), set(trace.recalled), trace.copy_of
     for position in positions:
         fate = "selected" if position in selected else "not selected"
+        if position in copies:
+            fate = f"a copy of chunk {copies[position] + 1}, which is selected"
         if position in recalled:
             fate += ", recalled"
         yield (
-            f"rank {combined[position]}/{len(trace.corpus.chunks)}  score {scores.combined[position]:.2f}  "
+            f"rank {combined[position]}/{len(trace.corpus.chunks)}  score {scored(scores, position)}  "
             f"backward {_score(trace, scores.backward[position])} (#{backward[position]})  "
             f"forward {_score(trace, scores.forward[position])} (#{forward[position]})  "
             f"{place(trace.corpus.chunks[position])}  {fate}"
@@ -181,7 +189,7 @@ def samples(trace: Trace) -> Iterator[str]:
     for sample, scores in zip(trace.samples, trace.scores.per_sample, strict=True):
         chunk = trace.corpus.chunks[int(scores.argmax())]
         raised = f"raises {place(chunk)} most ({_score(trace, scores.max())})" if scores.any() else "raises no chunk"
-        cut = ", cut at its length limit" if sample.finish == "length" else ""
+        cut = {"length": ", cut at its length limit", "repeat": ", cut where it repeats itself"}.get(sample.finish, "")
         yield f"sample {sample.index + 1} (seed {sample.seed}{cut}) {raised}"
         yield from (f"    {line}".rstrip() for line in printable(sample.text).split("\n"))
 

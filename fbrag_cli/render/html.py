@@ -15,7 +15,8 @@ from markupsafe import Markup
 
 from fbrag_cli.render.answer_text import answer_of
 from fbrag_cli.render.as_json import settings, versions
-from fbrag_cli.render.page_views import document_views, other_views, sample_views, shading, source_views
+from fbrag_cli.render.citations import citations
+from fbrag_cli.render.page_views import answer_view, document_views, other_views, sample_views, shading, source_views
 from fbrag_cli.render.shown import positions_shown, with_texts_in_memory
 from fbrag_cli.text.printable import one_line, printable
 from fbrag_cli.trace import Trace
@@ -30,16 +31,18 @@ def page(trace: Trace) -> str:
     """Return the whole page, to be written as UTF-8."""
     shown = positions_shown(trace)
     trace = with_texts_in_memory(trace, shown)
-    shade = shading(trace)
-    documents = tuple(document_views(trace, shown, shade))
+    shade, cited = shading(trace), citations(trace)
+    documents = tuple(document_views(trace, shown, shade, cited))
     chunks = {chunk.number: chunk for document in documents for chunk in document.chunks}
+    layouts = {document.number - 1: document.layout for document in documents}
     others = other_views(trace, {document.number - 1 for document in documents}, shade)
     return _template().render(
         trace=trace,
         title=one_line(trace.question, 80),
-        answer=answer_of(trace),
+        answer=answer_view(answer_of(trace), cited),
+        unseen=cited.unseen,
         documents=documents,
-        sources=tuple(source_views(trace, chunks, {document.number - 1: document.layout for document in documents})),
+        sources=tuple(source_views(trace, chunks, layouts, cited)),
         samples=tuple(sample_views(trace, chunks)),
         others=sorted(others, key=lambda other: -other.score)[:_OTHERS],
         n_others=len(others),

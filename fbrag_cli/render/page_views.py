@@ -1,8 +1,8 @@
-"""The contents of a trace's page as records: documents with their chunks, sources and samples. Passages are escaped HTML."""
+"""The contents of a trace's page as records: documents with their chunks, sources and samples. Texts are escaped HTML."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -12,17 +12,18 @@ from markupsafe import Markup, escape
 from fbrag_cli.corpus import Chunk
 from fbrag_cli.documents.document import Document, Section
 from fbrag_cli.documents.lines import lines_of, pages_of, section_of
+from fbrag_cli.render.citations import Citations, Shown
 from fbrag_cli.render.line_layout import LineLayout
-from fbrag_cli.render.passages import highlights, passages, place, shown_lines, supporting_terms
+from fbrag_cli.render.passages import also_in, around, place, scored, shown_lines
 from fbrag_cli.retrieval.ranking import best, ranks
 from fbrag_cli.text.printable import one_line, printable
-from fbrag_cli.text.spans import Span, joined
 from fbrag_cli.trace import ForwardSample, Trace
 
 _RAISED = 5  # chunks named for a forward sample
-_CONTEXT = 1  # lines around a source's passage
+_CONTEXT = 1  # lines around a source's sentence
 _SHADES = 10
 _TITLE = 60  # characters of a section's title
+_NOTHING = Shown(None, ())
 
 Shade = Callable[[float], int]  # a combined score -> 0 to 9
 
@@ -74,9 +75,16 @@ class OtherView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceView:
-    """A selected chunk. Ranks count from 1, among all chunks. sample: which one raised it, from 1; None if none did."""
+    """A selected chunk. Ranks count from 1, among all chunks.
+
+    place: of the sentence that shows the answer best. also_in: the places of its copies. scored: the score and its scale.
+    sample: which one raised it, from 1; None if none did. excerpt: the sentence and lines around it.
+    """
 
     chunk: ChunkView
+    place: str
+    also_in: str
+    scored: str
     backward: float
     backward_rank: int
     forward: float
@@ -84,7 +92,7 @@ class SourceView:
     sample: int | None
     language: str
     layout: LineLayout
-    passages: tuple[Markup, ...]
+    excerpt: Markup
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +120,21 @@ def shading(trace: Trace) -> Shade:
     return lambda score: round((score - low) / (high - low) * (_SHADES - 1)) if high > low else 0
 
 
-def document_views(trace: Trace, shown: list[int], shade: Shade) -> Iterator[DocumentView]:
+def answer_view(answer: str, cited: Citations) -> Markup:
+    """Return the answer with a link to each source that shows a sentence, at the sentence's end."""
+    pieces, at = [], 0
+    for claim in cited.claims:
+        links = (Markup('<a href="#source-{0}">[{0}]</a>').format(number) for number in claim.sources)
+        pieces += [escape(printable(answer[at : claim.end])), *links]
+        at = claim.end
+    return Markup("").join([*pieces, escape(printable(answer[at:]))])
+
+
+def document_views(trace: Trace, shown: list[int], shade: Shade, cited: Citations) -> Iterator[DocumentView]:
     """Yield the documents of the chunks at the positions `shown`, in their order."""
+    marks = {}
+    for source, of_source in zip(trace.sources, cited.shown, strict=True):
+        marks[source.position] = _of_chunk(of_source, source.start - trace.corpus.chunks[source.position].start)
     corpus = trace.corpus
     owners = corpus.spans[shown, 0]
     for owner in np.unique(owners).tolist():
@@ -125,21 +146,28 @@ def document_views(trace: Trace, shown: list[int], shade: Shade) -> Iterator[Doc
             document=document,
             n_words=corpus.words_of(owner),
             n_chunks=len(positions),
-            chunks=tuple(_chunk_views(trace, shown[first:end], positions.start, shade, layout)),
+            chunks=tuple(_chunk_views(trace, shown[first:end], marks, shade, layout)),
             after_gap=positions.stop - 1 - shown[end - 1],
             layout=layout,
         )
 
 
-def _chunk_views(trace: Trace, shown: list[int], first: int, shade: Shade, layout: LineLayout) -> Iterator[ChunkView]:
-    """Yield chunks of one document, whose first chunk is at position `first`."""
+def _of_chunk(shown: Shown, before: int) -> Shown:
+    """Return what a source shows in characters of its chunk. before: characters of the chunk before the source."""
+    sentence = shown.sentence and (shown.sentence[0] + before, shown.sentence[1] + before)
+    return Shown(sentence, tuple((start + before, end + before) for start, end in shown.marks))
+
+
+def _chunk_views(
+    trace: Trace, shown: list[int], marks: Mapping[int, Shown], shade: Shade, layout: LineLayout
+) -> Iterator[ChunkView]:
+    """Yield chunks of one document. marks: of the selected chunks, by position."""
     rank = {source.position: i for i, source in enumerate(trace.sources, 1)}
     following, recalled = dict(pairwise(trace.selected)), set(trace.recalled)
-    before = first - 1
+    before = trace.corpus.chunks_of(int(trace.corpus.spans[shown[0], 0])).start - 1
     section: Section | None = None
     for position in shown:
         chunk = trace.corpus.chunks[position]
-        marks = highlights(chunk, supporting_terms(trace, position)) if position in rank else ()
         score = float(trace.scores.combined[position])
         last_section, section = section, section_of(chunk.document, chunk.start, chunk.end)
         yield ChunkView(
@@ -153,7 +181,7 @@ def _chunk_views(trace: Trace, shown: list[int], first: int, shade: Shade, layou
             source=rank.get(position),
             recalled=position in recalled,
             next_selected=following[position] + 1 if position in following else None,
-            text=_marked(chunk.text, marks, layout.breaks(chunk.start, chunk.end)),
+            text=_marked(chunk.text, marks.get(position, _NOTHING), layout.breaks(chunk.start, chunk.end)),
         )
         before = position
 
@@ -171,20 +199,24 @@ def other_views(trace: Trace, shown: set[int], shade: Shade) -> list[OtherView]:
     ]
 
 
-def source_views(trace: Trace, chunks: dict[int, ChunkView], layouts: dict[int, LineLayout]) -> Iterator[SourceView]:
+def source_views(
+    trace: Trace, chunks: dict[int, ChunkView], layouts: dict[int, LineLayout], cited: Citations
+) -> Iterator[SourceView]:
     """Yield the selected chunks, best first. chunks: by number. layouts: by the position of the document."""
     scores = trace.scores
     backward_ranks, forward_ranks = ranks(scores.backward), ranks(scores.forward)
-    for chunk in trace.sources:
+    for chunk, shown in zip(trace.sources, cited.shown, strict=True):
         position = chunk.position
         layout = layouts[int(trace.corpus.spans[position, 0])]
-        quoted = []
-        for passage in passages(shown_lines(chunk, supporting_terms(trace, position)), _CONTEXT):
-            start, end = passage[0].start, passage[-1].end
-            marks = [(first - start, last - start) for line in passage for first, last in line.marks]
-            quoted.append(_marked(chunk.text[start:end], marks, layout.breaks(chunk.start + start, chunk.start + end)))
+        lines = around(shown_lines(chunk), shown.sentence, _CONTEXT)
+        start, end = lines[0].start, lines[-1].end
+        within = Shown(shown.sentence, tuple(mark for mark in shown.marks if start <= mark[0] and mark[1] <= end))
+        breaks = layout.breaks(chunk.start + start, chunk.start + end)
         yield SourceView(
             chunk=chunks[position + 1],
+            place=place(chunk, shown.sentence),
+            also_in=also_in(trace, chunk),
+            scored=scored(scores, position),
             backward=float(scores.backward[position]),
             backward_rank=backward_ranks[position],
             forward=float(scores.forward[position]),
@@ -192,7 +224,7 @@ def source_views(trace: Trace, chunks: dict[int, ChunkView], layouts: dict[int, 
             sample=int(scores.best_sample[position]) + 1 if scores.forward[position] > 0 else None,
             language=chunk.document.language,
             layout=layout,
-            passages=tuple(quoted),
+            excerpt=_marked(chunk.text[start:end], _of_chunk(within, -start), breaks),
         )
 
 
@@ -215,14 +247,16 @@ def _within(chunk: Chunk) -> str:
     return f"{unit} {first}" if first == last else f"{unit}s {first}-{last}"
 
 
-def _marked(text: str, marks: Iterable[Span], breaks: Iterable[int]) -> Markup:
-    """Return `text` escaped, with the words at `marks` marked and a `<br>` at each of `breaks`. Overlapping marks are one."""
+def _marked(text: str, shown: Shown, breaks: Iterable[int]) -> Markup:
+    """Return `text` escaped, with its best sentence marked, the words in it and elsewhere, and a `<br>` at each of `breaks`."""
     text = printable(text)
-    tags = [(at, "<br>") for at in breaks]
-    for start, end in joined(marks):
-        tags += [(start, "<mark>"), (end, "</mark>")]
+    tags = [(at, 2, "<br>") for at in breaks]  # position, order at the same position, tag
+    if shown.sentence is not None:
+        tags += [(shown.sentence[0], 3, '<mark class="best">'), (shown.sentence[1], 1, "</mark>")]
+    for start, end in shown.marks:
+        tags += [(start, 4, "<mark>"), (end, 0, "</mark>")]
     pieces, done = [], 0
-    for at, tag in sorted(tags, key=lambda item: item[0]):
+    for at, _, tag in sorted(tags):
         pieces += [escape(text[done:at]), Markup(tag)]
         done = at
     return Markup("").join([*pieces, escape(text[done:])])

@@ -1,130 +1,104 @@
-"""The lines of a chunk as they are shown: the words that support the answer, and the lines that have most of them."""
+"""The lines of a chunk as they are shown around the sentence that shows the answer, the chunk's place, and its score."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from operator import gt
+from itertools import pairwise
 
 from fbrag_cli.corpus import Chunk
 from fbrag_cli.documents.lines import line_of, lines_of, pages_of, section_of
-from fbrag_cli.text.printable import one_line, printable
-from fbrag_cli.text.spans import joined
+from fbrag_cli.render.line_layout import layout_of, wrapped
+from fbrag_cli.text.printable import counted, one_line, printable
+from fbrag_cli.text.spans import Span
 from fbrag_cli.text.table import width_of
-from fbrag_cli.text.words import term_spans, terms, word_spans
-from fbrag_cli.trace import Trace
+from fbrag_cli.trace import Scores, Trace
 
 #: Columns of a shown line where no terminal is narrower; a longer line of the document is shown in several.
 LONGEST_LINE = 120
 
 _LONGEST_TITLE = 60  # characters of a heading in a citation
-_PASSAGES = 3  # highlighted lines a chunk, at most
-_WORTH = 0.6  # of the best line's weight, for a line to be shown as well
+_COPIES = 3  # places of copies that a citation names
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line as it is shown: `chunk.text[start:end]`, on line `number` (from 1) of its document.
-
-    marks: (start, end) of its highlighted words, in characters of the chunk's text. weight: of its distinct highlighted terms.
-    """
+    """A line as it is shown: `chunk.text[start:end]`, which begins on line `number` (from 1) of its document."""
 
     number: int
     start: int
     end: int
-    marks: tuple[tuple[int, int], ...]
-    weight: float
 
 
-def place(chunk: Chunk) -> str:
-    """Return where a chunk stands, for citations: `book.txt:120-148`, `book.epub:120-148 (Chapter 3)` or `book.pdf p. 12`."""
+def place(chunk: Chunk, sentence: Span | None = None) -> str:
+    """Return where a chunk stands, for citations: `book.txt:120-148`, `book.epub:120-148 (Chapter 3)` or `book.pdf p. 12`.
+
+    sentence: of the chunk, in characters of its text, to name its place instead: `book.txt:123` or `book.txt:123-124`.
+    """
     document = chunk.document
+    start, end = (chunk.start, chunk.end) if sentence is None else (chunk.start + sentence[0], chunk.start + sentence[1])
     name = one_line(document.name)  # a line end in it would make the rest look like another source
-    if pages := pages_of(document, chunk.start, chunk.end):
+    if pages := pages_of(document, start, end):
         first, last = pages
         return f"{name} p. {first}" if first == last else f"{name} pp. {first}-{last}"
-    first, last = lines_of(document, chunk.start, chunk.end)
-    section = section_of(document, chunk.start, chunk.end)
-    return f"{name}:{first}-{last}" + (f" ({one_line(section.title, _LONGEST_TITLE)})" if section else "")
+    first, last = lines_of(document, start, end)
+    lines = f"{first}" if sentence is not None and first == last else f"{first}-{last}"
+    section = section_of(document, start, end)
+    return f"{name}:{lines}" + (f" ({one_line(section.title, _LONGEST_TITLE)})" if section else "")
 
 
-def supporting_terms(trace: Trace, position: int) -> dict[str, float]:
-    """Return a weight for each term that supports the answer in chunk `position`.
+def also_in(trace: Trace, chunk: Chunk) -> str:
+    """Return where the copies of a selected chunk stand, to follow its place: `, also in b.txt:1-9`; "" where it has none."""
+    copies = trace.copies.get(chunk.position, ())
+    named = [place(trace.corpus.chunks[position]) for position in copies[:_COPIES]]
+    if len(copies) > _COPIES:
+        named.append(counted(len(copies) - _COPIES, "other place"))
+    return f", also in {', '.join(named)}" if copies else ""
 
-    These are the terms of the answer, with twice the weight, and of the forward sample that raised the chunk. Terms that most
-    of the selected chunks share weigh little.
+
+def scored(scores: Scores, position: int) -> str:
+    """Return a chunk's combined score with its scale, on which the best chunk has 1: `0.86 (61.27)`; without one, the score."""
+    relative = scores.relative(position)
+    score = f"{scores.combined[position]:.2f}"
+    return score if relative is None else f"{relative:.2f} ({score})"
+
+
+def shown_lines(chunk: Chunk, columns: int = LONGEST_LINE) -> list[Line]:
+    """Return the chunk's lines in order; one that is wider than `columns` is cut between words.
+
+    Where prose is cut at a greater width than `columns`, the lines of a paragraph are joined before.
     """
-    language = (trace.corpus.chunks[position].document.language,)
-    answer = set(terms(trace.answer or "", language))
-    raised_by = int(trace.scores.best_sample[position])
-    sample = set(terms(trace.samples[raised_by].said, language)) if 0 <= raised_by < len(trace.samples) else set()
-    nearby = [set(terms(trace.corpus.chunks[other].text, language)) for other in trace.selected]
-    weights = {}
-    for term in sorted(answer | sample):
-        shared = sum(term in words for words in nearby)
-        weights[term] = (2.0 if term in answer else 1.0) * math.log(1 + (len(nearby) + 1) / (shared + 0.5))
-    return weights
-
-
-def highlights(chunk: Chunk, weights: Mapping[str, float]) -> tuple[tuple[int, int], ...]:
-    """Return (start, end), in characters of the chunk's text, of each word whose term has a weight."""
-    # Where terms are pairs of characters, neighbours overlap; words that only touch keep a mark each.
-    return tuple(joined(((start, end) for start, end, term in _term_spans(chunk) if term in weights), gt))
-
-
-def shown_lines(chunk: Chunk, weights: Mapping[str, float], columns: int = LONGEST_LINE) -> list[Line]:
-    """Return the chunk's lines in order; one that is wider than `columns` is cut between words."""
-    text = chunk.text
-    spans = list(_term_spans(chunk))
-    number = line_of(chunk.document, chunk.start)
+    text, number = chunk.text, line_of(chunk.document, chunk.start)
     found: list[Line] = []
-    at = 0
-    for physical in text.split("\n"):
-        for start, end in _pieces(physical, at, columns):
-            within = [span for span in spans if start <= span[0] < end and span[2] in weights]
-            weight = sum(weights[term] for term in {span[2] for span in within})
-            marks = joined(((first, min(last, end)) for first, last, _ in within), gt)
-            found.append(Line(number, start, end, tuple(marks), weight))
-        at += len(physical) + 1
-        number += 1
+    last = 0
+    for first, end in _paragraphs(chunk, columns):
+        for start, stop in wrapped(text[first:end], first, columns):
+            number += text.count("\n", last, start)
+            last = start
+            found.append(Line(number, start, stop))
     return found
 
 
-def passages(shown: Sequence[Line], context: int) -> list[list[Line]]:
-    """Return the lines with the greatest weight, each with `context` lines around it. Never empty.
+def around(shown: Sequence[Line], sentence: Span | None, context: int) -> list[Line]:
+    """Return the lines of a sentence with `context` lines before and after, without blank lines at either end. Never empty.
 
-    Lines that adjoin, but for blank ones, are one passage.
+    sentence: in characters of the chunk's text; None for the first line.
     """
-    best = max((line.weight for line in shown), default=0.0)
-    ranked = sorted(range(len(shown)), key=lambda i: -shown[i].weight)[:_PASSAGES]
-    chosen = [i for i in ranked if shown[i].weight >= _WORTH * best] if best > 0 else ranked[:1]
-    quoted = sorted({j for i in chosen for j in range(max(0, i - context), min(len(shown), i + context + 1))})
-    quoted = [i for i in quoted if shown[i].end > shown[i].start] or quoted[:1]  # blank lines only separate
-    found: list[list[Line]] = []
-    last = -1
-    for i in quoted:
-        if found and all(line.end == line.start for line in shown[last + 1 : i]):
-            found[-1] += shown[last + 1 : i + 1]
-        else:
-            found.append([shown[i]])
-        last = i
-    return found
+    text = [i for i, line in enumerate(shown) if line.start < line.end] or [0]
+    within = [i for i in text if sentence is not None and shown[i].start < sentence[1] and sentence[0] < shown[i].end] or text[:1]
+    first, last = max(0, within[0] - context), within[-1] + context
+    kept = [i for i in text if first <= i <= last] or text[:1]
+    return list(shown[kept[0] : kept[-1] + 1])
 
 
-def _term_spans(chunk: Chunk) -> Iterator[tuple[int, int, str]]:
-    return term_spans(chunk.text, (chunk.document.language,))
-
-
-def _pieces(line: str, at: int, columns: int) -> list[tuple[int, int]]:
-    """Return (start, end) of pieces of `line` that fit `columns`, in characters of the chunk. at: where the line begins."""
-    safe = printable(line)
-    if width_of(safe) <= columns:
-        return [(at, at + len(line))]
-    found: list[tuple[int, int]] = []
-    for start, end in word_spans(line):
-        if found and width_of(safe[found[-1][0] : end]) <= columns:
-            found[-1] = (found[-1][0], end)
-        else:
-            found.append((start, end))
-    return [(at + start, at + end) for start, end in found]
+def _paragraphs(chunk: Chunk, columns: int) -> Iterator[Span]:
+    """Yield (start, end) of what is wrapped on its own: lines, or runs of lines that only a width has cut."""
+    text = chunk.text
+    ends = [i for i, character in enumerate(text) if character == "\n"]
+    spans = [(before + 1, end) for before, end in pairwise([-1, *ends, len(text)])]
+    if any(width_of(printable(text[start:end])) > columns for start, end in spans):
+        layout = layout_of(chunk.document.text)
+        if layout.kind in ("flow", "wide"):
+            ends = layout.breaks(chunk.start, chunk.end)
+            spans = [(before + 1, end) for before, end in pairwise([-1, *ends, len(text)])]
+    yield from spans

@@ -15,7 +15,7 @@ from rank_bm25 import BM25Okapi
 
 from fbrag_cli.corpus import Corpus
 from fbrag_cli.retrieval.term_counts import TermCounts, count_terms
-from fbrag_cli.text.languages import detect
+from fbrag_cli.text.languages import detect, foreign_language
 from fbrag_cli.text.words import terms
 
 #: rank-bm25's defaults: saturation, length normalisation, and the share of the mean idf that a negative one is lifted to.
@@ -68,7 +68,9 @@ class BM25:
     def _columns_of(self, text: str) -> Iterator[tuple[str, int, Column]]:
         """Yield each term of `text` that the corpus has, how often the text has it, and its column."""
         languages = self._counts.languages
-        spoken = detect(text) if len(languages) > 1 else ""
+        spoken = foreign_language(text, languages)
+        if not spoken and len(languages) > 1:
+            spoken = detect(text)
         for term, count in Counter(terms(text, languages, spoken)).items():
             if (column := self._column(term)) is not None:
                 yield term, count, column

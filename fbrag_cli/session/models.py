@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.cancellation import Cancellation
 from fbrag_cli.progress import Event, Progress, Stopwatch, silent
-from fbrag_cli.session.placement import placement
+from fbrag_cli.session.placement import devices_asked, placement
 from fbrag_cli.session.settings import ModelSettings
 from fbrag_cli.text.printable import counted
 
@@ -73,6 +73,15 @@ class Models:
         self._files |= {name: resolve(name, store, catalogue) for name in new}
         self._large |= {self._files[name].path for name in large}
         return [self._files[name] for name in names]
+
+    def identity(self, name: str) -> list[object]:
+        """Return what a model's replies depend on beside the prompt, for a key of the cache. The model is not loaded.
+
+        `--gpu require` and `--ctx` are in it, as they end a run that exceeds them: a cached reply shall not hide that.
+        """
+        (file,) = self.find([name])
+        asked = devices_asked(self._placement(file.path))
+        return [name, file.identity, asked, self.settings.gpu == "require", self.settings.ctx]
 
     def load(self, name: str) -> LlamaGenerator:
         """Return the model, which is loaded by the first call."""

@@ -54,6 +54,17 @@ def placement(settings: ModelSettings, *, large: bool) -> Placement:
     return Placement(_layers(settings.gpu_layers), _names(settings.device) or None, _shares(settings.tensor_split))
 
 
+def devices_asked(asked: Placement) -> list[object]:
+    """Return the GPUs that a model may use and how it is asked to use them, for a key of the cache; the same for all CPUs.
+
+    How many layers fit is not in it: that is known once the model is loaded, and changes a reply by rounding at most.
+    """
+    from fbrag_cli.generation.llama.machine import gpus
+
+    found = [gpu.description for gpu in gpus() if asked.may_use(gpu)]
+    return [found, asked.gpu_layers, asked.shares] if found and asked.gpu_layers != 0 else []
+
+
 def _layers(text: str) -> int | None:
     if text == "auto":
         return None

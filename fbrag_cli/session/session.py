@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from fbrag_cli.generation.cached import CachedGenerator
     from fbrag_cli.generation.generator import Generator
     from fbrag_cli.generation.llama.generator import LlamaGenerator
+    from fbrag_cli.generation.reuse import Reuse
     from fbrag_cli.indexing.collect import Collection
     from fbrag_cli.retrieval import Retriever
     from fbrag_cli.storage.cache import Cache
@@ -45,6 +46,8 @@ class Choice:
     retriever: str = BM25
 
 
+_NEAREST = 3  # chunks that a listener learns of at once
+
 #: The default pair, and BM25.
 DEFAULT = Choice()
 
@@ -52,16 +55,18 @@ DEFAULT = Choice()
 class Session:
     """Runs questions. Use it as a context manager, or call `close`.
 
-    models, retrievers: make and hold what is loaded. cache: of samples. first_costs: whether cached samples report what they cost
-    when they were drawn, as a comparison needs.
+    models, retrievers: make and hold what is loaded. cache: of the models' replies. reuse: what is taken from it. A model is
+    loaded when it is first asked for what is not cached.
     """
 
     def __init__(
-        self, models: Models, retrievers: Retrievers, cache: Cache, listener: Listener | None = None, *, first_costs: bool = False
+        self, models: Models, retrievers: Retrievers, cache: Cache, listener: Listener | None = None, reuse: Reuse | None = None
     ) -> None:
         set_environment()
         self._models, self._retrievers, self.cache = models, retrievers, cache
-        self._listener, self._first_costs = listener or Listener(), first_costs
+        self._listener, self._reuse = listener or Listener(), reuse
+        self._running = DEFAULT, self._listener
+        self._stage = ""  # that runs
         self._cached: dict[str, CachedGenerator] = {}
         self._at_hand: dict[tuple[str, str], Retriever] = {}
         self._answering = False
@@ -75,7 +80,7 @@ class Session:
         *,
         fetch: Fetch | None = None,
         verbose: bool = False,
-        first_costs: bool = False,
+        reuse: Reuse | None = None,
     ) -> Session:
         """Return a session with models by `settings`. fetch: brings missing models. verbose: whether llama.cpp's log is shown."""
         listener = listener or Listener()
@@ -85,7 +90,7 @@ class Session:
             "verbose": verbose,
         }
         models = Models(settings, fetch=fetch, **shared)
-        return cls(models, Retrievers(settings, cache, **shared), cache, listener, first_costs=first_costs)
+        return cls(models, Retrievers(settings, cache, **shared), cache, listener, reuse)
 
     def __enter__(self) -> Session:
         return self
@@ -165,14 +170,10 @@ class Session:
         """Run Stages I and II. Raises what the method, its models and its retriever raise."""
         listener = listener or self._listener
         tools = self._tools(collection.corpus, self._retriever(collection, choice, listener), choice, listener)
+        listener.progress(Event("recall", "ranked", positions=_nearest(question, tools)))
         waited = self._models.load_seconds
-        if method.needs_small:
-            with stage("load", listener.progress):
-                tools.small()
-            if self._answering:
-                self._models.begin(self._names(choice)[1])
-        load = Stage("load", self._models.load_seconds - waited)
         trace = method.retrieve(question, tools)
+        load = Stage("load", self._models.load_seconds - waited)
         _warn(trace.warnings, listener)
         return replace(
             trace,
@@ -188,10 +189,8 @@ class Session:
         assert isinstance(method, Method)
         tools = self._tools(trace.corpus, self.retriever_of(trace, choice), choice, listener)
         waited = self._models.load_seconds
-        with stage("load", listener.progress):
-            tools.large()
-        seconds = self._models.load_seconds - waited
         answered = method.answer(trace, tools)
+        seconds = self._models.load_seconds - waited
         _warn(answered.warnings[len(trace.warnings) :], listener)
         stages = (replace(each, seconds=each.seconds + seconds) if each.name == "load" else each for each in answered.stages)
         return replace(answered, stages=tuple(stages))
@@ -213,16 +212,15 @@ class Session:
         return self._at_hand[trace.corpus.fingerprint, choice.retriever]
 
     def small(self, choice: Choice = DEFAULT) -> CachedGenerator:
-        """Return the small model, loaded. Its samples come from the cache where they can."""
+        """Return the small model. Its samples come from the cache where they can; else it is loaded."""
         return self._generator(self._names(choice)[0])
 
-    def large(self, choice: Choice = DEFAULT) -> Generator:
-        """Return the large model, loaded. In a comparison its answers come from the cache where they can."""
-        name = self._names(choice)[1]
-        return self._generator(name) if self._first_costs else self._models.load(name)
+    def large(self, choice: Choice = DEFAULT) -> CachedGenerator:
+        """Return the large model. Its answers come from the cache where they can; else it is loaded."""
+        return self._generator(self._names(choice)[1])
 
     def forget(self) -> None:
-        """Drop the samples in memory, as between two documents of a long run."""
+        """Drop the replies in memory, as between two documents of a long run."""
         for generator in self._cached.values():
             generator.forget()
 
@@ -233,13 +231,19 @@ class Session:
         return choice.small or small, choice.large or large
 
     def _tools(self, corpus: Corpus, retriever: Retriever, choice: Choice, listener: Listener) -> Tools:
+        def progress(event: Event) -> None:
+            self._stage = event.stage if event.kind == "start" else "" if event.kind == "done" else self._stage
+            listener.progress(event)
+
+        self._running = choice, listener
         return Tools(
             corpus=corpus,
             retriever=retriever,
-            progress=listener.progress,
+            progress=progress,
             cancellation=listener.cancellation,
             small=lambda: self.small(choice),
             large=lambda: self.large(choice),
+            load_seconds=lambda: self._models.load_seconds,
         )
 
     def _retriever(self, collection: Collection, choice: Choice, listener: Listener) -> Retriever:
@@ -254,9 +258,29 @@ class Session:
         from fbrag_cli.generation.cached import CachedGenerator
 
         if name not in self._cached:
-            generator, (file,) = self._models.load(name), self._models.find([name])
-            self._cached[name] = CachedGenerator(generator, self.cache, file.identity, first_costs=self._first_costs)
+            identity = self._models.identity(name)
+            self._cached[name] = CachedGenerator(partial(self._load, name), self.cache, identity, self._reuse)
         return self._cached[name]
+
+    def _load(self, name: str) -> Generator:
+        """Load a model for the running question, then begin to load the one that will answer. The stage that needs it starts
+        after it, for whoever follows the progress."""
+        choice, listener = self._running
+        with stage("load", listener.progress):
+            generator = self._models.load(name)
+        if self._stage:
+            listener.progress(Event(self._stage, "start"))
+        if self._answering:
+            self._models.begin(self._names(choice)[1])
+        return generator
+
+
+def _nearest(question: str, tools: Tools) -> tuple[int, ...]:
+    """Return the positions of the chunks that the question itself points to, best first: known before any model is loaded."""
+    from fbrag_cli.retrieval.ranking import best
+
+    scores = tools.retriever.scores(question)
+    return tuple(position for position in best(scores, _NEAREST) if scores[position] > 0)
 
 
 def _warn(warnings: Sequence[str], listener: Listener) -> None:

@@ -56,6 +56,7 @@ class CacheSettings:
     """cache_limit: GB (10^9 bytes)."""
 
     no_cache: bool = knob(False, "read the documents anew, and cache nothing of them", group="Run")
+    again: bool = knob(False, "ask the models anew, and replace what is cached of their replies", group="Run")
     cache_limit: float = knob(
         5.0, "the cache holds at most so many GB", varies="5", minimum=0, maximum=1e9, group="Run", metavar="GB"
     )

@@ -12,7 +12,7 @@ import errno
 import json
 import os
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -37,15 +37,22 @@ _CHECKED = 64 << 20  # bytes of the largest array that is checked
 
 def save(path: Path, entry: str, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
     """Write `meta` (any JSON object) and the arrays to the file of the entry `entry` ("KIND/KEY"). Raises OSError."""
+    with path.open("wb") as file:
+        file.writelines(packed(entry, meta, arrays))
+
+
+def packed(entry: str, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Iterator[bytes | memoryview]:
+    """Yield the bytes of such a file, in pieces."""
     plan = _plan(entry, meta, {name: (array.dtype, array.shape) for name, array in arrays.items()})
     data = [_bytes(np.ascontiguousarray(array)) for array in arrays.values()]
-    with path.open("wb") as file:
-        file.write(plan.head)
-        file.write(b"".join(_SUM.pack(crc32(each)) for each in data))
-        for (_, _, at), each in zip(plan.described.values(), data, strict=True):
-            file.write(bytes(plan.start + at - file.tell()))
-            file.write(each)
-        file.write(bytes(plan.start + plan.size - file.tell()))
+    yield plan.head
+    yield b"".join(_SUM.pack(crc32(each)) for each in data)
+    done = len(plan.head) + _SUM.size * len(data)
+    for (_, _, at), each in zip(plan.described.values(), data, strict=True):
+        yield bytes(plan.start + at - done)
+        yield each
+        done = plan.start + at + len(each)
+    yield bytes(plan.start + plan.size - done)
 
 
 @contextmanager
@@ -54,16 +61,29 @@ def create(path: Path, entry: str, meta: Mapping[str, Any], layout: Layout) -> I
 
     The block gets them by name, and keeps none of them. Raises OSError, also where the disk has no room for all of them.
     """
-    plan = _plan(entry, meta, layout)
-    with path.open("w+b") as file:
-        _reserve(file, plan.start + plan.size)
-        file.write(plan.head)
-        file.flush()
-        views = _views(_mapped(file, plan.start, plan.size, "r+"), plan.described)
+    with path.open("w+b") as file, create_in(lambda size: mapped(file, size), entry, meta, layout) as views:
         yield views
-        file.seek(len(plan.head))
-        file.write(b"".join(_SUM.pack(crc32(_bytes(each))) for each in views.values()))
-        views.clear()
+
+
+@contextmanager
+def create_in(
+    room: Callable[[int], NDArray[np.uint8]], entry: str, meta: Mapping[str, Any], layout: Layout
+) -> Iterator[dict[str, Array]]:
+    """Make the bytes of such a file in the zeros that `room` returns for a number of bytes. The block fills the arrays."""
+    plan = _plan(entry, meta, layout)
+    data = room(plan.start + plan.size)
+    data[: len(plan.head)] = np.frombuffer(plan.head, np.uint8)
+    views = _views(data[plan.start :], plan.described)
+    yield views
+    sums = b"".join(_SUM.pack(crc32(_bytes(each))) for each in views.values())
+    data[len(plan.head) : len(plan.head) + len(sums)] = np.frombuffer(sums, np.uint8)
+    views.clear()
+
+
+def mapped(file: BinaryIO, size: int) -> NDArray[np.uint8]:
+    """Give a new file `size` bytes and return them, mapped. Raises OSError, also where the disk has no room for them."""
+    _reserve(file, size)
+    return np.memmap(file, np.uint8, "r+", shape=(size,))
 
 
 def load(path: Path, entry: str) -> tuple[dict[str, Any], dict[str, Array]]:
@@ -73,20 +93,26 @@ def load(path: Path, entry: str) -> tuple[dict[str, Any], dict[str, Array]]:
     ("KIND/KEY"); OSError if it cannot be read.
     """
     with os.fdopen(open_plain(path), "rb") as file:
-        whole = os.fstat(file.fileno()).st_size
-        magic, length, checksum = _START.unpack(file.read(_START.size).ljust(_START.size, b"\0"))
-        if magic != _MAGIC or length > whole or crc32(written := file.read(length)) != checksum:
-            raise ValueError(f"{path} is not a file of arrays")
-        header = json.loads(written)
-        described, size = header["arrays"], header["size"]
-        start = _start(length, len(described))
-        if header["entry"] != entry or whole != start + size:
-            raise ValueError(f"{path} is another entry, or not whole")
-        sums = [_SUM.unpack(file.read(_SUM.size))[0] for _ in described]
-        views = _views(_mapped(file, start, size, "r"), described)
-    for view, checksum in zip(views.values(), sums, strict=True):
+        return unpack(np.memmap(file, np.uint8, "r"), entry)
+
+
+def unpack(data: NDArray[np.uint8], entry: str) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Return `meta` and the arrays in the bytes of such a file, which are not copied. Raises as `load`."""
+    magic, length, checksum = _START.unpack(data[: _START.size].tobytes().ljust(_START.size, b"\0"))
+    end = _START.size + length
+    written = data[_START.size : end].tobytes()
+    if magic != _MAGIC or crc32(written) != checksum:
+        raise ValueError(f"{entry} is not a file of arrays")
+    header = json.loads(written)
+    described, size = header["arrays"], header["size"]
+    start = _start(length, len(described))
+    if header["entry"] != entry or len(data) != start + size:
+        raise ValueError(f"{entry}: this is another entry, or not whole")
+    sums = _SUM.iter_unpack(data[end : end + _SUM.size * len(described)].tobytes())
+    views = _views(data[start:], described)
+    for view, (checksum,) in zip(views.values(), sums, strict=True):
         if view.nbytes <= _CHECKED and crc32(_bytes(view)) != checksum:
-            raise ValueError(f"{path} is damaged")
+            raise ValueError(f"{entry} is damaged")
     return dict(header["meta"]), views
 
 
@@ -130,10 +156,6 @@ def _reserve(file: BinaryIO, size: int) -> None:
         if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):  # what some file systems answer
             raise
         file.truncate(size)
-
-
-def _mapped(file: BinaryIO, start: int, size: int, mode: str) -> NDArray[np.uint8]:
-    return np.memmap(file, np.uint8, mode, offset=start, shape=(size,)) if size else np.zeros(0, np.uint8)  # type: ignore[call-overload]
 
 
 def _bytes(array: Array) -> memoryview:

@@ -262,6 +262,10 @@ class Cache:
         return Sizes(self.root / ".sizes")
 
 
+#: A cache that holds nothing, for what may not be cached. Its folder cannot exist.
+NOWHERE = Cache(Path(os.devnull) / "cache")
+
+
 def _entry(kind: str, found: os.DirEntry[str]) -> Entry:
     about = found.stat(follow_symlinks=False)
     size = sum(path.lstat().st_size for path in files_of(Path(found.path))) if found.is_dir() else about.st_size

@@ -50,6 +50,7 @@ _SAMPLES, _SAMPLE_CHARS = 8, 1000  # parts spread over a text, as beginnings are
 _LETTERS_A_WORD = {"Han": 2, "Hiragana": 2, "Katakana": 2}  # about 5 in other scripts
 _JAPANESE = 0.05  # the least share of kana in a Japanese text; a Chinese one has next to none
 _FEWEST = 0.1  # the least share of function words of its language in a text
+_FEWEST_DISTINCT = 2  # function words that show that a text is in another language than its document
 _ALMOST_ALWAYS = {"Hebrew": "he", "Devanagari": "hi"}  # where function words do not decide
 
 
@@ -66,6 +67,11 @@ def resolve(name: str) -> str:
     if known := _SYNONYMS.get(code, ""):
         return known
     raise FbragError("usage", f"unknown language: {name!r}", "give its ISO 639-1 code or English name, such as de or German")
+
+
+def name_of(language: str) -> str:
+    """Return the English name of a language by its ISO 639-1 code; "" for an unknown code."""
+    return _NAMES.get(language, "")
 
 
 @cache
@@ -85,6 +91,43 @@ def detect(text: str) -> str:
     script = _script(sample)
     known = _SCRIPTS.get(script, [""])
     return known[0] if len(known) == 1 else _by_function_words(sample, tuple(known)) or _ALMOST_ALWAYS.get(script, "")
+
+
+@lru_cache(maxsize=64)  # `explain` scores a sample for each chunk that it shows
+def foreign_language(text: str, languages: tuple[str, ...]) -> str:
+    """Return the language of `text` where it is none of `languages`; "" where it is one of them, or unclear.
+
+    Where `languages` are not written in Latin letters, the words of `text` that are decide: Chinese texts quote English. As names
+    and headings have function words of other languages too ("La Paz", "civil war"), it takes two different ones in lower case,
+    more than there are of `languages`, and another word.
+    """
+    parts = [text]
+    if not any(language in _SCRIPTS["Latin"] for language in languages):
+        parts.append(" ".join(_latin_words().findall(text)))
+    for part in parts:
+        language = detect(part)
+        if language and language not in languages and _shows(part, language, languages):
+            return language
+    return ""
+
+
+def _shows(text: str, language: str, others: tuple[str, ...]) -> bool:
+    """Return whether words of `text` show that it is in `language`, and in none of `others`."""
+    import regex
+
+    known = stop_words(language)
+    words = regex.findall(r"[\p{L}\p{M}]+", normalize("NFKC", text[:1].lower() + text[1:]))
+    own = frozenset[str]().union(*map(stop_words, others))
+    lower = {word for word in words if not word[0].isupper()}
+    shown = len(lower & (known - own))
+    return shown >= _FEWEST_DISTINCT and shown > len(lower & (own - known)) and not known.issuperset(map(str.casefold, words))
+
+
+@cache
+def _latin_words():  # type: ignore[no-untyped-def]
+    import regex
+
+    return regex.compile(r"\p{Latin}[\p{Latin}\p{M}]*")
 
 
 def _sample(text: str) -> str:

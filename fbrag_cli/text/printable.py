@@ -36,8 +36,8 @@ def dumps(value: Any) -> str:
 
 
 def counted(count: int, unit: str) -> str:
-    """Return a count with its unit, as "1 chunk" or "12 chunks"."""
-    return f"{count} {unit}" if count == 1 else f"{count} {unit}s"
+    """Return a count with its unit, as "1 chunk" or "1,200 chunks"."""
+    return f"{count:,} {unit}" if count == 1 else f"{count:,} {unit}s"
 
 
 def byte_size(count: float) -> str:

@@ -19,7 +19,7 @@ _CASED = r"\p{SB=OLetter}\p{SB=Upper}\p{SB=Lower}"
 
 _END = regex.compile(
     rf"""(?x)
-    (?: \n [^\S\n]*+ \n \s*+ )                                             # a blank line
+    (?P<blank> \n [^\S\n]*+ \n \s*+ )                                      # a blank line
     | (?: {_TERMINATOR} (?: {_CLOSING} {_SPACES} {_TERMINATOR} )*+ )       # SB8a, SB9, SB10
       (?<! \p{{SB=ATerm}} {_IGNORED} (?= \p{{SB=Numeric}} ) )              # SB6: 3.5
       (?<! [\p{{SB=Upper}}\p{{SB=Lower}}] \p{{SB=ATerm}} {_IGNORED} (?= \p{{SB=Upper}} ) )  # SB7: U.S
@@ -42,4 +42,17 @@ def sentence_spans(text: str) -> list[tuple[int, int]]:
             first = start + len(sentence) - len(sentence.lstrip())
             found.append((first, first + len(stripped)))
         start = end
+    return found
+
+
+def sentence_starts(text: str, start: int, end: int) -> dict[int, bool]:
+    """Return where sentences begin in `text[start:end]`, but for the first, and whether each begins a paragraph.
+
+    A paragraph begins after a blank line that follows a sentence. What follows a heading, or the end of a page in mid-sentence,
+    begins none.
+    """
+    found, before = {}, -1
+    for match in _END.finditer(text, start, end):
+        found[match.end()] = match.lastgroup == "blank" and match.start() == before
+        before = match.end()
     return found

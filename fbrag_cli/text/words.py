@@ -11,19 +11,21 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, lru_cache
-from itertools import chain, pairwise
+from itertools import chain, islice, pairwise
 from operator import add
 from unicodedata import digit, is_normalized, normalize
 
 import regex
 
 from fbrag_cli.text.languages import STEMMERS, stop_words
+from fbrag_cli.text.sentences import sentence_starts
 
 _PERSIAN = str.maketrans("يىك", "ییک")
 _STRETCH = re.compile(r"\S+")
 _AROUND = ".,;:!?'\"()[]{}<>*/-–—…“”‘’«»"  # often beside a word
 _LONGEST_CACHED = 40  # characters; a longer stretch without spaces is not cached in a table of terms
 _MOST_CACHED = 1 << 18  # stretches
+_MOST_WORDS = 1 << 30  # in a chunk
 
 # 1. Scripts without spaces: Line_Break=SA is Unicode's list of the South East Asian ones.
 _MARK = r"\p{GCB=Extend}\p{GCB=SpacingMark}"
@@ -137,26 +139,50 @@ def word_spans(text: str) -> Iterator[tuple[int, int]]:
 
 
 def cut(text: str, n_words: int) -> list[tuple[int, int, int]]:
-    """Return (start, end, words) for each chunk of `n_words` words of `text`, in order; the last may be shorter."""
-    if _puts_spaces(text):  # as by `word_spans`, but faster
-        chunks = [found.span() for found in _stretches(n_words).finditer(text)]
-        last = [(*span, len(text[slice(*span)].split())) for span in chunks[-1:]]
-        return [(start, end, n_words) for start, end in chunks[:-1]] + last
-    spans = list(word_spans(text))
-    return [
-        (words[0][0], words[-1][1], len(words))
-        for words in (spans[first : first + n_words] for first in range(0, len(spans), n_words))
-    ]
+    """Return (start, end, words) for each chunk of about `n_words` words of `text`, in order; the last may be shorter.
+
+    A chunk ends where a sentence ends, at most a tenth of `n_words` before or after them: preferably at the end of a paragraph,
+    else as near to `n_words` as it can. Where no sentence ends there, it has exactly `n_words`. Chunks hold every word once.
+    """
+    n_words = min(n_words, _MOST_WORDS)
+    slack = n_words // 10
+    skipped, size = n_words - slack - 1, 2 * slack + 2  # a window: the words that may be a chunk's last, and one more
+    spans = None if _puts_spaces(text) else list(word_spans(text))
+    chunks, n_cut, start = [], 0, len(text) - len(text.lstrip())
+    while True:
+        first = n_cut + skipped
+        window = _stretches_after(text, start, skipped, size) if spans is None else spans[first : first + size]
+        if len(window) < size:
+            break
+        last = _last_word(text, window)
+        chunks.append((start, window[last][1], skipped + last + 1))
+        start, n_cut = window[last + 1][0], first + last + 1
+    rest = len(text[start:].split()) if spans is None else len(spans) - n_cut
+    return [*chunks, (start, len(text.rstrip()), rest)] if rest else chunks
 
 
 def _puts_spaces(text: str) -> bool:
     return not (_FAR.search(text) and _WITHOUT_SPACES.search(text))
 
 
+def _stretches_after(text: str, start: int, skipped: int, n: int) -> list[tuple[int, int]]:
+    """Return the spans of up to `n` stretches without spaces that follow the first `skipped` ones from `start`."""
+    found = _stretches(skipped).match(text, start)
+    return [stretch.span() for stretch in islice(_STRETCH.finditer(text, found.end()), n)] if found else []
+
+
 @lru_cache(maxsize=8)
 def _stretches(n: int) -> re.Pattern[str]:
-    """Return a pattern for up to `n` stretches without spaces."""
-    return re.compile(rf"\S+(?:\s+\S+){{0,{min(n, 1 << 30) - 1}}}")
+    """Return a pattern for `n` stretches without spaces, and the spaces after each."""
+    return re.compile(rf"(?:\S+\s+){{{n}}}")
+
+
+def _last_word(text: str, window: list[tuple[int, int]]) -> int:
+    """Return the position of the word in `window` after which to cut. The nearer to the middle the better; never the last."""
+    middle = len(window) // 2 - 1
+    starts = sentence_starts(text, window[0][0], window[-1][1])
+    ends = [(not starts[start], abs(i - middle), i) for i, (start, _) in enumerate(window[1:]) if start in starts]
+    return min(ends)[2] if ends else middle
 
 
 class _Terms(dict[str, tuple[str, ...]]):

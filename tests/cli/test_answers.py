@@ -34,6 +34,15 @@ def test_the_evidence_is_selected_and_the_answer_is_right(fbrag: Run, id_: str) 
         at = text.index(evidence)
         assert any(source["start_char"] <= at < source["end_char"] for source in told["sources"]), evidence
     assert any(answer.casefold() in told["answer"].casefold() for answer in row["answers"]), told["answer"]
+    cited = told["sources"][told["citations"][0]["sources"][0] - 1]
+    assert any(" ".join(evidence.split()) in " ".join(cited["text"].split()) for evidence in row["evidence"])
+    assert any(answer.casefold() in _sentence(cited).casefold() for answer in row["answers"]), _sentence(cited)
+    assert told["unseen"] == []
+
+
+def _sentence(source: dict[str, Any]) -> str:
+    text: str = source["text"]
+    return text[source["sentence"]["start"] : source["sentence"]["end"]]
 
 
 def test_a_question_to_a_whole_novel(fbrag: Run, shared: Path) -> None:

@@ -42,14 +42,16 @@ def answered(fbrag_cached: Run) -> subprocess.CompletedProcess[str]:
 def test_text_is_the_answer_then_the_sources_with_their_lines(answered: subprocess.CompletedProcess[str]) -> None:
     answer, _, rest = answered.stdout.partition("\n\nSources:\n")
     assert answer.strip()
-    heads = re.findall(r"^\[(\d)\] (.+):(\d+)-(\d+) +(\d+\.\d\d)$", rest, re.MULTILINE)
+    heads = re.findall(r"^\[(\d)\] (.+):(\d+)(?:-(\d+))?   (\d\.\d\d) \((\d+\.\d\d)\)$", rest, re.MULTILINE)
     assert [head[0] for head in heads] == ["1", "2"]
-    assert float(heads[0][4]) >= float(heads[1][4])
-    assert "  > " in rest
+    assert 1 >= float(heads[0][4]) >= float(heads[1][4])
+    assert float(heads[0][5]) >= float(heads[1][5])
     document = INQUIRY.read_text("utf-8").split("\n")
-    first, last = int(heads[0][2]), int(heads[0][3])
-    shown = [line.lstrip("> ").strip() for line in rest.split("[2]")[0].splitlines()[1:]]
-    assert all(any(line in original for original in document[first - 1 : last]) for line in shown if line and line != "…")
+    first, last = int(heads[0][2]), int(heads[0][3] or heads[0][2])
+    marked = [line[4:].strip() for line in rest.split("[2]")[0].splitlines()[1:] if line.startswith("  > ")]
+    lines = [line.strip() for line in document[first - 1 : last] if line.strip()]
+    assert len(marked) == len(lines)
+    assert all(shown and shown in line for shown, line in zip(marked, lines, strict=True))  # a chunk may begin inside a line
     assert re.search(r"\d+ chunks: 2 recalled, 2 samples in .* 2 selected, answered in .* CPU", answered.stderr.splitlines()[-1])
 
 
@@ -66,6 +68,12 @@ def test_json_sources_are_spans_of_the_decoded_text(fbrag: Run) -> None:
         assert source["start_line"] == text.count("\n", 0, source["start_char"]) + 1
         assert source["end_line"] == text.count("\n", 0, source["end_char"]) + 1
         assert all(source["text"][start:end].strip() for start, end in source["highlights"])
+        assert 0 < source["relative"] <= 1
+        if found := source["sentence"]:
+            assert text.count("\n", 0, source["start_char"] + found["start"]) + 1 == found["start_line"] >= source["start_line"]
+            assert found["start_line"] <= found["end_line"] <= source["end_line"]
+    assert all(told["answer"][claim["start"] : claim["end"]].strip() for claim in told["citations"])
+    assert {number for claim in told["citations"] for number in claim["sources"]} <= {1, 2}
     assert told["models"]["small"]["sha256"].startswith("b179c952")
     assert {stage["name"] for stage in told["stages"]} >= {"recall", "forward", "select", "answer"}
     assert told["documents"][0]["words"] == len(text.split())
@@ -103,7 +111,25 @@ def test_answer_only_is_the_answer_only_and_quiet_is_quiet(fbrag_cached: Run) ->
     done = fbrag_cached("ask", "-qa", INQUIRY, QUESTION, "--answer-anyway", *FAST)
     assert done.stdout.strip()
     assert "Sources" not in done.stdout
+    assert not re.search(r"\[\d\]|not in the passages", done.stdout)
     assert done.stderr == ""
+
+
+def test_where_the_document_does_not_say_the_proposal_is_shown_and_alone_it_is_one_sentence(
+    fbrag_cached: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "soup.txt").write_text("Peel the onions. Boil the soup for an hour. Add the salt. " * 9)
+    asked = (tmp_path / "soup.txt", "Who was the master of the ship?", *FAST)
+    told = json.loads(fbrag_cached("ask", *asked, "--json").stdout)
+    if told["status"] == "not_found":
+        found = fbrag_cached("ask", *asked)
+        assert found.returncode == 1
+        proposed = " ".join(told["unsupported_answer"].split())[:40]
+        assert found.stdout.startswith(f"The document does not say.\nProposed, but not shown by the chunks: {proposed}")
+        assert "(--answer-anyway gives it)\n\nClosest:\n" in found.stdout
+        assert fbrag_cached("ask", "-a", *asked).stdout == "The document does not say.\n"
+        none = fbrag_cached("ask", *asked, "--sources", "none").stdout.splitlines()
+        assert [line.split(" ")[0] for line in none] == ["The", "Proposed,"]
 
 
 def test_piped_output_is_what_a_terminal_shows_minus_escapes(

@@ -148,10 +148,9 @@ def test_without_a_temporary_folder_it_answers_from_memory(
     code = no_temporary_folder + "main()"
     done = _python(code, clean_environment, tmp_path, "ask", "--no-cache", "--dry-run", "fine.txt", "Who?")
     assert (done.returncode, len(done.stdout.splitlines())) == (0, 1)
-    assert [line.partition(":")[0] for line in done.stderr.splitlines()] == ["warning", "hint"]
-    assert "TMPDIR" in done.stderr
+    assert done.stderr == ""  # nothing is missing
     done = _python(code, clean_environment, tmp_path, "ask", "--no-cache", "--dry-run", ".", "fine.txt", "Who?")
-    assert done.returncode in (0, 5), done.stderr
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_an_internal_error_whose_log_cannot_be_written_prints_its_last_line(
@@ -284,7 +283,7 @@ def test_a_hangup_ends_with_129_and_takes_the_temporary_files_along(clean_enviro
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, cwd=tmp_path
     ) as run:
         started = monotonic()
-        while not (list(tmp_path.glob(".out.txt.*.part")) and list((tmp_path / "tmp").glob("fbrag-*"))):
+        while not list(tmp_path.glob(".out.txt.*.part")):
             assert monotonic() - started < 30
             sleep(0.02)
         sleep(0.3)  # it waits for the question now

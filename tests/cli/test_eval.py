@@ -66,7 +66,7 @@ def test_two_questions_are_answered_and_compared(fbrag: Run, data: Path, tmp_pat
     short = ("--chunk-words", "60", "--forward-tokens", "24", "--max-tokens", "8")
     done = fbrag("eval", data, "--limit", "2", *models, *short, *compared, "-o", rows)
     assert done.returncode == 0, done.stderr
-    assert "| FB-RAG" in done.stdout
+    assert "| fb-rag |" in done.stdout
     written = [json.loads(line) for line in rows.read_text().splitlines()]
     assert sorted(row["configuration"]["method"] for row in written) == [
         "fb-rag",
@@ -78,6 +78,51 @@ def test_two_questions_are_answered_and_compared(fbrag: Run, data: Path, tmp_pat
         row["answer"] is not None and 0 < row["seconds"]["first_token"] <= row["seconds"]["total"] and row["error"] is None
         for row in written
     )
+
+
+@pytest.fixture
+def unanswerable(data: Path) -> Path:
+    """One question of the data that has its answer, and one that has none."""
+    row = json.loads(data.read_text("utf-8").splitlines()[0])
+    path = data.with_name("unanswerable.jsonl")
+    other = row | {"_id": "u1", "input": "What was the name of the captain's parrot?", "answers": ["Polly"], "answerable": False}
+    path.write_text("".join(json.dumps(each | {"evidence": [], "dataset": "both"}) + "\n" for each in (row, other)), "utf-8")
+    return path
+
+
+def test_abstention_is_measured_where_a_question_has_no_answer(
+    fbrag: Run, unanswerable: Path, tmp_path: Path, smollm2: Path
+) -> None:
+    command = ("eval", unanswerable, "--method", "vanilla", "-m", "smollm2-135m", "--select", "1", "--chunk-words", "60")
+    done = fbrag(*command, "--max-tokens", "8", "-o", tmp_path / "rows.jsonl", "--json", "--min", "abstain=0")
+    assert done.returncode == 0, done.stderr
+    written = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
+    figures = [{name: value for name, value in row["metrics"].items() if "abstain" in name} for row in written]
+    declined = [float(row["status"] == "not_found") for row in written]
+    assert figures == [{"abstain_wrongly": declined[0]}, {"abstain": declined[1]}]
+    assert all(row["seconds"]["verify"] > 0 for row in written)
+    (report,) = json.loads(done.stdout)
+    assert {"abstain", "abstain_wrongly"} <= {table["name"] for table in report["tables"]}
+    left_out = fbrag(*command, "--max-tokens", "8", "-o", tmp_path / "none.jsonl", "--no-abstain", "--min", "abstain=0")
+    assert left_out.returncode == 1
+    assert "abstain was not measured" in left_out.stderr
+
+
+def test_a_label_is_typed_as_the_report_has_it(fbrag: Run, data: Path, tmp_path: Path) -> None:
+    command = ("eval", data, "--retrieval-only", "--method", "vanilla,order-preserving", "--select", "3,5", "--limit", "4")
+    done = fbrag(*command, "-o", tmp_path / "rows.jsonl", "--compare", "vanilla:select=3")
+    assert done.returncode == 0, done.stderr
+    assert "Difference from vanilla:select=3" in done.stdout
+    refused = fbrag(*command, "-o", tmp_path / "rows.jsonl", "--compare", "vanilla:select=4")
+    assert "vanilla:select=3; vanilla:select=5" in refused.stderr
+
+
+def test_a_plot_that_is_left_out_is_said(fbrag: Run, data: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    command = ("eval", data, "--retrieval-only", "--method", "vanilla", "--select", "3,5", "--limit", "4")
+    done = fbrag(*command, "-o", tmp_path / "rows.jsonl", "--plots", tmp_path / "plots")
+    assert sorted(path.name for path in (tmp_path / "plots").iterdir()) == ["chunks.png", "chunks.svg"]
+    assert "no plot latency: nothing was answered" in done.stderr
 
 
 def test_dense_retrieval_beside_bm25(fbrag: Run, data: Path, tmp_path: Path, pytestconfig: pytest.Config) -> None:

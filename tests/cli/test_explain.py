@@ -30,7 +30,7 @@ def test_the_table_is_in_the_order_of_rank_and_marks_what_is_selected(fbrag_cach
     done = fbrag_cached("explain", INQUIRY, QUESTION, "-n", "5", *FAST)
     assert done.returncode == 0, done.stderr
     header, *rows = done.stdout.splitlines()
-    assert header.split() == ["rank", "score", "backward", "forward", "by", "tok", "chunk", "place", "first", "words"]
+    assert header.split() == ["rank", "scale", "score", "backward", "forward", "by", "tok", "chunk", "place", "first", "words"]
     assert [int(row.split()[0]) for row in rows] == [1, 2, 3, 4, 5]
     assert [row.split()[1] == "*" for row in rows] == [True, True, True, False, False]
     assert all(re.search(r"inquiry\.txt:\d+-\d+ ", row) for row in rows)
@@ -45,6 +45,7 @@ def test_json_has_every_chunk_with_its_scores_ranks_and_place(fbrag_cached: Run)
     assert sum(chunk["selected"] for chunk in chunks) == 3
     assert sum(chunk["recalled"] for chunk in chunks) == 2
     for chunk in chunks:
+        assert chunk["relative"] == pytest.approx(chunk["combined"] / max(each["combined"] for each in chunks), abs=1e-4)
         assert chunk["combined"] == pytest.approx(0.5 * chunk["backward"] + 0.5 * chunk["forward"], abs=2e-4)
 
 
@@ -99,6 +100,20 @@ def test_samples_prompts_and_map_are_shown_when_asked_for(fbrag_cached: Run) -> 
     assert prompts.count(f"Question: {QUESTION}") == 2
 
 
+def test_what_shapes_the_answer_shapes_its_prompt(fbrag_cached: Run) -> None:
+    command = ("explain", INQUIRY, QUESTION, "--method", "vanilla", "-m", "smollm2-135m", "--prompt")
+    assert "in one word" in fbrag_cached(*command, "--instructions", "in one word", "--max-tokens", "9", "--answer-anyway").stdout
+    assert "in one word" not in fbrag_cached(*command).stdout
+
+
+def test_a_dry_run_and_the_exit_code_are_those_of_ask(fbrag_cached: Run) -> None:
+    planned = fbrag_cached("explain", INQUIRY, QUESTION, "--dry-run", "--select", "4")
+    assert planned.stdout == fbrag_cached("ask", INQUIRY, QUESTION, "--dry-run", "--select", "4").stdout
+    assert planned.returncode == 0
+    sought = ("explain", INQUIRY, QUESTION, "--method", "vanilla", "--find", "no such words here")
+    assert [fbrag_cached(*sought).returncode, fbrag_cached(*sought, "--exit-zero").returncode] == [1, 0]
+
+
 def test_text_is_the_decoded_document_with_line_numbers(fbrag_cached: Run) -> None:
     done = fbrag_cached("explain", "--text", INQUIRY)
     lines = INQUIRY.read_text("utf-8").split("\n")
@@ -129,7 +144,7 @@ def _read(descriptor: int) -> bytes:
 @pytest.mark.parametrize("columns", [60, 80, 100])
 def test_the_table_fits_the_width_of_the_terminal(columns: int, module_environment: dict[str, str]) -> None:
     shown = on_terminal(columns, module_environment, "explain", INQUIRY, QUESTION, "--method", "vanilla")
-    assert shown[0].split()[:3] == ["rank", "score", "backward"]
+    assert shown[0].split()[:3] == (["rank", "scale", "score"] if columns > 80 else ["rank", "score", "backward"])
     assert max(map(len, shown)) <= columns
     assert all(re.search(r":\d+-\d+", line) for line in shown[1:5])
 

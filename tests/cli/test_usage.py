@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fbrag_cli import __version__
+from fbrag_cli.cli.help import FIRST
 from tests.conftest import Run
 
 
@@ -80,6 +85,41 @@ def test_an_error_with_json_is_an_object_on_stdout_too(fbrag: Run, files: Path) 
     assert done.stderr.startswith("error: ")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("ask", "missing.txt", "Who?"), "doc_not_found"),
+        (("explain", "missing.txt", "Who?"), "doc_not_found"),
+        (("ask", "fine.txt", "Who?", "--nonsense"), "usage"),
+        (("ask", "fine.txt"), "usage"),
+        (("fine.txt", "Who?"), "usage"),
+        (("ask", "fine.txt", "Who?", "--config", "broken.toml"), "config"),
+    ],
+)
+def test_the_variable_of_the_format_makes_errors_json(fbrag: Run, files: Path, arguments: tuple[str, ...], code: str) -> None:
+    (files / "broken.toml").write_text("gpu =")
+    done = fbrag(*arguments, env={"FBRAG_FORMAT": "json"})
+    assert json.loads(done.stdout)["error"]["code"] == code
+    assert done.stderr.startswith("error: ")
+    assert fbrag(*arguments).stdout == ""
+
+
+def test_the_configuration_file_makes_errors_json_and_the_command_line_goes_first(fbrag: Run, files: Path) -> None:
+    (files / "json.toml").write_text('[ask]\nformat = "json"\n')
+    config = ("--config", "json.toml")
+    for arguments in (("missing.txt", "Who?"), ("fine.txt", "Who?", "--nonsense")):
+        assert json.loads(fbrag("ask", *arguments, *config).stdout)["schema"] == "fbrag.error/1"
+        assert fbrag("ask", *arguments, *config, "-f", "text").stdout == ""
+        assert fbrag("ask", *arguments, *config, env={"FBRAG_FORMAT": "text"}).stdout == ""
+    assert fbrag("explain", "missing.txt", "Who?", *config).stdout == ""
+
+
+def test_a_word_like_an_option_does_not_make_errors_json(fbrag: Run, files: Path) -> None:
+    """Neither in the question, nor the format of commands that have other forms."""
+    assert fbrag("ask", "missing.txt", "What does --json do?").stdout == ""
+    assert fbrag("models", "lst", env={"FBRAG_FORMAT": "json"}).stdout == ""
+
+
 def test_without_models_and_terminal_the_error_names_the_command(fbrag: Run, files: Path) -> None:
     done = fbrag("ask", "fine.txt", "Who?", env={"FBRAG_MODELS_DIR": str(files / "none")})
     assert done.returncode == 4
@@ -137,10 +177,62 @@ def test_version_and_help(fbrag: Run) -> None:
     assert all(len(line) <= 100 for line in told.splitlines())
 
 
-def test_help_and_list_import_nothing_heavy(fbrag: Run, clean_environment: dict[str, str]) -> None:
-    import subprocess
-    import sys
+def all_commands() -> dict[str, Any]:
+    """Typer's commands by their path, as "fbrag models list"."""
+    from fbrag_cli.cli.main import _command
 
+    found = {"fbrag": _command([])}
+    for path, command in [*found.items()]:
+        found |= {f"{path} {name}": each for name, each in command.commands.items()}
+    for path, command in [*found.items()][1:]:
+        found |= {f"{path} {name}": each for name, each in getattr(command, "commands", {}).items()}
+    return found
+
+
+#: Two options that will exist soon.
+COMING = {"--fast", "--thorough"}
+
+
+def test_the_short_help_is_for_all_commands_with_many_options_and_names_ten() -> None:
+    for path, command in all_commands().items():
+        options = {name for each in command.params if each.param_type_name == "option" for name in each.opts}
+        if sum(each.param_type_name == "option" for each in command.params) > 10:
+            first = FIRST[path.removeprefix("fbrag ")].split()
+            assert len(first) == len(set(first)) <= 10
+            assert set(first) <= options | COMING
+
+
+@pytest.mark.parametrize("command", FIRST)
+def test_the_short_help_leads_to_the_rest(fbrag: Run, command: str) -> None:
+    short, whole = fbrag(command, "--help").stdout, fbrag(command, "--help-all").stdout
+    listed = [set(re.findall(r"^  (?:-\w, )?(--[\w-]+)", text, re.MULTILINE)) for text in (short, whole)]
+    assert listed[0] - {"--help"} == set(FIRST[command].split()) & listed[1]
+    assert listed[0] < listed[1]
+    n_more = len(listed[1] - listed[0] - {"--help-all"})
+    assert short.splitlines()[-1] == f"`fbrag {command} --help-all` shows {n_more} more options"
+
+
+def test_commands_with_few_options_show_all_of_them(fbrag: Run) -> None:
+    for command in ([], ["models"], ["models", "pull"]):
+        assert fbrag(*command, "--help").stdout == fbrag(*command, "--help-all").stdout
+        assert "more option" not in fbrag(*command, "--help").stdout
+
+
+def test_headings_are_coloured_where_colour_is_on(fbrag: Run) -> None:
+    plain = fbrag("ask", "--help").stdout
+    for colored in (
+        fbrag("ask", "--help", "--color", "always").stdout,
+        fbrag("ask", "--help", env={"FORCE_COLOR": "1"}).stdout,
+        fbrag("ask", "--help", env={"FBRAG_COLOR": "always"}).stdout,
+    ):
+        assert re.findall(r"\x1b\[1;32m(.*?)\x1b\[0m", colored)[:4] == ["Usage:", "  Examples:", "Arguments:", "Output options:"]
+        assert re.sub(r"\x1b\[[\d;]*m", "", colored) == plain
+    assert fbrag("ask", "--help", env={"FORCE_COLOR": "1", "NO_COLOR": "1"}).stdout == plain
+    assert fbrag("ask", "--help", "--color", "never", env={"FORCE_COLOR": "1"}).stdout == plain
+    assert "\x1b[1;32mUsage:" in fbrag(env={"FORCE_COLOR": "1"}).stderr
+
+
+def test_help_and_list_import_nothing_heavy(fbrag: Run, clean_environment: dict[str, str]) -> None:
     for arguments in (["--help"], ["--version"], ["models", "list"], ["config", "path"]):
         code = f"import sys; sys.argv = ['fbrag', *{arguments!r}]\n"
         code += "from fbrag_cli.__main__ import main\ntry: main()\nexcept SystemExit: pass\n"
@@ -238,8 +330,6 @@ def test_the_command_of_a_hint_can_be_pasted(fbrag: Run, files: Path) -> None:
 
 def test_a_missing_question_is_not_waited_for_on_a_terminal(clean_environment: dict[str, str], files: Path) -> None:
     import pty
-    import subprocess
-    import sys
 
     master, terminal = pty.openpty()
     command = [sys.executable, "-m", "fbrag_cli", "ask", "fine.txt"]
@@ -250,6 +340,36 @@ def test_a_missing_question_is_not_waited_for_on_a_terminal(clean_environment: d
     os.close(terminal)
     assert done.returncode == 2
     assert done.stderr.splitlines()[1] == "hint: fbrag ask fine.txt 'Who …?'"
+
+
+@pytest.mark.parametrize(
+    ("command", "option", "error"),
+    [
+        ("explain", ["-a"], "explain gives no answer: leave out -a"),
+        ("explain", ["--sources", "none"], "explain gives no answer: leave out --sources"),
+        ("explain", ["-C", "3"], "explain gives no answer: leave out -C"),
+        ("explain", ["--full"], "explain gives no answer: leave out --full"),
+        ("ask", ["--find", "it"], "ask does not explain: leave out --find"),
+        ("ask", ["--no-map"], "ask does not explain: leave out --no-map"),
+    ],
+)
+def test_an_option_of_the_other_command_gets_that_command(
+    fbrag: Run, files: Path, command: str, option: list[str], error: str
+) -> None:
+    done = fbrag(command, "fine.txt", "Who?", *option)
+    other = {"ask": "explain", "explain": "ask"}[command]
+    assert done.stderr.splitlines() == [f"error: {error}", f"hint: fbrag {other} fine.txt 'Who?' {' '.join(option)}"]
+    assert done.returncode == 2
+
+
+def test_ask_and_explain_differ_in_nothing_but_the_answer_and_the_explanation() -> None:
+    from fbrag_cli.cli.ask import ask
+    from fbrag_cli.cli.explain import explain
+    from fbrag_cli.cli.options import AnswerOptions, ExplainOptions
+
+    groups = [set(each.groups) for each in (ask, explain)]  # type: ignore[attr-defined]
+    assert groups[0] - groups[1] == {AnswerOptions}
+    assert groups[1] - groups[0] == {ExplainOptions}
 
 
 def test_a_question_that_names_a_missing_file_is_still_a_question(fbrag: Run, files: Path) -> None:
@@ -311,6 +431,16 @@ def test_a_variable_sets_the_encoding(fbrag: Run, files: Path) -> None:
     done = fbrag("ask", "fine.txt", "Who?", "--dry-run", env={"FBRAG_ENCODING": "klingon"})
     assert done.returncode == 2
     assert "klingon" in done.stderr
+
+
+def test_variables_of_a_command_do_not_load_the_others(clean_environment: dict[str, str]) -> None:
+    code = "import sys; from fbrag_cli.cli.config_keys import config_defaults\n"
+    code += "import os; config_defaults(['ask', 'fine.txt', 'Who?'], os.environ)\n"
+    code += "print([name for name in sys.modules if name.startswith('fbrag_cli.cli.') and name.endswith(('eval', 'bench'))])"
+    for variable, loaded in (("FBRAG_SAMPLES", False), ("FBRAG_SAMPELS", True)):
+        environment = clean_environment | {variable: "3"}
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
+        assert (done.stdout != "[]\n") is loaded
 
 
 def test_a_variable_that_nothing_reads_is_a_warning(fbrag: Run, files: Path) -> None:

@@ -139,6 +139,114 @@ def odt(body: str, more: dict[str, bytes | str] | None = None) -> bytes:
     return zipped(parts | (more or {}), stored_first=True)
 
 
+_PACKAGE = "http://schemas.openxmlformats.org/package/2006"
+_OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+_SHEET = 'xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"'
+
+
+def relations(*targets: tuple[str, str], external: str = "") -> str:
+    """targets: kind (as "worksheet") and path of each part, which gets the identity r1, r2, …"""
+    found = "".join(
+        f'<Relationship Id="r{number}" Type="{_OFFICE}/{kind}" Target="{path}"/>'
+        for number, (kind, path) in enumerate(targets, 1)
+    )
+    if external:
+        found += f'<Relationship Id="out" Type="{_OFFICE}/externalLink" Target="{external}" TargetMode="External"/>'
+    return f'<Relationships xmlns="{_PACKAGE}/relationships">{found}</Relationships>'
+
+
+def _types(part: str, kind: str) -> str:
+    return (
+        f'<Types xmlns="{_PACKAGE}/content-types"><Default Extension="xml" ContentType="application/xml"/>'
+        f'<Override PartName="/{part}" ContentType="application/vnd.openxmlformats-officedocument.{kind}.main+xml"/></Types>'
+    )
+
+
+def xlsx(sheets: dict[str, str], strings: str = "", more: dict[str, bytes | str] | None = None) -> bytes:
+    """sheets: the inside of sheetData by the sheet's name. strings: the inside of sst. Styles: 1 date, 2 with time, 3 time."""
+    listed = "".join(f'<sheet name="{escape(name)}" sheetId="{n}" r:id="r{n}"/>' for n, name in enumerate(sheets, 1))
+    styles = "".join(f'<xf numFmtId="{number}"/>' for number in (0, 14, 22, 20))
+    parts: dict[str, bytes | str] = {
+        "[Content_Types].xml": _types("xl/workbook.xml", "spreadsheetml.sheet"),
+        "_rels/.rels": relations(("officeDocument", "xl/workbook.xml")),
+        "xl/workbook.xml": f'<workbook {_SHEET} xmlns:r="{_OFFICE}"><sheets>{listed}</sheets></workbook>',
+        "xl/_rels/workbook.xml.rels": relations(
+            *(("worksheet", f"worksheets/sheet{n}.xml") for n in range(1, len(sheets) + 1)),
+            ("styles", "styles.xml"),
+            ("sharedStrings", "sharedStrings.xml"),
+        ),
+        "xl/styles.xml": f"<styleSheet {_SHEET}><cellXfs>{styles}</cellXfs></styleSheet>",
+        "xl/sharedStrings.xml": f"<sst {_SHEET}>{strings}</sst>",
+    }
+    for number, rows in enumerate(sheets.values(), 1):
+        parts[f"xl/worksheets/sheet{number}.xml"] = f"<worksheet {_SHEET}><sheetData>{rows}</sheetData></worksheet>"
+    return zipped(parts | (more or {}))
+
+
+def x_row(*cells: str) -> str:
+    """A row of text cells; one that begins with "<" is taken as it is."""
+    made = (cell if cell.startswith("<") else f'<c t="inlineStr"><is><t>{escape(cell)}</t></is></c>' for cell in cells)
+    return f"<row>{''.join(made)}</row>"
+
+
+def ods(tables: dict[str, str], more: dict[str, bytes | str] | None = None) -> bytes:
+    """tables: the inside of table:table by the sheet's name."""
+    body = "".join(f'<table:table table:name="{escape(name)}">{rows}</table:table>' for name, rows in tables.items())
+    kind = "application/vnd.oasis.opendocument.spreadsheet"
+    entry = f'<manifest:file-entry manifest:full-path="/" manifest:media-type="{kind}"/>'
+    parts: dict[str, bytes | str] = {
+        "mimetype": kind,
+        "content.xml": f"<office:document-content {_ODF}><office:body><office:spreadsheet>{body}</office:spreadsheet>"
+        "</office:body></office:document-content>",
+        "META-INF/manifest.xml": f"<manifest:manifest {_ODF}>{entry}</manifest:manifest>",
+    }
+    return zipped(parts | (more or {}), stored_first=True)
+
+
+def o_row(*cells: str) -> str:
+    """A row of text cells; one that begins with "<" is taken as it is."""
+    made = (
+        cell
+        if cell.startswith("<")
+        else f'<table:table-cell office:value-type="string"><text:p>{escape(cell)}</text:p></table:table-cell>'
+        for cell in cells
+    )
+    return f"<table:table-row>{''.join(made)}</table:table-row>"
+
+
+_SLIDE = " ".join(
+    f'xmlns:{prefix}="http://schemas.openxmlformats.org/{name}/2006/main"'
+    for prefix, name in (("p", "presentationml"), ("a", "drawingml"))
+)
+
+
+def pptx(slides: Sequence[str], more: dict[str, bytes | str] | None = None) -> bytes:
+    """slides: the inside of p:spTree of each, in the order of the presentation; the parts are numbered backwards."""
+    names = [f"slides/slide{number}.xml" for number in range(len(slides), 0, -1)]
+    listed = "".join(f'<p:sldId id="{255 + number}" r:id="r{number}"/>' for number in range(1, len(slides) + 1))
+    parts: dict[str, bytes | str] = {
+        "[Content_Types].xml": _types("ppt/presentation.xml", "presentationml.presentation"),
+        "_rels/.rels": relations(("officeDocument", "ppt/presentation.xml")),
+        "ppt/presentation.xml": f'<p:presentation {_SLIDE} xmlns:r="{_OFFICE}"><p:sldIdLst>{listed}</p:sldIdLst>'
+        "</p:presentation>",
+        "ppt/_rels/presentation.xml.rels": relations(*(("slide", name) for name in names)),
+    }
+    for name, shapes in zip(names, slides, strict=True):
+        parts[f"ppt/{name}"] = slide(shapes)
+    return zipped(parts | (more or {}))
+
+
+def slide(shapes: str, root: str = "sld") -> str:
+    return f"<p:{root} {_SLIDE}><p:cSld><p:spTree>{shapes}</p:spTree></p:cSld></p:{root}>"
+
+
+def shape(*paragraphs: str, kind: str = "") -> str:
+    """A shape of a slide. kind: of its placeholder, as "title"; "" for a text box."""
+    placeholder = f'<p:nvPr><p:ph type="{kind}"/></p:nvPr>' if kind else "<p:nvPr/>"
+    text = "".join(f"<a:p><a:r><a:t>{escape(text)}</a:t></a:r></a:p>" for text in paragraphs)
+    return f"<p:sp><p:nvSpPr>{placeholder}</p:nvSpPr><p:txBody>{text}</p:txBody></p:sp>"
+
+
 def rtf(paragraphs: Sequence[str]) -> bytes:
     r"""As Word writes it: characters beyond ASCII as \u with a question mark for older readers."""
     return (

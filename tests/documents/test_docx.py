@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
 import pytest
@@ -154,15 +153,3 @@ def test_what_office_writes_else(tmp_path: Path, data: bytes, says: str, hint: s
     assert error.code == "unsupported_format"
     assert says in error.message
     assert hint in str(error.hint)
-
-
-@pytest.mark.parametrize(("data", "kind"), [(_FINE, "a Word document"), (b"{\\rtf1 text}", "a rich text document")])
-def test_without_its_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: bytes, kind: str) -> None:
-    find_spec = importlib.util.find_spec
-    monkeypatch.setattr(
-        "fbrag_cli.documents.formats.find_spec", lambda name: None if name in ("mammoth", "striprtf") else find_spec(name)
-    )
-    error = refused(tmp_path, data, "d")
-    assert error.code == "library_missing"
-    assert error.message.endswith(f"d is {kind}, which needs a library that is not installed")
-    assert error.hint == "pip install 'fbrag[formats]'"

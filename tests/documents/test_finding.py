@@ -44,8 +44,8 @@ def test_text_under_the_name_of_a_book(tmp_path: Path, suffix: str) -> None:
 @pytest.mark.parametrize(
     ("data", "says", "hint"),
     [
-        (zipped({"[Content_Types].xml": "x", "xl/workbook.xml": "x"}), "Excel workbook", "libreoffice"),
-        (zipped({"[Content_Types].xml": "x", "ppt/presentation.xml": "x"}), "PowerPoint", "libreoffice"),
+        (zipped({"[Content_Types].xml": "x", "xl/workbook.bin": "x"}), "Excel workbook in binary form", "libreoffice"),
+        (zipped({"mimetype": "application/vnd.oasis.opendocument.graphics"}, stored_first=True), "drawing", "libreoffice"),
         (zipped({"a.epub": _BOOKS["an EPUB book"], "b.docx": _BOOKS["a Word document"]}), "zip archive", "unpack"),
         (b"PK\x05\x06" + bytes(18), "empty zip", "unpack"),
         (b"PK\x03\x04" * 1000, "zip archive", "unpack"),

@@ -92,9 +92,9 @@ def test_spaces_without_end_are_not_written_out(tmp_path: Path) -> None:
     assert written(tmp_path, odt(_P("a" + '<text:s text:c="999999999"/>' * 1000 + "b")), "d.odt").text == "a b"
 
 
-def test_a_spreadsheet_is_refused_with_a_way_out(tmp_path: Path) -> None:
-    sheet = zipped({"mimetype": "application/vnd.oasis.opendocument.spreadsheet", "content.xml": "<x/>"}, stored_first=True)
-    error = refused(tmp_path, sheet, "d.ods")
+def test_a_presentation_is_refused_with_a_way_out(tmp_path: Path) -> None:
+    deck = zipped({"mimetype": "application/vnd.oasis.opendocument.presentation", "content.xml": "<x/>"}, stored_first=True)
+    error = refused(tmp_path, deck, "d.odp")
     assert (error.code, "libreoffice" in str(error.hint)) == ("unsupported_format", True)
 
 

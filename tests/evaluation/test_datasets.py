@@ -168,7 +168,18 @@ def test_two_datasets_may_have_the_same_ids(tmp_path):
 
 def test_an_unanswerable_question_has_no_answers(tmp_path):
     [example] = load_examples([written(tmp_path / "d.jsonl", LONGBENCH | {"answers": []})])
-    assert example.answers == ()
+    assert (example.answers, example.answerable) == ((), False)
+
+
+def test_a_row_says_itself_whether_it_is_answerable(tmp_path):
+    """As in MuSiQue, whose unanswerable rows have the answer of the question that they were made of."""
+    unanswerable = [LONGBENCH | {"_id": "a", "answerable": False}, CHOICE | {"id": "b", "answerable": False}]
+    unanswerable += [{"_id": "c", "input": "Where?", "context": "Here.", "answerable": False}]
+    without_gold = LONGBENCH | {"_id": "d", "answerable": True, "answers": []}
+    plain = LONGBENCH | {"_id": "e"}
+    found = load_examples([written(tmp_path / "d.jsonl", *unanswerable, without_gold, plain)])
+    assert [example.answerable for example in found] == [False, False, False, True, True]
+    assert [len(example.answers) for example in found] == [0, 0, 0, 0, 2]
 
 
 def test_strange_characters_survive(tmp_path):
@@ -187,6 +198,7 @@ BAD_ROWS = {
     "no question": LONGBENCH | {"input": ""},
     "`input` is not a string": LONGBENCH | {"input": ["x"]},
     "no `answers`": {key: value for key, value in LONGBENCH.items() if key != "answers"},
+    "`answerable` is neither true nor false": LONGBENCH | {"answerable": "no"},
     "`answers` is not a list of strings": LONGBENCH | {"answers": [["x"]]},
     "no text": LONGBENCH | {"context": " \n"},
     "`context` is not a string": LONGBENCH | {"context": [["title", ["sentence"]]]},

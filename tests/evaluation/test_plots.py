@@ -41,10 +41,15 @@ def rows(configurations: Iterable[dict[str, Any]], datasets: Iterable[str] = ("m
         for dataset in datasets:
             for i, each in enumerate((score - 0.05, score + 0.05)):
                 seconds = {"total": 2.0 + configuration.get("select", 0) + i}
-                held = {"metrics": {"f1": each}, "seconds": seconds, "tokens_read": 1.0, "memory_mb": 1.0, "error": None} | more
-                found.append(
-                    Row(id=str(i), dataset=dataset, configuration=configuration, status="answered", main_metric="f1", **held)
-                )
+                held = {
+                    "status": "answered",
+                    "metrics": {"f1": each},
+                    "seconds": seconds,
+                    "tokens_read": 1.0,
+                    "memory_mb": 1.0,
+                    "error": None,
+                } | more
+                found.append(Row(id=str(i), dataset=dataset, configuration=configuration, main_metric="f1", **held))
     return found
 
 
@@ -74,7 +79,15 @@ def test_what_the_rows_support(configurations: list[dict[str, Any]], names: tupl
 def test_no_latency_without_seconds_and_nothing_without_a_score() -> None:
     assert supported(rows(chunks(3, 5), seconds={})) == ("chunks",)
     assert supported(rows(chunks(3, 5), metrics={})) == ()
-    assert supported(rows(chunks(3, 5), metrics={"evidence_recall": 0.5})) == ("chunks", "latency")  # retrieval only
+    assert supported(rows(chunks(3, 5), metrics={"evidence_recall": 0.5})) == ("chunks", "latency")
+
+
+def test_no_latency_where_nothing_was_answered() -> None:
+    """What retrieval takes is not what a question takes, and is the same for each number of chunks."""
+    retrieved = rows(chunks(3, 5), metrics={"evidence_recall": 0.5}, status="retrieved")
+    assert supported(retrieved) == ("chunks",)
+    with pytest.raises(FbragError, match="nothing was answered"):
+        plot("latency", retrieved)
 
 
 def test_a_plot_that_the_rows_do_not_support_is_refused() -> None:
@@ -117,41 +130,41 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Any]]:
 
 def test_score_against_chunks_with_interval_bands(drawn: dict[str, list[Any]]) -> None:
     plot("chunks", rows([*chunks(10, 3), LC]))
-    assert drawn["FB-RAG FB"] == ["plot", [3, 10], pytest.approx([33, 40])]
-    assert drawn["OP"] == ["plot", [3, 10], pytest.approx([33, 40])]
-    assert drawn["LC"] == ["axhline", pytest.approx(30)]
+    assert drawn["fb-rag"] == ["plot", [3, 10], pytest.approx([33, 40])]
+    assert drawn["order-preserving"] == ["plot", [3, 10], pytest.approx([33, 40])]
+    assert drawn["long-context"] == ["axhline", pytest.approx(30)]
     assert drawn["bands"][0] == ([3, 10], pytest.approx([28, 35]), pytest.approx([38, 45]))
 
 
 def test_score_against_median_seconds(drawn: dict[str, list[Any]]) -> None:
     plot("latency", rows([*chunks(3, 10), LC]))
-    assert drawn["FB-RAG FB"] == ["plot", pytest.approx([5.5, 12.5]), pytest.approx([33, 40])]
-    assert drawn["LC"] == ["plot", pytest.approx([2.5]), pytest.approx([30])]
+    assert drawn["fb-rag"] == ["plot", pytest.approx([5.5, 12.5]), pytest.approx([33, 40])]
+    assert drawn["long-context"] == ["plot", pytest.approx([2.5]), pytest.approx([30])]
 
 
 def test_score_by_small_model_beside_what_needs_none(drawn: dict[str, list[Any]]) -> None:
     other = OP | {"select": 20}  # it shares no size with what is plotted
     plot("small", rows([FB, FB | {"small": "small-3b"}, OP, other]))
-    assert drawn["FB-RAG FB"][:3] == ["errorbar", pytest.approx([0, 1]), pytest.approx([35, 35])]
-    assert drawn["OP"] == ["axhline", pytest.approx(35)]
+    assert drawn["fb-rag"][:3] == ["errorbar", pytest.approx([0, 1]), pytest.approx([35, 35])]
+    assert drawn["order-preserving"] == ["axhline", pytest.approx(35)]
     assert len(drawn) == 2
 
 
 def test_the_first_panel_is_the_average_over_the_data_sets(drawn: dict[str, list[Any]]) -> None:
     both = rows(chunks(3, 10), ["musique"]) + rows(chunks(3, 10), ["qmsum"], metrics={"f1": 0.8})
     plot("chunks", both)
-    assert drawn["FB-RAG FB"] == ["plot", [3, 10], pytest.approx([(33 + 80) / 2, (40 + 80) / 2])]
+    assert drawn["fb-rag"] == ["plot", [3, 10], pytest.approx([(33 + 80) / 2, (40 + 80) / 2])]
 
 
 def test_a_point_without_one_of_the_data_sets_is_in_no_average(drawn: dict[str, list[Any]]) -> None:
     plot("chunks", rows(chunks(3, 5, 10), ["musique"]) + rows(chunks(3, 10), ["qmsum"]))
-    assert drawn["FB-RAG FB"][1] == [3, 10]
+    assert drawn["fb-rag"][1] == [3, 10]
 
 
 def test_more_lines_than_colours_are_all_drawn(drawn: dict[str, list[Any]]) -> None:
     many = [FB | {"select": size, "small": f"model-{i:02}"} for i in range(10) for size in (3, 5)]
     plot("chunks", rows(many))
-    assert {f"model-{i:02}" for i in range(10)} <= set(drawn)
+    assert {f"fb-rag:small=model-{i:02}" for i in range(10)} <= set(drawn)
 
 
 def test_a_name_that_begins_with_an_underscore_is_in_the_legend() -> None:
@@ -160,7 +173,7 @@ def test_a_name_that_begins_with_an_underscore_is_in_the_legend() -> None:
     original = figure.Figure.legend
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(figure.Figure, "legend", lambda self, *args, **more: seen.extend(args[1]) or original(self, *args, **more))
-        plot("chunks", rows([FB | {"select": size, "small": small} for size in (3, 5) for small in ("_a", "b")]))
+        plot("chunks", rows([FB | {"select": size, "method": method} for size in (3, 5) for method in ("_a", "b")]))
     assert [label.strip() for label in seen] == ["_a", "b"]
 
 

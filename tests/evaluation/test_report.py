@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -39,9 +40,6 @@ FB: dict[str, Any] = {
 }
 F = {name: value for name, value in FB.items() if name != "fusion"} | {"eta_forward": 1, "eta_backward": 0}
 OP = {"method": "order-preserving", "retriever": "bm25", "large": "large-3b", "chunk_words": 300, "select": 5}
-
-
-_CUT = f"x {'m' * 59}…, x {'m' * 59}…"
 
 
 def row(id_: str, configuration: dict[str, Any], score: float | None, dataset: str = "musique", /, **more: Any) -> dict[str, Any]:
@@ -147,25 +145,38 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("configurations", "named"),
     [
-        ([FB], ["FB-RAG FB"]),
-        ([FB, OP], ["OP", "FB-RAG FB"]),
-        ([FB, OP, OP | {"select": 3}], ["OP, 3", "OP, 5", "FB-RAG FB, 8→5"]),
-        ([FB | {"select": 3}, FB], ["8→3", "8→5"]),
-        ([OP | {"select": 3}, OP], ["3 chunks", "5 chunks"]),
-        ([F, FB], ["FB", "F"]),
-        ([FB, FB | {"fusion": "minmax"}], ["minmax", "raw"]),
-        ([FB, FB | {"pooling": "mean"}], ["max", "mean"]),
-        ([FB | {"samples": 1}, FB], ["1 sample", "5 samples"]),
-        ([FB | {"small": "a"}, FB | {"small": "b"}], ["a", "b"]),
-        ([FB | {"small": "a", "large": "x"}, FB | {"small": "b", "large": "y"}], ["small a, large x", "small b, large y"]),
-        ([FB | {"eta_forward": 0.7, "eta_backward": 0.3}, FB], ["FB", "FB 0.7:0.3"]),
-        ([FB, OP, {"method": "long-context", "large": "large-3b"}], ["LC", "OP", "FB-RAG FB"]),
-        ([FB | {"new": [1]}, FB | {"new": [2]}], ["new [1]", "new [2]"]),
-        ([FB | {"x": "m" * 80 + "a"}, FB | {"x": "m" * 80 + "b"}], [f"{_CUT} (1)", f"{_CUT} (2)"]),
+        ([FB], ["fb-rag"]),
+        ([FB, OP], ["order-preserving", "fb-rag"]),
+        (
+            [FB, OP, OP | {"select": 3}],
+            ["order-preserving:select=3", "order-preserving:select=5", "fb-rag:select=5"],
+        ),
+        ([FB | {"select": 3, "recall": 20}, FB], ["fb-rag:recall=20,select=3", "fb-rag:recall=8,select=5"]),
+        ([F, FB], ["fb-rag:weights=0.5:0.5", "fb-rag:weights=1:0"]),
+        ([FB, FB | {"fusion": "minmax"}], ["fb-rag:fusion=minmax", "fb-rag:fusion=raw"]),
+        ([FB, FB | {"pooling": "mean"}], ["fb-rag:pooling=max", "fb-rag:pooling=mean"]),
+        ([FB, FB | {"chunk_words": 60}], ["fb-rag:chunk-words=60", "fb-rag:chunk-words=300"]),
+        (
+            [FB | {"small": "a", "large": "x"}, FB | {"small": "b", "large": "y"}],
+            ["fb-rag:small=a,large=x", "fb-rag:small=b,large=y"],
+        ),
+        ([FB | {"eta_forward": 0.7, "eta_backward": 0.3}, FB], ["fb-rag:weights=0.5:0.5", "fb-rag:weights=0.7:0.3"]),
+        ([FB, OP, {"method": "long-context", "large": "large-3b"}], ["long-context", "order-preserving", "fb-rag"]),
+        ([FB, FB | {"new": 1}], ["fb-rag:new=1", "fb-rag:new=null"]),
+        ([FB | {"small": "my model;$(ls).gguf"}, FB], ["fb-rag:small=my_model_ls_.gguf", "fb-rag:small=small-1b"]),
+        ([FB | {"x": "m" * 80 + "a"}, FB | {"x": "m" * 80 + "b"}], [f"fb-rag:x={'m' * 59}….1", f"fb-rag:x={'m' * 59}….2"]),
     ],
 )
 def test_labels_name_what_differs(results: Any, configurations: list[dict[str, Any]], named: list[str]) -> None:
     assert labels_of(summarise(results(row("1", each, 0.5) for each in configurations))) == named
+
+
+def test_a_label_is_one_word_of_a_shell(results: Any) -> None:
+    configurations = [FB | {"select": 3}, F, OP | {"retriever": "hub/a b&c"}, FB | {"method": HOSTILE}, FB | {"new": ["$x", "*"]}]
+    labels = labels_of(summarise(results(row("1", each, 0.5) for each in configurations)))
+    assert len(set(labels)) == len(configurations)
+    for label in labels:
+        assert subprocess.run(["sh", "-c", f"printf %s {label}"], capture_output=True, text=True, check=True).stdout == label
 
 
 def test_what_all_have_alike_is_said_once(results: Any) -> None:
@@ -196,19 +207,21 @@ def test_data_sets_across_configurations_down_averages_first(results: Any) -> No
         ("musique", "F1"),
         ("qmsum", "Rouge-L F1"),
     ]
-    assert cell(report, "score", "OP", "musique").value == pytest.approx(0.3)
-    assert cell(report, "score", "FB-RAG FB", "musique").value == pytest.approx(0.7)
-    assert cell(report, "score", "OP", "Average").value == pytest.approx(0.4)  # of 0.3 and 0.5, not of three examples
-    assert cell(report, "score", "FB-RAG FB", "Average").value == pytest.approx(0.55)
-    found = cell(report, "score", "OP", "musique")
+    assert cell(report, "score", "order-preserving", "musique").value == pytest.approx(0.3)
+    assert cell(report, "score", "fb-rag", "musique").value == pytest.approx(0.7)
+    assert cell(report, "score", "order-preserving", "Average").value == pytest.approx(
+        0.4
+    )  # of 0.3 and 0.5, not of three examples
+    assert cell(report, "score", "fb-rag", "Average").value == pytest.approx(0.55)
+    found = cell(report, "score", "order-preserving", "musique")
     assert (found.low, found.high, found.n) == (pytest.approx(0.2), pytest.approx(0.4), 2)
-    assert cell(report, "score", "OP", "qmsum").low is None  # one example
+    assert cell(report, "score", "order-preserving", "qmsum").low is None  # one example
 
 
 def test_the_best_of_each_column_is_marked(results: Any) -> None:
     report = summarise(paper(results))
     marked = {(label, i) for label, cells in table(report, "score").rows for i, each in enumerate(cells) if each.marked}
-    assert marked == {("FB-RAG FB", 0), ("FB-RAG FB", 1), ("OP", 2)}
+    assert marked == {("fb-rag", 0), ("fb-rag", 1), ("order-preserving", 2)}
     text = as_text(report, 100)
     assert "70.0*" in text
     assert "30.0*" not in text
@@ -225,8 +238,8 @@ def test_all_that_are_best_are_marked(results: Any) -> None:
 def test_a_configuration_without_a_data_set_has_no_average(results: Any) -> None:
     rows = [row("1", FB, 0.5), row("1", FB, 0.5, "qmsum"), row("1", OP, 0.9)]
     report = summarise(results(rows))
-    assert cell(report, "score", "OP", "Average").value is None
-    assert not cell(report, "score", "OP", "Average").marked
+    assert cell(report, "score", "order-preserving", "Average").value is None
+    assert not cell(report, "score", "order-preserving", "Average").marked
     assert any("same examples" in note for note in report.notes)
     assert "–" in as_text(report, 100)
 
@@ -246,10 +259,10 @@ def test_retrieval_only_has_no_columns_of_answers(results: Any) -> None:
 def test_errors_are_counted_named_and_in_no_average(results: Any) -> None:
     failed = row("3", FB, None, status="error", error="prompt too long", metrics={}, seconds={}, tokens_read=None, memory_mb=None)
     report = summarise(results([row("1", FB, 0.4), row("2", FB, 0.6, status="not_found"), failed]))
-    assert cell(report, "score", "FB-RAG FB", "musique").value == pytest.approx(0.5)
-    assert cell(report, "outcomes", "FB-RAG FB", "Examples").value == 3
-    assert cell(report, "outcomes", "FB-RAG FB", "Not found").value == 1
-    assert cell(report, "outcomes", "FB-RAG FB", "Errors").value == 1
+    assert cell(report, "score", "fb-rag", "musique").value == pytest.approx(0.5)
+    assert cell(report, "outcomes", "fb-rag", "Examples").value == 3
+    assert cell(report, "outcomes", "fb-rag", "Not found").value == 1
+    assert cell(report, "outcomes", "fb-rag", "Errors").value == 1
     assert "1 × error: prompt too long" in as_text(report, 100)
 
 
@@ -261,10 +274,10 @@ def test_cost_has_medians_95th_percentiles_and_the_peak(results: Any) -> None:
     ]
     report = summarise(results(rows))
     assert [column.name for column in table(report, "cost").columns] == ["Tokens read", "forward", "odd", "total", "Memory"]
-    total = cell(report, "cost", "FB-RAG FB", "total")
+    total = cell(report, "cost", "fb-rag", "total")
     assert (total.value, total.p95) == (2.0, pytest.approx(8.3))
-    assert cell(report, "cost", "FB-RAG FB", "Tokens read").value == 2000
-    assert cell(report, "cost", "FB-RAG FB", "Memory").value == 2500
+    assert cell(report, "cost", "fb-rag", "Tokens read").value == 2000
+    assert cell(report, "cost", "fb-rag", "Memory").value == 2500
     assert "p95 8.30" in as_text(report, 100)
 
 
@@ -283,50 +296,50 @@ def test_no_rows_make_an_empty_report(results: Any) -> None:
 
 def test_differences_are_paired(results: Any) -> None:
     rows = [row(str(i), OP, i / 20) for i in range(10)] + [row(str(i), FB, i / 20 + 0.1) for i in range(12)]
-    report = compare(results(rows), "OP")
-    found = cell(report, "score", "FB-RAG FB", "musique")
+    report = compare(results(rows), "order-preserving")
+    found = cell(report, "score", "fb-rag", "musique")
     assert found.value == pytest.approx(0.1)
     assert (found.low, found.high) == pytest.approx((0.1, 0.1))  # each pair differs by that, however hard the question
     assert found.n == 10
     assert found.p == pytest.approx(2 / 1024)
     assert found.marked
-    assert labels_of(report) == ["FB-RAG FB"]
+    assert labels_of(report) == ["fb-rag"]
     assert "+10.0*" in as_text(report, 100)
     assert "p=0.002" in as_text(report, 100)
 
 
 def test_a_difference_that_may_be_chance_is_not_marked(results: Any) -> None:
     rows = [row(str(i), OP, 0.5) for i in range(10)] + [row(str(i), FB, 0.5 + (-1) ** i / 10) for i in range(10)]
-    found = cell(compare(results(rows), "order-preserving"), "score", "FB-RAG FB", "musique")
+    found = cell(compare(results(rows), "order-preserving"), "score", "fb-rag", "musique")
     assert found.p == 1.0
     assert not found.marked
 
 
 def test_ids_of_two_data_sets_are_not_one_example(results: Any) -> None:
     rows = [row("1", OP, 0.2, "a"), row("1", OP, 0.8, "b"), row("1", FB, 0.3, "a"), row("1", FB, 0.6, "b")]
-    report = compare(results(rows), "op")
-    assert cell(report, "score", "FB-RAG FB", "a").value == pytest.approx(0.1)
-    assert cell(report, "score", "FB-RAG FB", "b").value == pytest.approx(-0.2)
-    assert cell(report, "score", "FB-RAG FB", "Average").value == pytest.approx(-0.05)
+    report = compare(results(rows), "Order-Preserving")
+    assert cell(report, "score", "fb-rag", "a").value == pytest.approx(0.1)
+    assert cell(report, "score", "fb-rag", "b").value == pytest.approx(-0.2)
+    assert cell(report, "score", "fb-rag", "Average").value == pytest.approx(-0.05)
 
 
 def test_a_baseline_that_is_not_there_or_is_several(results: Any) -> None:
     rows = results([row("1", FB, 0.5), row("1", OP, 0.5), row("1", OP | {"select": 3}, 0.5)])
     with pytest.raises(FbragError, match="no configuration is called vanilla") as error:
         compare(rows, "vanilla")
-    assert "OP, 5" in str(error.value.hint)
+    assert "order-preserving:select=5" in str(error.value.hint)
     with pytest.raises(FbragError, match="several configurations are called order-preserving") as error:
         compare(rows, "order-preserving")
-    assert error.value.hint == "one of: OP, 3; OP, 5"
+    assert error.value.hint == "one of: order-preserving:select=3; order-preserving:select=5"
 
 
 def test_two_runs_by_their_configurations(results: Any) -> None:
     old = results([row("1", FB, 0.2), row("2", FB, 0.4), row("1", OP, 0.9)], "old.jsonl")
     new = results([row("1", FB, 0.5), row("2", FB, 0.4)], "new.jsonl")
-    found = cell(compare_runs(new, old), "score", "FB-RAG FB", "musique")
+    found = cell(compare_runs(new, old), "score", "fb-rag", "musique")
     assert (found.value, found.n) == (pytest.approx(0.15), 2)
     only = results([row("1", OP, 0.9)], "only.jsonl")
-    assert cell(compare_runs(new, only), "score", "FB-RAG FB", "musique").value == pytest.approx(-0.4)
+    assert cell(compare_runs(new, only), "score", "fb-rag", "musique").value == pytest.approx(-0.4)
     with pytest.raises(FbragError, match="no configuration in common"):
         compare_runs(new, results([row("1", OP, 0.9), row("1", OP | {"select": 3}, 0.9)], "other.jsonl"))
     nothing = compare_runs(new, results([row("9", FB, 0.5)], "nothing.jsonl"))
@@ -353,12 +366,45 @@ def test_a_minimum_that_is_none_is_refused(text: str) -> None:
 def test_below_names_configuration_metric_and_value(results: Any) -> None:
     rows = paper(results)
     assert below(rows, {"score": 0.4}) == []  # as much as the minimum is enough
-    assert below(rows, {"score": 0.5}) == ["OP: score 0.4000 is below 0.5"]
+    assert below(rows, {"score": 0.5}) == ["order-preserving: score 0.4000 is below 0.5"]
     assert below(rows, {"evidence_recall": 0}) == [
-        "OP: evidence_recall was not measured; the minimum is 0",
-        "FB-RAG FB: evidence_recall was not measured; the minimum is 0",
+        "order-preserving: evidence_recall was not measured; the minimum is 0",
+        "fb-rag: evidence_recall was not measured; the minimum is 0",
     ]
     assert below([], {"f1": 0.1}) == ["no example was evaluated"]
+
+
+# Abstention
+
+
+def declining(configuration: dict[str, Any], *declined: float) -> list[dict[str, Any]]:
+    """Two questions without an answer, then two with one, by whether each was declined."""
+    names = ("abstain", "abstain", "abstain_wrongly", "abstain_wrongly")
+    return [
+        row(str(i), configuration, None, status="not_found" if each else "answered", metrics={name: each})
+        for i, (name, each) in enumerate(zip(names, declined, strict=True))
+    ]
+
+
+def test_abstention_is_two_figures_of_which_one_is_better_when_it_is_less(results: Any) -> None:
+    rows = results([*declining(FB, 1, 1, 0, 1), *declining(OP, 1, 0, 0, 0)])
+    report = summarise(rows)
+    assert [cell(report, "abstain", label, "musique").value for label in ("fb-rag", "order-preserving")] == [1, 0.5]
+    assert [cell(report, "abstain_wrongly", label, "musique").value for label in ("fb-rag", "order-preserving")] == [0.5, 0]
+    assert cell(report, "abstain", "fb-rag", "musique").marked
+    assert cell(report, "abstain_wrongly", "order-preserving", "musique").marked
+    assert any("declined" in note for note in report.notes)
+    differences = compare(rows, "order-preserving")
+    assert cell(differences, "abstain", "fb-rag", "musique").value == pytest.approx(0.5)
+    assert cell(differences, "abstain_wrongly", "fb-rag", "musique").value == pytest.approx(0.5)
+
+
+def test_a_minimum_of_abstention(results: Any) -> None:
+    rows = results(declining(OP, 1, 0, 0, 0))
+    assert below(rows, parse_minimum("abstain=0.5")) == []
+    assert below(rows, parse_minimum("abstain=0.8")) == ["order-preserving: abstain 0.5000 is below 0.8"]
+    with pytest.raises(FbragError, match="less of abstain_wrongly is better"):
+        parse_minimum("abstain-wrongly=0.8")
 
 
 # Renderings
@@ -371,7 +417,7 @@ def test_text_keeps_to_the_width_and_its_columns_aligned(results: Any) -> None:
     for width in (100, 160):
         lines = as_text(summarise(rows), width).splitlines()
         assert max(map(cell_len, lines)) <= width
-        values = [line for line in lines if line.startswith("OP ")]
+        values = [line for line in lines if line.startswith("order-preserving ")]
         assert "\n".join(values).count("50.0") == 9  # eight data sets and their average, over as many blocks as it takes
         heading = next(line for line in lines if "中文" in line)
         interval = next(line for line in lines[lines.index(heading) :] if "]" in line)
@@ -395,7 +441,7 @@ def test_sentences_keep_to_the_width_too(results: Any) -> None:
     metrics = {"evidence_recall": 0.5, "full_evidence": 1}
     rows = results(row(str(i), each, None, metrics=metrics) for i in range(2) for each in (FB, OP))
     for width in (60, 100):
-        assert max(map(cell_len, as_text(compare(rows, "OP"), width).splitlines())) <= width
+        assert max(map(cell_len, as_text(compare(rows, "order-preserving"), width).splitlines())) <= width
 
 
 def test_names_stay_text_on_a_terminal(hostile: Report) -> None:
@@ -427,6 +473,6 @@ def test_json_says_all_that_was_measured(hostile: Report, results: Any) -> None:
     found: Any = json.loads(json.dumps(as_json(summarise(paper(results)))))
     score = found["tables"][0]
     assert score["columns"][1] == {"name": "musique", "detail": "F1", "unit": "score"}
-    assert score["rows"][1]["configuration"] == "FB-RAG FB"
+    assert score["rows"][1]["configuration"] == "fb-rag"
     assert score["rows"][1]["cells"][1]["value"] == pytest.approx(0.7)
     assert score["rows"][1]["cells"][1]["n"] == 2

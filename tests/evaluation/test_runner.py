@@ -15,8 +15,9 @@ import pytest
 from fbrag_cli.errors import FbragError
 from fbrag_cli.evaluation.datasets import Example
 from fbrag_cli.evaluation.results import read_rows
-from fbrag_cli.evaluation.runner import Configuration, run
+from fbrag_cli.evaluation.runner import Configuration, checked_data_sets, run
 from fbrag_cli.generation.generator import Call, Generations, Sampling, Turn
+from fbrag_cli.generation.reuse import Reuse
 from fbrag_cli.indexing.collect import Collection
 from fbrag_cli.methods.fb_rag import FBRag
 from fbrag_cli.methods.long_context import LongContext
@@ -44,6 +45,7 @@ def example(number: int, question: str = "Who sealed the lantern?", text: str = 
 @dataclass(frozen=True)
 class _File:
     identity: str
+    path: Path
 
 
 class _Models(Models):
@@ -57,7 +59,7 @@ class _Models(Models):
         return self._scripted[name]
 
     def find(self, names: Sequence[str], *, large: Sequence[str] = ()) -> Any:
-        return [_File(name) for name in names]
+        return [_File(name, Path(name)) for name in names]
 
 
 class _Retrievers(Retrievers):
@@ -79,7 +81,7 @@ class Bench:
         self.retrievers = _Retrievers(ModelSettings(), self.cache)
 
     def session(self) -> Session:
-        return Session(_Models(self.models), self.retrievers, self.cache, first_costs=True)
+        return Session(_Models(self.models), self.retrievers, self.cache, reuse=Reuse(first_costs=True))
 
 
 def rows(path: Path) -> list[dict[str, Any]]:
@@ -97,6 +99,16 @@ def test_a_row_tells_the_metrics_and_what_they_cost(tmp_path: Path) -> None:
     assert row["seconds"]["total"] >= row["seconds"]["forward"] > 0
     assert row["configuration"]["recall"] == 3
     assert read_rows(tmp_path / "rows.jsonl")[0].score == row["metrics"]["f1"]
+
+
+def test_evidence_in_a_copy_of_what_was_read_counts(tmp_path: Path) -> None:
+    passage = "The lantern of the old barque was sealed by Wrenn."  # 10 words, a chunk
+    copied = passage.replace(" ", "\n")
+    others = [f"Grey water lay flat under low cloud on day {i}." for i in range(6)]
+    asked = replace(example(1, text="\n".join([*others, passage, others[0], copied])), evidence=(passage, copied))
+    run([asked], [replace(BASE, method=OrderPreserving(select=1), large=None)], tmp_path / "rows.jsonl", Bench().session())
+    (row,) = rows(tmp_path / "rows.jsonl")
+    assert (len(row["selected"]), row["metrics"]["evidence_recall"]) == (1, 1)
 
 
 def test_configurations_share_index_samples_and_answers(tmp_path: Path) -> None:
@@ -128,6 +140,31 @@ def test_what_a_method_does_not_read_makes_no_row(tmp_path: Path) -> None:
         ("vanilla", 2),
     ]
     assert bench.models["small"].asked == []
+
+
+def test_the_check_runs_where_a_data_set_has_questions_without_an_answer(tmp_path: Path) -> None:
+    """For all its rows; for no other data set; and what was answered before without it is answered again."""
+    open_ones = [example(1), replace(example(2, "Who stole it?"), answers=(), answerable=False)]
+    others = [replace(example(3), dataset="others")]
+    bench, path = Bench(), tmp_path / "rows.jsonl"
+    bench.models["large"].yes = 0.1  # the answer is not in the chunks
+    run(open_ones, [BASE], path, bench.session())
+    assert not any("abstain" in name for row in rows(path) for name in row["metrics"])
+    checked = replace(BASE, checked=checked_data_sets([*open_ones, *others], None))
+    assert checked.key == BASE.key
+    run([*open_ones, *others], [checked], path, bench.session())
+    again = rows(path)[2:]
+    assert [(row["id"], row["status"]) for row in again] == [("q1", "not_found"), ("q2", "not_found"), ("q3", "answered")]
+    found = [{name: value for name, value in row["metrics"].items() if "abstain" in name} for row in again]
+    assert found == [{"abstain_wrongly": 1}, {"abstain": 1}, {}]
+    assert again[0]["metrics"]["f1"] > 0  # of the answer that was proposed
+    run([*open_ones, *others], [checked], path, bench.session())
+    assert len(rows(path)) == 5
+
+
+def test_the_check_is_asked_for_or_left_out() -> None:
+    both = [example(1), replace(example(2), dataset="open", answers=(), answerable=False)]
+    assert [checked_data_sets(both, asked) for asked in (None, True, False)] == [{"open"}, {"open", "tales"}, set()]
 
 
 def test_without_a_large_model_nothing_is_answered(tmp_path: Path) -> None:

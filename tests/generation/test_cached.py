@@ -1,4 +1,4 @@
-"""What was sampled once is not sampled again, in this process and in the next; anything that matters makes it new."""
+"""What was replied once is not asked again, in this process and in the next; anything that matters makes it new."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from fbrag_cli.generation.cached import KIND, CachedGenerator
-from fbrag_cli.generation.generator import Call, Sampling, Turn
+from fbrag_cli.generation.generator import QUIET, Call, Generations, Generator, Sampling, Turn
+from fbrag_cli.generation.reuse import Reuse
 from fbrag_cli.storage.cache import Cache
 from tests.methods.scripted import Scripted
 
@@ -26,19 +27,19 @@ def cache(tmp_path: Path) -> Cache:
 def asked_again(cache: Cache, turns: Sequence[Turn] = ASKED, n: int = 3, sampling: Sampling = SAMPLING, model: str = "m") -> bool:
     """Whether a new process asks the model."""
     scripted = Scripted(SAID)
-    CachedGenerator(scripted, cache, model).generate(turns, n, sampling)
+    CachedGenerator(lambda: scripted, cache, model).generate(turns, n, sampling)
     return bool(scripted.asked)
 
 
 def test_a_later_process_takes_the_samples_of_an_earlier_one_at_no_cost(cache: Cache) -> None:
-    first = CachedGenerator(Scripted(SAID), cache, "m").generate(ASKED, 3, SAMPLING)
+    first = CachedGenerator(lambda: Scripted(SAID), cache, "m").generate(ASKED, 3, SAMPLING)
     scripted = Scripted(["other"])
-    fewer = CachedGenerator(scripted, cache, "m").generate(ASKED, 2, SAMPLING)
+    fewer = CachedGenerator(lambda: scripted, cache, "m").generate(ASKED, 2, SAMPLING)
     assert scripted.asked == []
     assert fewer.samples == first.samples[:2]
     assert (first.cached, fewer.cached) == (False, True)
     assert (fewer.cached_tokens, fewer.prefill_seconds, fewer.decode_seconds) == (first.prompt_tokens, 0, 0)
-    compared = CachedGenerator(scripted, cache, "m", first_costs=True).generate(ASKED, 3, SAMPLING)
+    compared = CachedGenerator(lambda: scripted, cache, "m", Reuse(first_costs=True)).generate(ASKED, 3, SAMPLING)
     assert compared == replace(first, cached=True)
 
 
@@ -81,7 +82,7 @@ def test_a_flipped_bit_and_a_swapped_entry_are_made_again(cache: Cache) -> None:
 
 def test_without_a_cache_samples_stay_in_memory_until_they_are_dropped() -> None:
     scripted = Scripted(SAID)
-    cached = CachedGenerator(scripted)
+    cached = CachedGenerator(lambda: scripted)
     for _ in range(2):
         cached.generate(ASKED, 3, SAMPLING)
     assert len(scripted.asked) == 1
@@ -92,7 +93,7 @@ def test_without_a_cache_samples_stay_in_memory_until_they_are_dropped() -> None
 
 def test_it_can_do_what_its_generator_can() -> None:
     scripted = Scripted(SAID, takes_rows=True, continues_turns=False)
-    cached = CachedGenerator(scripted)
+    cached = CachedGenerator(lambda: scripted)
     assert (cached.takes_rows, cached.continues_turns, cached.info) == (True, False, scripted.info)
     assert cached.written(ASKED) == scripted.written(ASKED)
     assert cached.choose
@@ -105,4 +106,79 @@ def test_a_generator_that_gives_no_probabilities_is_not_asked_for_them() -> None
     class Server(Scripted):
         choose = None  # type: ignore[assignment]
 
-    assert CachedGenerator(Server(SAID)).choose is None
+    assert CachedGenerator(lambda: Server(SAID)).choose is None
+
+
+def never() -> Generator:
+    raise AssertionError("the model is loaded")
+
+
+def test_what_is_cached_needs_no_model(cache: Cache) -> None:
+    scripted = Scripted(SAID, takes_rows=True)
+    first = CachedGenerator(lambda: scripted, cache, "m")
+    samples = first.generate(ASKED, 3, SAMPLING).samples
+    assert first.choose
+    chosen = first.choose(ASKED, ("yes", "no"), QUIET)
+    later = CachedGenerator(never, cache, "m")
+    sent: list[str] = []
+    assert later.generate(ASKED, 1, SAMPLING, Call(on_text=sent.append)).samples == samples[:1]
+    assert sent == ["one"]
+    assert later.choose
+    assert later.choose(ASKED, ("yes", "no"), QUIET) == chosen
+    assert (later.info, later.takes_rows, later.continues_turns) == (scripted.info, True, True)
+    with pytest.raises(AssertionError):
+        later.choose(ASKED, ("true", "false"), QUIET)
+
+
+def test_a_model_is_loaded_once(cache: Cache) -> None:
+    loads: list[Scripted] = []
+
+    def load() -> Scripted:
+        loads.append(Scripted(SAID))
+        return loads[-1]
+
+    cached = CachedGenerator(load, cache, "m")
+    assert not loads
+    cached.generate(ASKED, 3, SAMPLING)
+    cached.generate(ASKED, 3, replace(SAMPLING, seed=9))
+    assert cached.count_tokens("one two") == 2
+    assert len(loads) == 1
+
+
+def test_again_asks_anew_and_replaces_the_entries(cache: Cache) -> None:
+    replies = ["old"]
+
+    def reply(reuse: Reuse | None = None) -> tuple[str, float]:
+        generator = CachedGenerator(lambda: Scripted(replies, yes=len(replies[0]) / 10), cache, "m", reuse)
+        assert generator.choose
+        return generator.generate(ASKED, 1, SAMPLING).samples[0].text, generator.choose(ASKED, ("yes", "no"), QUIET)[0]
+
+    assert reply() == ("old", 0.3)
+    replies[0] = "newer"
+    assert reply() == ("old", 0.3)
+    assert reply(Reuse(again=True)) == ("newer", 0.5)
+    replies[0] = "newest"
+    assert reply() == ("newer", 0.5)
+
+
+def test_a_call_that_fails_leaves_no_entry(cache: Cache) -> None:
+    class Interrupted(Scripted):
+        def generate(self, turns: Sequence[Turn], n: int, sampling: Sampling, call: Call | None = None) -> Generations:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        CachedGenerator(lambda: Interrupted(SAID), cache, "m").generate(ASKED, 3, SAMPLING)
+    assert asked_again(cache)
+    with pytest.raises(KeyboardInterrupt):  # what is there stays until there is something better
+        CachedGenerator(lambda: Interrupted(SAID), cache, "m", Reuse(again=True)).generate(ASKED, 3, SAMPLING)
+    assert not asked_again(cache)
+
+
+def test_a_comparison_measures_each_choice(cache: Cache) -> None:
+    """An entry of a choice has no cost, so a later process would report that it took no time."""
+    for _ in range(2):
+        scripted = Scripted(SAID)
+        cached = CachedGenerator(lambda scripted=scripted: scripted, cache, "m", Reuse(first_costs=True))  # type: ignore[misc]
+        assert cached.choose
+        assert cached.choose(ASKED, ("yes", "no"), QUIET) == (1, 0)
+        assert len(scripted.asked) == 1

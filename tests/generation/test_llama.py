@@ -113,6 +113,15 @@ def test_the_length_limit_is_said(generator: LlamaGenerator) -> None:
     assert (sample.finish, sample.n_tokens) == ("length", 2)
 
 
+def test_a_model_in_a_loop_is_stopped_and_its_text_cut_to_one_period(generator: LlamaGenerator) -> None:
+    pieces: list[str] = []
+    loops = (Turn("user", "Repeat the word na forever."), Turn("assistant", "na na na na"))
+    sample = generator.generate(loops, 1, Sampling(200, temperature=0), Call(on_text=pieces.append)).samples[0]
+    assert (sample.text, sample.finish) == (" na", "repeat")
+    assert sample.n_tokens < 60
+    assert "".join(pieces) == sample.text
+
+
 def test_a_prompt_that_does_not_fit_is_refused_with_both_numbers_before_any_work(smollm2: Path) -> None:
     with LlamaGenerator(smollm2, max_context=300) as small:
         started = monotonic()

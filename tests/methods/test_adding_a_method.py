@@ -28,7 +28,6 @@ class Neighbours(Selecting):
     """The best chunks, each with those beside it."""
 
     name: ClassVar[str] = "neighbours"
-    title: ClassVar[str] = "NB"
 
     before: int = knob(0, "chunks before each of the best", minimum=0)
     after: int = knob(1, "chunks after each of the best", minimum=0)
@@ -89,6 +88,6 @@ def test_a_new_method_is_asked_explained_and_compared(run, smollm2: Path, tmp_pa
     report = run("eval", rows, *lists, "-o", tmp_path / "out.jsonl")
     keys = [json.loads(line)["configuration"] for line in (tmp_path / "out.jsonl").read_text("utf-8").splitlines()]
     assert [(key["method"], key.get("before")) for key in keys] == [("neighbours", 0), ("neighbours", 2), ("vanilla", None)]
-    assert "NB, before 2" in report
+    assert "neighbours:before=2" in report
 
-    assert "chunks before each of the best" in run("ask", "--help")
+    assert "chunks before each of the best" in run("ask", "--help-all")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from hashlib import sha256
 
 import numpy as np
 import pytest
@@ -143,6 +144,9 @@ def test_of_equal_scores_the_earlier_chunk_wins() -> None:
         ("Rationale: He was born there.\n\n**Answer:** Skerrow", "He was born there.", "Skerrow"),
         ("He was born there. Answer: Skerrow", "He was born there.", "Skerrow"),
         ("He was born there.\nFinal answer: Skerrow", "He was born there.", "Skerrow"),
+        (" 他生于那里。\n答案 (in Chinese): x", "他生于那里。\n答案 (in Chinese): x", ""),
+        (" 他生于那里。Answer: 斯凯罗", "他生于那里。", "斯凯罗"),
+        ("Rationale (in Chinese): 他生于那里。\nAnswer (in Chinese): 斯凯罗", "他生于那里。", "斯凯罗"),
         ("Skerrow, I think", "Skerrow, I think", ""),
         ("The answer is Skerrow", "The answer is Skerrow", ""),
         ("", "", ""),
@@ -151,6 +155,37 @@ def test_of_equal_scores_the_earlier_chunk_wins() -> None:
 def test_samples_are_parsed_and_lose_nothing(text: str, rationale: str, answer_: str) -> None:
     sample = parse_sample(0, Generation(text, 3, "stop", 0))
     assert (sample.rationale, sample.answer) == (rationale, answer_)
+
+
+def written_in(*documents: tuple[str, str], recall: int = 9) -> str:
+    """Return the forward prompt for documents, each a language and a text."""
+    corpus = build_corpus([Document.of("d", "d", Extracted(Content(text), "text/plain"), "", code) for code, text in documents])
+    small = Scripted(["x"])
+    look_forward(QUESTION, corpus, small, FBRag(recall=recall))
+    return said(small.asked[0][0])
+
+
+def test_samples_are_asked_for_in_the_language_of_what_is_read() -> None:
+    """Samples in another one share no word with the text."""
+    told = written_in(("zh", "灯塔看守人安娜在日志中写道"))
+    assert "Write in Chinese." in told
+    assert told.endswith("Rationale (in Chinese):")
+    german, greek = ("de", "Wrenn versiegelte die Laterne der Bark."), ("el", "Ο φαροφύλακας έγραψε")
+    assert "Write in German." in written_in(greek, ("de", "Wrenn versiegelte die Laterne der Bark lange vor der Abfahrt."))
+    assert "Write in Greek." in written_in(german, ("el", f"{greek[1]} στο ημερολόγιο ότι το μπρίκι πέρασε το μεσημέρι."))
+    assert "Write in" not in written_in(("en", "Who sealed the lantern?"), ("de", "Bark " * 50), ("de", "Wasser"), recall=1)
+
+
+def test_the_prompt_for_an_english_text_or_an_unknown_language_names_none() -> None:
+    """Byte for byte as before: cached samples stay valid."""
+    told = written_in(("en", "one two"))
+    assert told == written_in(("", "one two"))
+    assert sha256(told.encode()).hexdigest() == "322cb6bb16f41c8cf8a262005a500d70de51331cbbed9c508a6b802beb765b32"
+
+
+def test_one_sample_is_one_forward_sample() -> None:
+    assert FBRag(samples=1).plan(9)[1] == "1 forward sample"
+    assert FBRag(samples=2).plan(9)[1] == "2 forward samples"
 
 
 def test_a_question_without_a_word_of_the_document_is_told(corpus: Corpus) -> None:

@@ -33,7 +33,8 @@ HUB_PATH = "/org/tiny-gguf/resolve/abc/tiny.gguf"
 
 @dataclass
 class Served:
-    """What is served under one path. cut_after: the connection breaks after so many bytes, `cuts` times."""
+    """What is served under one path. cut_after: the connection breaks after so many bytes, `cuts` times. shifted: how many bytes
+    too late an answer to a range begins."""
 
     data: bytes
     headers: dict[str, str] = field(default_factory=dict)
@@ -43,6 +44,7 @@ class Served:
     cut_after: int | None = None
     cuts: int = 0
     ranges: bool = True
+    shifted: int = 0
     tells_length: bool = True
 
 
@@ -103,6 +105,8 @@ class _Handler(BaseHTTPRequestHandler):
         start = int(asked.removeprefix("bytes=").rstrip("-")) if asked and file.ranges else 0
         if self.headers.get("If-Range", file.headers.get("ETag")) != file.headers.get("ETag"):
             start = 0
+        if start:
+            start += file.shifted
         self.send_response(206 if start else 200)
         headers = ({"Content-Length": str(len(file.data) - start)} if file.tells_length else {}) | file.headers
         if start:

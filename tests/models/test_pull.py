@@ -198,6 +198,17 @@ def test_a_server_that_cannot_go_on_begins_again(store: Path, environ: dict[str,
     assert fetch(store, environ, HUB).sha256 == SHA256
 
 
+def test_a_server_that_always_goes_on_at_the_wrong_byte_is_left(
+    store: Path, environ: dict[str, str], server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each second attempt begins anew and comes as far as the one before: that is no progress."""
+    monkeypatch.setattr("fbrag_cli.models.stream._WAIT_SECONDS", 0)
+    server.serve_hub(cut_after=100_000, cuts=40, shifted=1)
+    with pytest.raises(FbragError, match="4 times"):
+        fetch(store, environ, HUB)
+    assert len(server.gets(HUB_PATH)) <= 8
+
+
 def test_the_next_pull_goes_on_where_one_failed_and_another_source_may(
     store: Path, environ: dict[str, str], server: Server
 ) -> None:

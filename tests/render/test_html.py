@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fbrag_cli.corpus import build_corpus
+from fbrag_cli.corpus import Excerpt, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted, PageSpan, Section
 from fbrag_cli.generation.generator import ModelInfo
 from fbrag_cli.methods.fb_rag import FBRag
@@ -161,7 +162,7 @@ def test_the_page_says_where_its_sources_stand_and_how_they_came_about() -> None
     told = " ".join(told.split())
     assert "Tobias Wrenn" in told
     assert "log.txt:1-1 " in told
-    assert "chunk 4 · combined 10.00 · backward 5.0 (#1) · forward 20.0 (#1), raised by sample 1" in told
+    assert "chunk 4 · combined 1.00 (10.00) · backward 5.0 (#1) · forward 20.0 (#1), raised by sample 1" in told
     assert "raises most: chunk 4 (source 1)" in told
     assert "forward 1.50 2,400 0 300" in told
     assert "4.0 seconds in all" in told
@@ -187,8 +188,30 @@ def test_an_explanation_has_no_answer_and_a_refusal_says_so() -> None:
     assert "Answer" not in _Page(page(trace_of(documents, [0], status="retrieved", answer=None))).text
     refused = _Page(page(trace_of(documents, [0], status="not_found", answer="Paris"))).text
     assert "The document does not say." in refused
-    assert "proposed “Paris”, which the selected chunks do not show" in refused
+    assert "proposed “Paris”, which the selected chunks do not show (--answer-anyway gives it)" in refused
     assert "Closest chunks" in refused
+
+
+def test_the_answer_links_its_sources_and_the_sentence_that_shows_it_is_marked_there_and_in_the_document() -> None:
+    text = WATCH * 80 + "\nThe box was sealed by Tobias <Wrenn>\nwith lead in 1893. " + WATCH * 20
+    html = page(trace_of([document(text)], [0, 2], answer="Tobias Wrenn, in <1894>"))
+    assert 'Tobias Wrenn, in &lt;1894&gt;<a href="#source-2">[2]</a></p>' in html
+    assert '<p class="note">Not in the passages: <bdi lang="">1894</bdi></p>' in html
+    words = "<mark>Tobias</mark> &lt;<mark>Wrenn</mark>&gt;"
+    sentence = f'<mark class="best">The box was sealed by {words}\nwith lead in 1893.</mark>'
+    assert html.count(sentence) == 2
+    assert '<h3><a href="#c3"><bdi>log.txt:2-3</bdi></a></h3>' in html
+    assert html.count('<mark class="best">') == 2  # the other source has no word of it
+
+
+def test_the_marks_of_a_source_that_is_a_part_of_its_chunk_are_in_the_right_place() -> None:
+    text = "Nobody slept. The box was sealed by Tobias Wrenn."
+    trace = trace_of([document(text)], [0])
+    chunk = trace.corpus.chunks[0]
+    html = page(replace(trace, context=(Excerpt(chunk, 14, len(text)),)))
+    sentence = '<mark class="best">The box was sealed by <mark>Tobias</mark> <mark>Wrenn</mark>.</mark>'
+    assert f">Nobody slept. {sentence}<" in html
+    assert f">{sentence}</blockquote>" in html
 
 
 def test_languages_are_told_where_they_are_known() -> None:
@@ -306,7 +329,7 @@ def test_the_page_fits_is_readable_and_asks_for_nothing(chromium: Chrome, book: 
     opened(chromium, book, width=width, scheme=scheme)
     assert measured(chromium, "document.documentElement.scrollWidth <= document.documentElement.clientWidth")
     assert measured(chromium, "(e => e.scrollWidth <= e.clientWidth)(document.querySelector('table').parentElement)")
-    for selector in ("h1", ".said", ".note", ".sources blockquote", ".scores", ".at", ".jump a", ".pill", ".k.on .t"):
+    for selector in "h1|.said|.note|.sources blockquote|.scores|.at|.jump a|.pill|.k.on .t|mark.best".split("|"):
         assert contrast(chromium, selector) >= 4.5, selector
     paper = measured(chromium, "getComputedStyle(document.body).backgroundColor")
     assert (luminance(paper) > 0.5) == (scheme == "light")
@@ -340,8 +363,8 @@ def test_selected_chunks_have_a_mark_and_a_label_in_the_map_and_in_the_document(
     assert labels == ["c41 Source 2", "c91 Source 5", "c201 Source 4", "c322 Source 1", "c323 Source 3"]
     following = measured(chromium, "[...document.querySelectorAll('.k .at a:last-child')].map(e => e.hash + ' ' + e.textContent)")
     assert [link for link in following if "next" in link] == [f"#c{n} next source" for n in (91, 201, 322, 323)]
-    words = measured(chromium, "[...document.querySelectorAll('#c41 mark')].map(e => e.textContent)")
-    assert {"watch", "rain"} <= set(words)
+    best = measured(chromium, "[...document.querySelectorAll('#c41 mark.best')].map(e => e.textContent)")
+    assert best == [WATCH.strip()]
 
 
 @pytest.mark.parametrize("scripts", [False, True])

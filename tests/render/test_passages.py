@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from textwrap import wrap
 
 import numpy as np
 import pytest
@@ -11,9 +13,10 @@ from fbrag_cli.corpus import Corpus, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted, PageSpan
 from fbrag_cli.methods.fb_rag import FBRag
 from fbrag_cli.methods.ranking import whole_chunks
-from fbrag_cli.render.answer_text import markdown, sources, summary
+from fbrag_cli.render.answer_text import Layout, markdown, sources, summary
+from fbrag_cli.render.citations import citations
 from fbrag_cli.render.explain_text import table
-from fbrag_cli.render.passages import passages, place, shown_lines, supporting_terms
+from fbrag_cli.render.passages import around, place, shown_lines
 from fbrag_cli.text.table import width_of
 from fbrag_cli.trace import ForwardSample, Round, Scores, Trace
 
@@ -53,29 +56,72 @@ def trace_of(
     )
 
 
-def test_the_line_that_says_the_answer_is_shown_with_its_neighbours_and_marked() -> None:
-    shown = sources(trace_of(TEXT, "Tobias Wrenn", "Wrenn sealed the box."), context=1, full=False, colored=False)
-    assert shown.splitlines()[2:] == [
+def shown(trace: Trace, context: int = 0, *, full: bool = False, colored: bool = False, columns: int | None = None) -> str:
+    return sources(trace, citations(trace), Layout(context, full, colored, columns))
+
+
+def noted(trace: Trace, *, full: bool = False) -> str:
+    return markdown(trace, citations(trace), Layout(0, full))
+
+
+def test_the_sentence_that_says_the_answer_is_shown_with_its_neighbours_and_marked() -> None:
+    assert shown(trace_of(TEXT, "Tobias Wrenn", "Wrenn sealed the box."), 1).splitlines()[1:] == [
+        "[1] log.txt:3   1.00 (1.00)",
         "    Nobody slept. The rain kept on.",
         "  > The box was sealed by Tobias Wrenn with lead.",
         "    The steward brought coffee at four.",
     ]
 
 
-def test_in_colour_the_words_are_marked_and_the_text_is_the_same() -> None:
+def test_in_colour_the_sentence_is_bold_and_the_answer_in_it_is_marked() -> None:
+    trace = trace_of("Nobody slept. The box was sealed by Tobias Wrenn\nwith lead. Still Mr. Wrenn slept.", "Tobias Wrenn", "")
+    assert shown(trace, colored=True).splitlines()[2:] == [
+        "    Nobody slept. \x1b[1mThe box was sealed by \x1b[0m\x1b[1;33mTobias\x1b[0m\x1b[1m \x1b[0m\x1b[1;33mWrenn\x1b[0m",
+        "    \x1b[1mwith lead.\x1b[0m Still Mr. \x1b[33mWrenn\x1b[0m slept.",
+    ]
+
+
+def test_the_text_is_the_same_in_colour() -> None:
     trace = trace_of(TEXT, "Tobias Wrenn", "Wrenn sealed the box.")
-    colored = sources(trace, context=0, full=False, colored=True)
-    assert "The \x1b[1;33mbox\x1b[0m was \x1b[1;33msealed\x1b[0m by \x1b[1;33mTobias\x1b[0m" in colored
+    plain, colored = shown(trace, 2), re.sub(r"\x1b\[[0-9;]*m", "", shown(trace, 2, colored=True))
+    assert plain.replace("  > ", "    ") == colored
 
 
-def test_full_shows_every_line() -> None:
-    shown = sources(trace_of(TEXT, "Wrenn", ""), context=0, full=True, colored=False)
-    assert [line[4:] for line in shown.splitlines()[2:]] == TEXT.splitlines()
+def test_full_shows_every_line_and_the_place_of_the_chunk() -> None:
+    lines = shown(trace_of(TEXT, "Wrenn", ""), full=True).splitlines()
+    assert lines[1].startswith("[1] log.txt:1-5 ")
+    assert [line[4:] for line in lines[2:]] == TEXT.splitlines()
+    assert [line[2] for line in lines[2:]] == [" ", " ", ">", " ", " "]
 
 
 def test_a_chunk_that_supports_nothing_still_shows_its_first_line() -> None:
-    shown = sources(trace_of(TEXT, "xyzzy", ""), context=0, full=False, colored=False)
-    assert shown.splitlines()[2:] == ["    The barque lay at anchor in the roads."]
+    trace = replace(trace_of(TEXT, "xyzzy", ""), question="Qux?")
+    assert shown(trace).splitlines()[1:] == ["[1] log.txt:1-5   1.00 (1.00)", "    The barque lay at anchor in the roads."]
+
+
+def test_the_score_has_a_scale_where_the_best_is_above_zero() -> None:
+    trace = trace_of(TEXT, "Wrenn", "", chunk_words=20)
+    assert len(trace.corpus.chunks) == 2
+
+    def heads(*combined: float) -> list[str]:
+        scored = replace(trace, scores=replace(trace.scores, combined=np.array(combined, np.float32)))
+        found = [line.split("   ")[-1] for line in shown(scored).splitlines() if line.startswith("[")]
+        rows = list(table(scored, limit=None, by_position=True, count_tokens=None))
+        assert rows[0].split()[:3] == ["rank", "scale", "score"]
+        cells = [row.split()[2:4] for row in rows[1:]]
+        assert cells == [[head[:4], head[6:-1]] if "(" in head else ["-", head] for head in found]
+        return found
+
+    assert heads(80, 60) == ["1.00 (80.00)", "0.75 (60.00)"]
+    assert heads(0, -2) == ["0.00", "-2.00"]
+
+
+def test_the_place_of_a_sentence_is_its_lines_or_its_page() -> None:
+    text = "Nobody slept.\nThe box was sealed\nby Tobias Wrenn.\nThe rain kept on."
+    assert "[1] log.txt:2-3 " in shown(trace_of(text, "Tobias Wrenn", ""))
+    assert "[1] log.txt p. 9 " in shown(
+        trace_of(text, "Tobias Wrenn", "", pages=(PageSpan(8, 0, 14), PageSpan(9, 14, len(text))))
+    )
 
 
 def test_places_are_lines_or_pages() -> None:
@@ -86,20 +132,21 @@ def test_places_are_lines_or_pages() -> None:
     assert place(paged.corpus.chunks[0]) == "log.txt p. 4"
 
 
-@given(st.text(alphabet="ab \n", max_size=600), st.integers(0, 3))
-def test_lines_are_spans_of_the_chunk_that_miss_no_word(text: str, context: int) -> None:
+@given(st.text(alphabet="ab. \n", max_size=600), st.integers(0, 3), st.sampled_from([20, 60, 120]))
+def test_lines_are_spans_of_the_chunk_that_miss_no_word(text: str, context: int, columns: int) -> None:
     trace = trace_of(f"x {text}", "ab", "aab")
     chunk = trace.corpus.chunks[0]
-    shown = shown_lines(chunk, supporting_terms(trace, 0))
-    assert " ".join(chunk.text[line.start : line.end] for line in shown).split() == chunk.text.split()
-    assert all(chunk.text.count("\n", 0, line.start) + 1 == line.number for line in shown)
-    told = passages(shown, context)
+    lines = shown_lines(chunk, columns)
+    assert "".join("".join(chunk.text[line.start : line.end] for line in lines).split()) == "".join(chunk.text.split())
+    assert all(chunk.text.count("\n", 0, line.start) + 1 == line.number for line in lines)
+    told = around(lines, citations(trace).shown[0].sentence, context)
     assert told
-    assert [line for passage in told for line in passage] == [line for line in shown if any(line in p for p in told)]
+    first = lines.index(told[0])
+    assert told == lines[first : first + len(told)]
 
 
 def test_markdown_shows_what_the_document_says_and_obeys_none_of_it() -> None:
-    told = markdown(trace_of("# <b>Wrenn</b> *sealed* [it](http://x)", "Wrenn", ""), context=0, full=True, with_sources=True)
+    told = noted(trace_of("# <b>Wrenn</b> *sealed* [it](http://x)", "Wrenn", ""), full=True)
     assert "\\<b\\>Wrenn\\</b\\>" in told
     assert "\\*sealed\\*" in told
     assert "\\[it\\](http" in told
@@ -113,27 +160,47 @@ def test_markdown_shows_what_the_document_says_and_obeys_none_of_it() -> None:
 @pytest.mark.parametrize("colored", [False, True])
 def test_passages_wrap_at_the_width_of_the_terminal(text: str, columns: int, colored: bool) -> None:
     trace = trace_of(text.strip(), "Tobias Wrenn 船長", "")
-    shown = sources(trace, context=0, full=True, colored=colored, columns=columns).splitlines()[2:]
-    widths = [width_of(re.sub(r"\x1b\[[0-9;]*m", "", line)) for line in shown]
+    lines = shown(trace, full=True, colored=colored, columns=columns).splitlines()[2:]
+    widths = [width_of(re.sub(r"\x1b\[[0-9;]*m", "", line)) for line in lines]
     assert max(widths) <= columns
     assert min(widths[:-1]) > columns - 14  # filled up to the next word
-    assert width_of(sources(trace, context=0, full=True, colored=False).splitlines()[2]) > 110
+    assert width_of(shown(trace, full=True).splitlines()[2]) > 110
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+def test_lines_that_a_width_has_cut_are_joined_before_they_wrap(columns: int) -> None:
+    text = "\n".join(wrap("The box was sealed by Tobias Wrenn with lead and then stowed below. " * 12, 79))
+    poem = (
+        "The box was sealed\nby Tobias Wrenn, who at the time of the wreck was below and slept on until the morning watch came\n"
+    )
+    lines = shown(trace_of(f"{text}\n\nThe rain kept on.", "Tobias Wrenn", ""), full=True, columns=columns).splitlines()[2:]
+    assert min(width_of(line) for line in lines[:-3]) > columns - 14
+    assert lines[-2:] == ["", "    The rain kept on."]
+    assert shown(trace_of(poem * 9, "Wrenn", ""), full=True, columns=columns).splitlines()[2].endswith("The box was sealed")
+
+
+def test_a_word_that_is_wider_than_the_terminal_is_cut() -> None:
+    trace = trace_of("see https://example.org/" + "a" * 300 + " " + "箱" * 50 + " there", "there", "")
+    lines = shown(trace, full=True, columns=40).splitlines()[2:]
+    assert max(map(width_of, lines)) <= 40
+    assert "".join(line.strip() for line in lines).replace(" ", "").replace(">", "") == trace.corpus.chunks[0].text.replace(
+        " ", ""
+    )
 
 
 def test_a_line_end_in_a_name_forges_no_source() -> None:
     trace = trace_of(TEXT, "Wrenn", "", name="a.txt:1-9   99.99\n[7] fake.txt:1-2   50.00\t\u202e.txt")
-    text = sources(trace, context=0, full=False, colored=False).splitlines()
-    noted = markdown(trace, context=0, full=False, with_sources=True)
+    text, notes = shown(trace).splitlines(), noted(trace)
     assert len(text) == 3
-    assert text[1].startswith("[1] a.txt:1-9 99.99 [7] fake.txt:1-2 50.00 \ufffd.txt:1-5")
-    assert sum("fake" in line for line in noted.splitlines()) == 1
-    assert any(line.startswith("[^1]: a.txt") and "fake" in line for line in noted.splitlines())
+    assert text[1].startswith("[1] a.txt:1-9 99.99 [7] fake.txt:1-2 50.00 \ufffd.txt:3 ")
+    assert sum("fake" in line for line in notes.splitlines()) == 1
+    assert any(line.startswith("[^1]: a.txt") and "fake" in line for line in notes.splitlines())
     assert not any("\n" in line for line in table(trace, limit=None, by_position=False, count_tokens=None))
 
 
 def test_the_variation_selector_of_a_marked_word_stays() -> None:
     trace = trace_of("The ward 葛\U000e0100飾 is near.", "葛 ward", "")
-    colored = sources(trace, context=0, full=True, colored=True)
+    colored = shown(trace, full=True, colored=True)
     assert "\U000e0100" in colored
     assert "\ufffd" not in colored
 

@@ -42,3 +42,67 @@ def test_scores_of_a_novel_are_rank_bm25s(shared) -> None:  # type: ignore[no-un
     question = "Whom does Mr. Collins marry, and where do they live?"
     expected = BM25Okapi([terms(chunk.text) for chunk in corpus.chunks]).get_scores(terms(question))
     np.testing.assert_allclose(BM25.of(corpus).scores(question), expected, rtol=1e-4, atol=1e-4)
+
+
+ZH = [
+    "灯塔看守人安娜在日志中写道，双桅船子午线号中午驶过。",
+    "乐队 The Beatles 与 The Who 在 the Royal Albert Hall 演出，票价为 an even 十镑。",
+    "港口新图书馆周六开放，作家将朗读鲸鱼的故事。",
+]
+FR = [
+    "La gardienne du phare écrivit que le brick Méridien était passé à midi avec une voile déchirée.",
+    "Le groupe chanta The End of the Road, puis An Evening in Roma, et une chanson qui ne disait rien.",
+    "La nouvelle bibliothèque du port ouvre samedi, et l'auteur y lira l'histoire d'une baleine en or.",
+]
+EN = [
+    "The keeper of the lighthouse wrote that the brig Meridian had passed at noon with a torn sail.",
+    "The civil war ended in spring; the son of a duke lost a die of ivory, which he had won at Die, in the Drôme.",
+    "The new library at the harbour opens on Saturday, and the writer will read her story of a whale.",
+]
+
+
+def scores_of(texts: list[str], language: str, text: str) -> list[float]:
+    documents = [Document.of("d", "d", Extracted(Content(each), "text/plain"), language=language) for each in texts]
+    scores: list[float] = BM25.of(build_corpus(documents)).scores(text).tolist()
+    return scores
+
+
+@pytest.mark.parametrize(("texts", "language"), [(ZH, "zh"), (FR, "fr")])
+@pytest.mark.parametrize(
+    "said",
+    [
+        "The text says that the brig Meridian passed by at the end of the day.\nAn even answer to the question",
+        "Who saw the ship at the lighthouse?",
+    ],
+)
+def test_function_words_of_a_sample_in_another_language_do_not_count(texts: list[str], language: str, said: str) -> None:
+    """They are rare in the text, so they would count more than anything else."""
+    plain = " ".join(word for word in said.split() if word not in ("The", "the", "that", "by", "at", "of", "An", "to", "Who"))
+    np.testing.assert_allclose(scores_of(texts, language, said), scores_of(texts, language, plain), rtol=1e-5)
+
+
+def test_english_words_within_chinese_are_read_as_english() -> None:
+    mixed = "文中写道 the keeper of the lighthouse 安娜，并于 the log 中记录了双桅船。"
+    scores = scores_of(ZH, "zh", mixed)
+    assert scores[0] > scores[1] == 0
+
+
+@pytest.mark.parametrize("question", ["The Who", "乐队 The Who", "WHO", "The Beatles"])
+def test_names_made_of_function_words_count(question: str) -> None:
+    assert int(np.argmax(scores_of(ZH, "zh", question))) == 1
+
+
+def test_words_that_are_function_words_elsewhere_count_in_a_text_of_the_documents_language() -> None:
+    """ "war" and "die" are German ones, "son" is French, "or" is English."""
+    for question in ("civil war", "war", "son", "die war", "ivory die", "war son"):
+        assert int(np.argmax(scores_of(EN, "en", question))) == 1, question
+        assert scores_of(EN, "en", question)[1] == pytest.approx(
+            sum(scores_of(EN, "en", word)[1] for word in question.split()), rel=1e-5
+        )
+    for question in ("baleine or", "or", "or baleine an"):
+        assert int(np.argmax(scores_of(FR, "fr", question))) == 2, question
+
+
+def test_a_german_question_about_an_english_text_is_read_as_german() -> None:
+    scores = scores_of(EN, "en", "Wie war die Brigg Meridian, und wer sah sie?")
+    assert scores[0] > scores[1] == 0

@@ -48,6 +48,23 @@ def test_a_second_question_finds_the_models_loaded(session: Session) -> None:
     assert (other.status, other.samples, len(other.selected)) == ("retrieved", (), 1)
 
 
+def test_a_model_is_loaded_when_it_is_needed_and_the_stage_begins_after_it(smollm2: Path, tmp_path: Path) -> None:
+    def run() -> list[tuple[str, str]]:
+        events: list[Event] = []
+        settings = ModelSettings(small=str(smollm2), large=str(smollm2))
+        with Session.open(settings, Cache(tmp_path / "cache"), Listener(progress=events.append)) as fresh:
+            collection = fresh.collect([str(INQUIRY)], DocumentSettings())
+            fresh.prepare(FAST)
+            trace = fresh.answer(fresh.retrieve(QUESTION, collection, FAST))
+            assert fresh.device == "" if "answer" in trace.cached else fresh.device
+        return [(event.stage, event.kind) for event in events if event.kind in ("start", "done") and event.stage != "read"]
+
+    forward, answer = [("forward", "start"), ("forward", "done")], [("answer", "start"), ("answer", "done")]
+    load = [("forward", "start"), ("load", "start"), ("load", "done")]
+    assert run() == [*load, *forward, *answer]
+    assert run() == [*forward, *answer]
+
+
 def test_a_run_has_a_listener_of_its_own(session: Session) -> None:
     heard: list[Event] = []
     collection = session.collect([str(INQUIRY)], DocumentSettings())

@@ -48,7 +48,7 @@ def test_a_file_has_to_be_there_only_if_it_is_named(tmp_path: Path) -> None:
 def test_values_of_every_kind(tmp_path: Path) -> None:
     file = written(
         tmp_path,
-        'gpu = "off"\nmax-tokens = 1\nrecall = 8\nselect = "3k"\neta_forward = 1\noffline = true\n'
+        'gpu = "off"\nanswer-only = true\nrecall = 8\nselect = "3k"\neta_forward = 1\noffline = true\n'
         '[models]\nlarge = "m.gguf"\n[ask]\nmax-tokens = 200\nsamples = 3\n',
     )
     config = load(file, KEYS)
@@ -62,7 +62,7 @@ def test_values_of_every_kind(tmp_path: Path) -> None:
         "ask.max_tokens": 200,
         "ask.samples": 3,
     }
-    assert config.unknown == ("max-tokens",)
+    assert config.unknown == ("answer-only",)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_what_editors_of_windows_write(tmp_path: Path) -> None:
         ("gpuu", "gpu"),
         ("sampels", "samples"),
         ("large", "models.large"),
-        ("max_tokens", "ask.max_tokens"),
+        ("answer_only", "ask.answer_only"),
         ("ask.sample", "ask.samples"),
     ],
 )

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.text.languages import STEMMERS, detect, resolve, stop_words
+from fbrag_cli.text.languages import STEMMERS, detect, foreign_language, name_of, resolve, stop_words
 
 NOTICES = json.loads((Path(__file__).parents[1] / "benchmarks" / "notices.json").read_text(encoding="utf-8"))
 
@@ -71,3 +71,26 @@ def test_an_unknown_language_is_a_usage_error_that_says_what_to_give() -> None:
 def test_every_language_with_a_stemmer_has_a_name_and_function_words() -> None:
     assert all(resolve(code) == code for code in STEMMERS)
     assert all(stop_words(language) for language in STEMMERS)
+
+
+def test_a_text_in_another_language_is_known_as_foreign() -> None:
+    for language in ("de", "fr", "es", "ru", "fa", "en"):
+        assert foreign_language(PARAGRAPHS[language], (language,)) == ""
+        assert foreign_language(PARAGRAPHS[language], ("zh",)) == language
+        assert foreign_language(PARAGRAPHS[language], ("zh", language)) == ""
+    assert foreign_language(PARAGRAPHS["en"], ("fr",)) == "en"
+    assert foreign_language(PARAGRAPHS["fr"], ("en",)) == "fr"
+    assert foreign_language("Wer wrote: " + PARAGRAPHS["en"], ("de",)) == "en"
+    assert foreign_language("船长 said that the ship was 沉没 in the bay，船员获救。", ("zh",)) == "en"
+
+
+@pytest.mark.parametrize(
+    "text", ["civil war", "die war", "Los Angeles, La Paz", "IT and AI", "who", "The Who", "", "12 34", "Der Ring"]
+)
+def test_names_and_headings_are_not_foreign(text: str) -> None:
+    for languages in (("en",), ("zh",), ("fr", "zh"), ("",)):
+        assert foreign_language(text, languages) == ""
+
+
+def test_languages_have_names() -> None:
+    assert [name_of(code) for code in ("zh", "el", "", "xx")] == ["Chinese", "Greek", "", ""]

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from uniseg.wordbreak import words as unicode_words
 
 from fbrag_cli.text.languages import STEMMERS
+from fbrag_cli.text.sentences import sentence_spans
 from fbrag_cli.text.words import cut, term_spans, terms, word_spans
 
 WITHOUT_SPACES = regex.compile(r"[\p{Han}\p{Hiragana}\p{WB=Katakana}\p{LB=SA}]")
@@ -140,6 +141,7 @@ def test_hostile_words_come_to_an_end() -> None:
     ):
         assert terms(word)
         assert cut(word, 300)
+        assert cut(f"{word}. " * 3, 10)
 
 
 @pytest.mark.parametrize("marks", ["\u0301\u0316", "\uff9e\u0301"])
@@ -192,3 +194,84 @@ def test_chunks_hold_the_whole_text_and_cut_no_character_from_its_signs(text: st
         if not text[at - 1 : at].isspace() and not text[at : at + 1].isspace()
     ]
     assert set(inside) <= whole
+
+
+# Ends of chunks
+
+
+def sentence(words: int, end: str = ".") -> str:
+    return " ".join(["Word"] + ["word"] * (words - 1)) + end
+
+
+def lengths(text: str, n_words: int) -> list[int]:
+    return [words for _, _, words in cut(text, n_words)]
+
+
+@pytest.mark.parametrize(
+    ("sentences", "expected"),
+    [
+        ([90, 90, 60], [90, 90, 60]),  # a tenth less is near enough,
+        ([110, 110, 60], [110, 110, 60]),  # and so is a tenth more,
+        ([89, 111, 60], [100, 100, 60]),  # but not a word less or more
+        ([94, 5, 13, 80, 60], [99, 93, 60]),  # the nearest to 100: 94, 99 or 112
+        ([30, 80], [110]),  # the end of the text is one of a sentence
+        ([30, 81], [100, 11]),
+    ],
+)
+def test_a_chunk_ends_with_the_sentence_that_ends_nearest_to_its_length(sentences: list[int], expected: list[int]) -> None:
+    assert lengths(" ".join(map(sentence, sentences)), 100) == expected
+
+
+def test_a_chunk_rather_ends_with_a_paragraph_than_with_a_heading_or_in_a_paragraph() -> None:
+    text = f"{sentence(92)}\n\nA Heading of six words here\n\n{sentence(2)} {sentence(100)}"
+    chunks = [text[start:end] for start, end, _ in cut(text, 100)]
+    assert chunks == [sentence(92), text[len(sentence(92)) :].lstrip()]
+
+
+def test_a_page_that_ends_in_mid_sentence_is_no_better_an_end_than_a_sentence() -> None:
+    text = f"{sentence(93, '')}\n\n{sentence(6)} {sentence(100)}"
+    assert lengths(text, 100) == [99, 100]
+
+
+@pytest.mark.parametrize("n_words", [1, 2, 5, 9, 10, 300, 10**30])
+def test_a_text_in_which_no_sentence_ends_has_chunks_of_exactly_that_length(n_words: int) -> None:
+    assert set(lengths("word, " * 1300, n_words)[:-1]) <= {n_words}
+    assert set(lengths("日" * 2600, n_words)[:-1]) <= {n_words}
+    assert sum(lengths("word, " * 1300, n_words)) == sum(lengths("日" * 2600, n_words)) == 1300
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "他来到了城里。她说：“走吧！”大家都走了。",
+        "彼は町に来た。「行こう！」と彼女は言った。",
+        "वह शहर आया। उसने कहा चलो। ",
+        "Он пришёл. «Идём!» Она ушла. ",
+    ],
+)
+def test_chunks_end_with_sentences_in_every_script(text: str) -> None:
+    text *= 40
+    ends = {end for _, end in sentence_spans(text)}
+    chunks = cut(text, 60)
+    assert {end for _, end, _ in chunks} <= ends
+    assert all(54 <= words <= 66 for _, _, words in chunks[:-1])
+
+
+PROSE = st.lists(
+    st.sampled_from(["Word", "word", "word,", "end.", "end!”", "Mr.", "\n", "\n\n", "日本。", "日本", "«", "3.5"]), max_size=200
+)
+
+
+@given(PROSE, st.integers(1, 40))
+def test_every_end_is_the_best_within_a_tenth(pieces: list[str], n_words: int) -> None:
+    text = " ".join(pieces)
+    ends = {end for _, end in sentence_spans(text)}
+    spans = list(word_spans(text))
+    first = 0
+    for start, end, words in cut(text, n_words)[:-1]:
+        assert (start, end) == (spans[first][0], spans[first + words - 1][1])
+        slack = n_words // 10
+        near = {n: spans[first + n - 1][1] for n in range(n_words - slack, n_words + slack + 1)}
+        assert words in near
+        assert end in ends or (words == n_words and not ends & set(near.values()))
+        first += words

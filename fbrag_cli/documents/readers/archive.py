@@ -1,9 +1,10 @@
-"""Read a zip (EPUB, DOCX, ODT) as named parts in memory. Its stated sizes are not trusted: unpacked bytes are counted."""
+"""Read a zip (a book, an office document) as named parts in memory. Stated sizes are not trusted: unpacked bytes count."""
 
 from __future__ import annotations
 
 import zipfile
 import zlib
+from collections.abc import Mapping
 from io import BytesIO
 
 from fbrag_cli.documents.source import Source
@@ -69,6 +70,16 @@ class Archive:
     def _bomb(self) -> FbragError:
         what = f"{self._source.name} is {self._kind} that unpacks to more than {MAX_UNPACKED // 1_000_000} MB of text"
         return FbragError("doc_unreadable", what, "name a text version of it, or its parts", document=self._source.path)
+
+
+def packed(parts: Mapping[str, bytes]) -> BytesIO:
+    """Return the parts as a new zip, whose sizes are true: for libraries that unpack it without a limit."""
+    package = BytesIO()
+    with zipfile.ZipFile(package, "w", zipfile.ZIP_STORED) as archive:
+        for name, data in parts.items():
+            archive.writestr(zipfile.ZipInfo(name), data)
+    package.seek(0)
+    return package
 
 
 def _reason(error: Exception) -> str:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import io
 import re
-import zipfile
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
 from fbrag_cli.documents.document import Content, Extracted
-from fbrag_cli.documents.readers.archive import Archive
+from fbrag_cli.documents.readers.archive import Archive, packed
 from fbrag_cli.documents.readers.blocks import joined
 from fbrag_cli.documents.readers.html import read_page
 from fbrag_cli.documents.readers.xml import parse, refuse_entities
@@ -46,7 +45,7 @@ def read_docx(source: Source, codec: str | None = None) -> Extracted:
         )
     try:
         html = _to_html(
-            _packed(parts), [*islice(_heading_styles(parts, archive), _MAX_STYLES), "p[style-name='Title'] => h1:fresh"]
+            packed(parts), [*islice(_heading_styles(parts, archive), _MAX_STYLES), "p[style-name='Title'] => h1:fresh"]
         )
     except Exception as error:  # mammoth raises all kinds of exceptions on damaged parts; RecursionError for absurd nesting
         raise archive.damaged(f"it cannot be read ({_reason(error)})") from error
@@ -62,15 +61,6 @@ def _to_html(package: io.BytesIO, style_map: list[str]) -> str:
 
     result = mammoth.convert_to_html(package, style_map="\n".join(style_map), convert_image=image)
     return _BACK_LINK.sub("", result.value)
-
-
-def _packed(parts: dict[str, bytes]) -> io.BytesIO:
-    """Return the parts as a new zip, whose sizes are true."""
-    package = io.BytesIO()
-    with zipfile.ZipFile(package, "w", zipfile.ZIP_STORED) as packed:
-        for name, data in parts.items():
-            packed.writestr(zipfile.ZipInfo(name), data)
-    return package
 
 
 def _heading_styles(parts: dict[str, bytes], archive: Archive) -> Iterator[str]:

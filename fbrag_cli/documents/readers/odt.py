@@ -42,7 +42,7 @@ def read_odt(source: Source, codec: str | None = None) -> Extracted:
     reading = _Reading()
     if source.data.startswith(b"PK"):
         archive = Archive(source, "an OpenDocument text")
-        _refuse_encrypted(source, archive)
+        refuse_encrypted(source, archive)
         feed(archive.read(_CONTENT), reading, archive.damaged)
     else:
 
@@ -55,7 +55,8 @@ def read_odt(source: Source, codec: str | None = None) -> Extracted:
     return Extracted(Content(laid_out.text, sections=laid_out.sections), _MEDIA_TYPE)
 
 
-def _refuse_encrypted(source: Source, archive: Archive) -> None:
+def refuse_encrypted(source: Source, archive: Archive) -> None:
+    """Raise FbragError doc_unreadable if a document of OpenDocument needs a password."""
     if _MANIFEST not in archive:
         return
     for entry in parse(archive.read(_MANIFEST), archive.damaged).iter("{*}encryption-data"):

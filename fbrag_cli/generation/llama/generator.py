@@ -20,12 +20,23 @@ from numpy.typing import NDArray
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.cancellation import Cancellation
-from fbrag_cli.generation.generator import QUIET, Call, Generation, Generations, ModelInfo, OnText, Sampling, Turn
+from fbrag_cli.generation.generator import (
+    QUIET,
+    Call,
+    Finish,
+    Generation,
+    Generations,
+    ModelInfo,
+    OnText,
+    Sampling,
+    Turn,
+)
 from fbrag_cli.generation.llama.chat_template import ChatTemplate, Markup, TemplateChild
 from fbrag_cli.generation.llama.machine import WHERE_IT_FITS, Placement
 from fbrag_cli.generation.llama.sequences import Sequences
 from fbrag_cli.generation.llama.token_counter import TokenCounter
 from fbrag_cli.generation.llama.weights import Weights
+from fbrag_cli.generation.repetition import Repetition
 
 
 @dataclass(slots=True)
@@ -45,7 +56,8 @@ class _Row:
     n_tokens: int = 0
     n_sent: int = 0
     text: str = ""
-    finish: str | None = None
+    finish: Finish | None = None
+    repetition: Repetition = field(default_factory=Repetition)
     decoder: codecs.IncrementalDecoder = field(default_factory=lambda: codecs.getincrementaldecoder("utf-8")("replace"))
 
 
@@ -115,8 +127,11 @@ class LlamaGenerator:
             for row in rows[1:]:
                 self._sequences.copy(row.sequence)
             # 3. Draw a token for each live sample, then decode all of them in one batch. Finished samples leave the batch.
-            live = rows
+            live, n_written = rows, 0
             while live := self._draw(live, sampling, call.on_text):
+                n_written += 1
+                if call.on_written:
+                    call.on_written(n_written, sampling.max_tokens)
                 self._step(live)
         finally:
             for row in rows:
@@ -176,6 +191,8 @@ class LlamaGenerator:
             if call.on_prompt:
                 call.on_prompt(cached + done, len(tokens))
 
+        if not self._weights.cancellation.requested:
+            report(0)
         self._sequences.append(tokens[cached:], report)
         if not np.isfinite(self._sequences.logits(-1)).all():
             raise self._broken("computes what are no numbers (NaN)")
@@ -193,21 +210,26 @@ class LlamaGenerator:
             if llama_cpp.llama_vocab_is_eog(self._vocab, token):
                 row.finish = "stop"
             else:
-                row.n_tokens += 1
-                self._extend(row, self._piece(token), sampling)
+                self._extend(row, token, sampling)
             if row.finish is None:
-                row.token = token
                 unfinished.append(row)
-            if on_text and row.sequence == 0 and (piece := row.text[row.n_sent :]):
+            # What may turn out to be a loop is not sent yet.
+            n_certain = row.repetition.n_fresh if row.finish is None else len(row.text)
+            if on_text and row.sequence == 0 and (piece := row.text[row.n_sent : n_certain]):
                 row.n_sent += len(piece)
                 on_text(piece)
         return unfinished
 
-    def _extend(self, row: _Row, piece: bytes, sampling: Sampling) -> None:
-        row.text += row.decoder.decode(piece)
+    def _extend(self, row: _Row, token: int, sampling: Sampling) -> None:
+        row.token = token
+        row.n_tokens += 1
+        row.text += row.decoder.decode(self._piece(token))
+        row.repetition.add(token, row.text)
         at = min((found for stop in sampling.stop if (found := row.text.find(stop)) >= 0), default=-1)
         if at >= 0:
             row.text, row.finish = row.text[:at], "stop"
+        elif (end := row.repetition.loop()) is not None:
+            row.text, row.finish = row.text[:end], "repeat"
         elif row.n_tokens >= sampling.max_tokens:
             row.finish = "length"
 
@@ -248,9 +270,9 @@ def _sampler(sampling: Sampling, seed: int) -> Any:
 
 
 def _generation(row: _Row) -> Generation:
+    assert row.finish
     text = row.text + (row.decoder.decode(b"", True) if row.finish == "length" else "")
-    finish: Any = row.finish
-    return Generation(text, row.n_tokens, finish, row.seed)
+    return Generation(text, row.n_tokens, row.finish, row.seed)
 
 
 def _softmax(logits: NDArray[np.float32]) -> NDArray[np.float64]:

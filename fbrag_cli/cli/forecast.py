@@ -1,0 +1,156 @@
+"""Seconds that a question still takes, by the pace that this machine had in its last run and has in this one.
+
+A question goes through phases: "load"; of the small and the large model's call the reading of the prompt ("forward", "answer")
+and the writing of the reply ("forward written", "answer written"); and "verify". A phase has a number of units, and a pace:
+seconds a unit. Units of reading and writing are tokens; the other phases are one unit.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from math import isfinite
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from fbrag_cli.progress import Event
+
+if TYPE_CHECKING:
+    from fbrag_cli.corpus import Corpus
+    from fbrag_cli.methods.method import Method
+    from fbrag_cli.session.settings import ModelSettings
+    from fbrag_cli.storage.cache import Cache
+
+#: The kind of cache entry.
+KIND = "pace"
+
+_WRITTEN = " written"
+_JUDGED_AFTER_SECONDS = 1.0  # of a phase, before its pace in this run counts
+
+#: Phase -> seconds a unit, and units: of reading the tokens a word of the text, else as many as in the last run.
+Pace = Mapping[str, tuple[float, float]]
+
+
+@dataclass(slots=True)
+class _Phase:
+    """The phase that runs. left: units that are still to do. before: units that were done when it began."""
+
+    name: str
+    began: float
+    left: float = 0
+    before: float | None = None
+
+
+class Forecast:
+    """The end of a question, reckoned at each event of its run. pace: what these events measured, else what was given.
+
+    It is given the pace of the last run, without which nothing is forecast; the words that each phase of reading reads, in the
+    order of the phases; and whether the answer will be checked.
+    """
+
+    def __init__(self, pace: Pace | None = None, words: Mapping[str, float] | None = None, *, checked: bool = False) -> None:
+        self.pace: dict[str, tuple[float, float]] = dict(pace or {})
+        self._last, self._words = dict(self.pace), dict(words or {})
+        phases = ["load", *(phase for name in self._words for phase in (name, name + _WRITTEN)), *(["verify"] if checked else [])]
+        known = self._words and self._last.keys() >= set(phases)
+        self._todo = {name: self._last[name][1] * self._words.get(name, 1) for name in phases} if known else {}
+        self._slowness = 1.0  # seconds in this run for a second of the last one
+        self._loading = 0.0
+        self._phase: _Phase | None = None
+        self._end: float | None = None
+
+    def left(self) -> float | None:
+        """Return the seconds until the answer is out; None where they are not known."""
+        return None if self._end is None else max(0.0, self._end - perf_counter())
+
+    def update(self, event: Event) -> None:
+        """Take up an event of the run."""
+        now, phase = perf_counter(), self._phase
+        if event.kind == "start" and event.stage in ("load", "forward", "answer", "verify"):
+            self._phase = _Phase(event.stage, now, self._todo.get(event.stage, 0))
+        elif phase is None or phase.name.removesuffix(_WRITTEN) != event.stage:
+            return
+        elif event.kind in ("progress", "written") and event.total:
+            self._advance(phase, event, now)
+        elif event.kind == "done":
+            self._finish(phase, now)
+        else:
+            return
+        self._end = self._reckoned(now)
+
+    def _advance(self, phase: _Phase, event: Event, now: float) -> None:
+        """Take up how many tokens are read, or written."""
+        reads = event.kind == "progress"
+        name = event.stage if reads else event.stage + _WRITTEN
+        if phase.name != name:
+            self._todo.pop(phase.name, None)
+            phase = self._phase = _Phase(name, now)
+        if phase.before is None:
+            phase.before, phase.began = event.done, now
+        expected = event.total if reads else min(event.total, max(self._todo.get(name, 0), event.done + 1))
+        phase.left = expected - event.done
+        if done := event.done - phase.before:
+            seconds = (now - phase.began) / done
+            self.pace[name] = (seconds, event.total / self._words.get(name, 1) if reads else event.done)
+            if name in self._last and now - phase.began > _JUDGED_AFTER_SECONDS:
+                self._slowness = seconds / self._last[name][0]
+
+    def _finish(self, phase: _Phase, now: float) -> None:
+        seconds = now - phase.began
+        if phase.name == "load":
+            self._loading += seconds
+            self.pace["load"] = (self._loading, 1)
+        elif phase.name == "verify":
+            self.pace["verify"] = (seconds, 1)
+        stage = phase.name.removesuffix(_WRITTEN)
+        for name in (stage, stage + _WRITTEN):
+            self._todo.pop(name, None)
+        self._phase = None
+
+    def _reckoned(self, now: float) -> float | None:
+        """Return the time at which the answer will be out."""
+        units = {**self._todo, self._phase.name: self._phase.left} if self._phase else self._todo
+        if not self._todo or not units.keys() <= self._last.keys():
+            return None
+        return now + self._slowness * sum(count * self._last[name][0] for name, count in units.items())
+
+
+def forecast(method: Method, corpus: Corpus, cache: Cache, key: str) -> Forecast:
+    """Return the forecast for a question on a corpus, by the pace that is in the cache."""
+    pace = cache.load(KIND, key, lambda path: _read(path, key))
+    return Forecast(pace, _words_read(method, corpus), checked=not method.answer_anyway)
+
+
+def keep(pace: Pace, cache: Cache, key: str) -> None:
+    """Put the pace of a run into the cache, in place of that of the last one."""
+    from fbrag_cli.storage import arrays
+
+    if pace:
+        cache.discard(KIND, key)
+        cache.store(KIND, key, lambda path: arrays.save(path, f"{KIND}/{key}", dict(pace), {}))
+
+
+def pace_key(models: ModelSettings, method: Method) -> str:
+    """Return the key of the pace of this machine with these models, threads and devices."""
+    from fbrag_cli.storage.cache import entry_key
+
+    return entry_key(KIND, platform.node(), asdict(models), method.name)
+
+
+def _read(path: Path, key: str) -> Pace:
+    from fbrag_cli.storage import arrays
+
+    pace = {str(name): (float(seconds), float(units)) for name, (seconds, units) in arrays.load(path, f"{KIND}/{key}")[0].items()}
+    if not all(isfinite(value) and value > 0 for each in pace.values() for value in each):
+        raise ValueError(f"{path} holds no pace")
+    return pace
+
+
+def _words_read(method: Method, corpus: Corpus) -> dict[str, float]:
+    """Return how many words of the text the small and the large model will read."""
+    settings: Any = method
+    read = {"forward": settings.recall * corpus.chunk_words} if method.needs_small else {}
+    read["answer"] = settings.select * corpus.chunk_words if method.retrieves else corpus.n_words
+    return {name: max(1, min(words, corpus.n_words)) for name, words in read.items()}

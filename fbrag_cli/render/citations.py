@@ -1,0 +1,255 @@
+"""Which selected chunks show an answer, in which sentence, and what none of them shows: counted from words, without a model.
+
+A sentence of a chunk is scored by the terms that it shares with the answer (or one sentence of the answer) and with the question.
+Terms that are rare among the sentences of all selected chunks weigh more, and so do names and numbers. A term counts half in the
+sentence before or after, and a quarter elsewhere in the chunk: "He lives there" follows the name. The words of the sample that
+raised a chunk count through the chunk's score. Counted here too, they make citations worse (tests/benchmarks/README.md).
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from operator import gt
+
+from fbrag_cli.render.line_layout import wrapped
+from fbrag_cli.text.languages import detect
+from fbrag_cli.text.sentences import sentence_spans
+from fbrag_cli.text.spans import Span, joined
+from fbrag_cli.text.words import term_of, term_spans, terms
+from fbrag_cli.trace import Trace
+
+_NAMED, _ASKED = 2.0, 0.5  # weight of a name or number of the answer, and of the question's terms, where other terms have 1
+_BESIDE, _ELSEWHERE = 0.5, 0.25  # of a term's weight where it stands beside the sentence, and elsewhere in the chunk
+_RANKED = 0.25  # added to a chunk's support for the best score of all chunks, in proportion to the score
+_LEAST = 0.5  # of what a sentence of the answer says, by weight, for a chunk to show it
+_CLOSE, _MOST = 0.9, 3  # of the best chunk's support, for another one to be cited as well; citations a sentence
+_LONGEST = 400  # columns of a sentence; a longer one is a table or has no punctuation, and each line counts for itself
+_TITLE = 4  # characters of a title at most, which is not highlighted: Mr., Prof.
+_FEW, _RARE = 3, 0.1  # sentences, or their share, that have a rare term
+
+# They say nothing that a chunk could hold. "No" is a function word in most languages.
+_YES_AND_NO = frozenset(
+    "yes yeah no nope ja jawohl nein oui si non sí sì sim não nee nej nei kyllä ei tak nie ano ne da nu igen nem evet hayır ya "
+    "tidak có không да нет так ні ναι όχι כן לא نعم لا はい いいえ 是 是的 不是 否 예 네 아니요 हाँ नहीं".split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A sentence of the answer: `answer[start:end]`. sources: numbers (from 1) of those that show it, best first; at most 3."""
+
+    start: int
+    end: int
+    sources: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """The part of a source that shows the answer, in characters of the source's text.
+
+    sentence: the one that shows it best; None where no sentence has a term that is sought. marks: names, numbers and rare words
+    of the answer in this sentence (of the question, where it has none of the answer), and rare names and numbers elsewhere.
+    """
+
+    sentence: Span | None
+    marks: tuple[Span, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Citations:
+    """What shows an answer. claims: of an answer that was given, else none. shown: aligned with `Trace.sources`. unseen: words,
+    names and numbers of the answer that stand in no source, as the answer spells them."""
+
+    claims: tuple[Claim, ...]
+    shown: tuple[Shown, ...]
+    unseen: tuple[str, ...]
+
+
+def citations(trace: Trace) -> Citations:
+    """Return which sources show the answer of a trace.
+
+    A source without a term of the answer or the question shows what the sample says that raised it; without an answer, each does.
+    """
+    evidence = _Evidence(trace)
+    given = (trace.answer or "") if trace.status == "answered" else ""
+    sought = evidence.sought(trace.answer) if trace.answer else None
+    shown = []
+    for i in range(len(evidence.sources)):
+        found = evidence.shown(i, sought) if sought else None
+        shown.append(found or evidence.shown(i, evidence.sought(evidence.sample(i))) or Shown(None, ()))
+    return Citations(tuple(_claims(evidence, given)), tuple(shown), tuple(_unseen(evidence, given)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Sought:
+    """What a text says. weights: of its terms and the question's. new: its terms that the question does not have; all if the
+    question has all; the question's if it has none. names: terms of its names and numbers."""
+
+    weights: Mapping[str, float]
+    new: frozenset[str]
+    names: frozenset[str]
+
+
+class _Source:
+    """The sentences of a source, and the terms of each."""
+
+    def __init__(self, text: str, languages: Sequence[str]) -> None:
+        self.text = text
+        self.spans = list(_sentences(text))
+        self.terms = [frozenset(terms(text[start:end], languages)) for start, end in self.spans]
+        self.held = frozenset(chain.from_iterable(self.terms))
+
+    def best(self, weights: Mapping[str, float]) -> tuple[float, int]:
+        """Return the support of the sentence that has most of the weighted terms, and its number; 0 and -1 if none has any."""
+        sought = weights.keys() & self.held
+        whole = _sum(weights, sought)
+        best, found = 0.0, -1
+        for i, own in enumerate(self.terms):
+            if here := own & sought:
+                beside = (self.around(i) & sought) - here
+                elsewhere = whole - _sum(weights, here | beside)
+                support = _sum(weights, here) + _BESIDE * _sum(weights, beside) + _ELSEWHERE * elsewhere
+                if support > best:
+                    best, found = support, i
+        return best, found
+
+    def around(self, i: int) -> frozenset[str]:
+        """Return the terms of sentence `i` and those beside it."""
+        return frozenset(chain.from_iterable(self.terms[max(0, i - 1) : i + 2]))
+
+
+class _Evidence:
+    """The sources of a trace, and the weights of terms in them."""
+
+    def __init__(self, trace: Trace) -> None:
+        chunks = trace.sources
+        self._trace = trace
+        self.languages = tuple(dict.fromkeys(chunk.document.language for chunk in chunks)) or ("",)
+        self.sources = [_Source(chunk.text, self.languages) for chunk in chunks]
+        self.question, self.asked = trace.question, frozenset(terms(trace.question, self.languages))
+        self._positions = [chunk.position for chunk in chunks]
+        sentences = [held for source in self.sources for held in source.terms]
+        self._n, self._shared = len(sentences), Counter(chain.from_iterable(sentences))
+
+    def sample(self, i: int) -> str:
+        """Return what the sample says that raised source `i`; "" without one."""
+        raised_by, samples = int(self._trace.scores.best_sample[self._positions[i]]), self._trace.samples
+        return samples[raised_by].said if 0 <= raised_by < len(samples) else ""
+
+    def sought(self, text: str) -> _Sought:
+        """Return the terms to look for: those of `text` and the question."""
+        weights = {term: _ASKED * self._idf(term) for term in sorted(self.asked)}
+        own, names = set(), set()
+        for start, end, term in term_spans(text, self.languages):
+            word = text[start:end]
+            if word.casefold() in _YES_AND_NO:
+                continue
+            own.add(term)
+            if _is_name(word):
+                names.add(term)
+            weights[term] = max(weights.get(term, 0.0), self._idf(term) * (_NAMED if term in names else 1))
+        return _Sought(weights, frozenset(own - self.asked or own or self.asked), frozenset(names))
+
+    def cited(self, sought: _Sought) -> tuple[int, ...]:
+        """Return the numbers of the sources that show what is sought, best first."""
+        least = _LEAST * sum(map(self._idf, sought.new))
+        supports = {}
+        for i, source in enumerate(self.sources):
+            support, at = source.best(sought.weights)
+            if at >= 0 and sum(map(self._idf, sought.new & source.around(at))) >= least:
+                relative = self._trace.scores.relative(self._positions[i]) or 0.0
+                supports[i + 1] = support * (1 + _RANKED * max(0.0, relative))
+        ranked = sorted(supports, key=lambda number: -supports[number])[:_MOST]
+        return tuple(number for number in ranked if supports[number] >= _CLOSE * supports[ranked[0]])
+
+    def shown(self, i: int, sought: _Sought) -> Shown | None:
+        """Return the sentence of source `i` that shows best what is sought, and the words to highlight; None if none does."""
+        source = self.sources[i]
+        _, at = source.best(sought.weights)
+        if at < 0:
+            return None
+        start, end = source.spans[at]
+        within = (sought.new & source.terms[at]) or sought.weights.keys()
+        inside, outside = [], []
+        for first, last, term in term_spans(source.text, self.languages):
+            word, here = source.text[first:last], start <= first and last <= end
+            if term not in within or (_is_title(word) and source.text[last : last + 1] == "." and last + 1 != end):
+                continue
+            if here and (term in sought.names or self._is_rare(term)):
+                inside.append((first, last))
+            elif not here and term in sought.names and self._is_rare(term) and _is_name(word):
+                outside.append((first, last))
+        # Where terms are pairs of characters, neighbours overlap; words that only touch keep a mark each.
+        return Shown((start, end), tuple(sorted([*joined(inside, gt), *joined(outside, gt)])))
+
+    def _is_rare(self, term: str) -> bool:
+        return self._shared[term] <= max(_FEW, _RARE * self._n)
+
+    def _idf(self, term: str) -> float:
+        return math.log(1 + (self._n + 1) / (self._shared[term] + 0.5))
+
+
+def _claims(evidence: _Evidence, answer: str) -> Iterator[Claim]:
+    at = 0
+    for line in answer.split("\n"):  # nobody cuts the lines of an answer at a width
+        for start, end in sentence_spans(line):
+            yield Claim(at + start, at + end, evidence.cited(evidence.sought(line[start:end])))
+        at += len(line) + 1
+
+
+def _unseen(evidence: _Evidence, answer: str) -> Iterator[str]:
+    """Yield what stands in no source, neighbouring words together; of an answer in another language, only numbers."""
+    seen = evidence.asked.union(*(source.held for source in evidence.sources))
+    spoken = detect(answer) or detect(evidence.question)
+    foreign = spoken != "" and spoken not in evidence.languages
+    spans = []
+    for start, end, held in _words(answer, evidence.languages):
+        word = answer[start:end]
+        silent = foreign or word.casefold() in _YES_AND_NO or not term_of(word, spoken)
+        if not held & seen and (_is_number(word) or not silent):
+            spans.append((start, end))
+    yield from dict.fromkeys(answer[start:end] for start, end in joined(spans, lambda end, start: answer[end:start].isspace()))
+
+
+def _words(text: str, languages: Sequence[str]) -> Iterator[tuple[int, int, set[str]]]:
+    """Yield (start, end, terms) of each word of `text`. A run in a script without spaces, whose terms are pairs, is one word."""
+    found = list(term_spans(text, languages))
+    spans = joined(((start, end) for start, end, _ in found), gt)
+    held: dict[int, set[str]] = {start: set() for start, _ in spans}
+    starts = list(held)
+    for first, _, term in found:
+        held[starts[bisect_right(starts, first) - 1]].add(term)
+    for start, end in spans:
+        yield start, end, held[start]
+
+
+def _sentences(text: str) -> Iterator[Span]:
+    for start, end in sentence_spans(text):
+        if end - start <= _LONGEST:
+            yield start, end
+            continue
+        at = start
+        for line in text[start:end].split("\n"):
+            yield from (span for span in wrapped(line, at, _LONGEST) if span[0] < span[1])
+            at += len(line) + 1
+
+
+def _sum(weights: Mapping[str, float], sought: Iterable[str]) -> float:
+    return sum(weights[term] for term in sorted(sought))  # in order: sums of floats depend on it
+
+
+def _is_name(word: str) -> bool:
+    return word[:1].isupper() or _is_number(word)
+
+
+def _is_title(word: str) -> bool:
+    return word.istitle() and len(word) <= _TITLE
+
+
+def _is_number(word: str) -> bool:
+    return any(map(str.isdigit, word))

@@ -1,0 +1,112 @@
+"""A terminal of a test: what a person sees of the characters that a command has written, and a command on a pseudo-terminal."""
+
+from __future__ import annotations
+
+import codecs
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Callable
+from pathlib import Path
+
+from fbrag_cli.text.table import width_of
+
+_PIECE = re.compile(r"\x1b\[([\d;]*)([A-Za-z])|\x1b.?|.", re.DOTALL)
+_UNFINISHED = re.compile(r"\x1b(\[[\d;]*)?\Z")
+
+
+class Screen:
+    """A terminal of `columns` and `rows` that scrolls and wraps. It knows CR, LF, CSI A (up), CSI J (erase below) and CSI m.
+    Anything else that is no character is an error: a real terminal might do anything with it.
+    """
+
+    def __init__(self, columns: int, rows: int) -> None:
+        self._columns, self._rows = columns, rows
+        self._cells: list[list[str]] = [[]]
+        self._row = self._column = 0
+        self._waiting = ""
+        self.raw = ""
+        self.dimmed = False
+
+    def feed(self, text: str) -> None:
+        self.raw += text
+        text = self._waiting + text
+        self._waiting = found.group() if (found := _UNFINISHED.search(text)) else ""
+        text = text.removesuffix(self._waiting)
+        for found in _PIECE.finditer(text):
+            number, command = found.groups()
+            if command == "A":
+                top = max(0, len(self._cells) - self._rows)
+                self._row = max(top, self._row - int(number or 1))
+            elif command == "J":
+                del self._cells[self._row + 1 :]
+                del self._cells[self._row][self._column :]
+            elif command == "m":
+                self.dimmed = number == "2"
+            else:
+                self._put(found.group())
+
+    def _put(self, character: str) -> None:
+        if character == "\r":
+            self._column = 0
+        elif character == "\n":
+            self._down()
+        else:
+            assert character.isprintable(), f"{character!r} on the terminal"
+            width = width_of(character)
+            if self._column + width > self._columns:
+                self._down()
+                self._column = 0
+            row = self._cells[self._row]
+            row += [" "] * (self._column + width - len(row))
+            row[self._column : self._column + width] = [character, *[""] * (width - 1)]
+            self._column += width
+
+    def _down(self) -> None:
+        self._row += 1
+        if self._row == len(self._cells):
+            self._cells.append([])
+
+    def lines(self) -> list[str]:
+        """The lines that are seen, with those that have scrolled out, without spaces at their ends."""
+        found = ["".join(row).rstrip() for row in self._cells]
+        while found and not found[-1]:
+            found.pop()
+        return found
+
+
+def on_screen(
+    columns: int,
+    rows: int,
+    command: list[str],
+    environment: dict[str, str],
+    folder: Path,
+    look: Callable[[Screen, subprocess.Popen[bytes], int], object] = lambda screen, process, terminal: None,
+) -> tuple[Screen, int]:
+    """Run a command of fbrag with stdin, stdout and stderr on a terminal. look: called after each piece, with the process and the
+    terminal's descriptor. Return the screen and the exit code."""
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+    screen, decoder = Screen(columns, rows), codecs.getincrementaldecoder("utf-8")()
+    arguments = [sys.executable, "-m", "fbrag_cli", *command]
+    environment = {"TERM": "xterm", **environment}
+    with subprocess.Popen(arguments, stdin=slave, stdout=slave, stderr=slave, env=environment, cwd=folder) as process:
+        os.close(slave)
+        while piece := _read(master):
+            screen.feed(decoder.decode(piece))
+            look(screen, process, master)
+        process.wait(60)
+    os.close(master)
+    return screen, process.returncode
+
+
+def _read(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, 65536)
+    except OSError:  # Linux: the other side is closed
+        return b""

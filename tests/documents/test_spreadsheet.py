@@ -1,0 +1,203 @@
+"""Spreadsheets: sheets as sections, rows as lines, values as people write them; damaged and hostile files."""
+
+from __future__ import annotations
+
+import resource
+import struct
+from datetime import date, datetime, time, timedelta
+from pathlib import Path
+
+import pytest
+
+from fbrag_cli.documents.lines import section_of
+from fbrag_cli.documents.readers import archive
+from fbrag_cli.documents.readers import spreadsheet as reader
+from fbrag_cli.errors import FbragError
+from fbrag_cli.indexing.collect import collect_one
+from fbrag_cli.indexing.digest import Reading
+from fbrag_cli.progress import silent
+from fbrag_cli.storage.cache import Cache
+from tests.documents.making import o_row, ods, refused, relations, written, x_row, xlsx
+
+_CELL = '<c r="{}" t="inlineStr"><is><t>x</t></is></c>'
+
+
+def test_sheets_rows_and_cells(tmp_path: Path) -> None:
+    strings = '<si><t>Harbour</t></si><si><r><t xml:space="preserve">two </t></r><r><t>runs</t></r></si>'
+    sales = x_row("Place", "Sum") + x_row() + x_row('<c t="s"><v>0</v></c>', "<c><v>1200</v></c>") + x_row("", "  ")
+    notes = x_row('<c t="s"><v>1</v></c>', "line one\nline two")
+    document = written(tmp_path, xlsx({"Sales": sales, "Empty": "", "Notes & more": notes}, strings), "book.xlsx")
+    assert document.text == "Sales\n\nPlace\tSum\nHarbour\t1200\n\nNotes & more\n\ntwo runs\tline one line two"
+    assert [(section.title, section.level) for section in document.sections] == [("Sales", 1), ("Notes & more", 1)]
+    found = section_of(document, document.text.index("Harbour"), len(document.text))
+    assert found is not None
+    assert found.title == "Sales"
+    assert document.media_type.endswith("spreadsheetml.sheet")
+
+
+def test_values_are_read_and_formulas_are_not(tmp_path: Path) -> None:
+    cells = (
+        "<c><f>SUM(A2:A9)</f><v>0.30000000000000004</v></c>",
+        '<c t="str"><f>CONCAT("never ", "this")</f><v>shown</v></c>',
+        '<c t="b"><v>1</v></c>',
+        '<c s="1"><v>45429</v></c>',
+        '<c s="2"><v>45429.604166666664</v></c>',
+        '<c s="3"><v>0.25</v></c>',
+    )
+    text = written(tmp_path, xlsx({"S": x_row(*cells)}), "book.xlsx").text
+    assert text == "S\n\n0.3\tshown\tTRUE\t2024-05-17\t2024-05-17 14:30\t06:00"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (3.0, "3"),
+        (-0.5, "-0.5"),
+        (1e20, "1e+20"),
+        (123456789012.0, "123456789012"),
+        (float("nan"), "nan"),
+        (False, "FALSE"),
+        (datetime(2024, 2, 29, 23, 59, 59, 999_600), "2024-03-01 00:00"),
+        (datetime(2024, 2, 29, 1, 2, 3), "2024-02-29 01:02:03"),
+        (date(1900, 1, 1), "1900-01-01"),
+        (time(7, 5), "07:05"),
+        (timedelta(hours=26, minutes=3), "26:03"),
+        (timedelta(minutes=-90, seconds=-5), "-1:30:05"),
+        (" a \n b ", "a b"),
+    ],
+)
+def test_values_as_people_write_them(value: object, text: str) -> None:
+    assert reader.written(value) == text
+
+
+def test_an_open_document_spreadsheet(tmp_path: Path) -> None:
+    more = (
+        '<table:table-cell office:value-type="float" office:value="12.5"/>',
+        '<table:table-cell office:value-type="date" office:date-value="2024-05-17"/>',
+    )
+    empty = '<table:table-cell table:number-columns-repeated="16384"/>'
+    gap = f'<table:table-row table:number-rows-repeated="1000">{empty}</table:table-row>'
+    document = written(tmp_path, ods({"Häfen": o_row("Place") + gap + o_row("Hull", *more)}), "book.ods")
+    assert document.text == "Häfen\n\nPlace\nHull\t12.5\t2024-05-17"
+    assert [section.title for section in document.sections] == ["Häfen"]
+    assert document.media_type.endswith("opendocument.spreadsheet")
+
+
+def _xls(rows: list[list[str | float]]) -> bytes:
+    """A workbook of Excel 97: records of one sheet, in the one stream of a compound file."""
+
+    def record(kind: int, data: bytes = b"") -> bytes:
+        return struct.pack("<HH", kind, len(data)) + data
+
+    def begin(kind: int) -> bytes:
+        return record(0x809, struct.pack("<HHHHII", 0x600, kind, 0, 1997, 0, 0))
+
+    cells = b"".join(
+        record(0x203, struct.pack("<HHHd", y, x, 0, cell))
+        if isinstance(cell, float)
+        else record(0x204, struct.pack("<HHHHB", y, x, 0, len(cell), 1) + cell.encode("utf-16-le"))
+        for y, row in enumerate(rows)
+        for x, cell in enumerate(row)
+    )
+    name = b"\x04\x00Data"
+    head = begin(0x5) + record(0x85, struct.pack("<IH", len(begin(0x5)) + 4 + 6 + len(name) + 4, 0) + name) + record(0xA)
+    stream = (head + begin(0x10) + cells + record(0xA)).ljust(4096, b"\0")
+
+    def entry(title: str, kind: int, child: int, start: int, size: int) -> bytes:
+        data = title.encode("utf-16-le").ljust(64, b"\0") + struct.pack("<HBB", 2 * len(title) + 2, kind, 1)
+        return data + struct.pack("<III", 0xFFFFFFFF, 0xFFFFFFFF, child) + bytes(36) + struct.pack("<IQ", start, size)
+
+    n_data = len(stream) // 512
+    table = [0xFFFFFFFD, 0xFFFFFFFE, *range(3, 2 + n_data), 0xFFFFFFFE]
+    table += [0xFFFFFFFF] * (128 - len(table))
+    header = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(16) + struct.pack("<HHHHH", 0x3E, 3, 0xFFFE, 9, 6) + bytes(6)
+    header += struct.pack("<IIIIIIIII", 0, 1, 1, 0, 4096, 0xFFFFFFFE, 0, 0xFFFFFFFE, 0) + struct.pack("<I", 0)
+    folder = entry("Root Entry", 5, 1, 0xFFFFFFFE, 0) + entry("Workbook", 2, 0xFFFFFFFF, 2, len(stream)) + bytes(256)
+    return header.ljust(512, b"\xff") + struct.pack("<128I", *table) + folder + stream
+
+
+def test_an_old_workbook(tmp_path: Path) -> None:
+    document = written(tmp_path, _xls([["Place", "Sum"], ["Hüll", 12.5]]), "book.xls")
+    assert document.text == "Data\n\nPlace\tSum\nHüll\t12.5"
+    assert document.media_type == "application/vnd.ms-excel"
+    with pytest.raises(FbragError, match="old Office document"):
+        written(tmp_path, _xls([["Place"]]) + "WordDocument".encode("utf-16-le"), "letter.doc")
+
+
+_BOMB = '<!DOCTYPE d [<!ENTITY a "lol"><!ENTITY b "&a;&a;">]>'
+_FINE = xlsx({"S": x_row(*["text"] * 500)})
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (xlsx({"S": x_row("a")}, more={"xl/workbook.xml": "x"}), "cannot be read"),
+        (xlsx({"S": "<row><c"}), "cannot be read"),
+        (xlsx({"S": x_row("a")}, more={"xl/worksheets/sheet1.xml": _BOMB + "<worksheet>&b;</worksheet>"}), "entities"),
+        (xlsx({"S": x_row("a")}, more={"xl/sharedStrings.xml": (_BOMB + "<sst/>").encode("utf-16")}), "entities"),
+        (xlsx({"S": f'<row r="99999999999">{_CELL.format("A99999999999")}</row>'}), "a row 1,2"),
+        (_FINE[: len(_FINE) // 2], "zip"),
+        (ods({"S": "<table:table-row><table:table-cell"}), "cannot be read"),
+        (_xls([["Place"]])[:3000], "cannot be read"),
+    ],
+)
+def test_damaged_and_hostile_workbooks_are_refused(tmp_path: Path, data: bytes, says: str) -> None:
+    error = refused(tmp_path, data, "book")
+    assert error.code == "doc_unreadable"
+    assert says in error.message
+
+
+def test_encrypted_workbooks(tmp_path: Path) -> None:
+    entry = '<manifest:file-entry manifest:full-path="content.xml"><manifest:encryption-data/></manifest:file-entry>'
+    manifest = (
+        f'<manifest:manifest xmlns:manifest="urn:oasis:names:tc:opendocument:xmlns:manifest:1.0">{entry}</manifest:manifest>'
+    )
+    locked = ods({"S": o_row("a")}, more={"META-INF/manifest.xml": manifest})
+    assert "encrypted with a password" in refused(tmp_path, locked, "book.ods").message
+
+
+def test_bombs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shared = "<si><t>" + "x" * 20_000 + "</t></si>"
+    amplified = xlsx({"S": x_row('<c t="s"><v>0</v></c>') * 100}, shared)
+    monkeypatch.setattr(archive, "MAX_UNPACKED", 1_000_000)
+    monkeypatch.setattr(reader, "MAX_UNPACKED", 1_000_000)
+    assert "unpacks to more than 1 MB" in refused(tmp_path, xlsx({"S": x_row("x" * 1_100_000)}), "book.xlsx").message
+    assert "more than 1 MB of text" in refused(tmp_path, amplified, "book.xlsx").message
+
+
+def test_declared_emptiness_costs_nothing(tmp_path: Path) -> None:
+    far = f'<row r="1">{_CELL.format("A1")}</row><row r="1048576"><c r="XFD1048576" s="1"/></row>'
+    dimension = '<dimension ref="A1:XFD1048576"/>'
+    sheet = (
+        f'<worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main">{dimension}<sheetData>{far}</sheetData>'
+    )
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    data = xlsx({"S": ""}, more={"xl/worksheets/sheet1.xml": sheet + "</worksheet>"})
+    assert written(tmp_path, data, "book.xlsx").text == "S\n\nx"
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # kB
+
+
+def test_cells_in_opposite_corners_cost_one_line(tmp_path: Path) -> None:
+    """calamine reserves memory for all cells between them: some 500 GB, and ends its process."""
+    far = f'<row r="1">{_CELL.format("A1")}</row><row r="1048576">{_CELL.format("XFD1048576")}</row>'
+    (tmp_path / "book.xlsx").write_bytes(xlsx({"S": far}))
+    with pytest.raises(FbragError) as caught:
+        collect_one(str(tmp_path / "book.xlsx"), Reading(), Cache(tmp_path / "cache"), None, silent)
+    assert caught.value.code == "doc_unreadable"
+    assert "book.xlsx cannot be read: the process that read it was killed (SIGABRT" in caught.value.message
+
+
+def test_other_files_are_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "secret.xml").write_text("<secret/>")
+    more: dict[str, bytes | str] = {
+        "xl/externalLinks/externalLink1.xml": "<externalLink><x>elsewhere</x></externalLink>",
+        "xl/externalLinks/_rels/externalLink1.xml.rels": relations(external=f"file://{tmp_path}/secret.xml"),
+        "../../evil.xml": "<x/>",
+    }
+    cell = "<c><f>[1]Sheet1!A1</f><v>7</v></c>"
+    assert written(tmp_path, xlsx({"S": x_row(cell)}, more=more), "book.xlsx").text == "S\n\n7"
+
+
+def test_an_empty_workbook(tmp_path: Path) -> None:
+    assert refused(tmp_path, xlsx({"S": ""}), "book.xlsx").code == "doc_empty"
+    assert refused(tmp_path, ods({"S": ""}), "book.ods").code == "doc_empty"

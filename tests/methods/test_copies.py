@@ -1,0 +1,116 @@
+"""Copies of a chunk count once in every selection, and all their places are known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from fbrag_cli.corpus import Corpus, build_corpus
+from fbrag_cli.documents.document import Content, Document, Extracted
+from fbrag_cli.methods.fb_rag import FBRag
+from fbrag_cli.methods.order_preserving import OrderPreserving
+from fbrag_cli.methods.ranking import distinct
+from fbrag_cli.render import as_json
+from fbrag_cli.render.answer_text import markdown, sources
+from fbrag_cli.render.explain_text import found
+from fbrag_cli.render.html import page
+from tests.methods.scripted import Scripted, tools
+
+LAMP = "The lamp of the lighthouse was kept by Agnes Moor alone."
+OTHER = "The lamp of the harbour was broken by the great storm."
+THIRD = "Nobody rang the bell of the old chapel on that day."
+QUESTION = "Who kept the lamp of the lighthouse?"
+
+
+def corpus_of(texts: Sequence[str]) -> Corpus:
+    names = [f"{letter}.txt" for letter in "abcdefghijklmnopqrstuvwxyz"]
+    documents = [
+        Document.of(name, name, Extracted(Content(text), "text/plain"), sha256=name)
+        for name, text in zip(names, texts, strict=False)
+    ]
+    return build_corpus(documents)
+
+
+COPIED = corpus_of([THIRD, LAMP, LAMP.replace(" ", "\n", 3), OTHER, f"  {LAMP}"])
+
+
+def test_copies_take_one_place_and_the_next_best_chunk_moves_up() -> None:
+    trace = OrderPreserving(select=2).retrieve(QUESTION, tools(COPIED))
+    assert trace.ranked == (1, 3)
+    assert trace.copies == {1: (2, 4), 3: ()}
+    assert trace.selected == (1, 3)
+
+
+def test_the_small_model_reads_a_copy_once_as_well() -> None:
+    small = Scripted([f"{LAMP} Answer: Agnes Moor"])
+    trace = FBRag(recall=2, select=2, samples=1).retrieve(QUESTION, tools(COPIED, small=small))
+    assert trace.recalled == (1, 3)
+    assert (trace.ranked, trace.copies) == ((1, 3), {1: (2, 4), 3: ()})
+
+
+def test_fewer_texts_than_places_are_all_selected() -> None:
+    trace = OrderPreserving(select=5).retrieve(QUESTION, tools(corpus_of([LAMP, LAMP, OTHER])))
+    assert (sorted(trace.ranked), trace.copies) == ([0, 2], {0: (1,), 2: ()})
+
+
+def test_scores_of_copies_may_differ_by_rounding() -> None:
+    corpus = corpus_of([LAMP, OTHER, LAMP])
+    assert distinct(corpus, np.array([1, 0.5, np.nextafter(np.float32(1), np.float32(0))], np.float32), 1) == {0: (2,)}
+    assert distinct(corpus, np.array([-0.5, -0.9, -0.5], np.float32), 1) == {0: (2,)}
+
+
+def test_only_chunks_that_may_be_copies_are_read() -> None:
+    """In a corpus of any size, the work is that of the selected chunks, their copies and a limited number of ties."""
+    read: list[int] = []
+
+    def content(number: int, text: str) -> Content:
+        read.append(number)
+        return Content(text)
+
+    def many(n: int) -> Corpus:
+        texts = [LAMP if i in (3, 7) else f"{OTHER} {i}" for i in range(n)]
+        plain = [Document.of(f"{i}", f"{i}", Extracted(Content(text), "text/plain")) for i, text in enumerate(texts)]
+        corpus = build_corpus(plain)
+        lazy = tuple(
+            Document(each.path, each.name, "text/plain", "", "en", each.n_chars, lambda i=i: content(i, texts[i]))  # type: ignore[misc]
+            for i, each in enumerate(plain)
+        )
+        return Corpus(lazy, corpus.spans, corpus.chunk_words, corpus.fingerprint)
+
+    corpus = many(2000)
+    scores = np.full(2000, 0.5, np.float32)
+    scores[[3, 7]] = 1
+    assert distinct(corpus, scores, 1) == {3: (7,)}
+    assert set(read) == {3, 7}
+    read.clear()
+    scores[:] = 1
+    distinct(corpus, scores, 1)
+    assert len(set(read)) < 200
+    read.clear()
+    scores[:] = 0
+    assert distinct(corpus, scores, 2) == {0: (), 1: ()}
+    assert len(set(read)) < 10
+
+
+def test_all_places_are_named() -> None:
+    trace = OrderPreserving(select=2).retrieve(QUESTION, tools(COPIED))
+    text = sources(trace, context=0, full=False, colored=False)
+    assert "[1] b.txt:1-1, also in c.txt:1-4, e.txt:1-1   " in text
+    assert "[2] d.txt:1-1   " in text
+    assert "also in c.txt:1-4, e.txt:1-1" in markdown(trace, context=0, full=False, with_sources=True)
+    assert ", also in c.txt:1-4, e.txt:1-1</h3>" in page(trace)
+    first, second = as_json.sources(trace)
+    assert [(copy["document"], copy["chunk"], copy["end_line"]) for copy in first["copies"]] == [("c.txt", 3, 4), ("e.txt", 5, 1)]
+    assert second["copies"] == []
+    explained = as_json.explanation(trace, memory_mb=1)["chunks"]
+    assert [chunk["copy_of"] for chunk in explained] == [None, None, 2, None, 2]
+    assert [line.rpartition("  ")[2] for line in found(trace, [1, 2])] == ["selected", "a copy of chunk 2, which is selected"]
+
+
+def test_many_places_are_counted_in_a_text() -> None:
+    trace = OrderPreserving(select=1).retrieve(QUESTION, tools(corpus_of([LAMP] * 6)))
+    assert "a.txt:1-1, also in b.txt:1-1, c.txt:1-1, d.txt:1-1, 2 other places" in sources(
+        trace, context=0, full=False, colored=False
+    )
+    assert len(as_json.sources(trace)[0]["copies"]) == 5

@@ -1,0 +1,209 @@
+"""Which sources an answer cites, which sentence of each shows it, and what stands in none of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fbrag_cli.corpus import build_corpus
+from fbrag_cli.documents.document import Content, Document, Extracted
+from fbrag_cli.methods.ranking import whole_chunks
+from fbrag_cli.render import as_json
+from fbrag_cli.render.answer_text import Layout, cited_answer, markdown, marks_of_all, notes
+from fbrag_cli.render.citations import Citations, citations
+from fbrag_cli.render.not_found import not_found
+from fbrag_cli.trace import Scores, Trace
+from tests.render import test_passages
+
+ROADS = "The barque lay at anchor in the roads of Skarn. Nobody slept there. The rain kept on until the morning watch."
+BOX = "Mr. Dabney said little. The box was sealed by Tobias Wrenn with lead in 1893. Mr. Dabney still had the key."
+TOWN = "The watchmaker was a quiet man. Wrenn was born in Dunlathe, where his father wound the clock. He left it early."
+
+
+def trace_of(*texts: str, answer: str | None, question: str = "Who sealed the box?", language: str = "en") -> Trace:
+    """A trace whose sources are `texts`, each a document of one chunk, with scores that fall."""
+    found = [
+        Document.of(f"{i}.txt", f"{i}.txt", Extracted(Content(t), "text/plain"), language=language) for i, t in enumerate(texts)
+    ]
+    corpus = build_corpus(found)
+    every = tuple(range(len(texts)))
+    combined = np.arange(len(texts), 0, -1, dtype=np.float32)
+    base = test_passages.trace_of("x", "", "")
+    scores = Scores(combined, np.zeros((0, len(texts)), np.float32), 0 * combined, np.full(len(texts), -1), combined)
+    return replace(
+        base,
+        question=question,
+        corpus=corpus,
+        scores=scores,
+        ranked=every,
+        context=whole_chunks(corpus, every),
+        rounds=(),
+        status="answered" if answer else "retrieved",
+        answer=answer,
+    )
+
+
+def sentences(trace: Trace, cited: Citations) -> list[str | None]:
+    pairs = zip(trace.sources, cited.shown, strict=True)
+    return [shown.sentence and chunk.text[slice(*shown.sentence)] for chunk, shown in pairs]
+
+
+def marked(trace: Trace, cited: Citations) -> list[list[str]]:
+    pairs = zip(trace.sources, cited.shown, strict=True)
+    return [[chunk.text[slice(*mark)] for mark in shown.marks] for chunk, shown in pairs]
+
+
+def test_the_source_that_holds_the_answer_is_cited_whatever_its_rank() -> None:
+    trace = trace_of(ROADS, TOWN, BOX, answer="Tobias Wrenn")
+    cited = citations(trace)
+    assert [claim.sources for claim in cited.claims] == [(3,)]
+    assert sentences(trace, cited)[2] == "The box was sealed by Tobias Wrenn with lead in 1893."
+    assert cited_answer(trace, cited) == "Tobias Wrenn [3]"
+
+
+def test_each_sentence_carries_its_own_sources_and_one_without_support_none() -> None:
+    answer = "Tobias Wrenn sealed it in 1893. He was born in Dunlathe. His ship was the Zanzibar of Greenock."
+    trace = trace_of(ROADS, TOWN, BOX, answer=answer)
+    cited = citations(trace)
+    assert [claim.sources for claim in cited.claims] == [(3,), (2,), ()]
+    assert [answer[claim.start : claim.end] for claim in cited.claims][1] == "He was born in Dunlathe."
+    assert cited_answer(trace, cited).startswith("Tobias Wrenn sealed it in 1893. [3] He was born in Dunlathe. [2] His ship")
+    assert cited_answer(trace, cited).endswith("Greenock.")
+    assert marks_of_all(cited) == " [2][3]"
+    assert cited_answer(trace, None) == answer
+
+
+def test_sources_that_show_the_same_are_cited_together_best_first() -> None:
+    other = "The second box was sealed by Tobias Wrenn as well. It was lost."
+    cited = citations(trace_of(ROADS, other, BOX, answer="Tobias Wrenn"))
+    assert [set(claim.sources) for claim in cited.claims] == [{2, 3}]
+
+
+def test_words_before_and_after_a_sentence_count_for_it() -> None:
+    near = "Lady Catherine was tall. She lives at Rosings all the year. She is proud."
+    far = "Mr. Collins dined at Rosings twice. It is a house in Kent."
+    cited = citations(trace_of(far, near, answer="Rosings", question="Where does Lady Catherine live?"))
+    assert cited.claims[0].sources[0] == 2
+
+
+def test_yes_is_shown_by_what_the_question_asks() -> None:
+    cited = citations(trace_of(ROADS, BOX, answer="Yes.", question="Was the box sealed with lead?"))
+    assert [claim.sources for claim in cited.claims] == [(2,)]
+    assert cited.unseen == ()
+
+
+def test_the_answer_is_marked_and_words_like_mr_say_still_and_the_are_not() -> None:
+    trace = trace_of(BOX, TOWN, answer="Mr. Dabney said that Tobias Wrenn still sealed the box.")
+    assert marked(trace, citations(trace)) == [["Tobias", "Wrenn"], ["Wrenn"]]
+
+
+def test_names_and_numbers_of_the_answer_are_marked_outside_the_sentence_too_and_other_words_are_not() -> None:
+    text = f"{BOX} In 1893 Wrenn had little lead left."
+    trace = trace_of(text, ROADS, answer="Tobias Wrenn, with lead, in 1893")
+    assert marked(trace, citations(trace))[0] == ["Tobias", "Wrenn", "lead", "1893", "1893", "Wrenn"]
+
+
+def test_words_names_and_numbers_that_no_source_has_are_said() -> None:
+    trace = trace_of(ROADS, BOX, answer="Captain Silas Wrenn, on 4 May 1894, sealing the boxes with lead.")
+    cited = citations(trace)
+    assert cited.unseen == ("Captain Silas", "4", "1894")
+    assert list(notes(trace, cited)) == ["not in the passages: Captain Silas, 4, 1894"]
+    assert "\n\nnot in the passages: Captain Silas, 4, 1894\n\n" in markdown(trace, cited, Layout(0))
+    assert as_json.answer(trace, memory_mb=0)["unseen"] == ["Captain Silas", "4", "1894"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "unseen"),
+    [
+        ("Wrenn sealed it.", ()),  # inflected, function words
+        ("The sealed box", ()),  # words of the question
+        ("Yes, Wrenn.", ()),
+        ("Le capitaine Wrenn a scellé la boîte avec du plomb en 1894.", ("1894",)),  # another language than the text's
+        ("Le capitaine Wrenn a scellé la boîte avec du plomb en 1893.", ()),
+        ("", ()),
+    ],
+)
+def test_only_what_the_answer_adds_is_unseen(answer: str, unseen: tuple[str, ...]) -> None:
+    assert citations(trace_of(ROADS, BOX, answer=answer)).unseen == unseen
+
+
+def test_scripts_without_spaces_are_cited_and_compared_by_pairs_of_characters() -> None:
+    question, texts = "谁封了箱子？", ("船停在港口。大家都没睡。雨下到早晨。", "箱子由船长王明用铅封好。时间是1893年。")
+    trace = trace_of(*texts, answer="船长王明", question=question, language="zh")
+    cited = citations(trace)
+    assert [claim.sources for claim in cited.claims] == [(2,)]
+    assert sentences(trace, cited)[1] == "箱子由船长王明用铅封好。"
+    assert cited.unseen == ()
+    assert citations(trace_of(*texts, answer="李刚，1894年", question=question, language="zh")).unseen == ("李刚", "1894")
+
+
+def test_a_list_without_sentences_shows_its_line() -> None:
+    rows = "\n".join(f"row {i} of the register of the harbour master, {i} tons" for i in range(9))
+    trace = trace_of(f"{rows}\nTobias Wrenn, watchmaker\n{rows}", answer="watchmaker", question="What was Tobias Wrenn?")
+    assert sentences(trace, citations(trace)) == ["Tobias Wrenn, watchmaker"]
+
+
+def test_json_has_the_citations_beside_the_answer_and_the_place_of_each_sentence() -> None:
+    trace = trace_of(ROADS, BOX.replace(". ", ".\n"), answer="Tobias Wrenn.")
+    told = as_json.answer(trace, memory_mb=0)
+    assert told["answer"] == "Tobias Wrenn."
+    assert told["citations"] == [{"start": 0, "end": 13, "sources": [2]}]
+    source = told["sources"][1]
+    assert (source["start_line"], source["end_line"]) == (1, 5)
+    assert source["text"][source["sentence"]["start"] : source["sentence"]["end"]].startswith("The box was sealed")
+    assert (source["sentence"]["start_line"], source["sentence"]["end_line"]) == (3, 3)
+    assert [each["relative"] for each in told["sources"]] == [1.0, 0.5]
+
+
+def test_markdown_refers_to_the_cited_sources_in_the_answer_and_to_the_others_in_a_line() -> None:
+    trace = trace_of(ROADS, BOX, answer="Tobias Wrenn")
+    told = markdown(trace, citations(trace), Layout(0))
+    assert told.startswith("Tobias Wrenn[^2]\n\nOther sources: [^1]\n\n[^1]: 0.txt")
+    assert "\n\n[^2]: 1.txt:1, 0.50 (1.00)\n\n    > Mr. Dabney said little. The box was sealed" in told
+
+
+def test_what_was_proposed_is_said_where_the_document_does_not_say() -> None:
+    trace = replace(trace_of(ROADS, BOX, answer="Silas\x1b Pell\nof Greenock"), status="not_found")
+    cited = citations(trace)
+    assert cited_answer(trace, cited) == "The document does not say."
+    proposed = "Proposed, but not shown by the chunks: Silas␛ Pell of Greenock (--answer-anyway gives it)"
+    assert list(notes(trace, cited)) == list(notes(trace, None)) == [proposed]
+    told = as_json.answer(trace, memory_mb=0)
+    assert (told["answer"], told["citations"], told["unseen"]) == (None, [], [])
+    assert told["unsupported_answer"] == trace.answer
+    assert list(notes(replace(trace, answer=""), cited)) == []
+
+
+@pytest.mark.parametrize(
+    ("question", "sentence"),
+    [
+        ("Who sealed the box?", "The document does not say."),
+        ("Capital of Peru?", "The document does not say."),
+        ("Wrenn?", "The document does not say."),
+        ("Who was Jean de la Fontaine?", "The document does not say."),
+        ("", "The document does not say."),
+        ("Wer hat die Kiste versiegelt und wo ist sie?", "Das Dokument sagt dazu nichts."),
+        ("Qui a scellé la boîte, et où est-elle ?", "Le document ne le dit pas."),
+        ("¿Quién selló la caja de los relojes?", "El documento no lo dice."),
+        ("谁封了箱子？", "文档中没有说明。"),
+        ("箱を封印したのは誰ですか？", "文書には書かれていません。"),
+        ("상자를 봉인한 사람은 누구입니까?", "문서에 나와 있지 않습니다."),
+        ("Кто был тем, кто запечатал этот ящик?", "В документе об этом не сказано."),
+    ],
+)
+def test_that_the_document_does_not_say_is_said_in_the_language_of_the_question(question: str, sentence: str) -> None:
+    assert not_found(question) == sentence
+
+
+def test_without_an_answer_the_sentence_is_that_of_the_sample_that_raised_the_chunk() -> None:
+    trace = replace(test_passages.trace_of(BOX, "", "Wrenn sealed it with lead"), status="retrieved", answer=None)
+    assert sentences(trace, citations(trace)) == ["The box was sealed by Tobias Wrenn with lead in 1893."]
+
+
+def test_citing_takes_a_time_that_grows_with_the_text() -> None:
+    """By the sentences that are scored: no pair of sentences is compared."""
+    answer = " ".join(f"Fact {i} of the box." for i in range(50))
+    cited = citations(trace_of(*(f"{BOX} " * 400 for _ in range(3)), answer=answer))
+    assert len(cited.claims) == 50
