@@ -24,6 +24,7 @@ from fbrag_cli.methods.method import Method
 from fbrag_cli.progress import Progress
 from fbrag_cli.session.session import Listener, Session
 from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
+from fbrag_cli.storage.files import read_small
 from fbrag_cli.text.printable import byte_size, counted
 from fbrag_cli.trace import Trace
 
@@ -144,7 +145,7 @@ def _password(path: str | None, console: Console) -> str | None:
     if path is None:
         return None
     try:
-        raw = _stdin(console).read() if path == "-" else Path(path).read_bytes()
+        raw = _stdin(console).read() if path == "-" else read_small(Path(path))
     except OSError as error:
         raise FbragError("usage", f"the password file {path} cannot be read: {error.strerror}", "check its path") from None
     return raw.decode("utf-8", "replace").rstrip("\r\n")

@@ -142,14 +142,18 @@ def _done(output: Path, expected: Mapping[str, str]) -> dict[tuple[str, str, str
     for line in output.read_bytes().split(b"\n"):
         try:
             row = json.loads(line)
-        except ValueError:  # blank, or cut off
+        except (ValueError, RecursionError):  # blank, or cut off
             continue
-        if row.get("versions") != dict(expected):
-            told = ", ".join(f"{name} {version}" for name, version in (row.get("versions") or {}).items())
-            raise FbragError("usage", f"{output} holds rows of other versions ({told})", "name another -o FILE, or add --restart")
-        if row["status"] != "error":
-            was_checked = not {"abstain", "abstain_wrongly"}.isdisjoint(row["metrics"])
-            done[row["dataset"], row["id"], results.key(row["configuration"])] = was_checked
+        another = "name another -o FILE, or add --restart"
+        try:
+            if row.get("versions") != dict(expected):
+                told = ", ".join(f"{name} {version}" for name, version in (row.get("versions") or {}).items())
+                raise FbragError("usage", f"{output} holds rows of other versions ({told})", another)
+            if row["status"] != "error":
+                was_checked = not {"abstain", "abstain_wrongly"}.isdisjoint(row["metrics"])
+                done[row["dataset"], row["id"], results.key(row["configuration"])] = was_checked
+        except (AttributeError, KeyError, TypeError):
+            raise FbragError("usage", f"{output} holds lines that are no rows of results", another) from None
     return done
 
 
