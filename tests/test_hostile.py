@@ -123,13 +123,12 @@ def test_every_name_is_printed_and_nothing_more(here: Here) -> None:
         Path(path).write_text("The brig sailed at noon under Tamsin Vale.")
         for options in (["--json"], ["--chunk", "1"], ["--html", "page.html"]):
             done = here("explain", "--method", "vanilla", path, "brig?", *options).within(0)
-            assert "[7] fake" not in done.out
+            assert not any(line.startswith("[7] fake") for line in done.out.splitlines())
         assert "<script>alert" not in Path("page.html").read_text("utf-8")
         here("ask", "--dry-run", path + "x", "Who?").within(3)
     for options in ([], ["--json"]):
         done = here("explain", "--method", "vanilla", ".", "brig?", "--exclude", "page.html", *options).within(0)
-        assert done.out.count("[7] fake") <= 1
-        assert "\n[7] fake" not in done.out
+        assert not any(line.startswith("[7] fake") for line in done.out.splitlines())
 
 
 # -- values ------------------------------------------------------------------------------------------------------------------
