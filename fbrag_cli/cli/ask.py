@@ -55,7 +55,7 @@ def ask(console: Console, options: AskOptions) -> int:
         trace = session.answer(trace, choice, listener)
         writer.finish(trace)
         line_is_out()
-        keep(line.forecast.pace, session.cache, key)
+        keep({} if "answer" in trace.cached else line.forecast.pace, session.cache, key)  # a cached one is checked in no time
         opened.page(trace)
         device = session.device
     if trace.truncated:

@@ -32,6 +32,8 @@ def complete(command_for: Callable[[list[str]], Any]) -> int:
         _leave_values()
         sys.modules["rich"] = None  # type: ignore[assignment]  # Typer loads it, if it is there, to take markup out of the help
         command.main([], "fbrag")
+    except SystemExit as stop:  # Typer ends so; with 1 where the instruction or what was typed cannot be read
+        return ExitCode.INTERNAL if stop.code else ExitCode.DONE
     except Exception:  # an error message between the words would end up in the user's command line
         return ExitCode.INTERNAL
     return ExitCode.DONE

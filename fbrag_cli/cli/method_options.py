@@ -13,6 +13,7 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.methods.knobs import Setting, settings_of
 from fbrag_cli.methods.method import Method
 from fbrag_cli.methods.registry import DEFAULT, METHODS, find_method, names
+from fbrag_cli.storage.files import read_small
 
 _NAMES = sorted(names(), key=lambda name: name != DEFAULT)  # the default first
 _CHUNKS_HINT = "use 8, or words as 6k"
@@ -125,7 +126,7 @@ def _instructions(value: str) -> str:
     if not value.startswith("@"):
         return value
     try:
-        return Path(value[1:]).read_text("utf-8").strip()
+        return read_small(Path(value[1:])).decode().strip()
     except (OSError, UnicodeDecodeError) as error:
         raise FbragError("usage", f"the instructions in {value[1:]} cannot be read: {error}", "name a UTF-8 text file") from None
 

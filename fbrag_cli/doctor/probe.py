@@ -53,6 +53,8 @@ def run(child: Sequence[str], environ: Mapping[str, str], *, gpu: bool = True, t
         )
     except subprocess.TimeoutExpired:
         return Death("timeout", f"no result within {timeout:g} s")
+    except OSError as error:
+        return Death(None, f"no process can be started: {(error.strerror or str(error)).lower()}")
     if ended.returncode < 0:
         name = _signal_name(-ended.returncode)
         return Death(name, f"killed by {name}")

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from fbrag_cli.errors import FbragError
 from fbrag_cli.methods.method import Method
 from fbrag_cli.methods.prompts import TASKS, Templates
+from fbrag_cli.storage.files import read_small
 from fbrag_cli.text.printable import one_line
 
 AnyMethod = TypeVar("AnyMethod", bound=Method)
@@ -75,7 +76,7 @@ def read_prompt_file(value: str) -> PromptFile:
     if not Path(value).exists() and ":" in value:
         path, _, chosen = value.rpartition(":")
     try:
-        data = Path(path).read_bytes()
+        data = read_small(Path(path))
         found = json.loads(data)
     except OSError as error:
         raise FbragError("usage", f"--prompts {path}: {error.strerror}", "name a JSON file of prompts") from None

@@ -11,7 +11,7 @@ from pathlib import Path
 from fbrag_cli.errors import FbragError
 from fbrag_cli.models.catalogue import ModelEntry
 from fbrag_cli.progress import Event, Progress, silent
-from fbrag_cli.storage.files import sha256_of, whole_file
+from fbrag_cli.storage.files import read_small, sha256_of, whole_file
 
 #: The first bytes of every GGUF file.
 MAGIC = b"GGUF"
@@ -95,9 +95,11 @@ def known_sha256(path: Path) -> str | None:
 def read_verified(path: Path) -> Verified | None:
     """Return the note of a file; None if there is none that can be read."""
     try:
-        return Verified(**json.loads(_note(path).read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
+        noted = Verified(**json.loads(read_small(_note(path))))
+    except (OSError, ValueError, TypeError, RecursionError):
         return None
+    texts = noted.sha256, noted.origin or ""
+    return noted if all(isinstance(text, str) for text in texts) else None
 
 
 def note_verified(path: Path, verified: Verified) -> None:

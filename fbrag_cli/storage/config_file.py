@@ -14,7 +14,7 @@ from typing import Any
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.storage.config_key import Key, Keys, Value, canonical, toml
-from fbrag_cli.storage.files import not_writable, whole_file
+from fbrag_cli.storage.files import not_writable, read_small, whole_file
 from fbrag_cli.storage.places import config_path
 
 # -- the file --------------------------------------------------------------------------------------------------------------
@@ -46,7 +46,7 @@ def locate(named: str | None, environ: Mapping[str, str]) -> ConfigFile | None:
 def read_text(file: ConfigFile) -> str | None:
     """Return the text of the file; None if it does not exist and need not. Raises FbragError `config`."""
     try:
-        return file.path.read_bytes().decode("utf-8-sig")
+        return read_small(file.path).decode("utf-8-sig")
     except (FileNotFoundError, NotADirectoryError):
         if not file.named:
             return None
@@ -205,5 +205,7 @@ def _write(path: Path, text: str) -> None:
         path.resolve().parent.mkdir(parents=True, exist_ok=True)
         with whole_file(path) as temporary:
             temporary.write_bytes(text.encode("utf-8"))
+    except UnicodeEncodeError:
+        raise FbragError("config", f"{path} is UTF-8, and a value of it is not", "write it in UTF-8") from None
     except OSError as error:
         raise not_writable(path, error, "config", "name another file with --config") from None

@@ -100,6 +100,15 @@ def blocks_of(path: Path, limit: int | None = None) -> Iterator[bytes]:
             yield block
 
 
+def read_small(path: Path, limit: int = 16_000_000) -> bytes:
+    """Return a file that a person has written, as one of settings. Raises OSError, also for one of more than `limit` bytes."""
+    with path.open("rb") as file:  # a pipe of the shell has no size to ask for
+        data = file.read(limit + 1)
+    if len(data) > limit:
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
+    return data
+
+
 def open_plain(path: Path, flags: int = os.O_RDONLY, mode: int = 0o600) -> int:
     """Open a file as `os.open` does, but no link, pipe, device or folder. Raises OSError."""
     try:
