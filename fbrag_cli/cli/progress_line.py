@@ -111,7 +111,7 @@ class ProgressLine:
         elif event.kind == "progress" and event.total:
             self._set(f"{label}: {100 * event.done / event.total:.0f} % read", at_once=True)
         elif event.kind == "written" and event.stage == "forward":
-            self._set(f"writing {event.text}, {event.done:.0f} of up to {event.total:.0f} tokens")
+            self._set(f"writing {event.text}, {event.done:.0f} of {event.total:.0f} tokens")
         elif event.kind == "text" and event.stage == "answer":
             self._answer += event.text
             self._set(f"{label}: {counted(len(self._answer.split()), 'word')}")

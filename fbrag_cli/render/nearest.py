@@ -1,4 +1,4 @@
-"""The chunks nearest to a question before any model has read them: the place of each, and its line that shares most with it."""
+"""The chunks nearest to a question before any model has read them: the line of each that shares most with it, and its place."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ _MARGIN = "    "
 
 
 def nearest_lines(chunk: Chunk, weights: Mapping[str, float], columns: int) -> Iterator[str]:
-    """Yield the place of a chunk and the line with the greatest weight, each printable and within `columns`.
+    """Yield the place of a chunk's line with the greatest weight, and that line, each printable and within `columns`.
 
     weights: of the terms of the question in this chunk.
     """
-    yield shortened(place(chunk), columns)
     room = max(1, min(columns, LONGEST_LINE) - len(_MARGIN))
     language = (chunk.document.language,)
 
@@ -26,4 +25,5 @@ def nearest_lines(chunk: Chunk, weights: Mapping[str, float], columns: int) -> I
         return sum(weights.get(term, 0.0) for term in {*terms(chunk.text[line.start : line.end], language)})
 
     best = max(shown_lines(chunk, room), key=weight)
+    yield shortened(place(chunk, (best.start, best.end)), columns)
     yield _MARGIN + shortened(one_line(chunk.text[best.start : best.end]), room)
