@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import Field, dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from fbrag_cli.corpus import Chunk, Corpus, Excerpt
@@ -48,7 +49,7 @@ class ForwardSample:
         return f"{self.rationale}\n{self.answer}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Scores:
     """Arrays aligned with `Corpus.chunks`; higher is better.
 
@@ -62,10 +63,11 @@ class Scores:
     best_sample: NDArray[np.intp]
     combined: NDArray[np.float32]
 
-    def relative(self, position: int) -> float | None:
-        """Return the combined score of a chunk on a scale on which the best chunk has 1; None where no score is above 0."""
-        best = float(self.combined.max(initial=0))
-        return float(self.combined[position]) / best if best > 0 else None
+    @cached_property
+    def relative(self) -> NDArray[np.float32] | None:
+        """float32 (n_chunks,): `combined` on a scale on which the best chunk has 1; None where no score is above 0."""
+        best = self.combined.max(initial=0)
+        return self.combined / best if best > 0 else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,19 @@ HOMES_OF = {
     "rich": ("cli", "text", "evaluation"),  # text and tables measure the width of characters by rich.cells
 }
 #: Never imported when a module is loaded: the start would pay for them.
-LAZY = {"pypdf", "lxml", "mammoth", "sentence_transformers", "torch", "transformers", "matplotlib", "jieba", "rouge", "httpx2"}
+LAZY = {
+    "pypdf",
+    "lxml",
+    "mammoth",
+    "python_calamine",
+    "sentence_transformers",
+    "torch",
+    "transformers",
+    "matplotlib",
+    "jieba",
+    "rouge",
+    "httpx2",
+}
 
 MOST_LINES = 300
 MOST_LINES_OF_A_FUNCTION = 40

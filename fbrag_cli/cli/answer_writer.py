@@ -9,7 +9,7 @@ from fbrag_cli.cli.options import AnswerOptions
 from fbrag_cli.cli.progress_line import ProgressLine
 from fbrag_cli.progress import Event
 from fbrag_cli.session.memory import peak_memory_mb
-from fbrag_cli.text.printable import dumps, one_line, printable
+from fbrag_cli.text.printable import dumps, one_line
 from fbrag_cli.text.table import columns_of
 from fbrag_cli.trace import Trace
 
@@ -19,25 +19,23 @@ _EVENT = "fbrag.event/1"  # the schema of every event but the last, which is the
 class AnswerWriter:
     """Puts the answer on the stream in the asked form, as it comes where the form allows it."""
 
-    def __init__(
-        self, stream: TextIO, form: str, options: AnswerOptions, answer_anyway: bool, console: Console, line: ProgressLine
-    ) -> None:
+    def __init__(self, stream: TextIO, form: str, options: AnswerOptions, console: Console, line: ProgressLine) -> None:
         self._stream, self._form, self._options, self._console, self._line = stream, form, options, console, line
-        # Text that may be withdrawn, because the chunks do not support it, is not put out before that is known; a preview shows
-        # it. With -a the answer is put on one line, whatever the model wrote, and so does not stream.
-        in_pieces = form == "text" and answer_anyway and not options.answer_only and line.preview is None
-        self._streams = form == "jsonl" or in_pieces
-        self._written = False  # whether any of the answer is
+        self._begun = False  # whether a piece of the answer is out
 
     def event(self, event: Event) -> None:
-        """Pass every event on to stderr, but for the answer's own text, which streams."""
-        if event.kind != "text" or not self._streams:
+        """Put the pieces of the answer, where the form has events; pass every other event on to stderr.
+
+        Text has no pieces: the citations of a sentence follow it, and an answer that the chunks do not show is withdrawn. A
+        terminal shows them in its preview.
+        """
+        if event.kind != "text" or self._form != "jsonl":
             self._line(event)
-        elif piece := event.text if self._written else event.text.lstrip():
-            if not self._written:
+        elif piece := event.text if self._begun else event.text.lstrip():
+            if not self._begun:
                 self._line.clear()
-            self._written = True
-            self._put_piece(piece)
+            self._begun = True
+            self._put_json({"schema": _EVENT, "event": "token", "text": piece})
 
     def selected(self, trace: Trace) -> None:
         """Put the sources, where the form has events."""
@@ -64,18 +62,12 @@ class AnswerWriter:
             self._put(one_line(answer_text.answer_of(trace)) + "\n")
         else:
             cited = citations(trace) if with_sources else None
-            self._put(answer_text.marks_of_all(cited) if self._written else answer_text.cited_answer(trace, cited))
+            self._put(answer_text.cited_answer(trace, cited))
             self._put("".join(f"\n{note}" for note in answer_text.notes(trace, cited)) + "\n")
             if cited:
                 colored, columns = self._console.colored(self._stream), columns_of(self._stream)
                 layout = answer_text.Layout(options.context, options.full, colored, columns)
                 self._put(f"\n{answer_text.sources(trace, cited, layout)}\n")
-
-    def _put_piece(self, piece: str) -> None:
-        if self._form == "jsonl":
-            self._put_json({"schema": _EVENT, "event": "token", "text": piece})
-        else:
-            self._put(printable(piece))
 
     def _put_json(self, value: dict[str, object]) -> None:
         self._put(dumps(value) + "\n")

@@ -48,14 +48,14 @@ def ask(console: Console, options: AskOptions) -> int:
         line, key = opened.progress, pace_key(options.models, method)
         line.forecast = forecast(method, collection.corpus, session.cache, key)
         line.preview = Preview(question, collection) if _has_preview(options, console) else None
-        writer = AnswerWriter(stream, options.output.form, options.answer, method.answer_anyway, console, line)
+        writer = AnswerWriter(stream, options.output.form, options.answer, console, line)
         trace = session.retrieve(question, collection, method, choice)
         writer.selected(trace)
         listener = Listener(progress=writer.event, cancellation=console.cancellation)
         trace = session.answer(trace, choice, listener)
         writer.finish(trace)
         line_is_out()
-        keep(line.forecast.pace, session.cache, key)
+        keep({} if "answer" in trace.cached else line.forecast.pace, session.cache, key)  # a cached one is checked in no time
         opened.page(trace)
         device = session.device
     if trace.truncated:

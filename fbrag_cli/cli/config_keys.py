@@ -21,7 +21,7 @@ from fbrag_cli.storage.config_key import Key, Keys, canonical, nearest
 OF_ONE_RUN = frozenset(
     "quiet verbose version show_completion install_completion config yes json output html arguments pages include exclude"
     " password_file dry_run find chunk prompt text all tokens repeat maximum retrieval_only restart compare plots minimum"
-    " role sha256 older_than kind origin again".split()
+    " role sha256 older_than kind origin again suggested".split()
 )
 _NAMES = {"large": "models.large", "small": "models.small"}
 _DEFAULTS: dict[str, Any] = {"color": "auto"}  # of options whose own default stands for "not given"

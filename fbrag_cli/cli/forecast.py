@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from math import isfinite
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fbrag_cli.progress import Event
 
@@ -150,7 +150,7 @@ def _read(path: Path, key: str) -> Pace:
 
 def _words_read(method: Method, corpus: Corpus) -> dict[str, float]:
     """Return how many words of the text the small and the large model will read."""
-    settings: Any = method
-    read = {"forward": settings.recall * corpus.chunk_words} if method.needs_small else {}
-    read["answer"] = settings.select * corpus.chunk_words if method.retrieves else corpus.n_words
-    return {name: max(1, min(words, corpus.n_words)) for name, words in read.items()}
+    n_all = len(corpus.chunks)
+    chunks = {"forward": getattr(method, "recall", n_all)} if method.needs_small else {}
+    chunks["answer"] = getattr(method, "select", n_all) if method.retrieves else n_all
+    return {name: max(1, min(count * corpus.chunk_words, corpus.n_words)) for name, count in chunks.items()}

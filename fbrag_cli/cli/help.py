@@ -14,11 +14,13 @@ from typer.core import TyperCommand, TyperGroup
 from fbrag_cli.cli.console import Console
 from fbrag_cli.text.printable import counted
 
-#: The options that `--help` shows of a command with many, the ten that people need most. Others show all that they have.
+#: The options that `--help` shows of a command with many, at most the ten that people need. Other commands show all of theirs.
 FIRST = {
+    "fbrag": "--version --quiet --verbose --offline --yes --config",
     "ask": "--answer-only --json --output --html --fast --thorough --pages --password-file --large --gpu",
     "explain": "--json --html --pages --select --limit --find --chunk --samples-text --prompt --text",
     "eval": "--limit --method --select --retrieval-only --output --json --compare --min --large --gpu",
+    "models pull": "--role --suggested --sha256 --dry-run --quiet --offline --yes",
     "bench": "--json --tokens --repeat --max --large --small --gpu --threads --timeout",
 }
 
@@ -47,35 +49,50 @@ class _Helping:
             option.help, option.callback = "show this help with all options", partial(_show, of_all=True)
         return option
 
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        shown = None if ctx.meta.get(_ALL) else FIRST.get(ctx.info_name)
+    def _write_options(self, ctx: Any, formatter: Any) -> int:
+        """Write the options in groups. Return how many of them are left out."""
+        shown = None if ctx.meta.get(_ALL) else FIRST.get(ctx.command_path.removeprefix("fbrag "))
         groups: dict[str, list[tuple[str, str]]] = {}
         hidden = 0
         for parameter in self.get_params(ctx):
-            if not (row := parameter.get_help_record(ctx)):
-                continue
-            if shown and parameter.param_type_name == "option" and not {*shown.split(), "--help"}.intersection(parameter.opts):
+            if parameter.param_type_name == "argument":
+                groups.setdefault("Arguments", []).append((_plain(parameter), parameter.help))
+            elif shown and not {*shown.split(), "--help"}.intersection(parameter.opts):
                 hidden += parameter.name != "help_all"
-                continue
-            default = "Arguments" if parameter.param_type_name == "argument" else "Global"
-            groups.setdefault(getattr(parameter, "rich_help_panel", None) or default, []).append(row)
+            elif row := parameter.get_help_record(ctx):
+                groups.setdefault(getattr(parameter, "rich_help_panel", None) or "Global", []).append(row)
         order = ["Arguments", *(name for name in groups if name not in ("Arguments", *_ORDER)), *_ORDER]
         for name in order:
             if rows := groups.get(name):
                 with formatter.section(name if name == "Arguments" else f"{name} options"):
                     formatter.write_dl(rows)
+        return hidden
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        hidden = self._write_options(ctx, formatter)
+        if isinstance(self, TyperGroup):
+            self.format_commands(ctx, formatter)
         if hidden:
             formatter.write(f"\n`{ctx.command_path} --help-all` shows {counted(hidden, 'more option')}\n")
 
 
 class Command(_Helping, TyperCommand):
-    pass
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        arguments = [each for each in self.get_params(ctx) if each.param_type_name == "argument"]
+        return ["[OPTIONS]", *(_plain(each) if each.required else f"[{_plain(each)}]" for each in arguments)]
 
 
 class Group(_Helping, TyperGroup):
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        _Helping.format_options(self, ctx, formatter)
-        self.format_commands(ctx, formatter)
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write each command with the whole first sentence of its help."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, self.commands[name].get_short_help_str(limit=1000)) for name in self.list_commands(ctx)])
+
+
+def _plain(argument: Any) -> str:
+    """Return an argument as the usage line names it: "KEY", "NAME...", "DOC... QUESTION"."""
+    name: str = argument.metavar
+    return name.strip("[]") if argument.nargs == 1 or "..." in name or "[" in name else f"{name}..."
 
 
 def print_help(text: str, stream: TextIO) -> None:

@@ -26,7 +26,10 @@ class MethodOptions:
     method: str = option(DEFAULT, "--method", help=", ".join(_NAMES), group="Method", choices=_NAMES)
     fast: bool = option(False, "--fast", help="the question alone, one model call, no check: a third of the time", group="Method")
     thorough: bool = option(
-        False, "--thorough", help="10 chunks to answer from, as on a GPU: more evidence, half as long again", group="Method"
+        False,
+        "--thorough",
+        help="10 chunks to answer from (as on a GPU): more evidence, a third more time",
+        group="Method",
     )
     chunk_words: int = option(
         300, "--chunk-words", help="about how many words a chunk has (300)", group="Method", metavar="N", min=1

@@ -21,7 +21,9 @@ from fbrag_cli.storage.places import models_dir
 from fbrag_cli.text.printable import byte_size, dumps, printable
 
 if TYPE_CHECKING:
+    from fbrag_cli.models.catalogue import Catalogue
     from fbrag_cli.models.store import StoredModel
+    from fbrag_cli.render.model_list import Advice
 
 HELP = """Fetch, list, verify and delete models.
 
@@ -61,6 +63,9 @@ class PullOptions:
         group="Pull",
         envvar=None,
     )
+    suggested: bool = option(
+        False, "--suggested", help="the pair that 'list --all' suggests for this machine", group="Pull", envvar=None
+    )
     sha256: str | None = option(
         None, "--sha256", help="the SHA-256 that the file must have", group="Pull", metavar="HEX", envvar=None
     )
@@ -93,6 +98,7 @@ def list_(console: Console, options: ListOptions) -> None:
       fbrag models list --all
       fbrag models list --json | jq -r '.models[].path'
     """
+    from fbrag_cli.models.advice import described
     from fbrag_cli.models.catalogue import load_catalogue
     from fbrag_cli.models.store import describe, installed
     from fbrag_cli.render.model_list import record, table
@@ -104,12 +110,16 @@ def list_(console: Console, options: ListOptions) -> None:
         known = [describe(store / entry.file, entry) for entry in catalogue.models.values()]
         models = [*known, *(model for path, model in here.items() if not catalogue.find(path.name))]
     roles = _roles(models, store, console)
-    memory = _memory_bytes() if options.all else None
+    advice = _advice(catalogue) if options.all else None
     if options.json:
-        records = [record(model, roles, memory) for model in models]
-        print(dumps({"schema": "fbrag.models/1", "store": str(store), "models": records}))
+        records = [record(model, roles, advice) for model in models]
+        about = advice.record(catalogue) if advice else {}
+        print(dumps({"schema": "fbrag.models/1", "store": str(store), "models": records, **about}))
     elif models:
-        print("\n".join(table(models, roles, memory)))
+        print("\n".join(table(models, roles, advice)), flush=True)  # before what stderr says of it
+        if advice:
+            console.note(f"suggested for this machine: {described(advice.pair, catalogue, advice.machine)}")
+            console.hint("fbrag models pull --suggested")
     else:
         console.note(f"no models in {store}")
         console.hint("fbrag models pull")
@@ -126,13 +136,15 @@ def pull(console: Console, options: PullOptions) -> None:
       fbrag models pull smollm2-135m
       fbrag models pull llama-3.1-8b --role large
       fbrag models pull hf:Qwen/Qwen2.5-Coder-3B-Instruct-GGUF/qwen2.5-coder-3b-instruct-q4_k_m.gguf
-      fbrag models pull --dry-run
+      fbrag models pull --suggested --dry-run
     """
     from fbrag_cli.cli.bars import download_bar
     from fbrag_cli.models.catalogue import load_catalogue
     from fbrag_cli.models.pull import plan, read_spec
     from fbrag_cli.models.pull import pull as pull_model
 
+    if options.suggested and (options.names or options.role or options.sha256):
+        raise FbragError("usage", "--suggested names the models itself", "leave out NAME, --role and --sha256")
     if len(options.names) > 1 and (options.role or options.sha256):
         raise FbragError("usage", "--role and --sha256 are for one model", "pull one model at a time")
     store = models_dir()
@@ -147,6 +159,10 @@ def pull(console: Console, options: PullOptions) -> None:
             print(printable(str(model.path)), flush=True)
             if each.sha256 is None:
                 console.note(f"{model.name}: sha256 {model.sha256}")
+    if options.suggested:
+        pair = _advice(load_catalogue()).pair
+        for role, entry in (("small", pair.small), ("large", pair.large)):
+            console.hint(f"fbrag config set models.{role} {entry.id}")
     if options.role:
         console.hint(f"fbrag config set models.{options.role} {shlex.quote(model.name)}")
 
@@ -254,17 +270,23 @@ def _roles(models: Iterable[StoredModel], store: Path, console: Console) -> dict
     }
 
 
-def _memory_bytes() -> int:
-    import psutil
+def _advice(catalogue: Catalogue) -> Advice:
+    from fbrag_cli.models.advice import suggested, this_machine
+    from fbrag_cli.render.model_list import Advice
 
-    return int(psutil.virtual_memory().total)
+    machine = this_machine()
+    return Advice(machine, suggested(catalogue, machine))
 
 
 # -- pull and rm -------------------------------------------------------------------------------------------------------------
 
 
 def _names_to_pull(options: PullOptions, console: Console) -> list[str]:
-    """Return the names that were given, else those of the roles; a role with a path to a file needs no download."""
+    """Return the names that were given or suggested, else those of the roles; a role with a path to a file needs no download."""
+    if options.suggested:
+        from fbrag_cli.models.catalogue import load_catalogue
+
+        return [entry.id for entry in _advice(load_catalogue()).pair.models]
     if options.names:
         return list(dict.fromkeys(options.names))
     pair = _pair(console)

@@ -32,7 +32,10 @@ class Preview:
             self._answer += event.text
 
     def lines(self, columns: int, rows: int) -> list[str]:
-        """Return printable lines: at most `rows`, each within `columns`. The end of the answer comes before all else."""
+        """Return printable lines: at most `rows`, each within `columns` unless a single word is wider.
+
+        Where there is no room for all of them, the end of the answer comes first.
+        """
         answer = self._wrapped_answer(columns)[-rows:] if rows > 0 else []
         nearest = self._nearest_at(columns)
         room = max(0, rows - len(answer) - 1)  # below a heading

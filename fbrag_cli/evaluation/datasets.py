@@ -23,7 +23,7 @@ class Example:
 
     answers: the gold answers, each of which counts; none where the document has no answer. With choices they are two: the text
     of the right choice and its letter, as in ∞Bench. answerable: whether the document has an answer. context(): returns the
-    document's text. document: equal for examples that share their document. evidence: gold passages, verbatim in the context.
+    document's text. document: equal for examples that share their document. evidence: gold spans, verbatim in the context.
     all_classes: the labels of a classification (LongBench).
     """
 
@@ -165,9 +165,9 @@ def _example(row: dict[str, Any], path: Path, contexts: _Contexts) -> Example:
     )
     if example.evidence:
         text = contexts.text(document)
-        for passage in example.evidence:
-            if not passage.strip() or passage not in text:
-                raise _BadRow(f"its evidence {passage[:40]!r} is not in the context")
+        for span in example.evidence:
+            if not span.strip() or span not in text:
+                raise _BadRow(f"its evidence {span[:40]!r} is not in the context")
     return example
 
 

@@ -87,20 +87,20 @@ def answer_in(example: Example, texts: Iterable[str]) -> float | None:
 
 
 def evidence_recall(evidence: Sequence[str], selected: Iterable[tuple[int, int]], text: str) -> float | None:
-    """Return the share of the gold passages that lie wholly inside the selected chunks, 0 to 1; None without gold passages.
+    """Return the share of the evidence that lies wholly inside the selected chunks, 0 to 1; None without evidence.
 
     selected: (start, end) of the chunks, in characters of `text`. Chunks with only white space between them are one stretch. A
-    passage that occurs several times counts wherever it is covered. White space around a passage does not count.
+    piece of evidence that occurs several times counts wherever it is covered. White space around it does not count.
     """
     if not evidence:
         return None
     stretches = joined(selected, lambda end, start: not text[end:start].strip())
-    covered = (any(text.find(passage.strip(), *stretch) >= 0 for stretch in stretches) for passage in evidence)
+    covered = (any(text.find(each.strip(), *stretch) >= 0 for stretch in stretches) for each in evidence)
     return sum(covered) / len(evidence)
 
 
 def full_evidence(recall: float | None) -> float | None:
-    """Return 1 if the evidence recall is 1, else 0; None without gold passages. The mean is the full-evidence rate."""
+    """Return 1 if the evidence recall is 1, else 0; None without evidence. The mean is the full-evidence rate."""
     return None if recall is None else float(recall == 1)
 
 

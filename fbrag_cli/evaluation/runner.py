@@ -30,6 +30,7 @@ from fbrag_cli.trace import Stage, Trace
 
 _END = ("usage", "out_of_memory", "timeout", "gpu_unavailable", "model_missing", "model_corrupt")  # not of one example alone
 _UNTIMED = ("read", "load")  # stages that belong to the run, not to a question
+_AFTER = ("verify",)  # follows the answer, is no part of the paper's methods, and costs nothing where it is cached
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +213,7 @@ def _row(example: Example, configuration: Configuration, trace: Trace) -> dict[s
     seconds: dict[str, float] = {}
     for stage in _timed(trace):
         seconds[stage.name] = seconds.get(stage.name, 0.0) + stage.seconds
-    seconds["total"] = sum(seconds.values())
+    seconds["total"] = sum(taken for name, taken in seconds.items() if name not in _AFTER)
     if (first := _first_token(trace)) is not None:
         seconds["first_token"] = first
     copied = [trace.corpus.chunks[position] for position in trace.copy_of]  # of the same words as what was read

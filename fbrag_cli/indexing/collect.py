@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 FILE_SECONDS = 120
 FILE_MEMORY = 4_000_000_000  # bytes of its own, without mapped files
 
-#: Bytes of a text that is read in a child process when it is the only file. Shorter ones take less than a second.
-LONG_TEXT = 1_000_000
+#: Bytes of a text that is read in a child process when it is the only file. Shorter ones take about a second at most.
+LONG_TEXT = 2_000_000
 
 _FULL_HINT = "free some disk space, or set FBRAG_CACHE_DIR to a folder on another disk"
 # What a file itself is to blame for, so that it would come again.

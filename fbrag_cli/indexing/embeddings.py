@@ -17,7 +17,7 @@ from fbrag_cli.documents.document import Document
 from fbrag_cli.indexing.store import IndexStore, index_key
 from fbrag_cli.progress import Event, Progress, silent
 from fbrag_cli.retrieval.bge_m3 import BgeM3, LexicalWeights
-from fbrag_cli.retrieval.dense import Array, Embedder, embed_passages
+from fbrag_cli.retrieval.dense import Array, Embedder, embed_chunks
 from fbrag_cli.storage.cache import Cache
 
 _BLOCK = 256  # chunks an entry
@@ -49,7 +49,7 @@ def embed_corpus(corpus: Corpus, embedder: Embedder, cache: Cache, progress: Pro
         progress(Event("embed", "start", done, total))
     for group in _groups(missing):
         texts = [text for block in group for text in _texts(corpus, block)]
-        embeddings = embed_passages(texts, embedder, progress, done, total)
+        embeddings = embed_chunks(texts, embedder, progress, done, total)
         done += len(texts)
         ends = np.cumsum([block.end - block.start for block in group])
         for block, part in zip(group, np.split(embeddings, ends[:-1]), strict=True):

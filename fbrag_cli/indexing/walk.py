@@ -16,8 +16,10 @@ from fbrag_cli.documents.source import Signature
 from fbrag_cli.errors import FbragError
 from fbrag_cli.indexing.git_rules import Rules, os_reason, own_rules, rules_above
 from fbrag_cli.indexing.patterns import Patterns
+from fbrag_cli.text.printable import cut_middle
 
 _DIGITS = re.compile("([0-9]+)")
+_MOST_OF_A_PATH = 200  # characters in a warning: what is too deep to be read has thousands
 
 
 class Found(NamedTuple):
@@ -188,7 +190,7 @@ class Walk:
         if not folder.relative:
             hint = f"ls -ld {shlex.quote(path)}"
             raise FbragError("doc_unreadable", f"{path} cannot be read: {os_reason(error)}", hint, document=self.root)
-        self.warnings.append(f"the folder {path} is left out: {os_reason(error)}")
+        self.warnings.append(f"the folder {cut_middle(path, _MOST_OF_A_PATH)} is left out: {os_reason(error)}")
 
 
 def _with_separator(path: str) -> str:

@@ -31,12 +31,14 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float32]
 
-_IN = r"(?:\(in \w+\)[\s*_]*)?"  # as the prompt writes where it names a language
+_IN = r"\(in \w+\)[\s*_]*"  # after a label, as the prompt writes it where it names a language
 _ANSWER = re.compile(
-    rf"^[\s*_#>-]*(?:final\s+)?answer[\s*_]*{_IN}:[\s*_]*|(?:(?<=[.!?])\s+|(?<=[。！？])\s*)answer\s*{_IN}:\s*",
+    rf"^[\s*_#>-]*(?:final\s+)?answer[\s*_]*(?:{_IN})?:[\s*_]*"
+    rf"|(?:(?<=[.!?])\s+|(?<=[。！？])\s*)answer\s*:\s*"
+    rf"|\s*answer\s*{_IN}:\s*",
     re.IGNORECASE | re.MULTILINE,
 )
-_LABEL = re.compile(rf"^[\s*_#>-]*rationale[\s*_]*{_IN}:[\s*_]*", re.IGNORECASE)
+_LABEL = re.compile(rf"^[\s*_#>-]*rationale[\s*_]*(?:{_IN})?:[\s*_]*", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +77,7 @@ class FBRag(Selecting):
             read = whole_chunks(tools.corpus, sorted(distinct(tools.corpus, backward, self.recall)))
 
         # Stage II: K samples of rationale and answer from these chunks, ...
-        turns = forward_turns([excerpt.text for excerpt in read], question, main_language(read), self.templates)
+        turns = forward_turns([excerpt.text for excerpt in read], question, self.templates, main_language(read))
         generations = self._look_forward(turns, tools)
         samples = tuple(parse_sample(i, generation) for i, generation in enumerate(generations.samples))
 

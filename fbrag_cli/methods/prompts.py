@@ -43,12 +43,12 @@ class Templates:
 
 
 def forward_turns(
-    context: Sequence[str], question: str, language: str = "en", templates: Templates | None = None
+    context: Sequence[str], question: str, templates: Templates | None = None, language: str = "en"
 ) -> tuple[Turn, ...]:
     """Stage II: a short rationale, then an answer. The reply's first word is given: small models then keep to the form.
 
-    language: that of the passages (ISO 639-1). The model is asked to write in it, so that its words are words of the document; in
-    the given words too, as small models else go on in the language of these. An English text needs no such words.
+    language: that of the passages (ISO 639-1). The model is asked to write in it, so that its words occur in the document. The
+    given words name it too: after an English word alone, small models go on in English.
     """
     if templates and templates.forward:
         return (_filled(templates.forward, context, question),)

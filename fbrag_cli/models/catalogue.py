@@ -44,7 +44,11 @@ class WheelSource:
 
 @dataclass(frozen=True, slots=True)
 class ModelEntry:
-    """A model of the catalogue. file: its name in a store. bytes, sha256: of that file. context: tokens. sources: best first."""
+    """A model of the catalogue. file: its name in a store. bytes, sha256: of that file. context: tokens. sources: best first.
+
+    kv_bytes: of the KV cells of a token, in 16 bits; 0 where they are not known. active: the share of the weights that a token
+    is computed with, below 1 for a mixture of experts.
+    """
 
     id: str
     file: str
@@ -56,15 +60,42 @@ class ModelEntry:
     parameters: str
     licence: str
     sources: tuple[HubSource | WheelSource, ...]
+    kv_bytes: int = 0
+    active: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """The small and the large model, perhaps the same. gpu_only: whether a CPU would take too long with them."""
+
+    small: ModelEntry
+    large: ModelEntry
+    gpu_only: bool = False
+
+    @property
+    def models(self) -> tuple[ModelEntry, ...]:
+        """Each model once."""
+        return (self.small,) if self.small.id == self.large.id else (self.small, self.large)
+
+    @property
+    def bytes(self) -> int:
+        """Size of the files."""
+        return sum(entry.bytes for entry in self.models)
 
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """All models by id, in the order of lists. default_small, default_large: ids of the default pair, perhaps the same."""
+    """All models by id, in the order of lists. default_small, default_large: ids of the default pair, perhaps the same. pairs:
+    those for more memory than the default needs, the one that needs least first."""
 
     models: Mapping[str, ModelEntry]
     default_small: str
     default_large: str
+    pairs: tuple[Pair, ...] = ()
+
+    @property
+    def default(self) -> Pair:
+        return Pair(self.models[self.default_small], self.models[self.default_large])
 
     def find(self, name: str) -> ModelEntry | None:
         """Return the entry with this id (in any letter case) or file name, None if there is none."""
@@ -76,7 +107,8 @@ def load_catalogue() -> Catalogue:
     """Return the catalogue of the package."""
     data = json.loads((files(__package__) / "catalogue.json").read_text(encoding="utf-8"))
     models = {each["id"]: _entry(each) for each in data["models"]}
-    return Catalogue(MappingProxyType(models), data["defaults"]["small"], data["defaults"]["large"])
+    pairs = tuple(Pair(models[each["small"]], models[each["large"]], each.get("gpu_only", False)) for each in data["pairs"])
+    return Catalogue(MappingProxyType(models), data["defaults"]["small"], data["defaults"]["large"], pairs)
 
 
 def _entry(data: dict[str, Any]) -> ModelEntry:

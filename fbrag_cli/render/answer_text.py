@@ -31,11 +31,6 @@ def cited_answer(trace: Trace, cited: Citations | None) -> str:
     return _with_marks(answer_of(trace), cited, _text_marks, printable)
 
 
-def marks_of_all(cited: Citations | None) -> str:
-    """Return the citations of all sentences, for the end of an answer that is out already."""
-    return _text_marks(sorted({number for claim in cited.claims for number in claim.sources})) if cited else ""
-
-
 def notes(trace: Trace, cited: Citations | None) -> Iterator[str]:
     """Yield a line for the model's answer where the document does not say it, and one for the answer's words in no source."""
     if trace.status == "not_found" and trace.answer:

@@ -159,7 +159,7 @@ def _scores(trace: Trace, position: int) -> dict[str, Any]:
         "backward": _rounded(scores.backward[position]),
         "forward": _rounded(scores.forward[position]),
         "combined": _rounded(scores.combined[position]),
-        "relative": _rounded(scores.relative(position)),
+        "relative": None if scores.relative is None else _rounded(scores.relative[position]),
         "best_sample": raised_by,
     }
 

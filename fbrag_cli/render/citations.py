@@ -157,13 +157,12 @@ class _Evidence:
 
     def cited(self, sought: _Sought) -> tuple[int, ...]:
         """Return the numbers of the sources that show what is sought, best first."""
-        least = _LEAST * sum(map(self._idf, sought.new))
+        least = _LEAST * self._weight(sought.new)
         supports = {}
         for i, source in enumerate(self.sources):
             support, at = source.best(sought.weights)
-            if at >= 0 and sum(map(self._idf, sought.new & source.around(at))) >= least:
-                relative = self._trace.scores.relative(self._positions[i]) or 0.0
-                supports[i + 1] = support * (1 + _RANKED * max(0.0, relative))
+            if at >= 0 and self._weight(sought.new & source.around(at)) >= least:
+                supports[i + 1] = support * self._rank(i)
         ranked = sorted(supports, key=lambda number: -supports[number])[:_MOST]
         return tuple(number for number in ranked if supports[number] >= _CLOSE * supports[ranked[0]])
 
@@ -178,14 +177,21 @@ class _Evidence:
         inside, outside = [], []
         for first, last, term in term_spans(source.text, self.languages):
             word, here = source.text[first:last], start <= first and last <= end
-            if term not in within or (_is_title(word) and source.text[last : last + 1] == "." and last + 1 != end):
+            if _is_title(word) and source.text[last : last + 1] == "." and last + 1 != end:
                 continue
-            if here and (term in sought.names or self._is_rare(term)):
+            if here and term in within and (term in sought.names or self._is_rare(term)):
                 inside.append((first, last))
-            elif not here and term in sought.names and self._is_rare(term) and _is_name(word):
+            elif not here and term in sought.names & sought.new and self._is_rare(term) and _is_name(word):
                 outside.append((first, last))
         # Where terms are pairs of characters, neighbours overlap; words that only touch keep a mark each.
         return Shown((start, end), tuple(sorted([*joined(inside, gt), *joined(outside, gt)])))
+
+    def _rank(self, i: int) -> float:
+        relative = self._trace.scores.relative
+        return 1.0 if relative is None else 1 + _RANKED * max(0.0, float(relative[self._positions[i]]))
+
+    def _weight(self, sought: Iterable[str]) -> float:
+        return math.fsum(map(self._idf, sought))  # its result does not depend on the order
 
     def _is_rare(self, term: str) -> bool:
         return self._shared[term] <= max(_FEW, _RARE * self._n)
@@ -213,7 +219,12 @@ def _unseen(evidence: _Evidence, answer: str) -> Iterator[str]:
         silent = foreign or word.casefold() in _YES_AND_NO or not term_of(word, spoken)
         if not held & seen and (_is_number(word) or not silent):
             spans.append((start, end))
-    yield from dict.fromkeys(answer[start:end] for start, end in joined(spans, lambda end, start: answer[end:start].isspace()))
+    sentences = {start for start, _ in sentence_spans(answer)}
+
+    def is_one_name(end: int, start: int) -> bool:
+        return answer[end:start].strip(" ") in ("", ".") and start not in sentences  # "Silas Pell", "Mrs. Goss"
+
+    yield from dict.fromkeys(answer[start:end] for start, end in joined(spans, is_one_name))
 
 
 def _words(text: str, languages: Sequence[str]) -> Iterator[tuple[int, int, set[str]]]:
@@ -240,7 +251,7 @@ def _sentences(text: str) -> Iterator[Span]:
 
 
 def _sum(weights: Mapping[str, float], sought: Iterable[str]) -> float:
-    return sum(weights[term] for term in sorted(sought))  # in order: sums of floats depend on it
+    return math.fsum(weights[term] for term in sought)  # its result does not depend on the order
 
 
 def _is_name(word: str) -> bool:

@@ -52,7 +52,7 @@ def table(
             (
                 f"{combined[position]}",
                 "*" if position in selected else "=" if position in copies else "",
-                "-" if (relative := scores.relative(position)) is None else f"{relative:.2f}",
+                "-" if scores.relative is None else f"{scores.relative[position]:.2f}",
                 f"{scores.combined[position]:.2f}",
                 f"{_score(trace, scores.backward[position])} (#{backward[position]})",
                 f"{_score(trace, scores.forward[position])} (#{forward[position]})",

@@ -67,8 +67,11 @@ def wrapped(line: str, at: int, columns: int) -> list[Span]:
 
 def _cut(text: str, start: int, end: int, columns: int) -> list[Span]:
     """Return the pieces of `text[start:end]` that fit `columns`, each at least one character."""
-    if width_of(text[start:end]) <= columns:
+    word = text[start:end]
+    if width_of(word) <= columns:
         return [(start, end)]
+    if word.isascii():
+        return list(pairwise([*range(start, end, columns), end]))
     cuts, width = [start], 0
     for i in range(start, end):
         width += width_of(text[i])

@@ -3,27 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from fbrag_cli.models.advice import Machine, bytes_needed, pair_bytes, reckoned_seconds
+from fbrag_cli.models.catalogue import Catalogue, Pair
 from fbrag_cli.models.store import StoredModel
 from fbrag_cli.text.printable import byte_size
 from fbrag_cli.text.table import aligned
-
-# Memory that a run needs beside the model itself: its context, and everything else.
-_ROOM_BYTES = 1.5e9
 
 #: Model name -> its roles, "small" and "large".
 Roles = Mapping[str, tuple[str, ...]]
 
 
-def table(models: Sequence[StoredModel], roles: Roles, memory: int | None) -> Iterator[str]:
-    """Yield the lines of the table. memory: bytes of this machine; None leaves out whether a model fits."""
-    header = ("NAME", "ROLE", "SIZE", "QUANT", "CONTEXT", "LICENCE", "STATE") + (() if memory is None else ("FITS",))
-    return aligned([header, *(_row(model, roles[model.name], memory) for model in models)])
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What the list says of a machine: what fits it, and the pair that it would take."""
+
+    machine: Machine
+    pair: Pair
+
+    def roles(self, name: str) -> tuple[str, ...]:
+        """Return the roles for which the machine would take a model."""
+        return tuple(role for role, entry in (("small", self.pair.small), ("large", self.pair.large)) if entry.id == name)
+
+    def record(self, catalogue: Catalogue) -> dict[str, Any]:
+        """Return the keys of `fbrag.models/1` beside the models."""
+        seconds = reckoned_seconds(self.pair, catalogue, self.machine)
+        return {
+            "machine": {"memory_bytes": self.machine.memory, "gpu_bytes": self.machine.gpu_memory},
+            "suggested": {
+                "small": self.pair.small.id,
+                "large": self.pair.large.id,
+                "bytes": self.pair.bytes,
+                "memory_bytes": pair_bytes(self.pair),
+                "reckoned_seconds": None if seconds is None else round(seconds),
+            },
+        }
 
 
-def record(model: StoredModel, roles: Roles, memory: int | None) -> dict[str, Any]:
-    """Return the record of a model in `fbrag.models/1`. memory: as for `table`."""
+def table(models: Sequence[StoredModel], roles: Roles, advice: Advice | None) -> Iterator[str]:
+    """Yield the lines of the table. advice: None leaves out what fits."""
+    header = ("NAME", "ROLE", "SIZE", "QUANT", "CONTEXT", "LICENCE", "STATE")
+    more = () if advice is None else ("FITS", "SUGGESTED")
+    return aligned([(*header, *more), *(_row(model, roles[model.name], advice) for model in models)])
+
+
+def record(model: StoredModel, roles: Roles, advice: Advice | None) -> dict[str, Any]:
+    """Return the record of a model in `fbrag.models/1`. advice: as for `table`."""
     entry = model.entry
     fields: dict[str, Any] = {
         "name": model.name,
@@ -38,15 +65,19 @@ def record(model: StoredModel, roles: Roles, memory: int | None) -> dict[str, An
         "licence": entry.licence if entry else None,
         "state": model.state,
     }
-    return fields if memory is None else fields | {"fits": _fits(model, memory)}
+    if advice is None:
+        return fields
+    need = bytes_needed(model.bytes, entry)
+    fits = {"memory_bytes": need, "fits": advice.machine.fits(need), "fits_gpu": advice.machine.fits_gpu(need)}
+    return fields | fits | {"suggested": advice.roles(model.name)}
 
 
-def _row(model: StoredModel, roles: Sequence[str], memory: int | None) -> tuple[str, ...]:
+def _row(model: StoredModel, roles: Sequence[str], advice: Advice | None) -> tuple[str, ...]:
     entry = model.entry
     about = (entry.quantization, f"{entry.context}", entry.licence) if entry else ("-", "-", "-")
     row = (model.name, ",".join(roles) or "-", byte_size(model.bytes), *about, model.state)
-    return row if memory is None else (*row, "yes" if _fits(model, memory) else "no")
-
-
-def _fits(model: StoredModel, memory: int) -> bool:
-    return model.bytes + _ROOM_BYTES <= memory
+    if advice is None:
+        return row
+    need = bytes_needed(model.bytes, entry)
+    fits = "gpu" if advice.machine.fits_gpu(need) else "yes" if advice.machine.fits(need) else "no"
+    return (*row, fits, ",".join(advice.roles(model.name)) or "-")

@@ -58,9 +58,8 @@ def also_in(trace: Trace, chunk: Chunk) -> str:
 
 def scored(scores: Scores, position: int) -> str:
     """Return a chunk's combined score with its scale, on which the best chunk has 1: `0.86 (61.27)`; without one, the score."""
-    relative = scores.relative(position)
     score = f"{scores.combined[position]:.2f}"
-    return score if relative is None else f"{relative:.2f} ({score})"
+    return score if scores.relative is None else f"{scores.relative[position]:.2f} ({score})"
 
 
 def shown_lines(chunk: Chunk, columns: int = LONGEST_LINE) -> list[Line]:

@@ -27,7 +27,7 @@ class Embedder(Protocol):
         ...
 
     def embed(self, texts: Sequence[str], *, query: bool) -> Array:
-        """Return float32 `(len(texts), d)`, each row of length 1. query: whether the texts are queries or passages."""
+        """Return float32 `(len(texts), d)`, each row of length 1. query: whether the texts are queries, not chunks."""
         ...
 
 
@@ -51,8 +51,8 @@ class Dense:
         return np.asarray(self._embeddings @ self._embedder.embed([text], query=True)[0], np.float32)
 
 
-def embed_passages(texts: Sequence[str], embedder: Embedder, progress: Progress, done: int, total: int) -> Array:
-    """Return the embeddings of passages, float32 `(len(texts), d)`. texts: at least one.
+def embed_chunks(texts: Sequence[str], embedder: Embedder, progress: Progress, done: int, total: int) -> Array:
+    """Return the embeddings of chunks' texts, float32 `(len(texts), d)`. texts: at least one.
 
     progress: stage "embed", in chunks, of which `done` of `total` were embedded before.
     """

@@ -1,4 +1,4 @@
-"""Prefixes of queries and passages for embedding models, by the model's name.
+"""Prefixes of queries and chunks for embedding models, by the model's name.
 
 A model was trained with these words, and its file seldom has them. Each is from the model's own card.
 """
@@ -9,7 +9,7 @@ import re
 
 _BGE = "Represent this sentence for searching relevant passages: "
 
-#: (pattern, prefix of a query, prefix of a passage); the first pattern that is found in the name counts.
+#: (pattern, prefix of a query, prefix of a chunk); the first pattern that is found in the name counts.
 _BY_NAME: tuple[tuple[str, str, str], ...] = (
     (r"\bbge-(small|base|large)-zh", "为这个句子生成表示以用于检索相关文章：", ""),
     (r"\bbge-(small|base|large)-en|\bmxbai-embed-large|\bsnowflake-arctic-embed(?!.*v2)", _BGE, ""),
@@ -26,9 +26,9 @@ _BY_NAME: tuple[tuple[str, str, str], ...] = (
 
 
 def prefixes_of(name: str) -> tuple[str, str]:
-    """Return the prefixes of a query and of a passage; empty for models without (MiniLM, MPNet, BGE-M3) and unknown ones.
+    """Return the prefixes of a query and of a chunk; empty for models without (MiniLM, MPNet, BGE-M3) and unknown ones.
 
     name: of the model, of its file or both, such as "BAAI/bge-large-en-v1.5" or "Bge Large En v1.5".
     """
     plain = re.sub(r"[\s_]+", "-", name.lower())
-    return next(((query, passage) for pattern, query, passage in _BY_NAME if re.search(pattern, plain)), ("", ""))
+    return next(((query, chunk) for pattern, query, chunk in _BY_NAME if re.search(pattern, plain)), ("", ""))

@@ -40,8 +40,8 @@ class SentenceModel:
         self.name = Path(name).name if os.path.isdir(name) else name
         self._model = _load(self._folder, name)
         own = {kind: text for kind, text in self._model.prompts.items() if text}
-        query, passage = prefixes_of(name)
-        self._prefixes = (own.get("query", query), own.get("document", own.get("passage", passage)))
+        query, chunk = prefixes_of(name)
+        self._prefixes = (own.get("query", query), own.get("document", own.get("passage", chunk)))
 
     @cached_property
     def key(self) -> str:

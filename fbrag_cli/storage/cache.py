@@ -29,6 +29,7 @@ T = TypeVar("T")
 #: The size limit in bytes where the user sets none.
 DEFAULT_LIMIT = 5_000_000_000
 
+_NOWHERE = Path(os.devnull) / "cache"
 _KIND = re.compile(r"[a-z][a-z0-9_-]*")
 _KEY = re.compile(r"[0-9a-f]{8,128}")
 _TOUCH_AFTER_SECONDS = 3600
@@ -245,9 +246,11 @@ class Cache:
             self._folder.check_ours()
 
     def _place(self, kind: str, key: str) -> str:
-        """Return the path of an entry. Raises OSError where the folder of the kind is a link."""
+        """Return the path of an entry. Raises OSError where the folder of the kind is a link, and for NOWHERE."""
         if not (_KIND.fullmatch(kind) and _KEY.fullmatch(key)):
             raise ValueError(f"not an entry of a cache: {kind}/{key}")
+        if self.root == _NOWHERE:
+            raise OSError(errno.EROFS, "nothing is cached here")
         folder = os.path.join(self.root, kind)
         if os.path.islink(folder):
             raise OSError(errno.ELOOP, "it is a link", folder)
@@ -262,8 +265,8 @@ class Cache:
         return Sizes(self.root / ".sizes")
 
 
-#: A cache that holds nothing, for what may not be cached. Its folder cannot exist.
-NOWHERE = Cache(Path(os.devnull) / "cache")
+#: A cache that holds nothing, for what may not be cached. It touches no folder.
+NOWHERE = Cache(_NOWHERE)
 
 
 def _entry(kind: str, found: os.DirEntry[str]) -> Entry:

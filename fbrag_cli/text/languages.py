@@ -97,9 +97,9 @@ def detect(text: str) -> str:
 def foreign_language(text: str, languages: tuple[str, ...]) -> str:
     """Return the language of `text` where it is none of `languages`; "" where it is one of them, or unclear.
 
-    Where `languages` are not written in Latin letters, the words of `text` that are decide: Chinese texts quote English. As names
-    and headings have function words of other languages too ("La Paz", "civil war"), it takes two different ones in lower case,
-    more than there are of `languages`, and another word.
+    Where none of `languages` is written in Latin letters, that of the Latin words in `text` counts too: a Chinese sample quotes
+    English. As names and headings have function words of other languages ("La Paz", "civil war"), it takes two different ones in
+    lower case, more than there are of `languages`, and another word.
     """
     parts = [text]
     if not any(language in _SCRIPTS["Latin"] for language in languages):

@@ -29,6 +29,12 @@ def one_line(text: str, width: int | None = None) -> str:
     return line if width is None or len(line) <= width else line[: max(width - 1, 0)].rstrip() + "…"
 
 
+def cut_middle(text: str, width: int) -> str:
+    """Return `text`, or if it has more than `width` (3 or more) characters, its beginning and end with an ellipsis between."""
+    half = (width - 1) // 2
+    return text if len(text) <= width else f"{text[: width - 1 - half]}…{text[-half:]}"
+
+
 def dumps(value: Any) -> str:
     """Return one line of JSON: Unicode unescaped, but for characters that `printable` replaces, which read back the same."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)

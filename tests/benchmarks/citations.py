@@ -128,9 +128,7 @@ def main() -> None:
         count = counted(example, trace_of(example, answer, positions, samples))
         groups[group] += count
         groups["all"] += count
-    print(
-        "| answers | n | cited | first is right: rank -> citations | holding: rank -> citations | right of all | marks | unseen |"
-    )
+    print("| answers | n | cited | any: best -> first cited | holding: best -> first cited | right | marks | unseen |")
     print("|---|---|---|---|---|---|---|---|")
     for group, n in groups.items():
         share = {name: 100 * n[name] / n["cited"] for name in ("first", "rank", "first_h", "rank_h")}

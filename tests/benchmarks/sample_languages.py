@@ -1,8 +1,8 @@
 """Evidence recall with forward samples in documents of other languages, for one version of fbrag.
 
     python tests/benchmarks/sample_languages.py draw OUT.jsonl --sets xquad.zh notices.ru [--questions 20] [--model NAME]
-    python tests/benchmarks/sample_languages.py rescore ROWS.jsonl OUT.jsonl
-    python tests/benchmarks/sample_languages.py compare BEFORE.jsonl AFTER.jsonl
+    python tests/benchmarks/sample_languages.py rescore ROWS.jsonl.gz OUT.jsonl
+    python tests/benchmarks/sample_languages.py compare BEFORE.jsonl.gz AFTER.jsonl.gz
 
 `draw` asks the small model, and writes a row a question: its samples, and the recall at 1, 3, 5 and 10 chunks by the question
 alone and with the samples ("fb"). `rescore` takes the samples of other rows: another version's scoring of them. `compare`
@@ -13,6 +13,7 @@ to its tree. The sets are those of question_recall.py; a notice is a chunk.
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 import re
 from collections.abc import Iterator, Sequence
@@ -134,7 +135,8 @@ def rescored(rows: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
 
 
 def compare(before: Sequence[dict[str, Any]], after: Sequence[dict[str, Any]]) -> None:

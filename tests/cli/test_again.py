@@ -72,6 +72,17 @@ def test_another_setting_of_the_answer_asks_the_large_model_alone(fbrag: Run, op
     assert "answer" not in answered(fbrag, *options, "--ctx", 4096)["cached"]
 
 
+def test_a_cached_answer_leaves_the_pace_of_this_machine_alone(fbrag: Run, options: list[object], tmp_path: Path) -> None:
+    def pace() -> list[bytes]:
+        return [path.read_bytes() for path in sorted((tmp_path / "cache" / "fbrag" / "pace").iterdir())]
+
+    answered(fbrag, *options)
+    measured = pace()
+    assert measured
+    answered(fbrag, *options)
+    assert pace() == measured
+
+
 def test_explain_samples_anew_with_again(fbrag: Run, options: list[object]) -> None:
     def explained(*more: object) -> dict[str, Any]:
         done = fbrag("explain", INQUIRY, QUESTION, "--json", *options[:2], *options[4:], *more)

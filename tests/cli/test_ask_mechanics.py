@@ -115,6 +115,12 @@ def test_answer_only_is_the_answer_only_and_quiet_is_quiet(fbrag_cached: Run) ->
     assert done.stderr == ""
 
 
+def test_without_sources_the_answer_refers_to_none(fbrag_cached: Run) -> None:
+    asked = ("ask", INQUIRY, QUESTION, "--answer-anyway", *FAST)
+    told = json.loads(fbrag_cached(*asked, "--json").stdout)
+    assert fbrag_cached(*asked, "--sources", "none").stdout == told["answer"] + "\n"
+
+
 def test_where_the_document_does_not_say_the_proposal_is_shown_and_alone_it_is_one_sentence(
     fbrag_cached: Run, tmp_path: Path
 ) -> None:

@@ -189,33 +189,46 @@ def all_commands() -> dict[str, Any]:
     return found
 
 
-#: Two options that will exist soon.
-COMING = {"--fast", "--thorough"}
-
-
 def test_the_short_help_is_for_all_commands_with_many_options_and_names_ten() -> None:
     for path, command in all_commands().items():
         options = {name for each in command.params if each.param_type_name == "option" for name in each.opts}
         if sum(each.param_type_name == "option" for each in command.params) > 10:
             first = FIRST[path.removeprefix("fbrag ")].split()
             assert len(first) == len(set(first)) <= 10
-            assert set(first) <= options | COMING
+            assert set(first) <= options
 
 
 @pytest.mark.parametrize("command", FIRST)
 def test_the_short_help_leads_to_the_rest(fbrag: Run, command: str) -> None:
-    short, whole = fbrag(command, "--help").stdout, fbrag(command, "--help-all").stdout
+    path = [] if command == "fbrag" else command.split()
+    short, whole = fbrag(*path, "--help").stdout, fbrag(*path, "--help-all").stdout
     listed = [set(re.findall(r"^  (?:-\w, )?(--[\w-]+)", text, re.MULTILINE)) for text in (short, whole)]
     assert listed[0] - {"--help"} == set(FIRST[command].split()) & listed[1]
     assert listed[0] < listed[1]
     n_more = len(listed[1] - listed[0] - {"--help-all"})
-    assert short.splitlines()[-1] == f"`fbrag {command} --help-all` shows {n_more} more options"
+    assert short.splitlines()[-1] == f"`{' '.join(['fbrag', *path])} --help-all` shows {n_more} more options"
 
 
 def test_commands_with_few_options_show_all_of_them(fbrag: Run) -> None:
-    for command in ([], ["models"], ["models", "pull"]):
+    for command in (["models"], ["models", "pull"]):
         assert fbrag(*command, "--help").stdout == fbrag(*command, "--help-all").stdout
         assert "more option" not in fbrag(*command, "--help").stdout
+
+
+@pytest.mark.parametrize(
+    ("command", "usage", "argument"),
+    [
+        (["ask"], "fbrag ask [OPTIONS] DOC... QUESTION", "DOC... QUESTION  one or more documents"),
+        (["bench"], "fbrag bench [OPTIONS] [DOC]", "DOC  a document"),
+        (["models", "pull"], "fbrag models pull [OPTIONS] [NAME...]", "NAME...  of 'list --all'"),
+        (["models"], "fbrag models [OPTIONS] COMMAND [ARGS]...", "rm      Delete models and the remains of interrupted pulls;"),
+    ],
+)
+def test_the_help_names_arguments_as_they_are_typed(fbrag: Run, command: list[str], usage: str, argument: str) -> None:
+    lines = fbrag(*command, "--help").stdout.splitlines()
+    assert lines[0] == f"Usage: {usage}"
+    assert any(line.startswith(f"  {argument}") for line in lines)
+    assert not any(line.endswith("...") for line in lines[1:])  # no sentence is cut
 
 
 def test_headings_are_coloured_where_colour_is_on(fbrag: Run) -> None:

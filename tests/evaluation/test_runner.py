@@ -157,6 +157,9 @@ def test_the_check_runs_where_a_data_set_has_questions_without_an_answer(tmp_pat
     assert [(row["id"], row["status"]) for row in again] == [("q1", "not_found"), ("q2", "not_found"), ("q3", "answered")]
     found = [{name: value for name, value in row["metrics"].items() if "abstain" in name} for row in again]
     assert found == [{"abstain_wrongly": 1}, {"abstain": 1}, {}]
+    for row in again:  # the check is no part of the time to an answer
+        taken = [value for name, value in row["seconds"].items() if name not in ("verify", "total", "first_token")]
+        assert row["seconds"]["total"] == pytest.approx(sum(taken), abs=1e-3)
     assert again[0]["metrics"]["f1"] > 0  # of the answer that was proposed
     run([*open_ones, *others], [checked], path, bench.session())
     assert len(rows(path)) == 5

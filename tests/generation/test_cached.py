@@ -43,6 +43,12 @@ def test_a_later_process_takes_the_samples_of_an_earlier_one_at_no_cost(cache: C
     assert compared == replace(first, cached=True)
 
 
+def test_a_sample_that_was_cut_because_it_repeats_itself_is_known_as_such_later(cache: Cache) -> None:
+    CachedGenerator(lambda: Scripted(SAID, finish="repeat"), cache, "m").generate(ASKED, 1, SAMPLING)
+    later = CachedGenerator(lambda: Scripted(["other"]), cache, "m").generate(ASKED, 1, SAMPLING)
+    assert [(sample.text, sample.finish) for sample in later.samples] == [("one", "repeat")]
+
+
 def test_more_samples_another_prompt_sampling_or_model_are_asked_for(cache: Cache) -> None:
     assert asked_again(cache, n=2)
     assert not asked_again(cache, n=2)

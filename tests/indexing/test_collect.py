@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,7 @@ from fbrag_cli.indexing.collect import Collection, collect, collect_one
 from fbrag_cli.indexing.digest import Reading, load_content
 from fbrag_cli.indexing.files import find_files
 from fbrag_cli.progress import silent
-from fbrag_cli.storage.cache import Cache
+from fbrag_cli.storage.cache import NOWHERE, Cache
 from tests.documents.making import docx, w_paragraph
 
 QUESTION = "Who keeps the lighthouse?"
@@ -176,6 +177,87 @@ def test_a_warning_names_the_file_by_the_name_that_it_has_now(tmp_path: Path, ca
     assert moved.cached == ("text", "index")
     (warning,) = moved.corpus.documents[0].warnings
     assert warning == first.warnings[0].replace(str(tmp_path / "a"), str(tmp_path / "other"), 1)
+
+
+# -- a file alone ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def word(tmp_path: Path) -> Path:
+    path = tmp_path / "a.docx"
+    path.write_bytes(docx(w_paragraph("The mill stands still.")))
+    return path
+
+
+def _reads_as(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replace what reads a Word document in child processes."""
+    hook = f"import mammoth, os, signal, time\nmammoth.convert_to_html = lambda *given, **named: {code}\n"
+    (tmp_path / "sitecustomize.py").write_text(hook)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        ("time.sleep(60)", "it took more than 5 s"),
+        ("os.kill(os.getpid(), signal.SIGKILL)", "killed (SIGKILL, as systems do when memory is short)"),
+        ("os.abort()", "killed (SIGABRT, as libraries do"),
+        ("os._exit(9)", "ended (status 9)"),
+    ],
+)
+def test_a_file_alone_has_the_limits_of_a_folders(
+    word: Path, cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, says: str
+) -> None:
+    monkeypatch.setattr(collect_module, "FILE_SECONDS", 5)
+    _reads_as(code, tmp_path, monkeypatch)
+    with pytest.raises(FbragError) as caught:
+        collect_one(str(word), Reading(), cache, None, silent)
+    assert (caught.value.code, caught.value.exit_code) == ("doc_unreadable", 3)
+    assert says in caught.value.message
+    assert str(word) in caught.value.message
+
+
+def test_a_child_that_dies_on_a_full_disk_is_no_bad_file(
+    word: Path, cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert cache.usable
+    monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=0))
+    _reads_as("os.kill(os.getpid(), signal.SIGBUS)", tmp_path, monkeypatch)
+    with pytest.raises(FbragError) as caught:
+        collect_one(str(word), Reading(), cache, None, silent)
+    assert caught.value.code == "disk_full"
+
+
+def test_a_short_text_alone_is_read_without_a_child_and_a_long_one_with(
+    folder: Path, cache: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = collect_module.run_jobs
+    monkeypatch.setattr(collect_module, "run_jobs", None)
+    path = str(folder / "a.txt")
+    alone = seen(collect_one(path, Reading(), NOWHERE, None, silent))
+    calls: list[str] = []
+
+    def noted(*arguments: object, **options: object) -> object:
+        calls.append("child")
+        return real(*arguments, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(collect_module, "run_jobs", noted)
+    monkeypatch.setattr(collect_module, "LONG_TEXT", 10)
+    for store in (NOWHERE, cache):
+        assert seen(collect_one(path, Reading(), store, None, silent)) == alone
+    assert calls == ["child"] * 2
+    assert collect_one(path, Reading(), cache, None, silent).cached == ("text", "index")
+    stdin = collect_one("-", Reading(), NOWHERE, io.BytesIO((folder / "a.txt").read_bytes()), silent)
+    assert seen(stdin) == alone
+    assert stdin.corpus.documents[0].name == "stdin"
+    assert calls == ["child"] * 3
+
+
+def test_a_folder_that_is_not_cached_gives_the_same_collection(folder: Path, cache: Cache) -> None:
+    kept, passing = collected(folder, cache), collected(folder, NOWHERE)
+    assert seen(passing) == seen(kept)
+    assert passing.cached == ()
+    assert [document.text for document in passing.corpus.documents] == [document.text for document in kept.corpus.documents]
 
 
 def test_a_full_disk_is_told(folder: Path, cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:

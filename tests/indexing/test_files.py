@@ -155,6 +155,24 @@ def test_an_unreadable_folder_within_is_a_warning(tree: Tree) -> None:
     assert (error.code, error.message) == ("doc_unreadable", "d/locked cannot be read: permission denied")
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="makes folders beside their path")
+def test_the_path_of_a_folder_that_is_too_deep_is_cut_in_its_middle(tmp_path: Path) -> None:
+    (tmp_path / "fine.txt").write_text("text")
+    folder = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(25):  # each too short for a limit, all together beyond that of a path
+        os.mkdir("deep" * 50, dir_fd=folder)
+        below = os.open("deep" * 50, os.O_RDONLY, dir_fd=folder)
+        os.close(folder)
+        folder = below
+    os.close(folder)
+    findings = find_files([str(tmp_path)])
+    assert [found.path for found in findings.files] == [str(tmp_path / "fine.txt")]
+    (warning,) = findings.warnings
+    assert warning.startswith(f"the folder {str(tmp_path)[:90]}")
+    assert warning.endswith("deepdeep is left out: file name too long")
+    assert len(warning) < 250
+
+
 # -- several paths ---------------------------------------------------------------------------------------------------------
 
 

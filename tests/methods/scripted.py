@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from fbrag_cli.corpus import Corpus
 from fbrag_cli.generation.cancellation import Cancellation
-from fbrag_cli.generation.generator import Call, Generation, Generations, Generator, ModelInfo, Sampling, Turn
+from fbrag_cli.generation.generator import Call, Finish, Generation, Generations, Generator, ModelInfo, Sampling, Turn
 from fbrag_cli.methods.method import Tools
 from fbrag_cli.progress import silent
 from fbrag_cli.retrieval.bm25 import BM25
@@ -20,13 +20,14 @@ class Scripted:
     replies: Sequence[str]
     asked: list[tuple[tuple[Turn, ...], int, Sampling]] = field(default_factory=list)
     yes: float = 1.0
+    finish: Finish = "stop"
     info: ModelInfo = field(default_factory=lambda: ModelInfo("scripted", None, "0/1", 9999))
     continues_turns: bool = True
     takes_rows: bool = False
 
     def generate(self, turns: Sequence[Turn], n: int, sampling: Sampling, call: Call | None = None) -> Generations:
         self.asked.append((tuple(turns), n, sampling))
-        samples = tuple(Generation(self.replies[i % len(self.replies)], 5, "stop", sampling.seed + i) for i in range(n))
+        samples = tuple(Generation(self.replies[i % len(self.replies)], 5, self.finish, sampling.seed + i) for i in range(n))
         if call and call.on_text:
             for piece in samples[0].text.partition(" "):
                 call.on_text(piece)

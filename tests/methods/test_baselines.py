@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 from fbrag_cli.corpus import Corpus, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.generator import ModelInfo
+from fbrag_cli.generation.generator import Call, Generations, ModelInfo, Sampling, Turn
 from fbrag_cli.methods.long_context import cut_middle
 from fbrag_cli.methods.registry import find_method, names
 from fbrag_cli.trace import Trace
@@ -52,6 +54,27 @@ def test_order_preserving_reads_the_same_chunks_in_document_order(corpus: Corpus
     trace = run("order-preserving", corpus, large)
     assert trace.ranked == (7, 2)
     assert told(large).index(CHUNKS[2]) < told(large).index(CHUNKS[7])
+
+
+@pytest.mark.parametrize("name", [name for name in names() if name != "fb-rag"])
+@pytest.mark.parametrize("answer_anyway", [False, True])
+def test_an_answer_of_a_model_that_repeated_itself_is_given_with_a_warning(
+    corpus: Corpus, name: str, answer_anyway: bool
+) -> None:
+    trace = run(name, corpus, Scripted(["nobody"], finish="repeat"), answer_anyway=answer_anyway)
+    assert (trace.answer, trace.status, trace.truncated) == ("nobody", "answered", False)
+    assert trace.warnings == ("the model repeated itself: the answer was cut",)
+
+
+def test_a_reply_that_declines_over_and_over_is_no_answer_that_was_cut(corpus: Corpus) -> None:
+    class Declining(Scripted):
+        def generate(self, turns: Sequence[Turn], n: int, sampling: Sampling, call: Call | None = None) -> Generations:
+            self.finish = "stop" if self.asked else "repeat"
+            return super().generate(turns, n, sampling, call)
+
+    trace = run("self-route", corpus, Declining(["unanswerable"]))
+    assert trace.route == "long-context"
+    assert trace.warnings == ()
 
 
 def test_long_context_reads_everything(corpus: Corpus) -> None:

@@ -147,6 +147,7 @@ def test_of_equal_scores_the_earlier_chunk_wins() -> None:
         (" 他生于那里。\n答案 (in Chinese): x", "他生于那里。\n答案 (in Chinese): x", ""),
         (" 他生于那里。Answer: 斯凯罗", "他生于那里。", "斯凯罗"),
         ("Rationale (in Chinese): 他生于那里。\nAnswer (in Chinese): 斯凯罗", "他生于那里。", "斯凯罗"),
+        ("“他生于那里。” Answer (in Chinese): 斯凯罗", "“他生于那里。”", "斯凯罗"),
         ("Skerrow, I think", "Skerrow, I think", ""),
         ("The answer is Skerrow", "The answer is Skerrow", ""),
         ("", "", ""),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from fbrag_cli.models.advice import pair_bytes
 from fbrag_cli.models.catalogue import HubSource, WheelSource, load_catalogue
 
 
@@ -17,6 +18,13 @@ def test_every_model_can_be_had_and_checked() -> None:
         assert entry.sources
     files = [entry.file for entry in catalogue.models.values()]
     assert len(set(files)) == len(files)
+
+
+def test_pairs_need_more_and_more_memory_and_their_kv_cells_are_known() -> None:
+    catalogue = load_catalogue()
+    needs = [pair_bytes(pair) for pair in (catalogue.default, *catalogue.pairs)]
+    assert needs == sorted(needs)
+    assert all(entry.kv_bytes for entry in catalogue.models.values())
 
 
 def test_the_wheels_of_a_model_add_up_to_it() -> None:

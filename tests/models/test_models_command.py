@@ -51,8 +51,26 @@ def test_list_tells_what_is_here_and_what_is_wrong_with_it(fbrag: Run, here: Env
 def test_list_all_adds_what_can_be_had_and_what_fits(fbrag: Run, here: Environ) -> None:
     rows = columns(fbrag("models", "list", "--all", env=here).stdout)
     assert list(rows)[1:] == list(load_catalogue().models)
-    assert {row[-2] for name, row in rows.items() if name != "NAME"} == {"missing"}
-    assert rows["smollm2-135m"][-1] == "yes"
+    assert {row[-3] for name, row in rows.items() if name != "NAME"} == {"missing"}
+    assert rows["smollm2-135m"][-2:] in (["yes", "-"], ["gpu", "-"])
+    assert sum(row[-1] != "-" for name, row in rows.items() if name != "NAME") in (1, 2)
+
+
+def test_the_suggested_pair_is_printed_as_addresses_and_sizes(fbrag: Run, here: Environ) -> None:
+    listed = fbrag("models", "list", "--all", env=here)
+    said, hint = listed.stderr.splitlines()
+    assert said.startswith("suggested for this machine: ")
+    assert hint == "hint: fbrag models pull --suggested"
+    told = json.loads(fbrag("models", "list", "--all", "--json", env=here).stdout)
+    pair = [told["suggested"]["small"], told["suggested"]["large"]]
+    done = fbrag("models", "pull", "--suggested", "--dry-run", env=here)
+    assert done.returncode == 0
+    for name in pair:
+        entry = load_catalogue().models[name]
+        assert f"{name}: {entry.bytes} bytes, sha256 {entry.sha256}" in done.stdout
+    assert {role for model in told["models"] for role in model["suggested"]} == {"small", "large"}
+    assert told["machine"]["memory_bytes"] > 0
+    assert fbrag("models", "pull", "--suggested", "smollm2-135m", env=here).returncode == 2
 
 
 def test_list_as_json_has_everything(fbrag: Run, here: Environ, store: Path) -> None:

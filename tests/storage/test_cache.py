@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from fbrag_cli.storage.cache import Cache, ForeignFolderError
+from fbrag_cli.storage.cache import NOWHERE, Cache, ForeignFolderError
 
 A, B, C, D = ("a" * 64, "b" * 64, "c" * 64, "d" * 64)
 HOUR, DAY = 3600, 86400
@@ -526,3 +526,16 @@ def test_a_pipe_in_the_place_of_a_note_is_not_waited_for(cache: Cache, name: str
     os.mkfifo(cache.root / name)
     code = "print(cache.usable); cache.trim(); cache.store('documents', 'b' * 64, lambda path: path.write_bytes(b'1'))"
     assert python(code, cache.root).stdout == f"{name == '.sizes'}\n"
+
+
+def test_a_cache_that_holds_nothing_touches_no_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*given: object, **named: object) -> None:
+        pytest.fail("a folder is made")
+
+    monkeypatch.setattr(os, "mkdir", fail)
+    assert not NOWHERE.store("documents", "aaaaaaaa", fail)
+    assert NOWHERE.load("documents", "aaaaaaaa", fail) is None
+    assert NOWHERE.path("documents", "aaaaaaaa") is None
+    assert NOWHERE.keys("documents") == set()
+    NOWHERE.discard("documents", "aaaaaaaa")
+    NOWHERE.trim()

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fbrag_cli.text.printable import counted, dumps, one_line, printable
+from fbrag_cli.text.printable import counted, cut_middle, dumps, one_line, printable
 
 
 @given(st.text())
@@ -46,4 +46,17 @@ def test_a_row_of_variation_selectors_hides_nothing() -> None:
 
 
 def test_a_count_has_the_number_of_its_unit() -> None:
-    assert [counted(count, "chunk") for count in (0, 1, 2)] == ["0 chunks", "1 chunk", "2 chunks"]
+    assert [counted(count, "chunk") for count in (0, 1, 2, 1200)] == ["0 chunks", "1 chunk", "2 chunks", "1,200 chunks"]
+
+
+@given(st.text(st.characters(exclude_characters="…")), st.integers(3, 40))
+def test_a_text_that_is_cut_in_the_middle_keeps_both_ends(text: str, width: int) -> None:
+    cut = cut_middle(text, width)
+    before, _, after = cut.partition("…")
+    assert text == cut if len(text) <= width else len(cut) == width
+    assert text.startswith(before)
+    assert text.endswith(after)
+
+
+def test_the_middle_that_is_cut() -> None:
+    assert [cut_middle("abcdefghij", width) for width in (10, 9, 8, 3)] == ["abcdefghij", "abcd…ghij", "abcd…hij", "a…j"]

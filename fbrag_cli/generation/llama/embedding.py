@@ -28,7 +28,7 @@ _WINDOW = 2048  # tokens; a model may have a longer one, but a chunk seldom has 
 _SHORTEST_WINDOW = 64  # tokens; the longest instruction before a text has some 20
 _SEQUENCES = 64
 
-#: Returns the prefixes of queries and of passages for a model's name (`retrieval.prefixes.prefixes_of`).
+#: Returns the prefixes of queries and of chunks for a model's name (`retrieval.prefixes.prefixes_of`).
 Prefixes = Callable[[str], tuple[str, str]]
 
 
@@ -89,7 +89,7 @@ class LlamaEmbedder:
         return sha256(repr(inputs).encode()).hexdigest()
 
     def embed(self, texts: Sequence[str], *, query: bool) -> NDArray[np.float32]:
-        """Return float32 `(len(texts), d)`, each row of length 1. query: whether the texts are queries, not passages.
+        """Return float32 `(len(texts), d)`, each row of length 1. query: whether the texts are queries, not chunks.
 
         Raises FbragError `out_of_memory`, and the error of a cancellation.
         """

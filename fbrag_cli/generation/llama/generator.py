@@ -20,17 +20,7 @@ from numpy.typing import NDArray
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.cancellation import Cancellation
-from fbrag_cli.generation.generator import (
-    QUIET,
-    Call,
-    Finish,
-    Generation,
-    Generations,
-    ModelInfo,
-    OnText,
-    Sampling,
-    Turn,
-)
+from fbrag_cli.generation.generator import QUIET, Call, Finish, Generation, Generations, ModelInfo, OnText, Sampling, Turn
 from fbrag_cli.generation.llama.chat_template import ChatTemplate, Markup, TemplateChild
 from fbrag_cli.generation.llama.machine import WHERE_IT_FITS, Placement
 from fbrag_cli.generation.llama.sequences import Sequences

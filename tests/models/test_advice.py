@@ -1,0 +1,140 @@
+"""What a machine is told to take: by its memory and its GPU, and with the arithmetic said."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+
+import pytest
+
+from fbrag_cli.cli.main import run
+from fbrag_cli.generation.cancellation import Cancellation
+from fbrag_cli.models.advice import Machine, bytes_needed, described, pair_bytes, reckoned_seconds, suggested
+from fbrag_cli.models.catalogue import Catalogue, Pair, load_catalogue
+from tests.models.conftest import HUB, HUB_PATH, MODEL, Server, catalogue_of
+
+CATALOGUE = load_catalogue()
+DEFAULT = ("qwen2.5-coder-1.5b", "qwen2.5-coder-1.5b")
+GB = 1024**3
+
+
+def taken(memory: float, gpu: float = 0) -> tuple[str, str]:
+    pair = suggested(CATALOGUE, Machine(round(memory * GB * 0.97), round(gpu * GB * 0.98)))  # a system shows somewhat less
+    return pair.small.id, pair.large.id
+
+
+@pytest.mark.parametrize(
+    ("memory", "expected"),
+    [
+        (4, DEFAULT),
+        (8, ("qwen2.5-coder-1.5b", "qwen3-4b-2507")),
+        (16, ("qwen3-4b-2507", "qwen3-8b")),
+        (24, ("qwen3-30b-a3b-2507", "qwen3-30b-a3b-2507")),
+        (128, ("qwen3-30b-a3b-2507", "qwen3-30b-a3b-2507")),  # 70 billion weights are nothing for a CPU
+    ],
+)
+def test_a_pair_for_each_size_of_main_memory(memory: float, expected: tuple[str, str]) -> None:
+    assert taken(memory) == expected
+
+
+@pytest.mark.parametrize(
+    ("gpu", "expected"),
+    [
+        (4, DEFAULT),
+        (8, ("qwen2.5-coder-1.5b", "qwen3-4b-2507")),
+        (16, ("qwen3-4b-2507", "qwen3-8b")),
+        (24, ("qwen3-30b-a3b-2507", "qwen3-30b-a3b-2507")),
+        (80, ("llama-3.1-8b", "llama-3.1-70b")),
+    ],
+)
+def test_a_pair_for_each_size_of_a_gpu_whatever_the_main_memory_is(gpu: float, expected: tuple[str, str]) -> None:
+    assert taken(64, gpu) == expected
+
+
+def test_a_pair_that_is_one_model_needs_its_weights_once() -> None:
+    entry = CATALOGUE.models["qwen3-30b-a3b-2507"]
+    assert pair_bytes(Pair(entry, entry)) == bytes_needed(entry.bytes, entry)
+    assert bytes_needed(entry.bytes, entry) > entry.bytes + 10_000 * entry.kv_bytes
+    assert bytes_needed(10**9, None) > 2 * 10**9
+
+
+def test_seconds_follow_the_weights_that_a_token_is_computed_with() -> None:
+    cpu = Machine(64 * GB)
+    default = reckoned_seconds(CATALOGUE.default, CATALOGUE, cpu)
+    experts = CATALOGUE.models["qwen3-30b-a3b-2507"]
+    assert default == pytest.approx(78.8)
+    sparse, dense = (reckoned_seconds(Pair(each, each), CATALOGUE, cpu) for each in (experts, replace(experts, active=1.0)))
+    assert sparse is not None
+    assert dense is not None
+    assert default < sparse < dense / 5
+    assert reckoned_seconds(CATALOGUE.default, CATALOGUE, Machine(64 * GB, 24 * GB)) is None
+
+
+def test_what_was_not_measured_is_said_to_be_reckoned() -> None:
+    cpu, gpu = Machine(16 * GB), Machine(16 * GB, 16 * GB)
+    assert described(CATALOGUE.default, CATALOGUE, cpu).endswith("some 79 s a question on 2 cores (measured)")
+    other = suggested(CATALOGUE, cpu)
+    assert described(other, CATALOGUE, cpu).endswith("s a question on 2 cores (reckoned from the sizes)")
+    assert described(other, CATALOGUE, gpu).endswith("of memory (reckoned)")
+
+
+@pytest.fixture
+def tiny(monkeypatch: pytest.MonkeyPatch, store: Path, environ: dict[str, str]) -> Catalogue:
+    """This process has a catalogue whose one suggestion is a model of the local hub, and a machine that it fits."""
+    (entry,) = catalogue_of(HUB).models.values()
+    default = replace(entry, id="default", file="default.gguf")
+    models = MappingProxyType({"default": default, "tiny": entry})
+    catalogue = Catalogue(models, "default", "default", (Pair(entry, entry),))
+    monkeypatch.setattr("fbrag_cli.models.catalogue.load_catalogue", lambda: catalogue)
+    monkeypatch.setattr("fbrag_cli.models.advice.this_machine", lambda: Machine(64 * GB))
+    for name, value in (environ | {"FBRAG_MODELS_DIR": str(store)}).items():
+        monkeypatch.setenv(name, value)
+    return catalogue
+
+
+def test_the_suggested_pair_is_fetched_and_how_to_use_it_is_said(
+    tiny: Catalogue, store: Path, server: Server, capfd: pytest.CaptureFixture[str]
+) -> None:
+    server.serve_hub()
+    assert run(["models", "pull", "--suggested"], Cancellation()) == 0
+    assert (store / "tiny.gguf").read_bytes() == MODEL
+    assert len(server.gets(HUB_PATH)) == 1
+    out, err = capfd.readouterr()
+    assert out == f"{store / 'tiny.gguf'}\n"
+    assert err.splitlines()[-2:] == [f"hint: fbrag config set models.{role} tiny" for role in ("small", "large")]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no pseudo terminals")
+def test_the_first_run_offers_it_beside_the_default(store: Path, tmp_path: Path, clean_environment: dict[str, str]) -> None:
+    (tmp_path / "note.txt").write_text("The keeper is Agnes Moor.")
+    code = (
+        "from fbrag_cli.models import advice\n"
+        f"advice.this_machine = lambda: advice.Machine({16 * GB})\n"
+        "from fbrag_cli.cli.main import main\n"
+        "main()"
+    )
+    terminal, side = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, "ask", "note.txt", "Who?", "--gpu", "off"],
+        env=clean_environment | {"FBRAG_MODELS_DIR": str(store), "PYTHONPATH": str(Path.cwd())},
+        cwd=tmp_path,
+        stdin=side,
+        stdout=subprocess.PIPE,
+        stderr=side,
+    )
+    os.close(side)
+    said = b""
+    while not said.endswith(b"[Y/n] "):
+        said += os.read(terminal, 1024)
+    os.write(terminal, b"n\n")
+    process.communicate(timeout=60)
+    os.close(terminal)
+    assert b"the default is 1 model, 1.1 GB: qwen2.5-coder-1.5b for both; " in said
+    assert b"this machine has room for 2 models, 7.5 GB: qwen3-4b-2507 (small) and qwen3-8b (large); " in said
+    assert b"for those, answer n; then: fbrag models pull --suggested" in said
+    assert process.returncode == 4
