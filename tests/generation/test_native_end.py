@@ -97,6 +97,19 @@ def test_a_file_that_answers_nonsense_answers(fbrag: Run, document: Path, lie: s
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize(
+    "lie",
+    [Tiny(context=0), Tiny(context=2**31), Tiny(weights=NAN), Tiny(tokens=[b"\xff%d" % i for i in range(259)]), Tiny(blocks=0)],
+    ids=["no window", "a negative window", "no numbers", "no tokens", "no blocks"],
+)
+def test_a_file_that_cannot_embed_is_one_error(fbrag: Run, document: Path, lie: Tiny) -> None:
+    model = lie.write(document.with_name("tiny.gguf"))
+    for form in ("text", "json"):
+        done = fbrag("explain", "--method", "vanilla", "--no-cache", "fine.txt", "brig?", "--retriever", model, "--format", form)
+        assert done.returncode == 4, done.stderr
+        assert done.stderr.count("error: ") == 1
+
+
 def test_a_script_gets_the_error_as_an_object(fbrag: Run, document: Path) -> None:
     done = _ask(fbrag, ABORTS["no blocks"].write(document.with_name("tiny.gguf")), "--json")
     assert done.returncode == 4
@@ -117,8 +130,8 @@ def test_two_threads_that_fail_at_once_end_with_one_error(clean_environment: dic
     model = ABORTS["2^31 experts"].write(tmp_path / "tiny.gguf")
     code = (
         "import sys, threading; from pathlib import Path\n"
-        "from fbrag_cli.generation.llama.weights import Weights\n"
         "from fbrag_cli.generation.start import set_environment; set_environment()\n"
+        "from fbrag_cli.generation.llama.weights import Weights\n"
         "gate = threading.Barrier(8)\n"
         "def load():\n  gate.wait()\n  Weights(Path(sys.argv[1]))\n"
         "threads = [threading.Thread(target=load) for _ in range(8)]\n"

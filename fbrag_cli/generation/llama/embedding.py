@@ -25,6 +25,7 @@ from fbrag_cli.storage.files import sha256_of
 
 _BATCH = 512  # tokens a llama_decode; more cost attention between texts that do not see each other
 _WINDOW = 2048  # tokens; a model may have a longer one, but a chunk seldom has more
+_SHORTEST_WINDOW = 64  # tokens; the longest instruction before a text has some 20
 _SEQUENCES = 64
 
 #: Returns the prefixes of queries and of chunks for a model's name (`retrieval.prefixes.prefixes_of`).
@@ -73,6 +74,8 @@ class LlamaEmbedder:
                 hint = "name an embedding model, as all-MiniLM or bge"
                 raise FbragError("usage", f"{self.name} is a reranker: it gives no embeddings", hint)
             self._head, self._tail = self._surroundings()
+            if self._window < _SHORTEST_WINDOW:
+                raise self._broken(f"reads {self._window} tokens at once")
         except BaseException:
             self.close()
             raise
@@ -158,7 +161,10 @@ class LlamaEmbedder:
             )
         for sequence in range(len(windows)):
             pointer = llama_cpp.llama_get_embeddings_seq(self._context, sequence)
-            yield _normalised(np.ctypeslib.as_array(pointer, (self._n_embd,)))
+            embedding = np.ctypeslib.as_array(pointer, (self._n_embd,))
+            if not np.isfinite(embedding).all():
+                raise self._broken("computes what are no numbers (NaN)")
+            yield _normalised(embedding)
 
     def _windows_of(self, prefix: str, text: str) -> list[list[int]]:
         """Return the tokens of a text with prefix and markers, in as few windows as needed, of about equal length."""
@@ -176,8 +182,13 @@ class LlamaEmbedder:
     def _surroundings(self) -> tuple[list[int], list[int]]:
         """Return the tokens that the model expects before and after a text."""
         bare, whole = self._tokens_of("a"), self._tokens_of("a", surrounded=True)
-        start = next(i for i in range(len(whole)) if whole[i : i + len(bare)] == bare)
+        start = next((i for i in range(len(whole)) if bare and whole[i : i + len(bare)] == bare), None)
+        if start is None:
+            raise self._broken("has no tokens for a letter")
         return whole[:start], whole[start + len(bare) :]
+
+    def _broken(self, what: str) -> FbragError:
+        return FbragError("model_corrupt", f"{self.name} {what}", "check the file (fbrag models verify), or use another model")
 
 
 def _batches(windows: Sequence[tuple[int, list[int]]], size: int) -> Iterator[list[tuple[int, list[int]]]]:

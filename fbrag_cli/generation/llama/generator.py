@@ -83,7 +83,7 @@ class LlamaGenerator:
                 child=child,
             )
         self.threads = self._weights.threads
-        trained = llama_cpp.llama_model_n_ctx_train(self._model)
+        trained = max(llama_cpp.llama_model_n_ctx_train(self._model), 0)
         self.problems = (self._template.problem,) if self._template.problem else ()
         self._counter: TokenCounter | None = None
         n_layers = llama_cpp.llama_model_n_layer(self._model) + 1

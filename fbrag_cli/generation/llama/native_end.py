@@ -24,20 +24,22 @@ class NativeEnd:
     def __init__(self) -> None:
         self.models: list[str] = []
         self._callbacks: tuple[Any, ...] = ()
-        self._first = threading.Lock()
+        self._first, self._installing = threading.Lock(), threading.Lock()
 
     def install(self) -> None:
         """Report such an end from now on. Does nothing the second time, and where this build has no way to report it."""
-        if self._callbacks:
-            return
         from llama_cpp._ggml import libggml
 
-        self._callbacks = ctypes.CFUNCTYPE(None, ctypes.c_char_p)(self._aborted), ctypes.CFUNCTYPE(None)(self._terminated)
-        on_abort, on_terminate = self._callbacks
-        with suppress(AttributeError):
-            libggml.ggml_set_abort_callback(on_abort)
-        with suppress(AttributeError):
-            libggml._ZSt13set_terminatePFvvE(on_terminate)  # std::set_terminate
+        with self._installing:  # models load beside each other: callbacks that a second thread replaces would be freed
+            if self._callbacks:
+                return
+            on_abort = ctypes.CFUNCTYPE(None, ctypes.c_char_p)(self._aborted)
+            on_terminate = ctypes.CFUNCTYPE(None)(self._terminated)
+            self._callbacks = on_abort, on_terminate
+            with suppress(AttributeError):
+                libggml.ggml_set_abort_callback(on_abort)
+            with suppress(AttributeError):
+                libggml._ZSt13set_terminatePFvvE(on_terminate)  # std::set_terminate
 
     def _aborted(self, message: bytes) -> None:
         self._end(re.sub(r"^\S*[/\\]", "", message.decode("utf-8", "replace").strip()))  # without the folder of its source file

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+import threading
 from collections import deque
 from typing import Any
 
@@ -17,12 +18,14 @@ class NativeLog:
         self.verbose = False
         self._lines: deque[str] = deque(maxlen=40)
         self._callback: Any = None
+        self._installing = threading.Lock()
 
     def install(self) -> None:
         """Receive the log from now on, instead of llama.cpp writing it to stderr. Does nothing the second time."""
-        if self._callback is None:
-            self._callback = llama_cpp.llama_log_callback(self._receive)
-            llama_cpp.llama_log_set(self._callback, ctypes.c_void_p(0))
+        with self._installing:  # models load beside each other: a callback that a second thread replaces would be freed
+            if self._callback is None:
+                self._callback = llama_cpp.llama_log_callback(self._receive)
+                llama_cpp.llama_log_set(self._callback, ctypes.c_void_p(0))
 
     def clear(self) -> None:
         self._lines.clear()
