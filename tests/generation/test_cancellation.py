@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,6 +17,7 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.cancellation import Cancellation
 from fbrag_cli.generation.generator import Call, Sampling, Turn
 from fbrag_cli.generation.llama.generator import LlamaGenerator
+from fbrag_cli.generation.llama.native_log import native_log
 
 STORY = "The lighthouse keeper Anna wrote in her log that the brig Meridian had passed at noon with a torn sail. "
 LONG = (Turn("user", STORY * 240),)  # many seconds
@@ -99,3 +101,22 @@ def test_loading_is_stopped_too(smollm2: Path) -> None:
     cancellation.request(FbragError("timeout", "no answer within 1 s", None))
     with pytest.raises(FbragError, match="no answer"):
         LlamaGenerator(smollm2, cancellation=cancellation)
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
+def test_a_signal_while_a_context_is_made_is_raised_and_not_lost_in_the_log(
+    smollm2: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cancellation = Cancellation()
+
+    class Lines(deque[str]):
+        def append(self, line: str) -> None:
+            if not cancellation.requested:  # as a signal handler that runs in the callback
+                cancellation.interrupt(FbragError("timeout", "no answer", ""))
+
+    generator = LlamaGenerator(smollm2, cancellation=cancellation)
+    with monkeypatch.context() as patched:
+        patched.setattr(native_log, "_lines", Lines())
+        with pytest.raises(FbragError, match="no answer"):
+            generator.generate([Turn("user", "Hello")], 1, Sampling(2), Call(cancellation=cancellation))
+    generator.close()

@@ -76,7 +76,15 @@ class Weights:
         # number (logits by up to 0.6). Everything else is equal bit by bit.
         self._one_token_threads_vary = params.flash_attn_type == llama_cpp.LLAMA_FLASH_ATTN_TYPE_DISABLED
         native_log.clear()
-        return llama_cpp.llama_init_from_model(self.model, params)
+        context = None
+        try:
+            with self.cancellation.native():  # it writes to the log, from which a signal's error would not come through
+                context = llama_cpp.llama_init_from_model(self.model, params)
+        except BaseException:
+            if context:
+                llama_cpp.llama_free(context)
+            raise
+        return context
 
     def decode(self, context: Any, batch: Any) -> int:
         """Run one batch and return llama.cpp's status: 0 where all went well. Raises the error of a requested cancellation."""
