@@ -77,6 +77,8 @@ def run(arguments: list[str], cancellation: Cancellation) -> int:
     except SystemExit:
         raise
     except BaseException as error:  # also a panic of a library in Rust
+        if isinstance(error.__cause__, (KeyboardInterrupt, Terminated)):  # Python wraps what is raised in a __set_name__
+            return getattr(error.__cause__, "exit_code", ExitCode.INTERRUPTED)
         lack = lacking(error)
         return _failed(lack, options, arguments, defaults) if lack else _internal(error, options.console())
 

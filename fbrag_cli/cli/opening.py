@@ -133,7 +133,8 @@ def open_cache(settings: CacheSettings, console: Console, *, private: bool) -> I
     if not settings.no_cache and not private:
         cache = Cache(cache_dir(), int(settings.cache_limit * 1e9))
         if not cache.usable:
-            console.note(f"{cache.root} cannot be used as the cache: nothing is cached", level=1)
+            console.warn(f"{cache.root} cannot be used as the cache: each question reads the documents anew")
+            console.hint("set FBRAG_CACHE_DIR to a folder that can be written, or use --no-cache")
             cache = NOWHERE
     try:
         yield cache

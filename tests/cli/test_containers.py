@@ -67,7 +67,7 @@ def test_it_answers_from_memory_with_one_warning(contained: Contained, tmp_path:
     assert done.returncode == 0, done.stderr
     assert "noon" in done.stdout
     assert _kinds(done).count("warning") <= 2, done.stderr  # the second: the answer was cut
-    assert "TMPDIR" in done.stderr
+    assert "FBRAG_CACHE_DIR" in done.stderr
 
 
 def test_without_a_model_it_is_one_line(contained: Contained, tmp_path: Path) -> None:

@@ -348,3 +348,22 @@ def test_an_error_for_scripts_is_one_object_also_where_memory_is_short(clean_env
     program += "a.split_question = fail\nmain()"
     done = _python(program, clean_environment, tmp_path, "ask", "--json", "--dry-run", "fine.txt", "Who?")
     assert json.loads(done.stdout)["error"]["code"] == "out_of_memory"
+
+
+@pytest.mark.parametrize(("stop", "code"), [("KeyboardInterrupt()", 130), ("Terminated(15)", 143)])
+def test_a_signal_that_python_wraps_is_no_internal_error(
+    clean_environment: Environ, tmp_path: Path, stop: str, code: int
+) -> None:
+    """What is raised while a class is made, in a `__set_name__`, reaches the caller as the cause of a RuntimeError."""
+    fault = f"""
+import sys
+from fbrag_cli.cli import main
+from fbrag_cli.cli.signals import Terminated
+def wrapped(arguments):
+    raise RuntimeError("Error calling __set_name__") from {stop}
+main._command = wrapped
+sys.argv = ["fbrag", "config", "path"]
+main.main()
+"""
+    done = _python(fault, clean_environment, tmp_path, "config", "path")
+    assert (done.returncode, done.stderr) == (code, "")

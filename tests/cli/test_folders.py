@@ -124,7 +124,7 @@ def test_a_second_question_reads_nothing_again_and_a_change_is_noticed(fbrag: Ru
 
     first, second = ask(), ask()
     assert first["cached"] == []
-    assert second["cached"] == ["text", "index", "samples"]
+    assert second["cached"] == ["text", "index", "samples", "answer"]
     assert first["sources"] == second["sources"]
     assert first["documents"] == second["documents"]
     assert ask("--no-cache")["sources"] == first["sources"]

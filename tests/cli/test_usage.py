@@ -210,7 +210,7 @@ def test_the_short_help_leads_to_the_rest(fbrag: Run, command: str) -> None:
 
 
 def test_commands_with_few_options_show_all_of_them(fbrag: Run) -> None:
-    for command in (["models"], ["models", "pull"]):
+    for command in (["models"], ["models", "verify"]):
         assert fbrag(*command, "--help").stdout == fbrag(*command, "--help-all").stdout
         assert "more option" not in fbrag(*command, "--help").stdout
 
