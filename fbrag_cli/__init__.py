@@ -1,3 +1,3 @@
 """fbrag: answers to questions about long documents, by forward-backward RAG, on your own machine."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from hashlib import sha256
 from pathlib import PurePath
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fbrag_cli.corpus import build_corpus
 from fbrag_cli.documents.document import Content, Document, PageSpan, Section
 from fbrag_cli.documents.load import load
-from fbrag_cli.documents.source import Source, read_source
+from fbrag_cli.documents.source import Source
 from fbrag_cli.errors import FbragError
 from fbrag_cli.indexing.child import is_worker
 from fbrag_cli.indexing.store import IndexStore, index_key
@@ -50,22 +50,6 @@ class Digest:
     document: Document
     spans: NDArray[np.int32]
     counts: TermCounts
-
-
-def digest_file(
-    path: str, reading: Reading, store: IndexStore, stdin: BinaryIO | None = None, progress: Progress = silent
-) -> tuple[Digest, str, bool]:
-    """Return the digest of the file `path` ("-": of `stdin`), its key, and whether it was cached; if not, now it is.
-
-    Raises FbragError as `documents.load` does. A cache that cannot be written costs only the next question's time.
-    """
-    source = read_source(path, stdin)
-    key = digest_key(source, reading)
-    if (cached := load_digest(key, path, store)) is not None:
-        return cached, key, True
-    digest = make_digest(source, reading, progress)
-    save_digest(key, digest, store)
-    return load_digest(key, path, store) or digest, key, False
 
 
 def digest_key(source: Source, reading: Reading) -> str:

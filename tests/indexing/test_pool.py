@@ -7,9 +7,12 @@ from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi
 
 from fbrag_cli.corpus import Corpus
-from fbrag_cli.indexing.digest import Reading, digest_file
-from fbrag_cli.indexing.pool import Member, load_pool, make_pool, pool_key, single
+from fbrag_cli.documents.source import read_source
+from fbrag_cli.indexing.collect import collect_one
+from fbrag_cli.indexing.digest import Reading, digest_key, make_digest, save_digest
+from fbrag_cli.indexing.pool import Member, load_pool, make_pool, pool_key
 from fbrag_cli.indexing.store import IndexStore
+from fbrag_cli.progress import silent
 from fbrag_cli.retrieval.bm25 import BM25
 from fbrag_cli.storage.cache import Cache
 from fbrag_cli.text.words import terms
@@ -32,7 +35,11 @@ def pooled(folder: Path, texts: list[str]) -> tuple[Corpus, BM25]:
 
 
 def pool_of(paths: list[str], reading: Reading, store: IndexStore) -> tuple[Corpus, BM25]:
-    members = [Member(digest_file(path, reading, store)[1], path) for path in paths]
+    members = []
+    for path in paths:
+        source = read_source(path)
+        members.append(Member(digest_key(source, reading), path))
+        save_digest(members[-1].key, make_digest(source, reading), store)
     make_pool(members, reading.chunk_words, store, lambda done, total: None)
     found = load_pool(pool_key(members), paths, store)
     assert found is not None
@@ -59,10 +66,9 @@ def test_a_pool_scores_as_rank_bm25_does_over_all_its_chunks(
 def test_a_file_scores_the_same_alone_and_in_a_pool_of_one(tmp_path: Path, shared: Path) -> None:
     text = (shared / "books" / "pride-and-prejudice.txt").read_text("utf-8")
     _, in_pool = pooled(tmp_path, [text])
-    digest, _, _ = digest_file(
-        str(tmp_path / "0.txt"), Reading(WORDS_A_CHUNK, language="en"), IndexStore(Cache(tmp_path / "other"))
-    )
-    _, alone = single(digest, WORDS_A_CHUNK)
+    alone = collect_one(
+        str(tmp_path / "0.txt"), Reading(WORDS_A_CHUNK, language="en"), Cache(tmp_path / "other"), None, silent
+    ).retriever
     for question in ("Whom does Mr. Collins marry?", "the sister of Mr. Darcy at Pemberley, Georgiana, and Wickham", "of the"):
         assert np.array_equal(alone.scores(question), in_pool.scores(question))
 
