@@ -89,8 +89,12 @@ FOREVER = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% 
     ],
 )  # fmt: skip
 def test_a_greedy_template_costs_a_second_and_half_a_gigabyte(greedy: str, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the limit is 1 s. The process stays alive, and small."""
-    monkeypatch.setattr(chat_template, "_CPU_SECONDS", 1)
+    """Where the limit is 1 s. The process stays alive, and small.
+
+    Memory that a busy machine gives slowly costs more than 1 s, so the cases of memory keep the limit of 5 s.
+    """
+    if why != "MemoryError":
+        monkeypatch.setattr(chat_template, "_CPU_SECONDS", 1)
     template = ChatTemplate(greedy + QUESTION)
     assert template.problem
     assert why in template.problem
