@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from fbrag_cli.corpus import Excerpt
@@ -20,7 +21,8 @@ from fbrag_cli.methods.answering import report_tokens
 from fbrag_cli.methods.knobs import knob
 from fbrag_cli.methods.method import Selecting, Tools
 from fbrag_cli.methods.prompts import forward_turns
-from fbrag_cli.methods.ranking import LOST, distinct, whole_chunks
+from fbrag_cli.methods.ranking import LOST, backward_scores, distinct, whole_chunks
+from fbrag_cli.methods.windows import best_windows
 from fbrag_cli.progress import Event, stage
 from fbrag_cli.text.printable import counted
 from fbrag_cli.trace import ForwardSample, Round, Scores, Stage, Trace
@@ -43,12 +45,19 @@ _LABEL = re.compile(rf"^[\s*_#>-]*rationale[\s*_]*(?:{_IN})?:[\s*_]*", re.IGNORE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FBRag(Selecting):
-    """samples: K. eta_forward, eta_backward: weights of the two lookups (equation 6)."""
+    """samples: K. eta_forward, eta_backward: weights of the two lookups (equation 6).
+
+    reads: Stage II of the paper reads the recalled chunks whole. Of windows, `read_words` words of the same chunks are read.
+    """
 
     name: ClassVar[str] = "fb-rag"
     needs_small: ClassVar[bool] = True
 
     recall: int = knob(8, "chunks for the small model, or words as 6k", on_gpu=20, chunks=True, minimum=1, metavar="N")
+    reads: Literal["chunks", "windows"] = knob(
+        "chunks", "what the small model reads of them: whole chunks as in the paper, or windows"
+    )
+    read_words: int = knob(600, "words of windows", minimum=1, metavar="N")
     samples: int = knob(5, "forward samples", minimum=1, maximum=64, metavar="K")
     eta_forward: float = knob(0.5, "weight of the forward lookup", minimum=0, maximum=1e6, group="Advanced", metavar="X")
     eta_backward: float = knob(0.5, "weight of the backward lookup", minimum=0, maximum=1e6, group="Advanced", metavar="Y")
@@ -73,8 +82,8 @@ class FBRag(Selecting):
         """Run Stages I and II."""
         # Stage I: the chunks that the question itself points to.
         with stage("recall") as recalling:
-            backward = tools.retriever.scores(question)  # S_B
-            read = whole_chunks(tools.corpus, sorted(distinct(tools.corpus, backward, self.recall)))
+            backward = backward_scores(question, tools)  # S_B
+            read = self._read(question, backward, tools)
 
         # Stage II: K samples of rationale and answer from these chunks, ...
         turns = forward_turns([excerpt.text for excerpt in read], question, self.templates, main_language(read))
@@ -95,7 +104,7 @@ class FBRag(Selecting):
             scores=scores,
             ranked=ranked,
             copies=selected,
-            context=whole_chunks(tools.corpus, sorted(ranked)),
+            context=whole_chunks(tools.corpus, reading_order(ranked, read if tools.one_model else ())),
             rounds=(Round(read=read, turns=turns, samples=samples, scores=scores, selected=ranked),),
             stages=(Stage("recall", recalling.seconds), _cost(generations), Stage("select", selecting.seconds)),
             models={"small": tools.small().info},
@@ -111,6 +120,16 @@ class FBRag(Selecting):
         if not self.eta_forward:
             del settings["pooling"]
         return settings
+
+    def _read(self, question: str, backward: Array, tools: Tools) -> tuple[Excerpt, ...]:
+        """Return what the small model reads, in reading order."""
+        recalled = list(distinct(tools.corpus, backward, self.recall))
+        if self.reads == "windows":
+            chunks = [tools.corpus.chunks[position] for position in recalled]
+            windows = best_windows(question, chunks, backward, tools.retriever, self.read_words)
+            return tuple(sorted(windows, key=lambda window: (window.chunk.position, window.start)))
+        # Best first where the same model reads on in Stage III: the best are the likeliest to be selected.
+        return whole_chunks(tools.corpus, recalled if tools.one_model else sorted(recalled))
 
     def _look_forward(self, turns: tuple[Turn, ...], tools: Tools) -> Generations:
         tools.progress(Event("forward", "start"))
@@ -131,6 +150,14 @@ class FBRag(Selecting):
         import numpy as np
 
         return score(backward, np.stack([tools.retriever.scores(sample.said) for sample in samples]), self)
+
+
+def reading_order(selected: Sequence[int], read: Sequence[Excerpt]) -> list[int]:
+    """Return the positions of the selected chunks as Stage III reads them: in document order, after those that it need not read
+    again, since its prompt begins as that of Stage II does. read: what Stage II read, if the same model did."""
+    again = [*takewhile(lambda excerpt: excerpt.chunk.position in selected, read)]
+    first = [excerpt.chunk.position for excerpt in again if excerpt == Excerpt.whole(excerpt.chunk)]
+    return [*first, *sorted(set(selected) - set(first))]
 
 
 def main_language(read: Sequence[Excerpt]) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from fbrag_cli.corpus import Corpus, Excerpt
 from fbrag_cli.methods.method import Selecting, Tools
-from fbrag_cli.progress import stage
+from fbrag_cli.progress import Event, stage
 from fbrag_cli.trace import Scores, Stage, Trace
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 #: Why a selection may mean nothing.
 LOST = "no word of the question occurs in the document; the first chunks were taken"
 
+_NEAREST = 3  # chunks that a listener learns of at once
 _STRANGERS = 100  # chunks of other text with the same score, after which no copy is looked for: reading them takes time
 _SAME = 1e-5  # the relative difference up to which two scores count as equal: copies may differ by rounding
 
@@ -53,12 +54,22 @@ def distinct(corpus: Corpus, scores: NDArray[np.float32], n: int) -> dict[int, t
     return {first: tuple(sorted(copies)) for first, *copies in found.values()}
 
 
+def backward_scores(question: str, tools: Tools) -> NDArray[np.float32]:
+    """Return S_B, float32 (n_chunks,). A listener learns of the chunks that score highest, before any model is loaded."""
+    from fbrag_cli.retrieval.ranking import best
+
+    scores = tools.retriever.scores(question)
+    nearest = tuple(position for position in best(scores, _NEAREST) if scores[position] > 0)
+    tools.progress(Event("recall", "ranked", positions=nearest))
+    return scores
+
+
 def select_by_question(method: Selecting, question: str, tools: Tools) -> Trace:
     """Select the chunks that the retriever ranks highest for the question. The context has them in document order."""
     import numpy as np
 
     with stage("recall") as watch:
-        backward = tools.retriever.scores(question)
+        backward = backward_scores(question, tools)
         selected = distinct(tools.corpus, backward, method.select)
     ranked = tuple(selected)
     n_chunks = len(backward)

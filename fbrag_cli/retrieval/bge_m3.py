@@ -14,6 +14,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fbrag_cli.corpus import Excerpt
 from fbrag_cli.retrieval.dense import Array, Dense
 from fbrag_cli.retrieval.sentence_model import SentenceModel, folder_of
 
@@ -113,3 +114,9 @@ class DenseAndLexical:
         dense, lexical = self._weights
         total = dense * self._dense.scores(text) + lexical * self._lexical.scores(self._model.weigh([text]))
         return np.asarray(total / (dense + lexical), np.float32)
+
+    def excerpt_scores(self, text: str, excerpts: Sequence[Excerpt]) -> Array:
+        """Return float32 `(len(excerpts),)`. The excerpts are embedded and weighed for it."""
+        texts = [each.text for each in excerpts]
+        embeddings = self._model.embed(texts, query=False)
+        return DenseAndLexical(self._model, embeddings, self._model.weigh(texts), self._weights).scores(text)

@@ -6,14 +6,14 @@ The same code scores one file and a folder of ten thousand: the counts are array
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 from rank_bm25 import BM25Okapi
 
-from fbrag_cli.corpus import Corpus
+from fbrag_cli.corpus import Corpus, Excerpt
 from fbrag_cli.retrieval.term_counts import TermCounts, count_terms
 from fbrag_cli.text.languages import detect, foreign_language
 from fbrag_cli.text.words import terms
@@ -39,9 +39,7 @@ class BM25:
         """idf: float64 (n_terms,), the value of `idf_of` where it was computed before."""
         self._counts = counts
         self._idf = idf_of(counts) if idf is None else idf
-        lengths = counts.lengths.astype(np.float64)
-        mean = lengths.mean() if lengths.any() else 1.0
-        self._norms = K1 * (1 - B + B * lengths / mean)  # (n_chunks,)
+        self._norms = _norms(counts.lengths.astype(np.float64))  # (n_chunks,)
         self._column = lru_cache(_COLUMNS)(self._compute_column)
 
     @classmethod
@@ -56,6 +54,21 @@ class BM25:
             totals[chunks] += count * weights
         return totals
 
+    def excerpt_scores(self, text: str, excerpts: Sequence[Excerpt]) -> NDArray[np.float32]:
+        """Return float32 `(len(excerpts),)`: scores by the idf of the chunks, and by lengths relative to their own mean.
+
+        The terms of the excerpts are counted anew, so a few hundred of them take milliseconds.
+        """
+        counts = [Counter(terms(each.text, (each.chunk.document.language,))) for each in excerpts]
+        lengths = np.array([each.total() for each in counts], np.float64)
+        norms = _norms(lengths)
+        totals = np.zeros(len(excerpts))
+        for term, count in self._terms_of(text).items():
+            if (found := self._counts.vocabulary.find(term)) is not None:
+                tf = np.array([each[term] for each in counts], np.float64)
+                totals += count * self._idf[found] * tf * (K1 + 1) / (tf + norms)
+        return totals.astype(np.float32)
+
     def term_scores(self, text: str, position: int) -> list[tuple[str, float]]:
         """Return what each term of `text` adds to the score of chunk `position`, most first, without terms that add nothing."""
         added = []
@@ -67,13 +80,17 @@ class BM25:
 
     def _columns_of(self, text: str) -> Iterator[tuple[str, int, Column]]:
         """Yield each term of `text` that the corpus has, how often the text has it, and its column."""
+        for term, count in self._terms_of(text).items():
+            if (column := self._column(term)) is not None:
+                yield term, count, column
+
+    def _terms_of(self, text: str) -> Counter[str]:
+        """Return the terms of a question or a sample, read in the languages of the corpus, with their counts."""
         languages = self._counts.languages
         spoken = foreign_language(text, languages)
         if not spoken and len(languages) > 1:
             spoken = detect(text)
-        for term, count in Counter(terms(text, languages, spoken)).items():
-            if (column := self._column(term)) is not None:
-                yield term, count, column
+        return Counter(terms(text, languages, spoken))
 
     def _compute_column(self, term: str) -> Column | None:
         """Return the positions of the chunks that hold `term`, and what one occurrence in a text adds to each."""
@@ -83,6 +100,12 @@ class BM25:
         chunks, tf = self._counts.chunks[start:end], self._counts.counts[start:end].astype(np.float64)
         weights = self._idf[found] * tf * (K1 + 1) / (tf + self._norms[chunks])
         return chunks, weights.astype(np.float32)
+
+
+def _norms(lengths: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return BM25's length normalisation of texts of so many terms, in the shape of `lengths`."""
+    mean = lengths.mean() if lengths.any() else 1.0
+    return np.asarray(K1 * (1 - B + B * lengths / mean))
 
 
 def idf_of(counts: TermCounts) -> NDArray[np.float64]:

@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fbrag_cli.corpus import Excerpt
 from fbrag_cli.progress import Event, Progress
 
 Array = NDArray[np.float32]
@@ -49,6 +50,12 @@ class Dense:
         if not text.strip() or not len(self._embeddings):
             return np.zeros(len(self._embeddings), np.float32)
         return np.asarray(self._embeddings @ self._embedder.embed([text], query=True)[0], np.float32)
+
+    def excerpt_scores(self, text: str, excerpts: Sequence[Excerpt]) -> Array:
+        """Return float32 `(len(excerpts),)`, -1..1. The excerpts are embedded for it."""
+        if not excerpts:
+            return np.zeros(0, np.float32)
+        return Dense(self._embedder, self._embedder.embed([each.text for each in excerpts], query=False)).scores(text)
 
 
 def embed_chunks(texts: Sequence[str], embedder: Embedder, progress: Progress, done: int, total: int) -> Array:

@@ -46,8 +46,6 @@ class Choice:
     retriever: str = BM25
 
 
-_NEAREST = 3  # chunks that a listener learns of at once
-
 #: The default pair, and BM25.
 DEFAULT = Choice()
 
@@ -170,7 +168,6 @@ class Session:
         """Run Stages I and II. Raises what the method, its models and its retriever raise."""
         listener = listener or self._listener
         tools = self._tools(collection.corpus, self._retriever(collection, choice, listener), choice, listener)
-        listener.progress(Event("recall", "ranked", positions=_nearest(question, tools)))
         waited = self._models.load_seconds
         trace = method.retrieve(question, tools)
         load = Stage("load", self._models.load_seconds - waited)
@@ -244,6 +241,7 @@ class Session:
             small=lambda: self.small(choice),
             large=lambda: self.large(choice),
             load_seconds=lambda: self._models.load_seconds,
+            one_model=len(set(self._names(choice))) == 1,
         )
 
     def _retriever(self, collection: Collection, choice: Choice, listener: Listener) -> Retriever:
@@ -273,14 +271,6 @@ class Session:
         if self._answering:
             self._models.begin(self._names(choice)[1])
         return generator
-
-
-def _nearest(question: str, tools: Tools) -> tuple[int, ...]:
-    """Return the positions of the chunks that the question itself points to, best first: known before any model is loaded."""
-    from fbrag_cli.retrieval.ranking import best
-
-    scores = tools.retriever.scores(question)
-    return tuple(position for position in best(scores, _NEAREST) if scores[position] > 0)
 
 
 def _warn(warnings: Sequence[str], listener: Listener) -> None:

@@ -33,6 +33,13 @@ _END = regex.compile(
 )
 
 
+# Blank lines are between paragraphs.
+_PARAGRAPH = regex.compile(r"\S(?:.*\S)?(?:[^\S\n]*+\n.*\S)*")
+_LINE = regex.compile(r"\S(?:.*\S)?")
+_RUNS_ON = regex.compile(r"(?=\p{Ll}|\p{Lo})")  # how a line of prose begins, but for the first
+_LONGEST_LINE = 100  # characters; prose is wrapped in longer ones, or not at all
+
+
 def sentence_spans(text: str) -> list[tuple[int, int]]:
     """Return (start, end) of each sentence of `text`, in characters, in order, without the white space around it."""
     found, start = [], 0
@@ -42,6 +49,24 @@ def sentence_spans(text: str) -> list[tuple[int, int]]:
             first = start + len(sentence) - len(sentence.lstrip())
             found.append((first, first + len(stripped)))
         start = end
+    return found
+
+
+def unbroken_spans(text: str, most: int = 1000) -> list[tuple[int, int]]:
+    """Return (start, end) of each part of `text` that is read as a whole, in characters, in order.
+
+    It is a sentence, or a paragraph of short lines that do not run on, as in a poem, a table, a list or code. Of a paragraph with
+    more than `most` characters it is a line.
+    """
+    found = []
+    for paragraph in _PARAGRAPH.finditer(text):
+        start, lines = paragraph.start(), paragraph.group()
+        if not _keeps_its_lines(lines):
+            found += [(start + first, start + last) for first, last in sentence_spans(lines)]
+        elif len(lines) <= most:
+            found.append(paragraph.span())
+        else:
+            found += [(start + line.start(), start + line.end()) for line in _LINE.finditer(lines)]
     return found
 
 
@@ -56,3 +81,9 @@ def sentence_starts(text: str, start: int, end: int) -> dict[int, bool]:
         found[match.end()] = match.lastgroup == "blank" and match.start() == before
         before = match.end()
     return found
+
+
+def _keeps_its_lines(paragraph: str) -> bool:
+    lines = paragraph.split("\n")
+    run_on = sum(_RUNS_ON.match(line) is not None for line in lines[1:])
+    return len(lines) > 1 and 2 * run_on < len(lines) - 1 and max(map(len, lines)) <= _LONGEST_LINE

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi
 
-from fbrag_cli.corpus import Corpus, build_corpus
+from fbrag_cli.corpus import Corpus, Excerpt, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.retrieval.bm25 import BM25
 from fbrag_cli.text.words import terms
@@ -106,3 +106,14 @@ def test_words_that_are_function_words_elsewhere_count_in_a_text_of_the_document
 def test_a_german_question_about_an_english_text_is_read_as_german() -> None:
     scores = scores_of(EN, "en", "Wie war die Brigg Meridian, und wer sah sie?")
     assert scores[0] > scores[1] == 0
+
+
+def test_excerpts_are_scored_like_chunks(shared) -> None:  # type: ignore[no-untyped-def]
+    """Where the excerpts are all the chunks, the two are the same by definition."""
+    corpus = corpus_of((shared / "books" / "pride-and-prejudice.txt").read_text("utf-8"), 300)
+    bm25 = BM25.of(corpus)
+    question = "What did Wickham tell Elizabeth of Darcy and the living?"
+    whole = [Excerpt.whole(chunk) for chunk in corpus.chunks]
+    np.testing.assert_allclose(bm25.excerpt_scores(question, whole), bm25.scores(question), rtol=1e-5)
+    assert not bm25.excerpt_scores("xylophone", whole[:2]).any()
+    assert bm25.excerpt_scores(question, []).shape == (0,)

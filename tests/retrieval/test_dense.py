@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fbrag_cli.corpus import Corpus, build_corpus
+from fbrag_cli.corpus import Corpus, Excerpt, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.llama.embedding import LlamaEmbedder
 from fbrag_cli.indexing.embeddings import embed_corpus, weigh_corpus
 from fbrag_cli.methods.fb_rag import FBRag, score
-from fbrag_cli.progress import Event
+from fbrag_cli.progress import Event, silent
 from fbrag_cli.retrieval.bge_m3 import BgeM3, DenseAndLexical
 from fbrag_cli.retrieval.bm25 import BM25
 from fbrag_cli.retrieval.dense import Dense
@@ -308,3 +308,11 @@ def test_without_the_library_the_command_that_installs_it_is_told(tmp_path: Path
     with pytest.raises(FbragError) as told:
         SentenceModel(str(tmp_path))
     assert (told.value.code, told.value.hint) == ("model_missing", "pip install 'fbrag[dense]'")
+
+
+def test_excerpts_are_scored_like_chunks(cache: Cache) -> None:
+    chunks, embedder = corpus(document("a", 50)), Counting()
+    dense = Dense(embedder, embed_corpus(chunks, embedder, cache, silent))
+    whole = [Excerpt.whole(chunk) for chunk in chunks.chunks]
+    np.testing.assert_allclose(dense.excerpt_scores("a7", whole), dense.scores("a7"), rtol=1e-5)
+    assert dense.excerpt_scores("a7", []).shape == (0,)
