@@ -104,7 +104,7 @@ class FBRag(Selecting):
             scores=scores,
             ranked=ranked,
             copies=selected,
-            context=whole_chunks(tools.corpus, reading_order(ranked, read if tools.one_model else ())),
+            context=whole_chunks(tools.corpus, reading_order(ranked, read if self._reads_on(tools) else ())),
             rounds=(Round(read=read, turns=turns, samples=samples, scores=scores, selected=ranked),),
             stages=(Stage("recall", recalling.seconds), _cost(generations), Stage("select", selecting.seconds)),
             models={"small": tools.small().info},
@@ -128,8 +128,12 @@ class FBRag(Selecting):
             chunks = [tools.corpus.chunks[position] for position in recalled]
             windows = best_windows(question, chunks, backward, tools.retriever, self.read_words)
             return tuple(sorted(windows, key=lambda window: (window.chunk.position, window.start)))
-        # Best first where the same model reads on in Stage III: the best are the likeliest to be selected.
-        return whole_chunks(tools.corpus, recalled if tools.one_model else sorted(recalled))
+        # The best are the likeliest to be selected.
+        return whole_chunks(tools.corpus, recalled if self._reads_on(tools) else sorted(recalled))
+
+    def _reads_on(self, tools: Tools) -> bool:
+        """Whether Stage III need not read again what Stage II began with: the model is the same, and so is the prompt's head."""
+        return tools.one_model and self.templates is None
 
     def _look_forward(self, turns: tuple[Turn, ...], tools: Tools) -> Generations:
         tools.progress(Event("forward", "start"))
@@ -153,10 +157,10 @@ class FBRag(Selecting):
 
 
 def reading_order(selected: Sequence[int], read: Sequence[Excerpt]) -> list[int]:
-    """Return the positions of the selected chunks as Stage III reads them: in document order, after those that it need not read
-    again, since its prompt begins as that of Stage II does. read: what Stage II read, if the same model did."""
-    again = [*takewhile(lambda excerpt: excerpt.chunk.position in selected, read)]
-    first = [excerpt.chunk.position for excerpt in again if excerpt == Excerpt.whole(excerpt.chunk)]
+    """Return the positions of the selected chunks as Stage III reads them: those with which Stage II began, then the rest in
+    document order. read: what Stage II read, where its prompt begins as that of Stage III does."""
+    begun = takewhile(lambda each: each == Excerpt.whole(each.chunk) and each.chunk.position in selected, read)
+    first = [excerpt.chunk.position for excerpt in begun]
     return [*first, *sorted(set(selected) - set(first))]
 
 

@@ -1,0 +1,216 @@
+"""What Stage II reads, how many samples it draws, and what that is worth: evidence recall and answers.
+
+    python tests/benchmarks/looking_forward.py draw OUT.jsonl --read "2 chunks" [--questions 0:270] [--threads 2]
+    python tests/benchmarks/looking_forward.py recall ROWS.jsonl.gz ... [--samples 1 2 3]
+    python tests/benchmarks/looking_forward.py answer OUT.jsonl [--rows ROWS.jsonl.gz] [--order document] [--select 5]
+
+The questions are the 270 of `recall*.jsonl.gz`, taken from the six sets in turn, so that the first n are a fair part of each.
+`draw` writes the samples of a setting, a row a question. `recall` scores chunks by the samples of rows; no model runs. It prints
+evidence recall in percent at 3, 5 and 10 chunks, and the paired difference to the paper's setting (8 chunks, 5 samples), whose
+samples are those of `recall*.jsonl.gz`. `answer` answers from the chunks that the rows' samples select, without --rows from those
+of the question alone. A run that is started again goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from functools import lru_cache
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from chunk_ends import AT, ROWS, SETS, samples_of
+from question_recall import BENCH
+from sample_languages import Kept, loaded, read
+
+from fbrag_cli.documents.document import Content, Document, Extracted
+from fbrag_cli.evaluation.datasets import Example, load_examples
+from fbrag_cli.evaluation.metrics import evidence_recall, score
+from fbrag_cli.generation.cancellation import Cancellation
+from fbrag_cli.generation.generator import Generation, Generator
+from fbrag_cli.indexing.collect import Collection, collect_text
+from fbrag_cli.methods.fb_rag import FBRag
+from fbrag_cli.methods.method import Method, Tools
+from fbrag_cli.methods.order_preserving import OrderPreserving
+from fbrag_cli.progress import silent
+from fbrag_cli.retrieval.ranking import best
+from fbrag_cli.text.languages import detect
+from fbrag_cli.trace import Trace
+
+MODEL = "qwen2.5-coder-1.5b"
+PAPER = FBRag(recall=8, reads="chunks", samples=5, forward_tokens=128)
+DRAWN = FBRag(samples=3, forward_tokens=48)
+
+Key = tuple[str, str]  # of a question: data set and id
+
+
+def reading(name: str) -> FBRag:
+    """The settings of "2 chunks", or of "600 words" of windows."""
+    n, kind = name.split()
+    return replace(DRAWN, reads="windows", read_words=int(n), recall=8) if kind == "words" else replace(DRAWN, recall=int(n))
+
+
+def questions() -> dict[Key, Example]:
+    """The questions of the kept rows, taken from the sets in turn; the larger sets give two of them a turn."""
+    kept = samples_of(ROWS)
+    sets = [[e for e in load_examples([BENCH / f"{name}.jsonl.gz"]) if (e.dataset, e.id) in kept] for name in SETS[:6]]
+    turns = zip_longest(*(half for found in sets for half in ((found[::2], found[1::2]) if len(found) > 30 else (found,))))
+    return {(each.dataset, each.id): each for turn in turns for each in turn if each is not None}
+
+
+@lru_cache(maxsize=2)
+def collected(text: str) -> Collection:
+    return collect_text(Document.of("d", "d", Extracted(Content(text), "text/plain"), "0" * 64, detect(text)))
+
+
+def retrieved(example: Example, method: Method, small: Generator, *, one_model: bool = True) -> tuple[Trace, Tools]:
+    collection = collected(example.context())
+    tools = Tools(
+        corpus=collection.corpus,
+        retriever=collection.retriever,
+        progress=silent,
+        cancellation=Cancellation(),
+        small=lambda: small,
+        large=lambda: small,
+        one_model=one_model,
+    )
+    return method.retrieve(example.question, tools), tools
+
+
+def from_samples(example: Example, texts: Sequence[str], method: Method, *, one_model: bool = True) -> tuple[Trace, Tools]:
+    """Stages I and II with samples that were drawn before."""
+    small = Kept()
+    small.samples = tuple(Generation(text, 0, "stop", i) for i, text in enumerate(texts))
+    return retrieved(example, method, small, one_model=one_model)
+
+
+def recalls(example: Example, scores: Any) -> list[float]:
+    corpus = collected(example.context()).corpus
+    spans = [(corpus.chunks[i].start, corpus.chunks[i].end) for i in best(scores, max(AT))]
+    return [evidence_recall(example.evidence, spans[:k], corpus.documents[0].text) or 0.0 for k in AT]
+
+
+# -- draw --------------------------------------------------------------------------------------------------------------------
+
+
+def drawn(example: Example, name: str, generator: Generator) -> dict[str, Any]:
+    trace, _ = retrieved(example, reading(name), generator)
+    cost = next(stage for stage in trace.stages if stage.name == "forward")
+    return {
+        "set": example.dataset,
+        "id": example.id,
+        "read": name,
+        "model": MODEL,
+        "settings": trace.method.described(),  # type: ignore[attr-defined]
+        "samples": [[sample.seed, sample.finish, sample.text] for sample in trace.samples],
+        "cost": {key: value for key, value in asdict(cost).items() if key not in ("name", "first_token_seconds")},
+    }
+
+
+# -- recall ------------------------------------------------------------------------------------------------------------------
+
+
+def tables(rows: Iterable[dict[str, Any]], sizes: Sequence[int]) -> None:
+    asked, paper = questions(), samples_of(ROWS)
+    by_name: dict[str, dict[Key, list[str]]] = {}
+    for row in rows:
+        by_name.setdefault(row["read"], {})[row["set"], row["id"]] = [text for _, _, text in row["samples"]]
+    for name, samples in by_name.items():
+        keys = [key for key in asked if key in samples]
+        base = {key: fb(asked[key], paper[key], PAPER) for key in keys}
+        print(f"\n{name}: {len(keys)} questions" + "".join(f"  | @{k}: mean, difference to the paper's" for k in AT))
+        print(line("question alone", base, {key: alone(asked[key]) for key in keys}))
+        print(line("the paper's setting", base, base))
+        for n in sizes:
+            print(line(f"{n} of its samples", base, {key: fb(asked[key], samples[key][:n], DRAWN) for key in keys}))
+
+
+def fb(example: Example, texts: Sequence[str], method: FBRag) -> list[float]:
+    return recalls(example, from_samples(example, texts, method)[0].scores.combined)
+
+
+def alone(example: Example) -> list[float]:
+    return recalls(example, collected(example.context()).retriever.scores(example.question))
+
+
+def line(name: str, before: Mapping[Key, list[float]], after: Mapping[Key, list[float]]) -> str:
+    """The mean over the questions with the bootstrap interval of the paired difference, and the differences at 5 by set."""
+    told = f"{name:24}"
+    for i, _ in enumerate(AT):
+        old, new = (np.array([row[i] for row in rows.values()]) for rows in (before, after))
+        told += f"  | {100 * new.mean():5.1f} {interval(100 * (new - old))}"
+    by_set = {name: [100 * (after[key][1] - before[key][1]) for key in before if key[0] == name] for name, _ in before}
+    return told + "  | " + ", ".join(f"{name} {np.mean(values):+.1f}" for name, values in by_set.items())
+
+
+def interval(differences: Any) -> str:
+    drawn = np.random.default_rng(0).choice(differences, (10_000, len(differences))).mean(axis=1)
+    low, high = np.quantile(drawn, (0.025, 0.975))
+    return f"{differences.mean():+5.1f} ({low:+5.1f} to {high:+5.1f})"
+
+
+# -- answer ------------------------------------------------------------------------------------------------------------------
+
+
+def answered(example: Example, texts: Sequence[str] | None, order: str, select: int, large: Generator) -> dict[str, Any]:
+    """order: of the context, "document", or "read" for the chunks first that Stage II has read."""
+    method: Method = OrderPreserving(select=select, max_tokens=64)
+    if texts is not None:
+        method = replace(PAPER if len(texts) == PAPER.samples else reading("2 chunks"), select=select, max_tokens=64)
+    trace, tools = from_samples(example, texts or (), method, one_model=order == "read")
+    done = method.answer(trace, replace(tools, large=lambda: large))
+    stage = next(each for each in done.stages if each.name == "answer")
+    return {
+        "set": example.dataset,
+        "id": example.id,
+        "context": [excerpt.chunk.position for excerpt in done.context],
+        "evidence": recalls(example, done.scores.combined)[1],
+        "answer": done.answer,
+        "support": done.support,
+        "scores": score(example, done.answer or ""),
+        "cost": {"tokens": stage.prompt_tokens, "cached": stage.cached_tokens, "seconds": stage.seconds},
+    }
+
+
+def unfinished(out: Path, keys: Iterable[Key]) -> Iterator[Key]:
+    done = {(row["set"], row["id"]) for row in read(out)} if out.exists() else set()
+    return (key for key in keys if key not in done)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("do", choices=["draw", "recall", "answer"])
+    parser.add_argument("files", type=Path, nargs="+")
+    parser.add_argument("--read", default="2 chunks")
+    parser.add_argument("--rows", type=Path)
+    parser.add_argument("--order", choices=["document", "read"], default="document")
+    parser.add_argument("--select", type=int, default=5)
+    parser.add_argument("--samples", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--sets", nargs="+", default=SETS)
+    parser.add_argument("--questions", default="0:270", metavar="FROM:TO")
+    parser.add_argument("--threads", type=int, default=2)
+    options = parser.parse_args()
+    if options.do == "recall":
+        tables((row for path in options.files for row in read(path)), options.samples)
+        return
+    generator, (out,) = loaded(MODEL, options.threads), options.files
+    asked = questions()
+    first, last = map(int, options.questions.split(":"))
+    samples = (
+        {(row["set"], row["id"]): [text for *_, text in row["samples"]] for row in read(options.rows)} if options.rows else {}
+    )
+    with out.open("a", encoding="utf-8") as rows:
+        for key in unfinished(out, [key for key in list(asked)[first:last] if key[0] in options.sets]):
+            if options.do == "draw":
+                row = drawn(asked[key], options.read, generator)
+            else:
+                row = answered(asked[key], samples.get(key), options.order, options.select, generator)
+            print(json.dumps(row, ensure_ascii=False), file=rows, flush=True)
+
+
+if __name__ == "__main__":
+    main()
