@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float32]
 
+_AROUND = 4  # times as many chunks as are read give their windows; more of them add none that count
 _IN = r"\(in \w+\)[\s*_]*"  # after a label, as the prompt writes it where it names a language
 _ANSWER = re.compile(
     rf"^[\s*_#>-]*(?:final\s+)?answer[\s*_]*(?:{_IN})?:[\s*_]*"
@@ -47,7 +48,7 @@ _LABEL = re.compile(rf"^[\s*_#>-]*rationale[\s*_]*(?:{_IN})?:[\s*_]*", re.IGNORE
 class FBRag(Selecting):
     """samples: K. eta_forward, eta_backward: weights of the two lookups (equation 6).
 
-    reads: Stage II of the paper reads the recalled chunks whole. Of windows, `read_words` words of the same chunks are read.
+    reads: Stage II of the paper reads the recalled chunks whole. Of windows it reads as many words as `recall` chunks have.
     """
 
     name: ClassVar[str] = "fb-rag"
@@ -55,9 +56,8 @@ class FBRag(Selecting):
 
     recall: int = knob(8, "chunks for the small model, or words as 6k", on_gpu=20, chunks=True, minimum=1, metavar="N")
     reads: Literal["chunks", "windows"] = knob(
-        "chunks", "what the small model reads of them: whole chunks as in the paper, or windows"
+        "chunks", "whole chunks as in the paper, or as many words of the best windows: a few sentences each"
     )
-    read_words: int = knob(600, "words of windows", minimum=1, metavar="N")
     samples: int = knob(5, "forward samples", minimum=1, maximum=64, metavar="K")
     eta_forward: float = knob(0.5, "weight of the forward lookup", minimum=0, maximum=1e6, group="Advanced", metavar="X")
     eta_backward: float = knob(0.5, "weight of the backward lookup", minimum=0, maximum=1e6, group="Advanced", metavar="Y")
@@ -123,11 +123,11 @@ class FBRag(Selecting):
 
     def _read(self, question: str, backward: Array, tools: Tools) -> tuple[Excerpt, ...]:
         """Return what the small model reads, in reading order."""
-        recalled = list(distinct(tools.corpus, backward, self.recall))
         if self.reads == "windows":
-            chunks = [tools.corpus.chunks[position] for position in recalled]
-            windows = best_windows(question, chunks, backward, tools.retriever, self.read_words)
+            around = [tools.corpus.chunks[position] for position in distinct(tools.corpus, backward, _AROUND * self.recall)]
+            windows = best_windows(question, around, backward, tools.retriever, self.recall * tools.corpus.chunk_words)
             return tuple(sorted(windows, key=lambda window: (window.chunk.position, window.start)))
+        recalled = list(distinct(tools.corpus, backward, self.recall))
         # The best are the likeliest to be selected.
         return whole_chunks(tools.corpus, recalled if self._reads_on(tools) else sorted(recalled))
 

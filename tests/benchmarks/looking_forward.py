@@ -49,9 +49,9 @@ Key = tuple[str, str]  # of a question: data set and id
 
 
 def reading(name: str) -> FBRag:
-    """The settings of "2 chunks", or of "600 words" of windows."""
+    """The settings of "2 chunks", or of "2 windows": as many words as 2 chunks have."""
     n, kind = name.split()
-    return replace(DRAWN, reads="windows", read_words=int(n), recall=8) if kind == "words" else replace(DRAWN, recall=int(n))
+    return replace(DRAWN, recall=int(n), reads="windows" if kind == "windows" else "chunks")
 
 
 def questions() -> dict[Key, Example]:

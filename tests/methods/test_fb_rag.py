@@ -105,13 +105,18 @@ def test_stage_3_reads_in_document_order_what_stage_2_did_not_begin_with(corpus:
     assert reading_order((5, 1, 3), [replace(whole[5], end=whole[5].end - 1), whole[3]]) == [1, 3, 5]
 
 
-def test_windows_of_the_recalled_chunks_are_read_in_document_order(corpus: Corpus) -> None:
+def test_windows_are_as_many_words_as_the_recalled_chunks_and_in_document_order() -> None:
+    sentences = [f"Grey water lay flat under low cloud on day {i}." for i in range(60)]
+    sentences[9], sentences[40] = "The lantern of the barque was sealed.", "Wrenn sealed the lantern at sea."
+    corpus = build_corpus([Document.of("d", "d", Extracted(Content(" ".join(sentences)), "text/plain"))], 200)
     small = Scripted(["x"])
-    settings = FBRag(recall=2, reads="windows", read_words=10)
-    trace = settings.retrieve(QUESTION, replace(tools(corpus, small), one_model=True))
-    assert [excerpt.text for excerpt in trace.rounds[0].read] == [CHUNKS[2]]
-    wide = replace(settings, read_words=100).retrieve(QUESTION, tools(corpus, small))
-    assert [excerpt.chunk.position for excerpt in wide.rounds[0].read] == [2, 7]
+    trace = FBRag(recall=1, reads="windows").retrieve(QUESTION, tools(corpus, small))
+    read = trace.rounds[0].read
+    assert list(read) == sorted(read, key=lambda window: window.start)
+    assert 160 <= sum(len(window.text.split()) for window in read) <= 280
+    told = said(small.asked[0][0])
+    assert told.index(sentences[9]) < told.index(sentences[40]) < told.index(QUESTION)
+    assert sentences[59] not in told
 
 
 def test_an_answer_that_the_chunks_do_not_show_is_declined_unless_asked_for(corpus: Corpus) -> None:
