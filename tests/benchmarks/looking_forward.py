@@ -5,10 +5,10 @@
     python tests/benchmarks/looking_forward.py answer OUT.jsonl [--rows ROWS.jsonl.gz] [--order document] [--select 5]
 
 The questions are the 270 of `recall*.jsonl.gz`, taken from the six sets in turn, so that the first n are a fair part of each.
-`draw` writes the samples of a setting, a row a question. `recall` scores chunks by the samples of rows; no model runs. It prints
-evidence recall in percent at 3, 5 and 10 chunks, and the paired difference to the paper's setting (8 chunks, 5 samples), whose
-samples are those of `recall*.jsonl.gz`. `answer` answers from the chunks that the rows' samples select, without --rows from those
-of the question alone. A run that is started again goes on where it stopped.
+`draw` writes the samples of a setting, a row a question. `recall` prints evidence recall in percent at 3, 5 and 10 chunks: the
+mean over all ways to take n of the samples of rows, and the paired difference to the paper's setting (8 chunks, 5 samples), whose
+samples are those of `recall*.jsonl.gz`; no model runs. `answer` answers from the chunks that the rows' samples select, without
+--rows from those of the question alone. A run that is started again goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import lru_cache
-from itertools import zip_longest
+from itertools import combinations, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -126,7 +126,12 @@ def tables(rows: Iterable[dict[str, Any]], sizes: Sequence[int]) -> None:
         print(line("question alone", base, {key: alone(asked[key]) for key in keys}))
         print(line("the paper's setting", base, base))
         for n in sizes:
-            print(line(f"{n} of its samples", base, {key: fb(asked[key], samples[key][:n], DRAWN) for key in keys}))
+            print(line(f"{n} of its samples", base, {key: expected(asked[key], samples[key], n) for key in keys}))
+
+
+def expected(example: Example, texts: Sequence[str], n: int) -> list[float]:
+    """The mean over all ways to take n of the samples."""
+    return np.mean([fb(example, some, DRAWN) for some in combinations(texts, n)], axis=0).tolist()  # type: ignore[no-any-return]
 
 
 def fb(example: Example, texts: Sequence[str], method: FBRag) -> list[float]:
