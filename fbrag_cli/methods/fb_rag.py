@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     Array = NDArray[np.float32]
 
 _AROUND = 4  # times as many chunks as are read give their windows; more of them add none that count
+_LIMIT = "128 on a GPU, 48 on a CPU, or of --prompts"
 _IN = r"\(in \w+\)[\s*_]*"  # after a label, as the prompt writes it where it names a language
 _ANSWER = re.compile(
     rf"^[\s*_#>-]*(?:final\s+)?answer[\s*_]*(?:{_IN})?:[\s*_]*"
@@ -49,16 +50,20 @@ class FBRag(Selecting):
     """samples: K. eta_forward, eta_backward: weights of the two lookups (equation 6).
 
     reads: Stage II of the paper reads the recalled chunks whole. Of windows it reads as many words as `recall` chunks have.
+    order: "read" changes nothing where two models are at work.
     """
 
     name: ClassVar[str] = "fb-rag"
     needs_small: ClassVar[bool] = True
 
-    recall: int = knob(8, "chunks for the small model, or words as 6k", on_gpu=20, chunks=True, minimum=1, metavar="N")
+    recall: int = knob(2, "chunks for the small model, or words as 6k", on_gpu=20, chunks=True, minimum=1, metavar="N")
     reads: Literal["chunks", "windows"] = knob(
         "chunks", "whole chunks as in the paper, or as many words of the best windows: a few sentences each"
     )
-    samples: int = knob(5, "forward samples", minimum=1, maximum=64, metavar="K")
+    order: Literal["document", "read"] = knob(
+        "document", "order of the selected chunks, or first those that the same model has read", group="Advanced"
+    )
+    samples: int = knob(3, "forward samples", on_gpu=5, minimum=1, maximum=64, metavar="K")
     eta_forward: float = knob(0.5, "weight of the forward lookup", minimum=0, maximum=1e6, group="Advanced", metavar="X")
     eta_backward: float = knob(0.5, "weight of the backward lookup", minimum=0, maximum=1e6, group="Advanced", metavar="Y")
     fusion: Literal["raw", "minmax"] = knob(
@@ -71,7 +76,7 @@ class FBRag(Selecting):
     top_p: float = knob(0.9, "of the forward samples", minimum=0, maximum=1, group="Advanced", metavar="P")
     top_k: int = knob(50, "of the forward samples", minimum=0, group="Advanced", metavar="N")
     forward_tokens: int = knob(
-        128, "length limit of a forward sample", minimum=1, varies="128, or of --prompts", group="Advanced", metavar="N"
+        48, "length limit of a forward sample", on_gpu=128, minimum=1, varies=_LIMIT, group="Advanced", metavar="N"
     )
 
     def plan(self, n_chunks: int) -> list[str]:
@@ -133,7 +138,7 @@ class FBRag(Selecting):
 
     def _reads_on(self, tools: Tools) -> bool:
         """Whether Stage III need not read again what Stage II began with: the model is the same, and so is the prompt's head."""
-        return tools.one_model and self.templates is None
+        return self.order == "read" and tools.one_model and self.templates is None
 
     def _look_forward(self, turns: tuple[Turn, ...], tools: Tools) -> Generations:
         tools.progress(Event("forward", "start"))

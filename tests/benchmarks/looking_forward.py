@@ -1,6 +1,6 @@
 """What Stage II reads, how many samples it draws, and what that is worth: evidence recall and answers.
 
-    python tests/benchmarks/looking_forward.py draw OUT.jsonl --read "2 chunks" [--questions 0:270] [--threads 2]
+    python tests/benchmarks/looking_forward.py draw OUT.jsonl --read "2 chunks" [--seed 0] [--questions 0:270]
     python tests/benchmarks/looking_forward.py recall ROWS.jsonl.gz ... [--samples 1 2 3]
     python tests/benchmarks/looking_forward.py answer OUT.jsonl [--rows ROWS.jsonl.gz] [--order document] [--select 5]
 
@@ -43,7 +43,7 @@ from fbrag_cli.trace import Trace
 
 MODEL = "qwen2.5-coder-1.5b"
 PAPER = FBRag(recall=8, reads="chunks", samples=5, forward_tokens=128)
-DRAWN = FBRag(samples=3, forward_tokens=48)
+DRAWN = FBRag(samples=3, forward_tokens=48, order="read")
 
 Key = tuple[str, str]  # of a question: data set and id
 
@@ -97,8 +97,8 @@ def recalls(example: Example, scores: Any) -> list[float]:
 # -- draw --------------------------------------------------------------------------------------------------------------------
 
 
-def drawn(example: Example, name: str, generator: Generator) -> dict[str, Any]:
-    trace, _ = retrieved(example, reading(name), generator)
+def drawn(example: Example, name: str, seed: int, generator: Generator) -> dict[str, Any]:
+    trace, _ = retrieved(example, replace(reading(name), seed=seed), generator)
     cost = next(stage for stage in trace.stages if stage.name == "forward")
     return {
         "set": example.dataset,
@@ -118,7 +118,7 @@ def tables(rows: Iterable[dict[str, Any]], sizes: Sequence[int]) -> None:
     asked, paper = questions(), samples_of(ROWS)
     by_name: dict[str, dict[Key, list[str]]] = {}
     for row in rows:
-        by_name.setdefault(row["read"], {})[row["set"], row["id"]] = [text for _, _, text in row["samples"]]
+        by_name.setdefault(row["read"], {}).setdefault((row["set"], row["id"]), []).extend(text for *_, text in row["samples"])
     for name, samples in by_name.items():
         keys = [key for key in asked if key in samples]
         base = {key: fb(asked[key], paper[key], PAPER) for key in keys}
@@ -191,6 +191,7 @@ def main() -> None:
     parser.add_argument("do", choices=["draw", "recall", "answer"])
     parser.add_argument("files", type=Path, nargs="+")
     parser.add_argument("--read", default="2 chunks")
+    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--rows", type=Path)
     parser.add_argument("--order", choices=["document", "read"], default="document")
     parser.add_argument("--select", type=int, default=5)
@@ -211,7 +212,7 @@ def main() -> None:
     with out.open("a", encoding="utf-8") as rows:
         for key in unfinished(out, [key for key in list(asked)[first:last] if key[0] in options.sets]):
             if options.do == "draw":
-                row = drawn(asked[key], options.read, generator)
+                row = drawn(asked[key], options.read, options.seed, generator)
             else:
                 row = answered(asked[key], samples.get(key), options.order, options.select, generator)
             print(json.dumps(row, ensure_ascii=False), file=rows, flush=True)

@@ -89,12 +89,14 @@ def test_one_model_for_both_reads_no_chunk_twice(corpus: Corpus) -> None:
     """Stage II reads the best first, and Stage III begins with those of them that are selected."""
     small = Scripted(["Wrenn born at Skerrow went to sea as a boy"])
     both = replace(tools(corpus, small), one_model=True)
-    trace = FBRag(recall=2, select=3).retrieve("Wrenn, born at sea, and the lantern?", both)
+    trace = FBRag(recall=2, select=3, order="read").retrieve("Wrenn, born at sea, and the lantern?", both)
     assert [excerpt.chunk.position for excerpt in trace.rounds[0].read] == [7, 2]
     assert [excerpt.chunk.position for excerpt in trace.context] == [7, 2, 0]
     assert trace.selected == (0, 2, 7)
     looked, asked = said(small.asked[0][0]), said(trace.method.turns(trace))  # type: ignore[attr-defined]
     assert asked.startswith(looked.split("Now write")[0].rstrip())
+    apart = trace.method.retrieve("Wrenn, born at sea, and the lantern?", tools(corpus, small))  # type: ignore[attr-defined]
+    assert [excerpt.chunk.position for excerpt in apart.context] == [0, 2, 7]
 
 
 def test_stage_3_reads_in_document_order_what_stage_2_did_not_begin_with(corpus: Corpus) -> None:
