@@ -1,7 +1,6 @@
 """Windows: parts of chunks for the model that looks forward, in place of whole chunks.
 
-Beyond the paper: what a sample names is what the question's own sentences and their neighbours name, so 600 words of windows find
-about what 2,400 words of chunks find (tests/benchmarks/README.md), for a quarter of the reading.
+Beyond the paper: 600 words of windows hold more of the evidence than 600 words of chunks (tests/benchmarks/README.md).
 """
 
 from __future__ import annotations
