@@ -24,11 +24,11 @@ class MethodOptions:
     """The options that every method has."""
 
     method: str = option(DEFAULT, "--method", help=", ".join(_NAMES), group="Method", choices=_NAMES)
-    fast: bool = option(False, "--fast", help="the question alone, one model call, no check: a third of the time", group="Method")
+    fast: bool = option(False, "--fast", help="the question alone, one model call, no check: 0.6 of the time", group="Method")
     thorough: bool = option(
         False,
         "--thorough",
-        help="10 chunks to answer from (as on a GPU): more evidence, a third more time",
+        help="10 chunks to answer from (as on a GPU): more evidence, 1.6 times the time",
         group="Method",
     )
     chunk_words: int = option(
