@@ -28,7 +28,7 @@ class MethodOptions:
     thorough: bool = option(
         False,
         "--thorough",
-        help="10 chunks to answer from (as on a GPU): more evidence, 1.6 times the time",
+        help="10 chunks to answer from (as on a GPU): more evidence, 1.6 times as long",
         group="Method",
     )
     chunk_words: int = option(
