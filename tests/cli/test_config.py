@@ -33,7 +33,7 @@ def test_a_key_is_set_shown_and_taken_out(fbrag: Run, config: Path) -> None:
     shown = {line.partition(" = ")[0]: line for line in fbrag("config", "show", "--origin").stdout.splitlines()}
     assert shown["gpu"].startswith('gpu = "off" ')
     assert shown["gpu"].endswith(f"  # {config}")
-    assert shown["samples"].endswith("  # default")
+    assert shown["top_k"].endswith("  # default")
     assert fbrag("config", "unset", "gpu").returncode == 0
     assert fbrag("config", "get", "gpu").stdout == "auto\n"
     again = fbrag("config", "unset", "gpu")
@@ -41,12 +41,12 @@ def test_a_key_is_set_shown_and_taken_out(fbrag: Run, config: Path) -> None:
 
 
 def test_show_as_json(fbrag: Run, config: Path) -> None:
-    fbrag("config", "set", "ask.samples", "3")
+    fbrag("config", "set", "ask.top_k", "3")
     told = json.loads(fbrag("config", "show", "--json", env={"FBRAG_GPU": "off", "FBRAG_THREADS": ""}).stdout)
     assert (told["schema"], told["path"], told["unknown"]) == ("fbrag.config/1", str(config), [])
     assert told["values"]["gpu"] == {"value": "off", "origin": "FBRAG_GPU"}
-    assert told["values"]["ask.samples"] == {"value": 3, "origin": str(config)}
-    assert told["values"]["samples"] == {"value": 5, "origin": "default"}
+    assert told["values"]["ask.top_k"] == {"value": 3, "origin": str(config)}
+    assert told["values"]["top_k"] == {"value": 50, "origin": "default"}
     assert told["values"]["threads"] == {"value": None, "origin": "default"}
     assert told["values"]["models.large"]["value"]
 
@@ -91,18 +91,18 @@ def test_another_file(fbrag: Run, config: Path, tmp_path: Path) -> None:
 
 def test_flags_go_before_variables_before_the_file_before_defaults(fbrag: Run, book: Path) -> None:
     def samples(*flags: str, **env: str) -> str:
-        done = fbrag("ask", book, "Who?", "--dry-run", *flags, env=env)
+        done = fbrag("ask", book, "Who?", "--dry-run", "--gpu", "off", *flags, env=env)
         assert done.stderr == ""
         return done.stdout.partition(" forward samples")[0].rpartition(" ")[2]
 
-    assert samples() == "5"
+    assert samples() == "3"
     fbrag("config", "set", "samples", "7")
     assert samples() == "7"
     fbrag("config", "set", "ask.samples", "8")
     assert samples() == "8"
     assert samples(FBRAG_SAMPLES="9") == "9"
     assert samples("--samples", "10", FBRAG_SAMPLES="9") == "10"
-    assert samples("--config", "none") == "5"
+    assert samples("--config", "none") == "3"
 
 
 def test_global_options_of_the_file_yield_to_flags(fbrag: Run) -> None:
