@@ -1,14 +1,14 @@
-"""What Stage II reads, how many samples it draws, and what that is worth: evidence recall and answers.
+"""What Stage II reads, how many samples it draws, and what that is worth: evidence recall.
 
-    python tests/benchmarks/looking_forward.py draw OUT.jsonl --read "2 chunks" [--seed 0] [--questions 0:270]
-    python tests/benchmarks/looking_forward.py recall ROWS.jsonl.gz ... [--samples 1 2 3]
-    python tests/benchmarks/looking_forward.py answer OUT.jsonl [--rows ROWS.jsonl.gz] [--order document] [--select 5]
+    python tests/benchmarks/looking_forward.py draw OUT.jsonl --read "2 chunks" [--seed 0] [--questions 0:270] [--after ROWS]
+    python tests/benchmarks/looking_forward.py recall ROWS.jsonl.gz ... [--samples 1 2 3] [--pooling mean]
 
 The questions are the 270 of `recall*.jsonl.gz`, taken from the six sets in turn, so that the first n are a fair part of each.
 `draw` writes the samples of a setting, a row a question. `recall` prints evidence recall in percent at 3, 5 and 10 chunks: the
 mean over all ways to take n of the samples of rows, and the paired difference to the paper's setting (8 chunks, 5 samples), whose
-samples are those of `recall*.jsonl.gz`; no model runs. `answer` answers from the chunks that the rows' samples select, without
---rows from those of the question alone. A run that is started again goes on where it stopped.
+samples are those of `recall*.jsonl.gz`; no model runs. --read: also "2 windows", "2 chunks greedy". --after: a second look forward,
+at chunks that the samples of ROWS raise. --pooling: over the samples of rows. A run that is started again goes on where it stopped.
+Answers from these samples: answers.py.
 """
 
 from __future__ import annotations
@@ -29,13 +29,12 @@ from sample_languages import Kept, loaded, read
 
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.evaluation.datasets import Example, load_examples
-from fbrag_cli.evaluation.metrics import evidence_recall, score
+from fbrag_cli.evaluation.metrics import evidence_recall
 from fbrag_cli.generation.cancellation import Cancellation
 from fbrag_cli.generation.generator import Generation, Generator
 from fbrag_cli.indexing.collect import Collection, collect_text
 from fbrag_cli.methods.fb_rag import FBRag
 from fbrag_cli.methods.method import Method, Tools
-from fbrag_cli.methods.order_preserving import OrderPreserving
 from fbrag_cli.progress import silent
 from fbrag_cli.retrieval.ranking import best
 from fbrag_cli.text.languages import detect
@@ -43,15 +42,17 @@ from fbrag_cli.trace import Trace
 
 MODEL = "qwen2.5-coder-1.5b"
 PAPER = FBRag(recall=8, reads="chunks", samples=5, forward_tokens=128)
+SECOND = "2 chunks more"
 DRAWN = FBRag(samples=3, forward_tokens=48, order="read")
 
 Key = tuple[str, str]  # of a question: data set and id
 
 
 def reading(name: str) -> FBRag:
-    """The settings of "2 chunks", or of "2 windows": as many words as 2 chunks have."""
-    n, kind = name.split()
-    return replace(DRAWN, recall=int(n), reads="windows" if kind == "windows" else "chunks")
+    """The settings of "2 chunks", "2 windows" (as many words as 2 chunks have), or "2 chunks greedy" (the likeliest sample)."""
+    n, kind, *greedy = name.split()
+    method = replace(DRAWN, recall=int(n), reads="windows" if kind == "windows" else "chunks")
+    return replace(method, temperature=0.0, samples=1) if greedy else method
 
 
 def questions() -> dict[Key, Example]:
@@ -97,13 +98,15 @@ def recalls(example: Example, scores: Any) -> list[float]:
 # -- draw --------------------------------------------------------------------------------------------------------------------
 
 
-def drawn(example: Example, name: str, seed: int, generator: Generator) -> dict[str, Any]:
-    trace, _ = retrieved(example, replace(reading(name), seed=seed), generator)
+def drawn(example: Example, name: str, seed: int, generator: Generator, after: Sequence[str] = ()) -> dict[str, Any]:
+    """after: the samples of a first look. The chunks that they raise, and that it has not read, are read in a second one."""
+    method = replace(reading(name), seed=seed)
+    trace, _ = retrieved(example, method, generator) if not after else second_look(example, method, generator, after)
     cost = next(stage for stage in trace.stages if stage.name == "forward")
     return {
         "set": example.dataset,
         "id": example.id,
-        "read": name,
+        "read": SECOND if after else name,
         "model": MODEL,
         "settings": trace.method.described(),  # type: ignore[attr-defined]
         "samples": [[sample.seed, sample.finish, sample.text] for sample in trace.samples],
@@ -111,14 +114,26 @@ def drawn(example: Example, name: str, seed: int, generator: Generator) -> dict[
     }
 
 
+def second_look(example: Example, method: FBRag, small: Generator, after: Sequence[str]) -> tuple[Trace, Tools]:
+    first, tools = from_samples(example, after, method)
+    scores = first.scores.combined.copy()
+    scores[[excerpt.chunk.position for excerpt in first.rounds[0].read]] = 0
+
+    class Raised:
+        name = tools.retriever.name
+
+        def scores(self, text: str) -> Any:
+            return scores if text == example.question else tools.retriever.scores(text)
+
+    retriever: Any = Raised()
+    return method.retrieve(example.question, replace(tools, retriever=retriever, small=lambda: small)), tools
+
+
 # -- recall ------------------------------------------------------------------------------------------------------------------
 
 
-def tables(rows: Iterable[dict[str, Any]], sizes: Sequence[int]) -> None:
-    asked, paper = questions(), samples_of(ROWS)
-    by_name: dict[str, dict[Key, list[str]]] = {}
-    for row in rows:
-        by_name.setdefault(row["read"], {}).setdefault((row["set"], row["id"]), []).extend(text for *_, text in row["samples"])
+def tables(rows: Iterable[dict[str, Any]], sizes: Sequence[int], method: FBRag) -> None:
+    asked, paper, by_name = questions(), samples_of(ROWS), samples_by_name(rows)
     for name, samples in by_name.items():
         keys = [key for key in asked if key in samples]
         base = {key: fb(asked[key], paper[key], PAPER) for key in keys}
@@ -126,12 +141,28 @@ def tables(rows: Iterable[dict[str, Any]], sizes: Sequence[int]) -> None:
         print(line("question alone", base, {key: alone(asked[key]) for key in keys}))
         print(line("the paper's setting", base, base))
         for n in sizes:
-            print(line(f"{n} of its samples", base, {key: expected(asked[key], samples[key], n) for key in keys}))
+            means = {key: expected(asked[key], samples[key], n, method) for key in keys}
+            print(line(f"{n} of its samples", base, means))
+    if second := by_name.get(SECOND):
+        first = by_name["2 chunks"]
+        keys = [key for key in asked if key in second]
+        before = {key: fb(asked[key], first[key][: DRAWN.samples], method) for key in keys}
+        after = {key: fb(asked[key], [*first[key][: DRAWN.samples], *second[key]], method) for key in keys}
+        print(f"\nfirst look, and with a second one: {len(keys)} questions")
+        print(line("the first alone", before, before))
+        print(line("and the second", before, after))
 
 
-def expected(example: Example, texts: Sequence[str], n: int) -> list[float]:
+def samples_by_name(rows: Iterable[dict[str, Any]]) -> dict[str, dict[Key, list[str]]]:
+    by_name: dict[str, dict[Key, list[str]]] = {}
+    for row in rows:
+        by_name.setdefault(row["read"], {}).setdefault((row["set"], row["id"]), []).extend(text for *_, text in row["samples"])
+    return by_name
+
+
+def expected(example: Example, texts: Sequence[str], n: int, method: FBRag) -> list[float]:
     """The mean over all ways to take n of the samples."""
-    return np.mean([fb(example, some, DRAWN) for some in combinations(texts, n)], axis=0).tolist()  # type: ignore[no-any-return]
+    return np.mean([fb(example, some, method) for some in combinations(texts, n)], axis=0).tolist()  # type: ignore[no-any-return]
 
 
 def fb(example: Example, texts: Sequence[str], method: FBRag) -> list[float]:
@@ -158,29 +189,6 @@ def interval(differences: Any) -> str:
     return f"{differences.mean():+5.1f} ({low:+5.1f} to {high:+5.1f})"
 
 
-# -- answer ------------------------------------------------------------------------------------------------------------------
-
-
-def answered(example: Example, texts: Sequence[str] | None, order: str, select: int, large: Generator) -> dict[str, Any]:
-    """order: of the context, "document", or "read" for the chunks first that Stage II has read."""
-    method: Method = OrderPreserving(select=select, max_tokens=64)
-    if texts is not None:
-        method = replace(PAPER if len(texts) == PAPER.samples else reading("2 chunks"), select=select, max_tokens=64)
-    trace, tools = from_samples(example, texts or (), method, one_model=order == "read")
-    done = method.answer(trace, replace(tools, large=lambda: large))
-    stage = next(each for each in done.stages if each.name == "answer")
-    return {
-        "set": example.dataset,
-        "id": example.id,
-        "context": [excerpt.chunk.position for excerpt in done.context],
-        "evidence": recalls(example, done.scores.combined)[1],
-        "answer": done.answer,
-        "support": done.support,
-        "scores": score(example, done.answer or ""),
-        "cost": {"tokens": stage.prompt_tokens, "cached": stage.cached_tokens, "seconds": stage.seconds},
-    }
-
-
 def unfinished(out: Path, keys: Iterable[Key]) -> Iterator[Key]:
     done = {(row["set"], row["id"]) for row in read(out)} if out.exists() else set()
     return (key for key in keys if key not in done)
@@ -188,33 +196,26 @@ def unfinished(out: Path, keys: Iterable[Key]) -> Iterator[Key]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("do", choices=["draw", "recall", "answer"])
+    parser.add_argument("do", choices=["draw", "recall"])
     parser.add_argument("files", type=Path, nargs="+")
     parser.add_argument("--read", default="2 chunks")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--rows", type=Path)
-    parser.add_argument("--order", choices=["document", "read"], default="document")
-    parser.add_argument("--select", type=int, default=5)
+    parser.add_argument("--after", type=Path)
     parser.add_argument("--samples", type=int, nargs="+", default=[1, 2, 3])
-    parser.add_argument("--sets", nargs="+", default=SETS)
+    parser.add_argument("--pooling", choices=["max", "mean"], default="max")
     parser.add_argument("--questions", default="0:270", metavar="FROM:TO")
     parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args()
     if options.do == "recall":
-        tables((row for path in options.files for row in read(path)), options.samples)
+        tables((row for path in options.files for row in read(path)), options.samples, replace(DRAWN, pooling=options.pooling))
         return
     generator, (out,) = loaded(MODEL, options.threads), options.files
     asked = questions()
     first, last = map(int, options.questions.split(":"))
-    samples = (
-        {(row["set"], row["id"]): [text for *_, text in row["samples"]] for row in read(options.rows)} if options.rows else {}
-    )
+    before = samples_by_name(read(options.after))[options.read] if options.after else {}
     with out.open("a", encoding="utf-8") as rows:
-        for key in unfinished(out, [key for key in list(asked)[first:last] if key[0] in options.sets]):
-            if options.do == "draw":
-                row = drawn(asked[key], options.read, options.seed, generator)
-            else:
-                row = answered(asked[key], samples.get(key), options.order, options.select, generator)
+        for key in unfinished(out, list(asked)[first:last]):
+            row = drawn(asked[key], options.read, options.seed, generator, before.get(key, [])[: DRAWN.samples])
             print(json.dumps(row, ensure_ascii=False), file=rows, flush=True)
 
 
