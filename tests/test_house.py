@@ -24,7 +24,7 @@ FLOORS = [
     ["methods", "models"],
     ["render", "indexing", "doctor"],
     ["session"],
-    ["evaluation"],
+    ["evaluation", "batch"],
     ["cli"],
     ["__main__"],
 ]

@@ -21,7 +21,8 @@ from fbrag_cli.storage.config_key import Key, Keys, canonical, nearest
 OF_ONE_RUN = frozenset(
     "quiet verbose version show_completion install_completion config yes json output html arguments pages include exclude"
     " password_file dry_run find chunk prompt text all tokens repeat maximum retrieval_only restart compare plots minimum"
-    " role sha256 older_than kind origin again suggested".split()
+    " role sha256 older_than kind origin again suggested documents questions jobs together n_rows shard resume"
+    " retry_errors".split()
 )
 _NAMES = {"large": "models.large", "small": "models.small"}
 _DEFAULTS: dict[str, Any] = {"color": "auto"}  # of options whose own default stands for "not given"
@@ -67,9 +68,10 @@ def every_group(commands: Sequence[str] | None = None) -> list[Any]:
 
 def _groups() -> dict[str, tuple[type[Any], ...]]:
     """The option groups of each command that has a table in the file."""
-    from fbrag_cli.cli import ask, explain
+    from fbrag_cli.cli import ask, batch, explain
 
-    return {"ask": ask.ask.groups, "explain": explain.explain.groups}  # type: ignore[attr-defined]
+    commands: dict[str, Any] = {"ask": ask.ask, "explain": explain.explain, "batch": batch.batch}
+    return {name: command.groups for name, command in commands.items()}
 
 
 def _variables(option: Any) -> tuple[str, ...]:

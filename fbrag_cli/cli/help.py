@@ -19,12 +19,13 @@ FIRST = {
     "fbrag": "--version --quiet --verbose --offline --yes --config",
     "ask": "--answer-only --json --output --html --fast --thorough --pages --password-file --large --gpu",
     "explain": "--json --html --pages --select --limit --find --chunk --samples-text --prompt --text",
+    "batch": "--questions --jobs --together --output --resume --retry-errors --shard --parallel --large --gpu",
     "eval": "--limit --method --select --retrieval-only --output --json --compare --min --large --gpu",
     "models pull": "--role --suggested --sha256 --dry-run --quiet --offline --yes",
     "bench": "--json --tokens --repeat --max --large --small --gpu --threads --timeout",
 }
 
-_ORDER = ("Output", "Document", "Method", "Explain", "Models", "Run", "Advanced", "Global")
+_ORDER = ("Jobs", "Output", "Document", "Method", "Explain", "Models", "Run", "Advanced", "Global")
 _ALL = "fbrag.help_all"  # where the context of a command keeps that all options are asked for
 _HEADING = re.compile(r"^(?:Usage:|(?: {2})?[A-Z][a-z]+(?: options)?:$)", re.MULTILINE)
 

@@ -96,7 +96,7 @@ def _as_utf8(argument: str) -> str:
 
 def collect(session: Session, paths: Sequence[str], options: QuestionOptions, console: Console) -> Collection:
     """Read the documents. Raises FbragError as `Session.collect`, and `usage` for a password file that cannot be read."""
-    password = _password(options.document.password_file, console)
+    password = read_password(options.document.password_file, console)
     stdin = _stdin(console) if "-" in paths else None
     return session.collect(paths, options.reading, options.method.chunk_words, password=password, stdin=stdin)
 
@@ -142,7 +142,8 @@ def open_cache(settings: CacheSettings, console: Console, *, private: bool) -> I
         cache.trim()
 
 
-def _password(path: str | None, console: Console) -> str | None:
+def read_password(path: str | None, console: Console) -> str | None:
+    """Return the password that a file holds, "-" for stdin. Raises FbragError `usage` where it cannot be read."""
     if path is None:
         return None
     try:

@@ -116,11 +116,15 @@ class RootOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class DocumentOptions:
-    arguments: list[str] = arguments("one or more documents ('-' is stdin), and the question last", "DOC... QUESTION")
+class PasswordOptions:
     password_file: str | None = option(
         None, "--password-file", help="holds the password of an encrypted PDF; '-' is stdin", group="Document", metavar="FILE"
     )
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentOptions(PasswordOptions):
+    arguments: list[str] = arguments("one or more documents ('-' is stdin), and the question last", "DOC... QUESTION")
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ _STAGES = {
     "index": "indexing",
     "embed": "embedding the chunks",
     "eval": "evaluating",
+    "batch": "batch",
     "bench": "measuring",
     "load": "loading the models",
     "forward": "looking forward",
@@ -31,7 +32,7 @@ _STAGES = {
 }
 
 
-_COUNTED = ("read", "index", "embed", "eval", "bench")  # files, pages, chunks, rows or prompts
+_COUNTED = ("read", "index", "embed", "eval", "batch", "bench")  # files, pages, chunks, rows or prompts
 
 
 _UNITS = {"embed": "chunks"}

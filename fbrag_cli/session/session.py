@@ -150,6 +150,13 @@ class Session:
         self._models.find([*names, large] if answering else names, large=[large] if answering else [])
         self._answering = answering
 
+    def identities(self, method: type[Method] | Method, choice: Choice = DEFAULT) -> dict[str, str]:
+        """Return the models that the method asks, by role: their names, and what identifies their content."""
+        small, large = self._names(choice)
+        roles = {"small": small, "large": large} if method.needs_small else {"large": large}
+        files = self._models.find(list(roles.values()))
+        return {role: f"{name} {file.identity}" for (role, name), file in zip(roles.items(), files, strict=True)}
+
     def loaders(self) -> dict[str, Callable[[], LlamaGenerator]]:
         """Return, for the small and the large model by name, a function that loads it anew. The caller closes what it loads."""
         files = self._models.find(self._models.default_pair, large=self._models.default_pair[1:])

@@ -1,0 +1,207 @@
+"""Jobs: documents and questions, from files of questions (text, CSV, JSON lines) or of jobs (CSV, JSON lines)."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any, BinaryIO, Literal
+
+from fbrag_cli.documents.decoding import decode
+from fbrag_cli.documents.source import Source, read_source
+from fbrag_cli.errors import FbragError
+from fbrag_cli.text.printable import one_line
+
+Key = tuple[str, str]  # of a row: its document and its id
+
+_FORMS: dict[str, Literal["csv", "jsonl"]] = {".csv": "csv", ".tsv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+_DELIMITERS = ",;\t"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question of a file. id: unique in the file, its number where none is given. answers: gold answers, carried along."""
+
+    id: str
+    text: str
+    answers: tuple[str, ...] = ()
+    document: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A row to make. documents: paths as the user gave them, pooled into one source."""
+
+    documents: tuple[str, ...]
+    question: Question
+
+    @property
+    def document(self) -> str:
+        """The documents in one text, as the row has it."""
+        return ", ".join(self.documents)
+
+    @property
+    def key(self) -> Key:
+        return self.document, self.question.id
+
+
+def read_questions(path: str, stdin: BinaryIO | None = None) -> list[Question]:
+    """Return the questions of a file, or of stdin ("-"): a line each, where # begins a comment; CSV with a column `question`, or
+    JSON lines with that key. `id` and `answers` are read too.
+
+    Raises FbragError: `usage` with the line for what is no question, for an id that occurs twice, and where there is none; as
+    `read_source` and `decode`.
+    """
+    found = _questions(path, stdin, _of_text)
+    _check_ids(path, found, lambda line, question: question.id)
+    return [question for _, question in found]
+
+
+def read_jobs(path: str, stdin: BinaryIO | None = None) -> list[Job]:
+    """Return the jobs of a file, or of stdin ("-"): CSV or JSON lines with `document` and `question`, and with `id` and `answers`
+    where they are given. A relative path is one from the current folder. Raises FbragError as `read_questions`."""
+    found = _questions(path, stdin, None)
+    for line, question in found:
+        if not question.document:
+            raise _wrong(path, line, "it names no document")
+    _check_ids(path, found, lambda line, question: (question.document, question.id))
+    return [Job((question.document,), question) for _, question in found]
+
+
+def every(documents: Sequence[tuple[str, ...]], questions: Sequence[Question]) -> list[Job]:
+    """Return every document with every question, document by document."""
+    return [Job(document, question) for document in documents for question in questions]
+
+
+def by_document(jobs: Sequence[Job]) -> list[Job]:
+    """Return the jobs document by document, in the order in which documents come first."""
+    groups: dict[tuple[str, ...], list[Job]] = {}
+    for job in jobs:
+        groups.setdefault(job.documents, []).append(job)
+    return [job for group in groups.values() for job in group]
+
+
+def shard(jobs: Sequence[Job], asked: str) -> list[Job]:
+    """Return every N-th job from the I-th on. asked: "I/N". Raises FbragError `usage`."""
+    found = re.fullmatch(r"(\d+)/(\d+)", asked)
+    number, n_shards = map(int, found.groups()) if found else (0, 0)
+    if not 1 <= number <= n_shards:
+        raise FbragError("usage", f"--shard {asked}: not a part of the rows", "use 1/4, 2/4, 3/4 and 4/4 for four machines")
+    return list(jobs[number - 1 :: n_shards])
+
+
+# -- files -------------------------------------------------------------------------------------------------------------------
+
+_Found = list[tuple[int, Question]]  # with its line
+
+
+def _questions(path: str, stdin: BinaryIO | None, plain: Callable[[str], Iterator[tuple[int, Any]]] | None) -> _Found:
+    """plain: reads a file that is neither CSV nor JSON lines; None where that is an error."""
+    source = read_source(path, stdin)
+    text = decode(Source(path, source.name, source.data)).text if source.data else ""
+    form = _FORMS.get(PurePath(path).suffix.lower()) or _form_of(text, plain is None)
+    read = _of_json if form == "jsonl" else _of_csv if form == "csv" or plain is None else plain
+    try:
+        records = list(read(text))
+    except _Wrong as error:
+        raise _wrong(source.name, error.line, error.reason) from None
+    found = [(line, _question(source.name, line, record, str(i))) for i, (line, record) in enumerate(records, 1)]
+    if not found:
+        raise FbragError("usage", f"{source.name} holds no question", "write one a line, or CSV with a column named question")
+    return found
+
+
+def _form_of(text: str, is_jobs: bool) -> Literal["csv", "jsonl", "text"]:
+    """Return the form of a file without a suffix that says it."""
+    first = text.lstrip().partition("\n")[0]
+    if first.startswith("{"):
+        return "jsonl"
+    return "csv" if is_jobs or "question" in _columns(first)[0] else "text"
+
+
+class _Wrong(Exception):
+    def __init__(self, line: int, reason: str) -> None:
+        super().__init__(reason)
+        self.line, self.reason = line, reason
+
+
+def _of_text(text: str) -> Iterator[tuple[int, Any]]:
+    for number, line in enumerate(text.split("\n"), 1):
+        if (line := line.strip()) and not line.startswith("#"):
+            yield number, {"question": line}
+
+
+def _of_json(text: str) -> Iterator[tuple[int, Any]]:
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise _Wrong(number, f"not JSON: {error}") from None
+        if not isinstance(record, dict):
+            raise _Wrong(number, "not an object")
+        yield number, record
+
+
+def _of_csv(text: str) -> Iterator[tuple[int, Any]]:
+    columns, delimiter = _columns(text.partition("\n")[0])
+    if "question" not in columns:
+        raise _Wrong(1, f"no column is named question, only {one_line(', '.join(columns), 80)}")
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    end = 0
+    try:
+        for values in reader:
+            line, end = end + 1, reader.line_num
+            if line == 1 or not any(value.strip() for value in values):
+                continue
+            if len(values) > len(columns):
+                raise _Wrong(line, f"{len(values)} values for {len(columns)} columns")
+            yield line, dict(zip(columns, values, strict=False))
+    except csv.Error as error:
+        raise _Wrong(reader.line_num, str(error)) from None
+
+
+def _columns(line: str) -> tuple[list[str], str]:
+    """Return the names of the columns in lower case, and what stands between them."""
+    delimiter = max(_DELIMITERS, key=line.count)
+    return [name.strip().lower() for name in next(csv.reader([line], delimiter=delimiter), [])], delimiter
+
+
+def _question(path: str, line: int, record: dict[str, Any], number: str) -> Question:
+    text, id, document = record.get("question"), record.get("id"), record.get("document", "")
+    if not isinstance(text, str) or not text.strip():
+        raise _wrong(path, line, "it has no question")
+    if isinstance(id, bool) or not isinstance(id, str | int | float | None) or not isinstance(document, str | None):
+        raise _wrong(path, line, "id and document have to be text")
+    named = "" if id is None else str(id).strip()
+    return Question(named or number, text.strip(), _answers(path, line, record.get("answers")), document or "")
+
+
+def _answers(path: str, line: int, value: object) -> tuple[str, ...]:
+    """Return the gold answers: of a list, of a text that holds one as JSON, or of one answer."""
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            pass  # an answer that begins with a bracket
+    listed = value if isinstance(value, list) else [] if value in (None, "") else [value]
+    if not all(isinstance(each, str | int | float) for each in listed):
+        raise _wrong(path, line, "answers have to be text, or a list of texts")
+    return tuple(map(str, listed))
+
+
+def _check_ids(path: str, found: _Found, key: Callable[[int, Question], object]) -> None:
+    lines: dict[object, int] = {}
+    for line, question in found:
+        if (before := lines.setdefault(key(line, question), line)) != line:
+            what = f"the id {one_line(question.id, 40)} is that of line {before}"
+            raise _wrong(path, line, what)
+
+
+def _wrong(path: str, line: int, reason: str) -> FbragError:
+    return FbragError("usage", f"{path}, line {line}: {reason}", "fbrag batch --help")

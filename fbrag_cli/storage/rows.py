@@ -1,0 +1,254 @@
+"""The row file of a long run: each row is appended whole, so that a run that was killed goes on where it was.
+
+A file is JSON lines or CSV. One process writes it at a time. `eval` and `batch` share this module.
+"""
+
+from __future__ import annotations
+
+import csv
+import errno
+import io
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from time import monotonic
+from typing import Any, Protocol
+
+from fbrag_cli.errors import FbragError
+from fbrag_cli.storage.files import not_writable, whole_file
+
+Row = Mapping[str, Any]
+
+_ANOTHER = "choose another -o FILE, or add --restart"
+_BLANK = b" \t\r\n\0"  # what stands for rows that a power failure took: a file may have grown, and its blocks be zeros
+_FLUSH_EVERY = 1.0  # seconds between two flushes to the disk (fsync)
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_LOCKED = (errno.EWOULDBLOCK, errno.EACCES, errno.EDEADLK)
+_BEYOND = 1 << 60  # a place that no file reaches: Windows locks bytes, and others shall be able to read those of rows
+
+
+class Form(Protocol):
+    """How rows are written.
+
+    head: stands before the first row. encode: returns the bytes of a row. split: returns the rows of a file's bytes without its
+    head, each with the byte where it ends; a row that was cut off, and blank bytes, are left out at the end.
+    Raises ValueError, with the reason, for other bytes.
+    """
+
+    @property
+    def head(self) -> bytes: ...
+    def encode(self, row: Row) -> bytes: ...
+    def split(self, data: bytes) -> list[tuple[dict[str, Any], int]]: ...
+
+
+class JsonLines:
+    """A JSON object a line, whose first key is `schema`. dumps: returns a row in one line."""
+
+    head = b""
+
+    def __init__(self, schema: str, dumps: Callable[[Any], str]) -> None:
+        self._schema, self._dumps = schema, dumps
+        self._begins = f'{{"schema":"{schema}"'.encode()
+
+    def encode(self, row: Row) -> bytes:
+        return self._dumps(row).encode() + b"\n"
+
+    def split(self, data: bytes) -> list[tuple[dict[str, Any], int]]:
+        rows, start = [], 0
+        while start < len(data):
+            end = data.find(b"\n", start) + 1 or len(data)
+            line = data[start:end]
+            try:
+                row = json.loads(line) if line.endswith(b"\n") else None
+            except (ValueError, RecursionError):
+                row = None
+            if isinstance(row, dict) and row.get("schema") == self._schema:
+                rows.append((row, end))
+            elif row is not None or not self._is_cut_off(line):
+                number = data.count(b"\n", 0, start) + 1
+                raise ValueError(f"line {number} is no {self._schema}")
+            start = end
+        return rows
+
+    def _is_cut_off(self, line: bytes) -> bool:
+        """Return whether a line is blank or the beginning of a row."""
+        said = line.strip(_BLANK)[: 2 * len(self._begins)].replace(b" ", b"")[: len(self._begins)]
+        return said == self._begins[: len(said)]
+
+
+class Csv:
+    """Records as RFC 4180 has them, below a line with the names of the columns. Lines end as on Unix."""
+
+    def __init__(self, columns: Sequence[str]) -> None:
+        self._columns = list(columns)
+        self.head = self._record(self._columns)
+
+    def encode(self, row: Row) -> bytes:
+        return self._record([row[name] for name in self._columns])
+
+    def split(self, data: bytes) -> list[tuple[dict[str, Any], int]]:
+        rows, start = [], 0
+        for end in _ends(data):
+            record = data[start:end]
+            if b"\0" in record:
+                break
+            fields = next(csv.reader(io.StringIO(record.decode("utf-8", "replace"), newline="")), [])
+            if len(fields) != len(self._columns):
+                number = data.count(b"\n", 0, start) + 2
+                raise ValueError(f"line {number} has {len(fields)} of the columns {', '.join(self._columns)}")
+            rows.append((dict(zip(self._columns, fields, strict=True)), end))
+            start = end
+        return rows
+
+    def _record(self, values: Sequence[object]) -> bytes:
+        text = io.StringIO(newline="")
+        csv.writer(text, lineterminator="\n").writerow(values)
+        return text.getvalue().encode()
+
+
+def _ends(data: bytes) -> Iterator[int]:
+    """Yield the byte after each record of CSV: a line end outside quotes."""
+    end = quotes = 0
+    while found := data.find(b"\n", end) + 1:
+        quotes += data.count(b'"', end, found)
+        end = found
+        if quotes % 2 == 0:
+            yield end
+
+
+class RowFile:
+    """An open row file. rows: those that it held when it was opened."""
+
+    def __init__(self, path: Path, form: Form) -> None:
+        self._path, self._form = path, form
+        self._file, self._end, self._flushed = -1, 0, monotonic()
+        self.rows: list[dict[str, Any]] = []
+
+    def write(self, row: Row) -> None:
+        """Append a row, whole or not at all. Raises FbragError `disk_full` or `output`."""
+        self._append(self._form.encode(row))
+        if monotonic() - self._flushed > _FLUSH_EVERY:
+            self.flush()
+
+    def flush(self) -> None:
+        """Flush the rows to the disk (fsync)."""
+        with suppress(OSError):  # a pipe or a device has no disk
+            os.fsync(self._file)
+        self._flushed = monotonic()
+
+    def keep(self, wanted: Callable[[Row], bool]) -> None:
+        """Rewrite the file with those of `rows` that are wanted. Raises FbragError as `write`."""
+        kept = [row for row in self.rows if wanted(row)]
+        if len(kept) == len(self.rows):
+            return
+        try:
+            with whole_file(self._path) as temporary:
+                temporary.write_bytes(self._form.head + b"".join(map(self._form.encode, kept)))
+        except OSError as error:
+            raise self._failed(error) from None
+        before = self._file
+        self._open()  # locks the new file before the old one is let go
+        os.close(before)
+        self.rows, self._end = kept, os.fstat(self._file).st_size
+
+    def close(self) -> None:
+        self.flush()
+        os.close(self._file)
+
+    def _open(self) -> None:
+        """Open the file and lock it. Raises OSError, and FbragError `output` where another process writes it."""
+        while True:
+            file = os.open(self._path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
+            try:
+                _lock(file)
+                if not os.path.exists(self._path) or os.path.samestat(os.fstat(file), os.stat(self._path)):
+                    self._file = file
+                    return
+                os.close(file)  # `keep` of another process has put a new file in its place
+            except OSError as error:
+                os.close(file)
+                if error.errno not in _LOCKED:
+                    raise
+                what = f"{self._path} is being written by another run"
+                raise FbragError("output", what, "wait for its end, or choose another -o FILE") from None
+
+    def _read(self, *, restart: bool) -> None:
+        """Take in the rows, and cut off what a kill left of the last one. Raises FbragError `usage` for another kind of file."""
+        os.lseek(self._file, 0, os.SEEK_SET)
+        data = b"" if restart else _whole(self._file)
+        head = self._form.head
+        try:
+            if data[: len(head)].rstrip(b"\0") != head[: len(data[: len(head)].rstrip(b"\0"))]:
+                raise ValueError(f"its first line is not {head.decode().strip()}")
+            found = self._form.split(data[len(head) :])
+        except ValueError as error:
+            raise FbragError("usage", f"{self._path} holds no rows of this kind: {error}", _ANOTHER) from None
+        self.rows = [row for row, _ in found]
+        self._end = len(head) + (found[-1][1] if found else 0) if len(data) >= len(head) and data else 0
+        os.ftruncate(self._file, self._end)
+        if self._end == 0 and head:
+            self._append(head)
+
+    def _append(self, data: bytes) -> None:
+        start = self._end
+        try:
+            os.lseek(self._file, start, os.SEEK_SET)
+            rest = memoryview(data)
+            while rest:
+                rest = rest[os.write(self._file, rest) :]
+        except BaseException as error:
+            with suppress(OSError):
+                os.ftruncate(self._file, start)
+            if isinstance(error, OSError):
+                raise self._failed(error) from None
+            raise
+        self._end = start + len(data)
+
+    def _failed(self, error: OSError) -> FbragError:
+        code = "disk_full" if error.errno in _FULL else "output"
+        return not_writable(self._path, error, code, "free some space, then start it again: the rows so far stay")
+
+
+@contextmanager
+def open_rows(path: Path, form: Form, *, restart: bool = False) -> Iterator[RowFile]:
+    """Open a row file for appending, and lock it until the block ends. What a kill left of the last row is cut off.
+
+    restart: begin with an empty file. Raises FbragError: `output` where it cannot be written or another process writes it,
+    `usage` where it holds something else, which stays as it is.
+    """
+    rows = RowFile(path, form)
+    try:
+        rows._open()
+    except OSError as error:
+        raise not_writable(path, error, "output", "choose another -o FILE") from None
+    try:
+        rows._read(restart=restart)
+        yield rows
+    finally:
+        rows.close()
+
+
+def _whole(file: int) -> bytes:
+    parts = []
+    while part := os.read(file, 1 << 20):
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _lock(file: int) -> None:
+    """Lock a file for this process; the system lets go of it when the process ends. Raises OSError where another one has it."""
+    if os.name == "nt":
+        import msvcrt
+
+        os.lseek(file, _BEYOND, os.SEEK_SET)
+        msvcrt.locking(file, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
+        return
+    import fcntl
+
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in _LOCKED:
+            raise  # other errors: a file system without locks
