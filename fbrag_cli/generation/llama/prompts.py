@@ -17,6 +17,7 @@ from fbrag_cli.generation.llama.context import Context, how_many_fit
 from fbrag_cli.generation.llama.weights import Weights
 
 _SPARE = 256  # cells beyond what a call needs, so that a follow-up on the same prompt finds room
+_ROWS = 8  # samples for which there is room from the start, where calls run at once: a larger context has to wait for all of them
 _MOST_SEQUENCES = 256  # of a context: LLAMA_MAX_SEQ
 
 
@@ -227,7 +228,7 @@ class Prompts:
 
 def _n_sequences(n: int, need: Need) -> int:
     """Return the sequences that `n` such calls need, as far as a context has so many."""
-    return min(n * need.n_rows, _MOST_SEQUENCES)
+    return min(n * need.n_rows if n == 1 else n * max(need.n_rows, _ROWS), _MOST_SEQUENCES)
 
 
 def _common_prefix(left: Sequence[int], right: Sequence[int]) -> int:
