@@ -45,16 +45,17 @@ def answered(job: Job, trace: Trace, settings: Mapping[str, object]) -> dict[str
 
 def failed(job: Job, error: FbragError, settings: Mapping[str, object]) -> dict[str, Any]:
     """Return the row of a question that could not be answered."""
-    nothing: dict[str, Any] = {
-        "answer": None,
-        "unsupported_answer": None,
-        "support": None,
+    return {
+        **_head(job),
+        "status": "error",
+        **dict.fromkeys(("answer", "unsupported_answer", "support")),
         "sources": [],
         "citations": [],
         "seconds": None,
+        "warnings": [],
+        "error": {"code": error.code, "message": error.message, "hint": error.hint},
+        **_tail(settings),
     }
-    record = {"code": error.code, "message": error.message, "hint": error.hint}
-    return {**_head(job), "status": "error", **nothing, "warnings": [], "error": record, **_tail(settings)}
 
 
 def _head(job: Job) -> dict[str, Any]:

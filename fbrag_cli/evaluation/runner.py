@@ -7,7 +7,7 @@ answer to a prompt.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -25,6 +25,7 @@ from fbrag_cli.progress import Event, Progress, silent
 from fbrag_cli.render.as_json import versions
 from fbrag_cli.session.memory import peak_memory_mb
 from fbrag_cli.session.session import Choice, Listener, Session
+from fbrag_cli.storage.rows import JsonLines, Row, open_rows
 from fbrag_cli.text.languages import detect
 from fbrag_cli.trace import Stage, Trace
 
@@ -103,18 +104,13 @@ def run(
     configurations = distinct(configurations)
     for example in examples:
         _check(example, configurations)
-    done = {} if restart else _done(output, versions())
-    wanted = [(example, configuration) for example in examples for configuration in configurations]
-    todo = [(example, each) for example, each in wanted if not _is_done(example, each, done)]
-    n_done = len(wanted) - len(todo)
     progress(Event("eval", "start"))
-    with output.open("w" if restart else "a", encoding="utf-8") as file:
-        if not restart and output.stat().st_size and not output.read_bytes().endswith(b"\n"):
-            file.write("\n")  # a row that was cut off stays alone on its line
-        for row in _rows(todo, session):
-            file.write(json.dumps(row) + "\n")
-            file.flush()
-            n_done += 1
+    with open_rows(output, JsonLines(results.SCHEMA, json.dumps), restart=restart) as file:
+        done = _done(file.rows, output)
+        wanted = [(example, configuration) for example in examples for configuration in configurations]
+        todo = [(example, each) for example, each in wanted if not _is_done(example, each, done)]
+        for n_done, row in enumerate(_rows(todo, session), len(wanted) - len(todo) + 1):
+            file.write(row)
             progress(Event("eval", "progress", n_done, len(wanted), "rows"))
     progress(Event("eval", "done"))
 
@@ -134,26 +130,19 @@ def _is_done(example: Example, configuration: Configuration, done: Mapping[tuple
     return was_checked is not None and (was_checked or not configuration.large or example.dataset not in configuration.checked)
 
 
-def _done(output: Path, expected: Mapping[str, str]) -> dict[tuple[str, str, str], bool]:
-    """Dataset, example and configuration of each row that is there and is no error, and whether its answer was checked."""
-    if not output.exists():
-        return {}
-    done = {}
-    for line in output.read_bytes().split(b"\n"):
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):  # blank, or cut off
-            continue
-        another = "name another -o FILE, or add --restart"
-        try:
-            if row.get("versions") != dict(expected):
-                told = ", ".join(f"{name} {version}" for name, version in (row.get("versions") or {}).items())
+def _done(rows: Iterable[Row], output: Path) -> dict[tuple[str, str, str], bool]:
+    """Return dataset, example and configuration of each row that is no error, and whether its answer was checked."""
+    done, another = {}, "name another -o FILE, or add --restart"
+    try:
+        for row in rows:
+            if row["versions"] != versions():
+                told = ", ".join(f"{name} {version}" for name, version in row["versions"].items())
                 raise FbragError("usage", f"{output} holds rows of other versions ({told})", another)
             if row["status"] != "error":
                 was_checked = not {"abstain", "abstain_wrongly"}.isdisjoint(row["metrics"])
                 done[row["dataset"], row["id"], results.key(row["configuration"])] = was_checked
-        except (AttributeError, KeyError, TypeError):
-            raise FbragError("usage", f"{output} holds lines that are no rows of results", another) from None
+    except (AttributeError, KeyError, TypeError):
+        raise FbragError("usage", f"{output} holds lines that are no rows of results", another) from None
     return done
 
 

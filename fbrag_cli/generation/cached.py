@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
@@ -35,7 +36,8 @@ class CachedGenerator:
 
     load: returns the other. It is called once, and not before something is asked for that is not cached. The first k of n cached
     samples serve a call for k, since sample i does not depend on n (see `Generator`). cache: None for memory alone. model:
-    identifies the model in the cache (whatever JSON can hold), with all that changes its replies.
+    identifies the model in the cache (whatever JSON can hold), with all that changes its replies. Calls may come from several
+    threads where the other takes them so.
     """
 
     def __init__(
@@ -43,6 +45,7 @@ class CachedGenerator:
     ) -> None:
         self._load, self._cache, self._model, self._reuse = load, cache, model, reuse or Reuse()
         self._loaded: Generator | None = None
+        self._loading = threading.Lock()
         self._known: _About | None = None
         self._generations: dict[tuple[_Turns, Sampling], Generations] = {}
         self._choices: dict[tuple[_Turns, tuple[str, ...]], tuple[float, ...]] = {}
@@ -91,11 +94,12 @@ class CachedGenerator:
 
     @property
     def _generator(self) -> Generator:
-        if self._loaded is None:
-            self._loaded = self._load()
-            can = self._loaded
-            self._known = _About(can.info, can.choose is not None, can.continues_turns, can.takes_rows)
-        return self._loaded
+        with self._loading:
+            if self._loaded is None:
+                can = self._load()
+                self._known = _About(can.info, can.choose is not None, can.continues_turns, can.takes_rows)
+                self._loaded = can
+            return self._loaded
 
     @property
     def _about(self) -> _About:

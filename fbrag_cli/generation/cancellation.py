@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 
@@ -12,14 +12,24 @@ class Cancellation:
 
     A call runs its native code inside `native()`. llama.cpp checks `requested` between two operations and returns early; then
     `native()` raises the error in the thread of that call.
+
+    all_of: others; once each of them is requested, this one is too.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, all_of: Sequence[Cancellation] = ()) -> None:
         self._error: BaseException | None = None
+        self._all_of = all_of
+
+    @property
+    def error(self) -> BaseException | None:
+        """What the stopped calls raise; None before a request."""
+        if self._error is None and self._all_of and all(each.requested for each in self._all_of):
+            return self._all_of[0].error
+        return self._error
 
     @property
     def requested(self) -> bool:
-        return self._error is not None
+        return self.error is not None
 
     def request(self, error: BaseException) -> None:
         """Stop the calls that carry this cancellation; each raises `error`, or the first error of several requests. May be
@@ -48,8 +58,8 @@ class Cancellation:
         self._raise_if_requested()
 
     def _raise_if_requested(self) -> None:
-        if self._error is not None:
-            raise self._error
+        if (error := self.error) is not None:
+            raise error
 
 
 _this_thread = threading.local()  # running: the cancellation of the native code that this thread is in

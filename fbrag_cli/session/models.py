@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,7 +26,7 @@ Fetch = Callable[[Sequence[str], Path], None]
 
 
 class Models:
-    """Models by the names or paths that users give.
+    """Models by the names or paths that users give. Several threads may ask for them.
 
     fetch: downloads missing models of the catalogue; None: a missing one is FbragError model_missing. load_seconds: wall time for
     which callers waited for models.
@@ -45,8 +46,22 @@ class Models:
         self._files: dict[str, ModelFile] = {}
         self._loaded: dict[Path, LlamaGenerator] = {}
         self._loading: dict[Path, Future[LlamaGenerator]] = {}
+        self._lock = threading.RLock()  # threads that need a model wait for one of them to load it
+        self._at_once = 1
         self._large: set[Path] = set()  # files that answer: they go where the settings place the large model
         self.load_seconds = 0.0
+
+    @property
+    def at_once(self) -> int:
+        """How many calls each model may run at once."""
+        return self._at_once
+
+    @at_once.setter
+    def at_once(self, n: int) -> None:
+        with self._lock:
+            self._at_once = n
+            for generator in self._loaded.values():
+                generator.at_once = n
 
     @property
     def default_pair(self) -> tuple[str, str]:
@@ -66,13 +81,14 @@ class Models:
         from fbrag_cli.storage.places import models_dir
 
         catalogue, store = load_catalogue(), models_dir()
-        new = [name for name in dict.fromkeys(names) if name not in self._files]
-        missing = [name for name in new if catalogue.find(name) and locate(name, store, catalogue) is None]
-        if missing and self._fetch:
-            self._fetch(missing, store)
-        self._files |= {name: resolve(name, store, catalogue) for name in new}
-        self._large |= {self._files[name].path for name in large}
-        return [self._files[name] for name in names]
+        with self._lock:
+            new = [name for name in dict.fromkeys(names) if name not in self._files]
+            missing = [name for name in new if catalogue.find(name) and locate(name, store, catalogue) is None]
+            if missing and self._fetch:
+                self._fetch(missing, store)
+            self._files |= {name: resolve(name, store, catalogue) for name in new}
+            self._large |= {self._files[name].path for name in large}
+            return [self._files[name] for name in names]
 
     def identity(self, name: str) -> list[object]:
         """Return what a model's replies depend on beside the prompt, for a key of the cache. The model is not loaded.
@@ -86,26 +102,29 @@ class Models:
     def load(self, name: str) -> LlamaGenerator:
         """Return the model, which is loaded by the first call."""
         (file,) = self.find([name])
-        if file.path not in self._loaded:
-            watch = Stopwatch()
-            begun = self._loading.pop(file.path, None)
-            generator = begun.result() if begun else self.open(file)
-            self._loaded[file.path] = generator
-            self.load_seconds += watch.seconds
-            for problem in generator.problems:
-                self._warn(f"{file.name}: {problem}")
-            self._check_layers(generator)
-        return self._loaded[file.path]
+        with self._lock:
+            if file.path not in self._loaded:
+                watch = Stopwatch()
+                begun = self._loading.pop(file.path, None)
+                generator = begun.result() if begun else self.open(file)
+                generator.at_once = self._at_once
+                self._loaded[file.path] = generator
+                self.load_seconds += watch.seconds
+                for problem in generator.problems:
+                    self._warn(f"{file.name}: {problem}")
+                self._check_layers(generator)
+            return self._loaded[file.path]
 
     def begin(self, name: str) -> None:
         """Load a model beside what comes now. On a GPU those that have to fit first are loaded before."""
         from concurrent.futures import ThreadPoolExecutor
 
         (file,) = self.find([name])
-        if file.path not in self._loaded and file.path not in self._loading:
-            executor = ThreadPoolExecutor(1)
-            self._loading[file.path] = executor.submit(self.open, file)
-            executor.shutdown(wait=False)
+        with self._lock:
+            if file.path not in self._loaded and file.path not in self._loading:
+                executor = ThreadPoolExecutor(1)
+                self._loading[file.path] = executor.submit(self.open, file)
+                executor.shutdown(wait=False)
 
     def open(self, file: ModelFile) -> LlamaGenerator:
         """Load a file, whether or not it is loaded already. The caller closes it."""

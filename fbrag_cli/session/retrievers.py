@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,10 @@ from fbrag_cli.session.placement import placement
 from fbrag_cli.session.settings import ModelSettings
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from fbrag_cli.corpus import Excerpt
     from fbrag_cli.indexing.collect import Collection
     from fbrag_cli.retrieval import Retriever
     from fbrag_cli.retrieval.dense import Embedder
@@ -29,7 +34,8 @@ _WEIGHTS = re.compile(r"@(\d+(?:\.\d+)?):(\d+(?:\.\d+)?)$")
 
 
 class Retrievers:
-    """Retrievers over collections. An embedding model is loaded when it is first asked for, and freed by `close`."""
+    """Retrievers over collections, for several threads. An embedding model is loaded when it is first asked for, and freed by
+    `close`."""
 
     def __init__(
         self,
@@ -44,6 +50,7 @@ class Retrievers:
         self._cancellation = cancellation or Cancellation()
         self._embedders: dict[str, Embedder] = {}
         self._close: list[Callable[[], None]] = []
+        self._lock = threading.Lock()  # an embedding model runs one call at a time
 
     def over(self, collection: Collection, name: str, progress: Progress = silent) -> Retriever:
         """Return the retriever of this name over the chunks of a collection.
@@ -52,6 +59,16 @@ class Retrievers:
         """
         if name == BM25:
             return collection.retriever
+        with self._lock:
+            return _OneAtATime(self._embedded(collection, name, progress), self._lock)
+
+    def close(self) -> None:
+        """Free all embedding models."""
+        while self._close:
+            self._close.pop()()
+        self._embedders.clear()
+
+    def _embedded(self, collection: Collection, name: str, progress: Progress) -> Retriever:
         from fbrag_cli.indexing.embeddings import embed_corpus, weigh_corpus
         from fbrag_cli.retrieval.bge_m3 import WEIGHTS, BgeM3, DenseAndLexical
         from fbrag_cli.retrieval.dense import Dense
@@ -69,12 +86,6 @@ class Retrievers:
         if weights:
             raise FbragError("usage", f"--retriever {name}: {base} has one weight only", "leave out what begins with '@'")
         return Dense(embedder, embeddings)
-
-    def close(self) -> None:
-        """Free all embedding models."""
-        while self._close:
-            self._close.pop()()
-        self._embedders.clear()
 
     def _load(self, name: str) -> Embedder:
         if not name.endswith(".gguf"):
@@ -100,3 +111,19 @@ class Retrievers:
         for problem in embedder.problems:
             self._progress(Event("load", "warning", text=problem))
         return embedder
+
+
+class _OneAtATime:
+    """A `Retriever` that scores for one thread at a time."""
+
+    def __init__(self, retriever: Retriever, lock: threading.Lock) -> None:
+        self.name = retriever.name
+        self._retriever, self._lock = retriever, lock
+
+    def scores(self, text: str) -> NDArray[np.float32]:
+        with self._lock:
+            return self._retriever.scores(text)
+
+    def excerpt_scores(self, text: str, excerpts: Sequence[Excerpt]) -> NDArray[np.float32]:
+        with self._lock:
+            return self._retriever.excerpt_scores(text, excerpts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -50,8 +51,17 @@ class Choice:
 DEFAULT = Choice()
 
 
+class _Question(threading.local):
+    """The question that a thread is at. stage: that runs. retriever: of its corpus, by the key of `Session._at_hand`."""
+
+    def __init__(self, listener: Listener) -> None:
+        self.choice, self.listener, self.stage = DEFAULT, listener, ""
+        self.retriever: tuple[tuple[str, str], Retriever] | None = None
+
+
 class Session:
-    """Runs questions. Use it as a context manager, or call `close`.
+    """Runs questions. Use it as a context manager, or call `close`. Questions may come from several threads (`run_at_once`), if
+    each of them is retrieved and answered in one.
 
     models, retrievers: make and hold what is loaded. cache: of the models' replies. reuse: what is taken from it. A model is
     loaded when it is first asked for what is not cached.
@@ -63,10 +73,10 @@ class Session:
         set_environment()
         self._models, self._retrievers, self.cache = models, retrievers, cache
         self._listener, self._reuse = listener or Listener(), reuse
-        self._running = DEFAULT, self._listener
-        self._stage = ""  # that runs
+        self._question = _Question(self._listener)
         self._cached: dict[str, CachedGenerator] = {}
         self._at_hand: dict[tuple[str, str], Retriever] = {}
+        self._making = threading.Lock()  # a retriever
         self._answering = False
 
     @classmethod
@@ -162,6 +172,10 @@ class Session:
         files = self._models.find(self._models.default_pair, large=self._models.default_pair[1:])
         return {file.name: partial(self._models.open, file) for file in files}
 
+    def run_at_once(self, n: int) -> None:
+        """Let the models run the calls of up to `n` threads in common batches; of fewer where memory is short."""
+        self._models.at_once = n
+
     # -- a question ------------------------------------------------------------------------------------------------------
 
     def retrieve(
@@ -213,7 +227,8 @@ class Session:
 
     def retriever_of(self, trace: Trace, choice: Choice = DEFAULT) -> Retriever:
         """Return the retriever that scored the last trace on this corpus."""
-        return self._at_hand[trace.corpus.fingerprint, choice.retriever]
+        key, own = (trace.corpus.fingerprint, choice.retriever), self._question.retriever
+        return own[1] if own and own[0] == key else self._at_hand[key]
 
     def small(self, choice: Choice = DEFAULT) -> CachedGenerator:
         """Return the small model. Its samples come from the cache where they can; else it is loaded."""
@@ -236,10 +251,11 @@ class Session:
 
     def _tools(self, corpus: Corpus, retriever: Retriever, choice: Choice, listener: Listener) -> Tools:
         def progress(event: Event) -> None:
-            self._stage = event.stage if event.kind == "start" else "" if event.kind == "done" else self._stage
+            if event.kind in ("start", "done"):
+                self._question.stage = event.stage if event.kind == "start" else ""
             listener.progress(event)
 
-        self._running = choice, listener
+        self._question.choice, self._question.listener = choice, listener
         return Tools(
             corpus=corpus,
             retriever=retriever,
@@ -254,29 +270,31 @@ class Session:
     def _retriever(self, collection: Collection, choice: Choice, listener: Listener) -> Retriever:
         """Return the retriever of a collection. Those of the last corpus are reused."""
         key = (collection.corpus.fingerprint, choice.retriever)
-        if key not in self._at_hand:
-            self._at_hand = {at: each for at, each in self._at_hand.items() if at[0] == key[0]}
-            self._at_hand[key] = self._retrievers.over(collection, key[1], listener.progress)
-        return self._at_hand[key]
+        with self._making:
+            if key not in self._at_hand:
+                self._at_hand = {at: each for at, each in self._at_hand.items() if at[0] == key[0]}
+                self._at_hand[key] = self._retrievers.over(collection, key[1], listener.progress)
+            self._question.retriever = key, self._at_hand[key]
+            return self._at_hand[key]
 
     def _generator(self, name: str) -> CachedGenerator:
         from fbrag_cli.generation.cached import CachedGenerator
 
         if name not in self._cached:
             identity = self._models.identity(name)
-            self._cached[name] = CachedGenerator(partial(self._load, name), self.cache, identity, self._reuse)
+            self._cached.setdefault(name, CachedGenerator(partial(self._load, name), self.cache, identity, self._reuse))
         return self._cached[name]
 
     def _load(self, name: str) -> Generator:
-        """Load a model for the running question, then begin to load the one that will answer. The stage that needs it starts
+        """Load a model for the thread's question, then begin to load the one that will answer. The stage that needs it starts
         after it, for whoever follows the progress."""
-        choice, listener = self._running
-        with stage("load", listener.progress):
+        asked = self._question
+        with stage("load", asked.listener.progress):
             generator = self._models.load(name)
-        if self._stage:
-            listener.progress(Event(self._stage, "start"))
+        if asked.stage:
+            asked.listener.progress(Event(asked.stage, "start"))
         if self._answering:
-            self._models.begin(self._names(choice)[1])
+            self._models.begin(self._names(asked.choice)[1])
         return generator
 
 

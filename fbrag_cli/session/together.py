@@ -1,12 +1,18 @@
-"""Questions to a session, one after the other, the answers in order."""
+"""Questions to a session, several at once: each in a thread, their models' work in common batches, the answers in order."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING
+from itertools import islice
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, TypeVar
 
 from fbrag_cli.errors import FbragError
+from fbrag_cli.generation.cancellation import Cancellation
+from fbrag_cli.progress import Event, Progress
 from fbrag_cli.session.session import DEFAULT, Choice, Listener, Session
 from fbrag_cli.trace import Trace
 
@@ -14,10 +20,16 @@ if TYPE_CHECKING:
     from fbrag_cli.indexing.collect import Collection
     from fbrag_cli.methods.method import Method
 
+#: Questions at once on a GPU, where a step of many samples takes about as long as a step of one.
+AT_ONCE_ON_GPU = 8
+
 #: Questions on one document of which Stage III begins when all of them have been through Stage II.
 _GROUP = 32
 
 Task = tuple[str, "Collection"]
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 def answer_all(
@@ -29,7 +41,26 @@ def answer_all(
     listener: Listener,
     at_once: int | None = 1,
 ) -> Iterator[Trace | FbragError]:
-    yield from _one_by_one(session, asked, method, choice, listener)
+    """Yield the answered trace of each question on its collection, or the error of that question, in the order of `asked`.
+
+    asked: taken one by one, so that a document may be read when its questions are due. at_once: how many questions run at once;
+    None for as many as pay. listener: called in this thread alone; of questions that run beside others it receives warnings,
+    hints and the loading of models. Call `session.prepare` before.
+    Raises the error of the listener's cancellation, and whatever else is no FbragError. Closing the iterator stops what runs.
+    """
+    n = how_many_pay(session, method, choice) if at_once is None else at_once
+    if n == 1:
+        yield from _one_by_one(session, asked, method, choice, listener)
+        return
+
+    def answer(task: Task, listener: Listener) -> Trace | FbragError:
+        return _tried(lambda: session.answer(session.retrieve(*task, method, choice, listener), choice, listener), listener)
+
+    session.run_at_once(n)
+    try:
+        yield from _in_order(answer, asked, n, listener)
+    finally:
+        session.run_at_once(1)
 
 
 def _one_by_one(
@@ -82,3 +113,50 @@ def _tried(run: Callable[[], Trace], listener: Listener) -> Trace | FbragError:
 def _context(found: Trace | FbragError) -> tuple[int, ...]:
     """Return what a context begins with, as a key to sort by."""
     return () if isinstance(found, FbragError) else tuple(excerpt.chunk.position for excerpt in found.context)
+
+
+def how_many_pay(session: Session, method: Method, choice: Choice = DEFAULT) -> int:
+    """Return how many questions at once pay: several where all layers of the method's models are on a GPU, else one (see
+    tests/benchmarks/README.md). A model of which nothing is known yet is loaded for it."""
+    if not session.on_gpu:
+        return 1
+    models = [session.large(choice), *([session.small(choice)] if method.needs_small else [])]
+    layers = [each.info.gpu_layers.split("/") for each in models]
+    return AT_ONCE_ON_GPU if all(on_gpu == of_all for on_gpu, of_all in layers) else 1
+
+
+def _in_order(do: Callable[[T, Listener], R], tasks: Iterable[T], n: int, listener: Listener) -> Iterator[R]:
+    """Yield what `do` returns for each task, in order, `n` tasks at once. Raises what it raises for a task at the task's turn."""
+    news: SimpleQueue[Event | None] = SimpleQueue()  # from the threads; None: a task is done
+    stop = Cancellation(all_of=(listener.cancellation,))
+    own = Listener(progress=_without_pace(news.put), cancellation=stop)
+    futures = deque[Future[R]]()
+    remaining = iter(tasks)
+    with ThreadPoolExecutor(n) as pool:
+        try:
+            while True:
+                # One task more than threads, so that none of them waits for its next one to be made.
+                while sum(not each.done() for each in futures) <= n and (new := list(islice(remaining, 1))):
+                    futures.append(pool.submit(do, new[0], own))
+                    futures[-1].add_done_callback(lambda _: news.put(None))
+                if not futures:
+                    return
+                while not (futures[0].done() and news.empty()):
+                    if (event := news.get()) is None:
+                        break
+                    listener.progress(event)
+                else:
+                    yield futures.popleft().result()
+        finally:
+            stop.request(CancelledError())
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _without_pace(progress: Progress) -> Progress:
+    """Return a listener that passes on what is not about how far one question is."""
+
+    def receive(event: Event) -> None:
+        if event.stage == "load" or event.kind in ("warning", "hint"):
+            progress(event)
+
+    return receive

@@ -17,6 +17,7 @@ import pytest
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import Call, Sampling, Turn
 from fbrag_cli.generation.llama.generator import LlamaGenerator
+from fbrag_cli.generation.llama.rows import piece_of
 from fbrag_cli.generation.llama.weights import layers_on_gpu
 
 STORY = "The lighthouse keeper Anna wrote in her log that the brig Meridian had passed at noon with a torn sail. " * 4
@@ -79,10 +80,10 @@ def test_a_prompt_that_outgrows_its_context_reads_only_what_is_new(smollm2: Path
 def test_a_reserved_context_is_not_made_again(smollm2: Path) -> None:
     with LlamaGenerator(smollm2) as one:
         first = one.generate(ASKED, 1, Sampling(4), Call(room=2000))
-        context = one._sequences._context
+        context = one._prompts.context
         more = (*ASKED, Turn("assistant", "The Meridian."), Turn("user", STORY * 12))
         assert one.generate(more, 1, Sampling(4)).cached_tokens >= first.prompt_tokens - 5
-        assert one._sequences._context is context
+        assert one._prompts.context is context
     with LlamaGenerator(smollm2, max_context=400) as small:
         assert small.generate(ASKED, 1, Sampling(4), Call(room=2000)).samples  # as much as the model can take
 
@@ -245,4 +246,5 @@ def test_nothing_native_reaches_stdout(smollm2: Path) -> None:
 def test_softmax_of_the_last_logits_is_what_greedy_takes(generator: LlamaGenerator) -> None:
     text = generator.generate(ASKED, 1, Sampling(1, temperature=0)).samples[0].text
     generator.choose(ASKED, ("x",))
-    assert generator._piece(int(np.argmax(generator._sequences.logits(-1)))).decode() == text
+    logits = generator._prompts.opened.logits(-1)
+    assert piece_of(generator._vocab, int(np.argmax(logits))).decode() == text

@@ -1,0 +1,136 @@
+"""One llama.cpp context: token sequences that share one memory of keys and values (KV cells), extended batch by batch."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import llama_cpp
+import numpy as np
+from numpy.typing import NDArray
+
+from fbrag_cli.errors import FbragError
+from fbrag_cli.generation.llama.machine import free_gpu_memory, free_memory
+from fbrag_cli.generation.llama.native_log import native_log
+from fbrag_cli.generation.llama.weights import Weights
+
+#: The most tokens of a batch.
+BATCH = 512
+#: On a CPU a step of five rows takes two thirds of its time without flash attention, and a prompt of up to about so many cells
+#: takes about as long (8,000 tokens, 1.5B: 122 s for 133; 5,561, 0.5B: 40 s for 37); beyond, the matrix of the scores outgrows
+#: the processor's caches (12,805 tokens, 0.5B: 159 s for 137).
+_FLASH_ATTENTION_FROM = 9216
+
+
+class BatchToken(NamedTuple):
+    """A token of a batch. wanted: whether its logits are computed."""
+
+    token: int
+    position: int
+    sequence: int
+    wanted: bool = True
+
+
+class Context:
+    """A context of `n_cells` cells for up to `n_sequences` sequences, all empty.
+
+    weights: must outlive it. Raises FbragError `out_of_memory`.
+    """
+
+    def __init__(self, weights: Weights, n_cells: int, n_sequences: int) -> None:
+        self.n_cells, self.n_sequences = n_cells, n_sequences
+        self._weights = weights
+        self._n_vocab = llama_cpp.llama_vocab_n_tokens(weights.vocab)
+        on_gpu = weights.layers_on_gpu > 0
+        need, free = _kv_bytes(weights, n_cells), free_memory() + (free_gpu_memory() if on_gpu else 0)
+        if need > free:
+            raise _too_large(
+                f"a context of {n_cells} tokens needs {need / 1e9:.1f} GB of memory, and {free / 1e9:.1f} GB are free"
+            )
+        params = llama_cpp.llama_context_default_params()
+        params.n_ctx = n_cells
+        params.n_batch = params.n_ubatch = BATCH
+        params.n_seq_max = params.n_outputs_max = n_sequences
+        if on_gpu:
+            params.flash_attn_type = llama_cpp.LLAMA_FLASH_ATTN_TYPE_AUTO  # flash attention where it has it
+        elif n_cells > _FLASH_ATTENTION_FROM:
+            params.flash_attn_type = llama_cpp.LLAMA_FLASH_ATTN_TYPE_ENABLED
+        else:
+            params.flash_attn_type = llama_cpp.LLAMA_FLASH_ATTN_TYPE_DISABLED
+        self._context = weights.context(params)
+        if not self._context:
+            raise _too_large(f"llama.cpp made no context of {n_cells} tokens: {native_log.last_error()}")
+        self._memory = llama_cpp.llama_get_memory(self._context)
+        self._batch = llama_cpp.llama_batch_init(BATCH, 0, 1)
+
+    def decode(self, tokens: Sequence[BatchToken]) -> None:
+        """Append tokens to their sequences, in one batch. Token i gets logits i, where they are wanted.
+
+        Raises FbragError `out_of_memory`, and the error of a cancellation of `weights`. Then the memory holds part of a batch:
+        nothing in the context can be trusted, and it is to be closed.
+        """
+        batch = self._batch
+        for i, each in enumerate(tokens):
+            batch.token[i], batch.pos[i] = each.token, each.position
+            batch.n_seq_id[i], batch.seq_id[i][0] = 1, each.sequence
+            batch.logits[i] = each.wanted
+        batch.n_tokens = len(tokens)
+        if status := self._weights.decode(self._context, batch):
+            raise _too_large(f"llama.cpp stopped at a batch of {len(tokens)} tokens (status {status}): {native_log.last_error()}")
+
+    def logits(self, i: int) -> NDArray[np.float32]:
+        """Return the logits of a token of the last batch: float32 `(n_vocab,)`, valid until the next batch."""
+        return np.ctypeslib.as_array(llama_cpp.llama_get_logits_ith(self._context, i), (self._n_vocab,))
+
+    def sample(self, sampler: Any, i: int) -> int:
+        """Draw a token from the logits of a token of the last batch."""
+        return int(llama_cpp.llama_sampler_sample(sampler, self._context, i))
+
+    def share(self, source: int, target: int, n_tokens: int) -> None:
+        """Let the empty sequence `target` begin with the first `n_tokens` tokens of `source`. The two share their cells."""
+        llama_cpp.llama_memory_seq_cp(self._memory, source, target, 0, n_tokens)
+
+    def cut(self, sequence: int, n_tokens: int) -> bool:
+        """Reduce a sequence to its first `n_tokens` tokens. Return False where the model cannot go back."""
+        return bool(llama_cpp.llama_memory_seq_rm(self._memory, sequence, n_tokens, -1))
+
+    def clear(self, sequence: int) -> None:
+        """Make a sequence empty."""
+        llama_cpp.llama_memory_seq_rm(self._memory, sequence, -1, -1)
+
+    def state(self, sequence: int) -> Any:
+        """Return a copy of a sequence's cells, for `restore`."""
+        size = llama_cpp.llama_state_seq_get_size(self._context, sequence)
+        state = (ctypes.c_uint8 * size)()
+        llama_cpp.llama_state_seq_get_data(self._context, state, size, sequence)
+        return state
+
+    def restore(self, sequence: int, state: Any) -> bool:
+        """Fill an empty sequence with the cells of another context of the same model. Return False where that fails."""
+        return bool(llama_cpp.llama_state_seq_set_data(self._context, state, len(state), sequence))
+
+    def close(self) -> None:
+        """Free the context, which cannot be used afterwards."""
+        if self._context is not None:
+            llama_cpp.llama_batch_free(self._batch)
+            llama_cpp.llama_free(self._context)
+            self._context = None
+
+
+def how_many_fit(weights: Weights, n_cells: int) -> int:
+    """Return how many times `n_cells` cells fit in half of the free memory of the devices that have the model's layers."""
+    all_on_gpu = weights.layers_on_gpu > llama_cpp.llama_model_n_layer(weights.model)
+    return (free_gpu_memory() if all_on_gpu else free_memory()) // 2 // max(1, _kv_bytes(weights, n_cells))
+
+
+def _kv_bytes(weights: Weights, n_cells: int) -> int:
+    """Return the memory that the keys and values of `n_cells` tokens take."""
+    model = weights.model
+    heads = llama_cpp.llama_model_n_head(model)
+    width = llama_cpp.llama_model_n_embd(model) // max(heads, 1) * llama_cpp.llama_model_n_head_kv(model)
+    return int(2 * 2 * n_cells * width * llama_cpp.llama_model_n_layer(model))  # keys and values, two bytes each
+
+
+def _too_large(what: str) -> FbragError:
+    return FbragError("out_of_memory", what, "use fewer chunks (--recall, --select) or a smaller model")

@@ -1,0 +1,244 @@
+"""The prompts in one llama.cpp context: those of the running calls, and those of earlier ones that a next prompt may begin like.
+
+A prompt that begins like another shares its cells and is read from where the two differ. Cells and sequences for a call's samples
+are set aside when its prompt is admitted, so that no call runs out of them. The least recently used prompts make room for others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain, count
+
+import llama_cpp
+
+from fbrag_cli.errors import FbragError
+from fbrag_cli.generation.llama.context import Context, how_many_fit
+from fbrag_cli.generation.llama.weights import Weights
+
+_SPARE = 256  # cells beyond what a call needs, so that a follow-up on the same prompt finds room
+_ROWS = 8  # samples for which there is room from the start, where calls run at once: a larger context has to wait for all of them
+_MOST_SEQUENCES = 256  # of a context: LLAMA_MAX_SEQ
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What a call needs: its prompt, `n_rows` samples of `max_tokens` tokens, and a context of `room` cells at least."""
+
+    tokens: list[int]
+    n_rows: int
+    max_tokens: int
+    room: int = 0
+
+    @property
+    def n_cells(self) -> int:
+        return len(self.tokens) + self.n_rows * self.max_tokens
+
+
+@dataclass(slots=True, eq=False)
+class Prompt:
+    """A prompt in the context, and the samples that continue it.
+
+    tokens: of the whole prompt. n_read: how many of them are in the context. cells: a number for each token; prompts that share a
+    cell share its number. sequences: one a sample, the first of them the prompt's own. n_reserved: cells for the samples, while
+    `live`.
+    """
+
+    tokens: list[int]
+    n_read: int
+    cells: list[int]
+    sequences: list[int]
+    n_reserved: int
+    live: bool = True
+
+
+class Prompts:
+    """The prompts of one model, in a context that is made when it is first needed and enlarged when it is too small.
+
+    weights: must outlive them. name: the model's, for errors. limit: tokens that the model can take.
+    at_once: how many calls may run at once; fewer where memory is short. context: the present one.
+    """
+
+    def __init__(self, weights: Weights, name: str, limit: int) -> None:
+        self._weights, self._name, self._limit = weights, name, limit
+        # A model with a recurrent state cannot go back to where two prompts differ.
+        self._keeps = not (llama_cpp.llama_model_is_recurrent(weights.model) or llama_cpp.llama_model_is_hybrid(weights.model))
+        self._held: list[Prompt] = []  # the least recently used first
+        self._numbers = count()
+        self._most = _MOST_SEQUENCES  # calls at once for which there is memory, as far as it was tried
+        self.at_once = 1
+        self.context: Context | None = None
+
+    def check(self, need: Need) -> None:
+        """Raise FbragError `prompt_too_long`, with both numbers, for a call that the model cannot take."""
+        if need.n_cells > self._limit:
+            raise FbragError(
+                "prompt_too_long",
+                f"the prompt of {len(need.tokens)} tokens and {need.n_rows} x {need.max_tokens} for the reply need "
+                f"{need.n_cells}, and {self._name} can take {self._limit}",
+                "use fewer chunks (--recall, --select), fewer samples, or a model with a longer context",
+            )
+
+    def admit(self, need: Need) -> Prompt | None:
+        """Make a call's prompt one of the context, as far as another begins alike (all but the last token, which has to be read
+        for its logits). Return None where a running call has to end first.
+
+        Raises FbragError `out_of_memory` where the context cannot be made, and the error of a cancellation.
+        """
+        live = [each for each in self._held if each.live]
+        if self._is_small_for(need):
+            if live:
+                return None
+            self._enlarge(need)
+        source, n_shared = self._nearest(need)
+        shared = source.cells[:n_shared] if source else []
+        if not self._fits(need, live, shared):
+            return None
+        for each in [each for each in self._held if not each.live and each is not source]:
+            if self._fits(need, self._held, shared):
+                break
+            self._remove(each)
+        if source and not self._fits(need, self._held, shared):
+            prompt = self._continued(source, n_shared)
+        else:
+            prompt = self._begun(source, n_shared)
+        prompt.tokens, prompt.live, prompt.n_reserved = need.tokens, True, need.n_rows * need.max_tokens
+        prompt.cells += [next(self._numbers) for _ in range(len(need.tokens) - n_shared)]
+        while len(prompt.sequences) < need.n_rows:
+            prompt.sequences.append(self._free_sequence(prompt.sequences))
+        self._held.append(prompt)
+        return prompt
+
+    def fork(self, prompt: Prompt) -> None:
+        """Let every sample begin with the prompt, which has been read. Its cells are shared, not copied."""
+        first, *others = prompt.sequences
+        for each in others:
+            self.opened.share(first, each, prompt.n_read)
+
+    def release(self, prompt: Prompt) -> None:
+        """End a call. What was read of its prompt stays, for prompts that begin alike."""
+        if prompt not in self._held:
+            return  # the context is another one
+        first, *others = prompt.sequences
+        for each in others:
+            self.opened.clear(each)
+        if not (self._keeps and self.opened.cut(first, prompt.n_read)):
+            self._remove(prompt)
+            return
+        prompt.tokens, prompt.cells = prompt.tokens[: prompt.n_read], prompt.cells[: prompt.n_read]
+        prompt.sequences = [first]
+        prompt.live, prompt.n_reserved = False, 0
+        self._held.remove(prompt)
+        self._held.append(prompt)
+
+    def close(self) -> None:
+        """Free the context and all prompts. The next `admit` makes a new one."""
+        if self.context is not None:
+            self.context.close()
+            self.context = None
+        self._held.clear()
+
+    @property
+    def opened(self) -> Context:
+        """The context, which holds the prompts."""
+        assert self.context
+        return self.context
+
+    # -- a prompt's beginning --------------------------------------------------------------------------------------------
+
+    def _nearest(self, need: Need) -> tuple[Prompt | None, int]:
+        """Return the prompt with the longest beginning that `need` has too, the least recently used of several, and the length
+        of that beginning."""
+        if not self._held or not self._keeps:
+            return None, 0
+        lengths = [_common_prefix(each.tokens[: each.n_read], need.tokens[:-1]) for each in self._held]
+        return self._held[lengths.index(max(lengths))], max(lengths)
+
+    def _continued(self, source: Prompt, n_shared: int) -> Prompt:
+        """Return an earlier prompt, cut to its beginning: there is no room for both."""
+        self.opened.cut(source.sequences[0], n_shared)
+        self._held.remove(source)
+        return Prompt([], n_shared, source.cells[:n_shared], source.sequences, 0)
+
+    def _begun(self, source: Prompt | None, n_shared: int) -> Prompt:
+        """Return a new prompt that shares a beginning."""
+        sequence = self._free_sequence()
+        if source and n_shared:
+            self.opened.share(source.sequences[0], sequence, n_shared)
+        return Prompt([], n_shared, source.cells[:n_shared] if source else [], [sequence], 0)
+
+    def _remove(self, prompt: Prompt) -> None:
+        self.opened.clear(prompt.sequences[0])
+        self._held.remove(prompt)
+
+    # -- room ------------------------------------------------------------------------------------------------------------
+
+    def _fits(self, need: Need, beside: Iterable[Prompt], shared: Sequence[int]) -> bool:
+        """Return whether there is room for a call beside other prompts, when it begins with the cells `shared`."""
+        others = list(beside)
+        used = set(shared).union(*(each.cells for each in others))
+        n_cells = len(used) + sum(each.n_reserved for each in others) + need.n_cells - len(shared)
+        n_sequences = sum(len(each.sequences) for each in others) + need.n_rows
+        return len(others) < self.at_once and n_cells <= self.opened.n_cells and n_sequences <= self.opened.n_sequences
+
+    def _free_sequence(self, taken: Sequence[int] = ()) -> int:
+        used = {*taken, *chain.from_iterable(each.sequences for each in self._held)}
+        return next(each for each in range(self.opened.n_sequences) if each not in used)
+
+    def _is_small_for(self, need: Need) -> bool:
+        if self.context is None:
+            return True
+        n = min(self.at_once, self._most)
+        n_cells = max(need.n_cells, min(need.room, self._largest)) * n
+        return n_cells > self.context.n_cells or _n_sequences(n, need) > self.context.n_sequences
+
+    def _enlarge(self, need: Need) -> None:
+        """Replace the context by one that is large enough for as many such calls as may run at once, or for fewer where memory
+        is short. Of its prompts, the beginning of this one is taken over."""
+        source, n_shared = self._nearest(need)
+        state = None
+        if source and n_shared and self.opened.cut(source.sequences[0], n_shared):
+            state = self.opened.state(source.sequences[0])
+        least = (self.context.n_cells, self.context.n_sequences) if self.context else (0, 0)
+        self.close()
+        n_cells = min(_rounded_up(max(need.n_cells + _SPARE, need.room)), self._largest)
+        n = min(self.at_once, self._most, max(1, how_many_fit(self._weights, n_cells)))
+        self.context = self._made(n, n_cells, need, least)
+        if state and self.context.restore(0, state):
+            numbers = [next(self._numbers) for _ in range(n_shared)]
+            self._held.append(Prompt(need.tokens[:n_shared], n_shared, numbers, [0], 0, live=False))
+
+    def _made(self, n: int, n_cells: int, need: Need, least: tuple[int, int]) -> Context:
+        """Return a context for `n` calls of `n_cells` cells each, or for fewer where there is no memory for so many."""
+        try:
+            context = Context(self._weights, max(n * n_cells, least[0]), max(_n_sequences(n, need), least[1]))
+        except FbragError as error:
+            if n == 1 or error.code != "out_of_memory":
+                raise
+            return self._made(n // 2, n_cells, need, least)
+        if n < self.at_once:
+            self._most = n
+        return context
+
+    @property
+    def _largest(self) -> int:
+        """The most cells that one call can need."""
+        return max(self._limit, 256)
+
+
+def _n_sequences(n: int, need: Need) -> int:
+    """Return the sequences that `n` such calls need, as far as a context has so many."""
+    return min(n * need.n_rows if n == 1 else n * max(need.n_rows, _ROWS), _MOST_SEQUENCES)
+
+
+def _common_prefix(left: Sequence[int], right: Sequence[int]) -> int:
+    """Return how many tokens two sequences share from their beginning on."""
+    for i, (a, b) in enumerate(zip(left, right, strict=False)):
+        if a != b:
+            return i
+    return min(len(left), len(right))
+
+
+def _rounded_up(n_cells: int) -> int:
+    """Return the next multiple of 256, in which llama.cpp makes contexts."""
+    return -(-n_cells // 256) * 256

@@ -1,0 +1,260 @@
+"""Calls from several threads on one llama.cpp context: prompts are read and samples are decoded in common batches.
+
+A batch holds the last token of every live sample of every running call, and the next piece of the prompt that is being read. A
+call that ends makes room at once, and the next that waits is admitted. There is no thread of its own: of the threads that wait
+for their calls, one runs the batches for all, and leaves them to another when its own call is done. So a call alone runs in its
+own thread, as if there were never others.
+
+A request to stop, or an error in a listener, ends its own call alone. A batch that llama.cpp refuses ends all calls in it.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from time import perf_counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fbrag_cli.generation.cancellation import Cancellation
+from fbrag_cli.generation.generator import Call, Sampling
+from fbrag_cli.generation.llama.context import BATCH, BatchToken
+from fbrag_cli.generation.llama.prompts import Need, Prompt, Prompts
+from fbrag_cli.generation.llama.rows import Row
+from fbrag_cli.generation.llama.weights import Weights
+
+#: Tokens of a prompt in one batch with samples, on a CPU. Each batch brings the samples one token further at nearly no cost, so
+#: that short pieces take more of them along.
+_PIECE_BESIDE_SAMPLES = 64
+
+
+class NoNumbersError(Exception):
+    """The model computes what are no numbers (NaN)."""
+
+
+@dataclass(slots=True, eq=False)
+class Request:
+    """One call. sampling: None for the logits after the prompt alone.
+
+    prompt: in the context, None while the call waits. n_cached: tokens of it that were there. rows: the samples, once it is
+    read. n_written: tokens of the longest. logits: float32 `(n_vocab,)`, after the prompt. begun, read, ended: seconds of
+    `perf_counter`, 0 before. error: what the call raises when it is `done`.
+    """
+
+    need: Need
+    sampling: Sampling | None
+    call: Call
+    cancellation: Cancellation = field(init=False)
+    prompt: Prompt | None = None
+    n_cached: int = 0
+    rows: list[Row] = field(default_factory=list)
+    n_written: int = 0
+    logits: NDArray[np.float32] | None = None
+    begun: float = 0.0
+    read: float = 0.0
+    ended: float = 0.0
+    error: BaseException | None = None
+    done: bool = False
+
+    def __post_init__(self) -> None:
+        self.cancellation = self.call.cancellation or Cancellation()
+
+    @property
+    def live_rows(self) -> list[Row]:
+        return [row for row in self.rows if row.finish is None]
+
+
+class Scheduler:
+    """Runs calls from any thread. weights, prompts: of the model; nobody else may use the prompts."""
+
+    def __init__(self, weights: Weights, prompts: Prompts) -> None:
+        self._weights, self._prompts = weights, prompts
+        self._changed = threading.Condition()
+        self._driver: Request | None = None  # whose thread runs the batches
+        self._closed = False
+        self._waiting: list[Request] = []
+        self._running: list[Request] = []  # admitted; where a prompt is being read, it is that of the last
+
+    def run(self, request: Request) -> None:
+        """Run a call to its end. Raises its error."""
+        self._prompts.check(request.need)
+        with self._changed:
+            self._waiting.append(request)
+        try:
+            while not request.done:
+                with self._changed:
+                    self._changed.wait_for(lambda: request.done or self._driver is None)
+                    if not request.done:
+                        self._driver = request
+                while not request.done:
+                    self._round()
+        except BaseException as error:  # a signal: nothing is known of what it interrupted
+            if self._driver is request:
+                self._end_all(error)
+            request.cancellation = Cancellation()  # for whoever runs the next batch
+            request.cancellation.request(error)
+            raise
+        finally:
+            with self._changed:
+                if self._driver is request:
+                    self._driver = None
+                self._changed.notify_all()
+        if request.error is not None:
+            raise request.error
+
+    def close(self) -> None:
+        """End the running calls, free the context, and refuse further calls."""
+        self._closed = True
+        with self._changed:
+            self._changed.wait_for(lambda: self._driver is None)
+            self._prompts.close()
+
+    # -- one batch -------------------------------------------------------------------------------------------------------
+
+    def _round(self) -> None:
+        if self._closed:
+            raise RuntimeError("the generator is closed")
+        # 1. End the calls that are to stop. When no prompt is being read, admit the next call.
+        self._stop()
+        reading = self._reading() or self._admit()
+        # 2. Decode the last token of every live sample, and a piece of the prompt.
+        rows = [row for request in self._running for row in request.live_rows]
+        piece = self._piece(reading, len(rows)) if reading else []
+        batch = [*(BatchToken(row.token, row.position, row.sequence) for row in rows), *piece]
+        if not batch or not self._decode(batch):
+            return
+        for i, row in enumerate(rows):
+            row.output = i
+            row.position += 1
+        # 3. Draw the next token of each sample. The samples of a prompt that has been read begin.
+        for request in list(self._running):
+            self._advance(request, len(piece) if request is reading else 0, len(batch) - 1)
+
+    def _stop(self) -> None:
+        with self._changed:
+            requests = [*self._running, *self._waiting]
+        for request in requests:
+            if request.cancellation.requested:
+                self._end(request, request.cancellation.error)
+
+    def _reading(self) -> Request | None:
+        last = self._running[-1] if self._running else None
+        return last if last and not last.read else None
+
+    def _admit(self) -> Request | None:
+        """Admit the next call, if there is one and it fits."""
+        if not self._waiting:
+            return None
+        request = self._waiting[0]
+        self._weights.cancellation = request.cancellation
+        request.begun = perf_counter()
+        try:
+            if (prompt := self._prompts.admit(request.need)) is None:
+                assert self._running  # or it would wait for ever
+                return None
+            request.prompt, request.n_cached = prompt, prompt.n_read
+            _report(request, prompt)
+        except BaseException as error:
+            if not isinstance(error, Exception) and not request.cancellation.requested:
+                raise
+            self._end(request, error)
+            return None
+        with self._changed:
+            self._waiting.remove(request)
+        self._running.append(request)
+        return request
+
+    def _piece(self, request: Request, n_rows: int) -> list[BatchToken]:
+        """Return the tokens of a prompt that are read in one batch with `n_rows` samples."""
+        assert request.prompt
+        prompt, size = request.prompt, BATCH - n_rows
+        if n_rows and not self._weights.layers_on_gpu:
+            size = min(size, _PIECE_BESIDE_SAMPLES)
+        end = len(prompt.tokens)
+        positions = range(prompt.n_read, min(prompt.n_read + size, end))
+        return [BatchToken(prompt.tokens[each], each, prompt.sequences[0], each == end - 1) for each in positions]
+
+    def _decode(self, batch: list[BatchToken]) -> bool:
+        """Decode a batch. Return False where it ended the running calls. The code stops early where all of them are to stop."""
+        each = list(dict.fromkeys(request.cancellation for request in self._running))
+        self._weights.cancellation = stop = each[0] if len(each) == 1 else Cancellation(all_of=each)
+        try:
+            self._prompts.opened.decode(batch)
+        except BaseException as error:
+            if not isinstance(error, Exception) and not stop.requested:
+                raise
+            self._end_all(error)
+            return False
+        return True
+
+    def _advance(self, request: Request, n_read: int, last: int) -> None:
+        """Take what a batch brought a call: `n_read` tokens of its prompt, or the logits for its samples. last: of the batch."""
+        try:
+            if n_read:
+                self._note_read(request, n_read, last)
+            if request.rows:
+                self._draw(request)
+        except Exception as error:
+            self._end(request, error)
+
+    def _note_read(self, request: Request, n_tokens: int, last: int) -> None:
+        """Note that tokens of a prompt have been read. At its end, begin the samples."""
+        assert request.prompt
+        prompt = request.prompt
+        prompt.n_read += n_tokens
+        _report(request, prompt)
+        if prompt.n_read < len(prompt.tokens):
+            return
+        request.read = perf_counter()
+        request.logits = self._prompts.opened.logits(last).copy()
+        if not np.isfinite(request.logits).all():
+            raise NoNumbersError
+        if request.sampling is None:
+            self._end(request)
+            return
+        self._prompts.fork(prompt)
+        request.rows = [
+            Row.of(request.sampling, i, sequence, len(prompt.tokens), last) for i, sequence in enumerate(prompt.sequences)
+        ]
+
+    def _draw(self, request: Request) -> None:
+        """Draw a token for each live sample of a call. A call without live samples ends."""
+        send = request.call.on_text
+        for row in request.live_rows:
+            row.add(self._prompts.opened.sample(row.sampler, row.output), self._weights.vocab)
+            if send and row is request.rows[0] and (piece := row.next_piece()):
+                send(piece)
+        if not request.live_rows:
+            self._end(request)
+            return
+        request.n_written += 1
+        if request.call.on_written:
+            request.call.on_written(request.n_written, request.need.max_tokens)
+
+    # -- the end of a call -----------------------------------------------------------------------------------------------
+
+    def _end(self, request: Request, error: BaseException | None = None) -> None:
+        """Make room of what a call used, and let its thread go on."""
+        for row in request.rows:
+            row.free()
+        if request.prompt:
+            self._prompts.release(request.prompt)
+        request.error, request.ended = error, perf_counter()
+        with self._changed:
+            for each in (self._running, self._waiting):
+                if request in each:
+                    each.remove(request)
+            request.done = True
+            self._changed.notify_all()
+
+    def _end_all(self, error: BaseException) -> None:
+        """End the running calls, and free the context: it may hold part of a batch."""
+        self._prompts.close()
+        for request in list(self._running):
+            self._end(request, request.cancellation.error or error)
+
+
+def _report(request: Request, prompt: Prompt) -> None:
+    if request.call.on_prompt:
+        request.call.on_prompt(prompt.n_read, len(prompt.tokens))
