@@ -179,16 +179,17 @@ class RowFile:
         os.lseek(self._file, 0, os.SEEK_SET)
         data = b"" if restart else _whole(self._file)
         head = self._form.head
+        begun = data.startswith(head)
         try:
-            if data[: len(head)].rstrip(b"\0") != head[: len(data[: len(head)].rstrip(b"\0"))]:
+            if not begun and not head.startswith(data.rstrip(_BLANK)):
                 raise ValueError(f"its first line is not {head.decode().strip()}")
-            found = self._form.split(data[len(head) :])
+            found = self._form.split(data[len(head) :]) if begun else []
         except ValueError as error:
             raise FbragError("usage", f"{self._path} holds no rows of this kind: {error}", _ANOTHER) from None
         self.rows = [row for row, _ in found]
-        self._end = len(head) + (found[-1][1] if found else 0) if len(data) >= len(head) and data else 0
+        self._end = len(head) + (found[-1][1] if found else 0) if begun else 0
         os.ftruncate(self._file, self._end)
-        if self._end == 0 and head:
+        if not begun:
             self._append(head)
 
     def _append(self, data: bytes) -> None:

@@ -1,0 +1,87 @@
+"""Files of questions and jobs, as people write them."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+
+from fbrag_cli.batch.jobs import Job, Question, by_document, every, read_jobs, read_questions, shard
+from fbrag_cli.errors import FbragError
+
+
+def file(folder: Path, name: str, text: str, encoding: str = "utf-8") -> str:
+    path = folder / name
+    path.write_bytes(text.encode(encoding))
+    return str(path)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
+def test_lines_of_text_without_comments_and_blank_lines(tmp_path: Path, encoding: str) -> None:
+    path = file(tmp_path, "q.txt", "# of the café\r\n\r\n  Who sealed the café's box? \r\nWhen?\r\n", encoding)
+    assert read_questions(path) == [Question("1", "Who sealed the café's box?"), Question("2", "When?")]
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_columns_by_their_names(tmp_path: Path, delimiter: str) -> None:
+    lines = ["Id", "Question", "answers"], ["a", '"Who, and\nwhen?"', '"[""Tom"", ""Tim""]"'], ["b", "Why?", "rain"]
+    path = file(tmp_path, "q.csv", "\n".join(delimiter.join(line) for line in lines))
+    assert read_questions(path) == [Question("a", "Who, and\nwhen?", ("Tom", "Tim")), Question("b", "Why?", ("rain",))]
+
+
+def test_json_lines(tmp_path: Path) -> None:
+    path = file(tmp_path, "q.jsonl", '{"question":"Who?","id":7,"answers":["Tom"],"more":1}\n\n{"question":"Why?"}')
+    assert read_questions(path) == [Question("7", "Who?", ("Tom",)), Question("2", "Why?")]
+
+
+@pytest.mark.parametrize("text", ["Who?\nWhy?", "id,question\n1,Who?\n2,Why?", '{"question":"Who?"}\n{"question":"Why?"}'])
+def test_stdin_is_what_it_looks_like(text: str) -> None:
+    assert [question.text for question in read_questions("-", io.BytesIO(text.encode()))] == ["Who?", "Why?"]
+
+
+def test_jobs_name_their_documents(tmp_path: Path) -> None:
+    path = file(tmp_path, "jobs.csv", "document,question,id\nb.txt,Who?,x\na.txt,Why?,\nb.txt,When?,y\n")
+    jobs = [Job(("b.txt",), Question("x", "Who?", (), "b.txt")), Job(("a.txt",), Question("2", "Why?", (), "a.txt"))]
+    found = read_jobs(path)
+    assert found[:2] == jobs
+    assert [job.question.id for job in by_document(found)] == ["x", "y", "2"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("q.csv", "id,text\n1,Who?\n", "line 1: no column is named question, only id, text"),
+        ("q.csv", "question,id\nWho?,1\n,2\n", "line 3: it has no question"),
+        ("q.csv", 'question,id\n"Who?,1\n', "line 2: unexpected end of data"),
+        ("q.csv", "question\nWho?,when?\n", "line 2: 2 values for 1 columns"),
+        ("q.csv", "question,id\nWho?,1\nWhy?,1\n", "line 3: the id 1 is that of line 2"),
+        ("q.jsonl", '{"question":"Who?"}\n{"question":', "line 2: not JSON"),
+        ("q.jsonl", '["Who?"]', "line 1: not an object"),
+        ("q.jsonl", '{"question":5}', "line 1: it has no question"),
+        ("q.jsonl", '{"question":"Who?","answers":[{}]}', "line 1: answers have to be text"),
+        ("q.txt", "# nothing yet\n", "holds no question"),
+        ("q.txt", "", "holds no question"),
+    ],
+)
+def test_a_mistake_is_told_with_its_line(tmp_path: Path, name: str, text: str, told: str) -> None:
+    path = file(tmp_path, name, text)
+    with pytest.raises(FbragError) as raised:
+        read_questions(path)
+    assert raised.value.code == "usage"
+    assert raised.value.message.startswith(path)
+    assert told in raised.value.message
+
+
+def test_a_job_without_a_document(tmp_path: Path) -> None:
+    with pytest.raises(FbragError, match="line 2: it names no document"):
+        read_jobs(file(tmp_path, "jobs.csv", "document,question\n,Who?\n"))
+
+
+def test_shards_make_up_the_whole() -> None:
+    jobs = every([("a",), ("b",)], [Question(str(i), "?") for i in range(5)])
+    parts = [shard(jobs, f"{i}/3") for i in (1, 2, 3)]
+    assert sorted(job.key for part in parts for job in part) == sorted(job.key for job in jobs)
+    for wrong in ("0/3", "4/3", "1", "a/b", "1/0"):
+        with pytest.raises(FbragError, match="not a part of the rows"):
+            shard(jobs, wrong)

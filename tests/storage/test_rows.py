@@ -1,0 +1,137 @@
+"""The row file: whatever a kill, a full disk or a second run does to it, it ends as if nothing had happened."""
+
+from __future__ import annotations
+
+import csv
+import errno
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fbrag_cli.errors import FbragError
+from fbrag_cli.storage.rows import Csv, Form, JsonLines, open_rows
+from fbrag_cli.text.printable import dumps
+
+SCHEMA = "fbrag.row/1"
+ROWS = [
+    {"schema": SCHEMA, "id": "1", "answer": 'She said "no",\nand went.'},
+    {"schema": SCHEMA, "id": "2", "answer": "Zoë — 川"},
+    {"schema": SCHEMA, "id": "3", "answer": ""},
+]
+FORMS = [JsonLines(SCHEMA, dumps), Csv(("id", "answer"))]
+
+by_form = pytest.mark.parametrize("form", FORMS, ids=["jsonl", "csv"])
+
+
+def write(path: Path, form: Form, rows: list[dict[str, Any]]) -> bytes:
+    """Write those of the rows that the file lacks, as a run that goes on does. Return the file's bytes."""
+    with open_rows(path, form) as file:
+        done = {row["id"] for row in file.rows}
+        for row in rows:
+            if row["id"] not in done:
+                file.write(row)
+    return path.read_bytes()
+
+
+@by_form
+def test_a_file_that_is_cut_anywhere_ends_as_if_it_had_not_been(form: Form, tmp_path: Path) -> None:
+    whole = write(tmp_path / "whole", form, ROWS)
+    for end in range(len(whole) + 1):
+        for left in (whole[:end], whole[:end] + bytes(700)):  # a power failure leaves zeros
+            path = tmp_path / "cut"
+            path.write_bytes(left)
+            assert write(path, form, ROWS) == whole, (end, len(left))
+
+
+def test_csv_reads_back_as_it_was_written(tmp_path: Path) -> None:
+    write(tmp_path / "rows.csv", FORMS[1], ROWS)
+    with (tmp_path / "rows.csv").open(newline="", encoding="utf-8") as file:
+        assert [row["answer"] for row in csv.DictReader(file)] == [row["answer"] for row in ROWS]
+
+
+@by_form
+def test_another_file_stays_as_it_is(form: Form, tmp_path: Path) -> None:
+    others = [b"Dear diary,\ntoday\n", b'{"id":"1"}\n{"a"', b"id,answer,more\n1,2,3\n", b'{"schema":"fbrag.eval/1","id":"1"}\n']
+    for data in others:
+        path = tmp_path / "other"
+        path.write_bytes(data)
+        with pytest.raises(FbragError, match="holds no rows of this kind") as raised, open_rows(path, form):
+            pass
+        assert raised.value.code == "usage"
+        assert path.read_bytes() == data
+
+
+def test_a_second_run_is_refused_until_the_first_ends(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    with open_rows(path, FORMS[0]) as file:
+        file.write(ROWS[0])
+        with pytest.raises(FbragError, match="is being written by another run"), open_rows(path, FORMS[0], restart=True):
+            pass
+        file.keep(lambda row: row["id"] != "1")
+        with pytest.raises(FbragError, match="is being written by another run"), open_rows(path, FORMS[0]):
+            pass
+        file.write(ROWS[1])
+    with open_rows(path, FORMS[0]) as file:
+        assert [row["id"] for row in file.rows] == ["1", "2"]
+
+
+@by_form
+def test_rows_that_are_not_kept_leave_the_file(form: Form, tmp_path: Path) -> None:
+    path = tmp_path / "rows"
+    write(path, form, ROWS)
+    with open_rows(path, form) as file:
+        file.keep(lambda row: row["id"] != "2")
+        assert [row["id"] for row in file.rows] == ["1", "3"]
+        file.write(ROWS[1])
+    with open_rows(path, form) as file:
+        assert [row["id"] for row in file.rows] == ["1", "3", "2"]
+
+
+@by_form
+def test_a_full_disk_leaves_no_half_row(form: Form, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that takes half of a row and then no more."""
+    path, real, room = tmp_path / "rows", os.write, 0
+
+    def write_some(file: int, data: Any) -> int:
+        nonlocal room
+        if room == 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        n = real(file, bytes(data)[:room])
+        room -= n
+        return n
+
+    whole = write(tmp_path / "whole", form, ROWS)
+    with open_rows(path, form) as file:
+        file.write(ROWS[0])
+        before = path.read_bytes()
+        room = 5
+        monkeypatch.setattr("fbrag_cli.storage.rows.os.write", write_some)
+        with pytest.raises(FbragError) as raised:
+            file.write(ROWS[1])
+        assert raised.value.code == "disk_full"
+        assert path.read_bytes() == before
+        monkeypatch.undo()
+    assert write(path, form, ROWS) == whole
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no limit of file sizes")
+def test_a_limit_of_the_system_leaves_no_half_row(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    script = f"""
+import json, resource, signal
+from pathlib import Path
+from fbrag_cli.storage.rows import JsonLines, open_rows
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+with open_rows(Path({str(path)!r}), JsonLines({SCHEMA!r}, json.dumps)) as file:
+    for i in range(9):
+        file.write({{"schema": {SCHEMA!r}, "id": str(i), "answer": "x" * 20}})
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert "cannot be written: File too large" in done.stderr
+    assert [json.loads(line)["id"] for line in path.read_text().splitlines()] == ["0"]
