@@ -21,15 +21,15 @@ class Cancellation:
         self._all_of = all_of
 
     @property
-    def error(self) -> BaseException | None:
-        """What the stopped calls raise; None before a request."""
-        if self._error is None and self._all_of and all(each.requested for each in self._all_of):
-            return self._all_of[0].error
-        return self._error
+    def requested(self) -> bool:
+        return self._error is not None or bool(self._all_of and all(each.requested for each in self._all_of))
 
     @property
-    def requested(self) -> bool:
-        return self.error is not None
+    def error(self) -> BaseException | None:
+        """What the stopped calls raise; None before a request."""
+        if self._error is None and self.requested:
+            return self._all_of[0].error
+        return self._error
 
     def request(self, error: BaseException) -> None:
         """Stop the calls that carry this cancellation; each raises `error`, or the first error of several requests. May be

@@ -1,0 +1,124 @@
+"""Several questions at once: answers in order, errors beside answers, and one thread that all events reach."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fbrag_cli.documents.document import Content, Document, Extracted
+from fbrag_cli.errors import FbragError
+from fbrag_cli.generation.cancellation import Cancellation
+from fbrag_cli.indexing.collect import Collection, collect_text
+from fbrag_cli.methods.fb_rag import FBRag
+from fbrag_cli.methods.vanilla import Vanilla
+from fbrag_cli.progress import Event
+from fbrag_cli.session.session import Listener, Session
+from fbrag_cli.session.settings import ModelSettings
+from fbrag_cli.session.together import answer_all, how_many_pay
+from fbrag_cli.storage.cache import Cache
+from fbrag_cli.trace import Trace
+from tests.generation.tiny_gguf import Tiny
+
+FAST = FBRag(recall=2, select=1, samples=2, forward_tokens=12, max_tokens=12)
+SHIPS = ("Garefowl", "Meridian", "Albatross", "Petrel")
+QUESTIONS = [f"Where was the {ship} built{mark}?" for ship in SHIPS for mark in ("", " and when")]
+
+
+def collection(*sentences: str) -> Collection:
+    text = "\n\n".join(f"{sentence} " * 6 for sentence in sentences)
+    return collect_text(Document.of("ships", "ships", Extracted(Content(text), "text/plain"), language="en"), 40)
+
+
+@pytest.fixture(scope="module")
+def ships() -> Collection:
+    return collection(*(f"The {ship} was built at Leith in 18{10 + i}." for i, ship in enumerate(SHIPS)))
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return Tiny(blocks=2, heads=4, width=64, weights=0.3).write(tmp_path_factory.mktemp("tiny") / "tiny.gguf")
+
+
+@pytest.fixture
+def session(tiny: Path, tmp_path: Path) -> Iterator[Session]:
+    settings = ModelSettings(small=str(tiny), large=str(tiny), gpu="off", threads=1)
+    with Session.open(settings, Cache(tmp_path / "cache")) as opened:
+        yield opened
+
+
+def answers(session: Session, asked: list[tuple[str, Collection]], at_once: int) -> list[tuple[str, str | None, list[str]]]:
+    """Of a session without what it has cached."""
+    session.cache.clear()
+    session.forget()
+    traces = answer_all(session, asked, FAST, listener=Listener(), at_once=at_once)
+    return [(each.question, each.answer, [sample.text for sample in each.samples]) for each in traces if isinstance(each, Trace)]
+
+
+def test_questions_at_once_are_answered_as_one_by_one_and_in_order(session: Session, ships: Collection) -> None:
+    others = collection("The keeper Anna wrote in her log.", "The torn sail was mended.")
+    asked = [(question, ships) for question in QUESTIONS] + [("Who wrote in the log?", others), ("What was mended?", others)]
+    session.prepare(FAST)
+    alone = answers(session, asked, 1)
+    assert [question for question, *_ in alone] == [question for question, _ in asked]
+    assert len({tuple(samples) for *_, samples in alone}) == len(asked)
+    assert answers(session, asked, 3) == alone
+    assert answers(session, asked, 1) == alone
+
+
+def test_an_error_is_that_of_its_question_alone(session: Session, ships: Collection) -> None:
+    long = ("Where? " * 3000, ships)
+    asked = [(QUESTIONS[0], ships), long, (QUESTIONS[1], ships), long]
+    for at_once in (1, 2):
+        found = list(answer_all(session, asked, FAST, listener=Listener(), at_once=at_once))
+        assert [isinstance(each, Trace) for each in found] == [True, False, True, False]
+        assert {each.code for each in found if isinstance(each, FbragError)} == {"prompt_too_long"}
+
+
+def test_events_reach_the_thread_that_asks_and_no_other(session: Session, ships: Collection) -> None:
+    events: list[tuple[Event, int]] = []
+    listener = Listener(progress=lambda event: events.append((event, threading.get_ident())))
+    method = Vanilla(select=1, max_tokens=4, answer_anyway=True)
+    traces = list(answer_all(session, [("Xyzzy?", ships), ("Plugh?", ships)] * 2, method, listener=listener, at_once=2))
+    assert {thread for _, thread in events} == {threading.get_ident()}
+    warnings = [event.text for event, _ in events if event.kind == "warning"]
+    assert warnings == [warning for trace in traces if isinstance(trace, Trace) for warning in trace.warnings]
+    assert [(event.stage, event.kind) for event, _ in events if event.kind != "warning"] == [("load", "start"), ("load", "done")]
+
+
+def test_questions_are_taken_when_they_are_due(session: Session, ships: Collection) -> None:
+    taken: list[str] = []
+
+    def asked() -> Iterator[tuple[str, Collection]]:
+        for question in QUESTIONS:
+            taken.append(question)
+            yield question, ships
+
+    traces = answer_all(session, asked(), FAST, listener=Listener(), at_once=2)
+    first = next(traces)
+    assert isinstance(first, Trace)
+    assert first.question == QUESTIONS[0]
+    assert len(taken) < len(QUESTIONS)
+    traces.close()  # type: ignore[attr-defined]
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("ThreadPoolExecutor")]
+    again = answer_all(session, [(QUESTIONS[0], ships)], FAST, listener=Listener(), at_once=2)
+    assert [each.answer for each in again if isinstance(each, Trace)] == [first.answer]
+
+
+@pytest.mark.parametrize("error", [FbragError("timeout", "no answer within 1 s", None), KeyboardInterrupt()])
+def test_a_request_to_stop_ends_all_of_them(session: Session, ships: Collection, error: BaseException) -> None:
+    cancellation = Cancellation()
+    traces = answer_all(
+        session, [(question, ships) for question in QUESTIONS], FAST, listener=Listener(cancellation=cancellation), at_once=3
+    )
+    assert isinstance(next(traces), Trace)
+    cancellation.request(error)
+    with pytest.raises(type(error)) as caught:
+        list(traces)
+    assert caught.value is error
+
+
+def test_on_a_cpu_one_question_at_a_time_pays(session: Session) -> None:
+    assert how_many_pay(session, FAST) == 1
