@@ -17,6 +17,7 @@ from fbrag_cli.cli.help import Command, Group
 from fbrag_cli.cli.options import option
 from fbrag_cli.cli.takes import takes
 from fbrag_cli.errors import ExitCode, FbragError
+from fbrag_cli.generation.server.address import is_server
 from fbrag_cli.storage.places import models_dir
 from fbrag_cli.text.printable import byte_size, dumps, printable
 
@@ -282,7 +283,7 @@ def _advice(catalogue: Catalogue) -> Advice:
 
 
 def _names_to_pull(options: PullOptions, console: Console) -> list[str]:
-    """Return the names that were given or suggested, else those of the roles; a role with a path to a file needs no download."""
+    """Return the names that were given or suggested, else those of the roles; one with a path or a server needs no download."""
     if options.suggested:
         from fbrag_cli.models.catalogue import load_catalogue
 
@@ -291,4 +292,4 @@ def _names_to_pull(options: PullOptions, console: Console) -> list[str]:
         return list(dict.fromkeys(options.names))
     pair = _pair(console)
     needed = [pair[options.role]] if options.role else list(dict.fromkeys(pair.values()))
-    return [name for name in needed if not os.path.isfile(os.path.expanduser(name))]
+    return [name for name in needed if not (is_server(name) or os.path.isfile(os.path.expanduser(name)))]

@@ -20,6 +20,7 @@ from fbrag_cli.cli.usage import EXAMPLE, check_words, typed
 from fbrag_cli.corpus import Corpus
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.reuse import Reuse
+from fbrag_cli.generation.server.address import check_offline
 from fbrag_cli.methods.method import Method
 from fbrag_cli.progress import Progress
 from fbrag_cli.session.session import Listener, Session
@@ -112,7 +113,10 @@ def planned(corpus: Corpus, method: Method) -> str:
 def open_session(
     models: ModelSettings, cache: Cache, console: Console, progress: Progress, reuse: Reuse | None = None
 ) -> Iterator[Session]:
-    """Open a session that reports to the console and offers to download missing models."""
+    """Open a session that reports to the console and offers to download missing models. Raises FbragError `offline` for a server
+    on another machine."""
+    if console.offline:
+        check_offline(name for names in (models.small, models.large) if names for name in names.split(","))
     listener = Listener(progress=progress, cancellation=console.cancellation)
 
     def fetch(names: Sequence[str], store: Path) -> None:

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.cancellation import Cancellation
+from fbrag_cli.generation.server.address import is_server
 from fbrag_cli.generation.start import set_environment
 from fbrag_cli.methods.method import Method, Tools
 from fbrag_cli.progress import Event, Progress, silent, stage
@@ -106,7 +108,7 @@ class Session:
     @cached_property
     def on_gpu(self) -> bool:
         """True if the models run on a GPU. Raises FbragError `gpu_unavailable` or `usage` by the settings."""
-        return check_gpu(self._models.settings, self._listener.progress)
+        return check_gpu(self._models.settings, self._models.default_pair, self._listener.progress)
 
     @property
     def device(self) -> str:
@@ -151,8 +153,16 @@ class Session:
         self._answering = answering
 
     def loaders(self) -> dict[str, Callable[[], LlamaGenerator]]:
-        """Return, for the small and the large model by name, a function that loads it anew. The caller closes what it loads."""
-        files = self._models.find(self._models.default_pair, large=self._models.default_pair[1:])
+        """Return, for the small and the large model by name, a function that loads it anew. The caller closes what it loads.
+
+        Raises FbragError `usage` for a server.
+        """
+        pair = self._models.default_pair
+        if servers := list(filter(is_server, pair)):
+            raise FbragError(
+                "usage", f"{servers[0]} is a server, and this measures models of this machine", "name a model's file"
+            )
+        files = self._models.find(pair, large=pair[1:])
         return {file.name: partial(self._models.open, file) for file in files}
 
     # -- a question ------------------------------------------------------------------------------------------------------
