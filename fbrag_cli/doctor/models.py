@@ -51,7 +51,7 @@ def server(label: str, name: str, situation: Situation) -> Check:
         address = Address.parse(name)
         if situation.offline and not address.is_loopback:
             return Check(label, "ok", f"{address.base}: not asked (--offline)")
-        host = Host(address, server_key(situation.key_file, situation.environ), Patience(first=_SERVER_SECONDS))
+        host = Host(address, server_key(situation.key_file, situation.environ), Patience(known=_SERVER_SECONDS))
         found = about(host)
         host.close()
     except FbragError as error:

@@ -60,10 +60,11 @@ class Exchange:
     def hung(self) -> bool:
         """Whether nothing came for so long that nothing is expected any more; `error` then says so."""
         patience, silent = self.host.patience, perf_counter() - self.heard
+        first = patience.known if self._body is None else patience.first
         if self._begun and silent > patience.idle:
             self.error = self._broken(f"no token for {patience.idle:g} s")
-        elif not self._begun and silent > patience.first:
-            self.error = self.host.error(f"no reply within {patience.first:g} s", "see the server's log; is it overloaded?")
+        elif not self._begun and silent > first:
+            self.error = self.host.error(f"no reply within {first:g} s", "see the server's log; is it overloaded?")
         else:
             return False
         return True

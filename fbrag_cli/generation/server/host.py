@@ -17,10 +17,12 @@ from fbrag_cli.generation.server.address import Address
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """Seconds. connect: for a connection. first: without a sign of a reply, which waits until the prompt is read. idle: without
-    a token in the middle of a reply. retry: before the second attempt; doubled each time."""
+    """Seconds. connect: for a connection. known: until the server says what it has. first: without a sign of a reply, which waits
+    until the prompt is read. idle: without a token in the middle of a reply. retry: before the second attempt; doubled each time.
+    """
 
     connect: float = 10
+    known: float = 30
     first: float = 600
     idle: float = 120
     retry: float = 0.5
@@ -42,7 +44,7 @@ class Host:
         self.client = httpx2.Client(
             transport=httpx2.HTTPTransport(limits=limits) if direct else None,  # one that is given uses no proxy
             limits=limits,
-            timeout=httpx2.Timeout(patience.first, connect=patience.connect, pool=None),
+            timeout=httpx2.Timeout(patience.first, connect=patience.connect, read=None, pool=None),  # `Exchange.hung` is the rest
             headers={"Accept-Encoding": "identity", "User-Agent": "fbrag"} | ({"Authorization": f"Bearer {key}"} if key else {}),
         )
 
