@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.cancellation import Cancellation
-from fbrag_cli.generation.server.address import Address, is_server
+from fbrag_cli.generation.server.address import is_server
 from fbrag_cli.progress import Event, Progress, Stopwatch, silent
 from fbrag_cli.session.placement import devices_asked, placement
 from fbrag_cli.session.servers import Servers
@@ -64,10 +64,10 @@ class Models:
     def find(self, names: Sequence[str], *, large: Sequence[str] = ()) -> list[ModelFile]:
         """Return the file of each model but servers. Missing ones are fetched, all at once. large: those that will answer.
 
-        Raises FbragError model_missing, model_corrupt, what `fetch` raises, and usage for an address that is none.
+        Raises FbragError model_missing, model_corrupt, what `fetch` raises, and what `Servers.check` raises.
         """
         for server in filter(is_server, names):
-            Address.parse(server)
+            self._servers.check(server)
         self._answering |= set(filter(is_server, large))
         names, large = [[each for each in some if not is_server(each)] for some in (names, large)]
         from fbrag_cli.models.catalogue import load_catalogue

@@ -27,6 +27,13 @@ class Servers:
         self._hosts: dict[str, tuple[Host, About]] = {}
         self._opened: dict[str, ServerGenerator] = {}
 
+    def check(self, name: str) -> None:
+        """Raise FbragError `usage` for an address that is none, `gpu_unavailable` with `--gpu require`. Nothing is sent."""
+        address = Address.parse(name)
+        if self._settings.gpu == "require":
+            what = f"--gpu require: whether {address.origin} computes on a GPU is not known"
+            raise FbragError("gpu_unavailable", what, "leave out --gpu require, or name models of this machine")
+
     def identity(self, name: str) -> list[object]:
         """Return what a server's replies depend on beside the prompt, for a key of the cache: no text is sent for it."""
         host, about = self._host(name)
@@ -35,15 +42,11 @@ class Servers:
     def open(self, name: str, *, answers: bool) -> ServerGenerator:
         """Return the generator for an address. Its first call says where the text goes. answers: whether this model answers.
 
-        Raises FbragError `usage` for an address or a key that is none, `gpu_unavailable` with `--gpu require`, and what `about`
-        and `ServerGenerator` raise.
+        Raises FbragError `usage` for an address or a key that is none, and what `about` and `ServerGenerator` raise.
         """
         from fbrag_cli.generation.server.generator import ServerGenerator
 
         if name not in self._opened:
-            if self._settings.gpu == "require":
-                what = f"--gpu require: whether {Address.parse(name).origin} computes on a GPU is not known"
-                raise FbragError("gpu_unavailable", what, "leave out --gpu require, or name models of this machine")
             host, about = self._host(name)
             self._say_where(host.address, about.model)
             generator = ServerGenerator(host, about, max_context=self._settings.ctx, cancellation=self._cancellation)

@@ -35,8 +35,8 @@ def about(host: Host, cancellation: Cancellation | None = None) -> About:
 
     Raises FbragError `model_missing` where it has not the model of the address, or several where none is named; `server_failed`.
     """
-    entry = _entry(host, _get(host, f"{host.address.base}/models", cancellation))
-    properties = _get(host, f"{host.address.root}/props", cancellation)
+    entry = _entry(host, _models(host, cancellation))
+    properties = _properties(host, cancellation)
     is_llama_cpp = "build_info" in properties and "chat_template" in properties
     settings = properties.get("default_generation_settings")
     window = settings.get("n_ctx") if is_llama_cpp and isinstance(settings, dict) else entry.get("max_model_len")
@@ -45,15 +45,21 @@ def about(host: Host, cancellation: Cancellation | None = None) -> About:
     return About(entry["id"], window if isinstance(window, int) and window > 0 else None, is_llama_cpp, identity)
 
 
-def _get(host: Host, url: str, cancellation: Cancellation | None) -> Json:
-    """Return what a route gives, {} where the server has no such route, or gives something else."""
+def _models(host: Host, cancellation: Cancellation | None) -> Json:
+    """Return the list of models, {} where the server has none and the address names the model."""
     try:
-        return ask(host, url, cancellation=cancellation)
+        return ask(host, f"{host.address.base}/models", cancellation=cancellation)
     except RefusedError:
-        return {}
+        if host.address.model:
+            return {}
+        raise
+
+
+def _properties(host: Host, cancellation: Cancellation | None) -> Json:
+    """Return what llama.cpp's server says of itself, {} where the server is another."""
+    try:
+        return ask(host, f"{host.address.root}/props", cancellation=cancellation)
     except FbragError:
-        if url.endswith("/models"):
-            raise
         return {}
 
 
