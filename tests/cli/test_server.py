@@ -16,7 +16,7 @@ from tests.conftest import INQUIRY, Run
 from tests.servers import Loopback, status, stream, stuck
 
 QUESTION = "Who was the master of the ship?"
-FEW = ("--recall", "2", "--select", "2", "--samples", "2", "--chunk-words", "60", "--forward-tokens", "16", "--max-tokens", "16")
+FEW = ("--recall", "2", "--select", "2", "--samples", "2", "--chunk-words", "60", "--forward-tokens", "8", "--max-tokens", "8")
 
 
 def both(address: str) -> tuple[str, ...]:

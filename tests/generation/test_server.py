@@ -255,11 +255,14 @@ def test_a_server_that_breaks_a_request_for_another_gets_one_after_the_other() -
 
 
 def test_a_busy_server_is_asked_again_when_it_says() -> None:
-    busy = status(429, {"error": {"message": "slow down"}}, Retry_After="1")
+    busy = status(429, {"error": {"message": "slow down"}}, Retry_After="3")
     with Loopback(busy, status(503)) as server, opened(server.address, patience=HASTY) as generator:
         assert text_of(generator) == "It is blue."
-        first, second, _third = server.chats
-        assert second.at - first.at >= 1
+        first, second, third = server.chats
+        assert second.at - first.at >= 3
+        assert third.at - second.at < 3
+        (note,) = generator.notes  # type: ignore[attr-defined]
+    assert note.endswith("HTTP 429: slow down; asking again in 3 s")
 
 
 def test_a_server_that_fails_for_ever_is_asked_four_times() -> None:
