@@ -17,7 +17,6 @@ from fbrag_cli.cli.help import Command, Group
 from fbrag_cli.cli.options import option
 from fbrag_cli.cli.takes import takes
 from fbrag_cli.errors import ExitCode, FbragError
-from fbrag_cli.generation.server.address import is_server
 from fbrag_cli.storage.places import models_dir
 from fbrag_cli.text.printable import byte_size, dumps, printable
 
@@ -290,6 +289,8 @@ def _names_to_pull(options: PullOptions, console: Console) -> list[str]:
         return [entry.id for entry in _advice(load_catalogue()).pair.models]
     if options.names:
         return list(dict.fromkeys(options.names))
+    from fbrag_cli.generation.server.address import is_server
+
     pair = _pair(console)
     needed = [pair[options.role]] if options.role else list(dict.fromkeys(pair.values()))
     return [name for name in needed if not (is_server(name) or os.path.isfile(os.path.expanduser(name)))]

@@ -20,7 +20,6 @@ from fbrag_cli.cli.usage import EXAMPLE, check_words, typed
 from fbrag_cli.corpus import Corpus
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.reuse import Reuse
-from fbrag_cli.generation.server.address import check_offline
 from fbrag_cli.methods.method import Method
 from fbrag_cli.progress import Progress
 from fbrag_cli.session.session import Listener, Session
@@ -116,6 +115,8 @@ def open_session(
     """Open a session that reports to the console and offers to download missing models. Raises FbragError `offline` for a server
     on another machine."""
     if console.offline:
+        from fbrag_cli.generation.server.address import check_offline
+
         check_offline(name for names in (models.small, models.large) if names for name in names.split(","))
     listener = Listener(progress=progress, cancellation=console.cancellation)
 

@@ -11,7 +11,6 @@ from fbrag_cli.generation.cancellation import Cancellation
 from fbrag_cli.generation.server.address import is_server
 from fbrag_cli.progress import Event, Progress, Stopwatch, silent
 from fbrag_cli.session.placement import devices_asked, placement
-from fbrag_cli.session.servers import Servers
 from fbrag_cli.session.settings import ModelSettings
 from fbrag_cli.text.printable import counted
 
@@ -43,6 +42,8 @@ class Models:
         fetch: Fetch | None = None,
         verbose: bool = False,
     ) -> None:
+        from fbrag_cli.session.servers import Servers
+
         self.settings, self._progress, self._fetch, self._verbose = settings, progress, fetch, verbose
         self._cancellation = cancellation or Cancellation()
         self._files: dict[str, ModelFile] = {}

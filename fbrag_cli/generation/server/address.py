@@ -5,18 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from ipaddress import ip_address
 from urllib.parse import unquote, urlsplit
 
 from fbrag_cli.errors import FbragError
 
-_URL = re.compile(r"https?://", re.IGNORECASE)
 _EXAMPLE = "write it as http://host:port/v1#name"
 
 
 def is_server(name: str) -> bool:
     """Return whether a model's name is the address of a server: a URL, but not that of a GGUF file, which a pull fetched."""
-    return bool(_URL.match(name)) and not re.sub(r"[?#].*", "", name, flags=re.DOTALL).lower().endswith(".gguf")
+    name = name.lower()
+    return name.startswith(("http://", "https://")) and not name.partition("#")[0].partition("?")[0].endswith(".gguf")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +62,8 @@ class Address:
     @property
     def is_loopback(self) -> bool:
         """Whether the server runs on this machine, by its address alone."""
+        from ipaddress import ip_address
+
         host = urlsplit(self.base).hostname or ""
         if host == "localhost" or host.endswith(".localhost"):
             return True
