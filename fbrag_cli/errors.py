@@ -40,6 +40,7 @@ EXIT_CODES: dict[str, ExitCode] = {
     "model_corrupt": ExitCode.MODEL,
     "download_failed": ExitCode.MODEL,
     "offline": ExitCode.MODEL,
+    "server_failed": ExitCode.MODEL,
     "out_of_memory": ExitCode.RESOURCES,
     "disk_full": ExitCode.RESOURCES,
     "gpu_unavailable": ExitCode.RESOURCES,

@@ -11,14 +11,14 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """stage: "load", "read", "recall", "forward", "answer", "verify", "download"… kind: "text" is a piece of the answer,
+    """stage: "load", "read", "recall", "forward", "answer", "verify", "download"… kind: "text" is a piece of the answer; "note",
     "warning" and "hint" are sentences for the user, all in `text`. "written": tokens of a reply, `total` at most; `text` says of
     what ("5 samples"). "ranked": `positions` of the chunks nearest to the question, best first. done, total: in the unit of the
     stage (tokens, bytes), or of `text` (files); total 0 = unknown.
     """
 
     stage: str
-    kind: Literal["start", "progress", "written", "ranked", "text", "warning", "hint", "done"]
+    kind: Literal["start", "progress", "written", "ranked", "text", "note", "warning", "hint", "done"]
     done: float = 0
     total: float = 0
     text: str = ""

@@ -17,6 +17,7 @@ from fbrag_cli.models.pull import pull, read_spec
 from fbrag_cli.models.store import ModelFile
 from fbrag_cli.progress import silent
 from fbrag_cli.storage.places import models_dir
+from tests import servers
 
 if TYPE_CHECKING:
     from fbrag_cli.generation.llama.generator import LlamaGenerator
@@ -61,6 +62,22 @@ def generator(smollm2: Path) -> Iterator[LlamaGenerator]:
 
     with LlamaGenerator(smollm2) as loaded:
         yield loaded
+
+
+@pytest.fixture(scope="session")
+def llama_cpp_server(smollm2: Path) -> Iterator[str]:
+    """The address of llama.cpp's own server with the 135M model."""
+    pytest.importorskip("xllamacpp", reason="needs xllamacpp, which has no wheel for this platform")
+    with servers.llama_cpp_server(smollm2) as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
+def llama_cpp_python_server(smollm2: Path) -> Iterator[str]:
+    """The address of llama-cpp-python's server with the 135M model."""
+    pytest.importorskip("uvicorn", reason="needs llama-cpp-python[server]")
+    with servers.llama_cpp_python_server(smollm2) as address:
+        yield address
 
 
 def _clean_environment(folder: Path) -> dict[str, str]:

@@ -33,7 +33,7 @@ _WITH_FORMATS = ("ask", "explain", "eval")
 _FORM = re.compile(r"(?:--format(?:=|$)|-[aqvy]*f)(.*)")
 
 #: Variables that are no option's.
-_OTHER_VARIABLES = ("FBRAG_CONFIG", "FBRAG_MODELS_DIR", "FBRAG_CACHE_DIR")
+_OTHER_VARIABLES = ("FBRAG_CONFIG", "FBRAG_MODELS_DIR", "FBRAG_CACHE_DIR", "FBRAG_KEY")
 
 
 def known_keys() -> dict[str, Key]:

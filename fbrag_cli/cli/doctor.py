@@ -67,6 +67,7 @@ def _situation(console: Console, options: DoctorOptions) -> Any:
         cache_limit=int(value("ask.cache_limit") * 1e9),
         gpu=value("ask.gpu"),
         threads=value("ask.threads"),
+        key_file=value("ask.key_file"),
         colored=console.colored(sys.stdout),
         offline=console.offline,
         probe_gpu=not options.no_gpu_probe,

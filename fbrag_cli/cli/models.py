@@ -282,13 +282,15 @@ def _advice(catalogue: Catalogue) -> Advice:
 
 
 def _names_to_pull(options: PullOptions, console: Console) -> list[str]:
-    """Return the names that were given or suggested, else those of the roles; a role with a path to a file needs no download."""
+    """Return the names that were given or suggested, else those of the roles; one with a path or a server needs no download."""
     if options.suggested:
         from fbrag_cli.models.catalogue import load_catalogue
 
         return [entry.id for entry in _advice(load_catalogue()).pair.models]
     if options.names:
         return list(dict.fromkeys(options.names))
+    from fbrag_cli.generation.server.address import is_server
+
     pair = _pair(console)
     needed = [pair[options.role]] if options.role else list(dict.fromkeys(pair.values()))
-    return [name for name in needed if not os.path.isfile(os.path.expanduser(name))]
+    return [name for name in needed if not (is_server(name) or os.path.isfile(os.path.expanduser(name)))]

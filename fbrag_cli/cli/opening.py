@@ -112,7 +112,12 @@ def planned(corpus: Corpus, method: Method) -> str:
 def open_session(
     models: ModelSettings, cache: Cache, console: Console, progress: Progress, reuse: Reuse | None = None
 ) -> Iterator[Session]:
-    """Open a session that reports to the console and offers to download missing models."""
+    """Open a session that reports to the console and offers to download missing models. Raises FbragError `offline` for a server
+    on another machine."""
+    if console.offline:
+        from fbrag_cli.generation.server.address import check_offline
+
+        check_offline(name for names in (models.small, models.large) if names for name in names.split(","))
     listener = Listener(progress=progress, cancellation=console.cancellation)
 
     def fetch(names: Sequence[str], store: Path) -> None:

@@ -78,9 +78,9 @@ class ProgressLine:
             self.forecast.update(event)
             if self.preview:
                 self.preview.update(event)
-            if event.kind in ("warning", "hint"):
+            if event.kind in ("note", "warning", "hint"):
                 self.clear()
-                (self._console.warn if event.kind == "warning" else self._console.hint)(event.text)
+                {"note": self._console.note, "warning": self._console.warn, "hint": self._console.hint}[event.kind](event.text)
             else:
                 self._follow(event)
 

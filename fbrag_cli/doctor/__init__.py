@@ -25,7 +25,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """The inputs of the checks. large, small, gpu, threads: as `ask` uses them without flags.
+    """The inputs of the checks. large, small, gpu, threads, key_file: as `ask` uses them without flags.
 
     variables: the environment variables that fbrag reads. cache_limit: bytes. colored: whether stdout gets colour.
     offline: whether the network is left alone. probe_gpu: whether a check may use the GPU's driver.
@@ -41,6 +41,7 @@ class Situation:
     cache_limit: int
     gpu: str = "auto"
     threads: int | None = None
+    key_file: str | None = None
     colored: bool = False
     offline: bool = False
     probe_gpu: bool = True

@@ -11,24 +11,53 @@ from typing import Any
 from fbrag_cli.doctor import Check, Situation, probe
 from fbrag_cli.doctor.installation import rebuild
 from fbrag_cli.errors import FbragError
+from fbrag_cli.generation.server.address import Address, is_server
 from fbrag_cli.models.catalogue import load_catalogue
 from fbrag_cli.models.store import ModelFile, locate, resolve
 from fbrag_cli.text.printable import byte_size
 
+_SERVER_SECONDS = 10
+
 
 def models(situation: Situation) -> Iterator[Check]:
-    """Check each model of the pair: its file, then a run. A model that serves as both is checked once."""
-    small, file = model("small model", situation.small, situation.models_dir)
+    """Check each model of the pair: its file, then a run. A model that serves as both is checked once. A server is asked what it
+    has; no text is sent to it."""
+    small, file = _found("small model", situation.small, situation)
     yield small
     if file:
         yield answer("small model runs", file, situation)
     if situation.large == situation.small:
         yield replace(small, name="large model", finding=f"{situation.large}, the same as the small one")
         return
-    large, file = model("large model", situation.large, situation.models_dir)
+    large, file = _found("large model", situation.large, situation)
     yield large
     if file:
         yield answer("large model runs", file, situation)
+
+
+def _found(label: str, name: str, situation: Situation) -> tuple[Check, ModelFile | None]:
+    if is_server(name):
+        return server(label, name, situation), None
+    return model(label, name, situation.models_dir)
+
+
+def server(label: str, name: str, situation: Situation) -> Check:
+    """Check that the server answers, and has the model."""
+    from fbrag_cli.generation.server.about import about
+    from fbrag_cli.generation.server.host import Host, Patience
+    from fbrag_cli.generation.server.key import server_key
+
+    try:
+        address = Address.parse(name)
+        if situation.offline and not address.is_loopback:
+            return Check(label, "ok", f"{address.base}: not asked (--offline)")
+        host = Host(address, server_key(situation.key_file, situation.environ), Patience(known=_SERVER_SECONDS))
+        found = about(host)
+        host.close()
+    except FbragError as error:
+        return Check(label, "fail", error.message, error.hint)
+    window = f", {found.context_tokens:,} tokens of context" if found.context_tokens else ""
+    return Check(label, "ok", f"{address.base} answers: {found.model}{window}")
 
 
 def model(label: str, name: str, folder: Path) -> tuple[Check, ModelFile | None]:

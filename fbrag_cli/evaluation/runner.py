@@ -29,7 +29,8 @@ from fbrag_cli.storage.rows import JsonLines, Row, open_rows
 from fbrag_cli.text.languages import detect
 from fbrag_cli.trace import Stage, Trace
 
-_END = ("usage", "out_of_memory", "timeout", "gpu_unavailable", "model_missing", "model_corrupt")  # not of one example alone
+# Not of one example alone. A server was asked several times.
+_END = ("usage", "out_of_memory", "timeout", "gpu_unavailable", "model_missing", "model_corrupt", "server_failed", "offline")
 _UNTIMED = ("read", "load")  # stages that belong to the run, not to a question
 _AFTER = ("verify",)  # follows the answer, is no part of the paper's methods, and costs nothing where it is cached
 

@@ -74,13 +74,13 @@ class Generations:
 class ModelInfo:
     """A model's name and limits, for the Trace.
 
-    sha256: hex, None where it was not computed. gpu_layers: "25/25"; "0/25" is all on the CPU. context_tokens: the longest prompt
-    with its reply, None where the generator does not know it.
+    sha256: hex, None where it was not computed. gpu_layers: "25/25"; "0/25" is all on the CPU; None where a server runs
+    it. context_tokens: the longest prompt with its reply, None where the generator does not know it.
     """
 
     name: str
     sha256: str | None
-    gpu_layers: str
+    gpu_layers: str | None
     context_tokens: int | None
 
 

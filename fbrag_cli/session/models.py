@@ -1,4 +1,4 @@
-"""Loaded models by name: each is found, fetched if need be, loaded once and freed at the end."""
+"""Loaded models by name: each is found, fetched if need be, loaded once and freed at the end. A server is asked instead."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.cancellation import Cancellation
+from fbrag_cli.generation.server.address import is_server
 from fbrag_cli.progress import Event, Progress, Stopwatch, silent
 from fbrag_cli.session.placement import devices_asked, placement
 from fbrag_cli.session.settings import ModelSettings
@@ -17,6 +18,7 @@ from fbrag_cli.text.printable import counted
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
+    from fbrag_cli.generation.generator import Generator
     from fbrag_cli.generation.llama.generator import LlamaGenerator
     from fbrag_cli.generation.llama.machine import Placement
     from fbrag_cli.models.store import ModelFile
@@ -26,7 +28,7 @@ Fetch = Callable[[Sequence[str], Path], None]
 
 
 class Models:
-    """Models by the names or paths that users give. Several threads may ask for them.
+    """Models by the names, paths or addresses of servers that users give. Several threads may ask for them.
 
     fetch: downloads missing models of the catalogue; None: a missing one is FbragError model_missing. load_seconds: wall time for
     which callers waited for models.
@@ -41,6 +43,8 @@ class Models:
         fetch: Fetch | None = None,
         verbose: bool = False,
     ) -> None:
+        from fbrag_cli.session.servers import Servers
+
         self.settings, self._progress, self._fetch, self._verbose = settings, progress, fetch, verbose
         self._cancellation = cancellation or Cancellation()
         self._files: dict[str, ModelFile] = {}
@@ -49,6 +53,8 @@ class Models:
         self._lock = threading.RLock()  # threads that need a model wait for one of them to load it
         self._at_once = 1
         self._large: set[Path] = set()  # files that answer: they go where the settings place the large model
+        self._answering: set[str] = set()  # servers that answer
+        self._servers = Servers(settings, progress, self._cancellation)
         self.load_seconds = 0.0
 
     @property
@@ -72,10 +78,14 @@ class Models:
         return self.settings.small or catalogue.default_small, self.settings.large or catalogue.default_large
 
     def find(self, names: Sequence[str], *, large: Sequence[str] = ()) -> list[ModelFile]:
-        """Return the file of each model. Missing ones are fetched, all at once. large: those of them that will answer.
+        """Return the file of each model but servers. Missing ones are fetched, all at once. large: those that will answer.
 
-        Raises FbragError model_missing, model_corrupt, and what `fetch` raises.
+        Raises FbragError model_missing, model_corrupt, what `fetch` raises, and what `Servers.check` raises.
         """
+        for server in filter(is_server, names):
+            self._servers.check(server)
+        self._answering |= set(filter(is_server, large))
+        names, large = [[each for each in some if not is_server(each)] for some in (names, large)]
         from fbrag_cli.models.catalogue import load_catalogue
         from fbrag_cli.models.store import locate, resolve
         from fbrag_cli.storage.places import models_dir
@@ -95,12 +105,20 @@ class Models:
 
         `--gpu require` and `--ctx` are in it, as they end a run that exceeds them: a cached reply shall not hide that.
         """
+        if is_server(name):
+            return self._servers.identity(name)
         (file,) = self.find([name])
         asked = devices_asked(self._placement(file.path))
         return [name, file.identity, asked, self.settings.gpu == "require", self.settings.ctx]
 
-    def load(self, name: str) -> LlamaGenerator:
-        """Return the model, which is loaded by the first call."""
+    def load(self, name: str) -> Generator:
+        """Return the model, which is loaded by the first call. A server is asked what it can do."""
+        if is_server(name):
+            with self._lock:
+                watch = Stopwatch()
+                server = self._servers.open(name, answers=name in self._answering)
+                self.load_seconds += watch.seconds
+                return server
         (file,) = self.find([name])
         with self._lock:
             if file.path not in self._loaded:
@@ -119,6 +137,8 @@ class Models:
         """Load a model beside what comes now. On a GPU those that have to fit first are loaded before."""
         from concurrent.futures import ThreadPoolExecutor
 
+        if is_server(name):
+            return
         (file,) = self.find([name])
         with self._lock:
             if file.path not in self._loaded and file.path not in self._loading:
@@ -143,14 +163,18 @@ class Models:
 
     @property
     def device(self) -> str:
-        """The devices of the loaded models, in words; "" where none is loaded."""
+        """The devices of the loaded models and the servers, in words; "" where there are none."""
+        return ", ".join(filter(None, [self._own_device, *self._servers.origins]))
+
+    @property
+    def _own_device(self) -> str:
         from fbrag_cli.generation.llama.machine import gpus
 
         if not self._loaded:
             return ""
         placements = [self._placement(path) for path in self._loaded]
         found = [gpu.description for gpu in gpus() if any(each.may_use(gpu) for each in placements)]
-        layers = " and ".join(dict.fromkeys(generator.info.gpu_layers for generator in self._loaded.values()))
+        layers = " and ".join(dict.fromkeys(generator.info.gpu_layers or "" for generator in self._loaded.values()))
         threads = next(iter(self._loaded.values())).threads
         if found:
             return f"{', '.join(found)}, {layers} layers"
@@ -158,6 +182,7 @@ class Models:
 
     def close(self) -> None:
         """Free all models."""
+        self._servers.close()
         for begun in self._loading.values():
             if begun.exception() is None:
                 begun.result().close()
@@ -170,7 +195,7 @@ class Models:
         return placement(self.settings, large=path in self._large)
 
     def _check_layers(self, generator: LlamaGenerator) -> None:
-        on_gpu, layers = generator.info.gpu_layers.split("/")
+        on_gpu, layers = (generator.info.gpu_layers or "0/0").split("/")
         if self.settings.gpu == "require" and on_gpu != layers:
             raise FbragError(
                 "gpu_unavailable",

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from fbrag_cli.errors import FbragError
+from fbrag_cli.generation.server.address import Address, is_server
 from fbrag_cli.progress import Event, Progress
 from fbrag_cli.session.settings import ModelSettings
 
@@ -13,23 +15,34 @@ if TYPE_CHECKING:
     from fbrag_cli.generation.llama.machine import Placement
 
 
-def check_gpu(settings: ModelSettings, progress: Progress) -> bool:
-    """Check the GPU settings; return whether both models can run on a GPU. One that llama.cpp cannot use is a warning.
+def check_gpu(settings: ModelSettings, models: Sequence[str], progress: Progress) -> bool:
+    """Check the GPU settings; return whether `models` can run on a GPU. One that llama.cpp cannot use is a warning.
 
-    Raises FbragError: `usage` for settings that name nothing, `gpu_unavailable` where a GPU is asked for and not there.
+    A server on this machine counts as running on the GPU that is here. One elsewhere counts as running on a GPU, since nothing
+    else is known of it. Raises FbragError: `usage` for settings that name nothing, `gpu_unavailable` where a GPU is asked for and
+    not there.
     """
     from fbrag_cli.doctor.installation import has_nvidia, rebuild
     from fbrag_cli.generation.llama.machine import built_for_gpu, gpus
 
     _layers(settings.gpu_layers)
+    elsewhere = [name for name in models if is_server(name) and not Address.parse(name).is_loopback]
+    own = [name for name in models if not is_server(name)]
     found = [gpu.name for gpu in gpus()] if settings.gpu != "off" else []
     build = rebuild(CMAKE_ARGS="-DGGML_CUDA=on")
-    if settings.gpu == "require" and not found:
+    if settings.gpu == "require" and not found and own:
         raise FbragError("gpu_unavailable", "this build of llama.cpp finds no GPU", f"{build} && fbrag doctor")
-    if settings.gpu == "auto" and not built_for_gpu() and has_nvidia(os.environ):
+    if settings.gpu == "auto" and not built_for_gpu() and has_nvidia(os.environ) and own:
         idle = "this machine has an NVIDIA GPU, and this build of llama.cpp cannot use it: the models run on the CPU (--gpu off)"
         progress(Event("load", "warning", text=idle))
         progress(Event("load", "hint", text=build))
+    _check_devices(settings, found)
+    here = bool(found) or (not own and settings.gpu != "off" and has_nvidia(os.environ))
+    return here or len(elsewhere) == len(models)
+
+
+def _check_devices(settings: ModelSettings, found: Sequence[str]) -> None:
+    """Check that the named GPUs are there. found: the names of those that llama.cpp finds."""
     for option, names in (("--device", settings.device), ("--small-device", settings.small_device)):
         for name in _names(names):
             if name not in found:
@@ -40,7 +53,6 @@ def check_gpu(settings: ModelSettings, progress: Progress) -> bool:
     if shares and len(shares) != n_devices:
         what = f"--tensor-split {settings.tensor_split}: {len(shares)} shares for {n_devices} GPUs"
         raise FbragError("usage", what, "give a number for each, as 3,1")
-    return bool(found)
 
 
 def placement(settings: ModelSettings, *, large: bool) -> Placement:

@@ -9,7 +9,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.cancellation import Cancellation
+from fbrag_cli.generation.server.address import is_server
 from fbrag_cli.generation.start import set_environment
 from fbrag_cli.methods.method import Method, Tools
 from fbrag_cli.progress import Event, Progress, silent, stage
@@ -116,7 +118,7 @@ class Session:
     @cached_property
     def on_gpu(self) -> bool:
         """True if the models run on a GPU. Raises FbragError `gpu_unavailable` or `usage` by the settings."""
-        return check_gpu(self._models.settings, self._listener.progress)
+        return check_gpu(self._models.settings, self._models.default_pair, self._listener.progress)
 
     @property
     def device(self) -> str:
@@ -164,12 +166,19 @@ class Session:
         """Return the models that the method asks, by role: their names, and what identifies their content."""
         small, large = self._names(choice)
         roles = {"small": small, "large": large} if method.needs_small else {"large": large}
-        files = self._models.find(list(roles.values()))
-        return {role: f"{name} {file.identity}" for (role, name), file in zip(roles.items(), files, strict=True)}
+        return {role: " ".join(map(str, self._models.identity(name)[:2])) for role, name in roles.items()}
 
     def loaders(self) -> dict[str, Callable[[], LlamaGenerator]]:
-        """Return, for the small and the large model by name, a function that loads it anew. The caller closes what it loads."""
-        files = self._models.find(self._models.default_pair, large=self._models.default_pair[1:])
+        """Return, for the small and the large model by name, a function that loads it anew. The caller closes what it loads.
+
+        Raises FbragError `usage` for a server.
+        """
+        pair = self._models.default_pair
+        if servers := list(filter(is_server, pair)):
+            raise FbragError(
+                "usage", f"{servers[0]} is a server, and this measures models of this machine", "name a model's file"
+            )
+        files = self._models.find(pair, large=pair[1:])
         return {file.name: partial(self._models.open, file) for file in files}
 
     def run_at_once(self, n: int) -> None:

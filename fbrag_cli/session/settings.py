@@ -10,16 +10,19 @@ from fbrag_cli.methods.knobs import knob
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSettings:
-    """large, small: names or paths, None for the default pair."""
+    """large, small: names, paths or addresses of servers, None for the default pair. key_file: holds the key of the servers."""
 
     large: str | None = knob(
         None,
-        "who answers: a name of 'fbrag models list', or a GGUF file",
+        "who answers: a name of 'fbrag models list', a GGUF file, or a server: http://host:port/v1#name",
         names=("-m", "--large"),
         group="Models",
         metavar="MODEL",
     )
     small: str | None = knob(None, "who looks forward", group="Models", metavar="MODEL")
+    key_file: str | None = knob(
+        None, "holds the key of the servers that are named as models", varies="else FBRAG_KEY", group="Models", metavar="FILE"
+    )
     gpu: Literal["auto", "off", "require"] = knob(
         "auto", "auto, off, or require: exit 5 unless all layers are on it", group="Models"
     )

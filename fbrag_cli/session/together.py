@@ -121,7 +121,7 @@ def how_many_pay(session: Session, method: Method, choice: Choice = DEFAULT) -> 
     if not session.on_gpu:
         return 1
     models = [session.large(choice), *([session.small(choice)] if method.needs_small else [])]
-    layers = [each.info.gpu_layers.split("/") for each in models]
+    layers = [(each.info.gpu_layers or "0/1").split("/") for each in models]  # of a server they are not known
     return AT_ONCE_ON_GPU if all(on_gpu == of_all for on_gpu, of_all in layers) else 1
 
 

@@ -9,7 +9,9 @@ import pytest
 
 from fbrag_cli.generation.generator import ModelInfo
 from fbrag_cli.generation.llama.machine import Placement
+from fbrag_cli.progress import silent
 from fbrag_cli.session.models import Models
+from fbrag_cli.session.placement import check_gpu
 from fbrag_cli.session.settings import ModelSettings
 
 
@@ -63,3 +65,13 @@ def test_a_small_model_alone_has_no_layers_of_a_large_one(placements: dict[str, 
 def test_off_leaves_no_card_to_either(placements: dict[str, Placement]) -> None:
     load(ModelSettings(gpu="off", gpu_layers="5", device="CUDA1"), "small", "large")
     assert [each.devices for each in placements.values()] == [(), ()]
+
+
+def test_a_server_elsewhere_counts_as_a_gpu_and_one_here_as_what_is_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fbrag_cli.generation.llama.machine.gpus", lambda: ())
+    monkeypatch.setattr("fbrag_cli.doctor.installation.has_nvidia", lambda environ: False)
+    here, elsewhere = "http://localhost:8080/v1", "http://gpu-box:8000/v1"
+    for models, on_gpu in (((elsewhere, elsewhere), True), ((here, elsewhere), False), (("small", elsewhere), False)):
+        assert check_gpu(ModelSettings(), models, silent) is on_gpu
+    monkeypatch.setattr("fbrag_cli.doctor.installation.has_nvidia", lambda environ: True)
+    assert check_gpu(ModelSettings(), (here, here), silent)

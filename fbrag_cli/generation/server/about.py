@@ -1,0 +1,92 @@
+"""What a server says of itself, without any text of the user: its models, their windows, whether it is llama.cpp's."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass, field
+from typing import Any
+
+from fbrag_cli.errors import FbragError
+from fbrag_cli.generation.cancellation import Cancellation
+from fbrag_cli.generation.server.host import Host
+from fbrag_cli.generation.server.replies import Json, RefusedError
+from fbrag_cli.generation.server.requests import ask
+from fbrag_cli.text.printable import one_line
+
+_MOST_NAMED = 10
+# What identifies a model at a server, as far as it is told. Other fields are new in each reply, as the time.
+_OF_A_MODEL = ("id", "root", "owned_by", "max_model_len", "meta")
+_OF_LLAMA_CPP = ("model_path", "model_ftype", "build_info", "chat_template", "bos_token", "eos_token")
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """model: the name to ask for. context_tokens: of a prompt with its reply, None where the server does not say. is_llama_cpp:
+    whether it has the routes of llama.cpp's own server. identity: what it says of the model, for a key of the cache."""
+
+    model: str
+    context_tokens: int | None
+    is_llama_cpp: bool
+    identity: Json = field(compare=False)
+
+
+def about(host: Host, cancellation: Cancellation | None = None) -> About:
+    """Ask a server for its models and its properties.
+
+    Raises FbragError `model_missing` where it has not the model of the address, or several where none is named; `server_failed`.
+    """
+    entry = _entry(host, _models(host, cancellation))
+    properties = _properties(host, cancellation)
+    is_llama_cpp = "build_info" in properties and "chat_template" in properties
+    settings = properties.get("default_generation_settings")
+    window = settings.get("n_ctx") if is_llama_cpp and isinstance(settings, dict) else entry.get("max_model_len")
+    identity = {name: entry[name] for name in _OF_A_MODEL if name in entry}
+    identity |= {name: properties[name] for name in _OF_LLAMA_CPP if is_llama_cpp and name in properties}
+    return About(entry["id"], window if isinstance(window, int) and window > 0 else None, is_llama_cpp, identity)
+
+
+def _models(host: Host, cancellation: Cancellation | None) -> Json:
+    """Return the list of models, {} where the server has none and the address names the model."""
+    try:
+        return ask(host, f"{host.address.base}/models", cancellation=cancellation)
+    except RefusedError:
+        if host.address.model:
+            return {}
+        raise
+
+
+def _properties(host: Host, cancellation: Cancellation | None) -> Json:
+    """Return what llama.cpp's server says of itself, {} where the server is another."""
+    try:
+        return ask(host, f"{host.address.root}/props", cancellation=cancellation)
+    except FbragError:
+        return {}
+
+
+def _entry(host: Host, listed: Json) -> Json:
+    """Return the entry of the model of the address."""
+    data = listed.get("data")
+    entries = (
+        [each for each in data if isinstance(each, dict) and isinstance(each.get("id"), str)] if isinstance(data, list) else []
+    )
+    asked = host.address.model
+    if not asked and len(entries) == 1:
+        return dict(entries[0])
+    for entry in entries:
+        if asked and (asked in _names(entry) or f"{asked}:latest" == entry["id"]):
+            return {**entry, "id": asked}
+    if asked and not entries:  # a server that lists nothing may have it
+        return {"id": asked}
+    names = [one_line(entry["id"], 80) for entry in entries]
+    shown = ", ".join(names[:_MOST_NAMED]) + (", …" if len(names) > _MOST_NAMED else "")
+    if not names:
+        what = "it lists no models"
+        raise host.error(what, f"name the model: {host.address.base}#name", "model_missing")
+    near = difflib.get_close_matches(asked, names, 1) or names[:1]
+    what = f"it has no model {one_line(asked, 80)}, but {shown}" if asked else f"it has {len(names)} models: {shown}"
+    raise host.error(what, f"name one of them: {host.address.base}#{near[0]}", "model_missing")
+
+
+def _names(entry: Json) -> list[Any]:
+    aliases = entry.get("aliases")
+    return [entry["id"], *(aliases if isinstance(aliases, list) else [])]

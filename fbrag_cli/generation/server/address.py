@@ -1,0 +1,81 @@
+"""The address of a server as a model: `http://host:port/v1#name`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from urllib.parse import unquote, urlsplit
+
+from fbrag_cli.errors import FbragError
+
+_EXAMPLE = "write it as http://host:port/v1#name"
+
+
+def is_server(name: str) -> bool:
+    """Return whether a model's name is the address of a server: a URL, but not that of a GGUF file, which a pull fetched."""
+    name = name.lower()
+    return name.startswith(("http://", "https://")) and not name.partition("#")[0].partition("?")[0].endswith(".gguf")
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """base: the URL of the API, as "http://host:8080/v1", without a slash at its end. model: "" where none is named."""
+
+    base: str
+    model: str
+
+    @classmethod
+    def parse(cls, text: str) -> Address:
+        """Read an address as users write it. One without a path is that of `/v1`. Raises FbragError `usage`."""
+        try:
+            parts = urlsplit(text)
+            host, port = parts.hostname or "", parts.port
+        except ValueError:
+            host, port = "", None
+        if not host or re.search(r"[\x00-\x20\x7f-\x9f\\]", text.partition("#")[0]):
+            raise FbragError("usage", f"{text} is no address of a server", _EXAMPLE)
+        if "@" in parts.netloc:  # not repeated: it may hold a password
+            what = f"the address of the server {host} holds a user's name or password"
+            raise FbragError("usage", what, "leave it out; a key goes into a file (--key-file) or into FBRAG_KEY")
+        if parts.query:
+            raise FbragError("usage", f"{text}: the address of a server has no '?'", _EXAMPLE)
+        where = f"[{host}]" if ":" in host else host
+        path = parts.path.rstrip("/") or "/v1"
+        return cls(f"{parts.scheme.lower()}://{where}{'' if port is None else f':{port}'}{path}", unquote(parts.fragment))
+
+    @property
+    def origin(self) -> str:
+        """The server without the path, as "http://host:8080"."""
+        parts = urlsplit(self.base)
+        return f"{parts.scheme}://{parts.netloc}"
+
+    @property
+    def root(self) -> str:
+        """The URL that llama.cpp's own routes begin with: the API's without `/v1`."""
+        return self.base.removesuffix("/v1")
+
+    @property
+    def encrypted(self) -> bool:
+        return self.base.startswith("https:")
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether the server runs on this machine, by its address alone."""
+        from ipaddress import ip_address
+
+        host = urlsplit(self.base).hostname or ""
+        if host == "localhost" or host.endswith(".localhost"):
+            return True
+        try:
+            return ip_address(host).is_loopback
+        except ValueError:
+            return False
+
+
+def check_offline(names: Iterable[str]) -> None:
+    """Raise FbragError `offline` for a model on another machine, `usage` for an address that is none."""
+    for name in filter(is_server, names):
+        if not (address := Address.parse(name)).is_loopback:
+            what = f"--offline forbids a connection to {address.origin}"
+            raise FbragError("offline", what, "leave out --offline, or name a model of this machine")

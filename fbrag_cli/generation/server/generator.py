@@ -1,0 +1,191 @@
+"""The generator for a model behind an OpenAI-compatible server: chat completions, streamed.
+
+A server makes its own prompt of the messages, so what this module sends holds no markers of turns (`markers`). K samples are
+`n = K` in one request where the server takes that. Else the first sample is asked for alone, and the others when its first token
+has come: they then find the prompt in the server's cache.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from time import perf_counter
+from typing import Any
+
+from fbrag_cli.errors import FbragError
+from fbrag_cli.generation.cancellation import Cancellation
+from fbrag_cli.generation.generator import QUIET, Call, Choose, Generations, ModelInfo, Sampling, Turn
+from fbrag_cli.generation.server.about import About
+from fbrag_cli.generation.server.drawing import Drawing
+from fbrag_cli.generation.server.host import Host
+from fbrag_cli.generation.server.markers import defused
+from fbrag_cli.generation.server.replies import Json, RefusedError
+from fbrag_cli.generation.server.requests import ask
+from fbrag_cli.generation.server.rows import Row
+
+# Beside OpenAI's parameters: sample as `LlamaGenerator` does, whatever the server's own settings are, and do not reason first.
+# Servers ignore what they do not know; strict ones refuse it.
+_EXTRAS: Json = {
+    "min_p": 0.0,
+    "repeat_penalty": 1.0,
+    "samplers": ["top_k", "temperature", "top_p"],
+    "chat_template_kwargs": {"enable_thinking": False},
+}
+_LISTED: Json = {"logprobs": True, "top_logprobs": 20}  # the likeliest first tokens; servers list no more
+_BYTES_OF_A_TOKEN = 3  # or more, in most languages; English has four and a half
+_CHARACTERS_OF_A_TOKEN = 6  # or fewer, on the average over a prompt
+
+
+class ServerGenerator:
+    """The `Generator` for a server. It runs one call at a time.
+
+    host, about: the server, and what it says of itself. max_context: tokens, None for as many as the server says. Making one asks
+    for one token, without text of the user, to see what the server can do; raises as `generate`.
+
+    problems: what the user should know of the server, as sentences.
+    """
+
+    takes_rows = False
+
+    def __init__(
+        self, host: Host, about: About, *, max_context: int | None = None, cancellation: Cancellation | None = None
+    ) -> None:
+        self._host, self._about = host, about
+        self._url = f"{host.address.base}/chat/completions"
+        windows = [window for window in (about.context_tokens, max_context) if window]
+        self.info = ModelInfo(f"{host.address.base}#{about.model}", None, None, min(windows, default=None))
+        self._together = True  # whether one request may ask for several samples
+        self._at_once = True  # whether several requests may run at the same time
+        self._counts = True  # whether the server counts tokens
+        self._warned = False
+        self._extras, self._probabilities = self._abilities(cancellation)
+        lacking = f"{host.address.origin} gives no probabilities: the answer is not checked against the chunks"
+        self.problems = () if self._probabilities else (lacking,)
+
+    # -- the Generator protocol ------------------------------------------------------------------------------------------
+
+    @property
+    def continues_turns(self) -> bool:
+        """True of llama.cpp's server. Others are asked, in the user's turn, to begin with the assistant's words."""
+        return self._about.is_llama_cpp
+
+    @property
+    def choose(self) -> Choose | None:
+        return self._choose if self._probabilities else None
+
+    def written(self, turns: Sequence[Turn]) -> str:
+        """Return the messages as they are sent. The server makes its prompt of them."""
+        return "\n\n".join(f"[{message['role']}]\n{message['content']}" for message in self._messages(turns))
+
+    def generate(self, turns: Sequence[Turn], n: int, sampling: Sampling, call: Call = QUIET) -> Generations:
+        """Draw `n` samples of the reply to `turns`. Sample i has the seed `seed` + i, where the server takes seeds.
+
+        Raises FbragError `prompt_too_long`, `server_failed`, and the error of a requested cancellation.
+        """
+        opening = turns[-1].text if turns[-1].role == "assistant" else ""
+        rows = [Row(sampling.seed + i, sampling.max_tokens, opening) for i in range(n)]
+        drawing = Drawing(self._host, self._url, self._body(turns, sampling), rows, call)
+        if n > 1 and self._together:
+            self._together = drawing.together()
+        if self._at_once:
+            self._at_once = drawing.at_once()
+        drawing.one_by_one()
+        if all(row.n_thoughts and not row.text.strip() for row in rows):
+            what = f"{self.info.name} reasons, and wrote no answer within {sampling.max_tokens} tokens"
+            raise FbragError("server_failed", what, "use a model that answers at once, or raise --max-tokens")
+        n_prompt, first, now = self._n_read(drawing, turns), drawing.first_text, perf_counter()
+        n_cached = min(drawing.cached_tokens or 0, n_prompt)
+        first = now if first is None else first
+        samples = tuple(row.generation() for row in rows)
+        return Generations(samples, n_prompt, n_cached, first - drawing.started, now - first)
+
+    def count_tokens(self, text: str) -> int:
+        """Return the number of tokens where the server counts them (llama.cpp, vLLM), else a guess that is rather too high."""
+        if self._counts:
+            asked = {"content": text, "add_special": False} if self._about.is_llama_cpp else {"prompt": text}
+            try:
+                return len(
+                    ask(self._host, f"{self._host.address.root}/tokenize", {"model": self._about.model, **asked})["tokens"]
+                )
+            except (FbragError, KeyError, TypeError):
+                self._counts = False
+        return math.ceil(len(text.encode("utf-8", "replace")) / _BYTES_OF_A_TOKEN)
+
+    def close(self) -> None:
+        """Close the connections. The generator cannot be used afterwards."""
+        self._host.close()
+
+    # -- what is sent ----------------------------------------------------------------------------------------------------
+
+    def _abilities(self, cancellation: Cancellation | None) -> tuple[Json, bool]:
+        """Return the parameters beside OpenAI's that the server takes, and whether it gives probabilities."""
+        for extras, listed in ((_EXTRAS, _LISTED), (_EXTRAS, {}), ({}, _LISTED)):
+            if (reply := self._hello(extras | listed, cancellation)) is not None:
+                return extras, bool(_first_tokens(reply))
+        self._ask([Turn("user", "Hi")], {}, cancellation)
+        return {}, False
+
+    def _hello(self, parameters: Json, cancellation: Cancellation | None) -> Json | None:
+        """Return the first token of a reply to "Hi"; None where the server refuses the parameters."""
+        try:
+            return self._ask([Turn("user", "Hi")], parameters, cancellation)
+        except RefusedError:
+            return None
+
+    def _ask(self, turns: Sequence[Turn], parameters: Json, cancellation: Cancellation | None) -> Json:
+        """Return the first token of a reply, without streaming."""
+        body = {"model": self._about.model, "messages": self._messages(turns), "max_tokens": 1, "temperature": 0}
+        return ask(self._host, self._url, body | parameters, cancellation)
+
+    def _messages(self, turns: Sequence[Turn]) -> list[dict[str, str]]:
+        """Return the turns as a server takes them."""
+        *turns, last = turns
+        if last.role == "assistant" and not self.continues_turns:
+            asked = turns.pop()
+            last = Turn("user", f'{asked.text}\n\nBegin the reply with "{last.text}".')
+        return [{"role": turn.role, "content": defused(turn.text)} for turn in (*turns, last)]
+
+    def _body(self, turns: Sequence[Turn], sampling: Sampling) -> Json:
+        body: Json = {
+            "model": self._about.model,
+            "messages": self._messages(turns),
+            "max_tokens": sampling.max_tokens,
+            "temperature": sampling.temperature,
+            "top_p": sampling.top_p,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+        }
+        if sampling.stop:
+            body["stop"] = list(sampling.stop)
+        if self._extras:
+            body |= {**self._extras, "top_k": sampling.top_k, "return_progress": True}
+        return body
+
+    # -- what comes back -------------------------------------------------------------------------------------------------
+
+    def _n_read(self, drawing: Drawing, turns: Sequence[Turn]) -> int:
+        """Return the number of tokens of the prompt. Warn, once, where the server has read less than was sent."""
+        text = " ".join(message["content"] for message in self._messages(turns))
+        if drawing.prompt_tokens is None:
+            return math.ceil(len(text.encode("utf-8", "replace")) / _BYTES_OF_A_TOKEN)
+        n_characters = len(" ".join(text.split()))
+        if n_characters > _CHARACTERS_OF_A_TOKEN * drawing.prompt_tokens and not self._warned:
+            self._warned = True
+            read = f"it read {drawing.prompt_tokens:,} tokens, and was sent {n_characters:,} characters"
+            hint = "give it a longer context (Ollama: OLLAMA_CONTEXT_LENGTH)"
+            self._host.warn(f"{self._host.address.origin} seems to have cut the prompt: {read}; {hint}")
+        return drawing.prompt_tokens
+
+    def _choose(self, turns: Sequence[Turn], choices: Sequence[str], call: Call = QUIET) -> tuple[float, ...]:
+        """Return the probability of each of `choices` by the likeliest first tokens; 0 of those that are not among them."""
+        first = _first_tokens(self._ask(turns, self._extras | _LISTED, call.cancellation))
+        return tuple(min(1.0, sum(p for token, p in first if token == choice.casefold())) for choice in choices)
+
+
+def _first_tokens(reply: Any) -> list[tuple[str, float]]:
+    """Return the likeliest first tokens of a reply, in lower case and without a space, and their probabilities."""
+    try:
+        listed = reply["choices"][0]["logprobs"]["content"][0]["top_logprobs"]
+        return [(each["token"].strip(" ▁Ġ\n").casefold(), math.exp(min(0.0, float(each["logprob"])))) for each in listed]
+    except (LookupError, TypeError, ValueError, AttributeError):
+        return []

@@ -1,0 +1,59 @@
+"""One server: where it is, how it is reached, how long it is waited for.
+
+Text goes to the named server alone: no redirect is followed. A proxy of the environment (HTTPS_PROXY) is used for https alone,
+where it reads no text, and never for this machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import httpx2
+
+from fbrag_cli.errors import FbragError
+from fbrag_cli.generation.server.address import Address
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """Seconds. connect: for a connection. known: until the server says what it has. first: without a sign of a reply, which waits
+    until the prompt is read. idle: without a token in the middle of a reply. retry: before the second attempt; doubled each time.
+    """
+
+    connect: float = 10
+    known: float = 30
+    first: float = 600
+    idle: float = 120
+    retry: float = 0.5
+
+
+PATIENT = Patience()
+
+
+class Host:
+    """One server: where it is, and how it is asked. key: sent to this server alone. warn: receives sentences for the user."""
+
+    def __init__(
+        self, address: Address, key: str | None = None, patience: Patience = PATIENT, warn: Callable[[str], object] | None = None
+    ) -> None:
+        self.address, self.patience, self.warn = address, patience, warn or (lambda text: None)
+        self._key = key
+        limits = httpx2.Limits(max_keepalive_connections=0)  # each request has a socket of its own, which `stop` shuts down
+        direct = address.is_loopback or not address.encrypted
+        self.client = httpx2.Client(
+            transport=httpx2.HTTPTransport(limits=limits) if direct else None,  # one that is given uses no proxy
+            limits=limits,
+            timeout=httpx2.Timeout(patience.first, connect=patience.connect, read=None, pool=None),  # `Exchange.hung` is the rest
+            headers={"Accept-Encoding": "identity", "User-Agent": "fbrag"} | ({"Authorization": f"Bearer {key}"} if key else {}),
+        )
+
+    def error(self, what: str, hint: str, code: str = "server_failed") -> FbragError:
+        return FbragError(code, f"{self.address.base}: {what}", hint)
+
+    def without_key(self, text: str) -> str:
+        """Return a server's words, in which it may have repeated the key."""
+        return text.replace(self._key, "…") if self._key else text
+
+    def close(self) -> None:
+        self.client.close()
