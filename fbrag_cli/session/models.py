@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -110,6 +111,14 @@ class Models:
         (file,) = self.find([name])
         asked = devices_asked(self._placement(file.path))
         return [name, file.identity, asked, self.settings.gpu == "require", self.settings.ctx]
+
+    def loaders(self) -> dict[str, Callable[[], LlamaGenerator]]:
+        """Return, for each of the default pair by name, a function that loads it anew. Raises FbragError `usage` for a server."""
+        pair = self.default_pair
+        if servers := list(filter(is_server, pair)):
+            what = f"{servers[0]} is a server, and this measures models of this machine"
+            raise FbragError("usage", what, "name a model's file")
+        return {file.name: partial(self.open, file) for file in self.find(pair, large=pair[1:])}
 
     def load(self, name: str) -> Generator:
         """Return the model, which is loaded by the first call. A server is asked what it can do."""

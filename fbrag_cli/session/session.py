@@ -9,9 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.cancellation import Cancellation
-from fbrag_cli.generation.server.address import is_server
 from fbrag_cli.generation.start import set_environment
 from fbrag_cli.methods.method import Method, Tools
 from fbrag_cli.progress import Event, Progress, silent, stage
@@ -94,13 +92,9 @@ class Session:
     ) -> Session:
         """Return a session with models by `settings`. fetch: brings missing models. verbose: whether llama.cpp's log is shown."""
         listener = listener or Listener()
-        shared: dict[str, Any] = {
-            "progress": listener.progress,
-            "cancellation": listener.cancellation,
-            "verbose": verbose,
-        }
-        models = Models(settings, fetch=fetch, **shared)
-        return cls(models, Retrievers(settings, cache, **shared), cache, listener, reuse)
+        shared: dict[str, Any] = {"cancellation": listener.cancellation, "verbose": verbose}
+        models = Models(settings, fetch=fetch, progress=listener.progress, **shared)
+        return cls(models, Retrievers(settings, cache, progress=listener.progress, **shared), cache, listener, reuse)
 
     def __enter__(self) -> Session:
         return self
@@ -163,23 +157,14 @@ class Session:
         self._answering = answering
 
     def identities(self, method: type[Method] | Method, choice: Choice = DEFAULT) -> dict[str, str]:
-        """Return the models that the method asks, by role: their names, and what identifies their content."""
-        small, large = self._names(choice)
-        roles = {"small": small, "large": large} if method.needs_small else {"large": large}
-        return {role: " ".join(map(str, self._models.identity(name)[:2])) for role, name in roles.items()}
+        """Return the models that the method asks, by role: their names, and what identifies them."""
+        names = zip(("small", "large"), self._names(choice), strict=True)
+        asked = ((role, self._models.identity(name)) for role, name in names if role == "large" or method.needs_small)
+        return {role: " ".join(map(str, identity[:2])) for role, identity in asked}
 
     def loaders(self) -> dict[str, Callable[[], LlamaGenerator]]:
-        """Return, for the small and the large model by name, a function that loads it anew. The caller closes what it loads.
-
-        Raises FbragError `usage` for a server.
-        """
-        pair = self._models.default_pair
-        if servers := list(filter(is_server, pair)):
-            raise FbragError(
-                "usage", f"{servers[0]} is a server, and this measures models of this machine", "name a model's file"
-            )
-        files = self._models.find(pair, large=pair[1:])
-        return {file.name: partial(self._models.open, file) for file in files}
+        """Return, for both models by name, a function that loads it anew. The caller closes it. Raises as `Models.loaders`."""
+        return self._models.loaders()
 
     def run_at_once(self, n: int) -> None:
         """Let the models run the calls of up to `n` threads in common batches; of fewer where memory is short."""
