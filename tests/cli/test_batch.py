@@ -63,7 +63,7 @@ def test_rows_are_what_ask_answers(fbrag: Run, folder: Path) -> None:
 def test_a_run_that_is_killed_twenty_times_ends_as_one_that_was_not(
     folder: Path, clean_environment: dict[str, str], fbrag: Run
 ) -> None:
-    arguments = ["batch", "docs", "-Q", "q.txt", "--no-cache", *SMALL]
+    arguments = ["batch", "docs/a.txt", "-Q", "q.txt", "--no-cache", *SMALL]
     started = time.monotonic()
     assert fbrag(*arguments, "-o", "whole.jsonl").returncode == 0
     needed = time.monotonic() - started
