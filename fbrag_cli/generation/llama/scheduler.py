@@ -24,8 +24,8 @@ from fbrag_cli.generation.llama.prompts import Need, Prompt, Prompts
 from fbrag_cli.generation.llama.rows import Row
 from fbrag_cli.generation.llama.weights import Weights
 
-#: Tokens of a prompt in one batch with samples, on a CPU: a batch with several calls is not stopped for one of them, and this many
-#: take about half a second. 16 and 500 are no faster.
+#: Tokens of a prompt in one batch with samples, on a CPU. A batch with several calls is not stopped for one of them, and so many
+#: tokens take about half a second. 16 and 500 are no faster.
 _PIECE_BESIDE_SAMPLES = 64
 
 
