@@ -1,4 +1,5 @@
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from time import monotonic
 
@@ -15,6 +16,14 @@ CHATML = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
+
+
+@pytest.fixture
+def no_child_stays() -> Iterator[None]:
+    """No process that the test starts outlasts it."""
+    before = set(psutil.Process().children())
+    yield
+    assert set(psutil.Process().children()) <= before
 
 
 def spoken(prompt: Prompt) -> str:
@@ -88,6 +97,7 @@ FOREVER = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% 
         ("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", ""),
     ],
 )  # fmt: skip
+@pytest.mark.usefixtures("no_child_stays")
 def test_a_greedy_template_costs_a_second_and_half_a_gigabyte(greedy: str, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the limit is 1 s. The process stays alive, and small.
 
@@ -100,7 +110,6 @@ def test_a_greedy_template_costs_a_second_and_half_a_gigabyte(greedy: str, why: 
     assert why in template.problem
     assert len(template.problem) < 500
     assert spoken(template.prompt((Turn("user", "Who?"),))) == "Who?\n\nAnswer:"
-    assert not psutil.Process().children()
 
 
 def test_a_template_that_fails_by_chance_fails_when_the_model_is_loaded_or_never() -> None:
@@ -151,6 +160,7 @@ def test_words_of_a_document_stay_data_whatever_they_look_like() -> None:
     assert Text(words) in ChatTemplate(CHATML).prompt((Turn("user", words),)).segments
 
 
+@pytest.mark.usefixtures("no_child_stays")
 def test_ctrl_c_ends_a_rendering() -> None:
     cancellation = Cancellation()
     started = monotonic()
@@ -158,7 +168,6 @@ def test_ctrl_c_ends_a_rendering() -> None:
     with pytest.raises(KeyboardInterrupt):
         ChatTemplate(FOREVER, child=TemplateChild(cancellation))
     assert monotonic() - started < 4
-    assert not psutil.Process().children()
 
 
 def test_where_no_process_can_be_started_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -166,6 +166,7 @@ def test_the_defaults_of_the_commands(tmp_path: Path, capsys: pytest.CaptureFixt
         "color": "never",
         "ask": {"threads": 2, "samples": 4},
         "explain": {"threads": 2, "samples": 3, "limit": 5},
+        "batch": {"threads": 2, "samples": 3},
     }
     assert capsys.readouterr().err == f"warning: {file.path}: there is no key sampels; did you mean samples?\n"
     config_defaults(["ask", f"--config={file.path}", "-qa", "book.txt", "Who?"], {})
