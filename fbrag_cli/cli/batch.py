@@ -79,7 +79,11 @@ class BatchOptions:
     )
     fail_fast: bool = option(False, "--fail-fast", help="stop at the first row with an error", group="Run")
     parallel: str = option(
-        "auto", "--parallel", help="questions decoded at once: auto or a number (auto: 1 on a CPU)", group="Run", metavar="N"
+        "auto",
+        "--parallel",
+        help="questions decoded at once, auto or a number; above 1, answers may differ by rounding (auto; on a CPU 1)",
+        group="Run",
+        metavar="N",
     )
 
     @property
