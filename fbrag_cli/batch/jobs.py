@@ -14,6 +14,7 @@ from typing import Any, BinaryIO, Literal
 from fbrag_cli.documents.decoding import decode
 from fbrag_cli.documents.source import Source, read_source
 from fbrag_cli.errors import FbragError
+from fbrag_cli.storage.rows import as_text
 from fbrag_cli.text.printable import one_line
 
 Key = tuple[str, str]  # of a row: its document and its id
@@ -46,7 +47,12 @@ class Job:
 
     @property
     def key(self) -> Key:
-        return self.document, self.question.id
+        return row_key(self.document, self.question.id)
+
+
+def row_key(document: str, id: str) -> Key:
+    """Return the key of a row, the same whether its file is JSON lines or CSV."""
+    return as_text(document), as_text(id)
 
 
 def read_questions(path: str, stdin: BinaryIO | None = None) -> list[Question]:

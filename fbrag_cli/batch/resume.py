@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fbrag_cli.batch.jobs import Job, Key
+from fbrag_cli.batch.jobs import Job, Key, row_key
 from fbrag_cli.errors import FbragError
 from fbrag_cli.render.as_json import versions
 from fbrag_cli.storage.files import sha256_of
-from fbrag_cli.storage.rows import Row
+from fbrag_cli.storage.rows import Row, as_text
 from fbrag_cli.text.printable import one_line
 
 _ANOTHER = "choose another -o FILE, or add --restart"
@@ -20,10 +20,38 @@ _ANOTHER = "choose another -o FILE, or add --restart"
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The rows that are there. statuses: of each. documents: the SHA-256 (hex) of what they were answered from, by document."""
+    """The rows that the file `name` holds.
 
+    statuses, questions: of each row. documents: the SHA-256 (hex) of the files that they were answered from, by document.
+    """
+
+    name: str
     statuses: Mapping[Key, str]
+    questions: Mapping[Key, str]
     documents: Mapping[str, Sequence[str]]
+
+    def check_jobs(self, jobs: Iterable[Job]) -> None:
+        """Raise FbragError `usage` for a question or a file that has changed since rows were made of it."""
+        first: dict[str, Job] = {}
+        for job in jobs:
+            before, now = self.questions.get(job.key), as_text(job.question.text)
+            if before not in (None, now):
+                what = f"question {_said(job.question.id)} was {_said(before)}, is {_said(now)}"
+                raise FbragError("usage", f"{self.name} holds rows of other questions: {what}", _ANOTHER)
+            first.setdefault(job.document, job)
+        for job in first.values():
+            if as_text(job.document) in self.documents and all(map(os.path.isfile, job.documents)):
+                try:
+                    self.check_read(job, [sha256_of(Path(path)) for path in job.documents])
+                except OSError:  # an error of its rows
+                    continue
+
+    def check_read(self, job: Job, sha256: Sequence[str]) -> None:
+        """Raise FbragError `usage` where the job's documents were other files. sha256: of each file that was read now."""
+        before = self.documents.get(as_text(job.document))
+        if before is not None and list(before) != list(sha256):
+            what = f"{_said(job.document)} has changed since {self.name} got rows of it"
+            raise FbragError("usage", what, _ANOTHER)
 
 
 def done(rows: Iterable[Row], settings: Mapping[str, object], name: str) -> Done:
@@ -32,32 +60,20 @@ def done(rows: Iterable[Row], settings: Mapping[str, object], name: str) -> Done
     Raises FbragError `usage`, with the difference named, where they come from other settings, models or versions.
     """
     expected: dict[str, object] = {**json.loads(json.dumps(settings)), "versions": versions()}
-    statuses, documents, seen = dict[Key, str](), dict[str, Sequence[str]](), set[str]()
+    statuses, questions, documents, seen = dict[Key, str](), dict[Key, str](), dict[str, Sequence[str]](), set[str]()
     try:
         for row in rows:
             told, sha256 = _settings(row), row["sha256"]
             if told not in seen:
                 _compare(json.loads(told), expected, name)
                 seen.add(told)
-            statuses[row["document"], row["id"]] = row["status"]
+            key = row_key(row["document"], row["id"])
+            statuses[key], questions[key] = row["status"], as_text(row["question"])
             if sha256:
-                documents[row["document"]] = sha256.split() if isinstance(sha256, str) else sha256
+                documents[key[0]] = sha256.split() if isinstance(sha256, str) else sha256
     except (KeyError, TypeError, AttributeError, ValueError):
         raise FbragError("usage", f"{name} holds rows that lack a part", _ANOTHER) from None
-    return Done(statuses, documents)
-
-
-def check_documents(before: Done, jobs: Iterable[Job], name: str) -> None:
-    """Raise FbragError `usage` for a file that has changed since rows were made from it."""
-    for job in {job.document: job for job in jobs if job.document in before.documents}.values():
-        if not all(map(os.path.isfile, job.documents)):
-            continue  # a folder, stdin, or a file that is gone, which is an error of its row
-        try:
-            changed = [sha256_of(Path(path)) for path in job.documents] != list(before.documents[job.document])
-        except OSError:
-            continue
-        if changed:
-            raise FbragError("usage", f"{job.document} has changed since {name} got rows of it", _ANOTHER)
+    return Done(name, statuses, questions, documents)
 
 
 def _settings(row: Row) -> str:

@@ -14,7 +14,7 @@ from fbrag_cli.text.printable import dumps
 from fbrag_cli.trace import Trace
 
 SCHEMA = "fbrag.row/1"
-COLUMNS = ("id", "document", "question", "status", "answer", "sources", "support", "seconds", "error", "sha256", "settings")
+COLUMNS = tuple("id document question status answer answers sources support seconds error sha256 settings".split())
 
 #: Of a source, what a row holds.
 _OF_A_SOURCE = ("document", "page", "last_page", "section", "start_line", "end_line", "start_char", "end_char")
@@ -77,7 +77,7 @@ def form_of(name: str) -> Form:
 
 
 class _Columns(Csv):
-    """Rows in columns: places as "report.pdf p. 12" and "book.txt:3-9", parted by "; ", and settings as JSON."""
+    """Rows in columns: places as "report.pdf p. 12" and "book.txt:3-9", parted by "; ", gold answers and settings as JSON."""
 
     def __init__(self) -> None:
         super().__init__(COLUMNS)
@@ -86,6 +86,7 @@ class _Columns(Csv):
         if isinstance(row["settings"], str):
             return super().encode(row)  # as it was read
         flat = {
+            "answers": dumps(row["answers"]) if "answers" in row else None,
             "sources": "; ".join(map(_place, row["sources"])),
             "error": row["error"]["message"] if row["error"] else None,
             "sha256": " ".join(row["sha256"]),

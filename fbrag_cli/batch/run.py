@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from fbrag_cli.batch import row
 from fbrag_cli.batch.jobs import Job
+from fbrag_cli.batch.resume import Done
 from fbrag_cli.errors import FbragError
 from fbrag_cli.methods.method import Method
 from fbrag_cli.session.session import Choice, Listener, Session
@@ -53,12 +54,19 @@ class Asking:
 
 
 def rows(
-    jobs: Sequence[Job], session: Session, asking: Asking, listener: Listener, stdin: BinaryIO | None = None
+    jobs: Sequence[Job],
+    session: Session,
+    asking: Asking,
+    listener: Listener,
+    *,
+    before: Done | None = None,
+    stdin: BinaryIO | None = None,
 ) -> Iterator[dict[str, Any]]:
     """Yield the row of each job, in order. Jobs on the same documents that follow each other share what is read.
 
-    A document that cannot be read, and a question that fails, is a row with an error. Raises FbragError for what every question
-    would meet (`ENDING`), and the error of the listener's cancellation.
+    before: the rows of an earlier run. A document that cannot be read, and a question that fails, is a row with an error. Raises
+    FbragError for what every question would meet (`ENDING`), `usage` where a document was another for the earlier rows, and the
+    error of the listener's cancellation.
     """
     settings = asking.described()
     opened: deque[tuple[Job, FbragError | None]] = deque()
@@ -69,6 +77,8 @@ def rows(
         for job in jobs:
             if job.documents != last:
                 last, collection = job.documents, _collected(job, session, asking, stdin)
+                if before and not isinstance(collection, FbragError):
+                    before.check_read(job, [document.sha256 for document in collection.corpus.documents])
             if isinstance(collection, FbragError):
                 opened.append((job, collection))
                 continue
@@ -81,6 +91,7 @@ def rows(
 
     for found in answer_all(session, tasks(), asking.method, asking.choice, listener=listener, at_once=asking.at_once):
         yield from unread()
+        session.forget()  # no later row asks the same, and a run may have a million
         job, _ = opened.popleft()
         if isinstance(found, FbragError):
             if found.code in ENDING:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rich.progress import ProgressColumn, TaskID
 
 SHOW_AFTER_SECONDS = 1.0
+_RATE_OVER = 900.0  # seconds of which the rate of counted things is the mean: a row may take a minute
 
 
 @contextmanager
@@ -72,26 +73,32 @@ class _Bars:
 
 
 class CountBar:
-    """A bar that counts `unit`s, with rate and time left, until `clear`."""
+    """A bar that counts, with rate and time left, until `clear`."""
 
-    def __init__(self, console: Console, label: str, unit: str) -> None:
+    def __init__(self, console: Console, label: str) -> None:
         from rich import progress
 
-        rate = progress.TextColumn("{task.fields[rate]}", markup=False)
-        self._bar = _new_bar(console, progress.MofNCompleteColumn(), progress.TextColumn(unit, markup=False), rate)
-        self._task = self._bar.add_task(label, total=None, rate="")
+        texts = (progress.TextColumn(f"{{task.fields[{name}]}}", markup=False) for name in ("unit", "rate"))
+        self._bar = _new_bar(console, progress.MofNCompleteColumn(), *texts, rate_over=_RATE_OVER)
+        self._task = self._bar.add_task(label, total=None, unit="", rate="")
         self._bar.start()
 
-    def update(self, done: float, total: float) -> None:
+    def update(self, done: float, total: float, unit: str) -> None:
         task = self._bar.tasks[0]
-        rate = f"{task.speed:,.0f}/s" if task.speed else ""
-        self._bar.update(self._task, completed=done, total=total, rate=rate)
+        self._bar.update(self._task, completed=done, total=total, unit=unit, rate=_rate(task.speed) if task.speed else "")
 
     def clear(self) -> None:
         self._bar.stop()
 
 
-def _new_bar(console: Console, *counts: ProgressColumn) -> RichProgress:
+def _rate(per_second: float) -> str:
+    """Return a rate in the unit of time in which it is no fraction: "12/s", "7/min", "48/h"."""
+    if per_second >= 1:
+        return f"{per_second:,.0f}/s"
+    return f"{60 * per_second:.0f}/min" if per_second >= 0.1 else f"{3600 * per_second:.0f}/h"
+
+
+def _new_bar(console: Console, *counts: ProgressColumn, rate_over: float = 30) -> RichProgress:
     from rich import progress
     from rich.console import Console as Terminal
 
@@ -102,5 +109,6 @@ def _new_bar(console: Console, *counts: ProgressColumn) -> RichProgress:
         progress.TimeRemainingColumn(),
         console=Terminal(stderr=True, no_color=not console.colored(sys.stderr)),
         transient=True,
+        speed_estimate_period=rate_over,
         redirect_stdout=False,  # data belongs on stdout
     )

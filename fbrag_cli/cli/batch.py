@@ -35,7 +35,7 @@ MOST_AT_ONCE = 64
 
 @dataclass(frozen=True, slots=True)
 class BatchOptions:
-    documents: list[str] = arguments("documents; of a folder, each file is one", "[DOC]...")
+    documents: list[str] = arguments("documents; of a folder, each file is one", "DOC...")
     questions: str | None = option(
         None,
         "-Q",
@@ -114,10 +114,13 @@ def batch(console: Console, command: BatchCommand) -> int:
       fbrag batch minutes/ --together -Q questions.txt | jq -r .answer
 
     A run that was stopped goes on where it was, when it is started again. Exit code 1: some rows have an error.
+
+    Columns of CSV: id, document, question, status (answered, not_found, error), answer, answers (of --jobs, JSON), sources
+    ("book.txt:3-9; report.pdf p. 12"), support (0 to 1), seconds, error, sha256 of the document, settings (JSON).
     """
     if command.run.timeout:
         limit_time(command.run.timeout, console.cancellation)
-    from fbrag_cli.batch.resume import check_documents, done
+    from fbrag_cli.batch.resume import done
     from fbrag_cli.batch.run import rows
 
     options = command.batch
@@ -132,11 +135,11 @@ def batch(console: Console, command: BatchCommand) -> int:
         if options.retry_errors:
             output.keep(lambda row: row["status"] != "error")
         before = done(output.rows, asking.described(), options.output)
-        check_documents(before, jobs, options.output)
+        before.check_jobs(jobs)
         tally = _Tally(line, [before.statuses[job.key] for job in jobs if job.key in before.statuses], len(jobs))
-        listener = Listener(progress=_of_the_run(line), cancellation=console.cancellation)
+        listener = Listener(progress=tally.receive, cancellation=console.cancellation)
         todo = [job for job in jobs if job.key not in before.statuses]
-        for row in rows(todo, session, asking, listener, sys.stdin.buffer):
+        for row in rows(todo, session, asking, listener, before=before, stdin=sys.stdin.buffer):
             output.write(row)
             if tally.add(row["status"]) >= options.most_errors:
                 break
@@ -254,6 +257,12 @@ class _Tally:
         self._counts = Counter(before)
         line(Event("batch", "start"))
         self._show()
+
+    def receive(self, event: Event) -> None:
+        """Show what the models that load say, and then again how far the run is."""
+        _of_the_run(self._line)(event)
+        if (event.stage, event.kind) == ("load", "done"):
+            self._show()
 
     def add(self, status: str) -> int:
         """Count a row. Return how many have an error."""

@@ -91,7 +91,7 @@ class ProgressLine:
                 self._bar.clear()
                 self._bar = None
             self._region.erase()
-            self._status = ""
+            self._status, self._drawn = "", 0.0
 
     def close(self) -> None:
         """Erase all that is shown, for good."""
@@ -135,13 +135,15 @@ class ProgressLine:
 
     def _count(self, event: Event, label: str) -> None:
         """Show a bar, once the stage has taken a second and is not yet done."""
+        unit = event.text or _UNITS.get(event.stage, "pages")
         if self._bar is None:
             waited = perf_counter() - self._started.setdefault(event.stage, perf_counter())
             if waited < SHOW_AFTER_SECONDS or event.done >= event.total or not self._console.shows_bars():
+                self._set(f"{label}: {event.done:,.0f} of {event.total:,.0f} {unit}")
                 return
             self.clear()
-            self._bar = CountBar(self._console, label, event.text or _UNITS.get(event.stage, "pages"))
-        self._bar.update(event.done, event.total)
+            self._bar = CountBar(self._console, label)
+        self._bar.update(event.done, event.total, unit)
 
     def _set(self, status: str, *, at_once: bool = False) -> None:
         self._status = status

@@ -110,9 +110,9 @@ class CachedGenerator:
 
     def _choose(self, turns: Sequence[Turn], choices: Sequence[str], call: Call) -> tuple[float, ...]:
         asked = (tuple(turns), tuple(choices))
-        if asked not in self._choices:
-            self._choices[asked] = self._stored_choice(*asked) or self._chosen(*asked, call)
-        return self._choices[asked]
+        found = self._choices.get(asked) or self._stored_choice(*asked) or self._chosen(*asked, call)
+        self._choices[asked] = found  # another thread may forget it at once
+        return found
 
     def _chosen(self, turns: _Turns, choices: tuple[str, ...], call: Call) -> tuple[float, ...]:
         choose = self._generator.choose

@@ -60,6 +60,8 @@ class JsonLines:
         while start < len(data):
             end = data.find(b"\n", start) + 1 or len(data)
             line = data[start:end]
+            if b"\0" in line:  # a block that a power failure took: what follows was written in the same second
+                break
             try:
                 row = json.loads(line) if line.endswith(b"\n") else None
             except (ValueError, RecursionError):
@@ -79,7 +81,7 @@ class JsonLines:
 
 
 class Csv:
-    """Records as RFC 4180 has them, below a line with the names of the columns. Lines end as on Unix."""
+    """Records as RFC 4180 has them, below a line with the names of the columns. Lines end as on Unix; cells are `as_text`."""
 
     def __init__(self, columns: Sequence[str]) -> None:
         self._columns = list(columns)
@@ -104,8 +106,13 @@ class Csv:
 
     def _record(self, values: Sequence[object]) -> bytes:
         text = io.StringIO(newline="")
-        csv.writer(text, lineterminator="\n").writerow(values)
-        return text.getvalue().encode()
+        csv.writer(text).writerow([as_text(value) if isinstance(value, str) else value for value in values])
+        return text.getvalue().removesuffix("\r\n").encode() + b"\n"  # with "\n" alone it would not quote a "\r"
+
+
+def as_text(value: str) -> str:
+    """Return a text as a file of text can hold it: NUL as U+FFFD, and the bytes of a file's name that are no UTF-8 as \\udc.."""
+    return value.replace("\0", "\ufffd").encode("utf-8", "backslashreplace").decode()
 
 
 def _ends(data: bytes) -> Iterator[int]:

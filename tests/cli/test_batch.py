@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import csv
 import json
+import os
+import pty
 import random
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -107,12 +110,40 @@ def test_other_settings_models_and_documents_are_refused(fbrag: Run, folder: Pat
     before = (folder / "out.jsonl").read_bytes()
     other = fbrag(*arguments, *SMALL, "--select", "2")
     assert (other.returncode, "select was 5, is 2" in other.stderr) == (2, True), other.stderr
+    (folder / "q.txt").write_text("Who was the captain?\n", "utf-8")
+    asked = fbrag(*arguments, *SMALL)
+    assert (asked.returncode, f"question 1 was {QUESTIONS[0]}, is Who was the captain?" in asked.stderr) == (2, True)
+    (folder / "q.txt").write_text("\n".join(QUESTIONS), "utf-8")
     (folder / "docs" / "a.txt").write_text("Another text.", "utf-8")
     changed = fbrag(*arguments, *SMALL)
     assert (changed.returncode, "docs/a.txt has changed since out.jsonl got rows of it" in changed.stderr) == (2, True)
     assert (folder / "out.jsonl").read_bytes() == before
     assert fbrag(*arguments, *SMALL, "--restart").returncode == 0
     assert (folder / "out.jsonl").read_bytes() != before
+
+
+@pytest.mark.parametrize("document", ["docs", "-"])
+def test_documents_that_are_known_when_they_are_read_are_refused_too(fbrag: Run, folder: Path, document: str) -> None:
+    """A folder as one source, and stdin."""
+    text = (folder / "docs" / "a.txt").read_text("utf-8")
+    command = ("batch", document, "--together", "-Q", "q.txt", "-o", "out.jsonl", *SMALL)
+    assert fbrag(*command, "--limit", "1", stdin=text).returncode == 0
+    before = (folder / "out.jsonl").read_bytes()
+    (folder / "docs" / "c.txt").write_text("The brig sailed at noon.", "utf-8")
+    other = fbrag(*command, stdin=text + "More.")
+    assert (other.returncode, f"{document} has changed since out.jsonl got rows of it" in other.stderr) == (2, True)
+    assert (folder / "out.jsonl").read_bytes() == before
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse such a name")
+def test_names_that_are_no_utf_8(fbrag: Run, folder: Path) -> None:
+    for name in (b"caf\xe8.txt", b"caf\xe9.txt"):
+        (folder / os.fsdecode(name)).write_text("The brig sailed at noon.", "utf-8")
+    command = ("batch", os.fsdecode(b"caf\xe8.txt"), os.fsdecode(b"caf\xe9.txt"), "-Q", "q.txt", *SMALL)
+    for output in ("out.csv", "out.jsonl"):
+        assert fbrag(*command, "--limit", "3", "-o", output).returncode == 0
+        done = fbrag(*command, "-o", output)
+        assert "6 rows, 3 of them before" in done.stderr
 
 
 def test_a_document_that_cannot_be_read_makes_rows_with_errors(fbrag: Run, folder: Path) -> None:
@@ -146,6 +177,64 @@ def test_columns_of_csv(fbrag: Run, folder: Path) -> None:
     assert [row["question"] for row in rows] == list(QUESTIONS)
     assert rows[0]["sources"].startswith("docs/a.txt:")
     assert json.loads(rows[0]["settings"])["max_tokens"] == 8
+
+
+def test_gold_answers_are_carried_into_a_column(fbrag: Run, folder: Path) -> None:
+    (folder / "jobs.jsonl").write_text('{"document":"docs/a.txt","question":"When?","answers":["noon","at 12"]}\n', "utf-8")
+    assert fbrag("batch", "--jobs", "jobs.jsonl", "-o", "out.csv", *SMALL).returncode == 0
+    with (folder / "out.csv").open(newline="", encoding="utf-8") as file:
+        (row,) = csv.DictReader(file)
+    assert json.loads(row["answers"]) == ["noon", "at 12"]
+
+
+@pytest.fixture
+def many(folder: Path) -> Path:
+    """400 questions in many.txt."""
+    (folder / "many.txt").write_text("".join(f"Who was number {i}?\n" for i in range(400)), "utf-8")
+    return folder
+
+
+def test_ctrl_c_ends_a_run_behind_a_whole_row(many: Path, clean_environment: dict[str, str]) -> None:
+    command = [sys.executable, "-m", "fbrag_cli", "batch", "docs/a.txt", "-Q", "many.txt", *SMALL]
+    with subprocess.Popen(command, cwd=many, env=clean_environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as run:
+        assert run.stdout
+        first = run.stdout.readline()
+        run.send_signal(signal.SIGINT)
+        rest, told = run.communicate()
+    assert run.returncode == 130, told
+    rows = [json.loads(line) for line in (first + rest).splitlines()]
+    assert [row["id"] for row in rows] == [str(i) for i in range(1, len(rows) + 1)]
+    assert len(rows) < 400
+
+
+def test_a_time_limit_leaves_rows_from_which_the_run_goes_on(many: Path, fbrag: Run) -> None:
+    command = ("batch", "docs/a.txt", "-Q", "many.txt", "-o", "out.jsonl", *SMALL)
+    stopped = fbrag(*command, "--timeout", "8")
+    assert stopped.returncode == 5, stopped.stderr
+    before = (many / "out.jsonl").read_bytes()
+    n_before = len(rows_of(many / "out.jsonl"))
+    assert fbrag(*command, "--limit", str(n_before + 1)).returncode == 0
+    assert (many / "out.jsonl").read_bytes().startswith(before)
+    assert [row["id"] for row in rows_of(many / "out.jsonl")] == [str(i) for i in range(1, n_before + 2)]
+
+
+def test_a_terminal_shows_how_far_the_run_is(folder: Path, clean_environment: dict[str, str]) -> None:
+    """Before the first row is there, too; and how many rows have an error."""
+    lines = ["document,question", "none.txt,Why?", "docs/a.txt,Who?", "docs/a.txt,Where?", "docs/b.txt,When?"]
+    (folder / "jobs.csv").write_text("\n".join(lines), "utf-8")
+    command = ["batch", "--jobs", "jobs.csv", "-o", "out.jsonl", "--no-cache", *SMALL]
+    seen = b""
+    master, slave = pty.openpty()
+    arguments = [sys.executable, "-m", "fbrag_cli", *command]
+    with subprocess.Popen(arguments, stderr=slave, cwd=folder, env={**clean_environment, "TERM": "xterm", "NO_COLOR": "1"}):
+        os.close(slave)
+        with suppress(OSError):
+            while piece := os.read(master, 65536):
+                seen += piece
+    os.close(master)
+    assert b"batch: 0 of 4 rows" in seen
+    assert b"4 rows: " in seen
+    assert b"3/4 rows, 1 error" in seen
 
 
 def test_documents_together_and_questions_from_stdin(fbrag: Run, folder: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.storage.rows import Csv, Form, JsonLines, open_rows
+from fbrag_cli.storage.rows import Csv, Form, JsonLines, as_text, open_rows
 from fbrag_cli.text.printable import dumps
 
 SCHEMA = "fbrag.row/1"
@@ -22,6 +22,7 @@ ROWS = [
     {"schema": SCHEMA, "id": "1", "answer": 'She said "no",\nand went.'},
     {"schema": SCHEMA, "id": "2", "answer": "Zoë — 川"},
     {"schema": SCHEMA, "id": "3", "answer": ""},
+    {"schema": SCHEMA, "id": "4", "answer": "a\rb"},
 ]
 FORMS = [JsonLines(SCHEMA, dumps), Csv(("id", "answer"))]
 
@@ -46,6 +47,28 @@ def test_a_file_that_is_cut_anywhere_ends_as_if_it_had_not_been(form: Form, tmp_
             path = tmp_path / "cut"
             path.write_bytes(left)
             assert write(path, form, ROWS) == whole, (end, len(left))
+
+
+@by_form
+def test_zeros_between_rows_cost_what_follows_them_and_leave_no_trace(form: Form, tmp_path: Path) -> None:
+    """A power failure may take a block and leave a later one."""
+    whole = write(tmp_path / "whole", form, ROWS)
+    for start in range(len(form.head), len(whole) - 9, 5):
+        path = tmp_path / "holed"
+        path.write_bytes(whole[:start] + bytes(9) + whole[start + 9 :])
+        assert write(path, form, ROWS) == whole, start
+
+
+def test_csv_holds_what_is_no_text(tmp_path: Path) -> None:
+    """A NUL would look like what a power failure leaves, and a file's name need not be UTF-8."""
+    row = {"schema": SCHEMA, "id": "caf\udce9.txt", "answer": "a\0b"}
+    before = write(tmp_path / "rows.csv", FORMS[1], [row, ROWS[0]])
+    with open_rows(tmp_path / "rows.csv", FORMS[1]) as file:
+        assert [(each["id"], each["answer"]) for each in file.rows] == [
+            (as_text("caf\udce9.txt"), as_text("a\0b")),
+            (ROWS[0]["id"], ROWS[0]["answer"]),
+        ]
+    assert (tmp_path / "rows.csv").read_bytes() == before
 
 
 def test_csv_reads_back_as_it_was_written(tmp_path: Path) -> None:
@@ -86,10 +109,10 @@ def test_rows_that_are_not_kept_leave_the_file(form: Form, tmp_path: Path) -> No
     write(path, form, ROWS)
     with open_rows(path, form) as file:
         file.keep(lambda row: row["id"] != "2")
-        assert [row["id"] for row in file.rows] == ["1", "3"]
+        assert [row["id"] for row in file.rows] == ["1", "3", "4"]
         file.write(ROWS[1])
     with open_rows(path, form) as file:
-        assert [row["id"] for row in file.rows] == ["1", "3", "2"]
+        assert [row["id"] for row in file.rows] == ["1", "3", "4", "2"]
 
 
 @by_form

@@ -1,0 +1,33 @@
+"""A run of many rows, with a stand-in for the model: what it keeps in memory."""
+
+from __future__ import annotations
+
+import tracemalloc
+from pathlib import Path
+
+from fbrag_cli.batch.jobs import Job, Question, every
+from fbrag_cli.batch.run import Asking, rows
+from fbrag_cli.methods.vanilla import Vanilla
+from fbrag_cli.session.session import Choice, Listener
+from fbrag_cli.session.settings import DocumentSettings
+from tests.evaluation.test_runner import Bench
+
+_LONG = 50_000  # characters of a question
+
+
+def test_memory_does_not_grow_with_the_rows(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("The brig sailed at noon.", "utf-8")
+    questions = [Question(str(i), f"{i} " + "When? " * (_LONG // 6)) for i in range(60)]
+    jobs: list[Job] = every([(str(tmp_path / "a.txt"),)], questions)
+    choice = Choice(small="small", large="large")
+    asking = Asking(method=Vanilla(select=1), choice=choice, reading=DocumentSettings(), at_once=1, models={})
+    bench = Bench()
+    with bench.session() as session:
+        sizes = []
+        tracemalloc.start()
+        for row in rows(jobs, session, asking, Listener()):
+            assert row["status"] == "answered", row["error"]
+            bench.models["large"].asked.clear()
+            sizes.append(tracemalloc.get_traced_memory()[0])
+        tracemalloc.stop()
+    assert sizes[-1] - sizes[9] < 10 * _LONG
