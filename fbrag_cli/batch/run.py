@@ -18,6 +18,7 @@ from fbrag_cli.session.together import answer_all
 
 if TYPE_CHECKING:
     from fbrag_cli.indexing.collect import Collection
+    from fbrag_cli.trace import Trace
 
 #: Errors that every other question would meet, too.
 ENDING = frozenset(
@@ -92,14 +93,16 @@ def rows(
     for found in answer_all(session, tasks(), asking.method, asking.choice, listener=listener, at_once=asking.at_once):
         yield from unread()
         session.forget()  # no later row asks the same, and a run may have a million
-        job, _ = opened.popleft()
-        if isinstance(found, FbragError):
-            if found.code in ENDING:
-                raise found
-            yield row.failed(job, found, settings)
-        else:
-            yield row.answered(job, found, settings)
+        yield _row(opened.popleft()[0], found, settings)
     yield from unread()
+
+
+def _row(job: Job, found: Trace | FbragError, settings: dict[str, object]) -> dict[str, Any]:
+    if not isinstance(found, FbragError):
+        return row.answered(job, found, settings)
+    if found.code in ENDING:
+        raise found
+    return row.failed(job, found, settings)
 
 
 def _collected(job: Job, session: Session, asking: Asking, stdin: BinaryIO | None) -> Collection | FbragError:
