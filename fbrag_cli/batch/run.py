@@ -69,8 +69,7 @@ def rows(
     FbragError for what every question would meet (`ENDING`), `usage` where a document was another for the earlier rows, and the
     error of the listener's cancellation.
     """
-    settings = asking.described()
-    opened: deque[tuple[Job, FbragError | None]] = deque()
+    settings, opened = asking.described(), deque[tuple[Job, FbragError | None]]()
 
     def tasks() -> Iterator[tuple[str, Collection]]:
         last: tuple[str, ...] | None = None
