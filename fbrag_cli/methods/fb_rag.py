@@ -22,7 +22,6 @@ from fbrag_cli.methods.knobs import knob
 from fbrag_cli.methods.method import Selecting, Tools
 from fbrag_cli.methods.prompts import forward_turns
 from fbrag_cli.methods.ranking import LOST, backward_scores, distinct, whole_chunks
-from fbrag_cli.methods.windows import best_windows
 from fbrag_cli.progress import Event, stage
 from fbrag_cli.text.printable import counted
 from fbrag_cli.trace import ForwardSample, Round, Scores, Stage, Trace
@@ -129,6 +128,8 @@ class FBRag(Selecting):
     def _read(self, question: str, backward: Array, tools: Tools) -> tuple[Excerpt, ...]:
         """Return what the small model reads, in reading order."""
         if self.reads == "windows":
+            from fbrag_cli.methods.windows import best_windows
+
             around = [tools.corpus.chunks[position] for position in distinct(tools.corpus, backward, _AROUND * self.recall)]
             windows = best_windows(question, around, backward, tools.retriever, self.recall * tools.corpus.chunk_words)
             return tuple(sorted(windows, key=lambda window: (window.chunk.position, window.start)))
