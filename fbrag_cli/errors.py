@@ -41,6 +41,7 @@ EXIT_CODES: dict[str, ExitCode] = {
     "download_failed": ExitCode.MODEL,
     "offline": ExitCode.MODEL,
     "server_failed": ExitCode.MODEL,
+    "cluster_failed": ExitCode.RESOURCES,
     "out_of_memory": ExitCode.RESOURCES,
     "disk_full": ExitCode.RESOURCES,
     "gpu_unavailable": ExitCode.RESOURCES,
@@ -62,6 +63,9 @@ class FbragError(Exception):
         self.message = message
         self.hint = hint
         self.document = document
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.code, self.message, self.hint), {"document": self.document}
 
     @property
     def exit_code(self) -> ExitCode:

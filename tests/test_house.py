@@ -50,6 +50,7 @@ LAZY = {
     "jieba",
     "rouge",
     "httpx2",
+    "ray",
 }
 
 MOST_LINES = 300

@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TextIO
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
+from fbrag_cli.cli.batch_output import Tally, of_the_run, open_rows_to, write_rows
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.method_options import MethodKnobs, MethodOptions, chosen_method
 from fbrag_cli.cli.opening import open_cache, open_session, read_password
 from fbrag_cli.cli.options import PasswordOptions, RunOptions, arguments, option
-from fbrag_cli.cli.output import open_output
-from fbrag_cli.cli.progress_line import ProgressLine, progress_line
+from fbrag_cli.cli.progress_line import progress_line
 from fbrag_cli.cli.signals import limit_time
 from fbrag_cli.cli.takes import takes
-from fbrag_cli.errors import ExitCode, FbragError
+from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.reuse import Reuse
-from fbrag_cli.progress import Event, Progress
 from fbrag_cli.session.session import Choice, Listener, Session
 from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
-from fbrag_cli.text.printable import counted
 
 if TYPE_CHECKING:
     from fbrag_cli.batch.jobs import Job
+    from fbrag_cli.batch.on_ray import Workers
     from fbrag_cli.batch.run import Asking
-    from fbrag_cli.storage.rows import Form, Row
 
 MOST_AT_ONCE = 64
 
@@ -86,6 +84,21 @@ class BatchOptions:
         metavar="N",
     )
 
+    engine: str = option(
+        "local",
+        "--engine",
+        help="who answers: this process (local), or the workers of a Ray cluster (ray)",
+        group="Cluster",
+        choices=("local", "ray"),
+    )
+    address: str | None = option(
+        None,
+        "--address",
+        help="a running Ray cluster: auto, or host:port; without it one is started on this machine",
+        group="Cluster",
+        metavar="ADDRESS",
+    )
+
     @property
     def most_errors(self) -> float:
         return 1 if self.fail_fast else self.max_errors or float("inf")
@@ -114,6 +127,8 @@ def batch(console: Console, command: BatchCommand) -> int:
       fbrag batch minutes/ --together -Q questions.txt | jq -r .answer
 
     A run that was stopped goes on where it was, when it is started again. Exit code 1: some rows have an error.
+    With --engine ray, rows come document by document, in the order in which they are ready. All nodes have fbrag[ray] and see
+    the documents by the same paths; each fetches models that it lacks. A worker has a GPU, if there is any, else --threads cores.
 
     Columns of CSV: id, document, question, status (answered, not_found, error), answer, answers (of --jobs, JSON), sources
     ("book.txt:3-9; report.pdf p. 12"), support (0 to 1), seconds, error, sha256 of the document, settings (JSON).
@@ -121,28 +136,26 @@ def batch(console: Console, command: BatchCommand) -> int:
     if command.run.timeout:
         limit_time(command.run.timeout, console.cancellation)
     from fbrag_cli.batch.resume import done
-    from fbrag_cli.batch.run import rows
 
     options = command.batch
     jobs = _jobs(command, console)
     with (
         progress_line(console) as line,
+        _cluster(command) as workers,
         open_cache(command.cache, console, private=command.document.password_file is not None) as cache,
-        open_session(command.models, cache, console, _of_the_run(line), Reuse(again=command.cache.again)) as session,
-        _open_output(options) as output,
+        open_session(command.models, cache, console, of_the_run(line), Reuse(again=command.cache.again)) as session,
+        open_rows_to(options.output, resume=options.resume) as output,
     ):
-        asking = _asking(command, session, console)
+        asking = _asking(command, session, console, workers)
         if options.retry_errors:
             output.keep(lambda row: row["status"] != "error")
         before = done(output.rows, asking.described(), options.output)
         before.check_jobs(jobs)
-        tally = _Tally(line, [before.statuses[job.key] for job in jobs if job.key in before.statuses], len(jobs))
+        tally = Tally(line, [before.statuses[job.key] for job in jobs if job.key in before.statuses], len(jobs))
         listener = Listener(progress=tally.receive, cancellation=console.cancellation)
         todo = [job for job in jobs if job.key not in before.statuses]
-        for row in rows(todo, session, asking, listener, before=before, stdin=sys.stdin.buffer):
-            output.write(row)
-            if tally.add(row["status"]) >= options.most_errors:
-                break
+        rows = _engine(command, session, asking, workers, offline=console.offline)
+        write_rows(rows(todo, listener=listener, before=before), output, tally, options.most_errors)
     return tally.told(console, options.output)
 
 
@@ -178,10 +191,10 @@ def _jobs(command: BatchCommand, console: Console) -> list[Job]:
     return jobs[: options.n_rows]
 
 
-def _asking(command: BatchCommand, session: Session, console: Console) -> Asking:
+def _asking(command: BatchCommand, session: Session, console: Console, workers: Workers | None) -> Asking:
     from fbrag_cli.batch.run import Asking
 
-    method = chosen_method(command.method, command.knobs, on_gpu=session.on_gpu)
+    method = chosen_method(command.method, command.knobs, on_gpu=workers.gpus > 0 if workers else session.on_gpu)
     choice = Choice(retriever=command.method.retriever)
     session.prepare(method, choice)
     return Asking(
@@ -195,6 +208,35 @@ def _asking(command: BatchCommand, session: Session, console: Console) -> Asking
     )
 
 
+def _cluster(command: BatchCommand) -> AbstractContextManager[Workers | None]:
+    """Return the Ray cluster that answers, None for this process. Raises FbragError `usage`, and as `on_ray.connected`."""
+    options = command.batch
+    if options.engine == "local":
+        if options.address:
+            raise FbragError("usage", "--address names a Ray cluster, and this process answers", "add --engine ray")
+        return nullcontext()
+    if "-" in options.documents or command.document.password_file:
+        raise FbragError("usage", "stdin and passwords stay in this process", "leave out --engine ray, or name files")
+    from fbrag_cli.batch.on_ray import connected
+
+    return connected(options.address, command.models)
+
+
+def _engine(
+    command: BatchCommand, session: Session, asking: Asking, workers: Workers | None, *, offline: bool
+) -> Callable[..., Iterator[dict[str, Any]]]:
+    """Return what makes rows of jobs, given a listener and the rows before: this process, or the workers of a cluster."""
+    if workers is None:
+        from fbrag_cli.batch import run
+
+        return partial(run.rows, session=session, asking=asking, stdin=sys.stdin.buffer)
+    from fbrag_cli.batch import on_ray
+
+    session.name_servers(asking.method, asking.choice)
+    setup = on_ray.Setup(asking=asking, models=command.models, cache=command.cache, offline=offline, folder=os.getcwd())
+    return partial(on_ray.rows, workers=workers, setup=setup)
+
+
 def _at_once(text: str) -> int | None:
     """Return how many questions run at once; None for as many as pay. Raises FbragError `usage`."""
     if text == "auto":
@@ -202,96 +244,3 @@ def _at_once(text: str) -> int | None:
     if not text.isdigit() or not 1 <= int(text) <= MOST_AT_ONCE:
         raise FbragError("usage", f"--parallel {text}: not a number of questions", f"use auto, or 1 to {MOST_AT_ONCE}")
     return int(text)
-
-
-# -- output ------------------------------------------------------------------------------------------------------------------
-
-
-class _Output(Protocol):
-    """Where rows go. rows: those that are there."""
-
-    rows: list[dict[str, Any]]
-
-    def write(self, row: Row) -> None: ...
-    def keep(self, wanted: Callable[[Row], bool]) -> None: ...
-
-
-class _Stream:
-    """stdout, a pipe or a device: rows are written, and nothing is there before."""
-
-    def __init__(self, stream: TextIO, form: Form) -> None:
-        self.rows: list[dict[str, Any]] = []
-        self._stream, self._form = stream, form
-        self._put(form.head)
-
-    def write(self, row: Row) -> None:
-        self._put(self._form.encode(row))
-
-    def keep(self, wanted: Callable[[Row], bool]) -> None:
-        """Nothing is there to be rewritten."""
-
-    def _put(self, data: bytes) -> None:
-        self._stream.write(data.decode())
-        self._stream.flush()
-
-
-@contextmanager
-def _open_output(options: BatchOptions) -> Iterator[_Output]:
-    from fbrag_cli.batch.row import form_of
-    from fbrag_cli.storage.rows import open_rows
-
-    form, path = form_of(options.output), Path(options.output)
-    if options.output == "-" or (path.exists() and not path.is_file() and not path.is_dir()):
-        with open_output(options.output) as stream:
-            yield _Stream(stream, form)
-        return
-    with open_rows(path, form, restart=not options.resume) as rows:
-        yield rows
-
-
-class _Tally:
-    """Counts rows by their status, and shows them as they come. before: the statuses of rows that are there already."""
-
-    def __init__(self, line: ProgressLine, before: Sequence[str], total: int) -> None:
-        self._line, self._total, self._n_before = line, total, len(before)
-        self._counts = Counter(before)
-        line(Event("batch", "start"))
-        self._show()
-
-    def receive(self, event: Event) -> None:
-        """Show what the models that load say, and then again how far the run is."""
-        _of_the_run(self._line)(event)
-        if (event.stage, event.kind) == ("load", "done"):
-            self._show()
-
-    def add(self, status: str) -> int:
-        """Count a row. Return how many have an error."""
-        self._counts[status] += 1
-        self._show()
-        return self._counts["error"]
-
-    def told(self, console: Console, output: str) -> int:
-        """Print what became of the rows, and return the exit code."""
-        self._line(Event("batch", "done"))
-        counts, n_errors = self._counts, self._counts["error"]
-        parts = [f"{counts['answered']:,} answered", f"{counts['not_found']:,} not found", counted(n_errors, "error")]
-        before = f", {self._n_before:,} of them before" if self._n_before else ""
-        name = "" if output == "-" else f" ({output})"
-        console.note(f"{counted(sum(counts.values()), 'row')}{before}: {', '.join(parts)}{name}")
-        if n_errors and name:
-            console.hint("the same command with --retry-errors does the rows with an error again")
-        return ExitCode.NEGATIVE if n_errors else ExitCode.DONE
-
-    def _show(self) -> None:
-        errors = f", {counted(self._counts['error'], 'error')}" if self._counts["error"] else ""
-        self._line(Event("batch", "progress", sum(self._counts.values()), self._total, f"rows{errors}"))
-
-
-def _of_the_run(line: ProgressLine) -> Progress:
-    """Return a listener that leaves out what is about one question: its row has the warnings, and its stages are too short."""
-
-    def receive(event: Event) -> None:
-        if event.stage == "load" or (event.kind in ("warning", "hint") and event.stage != "answer"):
-            line(event)
-
-    return receive

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
@@ -37,7 +38,7 @@ def main() -> None:
     open_streams()
     set_environment()
     if os.environ.get(INSTRUCTION):
-        sys.exit(complete(_command))
+        sys.exit(complete(lambda typed: _command(typed, [name for name in COMMANDS if name.startswith(tuple(typed))])))
     cancellation = Cancellation()
     handle_signals(cancellation)
     sys.exit(run(sys.argv[1:], cancellation))
@@ -92,12 +93,15 @@ def root(console: Console, options: RootOptions) -> None:
 COMMANDS = ("ask", "explain", "batch", "bench", "doctor", "eval", "models", "config", "cache")
 
 
-def _command(arguments: list[str]) -> Any:
-    """Return the command that comes first, else all of them: a question does not wait for the options of others."""
+def _command(arguments: list[str], begun: Sequence[str] = ()) -> Any:
+    """Return the command that comes first, else all of them: a question does not wait for the options of others.
+
+    begun: those that a word at the cursor may become; with none, all of them.
+    """
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
     settings = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
     app.callback(cls=Group, help=HELP, no_args_is_help=True, context_settings=settings)(root)
-    for name in arguments[:1] if arguments[:1] and arguments[0] in COMMANDS else COMMANDS:
+    for name in arguments[:1] if arguments[:1] and arguments[0] in COMMANDS else begun or COMMANDS:
         module = import_module(f"fbrag_cli.cli.{name}")
         if group := getattr(module, f"{name}_app", None):
             app.add_typer(group, name=name)

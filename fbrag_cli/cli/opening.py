@@ -168,7 +168,7 @@ def _fetch(names: Sequence[str], store: Path, console: Console) -> None:
     """Ask once whether to download, with the size; -y accepts. Off a terminal it is an error that names the command."""
     from fbrag_cli.cli.bars import download_bar
     from fbrag_cli.models.catalogue import load_catalogue
-    from fbrag_cli.models.pull import pull, read_spec
+    from fbrag_cli.models.pull import pull_all
 
     size = sum(load_catalogue().models[name].bytes for name in names)
     what = f"{counted(len(names), 'model')}, {byte_size(size)}"
@@ -183,8 +183,7 @@ def _fetch(names: Sequence[str], store: Path, console: Console) -> None:
         if sys.stdin.readline().strip().lower() not in ("", "y", "yes"):
             raise FbragError("model_missing", f"{', '.join(names)} ({what}) is not here", command)
     with download_bar(console) as progress:
-        for name in names:
-            pull(read_spec(name, load_catalogue()), store, progress=progress, offline=False, environ=os.environ)
+        pull_all(names, store, progress)
 
 
 def _offer_suggested(names: Sequence[str], console: Console) -> None:

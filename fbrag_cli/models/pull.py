@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,11 +13,11 @@ from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import urlsplit
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.models.catalogue import Catalogue, HubSource, ModelEntry, WheelSource
+from fbrag_cli.models.catalogue import Catalogue, HubSource, ModelEntry, WheelSource, load_catalogue
 from fbrag_cli.models.part import PartFile, SourceFailedError
 from fbrag_cli.models.store import ELSEWHERE, PULL_FOLDER, ModelFile, closest_hint, file_name
 from fbrag_cli.models.verification import Verified, check, note_verified, read_verified
-from fbrag_cli.progress import Event, Progress
+from fbrag_cli.progress import Event, Progress, silent
 from fbrag_cli.storage.files import not_writable
 
 if TYPE_CHECKING:
@@ -43,6 +44,12 @@ class Wanted:
     sources: tuple[Source, ...]
     origin: str
     entry: ModelEntry | None
+
+
+def pull_all(names: Sequence[str], store: Path, progress: Progress = silent) -> None:
+    """Fetch models of the catalogue into `store`, unasked. Raises FbragError as `pull`."""
+    for name in names:
+        pull(read_spec(name, load_catalogue()), store, progress=progress, offline=False, environ=os.environ)
 
 
 def pull(wanted: Wanted, store: Path, *, progress: Progress, offline: bool, environ: Mapping[str, str]) -> ModelFile:

@@ -10,6 +10,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from fbrag_cli.generation.cancellation import Cancellation
+from fbrag_cli.generation.server.address import is_server
 from fbrag_cli.generation.start import set_environment
 from fbrag_cli.methods.method import Method, Tools
 from fbrag_cli.progress import Event, Progress, silent, stage
@@ -144,8 +145,7 @@ class Session:
             else:
                 collection = collect(findings.files, reading, self.cache, strict=settings.strict, stdin=stdin, progress=progress)
         warnings = (*findings.warnings, *collection.warnings)
-        of_documents = (warning for document in collection.corpus.documents for warning in document.warnings)
-        _warn([*warnings, *of_documents], self._listener)
+        _warn([*warnings, *(each for document in collection.corpus.documents for each in document.warnings)], self._listener)
         return replace(collection, warnings=warnings, seconds=watch.seconds)
 
     def prepare(self, method: type[Method] | Method, choice: Choice = DEFAULT, *, answering: bool = True) -> None:
@@ -161,6 +161,11 @@ class Session:
         names = zip(("small", "large"), self._names(choice), strict=True)
         asked = ((role, self._models.identity(name)) for role, name in names if role == "large" or method.needs_small)
         return {role: " ".join(map(str, identity[:2])) for role, identity in asked}
+
+    def name_servers(self, method: Method, choice: Choice = DEFAULT) -> None:
+        """Say where the text goes, for models that are servers and that other processes ask. No text is sent."""
+        for name in filter(is_server, self._names(choice)[0 if method.needs_small else 1 :]):
+            self._models.load(name)
 
     def loaders(self) -> dict[str, Callable[[], LlamaGenerator]]:
         """Return, for both models by name, a function that loads it anew. The caller closes it. Raises as `Models.loaders`."""
@@ -182,9 +187,8 @@ class Session:
     ) -> Trace:
         """Run Stages I and II. Raises what the method, its models and its retriever raise."""
         listener = listener or self._listener
-        tools = self._tools(collection.corpus, self._retriever(collection, choice, listener), choice, listener)
-        waited = self._models.load_seconds
-        trace = method.retrieve(question, tools)
+        retriever, waited = self._retriever(collection, choice, listener), self._models.load_seconds
+        trace = method.retrieve(question, self._tools(collection.corpus, retriever, choice, listener))
         load = Stage("load", self._models.load_seconds - waited)
         _warn(trace.warnings, listener)
         return replace(
@@ -199,9 +203,8 @@ class Session:
         listener = listener or self._listener
         method = trace.method
         assert isinstance(method, Method)
-        tools = self._tools(trace.corpus, self.retriever_of(trace, choice), choice, listener)
         waited = self._models.load_seconds
-        answered = method.answer(trace, tools)
+        answered = method.answer(trace, self._tools(trace.corpus, self.retriever_of(trace, choice), choice, listener))
         seconds = self._models.load_seconds - waited
         _warn(answered.warnings[len(trace.warnings) :], listener)
         stages = (replace(each, seconds=each.seconds + seconds) if each.name == "load" else each for each in answered.stages)

@@ -80,9 +80,13 @@ def _one_by_one(
 
     for group in _groups(asked, method):
         found = [_tried(partial(retrieve, task), listener) for task in group]
+        answered: dict[int, Trace | FbragError] = {}
+        n_out = 0
         for i in sorted(range(len(group)), key=lambda i: _context(found[i])):
-            found[i] = answer(found[i])
-        yield from found
+            answered[i] = answer(found[i])
+            while n_out in answered:  # as soon as those before are out
+                yield answered.pop(n_out)
+                n_out += 1
 
 
 def _groups(asked: Iterable[Task], method: Method) -> Iterator[list[Task]]:

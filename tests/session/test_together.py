@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -49,12 +50,16 @@ def session(tiny: Path, tmp_path: Path) -> Iterator[Session]:
         yield opened
 
 
+def told(found: Trace | FbragError) -> tuple[str, str | None, list[str]]:
+    assert isinstance(found, Trace), found
+    return found.question, found.answer, [sample.text for sample in found.samples]
+
+
 def answers(session: Session, asked: list[tuple[str, Collection]], at_once: int) -> list[tuple[str, str | None, list[str]]]:
     """Of a session without what it has cached."""
     session.cache.clear()
     session.forget()
-    traces = answer_all(session, asked, FAST, listener=Listener(), at_once=at_once)
-    return [(each.question, each.answer, [sample.text for sample in each.samples]) for each in traces if isinstance(each, Trace)]
+    return list(map(told, answer_all(session, asked, FAST, listener=Listener(), at_once=at_once)))
 
 
 def test_questions_at_once_are_answered_as_one_by_one_and_in_order(session: Session, ships: Collection) -> None:
@@ -66,6 +71,25 @@ def test_questions_at_once_are_answered_as_one_by_one_and_in_order(session: Sess
     assert len({tuple(samples) for *_, samples in alone}) == len(asked)
     assert answers(session, asked, 3) == alone
     assert answers(session, asked, 1) == alone
+
+
+def test_a_group_on_a_small_document_is_answered_one_by_one(session: Session, ships: Collection) -> None:
+    """They are those of the questions alone, which do not share a prompt's beginning."""
+    method = replace(FAST, select=len(ships.corpus.chunks))
+    session.prepare(method)
+    stages: list[str] = []
+    listener = Listener(progress=lambda event: stages.append(event.stage) if event.kind == "done" else None)
+    traces = answer_all(session, [(question, ships) for question in QUESTIONS], method, listener=listener)
+    found = [next(traces)]
+    assert stages.count("forward") == len(QUESTIONS)
+    assert stages.count("answer") < len(QUESTIONS)
+    found += traces
+    session.cache.clear()
+    alone = []
+    for question in QUESTIONS:
+        session.forget()
+        alone += answer_all(session, [(question, ships)], method, listener=Listener())
+    assert [told(each) for each in found] == [told(each) for each in alone]
 
 
 def test_an_error_is_that_of_its_question_alone(session: Session, ships: Collection) -> None:

@@ -1,0 +1,220 @@
+"""A batch on a Ray cluster. Actors hold a session each and answer the questions on one document; Ray places them, and starts them
+and their work anew where a process or a node is lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from fbrag_cli import __version__
+from fbrag_cli.batch import row, run
+from fbrag_cli.batch.jobs import Job
+from fbrag_cli.errors import FbragError
+from fbrag_cli.generation.reuse import Reuse
+from fbrag_cli.session.session import Listener, Session
+from fbrag_cli.session.settings import CacheSettings, ModelSettings
+from fbrag_cli.text.printable import counted, one_line
+
+if TYPE_CHECKING:
+    from fbrag_cli.batch.resume import Done
+
+#: Questions on one document that a worker takes at once. A document with more of them goes to several workers.
+BLOCK = 32
+#: Cores that a worker reserves on a CPU, where the settings name no threads: reading gains from more, writing hardly.
+CORES = 4
+#: How often questions that a lost worker held are asked again. Until a lost node counts as dead, each try to reach it counts.
+_RETRIES = 20
+_OBJECTS = 200_000_000  # bytes that a local cluster keeps for rows on their way
+_WAIT = 0.2  # seconds between two looks for Ctrl-C
+_PATIENCE = 10  # seconds until a cluster's port has to answer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workers:
+    """How many workers a cluster has room for, and the cores and GPUs that each reserves."""
+
+    n: int
+    cores: int
+    gpus: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """What a worker needs to answer as this process would. folder: the current one, to which paths relate."""
+
+    asking: run.Asking
+    models: ModelSettings
+    cache: CacheSettings
+    offline: bool
+    folder: str
+    version: str = __version__
+
+
+@contextmanager
+def connected(address: str | None, models: ModelSettings) -> Iterator[Workers]:
+    """Connect to the cluster at `address` or at RAY_ADDRESS, else start one on this machine for as long as it is used.
+
+    Raises FbragError: `usage` where Ray is missing or no node has as many cores as `models` asks for, `gpu_unavailable`,
+    `cluster_failed` where nothing answers.
+    """
+    try:
+        import ray
+    except ImportError:
+        raise FbragError("usage", "--engine ray needs Ray, which is not installed", "pip install 'fbrag[ray]'") from None
+    address = address or os.environ.get("RAY_ADDRESS") or None
+    where: dict[str, Any] = {"address": address}
+    if address is None:
+        where = {"address": "local", "object_store_memory": _OBJECTS, "include_dashboard": False, "_node_ip_address": "127.0.0.1"}
+        os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    handlers = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        _check_port(address)
+        ray.init(**where, log_to_driver=False, logging_level="ERROR")
+    except (OSError, RuntimeError, ValueError) as error:
+        what = f"no Ray cluster answers at {address or 'this machine'}: {one_line(str(error), 200)}"
+        raise FbragError("cluster_failed", what, "ray status --address HOST:PORT") from None
+    finally:
+        for each, handler in handlers.items():  # Ray sets its own
+            signal.signal(each, handler)
+    # What happens to nodes would be printed to stdout, and Ray has no option for it.
+    ray._private.worker.print_to_stdstream = lambda *data, **about: None
+    try:
+        yield _workers(models)
+    finally:
+        ray.shutdown()
+
+
+def _check_port(address: str | None) -> None:
+    """Raise OSError where nothing listens at "host:port": Ray tries for minutes."""
+    host, _, port = (address or "").removeprefix("ray://").rpartition(":")
+    if host and port.isdigit():
+        socket.create_connection((host.strip("[]"), int(port)), _PATIENCE).close()
+
+
+def _workers(models: ModelSettings) -> Workers:
+    import ray
+
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    if models.gpu != "off" and (gpus := int(sum(node.get("GPU", 0) for node in nodes))):
+        return Workers(n=gpus, cores=1, gpus=1)
+    if models.gpu == "require":
+        raise FbragError("gpu_unavailable", "the Ray cluster has no GPU", "ray status")
+    on_each = [int(node.get("CPU", 0)) for node in nodes]
+    cores = models.threads or min(CORES, max(on_each, default=1)) or 1
+    if (n := sum(each // cores for each in on_each)) == 0:
+        raise FbragError(
+            "usage", f"no node of the Ray cluster has {counted(cores, 'core')}", f"--threads {max(on_each, default=1)}"
+        )
+    return Workers(n=n, cores=cores, gpus=0)
+
+
+def rows(
+    jobs: Sequence[Job], workers: Workers, setup: Setup, listener: Listener, *, before: Done | None = None
+) -> Iterator[dict[str, Any]]:
+    """Yield the row of each job as it is made: those of a document in order, one document beside another.
+
+    A worker that is lost is started anew, and asked again for what it held; after that its rows have an error. Raises FbragError
+    as `run.rows`, and `cluster_failed` where workers cannot start.
+    """
+    import ray
+
+    if workers.gpus == 0:
+        setup = replace(setup, models=replace(setup.models, threads=workers.cores))
+    actor = ray.remote(_Worker).options(
+        num_cpus=workers.cores,
+        num_gpus=workers.gpus,
+        max_restarts=-1,
+        max_task_retries=_RETRIES,
+        scheduling_strategy="SPREAD",
+    )
+    todo = deque(_blocks(jobs))
+    idle = [actor.remote(setup) for _ in range(min(workers.n, len(todo)))]
+    running: dict[Any, tuple[Any, deque[Job]]] = {}
+    while todo or running:
+        while todo and idle:
+            worker, block = idle.pop(), todo.popleft()
+            running[worker.rows.options(num_returns="streaming").remote(list(block))] = worker, block
+        while idle and not todo:
+            ray.kill(idle.pop())  # its place is free for a worker that was lost
+        ready, _ = ray.wait(list(running), timeout=_WAIT)
+        if error := listener.cancellation.error:
+            raise error
+        for stream in ready:
+            worker, block = running[stream]
+            yield from _next(stream, block, setup, before)
+            if not block:
+                del running[stream]
+                idle.append(worker)
+
+
+def _blocks(jobs: Sequence[Job]) -> Iterator[deque[Job]]:
+    for _, group in groupby(jobs, lambda job: job.documents):
+        of_document = list(group)
+        for first in range(0, len(of_document), BLOCK):
+            yield deque(of_document[first : first + BLOCK])
+
+
+def _next(stream: Any, block: deque[Job], setup: Setup, before: Done | None) -> Iterator[dict[str, Any]]:
+    """Yield the next row of a block and take its job away; where the worker was lost too often, rows of errors for all."""
+    import ray
+    from ray.exceptions import RayActorError, RayError, RayTaskError
+
+    try:
+        made: dict[str, Any] = ray.get(next(stream))
+    except RayTaskError as error:
+        raise error.cause if isinstance(error.cause, FbragError) else error from None
+    except RayError as error:
+        if isinstance(error, RayActorError) and error.actor_init_failed:
+            what = f"no worker can start on the Ray cluster: {one_line(str(error).splitlines()[-1], 200)}"
+            raise FbragError("cluster_failed", what, "install the same version of fbrag on all nodes") from None
+        lost = FbragError("cluster_failed", f"the worker was lost {_RETRIES + 1} times", "--retry-errors asks again")
+        while block:
+            yield row.failed(block.popleft(), lost, setup.asking.described())
+        return
+    job = block.popleft()
+    if before and made["sha256"]:
+        before.check_read(job, made["sha256"])
+    yield made
+
+
+class _Worker:
+    """An actor: a session that stays open from one block to the next. It reads documents and models by the paths of the user."""
+
+    def __init__(self, setup: Setup) -> None:
+        self._setup = setup
+
+    def rows(self, jobs: list[Job]) -> Iterator[dict[str, Any]]:
+        yield from run.rows(jobs, self._session, self._setup.asking, Listener())
+
+    @cached_property
+    def _session(self) -> Session:
+        from fbrag_cli.models.pull import pull_all
+        from fbrag_cli.storage.cache import NOWHERE, Cache
+        from fbrag_cli.storage.places import cache_dir
+
+        setup, asking = self._setup, self._setup.asking
+        if setup.version != __version__:
+            raise FbragError("usage", f"a node of the Ray cluster has fbrag {__version__}, not {setup.version}", _SAME)
+        try:
+            os.chdir(setup.folder)
+        except OSError:
+            what = f"a node of the Ray cluster lacks the folder {setup.folder}, to which the documents' paths relate"
+            raise FbragError("usage", what, "run it in a folder that all nodes share") from None
+        cache = NOWHERE if setup.cache.no_cache else Cache(cache_dir(), int(setup.cache.cache_limit * 1e9))
+        fetch = None if setup.offline else pull_all
+        session = Session.open(setup.models, cache if cache.usable else NOWHERE, fetch=fetch, reuse=Reuse(setup.cache.again))
+        session.prepare(asking.method, asking.choice)
+        if session.identities(asking.method, asking.choice) != asking.models:
+            raise FbragError("usage", "a node of the Ray cluster has other model files than this machine", "fbrag models verify")
+        return session
+
+
+_SAME = "install the same version on all nodes"

@@ -1,0 +1,118 @@
+"""Where the rows of `fbrag batch` go, and the count of them that the terminal shows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TextIO
+
+from fbrag_cli.cli.console import Console
+from fbrag_cli.cli.output import open_output
+from fbrag_cli.cli.progress_line import ProgressLine
+from fbrag_cli.errors import ExitCode
+from fbrag_cli.progress import Event, Progress
+from fbrag_cli.text.printable import counted
+
+if TYPE_CHECKING:
+    from fbrag_cli.storage.rows import Form, Row
+
+
+class Output(Protocol):
+    """Where rows go. rows: those that are there."""
+
+    rows: list[dict[str, Any]]
+
+    def write(self, row: Row) -> None: ...
+    def keep(self, wanted: Callable[[Row], bool]) -> None: ...
+
+
+class _Stream:
+    """stdout, a pipe or a device: rows are written, and nothing is there before."""
+
+    def __init__(self, stream: TextIO, form: Form) -> None:
+        self.rows: list[dict[str, Any]] = []
+        self._stream, self._form = stream, form
+        self._put(form.head)
+
+    def write(self, row: Row) -> None:
+        self._put(self._form.encode(row))
+
+    def keep(self, wanted: Callable[[Row], bool]) -> None:
+        """Nothing is there to be rewritten."""
+
+    def _put(self, data: bytes) -> None:
+        self._stream.write(data.decode())
+        self._stream.flush()
+
+
+@contextmanager
+def open_rows_to(name: str, *, resume: bool) -> Iterator[Output]:
+    """Open a file of rows, or a stream: stdout ("-"), a pipe, a device."""
+    from fbrag_cli.batch.row import form_of
+    from fbrag_cli.storage.rows import open_rows
+
+    form, path = form_of(name), Path(name)
+    if name == "-" or (path.exists() and not path.is_file() and not path.is_dir()):
+        with open_output(name) as stream:
+            yield _Stream(stream, form)
+        return
+    with open_rows(path, form, restart=not resume) as rows:
+        yield rows
+
+
+class Tally:
+    """Counts rows by their status, and shows them as they come. before: the statuses of rows that are there already."""
+
+    def __init__(self, line: ProgressLine, before: Sequence[str], total: int) -> None:
+        self._line, self._total, self._n_before = line, total, len(before)
+        self._counts = Counter(before)
+        line(Event("batch", "start"))
+        self._show()
+
+    def receive(self, event: Event) -> None:
+        """Show what the models that load say, and then again how far the run is."""
+        of_the_run(self._line)(event)
+        if (event.stage, event.kind) == ("load", "done"):
+            self._show()
+
+    def add(self, status: str) -> int:
+        """Count a row. Return how many have an error."""
+        self._counts[status] += 1
+        self._show()
+        return self._counts["error"]
+
+    def told(self, console: Console, output: str) -> int:
+        """Print what became of the rows, and return the exit code."""
+        self._line(Event("batch", "done"))
+        counts, n_errors = self._counts, self._counts["error"]
+        parts = [f"{counts['answered']:,} answered", f"{counts['not_found']:,} not found", counted(n_errors, "error")]
+        before = f", {self._n_before:,} of them before" if self._n_before else ""
+        name = "" if output == "-" else f" ({output})"
+        console.note(f"{counted(sum(counts.values()), 'row')}{before}: {', '.join(parts)}{name}")
+        if n_errors and name:
+            console.hint("the same command with --retry-errors does the rows with an error again")
+        return ExitCode.NEGATIVE if n_errors else ExitCode.DONE
+
+    def _show(self) -> None:
+        errors = f", {counted(self._counts['error'], 'error')}" if self._counts["error"] else ""
+        self._line(Event("batch", "progress", sum(self._counts.values()), self._total, f"rows{errors}"))
+
+
+def write_rows(rows: Iterable[Row], output: Output, tally: Tally, most_errors: float) -> None:
+    """Write rows as they come, until so many of them have an error."""
+    for row in rows:
+        output.write(row)
+        if tally.add(row["status"]) >= most_errors:
+            break
+
+
+def of_the_run(line: ProgressLine) -> Progress:
+    """Return a listener that leaves out what is about one question: its row has the warnings, and its stages are too short."""
+
+    def receive(event: Event) -> None:
+        if event.stage == "load" or (event.kind in ("warning", "hint") and event.stage != "answer"):
+            line(event)
+
+    return receive
