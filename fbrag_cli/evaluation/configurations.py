@@ -13,7 +13,7 @@ Settings = Mapping[str, object]
 
 _ETAS = ("eta_forward", "eta_backward")
 #: Settings that rows leave out where they have this value: the rows of older versions lack them.
-ABSENT: dict[str, object] = {"pooling": "max", "reads": "chunks", "order": "document"}
+ABSENT: dict[str, object] = {"pooling": "max", "reads": "chunks"}
 _ORDER = "recall reads select order weights fusion pooling small large retriever samples temperature chunk_words".split()
 _QUOTED = re.compile(r"[^\w.:/+@%…-]+")  # what a shell takes as its own, and what parts a label
 _LONGEST = 60  # characters of one value

@@ -12,7 +12,6 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import takewhile
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from fbrag_cli.corpus import Excerpt
@@ -49,7 +48,6 @@ class FBRag(Selecting):
     """samples: K. eta_forward, eta_backward: weights of the two lookups (equation 6).
 
     reads: Stage II of the paper reads the recalled chunks whole. Of windows it reads as many words as `recall` chunks have.
-    order: "read" changes nothing where two models are at work.
     """
 
     name: ClassVar[str] = "fb-rag"
@@ -58,9 +56,6 @@ class FBRag(Selecting):
     recall: int = knob(2, "chunks for the small model, or words as 6k", on_gpu=20, chunks=True, minimum=1, metavar="N")
     reads: Literal["chunks", "windows"] = knob(
         "chunks", "whole chunks as in the paper, or as many words of the best windows: a few sentences each"
-    )
-    order: Literal["document", "read"] = knob(
-        "document", "order of the selected chunks, or first those that the same model has read", group="Advanced"
     )
     samples: int = knob(3, "forward samples", on_gpu=5, minimum=1, maximum=64, metavar="K")
     eta_forward: float = knob(0.5, "weight of the forward lookup", minimum=0, maximum=1e6, group="Advanced", metavar="X")
@@ -108,7 +103,7 @@ class FBRag(Selecting):
             scores=scores,
             ranked=ranked,
             copies=selected,
-            context=whole_chunks(tools.corpus, reading_order(ranked, read if self._reads_on(tools) else ())),
+            context=whole_chunks(tools.corpus, sorted(ranked)),
             rounds=(Round(read=read, turns=turns, samples=samples, scores=scores, selected=ranked),),
             stages=(Stage("recall", recalling.seconds), _cost(generations), Stage("select", selecting.seconds)),
             models={"small": tools.small().info},
@@ -133,13 +128,7 @@ class FBRag(Selecting):
             around = [tools.corpus.chunks[position] for position in distinct(tools.corpus, backward, _AROUND * self.recall)]
             windows = best_windows(question, around, backward, tools.retriever, self.recall * tools.corpus.chunk_words)
             return tuple(sorted(windows, key=lambda window: (window.chunk.position, window.start)))
-        recalled = list(distinct(tools.corpus, backward, self.recall))
-        # The best are the likeliest to be selected.
-        return whole_chunks(tools.corpus, recalled if self._reads_on(tools) else sorted(recalled))
-
-    def _reads_on(self, tools: Tools) -> bool:
-        """Whether Stage III need not read again what Stage II began with: the model is the same, and so is the prompt's head."""
-        return self.order == "read" and tools.one_model and self.templates is None
+        return whole_chunks(tools.corpus, sorted(distinct(tools.corpus, backward, self.recall)))
 
     def _look_forward(self, turns: tuple[Turn, ...], tools: Tools) -> Generations:
         tools.progress(Event("forward", "start"))
@@ -160,14 +149,6 @@ class FBRag(Selecting):
         import numpy as np
 
         return score(backward, np.stack([tools.retriever.scores(sample.said) for sample in samples]), self)
-
-
-def reading_order(selected: Sequence[int], read: Sequence[Excerpt]) -> list[int]:
-    """Return the positions of the selected chunks as Stage III reads them: those with which Stage II began, then the rest in
-    document order. read: what Stage II read, where its prompt begins as that of Stage III does."""
-    begun = takewhile(lambda each: each == Excerpt.whole(each.chunk) and each.chunk.position in selected, read)
-    first = [excerpt.chunk.position for excerpt in begun]
-    return [*first, *sorted(set(selected) - set(first))]
 
 
 def main_language(read: Sequence[Excerpt]) -> str:

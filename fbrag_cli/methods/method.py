@@ -26,7 +26,7 @@ class Tools:
     """The tools of a method: chunks, scores and models.
 
     small, large: return the model, which may be loaded when it is first asked for something. load_seconds: returns for how many
-    seconds models were waited for so far. one_model: whether small and large are the same model.
+    seconds models were waited for so far.
     """
 
     corpus: Corpus
@@ -36,7 +36,6 @@ class Tools:
     small: Callable[[], Generator]
     large: Callable[[], Generator]
     load_seconds: Callable[[], float] = lambda: 0.0
-    one_model: bool = False
 
     def timer(self) -> Callable[[], float]:
         """Return a function that returns the seconds of wall time from now on, without those of models that load."""

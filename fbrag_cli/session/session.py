@@ -261,7 +261,6 @@ class Session:
             small=lambda: self.small(choice),
             large=lambda: self.large(choice),
             load_seconds=lambda: self._models.load_seconds,
-            one_model=len(set(self._names(choice))) == 1,
         )
 
     def _retriever(self, collection: Collection, choice: Choice, listener: Listener) -> Retriever:

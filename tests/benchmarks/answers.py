@@ -77,7 +77,7 @@ class Way:
     change: Callable[[Trace], Trace] = as_it_is
 
 
-_DEFAULT = {**DRAWN.described(), "order": "document", "max_tokens": 64, "select": 5}
+_DEFAULT = {**DRAWN.described(), "max_tokens": 64, "select": 5}
 #: Those whose contexts begin alike follow each other.
 WAYS = {
     "default": Way(FBRag(**_DEFAULT)),
@@ -89,7 +89,6 @@ WAYS = {
     "order-preserving, 8 chunks": Way(OrderPreserving(select=8, max_tokens=64)),
     "paper": Way(replace(PAPER, select=5, max_tokens=64)),
     "best last": Way(FBRag(**_DEFAULT), best_last),
-    "read first": Way(FBRag(**_DEFAULT | {"order": "read"})),
 }
 
 

@@ -43,7 +43,7 @@ from fbrag_cli.trace import Trace
 MODEL = "qwen2.5-coder-1.5b"
 PAPER = FBRag(recall=8, reads="chunks", samples=5, forward_tokens=128)
 SECOND = "2 chunks more"
-DRAWN = FBRag(samples=3, forward_tokens=48, order="read")
+DRAWN = FBRag(samples=3, forward_tokens=48)
 
 Key = tuple[str, str]  # of a question: data set and id
 
@@ -68,7 +68,7 @@ def collected(text: str) -> Collection:
     return collect_text(Document.of("d", "d", Extracted(Content(text), "text/plain"), "0" * 64, detect(text)))
 
 
-def retrieved(example: Example, method: Method, small: Generator, *, one_model: bool = True) -> tuple[Trace, Tools]:
+def retrieved(example: Example, method: Method, small: Generator) -> tuple[Trace, Tools]:
     collection = collected(example.context())
     tools = Tools(
         corpus=collection.corpus,
@@ -77,16 +77,15 @@ def retrieved(example: Example, method: Method, small: Generator, *, one_model: 
         cancellation=Cancellation(),
         small=lambda: small,
         large=lambda: small,
-        one_model=one_model,
     )
     return method.retrieve(example.question, tools), tools
 
 
-def from_samples(example: Example, texts: Sequence[str], method: Method, *, one_model: bool = True) -> tuple[Trace, Tools]:
+def from_samples(example: Example, texts: Sequence[str], method: Method) -> tuple[Trace, Tools]:
     """Stages I and II with samples that were drawn before."""
     small = Kept()
     small.samples = tuple(Generation(text, 0, "stop", i) for i, text in enumerate(texts))
-    return retrieved(example, method, small, one_model=one_model)
+    return retrieved(example, method, small)
 
 
 def recalls(example: Example, scores: Any) -> list[float]:

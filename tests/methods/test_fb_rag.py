@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from hashlib import sha256
 
 import numpy as np
 import pytest
 
-from fbrag_cli.corpus import Corpus, Excerpt, build_corpus
+from fbrag_cli.corpus import Corpus, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.generation.generator import Generation, Turn
-from fbrag_cli.methods.fb_rag import FBRag, minmax, parse_sample, reading_order, score
+from fbrag_cli.methods.fb_rag import FBRag, minmax, parse_sample, score
 from fbrag_cli.retrieval.ranking import best
 from fbrag_cli.trace import Trace
 from tests.methods.scripted import Scripted, tools
@@ -83,28 +82,6 @@ def test_the_large_model_gets_the_selected_chunks_in_document_order_and_is_greed
     assert FILLER not in told
     assert large.asked[0][2].temperature == 0
     assert (done.answer, done.status) == ("Skerrow", "answered")
-
-
-def test_one_model_for_both_reads_no_chunk_twice(corpus: Corpus) -> None:
-    """Stage II reads the best first, and Stage III begins with those of them that are selected."""
-    small = Scripted(["Wrenn born at Skerrow went to sea as a boy"])
-    both = replace(tools(corpus, small), one_model=True)
-    trace = FBRag(recall=2, select=3, order="read").retrieve("Wrenn, born at sea, and the lantern?", both)
-    assert [excerpt.chunk.position for excerpt in trace.rounds[0].read] == [7, 2]
-    assert [excerpt.chunk.position for excerpt in trace.context] == [7, 2, 0]
-    assert trace.selected == (0, 2, 7)
-    looked, asked = said(small.asked[0][0]), said(trace.method.turns(trace))  # type: ignore[attr-defined]
-    assert asked.startswith(looked.split("Now write")[0].rstrip())
-    apart = trace.method.retrieve("Wrenn, born at sea, and the lantern?", tools(corpus, small))  # type: ignore[attr-defined]
-    assert [excerpt.chunk.position for excerpt in apart.context] == [0, 2, 7]
-
-
-def test_stage_3_reads_in_document_order_what_stage_2_did_not_begin_with(corpus: Corpus) -> None:
-    whole = [Excerpt.whole(chunk) for chunk in corpus.chunks]
-    assert reading_order((5, 1, 3), ()) == [1, 3, 5]
-    assert reading_order((5, 1, 3), [whole[5], whole[3], whole[9], whole[1]]) == [5, 3, 1]
-    assert reading_order((5, 1, 3), [whole[9], whole[5]]) == [1, 3, 5]
-    assert reading_order((5, 1, 3), [replace(whole[5], end=whole[5].end - 1), whole[3]]) == [1, 3, 5]
 
 
 def test_windows_are_as_many_words_as_the_recalled_chunks_and_in_document_order() -> None:
