@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 from fbrag_cli import __version__
@@ -35,6 +36,7 @@ _RETRIES = 20
 _OBJECTS = 200_000_000  # bytes that a local cluster keeps for rows on their way
 _WAIT = 0.2  # seconds between two looks for Ctrl-C
 _PATIENCE = 10  # seconds until a cluster's port has to answer
+_SAME = "install the same version of fbrag on all nodes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,15 +67,16 @@ def connected(address: str | None, models: ModelSettings) -> Iterator[Workers]:
     Raises FbragError: `usage` where Ray is missing or no node has as many cores as `models` asks for, `gpu_unavailable`,
     `cluster_failed` where nothing answers.
     """
-    try:
-        import ray
-    except ImportError:
-        raise FbragError("usage", "--engine ray needs Ray, which is not installed", "pip install 'fbrag[ray]'") from None
     address = address or os.environ.get("RAY_ADDRESS") or None
     where: dict[str, Any] = {"address": address}
     if address is None:
         where = {"address": "local", "object_store_memory": _OBJECTS, "include_dashboard": False, "_node_ip_address": "127.0.0.1"}
-        os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+        # Ray, which reads these when it is imported, listens on all interfaces: without the token nobody is let in.
+        os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token_hex(32)}
+    try:
+        import ray
+    except ImportError:
+        raise FbragError("usage", "--engine ray needs Ray, which is not installed", "pip install 'fbrag[ray]'") from None
     handlers = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
     try:
         _check_port(address)
@@ -174,7 +177,7 @@ def _next(stream: Any, block: deque[Job], setup: Setup, before: Done | None) -> 
     except RayError as error:
         if isinstance(error, RayActorError) and error.actor_init_failed:
             what = f"no worker can start on the Ray cluster: {one_line(str(error).splitlines()[-1], 200)}"
-            raise FbragError("cluster_failed", what, "install the same version of fbrag on all nodes") from None
+            raise FbragError("cluster_failed", what, _SAME) from None
         lost = FbragError("cluster_failed", f"the worker was lost {_RETRIES + 1} times", "--retry-errors asks again")
         while block:
             yield row.failed(block.popleft(), lost, setup.asking.described())
@@ -215,6 +218,3 @@ class _Worker:
         if session.identities(asking.method, asking.choice) != asking.models:
             raise FbragError("usage", "a node of the Ray cluster has other model files than this machine", "fbrag models verify")
         return session
-
-
-_SAME = "install the same version on all nodes"

@@ -83,7 +83,6 @@ class BatchOptions:
         group="Run",
         metavar="N",
     )
-
     engine: str = option(
         "local",
         "--engine",

@@ -136,7 +136,7 @@ def test_without_ray_the_error_names_the_package(folder: Path, fbrag: Run, tmp_p
     assert "pip install 'fbrag[ray]'" in done.stderr
 
 
-def test_a_document_that_ends_its_worker_has_rows_of_errors(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_document_that_ends_its_worker_has_rows_of_errors(cluster: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from fbrag_cli.batch import on_ray
     from fbrag_cli.batch.jobs import Job, Question
     from fbrag_cli.batch.run import Asking
@@ -160,7 +160,7 @@ def test_a_document_that_ends_its_worker_has_rows_of_errors(folder: Path, monkey
     models = ModelSettings(gpu="off", threads=1)
     setup = on_ray.Setup(asking=asking, models=models, cache=CacheSettings(), offline=True, folder=str(folder))
     jobs = [Job((name,), Question(str(i), "Who?")) for name in ("a", "deadly", "b", "c") for i in range(3)]
-    with on_ray.connected(None, models) as workers:
+    with on_ray.connected(cluster.address, models) as workers:
         rows = list(on_ray.rows(jobs, workers, setup, Listener()))
     assert sorted((row["document"], row["id"]) for row in rows) == sorted((job.document, job.question.id) for job in jobs)
     assert {row["document"] for row in rows if row["status"] == "error"} == {"deadly"}
