@@ -25,6 +25,7 @@ FLOORS = [
     ["render", "indexing", "doctor"],
     ["session"],
     ["evaluation", "batch"],
+    ["training"],
     ["cli"],
     ["__main__"],
 ]

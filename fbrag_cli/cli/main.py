@@ -90,7 +90,7 @@ def root(console: Console, options: RootOptions) -> None:
 
 
 #: The modules of the commands, in the order of the help. A module with several commands has its own Typer.
-COMMANDS = ("ask", "explain", "batch", "bench", "doctor", "eval", "models", "config", "cache")
+COMMANDS = ("ask", "explain", "batch", "bench", "doctor", "eval", "train", "models", "config", "cache")
 
 
 def _command(arguments: list[str], begun: Sequence[str] = ()) -> Any:

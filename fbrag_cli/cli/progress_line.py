@@ -25,6 +25,7 @@ _STAGES = {
     "eval": "evaluating",
     "batch": "batch",
     "bench": "measuring",
+    "train": "making labels",
     "load": "loading the models",
     "forward": "looking forward",
     "answer": "answering",
@@ -32,7 +33,7 @@ _STAGES = {
 }
 
 
-_COUNTED = ("read", "index", "embed", "eval", "batch", "bench")  # files, pages, chunks, rows or prompts
+_COUNTED = ("read", "index", "embed", "eval", "batch", "bench", "train")  # files, pages, chunks, rows or prompts
 
 
 _UNITS = {"embed": "chunks"}

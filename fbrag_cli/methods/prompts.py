@@ -72,6 +72,11 @@ def answer_turns(
     return (Turn("user", _asked(context, question, _form(instructions))),)
 
 
+def alone_turns(question: str, instructions: str | None = None) -> tuple[Turn, ...]:
+    """The question without a context: the answer from what the model knows."""
+    return (Turn("user", f"Answer the question. {_form(instructions)}\n\nQuestion: {question}"),)
+
+
 def self_route_turns(
     context: Sequence[str], question: str, instructions: str | None = None, templates: Templates | None = None
 ) -> tuple[Turn, ...]:

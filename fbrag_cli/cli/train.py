@@ -1,0 +1,109 @@
+"""`fbrag train`: fit the trained parts of a method for a language model. So far: the labels of FIT-RAG."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import typer
+
+from fbrag_cli.cli.console import Console
+from fbrag_cli.cli.help import Command, Group
+from fbrag_cli.cli.opening import open_cache, open_session
+from fbrag_cli.cli.options import RunOptions, arguments, option
+from fbrag_cli.cli.progress_line import progress_line
+from fbrag_cli.cli.signals import limit_time
+from fbrag_cli.cli.takes import takes
+from fbrag_cli.errors import FbragError
+from fbrag_cli.progress import Event
+from fbrag_cli.session.session import DEFAULT, Listener
+from fbrag_cli.session.settings import CacheSettings, ModelSettings
+from fbrag_cli.text.printable import counted
+
+HELP = """The trained parts of a method, for a language model that stays as it is.
+
+\b
+Examples:
+  fbrag train fit-rag nq.jsonl.gz 2wikimqa.jsonl.gz -o fit-rag/
+"""
+
+train_app = typer.Typer(cls=Group, help=HELP, no_args_is_help=True, rich_markup_mode=None)
+
+
+@dataclass(frozen=True, slots=True)
+class FitRagOptions:
+    arguments: list[str] = arguments("rows with questions, answers and passages (JSON Lines)", "DATA...")
+    output: str = option("fit-rag", "-o", "--output", help="folder of what is made (fit-rag)", group="Output", metavar="FOLDER")
+    limit: int | None = option(
+        None,
+        "--limit",
+        help="questions of each data set for training, and as many for checking (all)",
+        group="Training",
+        metavar="N",
+        min=1,
+        envvar=None,
+    )
+    restart: bool = option(False, "--restart", help="make all labels anew", group="Training", envvar=None)
+
+
+@dataclass(frozen=True, slots=True)
+class FitRagCommand:
+    fit_rag: FitRagOptions
+    models: ModelSettings
+    cache: CacheSettings
+    run: RunOptions
+
+
+@train_app.command("fit-rag", cls=Command)
+@takes(FitRagCommand)
+def fit_rag(console: Console, command: FitRagCommand) -> None:
+    """Make the labels of FIT-RAG: which passages hold the answer, and from which of them the model answers rightly.
+
+    \b
+    Examples:
+      fbrag train fit-rag nq.jsonl.gz --limit 100 -o fit-rag/ -m qwen2.5-coder-1.5b
+
+    A run that was stopped goes on where it was, when it is started again. The labels stand in FOLDER/labels.jsonl.
+    """
+    if command.run.timeout:
+        limit_time(command.run.timeout, console.cancellation)
+    from fbrag_cli.methods.vanilla import Vanilla
+    from fbrag_cli.storage.rows import JsonLines, open_rows
+    from fbrag_cli.text.printable import dumps
+    from fbrag_cli.training import fit_rag_labels as labelling
+    from fbrag_cli.training.questions import of_data_sets, read_material
+
+    options = command.fit_rag
+    if not options.arguments:
+        raise FbragError("usage", "a file of questions is needed", "fbrag train fit-rag nq.jsonl.gz")
+    material = read_material(map(Path, options.arguments))
+    folder = Path(options.output)
+    folder.mkdir(parents=True, exist_ok=True)
+    with (
+        progress_line(console) as progress,
+        open_cache(command.cache, console, private=False) as cache,
+        open_session(command.models, cache, console, progress) as session,
+        open_rows(folder / "labels.jsonl", JsonLines(labelling.SCHEMA, dumps), restart=options.restart) as file,
+    ):
+        session.prepare(Vanilla)
+        head = labelling.head(session.identities(Vanilla)["large"], material)
+        before = labelling.done(file.rows, head, file.name)
+        if not file.rows:
+            file.write(head)
+        tasks = list(labelling.tasks_of(material, of_data_sets(material.questions, options.limit)))
+        todo = [task for task in tasks if task.key not in before]
+        console.note(f"{counted(len(tasks), 'reply')} of {head['model'].split()[0]}, {len(tasks) - len(todo):,} of them made before")
+        progress(Event("train", "start"))
+        found = [before[task.key] for task in tasks if task.key in before]
+        for row in labelling.labels(todo, session.large(DEFAULT), Listener(progress=progress, cancellation=console.cancellation)):
+            file.write(row)
+            found.append(row)
+            progress(Event("train", "progress", len(found), len(tasks), "rows"))
+            session.forget()
+        progress(Event("train", "done"))
+    pairs = labelling.count_pairs(found)
+    console.note(
+        f"of {counted(pairs.total, 'passage')}: {pairs.both:,} hold the answer and lead to it, {pairs.neither:,} neither, "
+        f"{pairs.answer_alone:,} hold it only, {pairs.preference_alone:,} lead to it only "
+        f"({100 * pairs.mismatched_share:.0f} % mismatched)"
+    )

@@ -1,0 +1,171 @@
+"""FIT-RAG's labels: of a passage, whether it holds the answer, and whether the model answers rightly from it alone.
+
+A label is a row of a file, made once for a language model, and kept: all other stages take minutes, this one hours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from fbrag_cli.corpus import build_corpus
+from fbrag_cli.documents.document import Content, Document, Extracted
+from fbrag_cli.errors import FbragError
+from fbrag_cli.generation.generator import Call, Generator, Sampling
+from fbrag_cli.methods.prompts import alone_turns, answer_turns
+from fbrag_cli.retrieval.bm25 import BM25
+from fbrag_cli.retrieval.ranking import best
+from fbrag_cli.session.session import Listener
+from fbrag_cli.storage.rows import Row
+from fbrag_cli.text.languages import detect
+from fbrag_cli.training.questions import Material, Passage, Question
+
+SCHEMA = "fbrag.label/1"
+#: Passages of a question that are labelled, and how many of them may hold the answer (FIT-RAG.md, 2.2: ours).
+PASSAGES, WITH_ANSWER = 8, 3
+#: Tokens of a reply: the answer alone.
+REPLY_TOKENS = 32
+_WHOLE = 100_000  # words: a passage is one chunk
+
+Key = tuple[str, str, tuple[str, ...]]  # data set, question, passages
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A reply to make: from some passages, or from none."""
+
+    question: Question
+    passages: tuple[Passage, ...]
+
+    @property
+    def key(self) -> Key:
+        return self.question.dataset, self.question.id, tuple(each.id for each in self.passages)
+
+
+def tasks_of(material: Material, questions: Iterable[Question]) -> Iterator[Task]:
+    """Yield, for each question, the reply without a passage and those with one of its candidates."""
+    retrievers = {group: _retriever(passages) for group, passages in material.passages.items()}
+    for question in questions:
+        if not question.is_telling:
+            continue
+        yield Task(question, ())
+        if question.group:
+            ranked = best(retrievers[question.group].scores(question.text), None)
+            in_order = [material.passages[question.group][position] for position in ranked]
+            yield from (Task(question, (passage,)) for passage in candidates(question, in_order))
+
+
+def candidates(question: Question, nearest_first: Sequence[Passage]) -> list[Passage]:
+    """Return the passages to label, nearest first: up to three that hold the answer, the others the nearest that do not."""
+    having: list[Passage] = []
+    lacking: list[Passage] = []
+    for passage in nearest_first:
+        has = has_answer(question, passage)
+        if has and len(having) < WITH_ANSWER:
+            having.append(passage)
+        elif not has and len(lacking) < PASSAGES:
+            lacking.append(passage)
+    chosen = {each.id for each in (*having, *lacking[: PASSAGES - len(having)])}
+    return [each for each in nearest_first if each.id in chosen]
+
+
+def has_answer(question: Question, passage: Passage) -> bool:
+    """Return Has_Answer: whether a gold answer stands in the passage, or the passage is named as the evidence."""
+    return passage.id in question.gold or question.answered_in(passage.text)
+
+
+def labels(
+    tasks: Sequence[Task], large: Generator, listener: Listener, *, at_once: int = 1
+) -> Iterator[dict[str, Any]]:
+    """Yield the row of each task, in order. at_once: replies that are made in common batches; the session has to allow it.
+
+    `right` of a row with one passage is LLM_Prefer: the greedy reply from it holds a gold answer.
+    """
+
+    def label(task: Task) -> dict[str, Any]:
+        turns = (
+            answer_turns([each.text for each in task.passages], task.question.text)
+            if task.passages
+            else alone_turns(task.question.text)
+        )
+        sampling, call = Sampling(REPLY_TOKENS, temperature=0, seed=0), Call(cancellation=listener.cancellation)
+        return _row(task, large.generate(turns, 1, sampling, call).samples[0].text.strip())
+
+    if at_once == 1:
+        yield from map(label, tasks)
+        return
+    with ThreadPoolExecutor(at_once) as pool:
+        try:
+            yield from pool.map(label, tasks)
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _row(task: Task, reply: str) -> dict[str, Any]:
+    question = task.question
+    return {
+        "schema": SCHEMA,
+        "kind": "reply",
+        "dataset": question.dataset,
+        "question": question.id,
+        "passages": [each.id for each in task.passages],
+        "dev": question.dev,
+        "has_answer": [has_answer(question, each) for each in task.passages],
+        "right": question.answered_in(reply),
+        "reply": reply,
+    }
+
+
+def head(model: str, material: Material) -> dict[str, Any]:
+    """Return the row that begins a file of labels: what all of them depend on."""
+    settings = {"passages": PASSAGES, "with_answer": WITH_ANSWER, "reply_tokens": REPLY_TOKENS}
+    return {"schema": SCHEMA, "kind": "run", "model": model, "data": dict(material.sha256), **settings}
+
+
+def done(rows: Sequence[Row], expected: Mapping[str, Any], name: str) -> dict[Key, Row]:
+    """Return the labels of an earlier run, by their keys. Raises FbragError `usage` where it had another model or other data."""
+    if not rows:
+        return {}
+    try:
+        first, others = rows[0], rows[1:]
+        other = [each for each in expected if first.get(each) != expected[each]]
+        found = {(row["dataset"], row["question"], tuple(row["passages"])): row for row in others}
+    except (LookupError, TypeError):
+        raise FbragError("usage", f"{name} holds rows that are no labels", "choose another -o FOLDER") from None
+    if other:
+        told = "; ".join(f"{each} was {first.get(each)}, is {expected[each]}" for each in other)
+        raise FbragError("usage", f"{name} holds labels of another run: {told}", "choose another -o FOLDER")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """The pairs of labels of single passages. matched: both yes, or both no."""
+
+    both: int
+    neither: int
+    answer_alone: int
+    preference_alone: int
+
+    @property
+    def total(self) -> int:
+        return self.both + self.neither + self.answer_alone + self.preference_alone
+
+    @property
+    def mismatched_share(self) -> float:
+        return (self.answer_alone + self.preference_alone) / max(1, self.total)
+
+
+def count_pairs(rows: Iterable[Row]) -> Counts:
+    pairs = [(bool(row["has_answer"][0]), bool(row["right"])) for row in rows if len(row["passages"]) == 1]
+    return Counts(*(pairs.count(pair) for pair in ((True, True), (False, False), (True, False), (False, True))))
+
+
+def _retriever(passages: Sequence[Passage]) -> BM25:
+    language = detect(" ".join(each.text for each in passages[:200]))
+    documents = [
+        Document.of(each.id, each.id, Extracted(Content(each.text), "text/plain"), each.id, language) for each in passages
+    ]
+    return BM25.of(build_corpus(documents, _WHOLE))

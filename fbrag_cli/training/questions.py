@@ -1,0 +1,148 @@
+"""Questions to train on, and the passages in which their answers may stand."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from fbrag_cli.errors import FbragError
+from fbrag_cli.evaluation import metrics
+from fbrag_cli.evaluation.datasets import Example
+
+#: The share of a file's questions, its last ones, on which training is checked.
+DEV_SHARE = 0.2
+# Answers that stand in many passages by chance: containment says nothing of them (FIT-RAG.md, 2.2).
+_SAYS_NOTHING = re.compile(r"yes|no|\d|.{0,2}", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """id: SHA-256 of its text, 16 hex digits. group: passages of one group are retrieved from together."""
+
+    id: str
+    text: str
+    group: str
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question with gold answers. group: of the passages among which it is asked, "" where it has none. gold: ids of the
+    passages that hold the answer, as far as the row names them. dev: whether it is for checking, not for training."""
+
+    id: str
+    dataset: str
+    text: str
+    answers: tuple[str, ...]
+    group: str
+    gold: tuple[str, ...]
+    dev: bool
+
+    @property
+    def is_telling(self) -> bool:
+        """Whether it means something that a text holds a gold answer."""
+        return not all(_SAYS_NOTHING.fullmatch(answer.strip()) for answer in self.answers)
+
+    def answered_in(self, text: str) -> bool:
+        """Return whether a gold answer stands in `text` as whole words, normalised as for exact match."""
+        example = Example(self.id, self.dataset, self.text, self.answers, str, self.id)
+        return bool(metrics.answer_in(example, [text]))
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """questions: in the order of their files. passages: by group, each once. sha256: of each file, by its name."""
+
+    questions: tuple[Question, ...]
+    passages: Mapping[str, tuple[Passage, ...]]
+    sha256: Mapping[str, str]
+
+
+def read_material(paths: Iterable[Path]) -> Material:
+    """Read JSON Lines (.gz or not): rows with `_id`, `input`, `answers`, and one of `documents` (passages with `text`, and `title`
+    and `gold` where they are known; those of a file are retrieved from together), `story` with `gold_sections` (of
+    NAME-stories.json.gz beside the file), or none (the question alone).
+
+    Raises FbragError `doc_not_found`, `doc_unreadable` with the line.
+    """
+    questions: list[Question] = []
+    passages: dict[str, dict[str, Passage]] = {}
+    digests = {}
+    for path in paths:
+        data = _read(path)
+        digests[path.name] = sha256(data).hexdigest()
+        rows = [_row(path, number, line) for number, line in enumerate(data.decode("utf-8").splitlines(), 1) if line.strip()]
+        stories = _stories(path) if any("story" in row for row in rows) else {}
+        first_of_dev = len(rows) - round(len(rows) * DEV_SHARE)
+        for i, row in enumerate(rows):
+            own, gold = _passages(path, row, stories)
+            passages.setdefault(own[0].group, {}).update({each.id: each for each in own}) if own else None
+            group = own[0].group if own else ""
+            dataset = str(row.get("dataset", path.stem))
+            answers = tuple(map(str, row["answers"]))
+            questions.append(Question(str(row["_id"]), dataset, row["input"], answers, group, gold, i >= first_of_dev))
+    return Material(tuple(questions), {group: tuple(found.values()) for group, found in passages.items()}, digests)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        data = path.read_bytes()
+        return gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
+    except FileNotFoundError:
+        raise FbragError("doc_not_found", f"{path} does not exist", "check --data") from None
+    except (OSError, EOFError, zlib.error) as error:
+        raise FbragError("doc_unreadable", f"{path} cannot be read: {error}", "check --data") from None
+
+
+def _row(path: Path, number: int, line: str) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+        fits = isinstance(row["_id"], str) and isinstance(row["input"], str) and isinstance(row["answers"], list)
+    except (ValueError, LookupError, TypeError, RecursionError):
+        fits = False
+    if not fits:
+        what = f"{path}, line {number}: a row needs _id, input and answers"
+        raise FbragError("doc_unreadable", what, "fbrag train --help")
+    return dict(row)
+
+
+def _passages(path: Path, row: Mapping[str, Any], stories: Mapping[str, Mapping[str, str]]) -> tuple[list[Passage], tuple[str, ...]]:
+    """Return the passages of a row, and the ids of those that hold the answer."""
+    if "documents" in row:
+        documents = row["documents"]
+        found = [_passage("\n".join(filter(None, [each.get("title"), each["text"]])), path.name) for each in documents]
+        return found, tuple(found[i].id for i, each in enumerate(documents) if each.get("gold"))
+    if "story" in row:
+        sections = stories.get(row["story"], {})
+        found = [_passage(text, f"{path.name}: {row['story']}") for text in sections.values()]
+        wanted = set(row.get("gold_sections", ()))
+        return found, tuple(each.id for each, name in zip(found, sections, strict=True) if name in wanted)
+    return [], ()
+
+
+def _passage(text: str, group: str) -> Passage:
+    return Passage(sha256(text.encode()).hexdigest()[:16], text, group)
+
+
+def _stories(path: Path) -> dict[str, dict[str, str]]:
+    beside = path.with_name(path.name.partition(".")[0] + "-stories.json.gz")
+    found: dict[str, dict[str, str]] = json.loads(_read(beside))
+    return found
+
+
+def of_data_sets(questions: Sequence[Question], limit: int | None) -> list[Question]:
+    """Return at most `limit` training and as many dev questions of each data set, the first ones."""
+    counts: dict[tuple[str, bool], int] = {}
+    kept = []
+    for each in questions:
+        key = each.dataset, each.dev
+        counts[key] = counts.get(key, 0) + 1
+        if limit is None or counts[key] <= limit:
+            kept.append(each)
+    return kept

@@ -1,0 +1,102 @@
+"""FIT-RAG's labels: which passages are labelled, what a label says, and a file that outlasts whatever happens to the run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fbrag_cli.errors import FbragError
+from fbrag_cli.generation.generator import Call, Generations, Generation, ModelInfo, Sampling, Turn
+from fbrag_cli.session.session import Listener
+from fbrag_cli.training import fit_rag_labels as labelling
+from fbrag_cli.training.questions import Passage, Question, read_material
+from tests.conftest import Run
+
+
+def rows_file(folder: Path, n: int = 10) -> Path:
+    """Questions on ships, one a passage. The last fifth is for checking."""
+    path = folder / "ships.jsonl"
+    lines = []
+    for i in range(n):
+        documents = [{"title": f"Ship {i}", "text": f"The brig number {i} was built by Captain Smith{i} in Hull.", "gold": True}]
+        lines.append(
+            {"_id": str(i), "dataset": "ships", "input": f"Who built brig number {i}?", "answers": [f"Smith{i}"], "documents": documents}
+        )
+    path.write_text("\n".join(map(json.dumps, lines)), "utf-8")
+    return path
+
+
+def test_the_last_fifth_is_for_checking_and_passages_are_pooled(tmp_path: Path) -> None:
+    material = read_material([rows_file(tmp_path)])
+    assert [question.dev for question in material.questions] == [False] * 8 + [True] * 2
+    (passages,) = material.passages.values()
+    assert [passage.id for passage in passages] == [question.gold[0] for question in material.questions]
+
+
+def test_rows_of_the_papers_data(shared: Path) -> None:
+    material = read_material([shared / "train" / "nq.jsonl.gz", shared / "train" / "fairytaleqa.jsonl.gz"])
+    by_set = {name: [each for each in material.questions if each.dataset == name] for name in ("nq", "fairytaleqa")}
+    assert {name: len(found) for name, found in by_set.items()} == {"nq": 1600, "fairytaleqa": 5735}
+    assert sum(each.dev for each in by_set["nq"]) == 320
+    ids = {group: {each.id for each in passages} for group, passages in material.passages.items()}
+    assert all(set(each.gold) <= ids[each.group] and each.gold for each in material.questions)
+
+
+@pytest.mark.parametrize(("answers", "is_telling"), [(["yes"], False), (["7"], False), (["UK"], False), (["No", "Hull"], True)])
+def test_short_answers_tell_nothing(answers: list[str], is_telling: bool) -> None:
+    assert Question("1", "ships", "?", tuple(answers), "", (), False).is_telling == is_telling
+
+
+def test_candidates_are_at_most_three_with_the_answer_and_the_nearest_without() -> None:
+    question = Question("1", "ships", "?", ("Hull",), "g", ("p9",), False)
+    passages = [Passage(f"p{i}", "built in Hull" if i in (1, 3, 5, 7) else "built in York", "g") for i in range(20)]
+    found = [each.id for each in labelling.candidates(question, passages)]
+    assert found == ["p0", "p1", "p2", "p3", "p4", "p5", "p6", "p8"]
+    assert [labelling.has_answer(question, each) for each in passages[:2]] == [False, True]
+    assert labelling.has_answer(question, passages[9])  # the row names it
+
+
+class Parrot:
+    """A model that repeats what it reads, and says nothing without a passage."""
+
+    info = ModelInfo("parrot", None, None, 4096)
+
+    def generate(self, turns: tuple[Turn, ...], n: int, sampling: Sampling, call: Call) -> Generations:
+        text = turns[0].text if "passages" in turns[0].text else ""
+        return Generations((Generation(text, 1, "stop", 0),), 1, 0, 0.0, 0.0)
+
+
+def test_a_label_says_whether_the_model_answers_rightly_from_the_passage_alone(tmp_path: Path) -> None:
+    material = read_material([rows_file(tmp_path)])
+    tasks = list(labelling.tasks_of(material, material.questions[:1]))
+    assert len(tasks) == 1 + labelling.PASSAGES
+    rows = list(labelling.labels(tasks, Parrot(), Listener()))  # type: ignore[arg-type]
+    assert [row["right"] for row in rows] == [row["has_answer"] == [True] for row in rows]
+    assert sum(row["right"] for row in rows) == 1
+    counts = labelling.count_pairs(rows)
+    assert (counts.both, counts.neither, counts.mismatched_share) == (1, labelling.PASSAGES - 1, 0)
+
+
+def test_labels_of_another_run_are_refused(tmp_path: Path) -> None:
+    material = read_material([rows_file(tmp_path)])
+    rows = [labelling.head("one", material)]
+    assert labelling.done(rows, labelling.head("one", material), "labels.jsonl") == {}
+    with pytest.raises(FbragError, match="model was one, is other"):
+        labelling.done(rows, labelling.head("other", material), "labels.jsonl")
+
+
+def test_a_run_that_was_stopped_goes_on(tmp_path: Path, fbrag: Run, smollm2: Path) -> None:
+    rows_file(tmp_path, 3)
+    command = ("train", "fit-rag", "ships.jsonl", "-m", "smollm2-135m", "-o", "made", "--no-cache")
+    done = fbrag(*command)
+    assert done.returncode == 0, done.stderr
+    assert "12 replies of smollm2-135m, 0 of them made before" in done.stderr
+    labels = tmp_path / "made" / "labels.jsonl"
+    whole = labels.read_bytes()
+    labels.write_bytes(whole[: len(whole) // 2])
+    again = fbrag(*command)
+    assert again.returncode == 0, again.stderr
+    assert labels.read_bytes() == whole
+    assert "of 9 passages: " in again.stderr
