@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    Labels = NDArray[np.float32]
+
 Status = Literal["answered", "not_found", "retrieved"]  # "retrieved": Stages I and II only
 
 
@@ -95,6 +97,24 @@ class Round:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Reduction:
+    """What FIT-RAG's scorer and token reducer did.
+
+    candidates: positions of the chunks that were scored, in the retriever's order. labels: float32 (n_candidates, 2), the
+    probabilities that each holds the answer and that it leads the model to it. windows: the best one of each selected chunk,
+    best first, with window_labels (n_windows, 2); the first `n_taken` are the context. eligible: the detector's probability that
+    the windows are enough, after each that it saw. Labels are None without a scorer, eligible is empty without a detector.
+    """
+
+    candidates: tuple[int, ...] = ()
+    labels: Labels | None = None
+    windows: tuple[Excerpt, ...]
+    n_taken: int
+    window_labels: Labels | None = None
+    eligible: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
     """A question, its method with settings, and what became of it.
 
@@ -103,7 +123,7 @@ class Trace:
     in reading order. rounds: each look forward. answer: None until Stage III. truncated: whether it was cut at its length limit;
     a warning says where it was cut because the model repeated itself. support: the probability, by the large model, that the
     context shows the answer, 0 to 1; None where it was not asked. cached: of "text", "index", "samples" and "answer", what
-    was not computed for this question. route: the way that Self-Route took.
+    was not computed for this question. route: the way that Self-Route took. reduction: of FIT-RAG.
     """
 
     question: str
@@ -124,6 +144,7 @@ class Trace:
     warnings: tuple[str, ...] = ()
     cached: tuple[str, ...] = ()
     route: Literal["", "retrieved", "long-context"] = ""
+    reduction: Reduction | None = None
 
     @property
     def selected(self) -> tuple[int, ...]:

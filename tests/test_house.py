@@ -20,6 +20,7 @@ FLOORS = [
     ["documents"],
     ["corpus"],
     ["retrieval", "generation"],
+    ["learned"],
     ["trace"],
     ["methods", "models"],
     ["render", "indexing", "doctor"],

@@ -200,7 +200,7 @@ def _asking(command: BatchCommand, session: Session, console: Console, workers: 
         method=method,
         choice=choice,
         reading=command.reading,
-        chunk_words=command.method.chunk_words,
+        chunk_words=command.method.words,
         at_once=_at_once(command.batch.parallel),
         password=read_password(command.document.password_file, console),
         models=session.identities(method, choice),

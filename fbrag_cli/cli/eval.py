@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from fbrag_cli.cli.completion import method_list
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.method_options import ListKnobs, compared_settings, listed_values, method_with
+from fbrag_cli.cli.method_options import CHUNK_WORDS_HELP, ListKnobs, compared_settings, listed_values, method_with
 from fbrag_cli.cli.opening import open_cache, open_session
 from fbrag_cli.cli.options import RunOptions, arguments, option
 from fbrag_cli.cli.progress_line import progress_line
@@ -22,6 +22,7 @@ from fbrag_cli.cli.takes import takes
 from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.generation.reuse import Reuse
 from fbrag_cli.methods.knobs import settings_of
+from fbrag_cli.methods.method import Method
 from fbrag_cli.methods.registry import DEFAULT, find_method, names
 from fbrag_cli.session.settings import CacheSettings, ModelSettings
 from fbrag_cli.storage.files import not_writable, whole_file
@@ -60,9 +61,7 @@ class EvalOptions:
         group="Compare",
         metavar="NAMES",
     )
-    chunk_words: int = option(
-        300, "--chunk-words", help="about how many words a chunk has (300)", group="Compare", metavar="N", min=1
-    )
+    chunk_words: int | None = option(None, "--chunk-words", help=CHUNK_WORDS_HELP, group="Compare", metavar="N", min=1)
     retrieval_only: bool = option(
         False, "--retrieval-only", help="answer nothing: needs no large model", group="Run", envvar=None
     )
@@ -223,20 +222,21 @@ def _configurations(command: EvalCommand, *, on_gpu: bool) -> list[Configuration
     found = []
     for name in _split(options.method):
         method = find_method(name)
+        words = options.chunk_words or method.chunk_words
         smalls = _split(models.small or catalogue.default_small) if method.needs_small else [None]
         own = {setting: values for setting, values in lists.items() if setting in settings_of(method)}
         fixed = {"max_tokens": options.max_tokens, "seed": options.seed}
         for values in product(*own.values()):
             given = {**fixed, **dict(zip(own, values, strict=True))}
             for small, retriever in product(smalls, _split(options.retriever)):
-                settings = method_with(method, given, options.chunk_words, on_gpu=on_gpu)
-                found.append(Configuration(settings, small, large, retriever, options.chunk_words, prompts))
+                settings = method_with(method, given, words, on_gpu=on_gpu)
+                found.append(Configuration(settings, small, large, retriever, words, prompts))
     return distinct(_weighted(found, options.weights))
 
 
 def _lists(command: EvalCommand) -> dict[str, list[Any]]:
     """Return the values to compare, by setting."""
-    words = command.eval.chunk_words
+    words = command.eval.chunk_words or Method.chunk_words
     asked = {setting.name: (setting, getattr(command.lists, setting.name)) for setting in compared_settings()}
     return {name: listed_values(setting, text, words) for name, (setting, text) in asked.items() if text}
 

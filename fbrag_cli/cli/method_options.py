@@ -16,6 +16,9 @@ from fbrag_cli.methods.registry import DEFAULT, METHODS, find_method, names
 from fbrag_cli.storage.files import read_small
 
 _NAMES = sorted(names(), key=lambda name: name != DEFAULT)  # the default first
+_OTHERS = ", ".join(f"{each.chunk_words} for {each.name}" for each in METHODS if each.chunk_words != Method.chunk_words)
+#: Help of --chunk-words.
+CHUNK_WORDS_HELP = f"about how many words a chunk has ({Method.chunk_words}; {_OTHERS})"
 _CHUNKS_HINT = "use 8, or words as 6k"
 
 
@@ -31,9 +34,7 @@ class MethodOptions:
         help="10 chunks to answer from (as on a GPU): more evidence, 1.6 times as long",
         group="Method",
     )
-    chunk_words: int = option(
-        300, "--chunk-words", help="about how many words a chunk has (300)", group="Method", metavar="N", min=1
-    )
+    chunk_words: int | None = option(None, "--chunk-words", help=CHUNK_WORDS_HELP, group="Method", metavar="N", min=1)
     retriever: str = option(
         "bm25",
         "--retriever",
@@ -48,6 +49,11 @@ class MethodOptions:
         group="Method",
         metavar="FILE",
     )
+
+    @property
+    def words(self) -> int:
+        """Words of a chunk: those that the user names, else those of the method."""
+        return self.chunk_words or find_method(self.method).chunk_words
 
 
 def all_settings() -> dict[str, Setting]:
@@ -82,7 +88,7 @@ def chosen_method(options: MethodOptions, given: Any, *, on_gpu: bool) -> Method
     given: a record of `MethodKnobs`. Raises FbragError `usage`.
     """
     values = {each.name: getattr(given, each.name) for each in fields(given)}
-    method = method_with(find_method(options.method), values, options.chunk_words, on_gpu=on_gpu)
+    method = method_with(find_method(options.method), values, options.words, on_gpu=on_gpu)
     if options.prompts is None:
         return method
     if values.get("instructions"):

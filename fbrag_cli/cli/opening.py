@@ -98,7 +98,7 @@ def collect(session: Session, paths: Sequence[str], options: QuestionOptions, co
     """Read the documents. Raises FbragError as `Session.collect`, and `usage` for a password file that cannot be read."""
     password = read_password(options.document.password_file, console)
     stdin = _stdin(console) if "-" in paths else None
-    return session.collect(paths, options.reading, options.method.chunk_words, password=password, stdin=stdin)
+    return session.collect(paths, options.reading, options.method.words, password=password, stdin=stdin)
 
 
 def planned(corpus: Corpus, method: Method) -> str:

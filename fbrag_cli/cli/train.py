@@ -15,10 +15,9 @@ from fbrag_cli.cli.progress_line import progress_line
 from fbrag_cli.cli.signals import limit_time
 from fbrag_cli.cli.takes import takes
 from fbrag_cli.errors import FbragError
-from fbrag_cli.progress import Event
-from fbrag_cli.session.session import DEFAULT, Listener
+from fbrag_cli.session.session import Listener
 from fbrag_cli.session.settings import CacheSettings, ModelSettings
-from fbrag_cli.text.printable import counted
+from fbrag_cli.storage.files import not_writable
 
 HELP = """The trained parts of a method, for a language model that stays as it is.
 
@@ -67,10 +66,7 @@ def fit_rag(console: Console, command: FitRagCommand) -> None:
     """
     if command.run.timeout:
         limit_time(command.run.timeout, console.cancellation)
-    from fbrag_cli.methods.vanilla import Vanilla
-    from fbrag_cli.storage.rows import JsonLines, open_rows
-    from fbrag_cli.text.printable import dumps
-    from fbrag_cli.training import fit_rag_labels as labelling
+    from fbrag_cli.training.fit_rag import Training, make_labels
     from fbrag_cli.training.questions import of_data_sets, read_material
 
     options = command.fit_rag
@@ -78,32 +74,23 @@ def fit_rag(console: Console, command: FitRagCommand) -> None:
         raise FbragError("usage", "a file of questions is needed", "fbrag train fit-rag nq.jsonl.gz")
     material = read_material(map(Path, options.arguments))
     folder = Path(options.output)
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise not_writable(folder, error, "output", "choose another -o FOLDER") from None
     with (
         progress_line(console) as progress,
         open_cache(command.cache, console, private=False) as cache,
         open_session(command.models, cache, console, progress) as session,
-        open_rows(folder / "labels.jsonl", JsonLines(labelling.SCHEMA, dumps), restart=options.restart) as file,
     ):
-        session.prepare(Vanilla)
-        head = labelling.head(session.identities(Vanilla)["large"], material)
-        before = labelling.done(file.rows, head, file.name)
-        if not file.rows:
-            file.write(head)
-        tasks = list(labelling.tasks_of(material, of_data_sets(material.questions, options.limit)))
-        todo = [task for task in tasks if task.key not in before]
-        console.note(f"{counted(len(tasks), 'reply')} of {head['model'].split()[0]}, {len(tasks) - len(todo):,} of them made before")
-        progress(Event("train", "start"))
-        found = [before[task.key] for task in tasks if task.key in before]
-        for row in labelling.labels(todo, session.large(DEFAULT), Listener(progress=progress, cancellation=console.cancellation)):
-            file.write(row)
-            found.append(row)
-            progress(Event("train", "progress", len(found), len(tasks), "rows"))
-            session.forget()
-        progress(Event("train", "done"))
-    pairs = labelling.count_pairs(found)
-    console.note(
-        f"of {counted(pairs.total, 'passage')}: {pairs.both:,} hold the answer and lead to it, {pairs.neither:,} neither, "
-        f"{pairs.answer_alone:,} hold it only, {pairs.preference_alone:,} lead to it only "
-        f"({100 * pairs.mismatched_share:.0f} % mismatched)"
-    )
+        make_labels(
+            Training(
+                folder=folder,
+                material=material,
+                questions=of_data_sets(material.questions, options.limit),
+                session=session,
+                listener=Listener(progress=progress, cancellation=console.cancellation),
+                note=console.note,
+                restart=options.restart,
+            )
+        )

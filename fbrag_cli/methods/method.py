@@ -9,9 +9,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from fbrag_cli.corpus import Corpus
+from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.cancellation import Cancellation
 from fbrag_cli.generation.generator import Generator, Turn
 from fbrag_cli.methods.knobs import knob
@@ -20,13 +21,22 @@ from fbrag_cli.progress import Progress, Stopwatch
 from fbrag_cli.retrieval import Retriever
 from fbrag_cli.trace import Trace
 
+if TYPE_CHECKING:
+    from fbrag_cli.learned.fit_rag import FitRagParts
+
+
+def no_parts(folder: str) -> FitRagParts:
+    """Raise FbragError `model_missing`: without a session nothing loads trained parts."""
+    raise FbragError("model_missing", f"nothing loads the trained parts in {folder}", "open a Session")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tools:
     """The tools of a method: chunks, scores and models.
 
-    small, large: return the model, which may be loaded when it is first asked for something. load_seconds: returns for how many
-    seconds models were waited for so far.
+    small, large: return the model, which may be loaded when it is first asked for something. fit_rag: returns the trained parts
+    of FIT-RAG in a folder, and raises FbragError as `learned.fit_rag.load`. load_seconds: returns for how many seconds models
+    were waited for so far.
     """
 
     corpus: Corpus
@@ -35,6 +45,7 @@ class Tools:
     cancellation: Cancellation
     small: Callable[[], Generator]
     large: Callable[[], Generator]
+    fit_rag: Callable[[str], FitRagParts] = no_parts
     load_seconds: Callable[[], float] = lambda: 0.0
 
     def timer(self) -> Callable[[], float]:
@@ -48,12 +59,13 @@ class Method(ABC):
     """The base of all methods: Stage III and its settings.
 
     name: as users type it. needs_small: whether `retrieve` asks the small model. retrieves: whether the context depends on the
-    retriever. templates: prompts in place of ours, from a file.
+    retriever. chunk_words: words of a chunk, where the user names no number. templates: prompts in place of ours, from a file.
     """
 
     name: ClassVar[str]
     needs_small: ClassVar[bool] = False
     retrieves: ClassVar[bool] = True
+    chunk_words: ClassVar[int] = 300
 
     max_tokens: int = knob(
         512, "length limit of the answer", minimum=1, varies="512, or of --prompts", compared=False, metavar="N"

@@ -6,6 +6,7 @@ import difflib
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.methods.fb_rag import FBRag
+from fbrag_cli.methods.fit_rag import FitRag
 from fbrag_cli.methods.long_context import LongContext
 from fbrag_cli.methods.method import Method
 from fbrag_cli.methods.order_preserving import OrderPreserving
@@ -17,6 +18,7 @@ METHODS: list[type[Method]] = [
     Vanilla,
     OrderPreserving,
     SelfRoute,
+    FitRag,
     FBRag,
 ]
 

@@ -1,6 +1,7 @@
-"""Windows: parts of chunks for the model that looks forward, in place of whole chunks.
+"""Windows: parts of chunks that a model reads in place of whole chunks.
 
-Beyond the paper: 600 words of windows hold more of the evidence than 600 words of chunks (tests/benchmarks/README.md).
+FB-RAG cuts chunks into windows for the model that looks forward (beyond the paper: 600 words of windows hold more of the evidence
+than 600 words of chunks, tests/benchmarks/README.md). FIT-RAG slides a window over each chunk (its section 3.5).
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 #: Words of a window, about.
 WINDOW_WORDS = 80
+#: Sentences of a window of FIT-RAG.
+SENTENCES = 3
 
 
 def windows_of(chunk: Chunk, n_words: int = WINDOW_WORDS) -> list[Excerpt]:
@@ -61,3 +64,14 @@ def best_windows(
         if left <= 0:
             break
     return taken
+
+
+def sliding_windows(chunk: Chunk, n_sentences: int = SENTENCES) -> list[Excerpt]:
+    """Return each run of `n_sentences` sentences of a chunk, one for each sentence that begins one; all of a shorter chunk.
+
+    A poem, a table, a list or code counts as a sentence.
+    """
+    spans = unbroken_spans(chunk.text)
+    n_windows = max(1, len(spans) - n_sentences + 1) if spans else 0
+    runs = (spans[i : i + n_sentences] for i in range(n_windows))
+    return [Excerpt(chunk, chunk.start + run[0][0], chunk.start + run[-1][1]) for run in runs]

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from fbrag_cli.generation.generator import Generator
     from fbrag_cli.generation.llama.generator import LlamaGenerator
     from fbrag_cli.generation.llama.machine import Placement
+    from fbrag_cli.generation.llama.scorer import LlamaScorer
+    from fbrag_cli.learned.fit_rag import FitRagParts
     from fbrag_cli.models.store import ModelFile
 
 #: Downloads models of the catalogue into a folder, or raises FbragError.
@@ -55,6 +57,8 @@ class Models:
         self._at_once = 1
         self._large: set[Path] = set()  # files that answer: they go where the settings place the large model
         self._answering: set[str] = set()  # servers that answer
+        self._fit_rag: dict[str, FitRagParts] = {}
+        self._scorers: list[LlamaScorer] = []
         self._servers = Servers(settings, progress, self._cancellation)
         self.load_seconds = 0.0
 
@@ -170,6 +174,31 @@ class Models:
             verbose=self._verbose,
         )
 
+    def fit_rag(self, folder: str) -> FitRagParts:
+        """Return the trained parts of FIT-RAG in a folder, loaded by the first call. Raises as `learned.fit_rag.load`."""
+        from fbrag_cli.learned.fit_rag import load
+
+        with self._lock:
+            if folder not in self._fit_rag:
+                watch = Stopwatch()
+                self._fit_rag[folder] = load(Path(folder), self._open_scorer)
+                self.load_seconds += watch.seconds
+            return self._fit_rag[folder]
+
+    def _open_scorer(self, path: Path, sha256: str) -> LlamaScorer:
+        from fbrag_cli.generation.llama.scorer import LlamaScorer
+
+        scorer = LlamaScorer(
+            path,
+            sha256=sha256,
+            placement=placement(self.settings, large=False),
+            threads=self.settings.threads,
+            cancellation=self._cancellation,
+            verbose=self._verbose,
+        )
+        self._scorers.append(scorer)
+        return scorer
+
     @property
     def device(self) -> str:
         """The devices of the loaded models and the servers, in words; "" where there are none."""
@@ -195,10 +224,12 @@ class Models:
         for begun in self._loading.values():
             if begun.exception() is None:
                 begun.result().close()
-        for generator in self._loaded.values():
-            generator.close()
+        for each in (*self._loaded.values(), *self._scorers):
+            each.close()
         self._loading.clear()
         self._loaded.clear()
+        self._fit_rag.clear()
+        self._scorers.clear()
 
     def _placement(self, path: Path) -> Placement:
         return placement(self.settings, large=path in self._large)

@@ -260,6 +260,7 @@ class Session:
             cancellation=listener.cancellation,
             small=lambda: self.small(choice),
             large=lambda: self.large(choice),
+            fit_rag=self._models.fit_rag,
             load_seconds=lambda: self._models.load_seconds,
         )
 

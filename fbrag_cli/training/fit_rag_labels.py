@@ -6,7 +6,6 @@ A label is a row of a file, made once for a language model, and kept: all other 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +19,7 @@ from fbrag_cli.retrieval.ranking import best
 from fbrag_cli.session.session import Listener
 from fbrag_cli.storage.rows import Row
 from fbrag_cli.text.languages import detect
+from fbrag_cli.text.printable import counted
 from fbrag_cli.training.questions import Material, Passage, Question
 
 SCHEMA = "fbrag.label/1"
@@ -76,31 +76,17 @@ def has_answer(question: Question, passage: Passage) -> bool:
     return passage.id in question.gold or question.answered_in(passage.text)
 
 
-def labels(
-    tasks: Sequence[Task], large: Generator, listener: Listener, *, at_once: int = 1
-) -> Iterator[dict[str, Any]]:
-    """Yield the row of each task, in order. at_once: replies that are made in common batches; the session has to allow it.
+def labels(tasks: Iterable[Task], large: Generator, listener: Listener) -> Iterator[dict[str, Any]]:
+    """Yield the row of each task, in order. Replies are made one by one: in common batches rounding would depend on the others, and
+    a run that was stopped would go on with other replies.
 
     `right` of a row with one passage is LLM_Prefer: the greedy reply from it holds a gold answer.
     """
-
-    def label(task: Task) -> dict[str, Any]:
-        turns = (
-            answer_turns([each.text for each in task.passages], task.question.text)
-            if task.passages
-            else alone_turns(task.question.text)
-        )
-        sampling, call = Sampling(REPLY_TOKENS, temperature=0, seed=0), Call(cancellation=listener.cancellation)
-        return _row(task, large.generate(turns, 1, sampling, call).samples[0].text.strip())
-
-    if at_once == 1:
-        yield from map(label, tasks)
-        return
-    with ThreadPoolExecutor(at_once) as pool:
-        try:
-            yield from pool.map(label, tasks)
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+    sampling, call = Sampling(REPLY_TOKENS, temperature=0, seed=0), Call(cancellation=listener.cancellation)
+    for task in tasks:
+        texts, question = [each.text for each in task.passages], task.question
+        turns = answer_turns(texts, question.text) if texts else alone_turns(question.text)
+        yield _row(task, large.generate(turns, 1, sampling, call).samples[0].text.strip())
 
 
 def _row(task: Task, reply: str) -> dict[str, Any]:
@@ -156,6 +142,13 @@ class Counts:
     @property
     def mismatched_share(self) -> float:
         return (self.answer_alone + self.preference_alone) / max(1, self.total)
+
+    def described(self) -> str:
+        return (
+            f"of {counted(self.total, 'passage')}: {self.both:,} hold the answer and lead to it, {self.neither:,} neither, "
+            f"{self.answer_alone:,} hold it only, {self.preference_alone:,} lead to it only "
+            f"({100 * self.mismatched_share:.0f} % mismatched)"
+        )
 
 
 def count_pairs(rows: Iterable[Row]) -> Counts:

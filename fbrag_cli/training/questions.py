@@ -65,8 +65,8 @@ class Material:
 
 
 def read_material(paths: Iterable[Path]) -> Material:
-    """Read JSON Lines (.gz or not): rows with `_id`, `input`, `answers`, and one of `documents` (passages with `text`, and `title`
-    and `gold` where they are known; those of a file are retrieved from together), `story` with `gold_sections` (of
+    """Read JSON Lines (.gz or not): rows with `_id`, `input`, `answers`, and one of `documents` (passages with `text`, and
+    `title` and `gold` where they are known; those of a file are retrieved from together), `story` with `gold_sections` (of
     NAME-stories.json.gz beside the file), or none (the question alone).
 
     Raises FbragError `doc_not_found`, `doc_unreadable` with the line.
@@ -112,7 +112,9 @@ def _row(path: Path, number: int, line: str) -> dict[str, Any]:
     return dict(row)
 
 
-def _passages(path: Path, row: Mapping[str, Any], stories: Mapping[str, Mapping[str, str]]) -> tuple[list[Passage], tuple[str, ...]]:
+def _passages(
+    path: Path, row: Mapping[str, Any], stories: Mapping[str, Mapping[str, str]]
+) -> tuple[list[Passage], tuple[str, ...]]:
     """Return the passages of a row, and the ids of those that hold the answer."""
     if "documents" in row:
         documents = row["documents"]

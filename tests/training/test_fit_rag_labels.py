@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.generator import Call, Generations, Generation, ModelInfo, Sampling, Turn
+from fbrag_cli.generation.generator import Call, Generation, Generations, ModelInfo, Sampling, Turn
 from fbrag_cli.session.session import Listener
 from fbrag_cli.training import fit_rag_labels as labelling
 from fbrag_cli.training.questions import Passage, Question, read_material
@@ -22,7 +22,13 @@ def rows_file(folder: Path, n: int = 10) -> Path:
     for i in range(n):
         documents = [{"title": f"Ship {i}", "text": f"The brig number {i} was built by Captain Smith{i} in Hull.", "gold": True}]
         lines.append(
-            {"_id": str(i), "dataset": "ships", "input": f"Who built brig number {i}?", "answers": [f"Smith{i}"], "documents": documents}
+            {
+                "_id": str(i),
+                "dataset": "ships",
+                "input": f"Who built brig number {i}?",
+                "answers": [f"Smith{i}"],
+                "documents": documents,
+            }
         )
     path.write_text("\n".join(map(json.dumps, lines)), "utf-8")
     return path
@@ -92,7 +98,7 @@ def test_a_run_that_was_stopped_goes_on(tmp_path: Path, fbrag: Run, smollm2: Pat
     command = ("train", "fit-rag", "ships.jsonl", "-m", "smollm2-135m", "-o", "made", "--no-cache")
     done = fbrag(*command)
     assert done.returncode == 0, done.stderr
-    assert "12 replies of smollm2-135m, 0 of them made before" in done.stderr
+    assert "12 replies of smollm2-135m, 12 of them to make" in done.stderr
     labels = tmp_path / "made" / "labels.jsonl"
     whole = labels.read_bytes()
     labels.write_bytes(whole[: len(whole) // 2])

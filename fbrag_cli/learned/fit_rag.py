@@ -1,0 +1,117 @@
+"""The trained parts of FIT-RAG, in a folder: scorer.gguf, fit-rag.safetensors and fit-rag.json. Pickles are never read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fbrag_cli.errors import FbragError
+from fbrag_cli.learned.document_scorer import DocumentScorer
+from fbrag_cli.learned.token_reducer import Detector
+from fbrag_cli.storage.files import read_small, sha256_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+FORMAT = "fbrag.fit-rag/1"
+ABOUT, SCORER, TENSORS = "fit-rag.json", "scorer.gguf", "fit-rag.safetensors"
+_LARGEST_ABOUT = 1_000_000  # bytes
+_LARGEST_TENSORS = 256_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitRagParts:
+    """model: name and SHA-256 of the language model whose labels were learnt. languages: of the rows that it was trained on (ISO
+    639-1). detector: None where the folder has none. sha256: of the folder's fit-rag.json, which names the others."""
+
+    scorer: DocumentScorer
+    detector: Detector | None
+    model: Mapping[str, str]
+    languages: tuple[str, ...]
+    sha256: str
+
+
+def load(folder: Path, open_scorer: Callable[[Path, str], DocumentScorer]) -> FitRagParts:
+    """Return the parts of a folder. open_scorer: loads a GGUF file, whose SHA-256 (hex) it gets too.
+
+    Raises FbragError: model_missing without a folder or file; model_corrupt for another format, a file that is not the one that
+    was written, or numbers that are none.
+    """
+    about = _about(folder)
+    files = {name: folder / name for name in about["files"]}
+    for name, path in files.items():
+        _check(path, about["files"][name])
+    tensors = _tensors(files[TENSORS]) if TENSORS in files else {}
+    has_detector = any(name.startswith("detector.") for name in tensors)
+    return FitRagParts(
+        scorer=open_scorer(files[SCORER], about["files"][SCORER]),
+        detector=Detector.of(tensors, about["detector"]["threshold"]) if has_detector else None,
+        model=about["model"],
+        languages=tuple(about["languages"]),
+        sha256=sha256_of(folder / ABOUT),
+    )
+
+
+def _about(folder: Path) -> dict[str, Any]:
+    path = folder / ABOUT
+    try:
+        about = json.loads(read_small(path, _LARGEST_ABOUT))
+    except OSError as error:
+        what = f"{folder} holds no trained parts of FIT-RAG: {ABOUT} cannot be read ({error.strerror or error})"
+        raise FbragError("model_missing", what, "train them: fbrag train fit-rag --help") from None
+    except (ValueError, RecursionError):
+        raise _corrupt(path, "it is no JSON") from None
+    if not isinstance(about, dict) or about.get("format") != FORMAT:
+        raise _corrupt(path, f"its format is not {FORMAT}")
+    if not _fits(about):
+        raise _corrupt(path, "it lacks what it should name")
+    return about
+
+
+def _fits(about: Mapping[str, Any]) -> bool:
+    files, model, languages = about.get("files"), about.get("model"), about.get("languages")
+    detector = about.get("detector")
+    return (
+        isinstance(files, dict)
+        and SCORER in files
+        and files.keys() <= {SCORER, TENSORS}
+        and all(isinstance(digest, str) for digest in files.values())
+        and isinstance(model, dict)
+        and all(isinstance(model.get(key), str) for key in ("name", "sha256"))
+        and isinstance(languages, list)
+        and all(isinstance(language, str) for language in languages)
+        and (detector is None or (isinstance(detector, dict) and isinstance(detector.get("threshold"), int | float)))
+        and (detector is not None) == (TENSORS in files)
+    )
+
+
+def _check(path: Path, expected: str) -> None:
+    try:
+        found = sha256_of(path)
+    except OSError as error:
+        what = f"{path} cannot be read: {error.strerror or error}"
+        raise FbragError("model_missing", what, "copy the folder again, or train it anew") from None
+    if found != expected:
+        raise _corrupt(path, f"its SHA-256 is {found}, and {ABOUT} names {expected}")
+
+
+def _tensors(path: Path) -> dict[str, NDArray[np.float32]]:
+    import numpy as np
+    from safetensors import SafetensorError
+    from safetensors.numpy import load as parse
+
+    try:
+        tensors = parse(read_small(path, _LARGEST_TENSORS))
+    except (SafetensorError, ValueError, KeyError, OSError) as error:
+        raise _corrupt(path, f"it is no safetensors file ({error})") from None
+    if not all(np.isfinite(tensor).all() for tensor in tensors.values()):
+        raise _corrupt(path, "it holds what are no numbers (NaN)")
+    return {name: tensor.astype(np.float32) for name, tensor in tensors.items()}
+
+
+def _corrupt(path: Path, what: str) -> FbragError:
+    return FbragError("model_corrupt", f"{path} cannot be used: {what}", "copy the folder again, or train it anew")

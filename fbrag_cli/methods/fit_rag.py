@@ -1,0 +1,208 @@
+"""FIT-RAG: fewer tokens for a model that stays as it is, chosen by fact and by use (Mao et al., 2024; its Algorithm 1).
+
+1. candidates: the chunks that the retriever ranks highest for the question.
+2. A scorer gives each of them two labels: does it hold the answer, and does it lead this model to the answer?
+3. The chunks with the largest sum of both labels stay.
+4. A reducer takes the best window of three sentences of each, one after the other, until a detector finds them enough.
+5. The large model answers from the windows, best first.
+
+Without trained parts the retriever ranks chunks and windows, and all windows are taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from fbrag_cli.corpus import Chunk, Excerpt
+from fbrag_cli.methods.knobs import knob
+from fbrag_cli.methods.method import Method, Tools
+from fbrag_cli.methods.ranking import LOST, backward_scores, distinct
+from fbrag_cli.methods.windows import sliding_windows
+from fbrag_cli.progress import stage
+from fbrag_cli.text.words import word_spans
+from fbrag_cli.trace import Reduction, Scores, Stage, Trace
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from fbrag_cli.learned.fit_rag import FitRagParts
+    from fbrag_cli.learned.token_reducer import Detector
+    from fbrag_cli.trace import Labels
+
+    Array = NDArray[np.float32]
+
+#: Windows that the scorer reads: more of them cost more than they save.
+_WINDOWS = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitRag(Method):
+    """fit_rag: folder of the trained parts (`learned.fit_rag`). rank_by, reduce: for ablations."""
+
+    name: ClassVar[str] = "fit-rag"
+    chunk_words: ClassVar[int] = 100
+
+    candidates: int = knob(100, "chunks that the scorer reads", minimum=1, metavar="N")
+    select: int = knob(10, "chunks for the large model, or words as 3k", chunks=True, minimum=1, metavar="N")
+    rank_by: Literal["sum", "has-answer", "llm-prefer", "retriever"] = knob(
+        "sum", "label that ranks the chunks: the sum of both, or one of them", group="Advanced"
+    )
+    reduce: Literal["enough", "windows", "off"] = knob(
+        "enough", "a window of each chunk until there are enough, a window of each, or whole chunks", group="Advanced"
+    )
+    budget: int | None = knob(
+        None, "most words that the windows have together", varies="no limit", minimum=1, group="Advanced", metavar="N"
+    )
+    fit_rag: str | None = knob(None, "folder of its trained parts", varies="none", metavar="FOLDER", compared=False)
+
+    def plan(self, n_chunks: int) -> list[str]:
+        candidates = min(self.candidates, n_chunks)
+        scored = [f"{candidates} to score"] if self.fit_rag else []
+        return [*scored, f"{min(self.select, candidates)} to select"]
+
+    def retrieve(self, question: str, tools: Tools) -> Trace:
+        """Choose the windows."""
+        parts = tools.fit_rag(self.fit_rag) if self.fit_rag else None
+        with stage("recall") as recalling:
+            backward = backward_scores(question, tools)
+            found = distinct(tools.corpus, backward, max(self.candidates, self.select))
+        elapsed = tools.timer()
+        with stage("select", tools.progress):
+            candidates = tuple(found)
+            chunks = [tools.corpus.chunks[position] for position in candidates]
+            labels = None if parts is None else self._labels(question, [chunk.text for chunk in chunks], parts)
+            scores = self._scores(backward, candidates, labels)
+            best = sorted(candidates, key=lambda position: -scores.combined[position])[: self.select]
+            reduction = self._reduced(question, [tools.corpus.chunks[position] for position in best], scores, parts, tools)
+        context = reduction.windows[: reduction.n_taken]
+        return Trace(
+            question=question,
+            method=self,
+            corpus=tools.corpus,
+            retriever=tools.retriever.name,
+            scores=scores,
+            ranked=tuple(window.chunk.position for window in context),
+            copies={window.chunk.position: found[window.chunk.position] for window in context},
+            context=context,
+            stages=(Stage("recall", recalling.seconds), Stage("select", elapsed())),
+            models={},
+            warnings=_warnings(backward, context, parts),
+            reduction=replace(reduction, labels=labels, candidates=candidates),
+        )
+
+    def answer(self, trace: Trace, tools: Tools) -> Trace:
+        """Answer from the windows. Labels of another model than the one that answers make a warning."""
+        trace = Method.answer(self, trace, tools)
+        learnt = tools.fit_rag(self.fit_rag).model if self.fit_rag else None
+        answers = trace.models["large"]
+        if learnt is None or answers.sha256 in (None, learnt["sha256"]):
+            return trace
+        other = f"the parts in {self.fit_rag} were trained for {learnt['name']}, and {answers.name} answers"
+        return replace(trace, warnings=(*trace.warnings, other))
+
+    def _labels(self, question: str, texts: Sequence[str], parts: FitRagParts) -> Labels:
+        """Return the labels of texts, as probabilities."""
+        import numpy as np
+
+        return np.asarray(1 / (1 + np.exp(-parts.scorer.scores(question, texts))), np.float32)
+
+    def _scores(self, backward: Array, candidates: tuple[int, ...], labels: Labels | None) -> Scores:
+        """Return the scores by which chunks are ranked: a label or the sum of both; of chunks that were not scored 0."""
+        import numpy as np
+
+        combined = backward
+        if labels is not None and self.rank_by != "retriever":
+            combined = np.zeros_like(backward)
+            combined[list(candidates)] = self._value(labels)
+        n_chunks = len(backward)
+        nothing = np.zeros(n_chunks, np.float32)
+        return Scores(backward, np.zeros((0, n_chunks), np.float32), nothing, np.full(n_chunks, -1), combined)
+
+    def _value(self, labels: Labels) -> Array:
+        """The bi-criteria reranker: (n, 2) -> (n,)."""
+        columns = {"has-answer": labels[:, :1], "llm-prefer": labels[:, 1:]}.get(self.rank_by, labels)
+        return columns.sum(axis=1)
+
+    # -- the token reducer (Algorithm 3) ---------------------------------------------------------------------------------
+
+    def _reduced(
+        self, question: str, chunks: Sequence[Chunk], scores: Scores, parts: FitRagParts | None, tools: Tools
+    ) -> Reduction:
+        """Return the representative of each chunk, best first, and how many of them are taken. chunks: best first."""
+        if self.reduce == "off":
+            return Reduction(windows=tuple(map(Excerpt.whole, chunks)), n_taken=len(chunks))
+        # 1. windows
+        windows = [window for chunk in chunks for window in sliding_windows(chunk)]
+        values = tools.retriever.excerpt_scores(question, windows)
+        labels = None
+        if parts is not None:
+            windows = _to_score(windows, values)
+            labels = self._labels(question, [window.text for window in windows], parts)
+            values = labels.sum(axis=1)
+        else:  # a window's own words say little of told stories: the chunk's score counts too
+            values = values + scores.backward[[window.chunk.position for window in windows]]
+        # 2. of each chunk the best one; 3. ranked
+        ranked = _best_of_each(windows, values)
+        representatives = tuple(windows[i] for i in ranked)
+        # 4. one after the other
+        own = None if labels is None else labels[ranked]
+        detector = parts.detector if parts is not None and self.reduce == "enough" else None
+        eligible = () if detector is None or own is None else _search(own, detector)
+        taken = len(eligible) if detector and eligible and eligible[-1] >= detector.threshold else len(representatives)
+        return Reduction(
+            windows=representatives,
+            n_taken=_within(representatives[:taken], self.budget),
+            window_labels=own,
+            eligible=eligible,
+        )
+
+
+def _best_of_each(windows: Sequence[Excerpt], values: Array) -> list[int]:
+    """Return the index of the best window of each chunk, best first."""
+    best: dict[int, int] = {}
+    for i in sorted(range(len(windows)), key=lambda i: -values[i]):
+        best.setdefault(windows[i].chunk.position, i)
+    return list(best.values())
+
+
+def _to_score(windows: Sequence[Excerpt], values: Array) -> list[Excerpt]:
+    """Return at most `_WINDOWS` windows, those with the largest values; of each chunk at least one."""
+    firsts = _best_of_each(windows, values)
+    others = sorted(set(range(len(windows))).difference(firsts), key=lambda i: -values[i])
+    return [windows[i] for i in sorted([*firsts, *others[: max(0, _WINDOWS - len(firsts))]])]
+
+
+def _search(labels: Labels, detector: Detector) -> tuple[float, ...]:
+    """Take windows one after the other, until they are enough. Return the detector's probability after each.
+
+    The paper's Algorithm 3 adds only the last window to its result; all that were taken are meant.
+    """
+    found: list[float] = []
+    for n in range(1, len(labels) + 1):
+        found.append(detector.probability(labels[:n]))
+        if found[-1] >= detector.threshold:
+            break
+    return tuple(found)
+
+
+def _within(windows: Sequence[Excerpt], budget: int | None) -> int:
+    """Return how many windows, from the first one on, have at most `budget` words together; at least one."""
+    words = 0
+    for n, window in enumerate(windows):
+        words += sum(1 for _ in word_spans(window.text))
+        if budget is not None and n and words > budget:
+            return n
+    return len(windows)
+
+
+def _warnings(backward: Array, context: Sequence[Excerpt], parts: FitRagParts | None) -> tuple[str, ...]:
+    found = () if backward.any() else (LOST,)
+    if parts is None:
+        return found
+    strange = sorted({window.chunk.document.language for window in context} - {*parts.languages, ""})
+    if not strange:
+        return found
+    return (*found, f"the scorer was trained on {', '.join(parts.languages)}, and reads {', '.join(strange)}")
