@@ -97,7 +97,7 @@ def _print_explanation(
 
 
 def _explanation(stream: TextIO, trace: Trace, options: ExplainOptions, session: Session, choice: Choice) -> Iterator[str]:
-    from fbrag_cli.render import explain_text
+    from fbrag_cli.render import explain_text, windows_text
 
     if options.chunk is not None:
         term_scores = getattr(session.retriever_of(trace, choice), "term_scores", None)
@@ -111,6 +111,9 @@ def _explanation(stream: TextIO, trace: Trace, options: ExplainOptions, session:
         count_tokens = session.small().count_tokens if trace.rounds else None
         columns = columns_of(stream)
         yield from explain_text.table(trace, limit=limit, by_position=by_position, count_tokens=count_tokens, columns=columns)
+        if trace.reduction:
+            yield ""
+            yield from windows_text.table(trace.reduction)
         if options.samples_text:
             yield ""
             yield from explain_text.samples(trace)

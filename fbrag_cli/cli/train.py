@@ -67,7 +67,7 @@ def fit_rag(console: Console, command: FitRagCommand) -> None:
     if command.run.timeout:
         limit_time(command.run.timeout, console.cancellation)
     from fbrag_cli.training.fit_rag import Training, make_labels
-    from fbrag_cli.training.questions import of_data_sets, read_material
+    from fbrag_cli.training.questions import read_material, split
 
     options = command.fit_rag
     if not options.arguments:
@@ -87,7 +87,7 @@ def fit_rag(console: Console, command: FitRagCommand) -> None:
             Training(
                 folder=folder,
                 material=material,
-                questions=of_data_sets(material.questions, options.limit),
+                questions=split(material.questions, options.limit)[0],
                 session=session,
                 listener=Listener(progress=progress, cancellation=console.cancellation),
                 note=console.note,

@@ -10,7 +10,9 @@ from typing import Any
 from fbrag_cli import __version__
 from fbrag_cli.corpus import Chunk
 from fbrag_cli.documents.lines import lines_of, pages_of, section_of
+from fbrag_cli.render import windows_text
 from fbrag_cli.render.citations import Citations, Shown, citations
+from fbrag_cli.render.windows_text import labels_of
 from fbrag_cli.retrieval.ranking import ranks
 from fbrag_cli.trace import Stage, Trace
 
@@ -47,6 +49,7 @@ def explanation(trace: Trace, *, memory_mb: float, found: Collection[int] | None
     combined, backward, forward = map(ranks, (scores.combined, scores.backward, scores.forward))
     selected, recalled, held = set(trace.selected), set(trace.recalled), set(found or ())
     copy_of = {copy: position + 1 for copy, position in trace.copy_of.items()}
+    labels = labels_of(trace)
     return {
         "schema": "fbrag.explanation/1",
         "question": trace.question,
@@ -60,6 +63,7 @@ def explanation(trace: Trace, *, memory_mb: float, found: Collection[int] | None
                 "recalled": chunk.position in recalled,
                 "selected": chunk.position in selected,
                 "copy_of": copy_of.get(chunk.position),
+                **dict(zip(("has_answer", "llm_prefer"), map(_rounded, labels.get(chunk.position, ())), strict=False)),
                 **({} if found is None else {"found": chunk.position in held}),
             }
             for chunk in trace.corpus.chunks
@@ -113,6 +117,7 @@ def _shared(trace: Trace, memory_mb: float) -> dict[str, Any]:
             for i, document in enumerate(trace.corpus.documents)
         ],
         "route": trace.route or None,
+        "windows": None if trace.reduction is None else windows_text.record(trace.reduction),
         "method": settings(trace),
         "models": {role: asdict(info) for role, info in trace.models.items()},
         "stages": [_stage(stage) for stage in trace.stages],

@@ -12,6 +12,7 @@ from fbrag_cli.corpus import Chunk
 from fbrag_cli.documents.document import Document
 from fbrag_cli.documents.lines import line_of
 from fbrag_cli.render.passages import place, scored
+from fbrag_cli.render.windows_text import labels_of
 from fbrag_cli.retrieval.ranking import best, ranks
 from fbrag_cli.text.printable import one_line, printable
 from fbrag_cli.text.table import aligned, shortened, width_of
@@ -44,7 +45,7 @@ def table(
     scores = trace.scores
     combined, backward, forward = map(ranks, (scores.combined, scores.backward, scores.forward))
     shown = best(scores.combined, limit)
-    selected, copies = set(trace.selected), trace.copy_of
+    selected, copies, labels = set(trace.selected), trace.copy_of, labels_of(trace)
     rows = []
     for position in sorted(shown) if by_position else shown:
         chunk = trace.corpus.chunks[position]
@@ -55,8 +56,11 @@ def table(
                 "-" if scores.relative is None else f"{scores.relative[position]:.2f}",
                 f"{scores.combined[position]:.2f}",
                 f"{_score(trace, scores.backward[position])} (#{backward[position]})",
-                f"{_score(trace, scores.forward[position])} (#{forward[position]})",
-                _raised_by(trace, position),
+                *(
+                    _labels(labels.get(position))
+                    if labels
+                    else (f"{_score(trace, scores.forward[position])} (#{forward[position]})", _raised_by(trace, position))
+                ),
                 f"{count_tokens(chunk.text) if count_tokens else chunk.n_words}",
                 f"{position + 1}",
                 place(chunk),
@@ -64,7 +68,8 @@ def table(
             )
         )
     length = "tok" if count_tokens else "words"
-    header = ("rank", "", _SCALE, "score", "backward", "forward", "by", length, "chunk", "place", "first words")
+    how = ("answer", "prefer") if labels else ("forward", "by")
+    header = ("rank", "", _SCALE, "score", "backward", *how, length, "chunk", "place", "first words")
     return _fitted([header, *rows], columns)
 
 
@@ -223,6 +228,10 @@ def numbered(document: Document) -> Iterator[str]:
         if number in pages:
             yield f"--- page {pages[number]}"
         yield f"{number:>{width}}  {printable(line)}".rstrip()
+
+
+def _labels(labels: tuple[float, float] | None) -> tuple[str, str]:
+    return (f"{labels[0]:.2f}", f"{labels[1]:.2f}") if labels else ("-", "-")
 
 
 def _raised_by(trace: Trace, position: int) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fbrag_cli.corpus import build_corpus
+from fbrag_cli.corpus import Corpus, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import Call, Generator, Sampling
@@ -45,16 +45,35 @@ class Task:
 
 
 def tasks_of(material: Material, questions: Iterable[Question]) -> Iterator[Task]:
-    """Yield, for each question, the reply without a passage and those with one of its candidates."""
-    retrievers = {group: _retriever(passages) for group, passages in material.passages.items()}
+    """Yield, for each question, the reply without a passage and those with one of its candidates. Questions of stories, and those
+    whose answers stand in many texts by chance, have none."""
+    pool = Pool(material)
     for question in questions:
-        if not question.is_telling:
-            continue
-        yield Task(question, ())
-        if question.group:
-            ranked = best(retrievers[question.group].scores(question.text), None)
-            in_order = [material.passages[question.group][position] for position in ranked]
-            yield from (Task(question, (passage,)) for passage in candidates(question, in_order))
+        if question.is_telling:
+            yield Task(question, ())
+            yield from (Task(question, (passage,)) for passage in pool.candidates(question))
+
+
+class Pool:
+    """The passages of each group as a corpus, and its retriever. Each is made when it is first asked for."""
+
+    def __init__(self, material: Material) -> None:
+        self._passages = material.passages
+        self._made: dict[str, tuple[Corpus, BM25]] = {}
+
+    def of(self, group: str) -> tuple[Corpus, BM25]:
+        """Return the corpus of a group, each passage a chunk, and its retriever."""
+        if group not in self._made:
+            corpus = _corpus(self._passages[group])
+            self._made[group] = corpus, BM25.of(corpus)
+        return self._made[group]
+
+    def candidates(self, question: Question) -> list[Passage]:
+        """Return the passages of a question to label, nearest first; none where it has no passages."""
+        if not question.group:
+            return []
+        ranked = best(self.of(question.group)[1].scores(question.text), None)
+        return candidates(question, [self._passages[question.group][position] for position in ranked])
 
 
 def candidates(question: Question, nearest_first: Sequence[Passage]) -> list[Passage]:
@@ -73,12 +92,12 @@ def candidates(question: Question, nearest_first: Sequence[Passage]) -> list[Pas
 
 def has_answer(question: Question, passage: Passage) -> bool:
     """Return Has_Answer: whether a gold answer stands in the passage, or the passage is named as the evidence."""
-    return passage.id in question.gold or question.answered_in(passage.text)
+    return passage.id in question.gold or (question.verbatim and question.answered_in(passage.text))
 
 
 def labels(tasks: Iterable[Task], large: Generator, listener: Listener) -> Iterator[dict[str, Any]]:
-    """Yield the row of each task, in order. Replies are made one by one: in common batches rounding would depend on the others, and
-    a run that was stopped would go on with other replies.
+    """Yield the row of each task, in order. Replies are made one by one: in common batches rounding would depend on the others,
+    and a run that was stopped would go on with other replies.
 
     `right` of a row with one passage is LLM_Prefer: the greedy reply from it holds a gold answer.
     """
@@ -156,9 +175,9 @@ def count_pairs(rows: Iterable[Row]) -> Counts:
     return Counts(*(pairs.count(pair) for pair in ((True, True), (False, False), (True, False), (False, True))))
 
 
-def _retriever(passages: Sequence[Passage]) -> BM25:
+def _corpus(passages: Sequence[Passage]) -> Corpus:
     language = detect(" ".join(each.text for each in passages[:200]))
     documents = [
         Document.of(each.id, each.id, Extracted(Content(each.text), "text/plain"), each.id, language) for each in passages
     ]
-    return BM25.of(build_corpus(documents, _WHOLE))
+    return build_corpus(documents, _WHOLE)

@@ -34,7 +34,8 @@ class Passage:
 @dataclass(frozen=True, slots=True)
 class Question:
     """A question with gold answers. group: of the passages among which it is asked, "" where it has none. gold: ids of the
-    passages that hold the answer, as far as the row names them. dev: whether it is for checking, not for training."""
+    passages that hold the answer, as far as the row names them. verbatim: whether an answer stands in texts as it is; of a told
+    story it often does not, and only `gold` counts. dev: whether it is for checking, not for training."""
 
     id: str
     dataset: str
@@ -42,12 +43,13 @@ class Question:
     answers: tuple[str, ...]
     group: str
     gold: tuple[str, ...]
+    verbatim: bool
     dev: bool
 
     @property
     def is_telling(self) -> bool:
         """Whether it means something that a text holds a gold answer."""
-        return not all(_SAYS_NOTHING.fullmatch(answer.strip()) for answer in self.answers)
+        return self.verbatim and not all(_SAYS_NOTHING.fullmatch(answer.strip()) for answer in self.answers)
 
     def answered_in(self, text: str) -> bool:
         """Return whether a gold answer stands in `text` as whole words, normalised as for exact match."""
@@ -86,7 +88,8 @@ def read_material(paths: Iterable[Path]) -> Material:
             group = own[0].group if own else ""
             dataset = str(row.get("dataset", path.stem))
             answers = tuple(map(str, row["answers"]))
-            questions.append(Question(str(row["_id"]), dataset, row["input"], answers, group, gold, i >= first_of_dev))
+            verbatim, dev = "story" not in row, i >= first_of_dev
+            questions.append(Question(str(row["_id"]), dataset, row["input"], answers, group, gold, verbatim, dev))
     return Material(tuple(questions), {group: tuple(found.values()) for group, found in passages.items()}, digests)
 
 
@@ -138,13 +141,19 @@ def _stories(path: Path) -> dict[str, dict[str, str]]:
     return found
 
 
-def of_data_sets(questions: Sequence[Question], limit: int | None) -> list[Question]:
-    """Return at most `limit` training and as many dev questions of each data set, the first ones."""
-    counts: dict[tuple[str, bool], int] = {}
-    kept = []
+def split(questions: Sequence[Question], limit: int | None) -> tuple[list[Question], list[Question]]:
+    """Return the questions for the scorer and those for the detector: of each data set the first `limit` for training (None: two
+    thirds of them), and the others. Those for checking are in both, at most `limit` of a data set.
+
+    What the scorer was trained on it scores too well: the detector learns from other questions.
+    """
+    by_set: dict[tuple[str, bool], list[Question]] = {}
     for each in questions:
-        key = each.dataset, each.dev
-        counts[key] = counts.get(key, 0) + 1
-        if limit is None or counts[key] <= limit:
-            kept.append(each)
-    return kept
+        by_set.setdefault((each.dataset, each.dev), []).append(each)
+    first: list[Question] = []
+    second: list[Question] = []
+    for (_, dev), found in by_set.items():
+        n = limit or (len(found) if dev else -(-2 * len(found) // 3))
+        first += found[:n]
+        second += found[:n] if dev else found[n:]
+    return first, second

@@ -52,11 +52,11 @@ def test_rows_of_the_papers_data(shared: Path) -> None:
 
 @pytest.mark.parametrize(("answers", "is_telling"), [(["yes"], False), (["7"], False), (["UK"], False), (["No", "Hull"], True)])
 def test_short_answers_tell_nothing(answers: list[str], is_telling: bool) -> None:
-    assert Question("1", "ships", "?", tuple(answers), "", (), False).is_telling == is_telling
+    assert Question("1", "ships", "?", tuple(answers), "", (), True, False).is_telling == is_telling
 
 
 def test_candidates_are_at_most_three_with_the_answer_and_the_nearest_without() -> None:
-    question = Question("1", "ships", "?", ("Hull",), "g", ("p9",), False)
+    question = Question("1", "ships", "?", ("Hull",), "g", ("p9",), True, False)
     passages = [Passage(f"p{i}", "built in Hull" if i in (1, 3, 5, 7) else "built in York", "g") for i in range(20)]
     found = [each.id for each in labelling.candidates(question, passages)]
     assert found == ["p0", "p1", "p2", "p3", "p4", "p5", "p6", "p8"]

@@ -1,0 +1,130 @@
+"""FIT-RAG's labels of combinations: from which windows together does the model answer rightly? The detector learns from them.
+
+Of the questions for training only those count that the model answers from all windows and not from none (section 3.5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from fbrag_cli.corpus import Excerpt
+from fbrag_cli.generation.cancellation import Cancellation
+from fbrag_cli.generation.generator import Call, Generator, Sampling
+from fbrag_cli.learned.fit_rag import FitRagParts
+from fbrag_cli.methods.fit_rag import FitRag
+from fbrag_cli.methods.method import Tools
+from fbrag_cli.methods.prompts import answer_turns
+from fbrag_cli.progress import silent
+from fbrag_cli.trace import Labels, Reduction
+from fbrag_cli.training.fit_rag_labels import REPLY_TOKENS, Pool
+from fbrag_cli.training.questions import Question
+
+SCHEMA = "fbrag.combination/1"
+#: The first so many windows, which are what the search will meet.
+PREFIXES = (10, 7, 5, 3, 2, 1)  # the longest first: the others begin alike, and are not read again
+#: Random combinations of a question: drawn of each size, kept in all.
+SIZES, DRAWN, KEPT = (2, 3, 5), 4, 6
+#: Share of common windows up to which a combination counts as another one.
+_ALIKE = 0.6
+
+Key = tuple[str, str, tuple[int, ...]]  # data set, question, windows
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A question with its windows, best first, and their labels (n_windows, 2)."""
+
+    question: Question
+    windows: tuple[Excerpt, ...]
+    labels: Labels
+
+    def key(self, chosen: Sequence[int]) -> Key:
+        return self.question.dataset, self.question.id, tuple(chosen)
+
+
+def case_of(question: Question, pool: Pool, parts: FitRagParts, large: Generator) -> Case:
+    """Return the windows that the method finds for a question."""
+    corpus, retriever = pool.of(question.group)
+    tools = Tools(
+        corpus=corpus,
+        retriever=retriever,
+        progress=silent,
+        cancellation=Cancellation(),
+        small=lambda: large,
+        large=lambda: large,
+        fit_rag=lambda folder: parts,
+    )
+    reduction = FitRag(fit_rag="trained", reduce="windows").retrieve(question.text, tools).reduction
+    assert isinstance(reduction, Reduction) and reduction.window_labels is not None
+    return Case(question, reduction.windows, reduction.window_labels)
+
+
+def combinations(case: Case, parts: FitRagParts, seed: int) -> list[tuple[int, ...]]:
+    """Return random combinations of the windows of a case, each in rank order: of each size those that no other of that size
+    exceeds in both labels of its whole text (the skyline)."""
+    random = Random(f"{seed} {case.question.dataset} {case.question.id}")
+    kept: list[tuple[int, ...]] = []
+    for size in (size for size in SIZES if size < len(case.windows)):
+        drawn = {tuple(sorted(random.sample(range(len(case.windows)), size))) for _ in range(DRAWN)}
+        others = [each for each in sorted(drawn) if each != tuple(range(size)) and not any(_alike(each, other) for other in kept)]
+        if others:
+            texts = ["\n\n".join(case.windows[i].text for i in each) for each in others]
+            kept += [others[i] for i in skyline(parts.scorer.scores(case.question.text, texts))]
+    return kept[:KEPT]
+
+
+def skyline(scores: Labels) -> list[int]:
+    """Return the rows of (n, 2) that no other row exceeds: none is at least as good in both columns and better in one."""
+    return [i for i, own in enumerate(scores) if not (np.all(scores >= own, axis=1) & np.any(scores > own, axis=1)).any()]
+
+
+def _alike(one: Iterable[int], other: Iterable[int]) -> bool:
+    a, b = set(one), set(other)
+    return len(a & b) / len(a | b) > _ALIKE
+
+
+class Labeller:
+    """Makes the rows of cases. done: rows of an earlier run by their keys, which are yielded again."""
+
+    def __init__(self, parts: FitRagParts, large: Generator, done: Mapping[Key, Mapping[str, Any]], *, seed: int = 0) -> None:
+        self._parts, self._large, self._done, self._seed = parts, large, done, seed
+        self._sampling = Sampling(REPLY_TOKENS, temperature=0, seed=0)
+
+    def rows(self, case: Case, *, right_alone: bool, call: Call) -> Iterator[Mapping[str, Any]]:
+        """Yield the rows of a case. right_alone: whether the model answers rightly without windows.
+
+        A question for checking has all its prefixes. One for training that the model answers alone, or not from all windows, has
+        one row only.
+        """
+        n = len(case.windows)
+        dev = case.question.dev
+        every = self._row(case, tuple(range(n)), call)
+        yield every
+        if not dev and (right_alone or not every["right"]):
+            return
+        lengths = range(n - 1, 0, -1) if dev else [length for length in PREFIXES if length < n]
+        others = [] if dev else combinations(case, self._parts, self._seed)
+        for chosen in (*(tuple(range(length)) for length in lengths), *others):
+            yield self._row(case, chosen, call)
+
+    def _row(self, case: Case, chosen: tuple[int, ...], call: Call) -> Mapping[str, Any]:
+        if (found := self._done.get(case.key(chosen))) is not None:
+            return found
+        turns = answer_turns([case.windows[i].text for i in chosen], case.question.text)
+        reply = self._large.generate(turns, 1, self._sampling, call).samples[0].text.strip()
+        return {
+            "schema": SCHEMA,
+            "dataset": case.question.dataset,
+            "question": case.question.id,
+            "windows": list(chosen),
+            "of": len(case.windows),
+            "labels": [[round(float(value), 5) for value in case.labels[i]] for i in chosen],
+            "dev": case.question.dev,
+            "right": case.question.answered_in(reply),
+            "reply": reply,
+        }
