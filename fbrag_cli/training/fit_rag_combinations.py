@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,9 +20,11 @@ from fbrag_cli.methods.fit_rag import FitRag
 from fbrag_cli.methods.method import Tools
 from fbrag_cli.methods.prompts import answer_turns
 from fbrag_cli.progress import silent
-from fbrag_cli.trace import Labels, Reduction
 from fbrag_cli.training.fit_rag_labels import REPLY_TOKENS, Pool
 from fbrag_cli.training.questions import Question
+
+if TYPE_CHECKING:
+    from fbrag_cli.trace import Labels
 
 SCHEMA = "fbrag.combination/1"
 #: The first so many windows, which are what the search will meet.
@@ -60,7 +62,8 @@ def case_of(question: Question, pool: Pool, parts: FitRagParts, large: Generator
         fit_rag=lambda folder: parts,
     )
     reduction = FitRag(fit_rag="trained", reduce="windows").retrieve(question.text, tools).reduction
-    assert isinstance(reduction, Reduction) and reduction.window_labels is not None
+    assert reduction is not None
+    assert reduction.window_labels is not None
     return Case(question, reduction.windows, reduction.window_labels)
 
 

@@ -1,0 +1,140 @@
+"""FIT-RAG's eligible augmentation detector: a small network that learns when the windows that were taken are enough."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fbrag_cli.learned.token_reducer import WINDOWS, Detector, features
+
+Array = NDArray[np.float32]
+
+#: Widths of the layers: the paper gives their number, four.
+WIDTHS = (64, 32, 16, 1)
+DROPOUT, RATE, EPOCHS, PATIENCE, BATCH = 0.1, 1e-3, 100, 10, 64
+#: Points of accuracy that stopping early may cost.
+MOST_LOST = 1.0
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """tensors: `detector.N.weight` and `.bias`. threshold: see `threshold_of`. report: counts, losses and what the search does
+    to the questions for checking."""
+
+    tensors: dict[str, Array]
+    threshold: float
+    report: dict[str, Any]
+
+
+def fit(rows: Sequence[Row], *, seed: int = 0) -> Fitted:
+    """Train the detector on rows of combinations (`fit_rag_combinations`). Raises ValueError without rows of both labels."""
+    train, dev = ([row for row in rows if row["dev"] == is_dev] for is_dev in (False, True))
+    if {row["right"] for row in train} != {True, False} or not dev:
+        raise ValueError("the detector needs combinations that are enough, others that are not, and questions for checking")
+    tensors, losses, best = _trained(*_arrays(train), *_arrays(dev), seed=seed)
+    detector = Detector.of(tensors, threshold=0.5)
+    threshold, searched = threshold_of(dev, detector)
+    report = {
+        "combinations": {"train": len(train), "dev": len(dev)},
+        "enough": {"train": sum(row["right"] for row in train), "dev": sum(row["right"] for row in dev)},
+        "losses": losses,
+        "best_epoch": best,
+        "search": searched,
+    }
+    return Fitted(tensors, threshold, report)
+
+
+def threshold_of(rows: Sequence[Row], detector: Detector) -> tuple[float, dict[str, float]]:
+    """Return the lowest threshold that costs at most `MOST_LOST` points of accuracy, and what the search then does.
+
+    rows: those of questions for checking, each with all its prefixes. The paper has 0.5. mean_windows: taken of a question.
+    """
+    cases = _searches(rows, detector)
+    whole = 100 * float(np.mean([right[-1] for _, right in cases]))
+    for threshold in np.arange(0.02, 1.0, 0.02):
+        taken = [next((n for n, p in enumerate(each) if p >= threshold), len(each) - 1) for each, _ in cases]
+        accuracy = 100 * float(np.mean([right[n] for n, (_, right) in zip(taken, cases, strict=True)]))
+        if accuracy >= whole - MOST_LOST:
+            break
+    else:
+        threshold, accuracy, taken = 1.0, whole, [len(right) - 1 for _, right in cases]
+    found = {"questions": len(cases), "accuracy": accuracy, "accuracy_whole": whole, "mean_windows": 1 + float(np.mean(taken))}
+    return round(float(threshold), 2), found
+
+
+def _searches(rows: Sequence[Row], detector: Detector) -> list[tuple[list[float], list[bool]]]:
+    """Return, for each question, the detector's probability and whether the reply is right, after 1, 2, … windows."""
+    by_question: dict[tuple[str, str], dict[int, Row]] = {}
+    for row in rows:
+        if list(row["windows"]) == list(range(len(row["windows"]))):
+            by_question.setdefault((row["dataset"], row["question"]), {})[len(row["windows"])] = row
+    return [
+        (
+            [detector.probability(np.array(found[n]["labels"], np.float32)) for n in sorted(found)],
+            [bool(found[n]["right"]) for n in sorted(found)],
+        )
+        for found in by_question.values()
+        if sorted(found) == list(range(1, len(found) + 1))
+    ]
+
+
+def _arrays(rows: Sequence[Row]) -> tuple[Array, Array]:
+    """Return float32 (n_rows, 2 * WINDOWS) and (n_rows,)."""
+    x = np.stack([features(np.array(row["labels"], np.float32)) for row in rows])
+    return x, np.array([row["right"] for row in rows], np.float32)
+
+
+def _trained(x: Array, y: Array, x_dev: Array, y_dev: Array, *, seed: int) -> tuple[dict[str, Array], list[list[float]], int]:
+    """Return the tensors of the epoch with the lowest loss on the rows for checking, all losses (train, dev) and that epoch."""
+    import torch
+
+    torch.manual_seed(seed)
+    network = _network(torch)
+    optimiser = torch.optim.Adam(network.parameters(), lr=RATE)
+    loss_of = torch.nn.BCEWithLogitsLoss()
+    data = [torch.from_numpy(each) for each in (x, y, x_dev, y_dev)]
+    losses: list[list[float]] = []
+    best, kept = 0, dict(network.state_dict())
+    for epoch in range(EPOCHS):
+        network.train()
+        total = 0.0
+        for chosen in torch.randperm(len(x)).split(BATCH):
+            optimiser.zero_grad()
+            loss = loss_of(network(data[0][chosen])[:, 0], data[1][chosen])
+            loss.backward()
+            optimiser.step()
+            total += float(loss) * len(chosen)
+        network.eval()
+        with torch.no_grad():
+            dev = float(loss_of(network(data[2])[:, 0], data[3]))
+        losses.append([round(total / len(x), 5), round(dev, 5)])
+        if dev <= min(each for _, each in losses):
+            best, kept = epoch, {name: tensor.clone() for name, tensor in network.state_dict().items()}
+        if epoch - best >= PATIENCE:
+            break
+    return _tensors(kept), losses, best
+
+
+def _network(torch: Any) -> Any:
+    layers: list[Any] = []
+    width = 2 * WINDOWS
+    for n in WIDTHS:
+        layers += [torch.nn.Linear(width, n), torch.nn.ReLU(), torch.nn.Dropout(DROPOUT)]
+        width = n
+    return torch.nn.Sequential(*layers[:-2])
+
+
+def _tensors(state: Mapping[str, Any]) -> dict[str, Array]:
+    """Return the tensors by the names of the artefact: the linear layers are numbered from 0."""
+    numbers = {number: i for i, number in enumerate(dict.fromkeys(int(name.split(".")[0]) for name in state))}
+    found = {}
+    for name, tensor in state.items():
+        number, _, kind = name.partition(".")
+        found[f"detector.{numbers[int(number)]}.{kind}"] = tensor.numpy().astype(np.float32)
+    return found

@@ -1,0 +1,171 @@
+"""FIT-RAG: what the scorer, the reranker, the reducer and its detector let the large model read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fbrag_cli.corpus import Corpus, build_corpus
+from fbrag_cli.documents.document import Content, Document, Extracted
+from fbrag_cli.learned.fit_rag import FitRagParts
+from fbrag_cli.learned.token_reducer import Detector, features
+from fbrag_cli.methods.fit_rag import FitRag
+from fbrag_cli.methods.windows import sliding_windows
+from fbrag_cli.trace import Reduction, Trace
+from tests.methods.scripted import Scripted, tools
+
+QUESTION = "Who forged the anchor of the brig?"
+
+
+def corpus_of(texts: Sequence[str], chunk_words: int = 100) -> Corpus:
+    """A document each, so that each is a chunk."""
+    texts_as = [Extracted(Content(text), "text/plain") for text in texts]
+    return build_corpus([Document.of(f"d{i}", f"d{i}", each) for i, each in enumerate(texts_as)], chunk_words)
+
+
+class ByWords:
+    """A scorer: a text has the answer as far as it says "Hull", and helps as far as it says "smith"."""
+
+    name = "by words"
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def scores(self, question: str, texts: Sequence[str]) -> np.ndarray:
+        self.asked += len(texts)
+        counts = [[text.count("Hull"), 0.9 * text.count("smith")] for text in texts]
+        return np.array(counts, np.float32).reshape(-1, 2) * 4 - 2
+
+
+def stops_after(probability: float) -> Detector:
+    """A detector that adds up both labels of all windows, and is sure above `probability`."""
+    return Detector([(np.full((1, 20), 8.0, np.float32), np.full(1, -16.0, np.float32))], probability)
+
+
+def parts(detector: Detector | None = None, languages: tuple[str, ...] = ("en",)) -> FitRagParts:
+    about = {"name": "taught", "sha256": "1" * 64}
+    return FitRagParts(scorer=ByWords(), detector=detector, model=about, languages=languages, sha256="0" * 64)
+
+
+def run(corpus: Corpus, method: FitRag, own: FitRagParts | None = None, answer: bool = False) -> Trace:
+    given = replace(tools(corpus, large=Scripted(["Hull"])), fit_rag=lambda folder: own)  # type: ignore[arg-type,return-value]
+    trace = method.retrieve(QUESTION, given)
+    return method.answer(trace, given) if answer else trace
+
+
+def reduction(trace: Trace) -> Reduction:
+    assert trace.reduction is not None
+    return trace.reduction
+
+
+FILLER = "The brig lay at anchor. Nobody forged the brig. It rained on the brig all day. The anchor was heavy."
+TEXTS = [
+    FILLER,
+    f"{FILLER} The smith of Hull forged the anchor. He was old. He had a dog. His dog was old.",
+    f"The anchor of the brig was forged in Hull. It was cold. {FILLER}",
+    f"The smith forged a gate. {FILLER}",
+    "Nothing of it here. No word of that.",
+]
+
+
+def test_the_chunks_that_the_scorer_prefers_come_first_and_each_gives_its_best_window() -> None:
+    trace = run(corpus_of(TEXTS), FitRag(fit_rag="made", select=3), parts())
+    assert [window.chunk.position for window in trace.context] == [1, 2, 3]
+    assert all("smith" in window.text or "Hull" in window.text for window in trace.context)
+    assert all(len(window.text) < len(window.chunk.text) for window in trace.context)
+    assert trace.scores.combined[1] > trace.scores.combined[2] > trace.scores.combined[0]
+
+
+@pytest.mark.parametrize(("rank_by", "first"), [("sum", 1), ("has-answer", 1), ("llm-prefer", 1), ("retriever", None)])
+def test_the_label_that_ranks_is_a_setting(rank_by: str, first: int | None) -> None:
+    trace = run(corpus_of(TEXTS), FitRag(fit_rag="made", rank_by=rank_by, reduce="off"), parts())  # type: ignore[arg-type]
+    best = int(trace.scores.backward.argmax()) if first is None else first
+    assert trace.ranked[0] == best
+    if rank_by == "has-answer":
+        assert set(trace.ranked[:2]) == {1, 2}
+    if rank_by == "llm-prefer":
+        assert set(trace.ranked[:2]) == {1, 3}
+
+
+def test_the_search_ends_with_the_first_windows_that_are_enough_and_keeps_all_that_were_taken() -> None:
+    trace = run(corpus_of(TEXTS), FitRag(fit_rag="made"), parts(stops_after(0.9)))
+    found = reduction(trace)
+    assert found.n_taken == len(found.eligible) == len(trace.context)
+    assert 1 < found.n_taken < len(found.windows)
+    assert found.eligible[-1] >= 0.9 > max(found.eligible[:-1])
+    assert trace.context == found.windows[: found.n_taken]
+
+
+def test_all_windows_stay_where_they_are_never_enough() -> None:
+    trace = run(corpus_of(TEXTS), FitRag(fit_rag="made"), parts(stops_after(1.1)))
+    assert len(trace.context) == len(reduction(trace).windows) == len(TEXTS)
+
+
+def test_one_document_gives_one_window() -> None:
+    trace = run(corpus_of(TEXTS[1:2]), FitRag(fit_rag="made"), parts(stops_after(0.9)))
+    assert [window.chunk.position for window in trace.context] == [0]
+
+
+def test_without_trained_parts_the_retriever_ranks() -> None:
+    trace = run(corpus_of(TEXTS), FitRag(select=2))
+    assert set(trace.ranked) == set(np.argsort(-trace.scores.backward)[:2].tolist())
+    assert reduction(trace).labels is None
+    assert reduction(trace).eligible == ()
+
+
+@pytest.mark.parametrize(("budget", "n"), [(1, 1), (23, 1), (25, 2), (10_000, 5)])
+def test_a_budget_holds_as_many_words_and_at_least_one_window(budget: int, n: int) -> None:
+    texts = [f"The anchor of brig {i} was forged by a very old smith." for i in range(5)]  # 12 words each
+    context = run(corpus_of(texts), FitRag(budget=budget)).context
+    assert len(context) == n
+
+
+def test_reduce_off_reads_whole_chunks() -> None:
+    trace = run(corpus_of(TEXTS), FitRag(fit_rag="made", reduce="off", select=2), parts())
+    assert [window.text for window in trace.context] == [TEXTS[1], TEXTS[2]]
+
+
+def test_at_most_64_windows_are_scored() -> None:
+    long = [" ".join(f"Sentence {i} of the anchor {j} was forged." for i in range(40)) for j in range(5)]
+    own = parts()
+    run(corpus_of(long, 1000), FitRag(fit_rag="made"), own)
+    assert isinstance(own.scorer, ByWords)
+    assert own.scorer.asked == 5 + 64
+
+
+def test_labels_of_another_model_and_another_language_make_warnings() -> None:
+    trace = run(corpus_of(TEXTS), FitRag(fit_rag="made", answer_anyway=True), parts(), answer=True)
+    assert trace.answer == "Hull"
+    assert not trace.warnings  # the stand-in has no SHA-256 to compare
+    german = Document.of(
+        "d",
+        "d",
+        Extracted(Content("Der Anker der Brigg wurde geschmiedet: the anchor of the brig."), "text/plain"),
+        language="de",
+    )
+    assert "trained on en, and reads de" in " ".join(run(build_corpus([german]), FitRag(fit_rag="made"), parts()).warnings)
+
+
+@pytest.mark.parametrize("n_sentences", range(6))
+def test_windows_of_short_and_long_chunks(n_sentences: int) -> None:
+    sentences = [f"Sentence {i} is here." for i in range(n_sentences)]
+    corpus = corpus_of([" ".join(sentences) or " "])
+    found = [window.text for chunk in corpus.chunks for window in sliding_windows(chunk)]
+    runs = [" ".join(sentences[i : i + 3]) for i in range(max(1, n_sentences - 2))] if sentences else []
+    assert found == runs
+
+
+def test_windows_without_an_end_of_a_sentence_and_in_chinese() -> None:
+    (chunk,) = corpus_of(["no sentence ends here at all"]).chunks
+    assert [window.text for window in sliding_windows(chunk)] == ["no sentence ends here at all"]
+    (chunk,) = corpus_of(["船在海上。锚很重。天下雨了。没有人来。"]).chunks
+    assert [window.text for window in sliding_windows(chunk)] == ["船在海上。锚很重。天下雨了。", "锚很重。天下雨了。没有人来。"]
+
+
+def test_the_detector_sees_zeros_where_there_is_no_window() -> None:
+    x = features(np.array([[0.5, 0.25]], np.float32))
+    assert x.shape == (20,)
+    assert x.tolist() == [0.5, 0.25] + [0.0] * 18

@@ -1,0 +1,49 @@
+"""FIT-RAG's detector: what it learns, and where the search then stops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fbrag_cli.learned.token_reducer import Detector
+from fbrag_cli.training.fit_rag_detector import fit, threshold_of
+
+NEEDED = 0.8  # the label of the window that holds the answer
+
+
+def rows(n_questions: int, *, dev: bool, seed: int) -> list[dict[str, Any]]:
+    """Prefixes of ten windows, of which one holds the answer: those that reach it are enough. Its labels are high."""
+    random = np.random.default_rng(seed)
+    found: list[dict[str, Any]] = []
+    for question in range(n_questions):
+        at = int(random.integers(0, 6))
+        labels = random.uniform(0, 0.4, (10, 2))
+        labels[at] = random.uniform(NEEDED, 1, 2)
+        about = {"dataset": "ships", "question": f"{dev}{question}", "dev": dev}
+        found += [about | {"windows": list(range(n)), "labels": labels[:n].tolist(), "right": n > at} for n in range(1, 11)]
+    return found
+
+
+def test_it_learns_where_to_stop() -> None:
+    pytest.importorskip("torch", reason="needs torch: pip install 'fbrag[train]'")
+    found = fit([*rows(150, dev=False, seed=1), *rows(60, dev=True, seed=2)])
+    searched = found.report["search"]
+    assert searched["accuracy_whole"] == 100
+    assert searched["accuracy"] >= 99
+    assert searched["mean_windows"] < 6  # the best possible is 3.5, all are 10
+    again = fit([*rows(150, dev=False, seed=1), *rows(60, dev=True, seed=2)])
+    assert all((found.tensors[name] == again.tensors[name]).all() for name in found.tensors)
+
+
+def test_a_detector_that_knows_nothing_takes_all_windows() -> None:
+    blind = Detector([(np.zeros((1, 20), np.float32), np.zeros(1, np.float32))], 0.5)
+    threshold, searched = threshold_of(rows(40, dev=True, seed=3), blind)
+    assert threshold > 0.5
+    assert searched["mean_windows"] == 10
+
+
+def test_rows_of_one_kind_teach_nothing() -> None:
+    with pytest.raises(ValueError, match="others that are not"):
+        fit([row | {"right": True} for row in rows(5, dev=False, seed=1)])
