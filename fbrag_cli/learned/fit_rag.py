@@ -46,10 +46,10 @@ def load(folder: Path, open_scorer: Callable[[Path, str], DocumentScorer]) -> Fi
     for name, path in files.items():
         _check(path, about["files"][name])
     tensors = _tensors(files[TENSORS]) if TENSORS in files else {}
-    has_detector = any(name.startswith("detector.") for name in tensors)
+    detector = about.get("detector")
     return FitRagParts(
         scorer=open_scorer(files[SCORER], about["files"][SCORER]),
-        detector=Detector.of(tensors, about["detector"]["threshold"]) if has_detector else None,
+        detector=Detector.of(tensors, detector["threshold"]) if detector else None,
         model=about["model"],
         languages=tuple(about["languages"]),
         sha256=sha256_of(folder / ABOUT),

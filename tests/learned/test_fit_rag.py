@@ -136,10 +136,8 @@ def test_another_record_is_refused(tmp_path: Path, changed: dict[str, Any]) -> N
 
 @pytest.mark.parametrize("shapes", [[(4, 19), (1, 4)], [(4, 20), (1, 5)], [(4, 20), (2, 4)], []])
 def test_a_network_of_another_shape_is_refused(tmp_path: Path, shapes: list[tuple[int, int]]) -> None:
+    folder = write(tmp_path / "made", shapes)
     with pytest.raises(FbragError, match="the detector of FIT-RAG cannot be used"):
-        folder = write(tmp_path / "made", shapes)
-        if not shapes:
-            Detector.of({}, 0.5)
         opened(folder)
 
 
