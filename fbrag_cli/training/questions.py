@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
-import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -14,7 +12,9 @@ from typing import Any
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.evaluation import metrics
+from fbrag_cli.evaluation.dataset_files import MAX_ROW, dataset_files, drawn_rows, read_start
 from fbrag_cli.evaluation.datasets import Example
+from fbrag_cli.storage.files import sha256_of
 
 #: The share of a file's questions, its last ones, on which training is checked.
 DEV_SHARE = 0.2
@@ -76,15 +76,15 @@ def read_material(paths: Iterable[Path]) -> Material:
     questions: list[Question] = []
     passages: dict[str, dict[str, Passage]] = {}
     digests = {}
-    for path in paths:
-        data = _read(path)
-        digests[path.name] = sha256(data).hexdigest()
-        rows = [_row(path, number, line) for number, line in enumerate(data.decode("utf-8").splitlines(), 1) if line.strip()]
+    for path in dataset_files(paths):
+        digests[path.name] = sha256_of(path)
+        rows = [_row(path, line, text) for line, text in drawn_rows(path, None, 0)]
         stories = _stories(path) if any("story" in row for row in rows) else {}
         first_of_dev = len(rows) - round(len(rows) * DEV_SHARE)
         for i, row in enumerate(rows):
             own, gold = _passages(path, row, stories)
-            passages.setdefault(own[0].group, {}).update({each.id: each for each in own}) if own else None
+            if own:
+                passages.setdefault(own[0].group, {}).update({each.id: each for each in own})
             group = own[0].group if own else ""
             dataset = str(row.get("dataset", path.stem))
             answers = tuple(map(str, row["answers"]))
@@ -93,25 +93,15 @@ def read_material(paths: Iterable[Path]) -> Material:
     return Material(tuple(questions), {group: tuple(found.values()) for group, found in passages.items()}, digests)
 
 
-def _read(path: Path) -> bytes:
+def _row(path: Path, line: int, text: str) -> dict[str, Any]:
     try:
-        data = path.read_bytes()
-        return gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
-    except FileNotFoundError:
-        raise FbragError("doc_not_found", f"{path} does not exist", "check --data") from None
-    except (OSError, EOFError, zlib.error) as error:
-        raise FbragError("doc_unreadable", f"{path} cannot be read: {error}", "check --data") from None
-
-
-def _row(path: Path, number: int, line: str) -> dict[str, Any]:
-    try:
-        row = json.loads(line)
+        row = json.loads(text)
         fits = isinstance(row["_id"], str) and isinstance(row["input"], str) and isinstance(row["answers"], list)
     except (ValueError, LookupError, TypeError, RecursionError):
         fits = False
     if not fits:
-        what = f"{path}, line {number}: a row needs _id, input and answers"
-        raise FbragError("doc_unreadable", what, "fbrag train --help")
+        what = f"{path}, line {line}: a row needs _id, input and answers"
+        raise FbragError("doc_unreadable", what, "fbrag train fit-rag --help")
     return dict(row)
 
 
@@ -137,7 +127,7 @@ def _passage(text: str, group: str) -> Passage:
 
 def _stories(path: Path) -> dict[str, dict[str, str]]:
     beside = path.with_name(path.name.partition(".")[0] + "-stories.json.gz")
-    found: dict[str, dict[str, str]] = json.loads(_read(beside))
+    found: dict[str, dict[str, str]] = json.loads(read_start(beside, MAX_ROW))
     return found
 
 

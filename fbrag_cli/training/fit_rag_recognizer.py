@@ -1,0 +1,68 @@
+"""FIT-RAG's self-knowledge recognizer: the questions whose answers the model knows, and the shares that decide (section 3.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fbrag_cli.learned.self_knowledge import LEAST_CANDIDATES, Recognizer
+
+Array = NDArray[np.float32]
+
+#: Neighbours of a question, precision of Has_Answer at delta, and points of accuracy that retrieving nothing may cost.
+K, PRECISION, MOST_LOST = 10, 0.9, 1.0
+_SHARES = (0.0, 0.01, 0.02, 0.04, 0.06, 0.1, 0.15, 0.2)  # s_l; the paper has 0.04
+_KNOWN = tuple(round(0.1 * i, 1) for i in range(10))  # s_n, of ten neighbours; the paper has 0.55 and 0.67
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """A question for checking. has_answer: logits of its candidates (n,). embedding: (d,). alone, retrieved: whether the reply is
+    right without a document, and with the windows."""
+
+    has_answer: Array
+    embedding: Array
+    alone: bool
+    retrieved: bool
+
+
+def delta_of(logits: Array, has_answer: NDArray[np.bool_]) -> float:
+    """Return the lowest logit above which `PRECISION` of the passages hold the answer, infinity where none is. Both: (n,)."""
+    order = np.argsort(-logits, kind="stable")
+    precision = np.cumsum(has_answer[order]) / np.arange(1, len(order) + 1)
+    good = np.flatnonzero(precision >= PRECISION)
+    if not len(good):
+        return float("inf")
+    last = int(good[-1])
+    return float(np.nextafter(logits[order[last]], -np.inf, dtype=np.float32))
+
+
+def fit(embeddings: Array, right: NDArray[np.uint8], delta: float, dev: Sequence[Checked]) -> tuple[Recognizer, dict[str, Any]]:
+    """Return the recognizer with which most questions need no retrieval, at a loss of at most `MOST_LOST` points, and its report.
+
+    embeddings: float32 (n_questions, d). right: (n_questions,).
+    """
+    first = Recognizer(embeddings=embeddings, right=right, k=min(K, len(right)), delta=delta, told=1.0, known=1.0)
+    signs = [(first.told_share(each.has_answer), first.known_share(each.embedding), len(each.has_answer)) for each in dev]
+    alone, retrieved = (np.array([getattr(each, name) for each in dev], bool) for name in ("alone", "retrieved"))
+    best: tuple[float, float, float] = (0.0, 1.0, 1.0)
+    for told, known in product(_SHARES, _KNOWN):
+        skipped = np.array([n >= LEAST_CANDIDATES and a > told and b > known for a, b, n in signs], bool)
+        lost = 100 * (retrieved.mean() - np.where(skipped, alone, retrieved).mean())
+        if lost <= MOST_LOST and skipped.mean() > best[0]:
+            best = float(skipped.mean()), told, known
+    share, told, known = best
+    report = {
+        "questions": len(right),
+        "known": int(right.sum()),
+        "dev": len(dev),
+        "accuracy_alone": 100 * float(alone.mean()),
+        "accuracy_retrieved": 100 * float(retrieved.mean()),
+        "share_without_retrieval": share,
+    }
+    return Recognizer(embeddings=embeddings, right=right, k=first.k, delta=delta, told=told, known=known), report
