@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.learned.document_scorer import DocumentScorer
+from fbrag_cli.learned.self_knowledge import Recognizer
 from fbrag_cli.learned.token_reducer import Detector
 from fbrag_cli.storage.files import read_small, sha256_of
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 FORMAT = "fbrag.fit-rag/1"
@@ -26,10 +26,11 @@ _LARGEST_TENSORS = 256_000_000
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitRagParts:
     """model: name and SHA-256 of the language model whose labels were learnt. languages: of the rows that it was trained on (ISO
-    639-1). detector: None where the folder has none. sha256: of the folder's fit-rag.json, which names the others."""
+    639-1). detector, recognizer: None where the folder has none. sha256: of the folder's fit-rag.json, which names the others."""
 
     scorer: DocumentScorer
     detector: Detector | None
+    recognizer: Recognizer | None = None
     model: Mapping[str, str]
     languages: tuple[str, ...]
     sha256: str
@@ -46,10 +47,11 @@ def load(folder: Path, open_scorer: Callable[[Path, str], DocumentScorer]) -> Fi
     for name, path in files.items():
         _check(path, about["files"][name])
     tensors = _tensors(files[TENSORS]) if TENSORS in files else {}
-    detector = about.get("detector")
+    detector, recognizer = about.get("detector"), about.get("recognizer")
     return FitRagParts(
         scorer=open_scorer(files[SCORER], about["files"][SCORER]),
         detector=Detector.of(tensors, detector["threshold"]) if detector else None,
+        recognizer=Recognizer.of(tensors, recognizer) if recognizer else None,
         model=about["model"],
         languages=tuple(about["languages"]),
         sha256=sha256_of(folder / ABOUT),
@@ -74,7 +76,7 @@ def _about(folder: Path) -> dict[str, Any]:
 
 def _fits(about: Mapping[str, Any]) -> bool:
     files, model, languages = about.get("files"), about.get("model"), about.get("languages")
-    detector = about.get("detector")
+    detector, recognizer = about.get("detector"), about.get("recognizer")
     return (
         isinstance(files, dict)
         and SCORER in files
@@ -85,8 +87,16 @@ def _fits(about: Mapping[str, Any]) -> bool:
         and isinstance(languages, list)
         and all(isinstance(language, str) for language in languages)
         and (detector is None or (isinstance(detector, dict) and isinstance(detector.get("threshold"), int | float)))
-        and (detector is not None) == (TENSORS in files)
+        and (recognizer is None or _names_numbers(recognizer))
+        and (TENSORS in files) == (detector is not None or recognizer is not None)
     )
+
+
+def _names_numbers(recognizer: object) -> bool:
+    names = {"k", "delta", "told", "known"}
+    if not isinstance(recognizer, dict) or recognizer.keys() != names:
+        return False
+    return all(isinstance(number, int | float) for number in recognizer.values())
 
 
 def _check(path: Path, expected: str) -> None:
@@ -99,7 +109,7 @@ def _check(path: Path, expected: str) -> None:
         raise _corrupt(path, f"its SHA-256 is {found}, and {ABOUT} names {expected}")
 
 
-def _tensors(path: Path) -> dict[str, NDArray[np.float32]]:
+def _tensors(path: Path) -> dict[str, NDArray[Any]]:
     import numpy as np
     from safetensors import SafetensorError
     from safetensors.numpy import load as parse
@@ -110,7 +120,7 @@ def _tensors(path: Path) -> dict[str, NDArray[np.float32]]:
         raise _corrupt(path, f"it is no safetensors file ({error})") from None
     if not all(np.isfinite(tensor).all() for tensor in tensors.values()):
         raise _corrupt(path, "it holds what are no numbers (NaN)")
-    return {name: tensor.astype(np.float32) for name, tensor in tensors.items()}
+    return tensors
 
 
 def _corrupt(path: Path, what: str) -> FbragError:

@@ -124,7 +124,8 @@ class FitRag(Method):
     def _value(self, labels: Labels) -> Array:
         """The bi-criteria reranker: (n, 2) -> (n,)."""
         columns = {"has-answer": labels[:, :1], "llm-prefer": labels[:, 1:]}.get(self.rank_by, labels)
-        return columns.sum(axis=1)
+        values: Array = columns.sum(axis=1)
+        return values
 
     # -- the token reducer (Algorithm 3) ---------------------------------------------------------------------------------
 
