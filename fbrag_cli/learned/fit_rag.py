@@ -36,8 +36,8 @@ class FitRagParts:
     sha256: str
 
 
-def load(folder: Path, open_scorer: Callable[[Path, str], DocumentScorer]) -> FitRagParts:
-    """Return the parts of a folder. open_scorer: loads a GGUF file, whose SHA-256 (hex) it gets too.
+def load(folder: Path, open_scorer: Callable[[Path], DocumentScorer]) -> FitRagParts:
+    """Return the parts of a folder. open_scorer: loads a GGUF file.
 
     Raises FbragError: model_missing without a folder or file; model_corrupt for another format, a file that is not the one that
     was written, or numbers that are none.
@@ -49,7 +49,7 @@ def load(folder: Path, open_scorer: Callable[[Path, str], DocumentScorer]) -> Fi
     tensors = _tensors(files[TENSORS]) if TENSORS in files else {}
     detector, recognizer = about.get("detector"), about.get("recognizer")
     return FitRagParts(
-        scorer=open_scorer(files[SCORER], about["files"][SCORER]),
+        scorer=open_scorer(files[SCORER]),
         detector=Detector.of(tensors, detector["threshold"]) if detector else None,
         recognizer=Recognizer.of(tensors, recognizer) if recognizer else None,
         model=about["model"],

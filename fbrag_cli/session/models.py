@@ -185,12 +185,11 @@ class Models:
                 self.load_seconds += watch.seconds
             return self._fit_rag[folder]
 
-    def _open_scorer(self, path: Path, sha256: str) -> LlamaScorer:
+    def _open_scorer(self, path: Path) -> LlamaScorer:
         from fbrag_cli.generation.llama.scorer import LlamaScorer
 
         scorer = LlamaScorer(
             path,
-            sha256=sha256,
             placement=placement(self.settings, large=False),
             threads=self.settings.threads,
             cancellation=self._cancellation,
@@ -224,8 +223,10 @@ class Models:
         for begun in self._loading.values():
             if begun.exception() is None:
                 begun.result().close()
-        for each in (*self._loaded.values(), *self._scorers):
-            each.close()
+        for generator in self._loaded.values():
+            generator.close()
+        for scorer in self._scorers:
+            scorer.close()
         self._loading.clear()
         self._loaded.clear()
         self._fit_rag.clear()
