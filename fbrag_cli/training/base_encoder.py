@@ -1,4 +1,4 @@
-"""The encoder from which the document scorer starts: all-MiniLM-L6-v2, from a wheel of the package index. Its code is never run."""
+"""The encoder from which the document scorer starts: all-MiniLM-L6-v2, from a wheel of the package index. Its code never runs."""
 
 from __future__ import annotations
 

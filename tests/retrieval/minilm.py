@@ -34,8 +34,8 @@ def fetched(pytestconfig: pytest.Config) -> Path:
 
 
 def convert(model: Path, path: Path, *, pooling: int | None = 1, window: int = 256) -> Path:
-    """A GGUF file of the model. window: 256 tokens are what sentence-transformers reads of a text with this model, 512 what it has
-    positions for, and what GGUF files of others say."""
+    """A GGUF file of the model. window: 256 tokens are what sentence-transformers reads of a text with this model, 512 what it
+    has positions for, and what GGUF files of others say."""
     return write(model, path, tensors_of(model), pooling=pooling, window=window)
 
 
