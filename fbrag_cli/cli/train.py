@@ -1,9 +1,11 @@
-"""`fbrag train`: fit the trained parts of a method for a language model. So far: the labels of FIT-RAG."""
+"""`fbrag train`: fit the trained parts of a method for a language model, which stays as it is."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Literal
 
 import typer
 
@@ -19,11 +21,11 @@ from fbrag_cli.session.session import Listener
 from fbrag_cli.session.settings import CacheSettings, ModelSettings
 from fbrag_cli.storage.files import not_writable
 
-HELP = """The trained parts of a method, for a language model that stays as it is.
+HELP = """Train the small parts of a method for a language model, which stays as it is.
 
 \b
 Examples:
-  fbrag train fit-rag nq.jsonl.gz 2wikimqa.jsonl.gz -o fit-rag/
+  fbrag train fit-rag nq.jsonl.gz 2wikimqa.jsonl.gz --limit 400 -o fit-rag/
 """
 
 train_app = typer.Typer(cls=Group, help=HELP, no_args_is_help=True, rich_markup_mode=None)
@@ -31,18 +33,24 @@ train_app = typer.Typer(cls=Group, help=HELP, no_args_is_help=True, rich_markup_
 
 @dataclass(frozen=True, slots=True)
 class FitRagOptions:
-    arguments: list[str] = arguments("rows with questions, answers and passages (JSON Lines)", "DATA...")
+    arguments: list[str] = arguments("questions with answers and passages (JSON Lines)", "DATA...")
     output: str = option("fit-rag", "-o", "--output", help="folder of what is made (fit-rag)", group="Output", metavar="FOLDER")
+    stage: Literal["all", "labels", "scorer", "detector", "recognizer"] = option(
+        "all", "--stage", help="all, labels, scorer, detector or recognizer (all)", group="Training", envvar=None
+    )
     limit: int | None = option(
         None,
         "--limit",
-        help="questions of each data set for training, and as many for checking (all)",
+        help="questions of each data set for the scorer, as many for the detector, a quarter for checking (all)",
         group="Training",
         metavar="N",
         min=1,
         envvar=None,
     )
-    restart: bool = option(False, "--restart", help="make all labels anew", group="Training", envvar=None)
+    base: str | None = option(
+        None, "--base", help="folder of a BERT encoder (all-MiniLM-L6-v2, 84 MB)", group="Training", metavar="FOLDER", envvar=None
+    )
+    restart: bool = option(False, "--restart", help="make everything anew", group="Training", envvar=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,41 +64,59 @@ class FitRagCommand:
 @train_app.command("fit-rag", cls=Command)
 @takes(FitRagCommand)
 def fit_rag(console: Console, command: FitRagCommand) -> None:
-    """Make the labels of FIT-RAG: which passages hold the answer, and from which of them the model answers rightly.
+    """Train FIT-RAG's scorer, detector and recognizer. Needs pip install 'fbrag[train]' (with CUDA libraries 5.6 GB).
 
     \b
     Examples:
-      fbrag train fit-rag nq.jsonl.gz --limit 100 -o fit-rag/ -m qwen2.5-coder-1.5b
+      fbrag train fit-rag nq.jsonl.gz --limit 400 -o fit-rag/ -m qwen2.5-coder-1.5b
+      fbrag ask book.txt "Who sealed the chronometer box?" --method fit-rag --fit-rag fit-rag/
 
-    A run that was stopped goes on where it was, when it is started again. The labels stand in FOLDER/labels.jsonl.
+    Labels take longest: replies of the model to questions with one passage each. A run that was stopped goes on where it was.
     """
-    if command.run.timeout:
-        limit_time(command.run.timeout, console.cancellation)
-    from fbrag_cli.training.fit_rag import Training, make_labels
+    from fbrag_cli.training.base_encoder import fetch
+    from fbrag_cli.training.fit_rag import STAGES, Training, run
+    from fbrag_cli.training.fit_rag_folder import Folder
     from fbrag_cli.training.questions import read_material, split
 
     options = command.fit_rag
-    if not options.arguments:
-        raise FbragError("usage", "a file of questions is needed", "fbrag train fit-rag nq.jsonl.gz")
+    _check(options)
+    if command.run.timeout:
+        limit_time(command.run.timeout, console.cancellation)
+    folder = _made(Path(options.output))
     material = read_material(map(Path, options.arguments))
-    folder = Path(options.output)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise not_writable(folder, error, "output", "choose another -o FOLDER") from None
+    questions, others = split(material.questions, options.limit)
     with (
         progress_line(console) as progress,
         open_cache(command.cache, console, private=False) as cache,
         open_session(command.models, cache, console, progress) as session,
     ):
-        make_labels(
-            Training(
-                folder=folder,
-                material=material,
-                questions=split(material.questions, options.limit)[0],
-                session=session,
-                listener=Listener(progress=progress, cancellation=console.cancellation),
-                note=console.note,
-                restart=options.restart,
-            )
+        listener = Listener(progress=progress, cancellation=console.cancellation)
+        training = Training(
+            folder=Folder(folder),
+            material=material,
+            questions=questions,
+            others=others,
+            session=session,
+            listener=listener,
+            base=lambda: Path(options.base) if options.base else fetch(folder),
+            note=console.note,
+            restart=options.restart,
         )
+        run(training, list(STAGES) if options.stage == "all" else [options.stage])
+
+
+def _check(options: FitRagOptions) -> None:
+    """Raise FbragError `usage` without data, and before hours of work where the last step lacks its packages."""
+    if not options.arguments:
+        raise FbragError("usage", "a file of questions is needed", "fbrag train fit-rag nq.jsonl.gz")
+    needed = {"labels": (), "recognizer": ()}.get(options.stage, ("torch", "transformers", "peft", "gguf"))
+    if missing := [name for name in needed if find_spec(name) is None]:
+        raise FbragError("usage", f"training needs {', '.join(missing)}", "pip install 'fbrag[train]'")
+
+
+def _made(folder: Path) -> Path:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise not_writable(folder, error, "output", "choose another -o FOLDER") from None
+    return folder

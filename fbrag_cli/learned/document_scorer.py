@@ -19,3 +19,7 @@ class DocumentScorer(Protocol):
     def scores(self, question: str, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return float32 `(len(texts), 2)`: the logits of Has_Answer and of LLM_Prefer."""
         ...
+
+    def embed(self, questions: Sequence[str]) -> NDArray[np.float32]:
+        """Return float32 `(len(questions), d)`, each row of length 1."""
+        ...

@@ -44,6 +44,14 @@ class Recognizer:
             raise FbragError("model_corrupt", what, "train it again: fbrag train fit-rag")
         return cls(embeddings=embeddings.astype(np.float32), right=right.astype(np.uint8), **settings)
 
+    def tensors(self) -> dict[str, NDArray[Any]]:
+        """Return what `of` takes, to be written."""
+        return {"recognizer.embeddings": self.embeddings.astype(np.float16), "recognizer.right": self.right}
+
+    def settings(self) -> dict[str, float]:
+        """Return the numbers that `of` takes, to be written."""
+        return {"k": self.k, "delta": min(self.delta, 1e9), "told": self.told, "known": self.known}
+
     def told_share(self, has_answer: Array) -> float:
         """S_ltod (equation 12): the share of candidates that tell the answer. has_answer: logits (n_candidates,)."""
         return float((has_answer > self.delta).mean()) if len(has_answer) else 0.0

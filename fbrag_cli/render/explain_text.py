@@ -56,11 +56,7 @@ def table(
                 "-" if scores.relative is None else f"{scores.relative[position]:.2f}",
                 f"{scores.combined[position]:.2f}",
                 f"{_score(trace, scores.backward[position])} (#{backward[position]})",
-                *(
-                    _labels(labels.get(position))
-                    if labels
-                    else (f"{_score(trace, scores.forward[position])} (#{forward[position]})", _raised_by(trace, position))
-                ),
+                *(_labels(labels.get(position)) if labels else _forward(trace, position, forward[position])),
                 f"{count_tokens(chunk.text) if count_tokens else chunk.n_words}",
                 f"{position + 1}",
                 place(chunk),
@@ -228,6 +224,10 @@ def numbered(document: Document) -> Iterator[str]:
         if number in pages:
             yield f"--- page {pages[number]}"
         yield f"{number:>{width}}  {printable(line)}".rstrip()
+
+
+def _forward(trace: Trace, position: int, rank: int) -> tuple[str, str]:
+    return f"{_score(trace, trace.scores.forward[position])} (#{rank})", _raised_by(trace, position)
 
 
 def _labels(labels: tuple[float, float] | None) -> tuple[str, str]:

@@ -73,12 +73,7 @@ def write(
         writer = gguf.GGUFWriter(part, "bert")
         writer.add_name(model.name)
         writer.add_context_length(window)
-        writer.add_embedding_length(config["hidden_size"])
-        writer.add_feed_forward_length(config["intermediate_size"])
-        writer.add_block_count(config["num_hidden_layers"])
-        writer.add_head_count(config["num_attention_heads"])
-        writer.add_layer_norm_eps(config["layer_norm_eps"])
-        writer.add_causal_attention(False)
+        _add_sizes(writer, config)
         if classifier is not None:
             writer.add_pooling_type(gguf.PoolingType.RANK)
             writer.add_classifier_output_labels(list(classifier.labels))
@@ -93,6 +88,15 @@ def write(
         writer.write_tensors_to_file()
         writer.close()
     return path
+
+
+def _add_sizes(writer: Any, config: Mapping[str, Any]) -> None:
+    writer.add_embedding_length(config["hidden_size"])
+    writer.add_feed_forward_length(config["intermediate_size"])
+    writer.add_block_count(config["num_hidden_layers"])
+    writer.add_head_count(config["num_attention_heads"])
+    writer.add_layer_norm_eps(config["layer_norm_eps"])
+    writer.add_causal_attention(False)
 
 
 def _add_vocabulary(writer: Any, model: Path, n_types: int) -> None:

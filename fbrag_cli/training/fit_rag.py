@@ -2,66 +2,271 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
 from time import perf_counter
+from typing import Any, TypeVar
 
+import numpy as np
+
+from fbrag_cli.errors import FbragError
+from fbrag_cli.generation.generator import Call
+from fbrag_cli.generation.llama.scorer import LlamaScorer
+from fbrag_cli.learned.fit_rag import SCORER, TENSORS, FitRagParts
 from fbrag_cli.methods.vanilla import Vanilla
 from fbrag_cli.progress import Event, stage
 from fbrag_cli.session.session import DEFAULT, Listener, Session
-from fbrag_cli.storage.rows import JsonLines, Row, open_rows
-from fbrag_cli.text.printable import dumps
+from fbrag_cli.storage.files import sha256_of
+from fbrag_cli.storage.rows import Row
+from fbrag_cli.text.languages import detect
+from fbrag_cli.text.printable import counted, dumps
+from fbrag_cli.training import fit_rag_combinations as combining
+from fbrag_cli.training import fit_rag_detector, fit_rag_recognizer, fit_rag_scorer
 from fbrag_cli.training import fit_rag_labels as labelling
+from fbrag_cli.training.fit_rag_folder import Folder
+from fbrag_cli.training.fit_rag_pairs import Pair, pairs_of
 from fbrag_cli.training.questions import Material, Question
+from fbrag_cli.training.resumed import resumed
 
-LABELS = "labels.jsonl"
-#: Replies after which the time for the others is said.
+LABELS, COMBINATIONS = "labels.jsonl", "combinations.jsonl"
+#: Rows after which the time for the others is said.
 _TIMED = 16
 
+Made = TypeVar("Made")
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@dataclass(frozen=True, kw_only=True)
 class Training:
-    """What the stages work with. questions: those of the material that are used. note: receives what the user should know."""
+    """What the stages work with. questions, others: for the scorer and for the detector (`questions.split`). base: returns the
+    folder of the encoder. note: receives what the user should know. restart: whether what was made before is made anew."""
 
-    folder: Path
+    folder: Folder
     material: Material
-    questions: list[Question]
+    questions: Sequence[Question]
+    others: Sequence[Question]
     session: Session
     listener: Listener
+    base: Callable[[], Path]
     note: Callable[[str], None]
     restart: bool = False
 
+    @cached_property
+    def pool(self) -> labelling.Pool:
+        """The passages, and what retrieves from them."""
+        return labelling.Pool(self.material)
 
-def make_labels(training: Training) -> list[Row]:
-    """Make the replies that are missing in FOLDER/labels.jsonl, and return all rows. Raises FbragError `usage` where the folder
-    holds labels of another model or of other data."""
-    session, path = training.session, training.folder / LABELS
-    session.prepare(Vanilla)
-    head = labelling.head(session.identities(Vanilla)["large"], training.material)
-    with open_rows(path, JsonLines(labelling.SCHEMA, dumps), restart=training.restart) as file:
-        before = labelling.done(file.rows, head, str(path))
-        if not file.rows:
-            file.write(head)
-        tasks = list(labelling.tasks_of(training.material, training.questions))
+    @property
+    def model(self) -> dict[str, str]:
+        """The language model: its name and SHA-256."""
+        name, _, digest = self.session.identities(Vanilla)["large"].partition(" ")
+        return {"name": name, "sha256": digest}
+
+
+def run(training: Training, stages: Sequence[str]) -> None:
+    """Run some of `STAGES`, in their order. Raises FbragError, among them `usage` where a stage lacks what another makes."""
+    for name, make in STAGES.items():
+        if name in stages:
+            make(training)
+
+
+# -- 1. labels -----------------------------------------------------------------------------------------------------------------
+
+
+def make_labels(training: Training) -> None:
+    """Make the replies that are missing in FOLDER/labels.jsonl."""
+    with _labels(training, restart=training.restart) as (file, before):
+        tasks = list(labelling.tasks_of(training.pool, training.questions, training.others))
         todo = [task for task in tasks if task.key not in before]
-        training.note(f"labels: {len(tasks):,} replies of {head['model'].split()[0]}, {len(todo):,} of them to make")
-        rows = [before[task.key] for task in tasks if task.key in before]
-        with stage("train", training.listener.progress):
-            started = perf_counter()
-            made = labelling.labels(todo, session.large(DEFAULT), training.listener)
-            for n, row in enumerate(made, 1):
-                file.write(row)
-                rows.append(row)
-                training.listener.progress(Event("train", "progress", len(rows), len(tasks), "replies"))
-                session.forget()
-                if n == _TIMED and len(todo) > 4 * _TIMED:
-                    seconds = (perf_counter() - started) / n
-                    training.note(f"labels: about {hours(seconds * (len(todo) - n))} left, {seconds:.1f} s a reply")
-    training.note(labelling.count_pairs(rows).described())
-    return rows
+        training.note(f"labels: {len(tasks):,} replies, {len(todo):,} of them to make")
+        found = [before[task.key] for task in tasks if task.key in before]
+        rows = labelling.labels(todo, training.session.large(DEFAULT), training.listener)
+        for row in _counted(training, rows, "replies", len(found), len(tasks)):
+            file.write(row)
+            found.append(row)
+            training.session.forget()
+    training.note(f"labels: {labelling.count_pairs(found).described()}")
+
+
+def _labels(training: Training, *, restart: bool = False) -> Any:
+    training.session.prepare(Vanilla)
+    head = labelling.head(" ".join(training.model.values()), training.material)
+    return resumed(training.folder.path / LABELS, head, labelling.key_of, restart=restart)
+
+
+def _made_labels(training: Training) -> dict[labelling.Key, Row]:
+    """Return the labels that are there. Raises FbragError `usage` without any."""
+    with _labels(training) as (_, before):
+        if not before:
+            raise FbragError("usage", f"{training.folder.path} has no labels", "run the stage labels first")
+        return dict(before)
+
+
+# -- 2. scorer -----------------------------------------------------------------------------------------------------------------
+
+
+def make_scorer(training: Training) -> None:
+    """Train the scorer on the labels, and write FOLDER/scorer.gguf."""
+    pairs = pairs_of(training.questions, training.pool, _made_labels(training).values())
+    base = training.base()
+    inputs = {"pairs": _digest(pairs), "base": sha256_of(base / "model.safetensors")}
+    folder = training.folder
+    if training.restart:
+        fit_rag_scorer.delete_state(folder.path)
+    elif folder.is_made("scorer", inputs):
+        training.note("scorer: made before")
+        return
+    training.note(f"scorer: {counted(len(pairs), 'pair')}")
+    with stage("train", training.listener.progress):
+        report = _fitted(lambda: fit_rag_scorer.train(pairs, base, folder.path, training.listener.progress))
+    about = {"model": training.model, "languages": _languages(pairs)}
+    folder.put("scorer", inputs, report | {"data": dict(training.material.sha256)}, SCORER, **about)
+    fit_rag_scorer.delete_state(folder.path)
+    best = report["epochs"][report["best_epoch"] - 1]
+    training.note(
+        f"scorer: epoch {report['best_epoch']}, balanced loss {best['balanced_loss']:.3f}, "
+        f"AUC {best['auc_has_answer']:.3f} (answer), {best['auc_llm_prefer']:.3f} (preference), w {best['w']:.2f}"
+    )
+
+
+def _digest(records: Iterable[Any]) -> str:
+    return sha256("".join(map(repr, records)).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _languages(pairs: Sequence[Pair]) -> list[str]:
+    sample = pairs[:: max(1, len(pairs) // 200)]
+    return sorted({detect(" ".join(pair.text for pair in sample))} - {""})
+
+
+# -- 3. detector ---------------------------------------------------------------------------------------------------------------
+
+
+def make_detector(training: Training) -> None:
+    """Make the replies to combinations of windows, and train the detector on them."""
+    folder = training.folder
+    if not folder.scorer.exists():
+        raise FbragError("usage", f"{folder.path} has no scorer", "run the stage scorer first")
+    rows = _combinations(training)
+    inputs = {"combinations": _digest(map(dumps, rows)), "scorer": sha256_of(folder.scorer)}
+    fitted = _fitted(lambda: fit_rag_detector.fit(rows))
+    folder.put_tensors("detector.", fitted.tensors)
+    folder.put("detector", inputs, fitted.report, TENSORS, detector={"threshold": fitted.threshold})
+    found = fitted.report["search"]
+    training.note(
+        f"detector: {found['mean_windows']:.1f} windows at {fitted.threshold}, accuracy {found['accuracy']:.1f} "
+        f"({found['accuracy_whole']:.1f} from all), {counted(int(found['questions']), 'question')}"
+    )
+
+
+def _combinations(training: Training) -> list[Row]:
+    right_alone = {key[:2]: row["right"] for key, row in _made_labels(training).items() if not key[2]}
+    asked = [each for each in training.others if each.group and (each.dataset, each.id) in right_alone]
+    head = {"schema": combining.SCHEMA, "kind": "run", "model": training.model, "scorer": sha256_of(training.folder.scorer)}
+    path = training.folder.path / COMBINATIONS
+    with (
+        resumed(path, head, combining.key_of, restart=training.restart) as (file, before),
+        closing(LlamaScorer(training.folder.scorer)) as scorer,
+    ):
+        parts = FitRagParts(scorer=scorer, detector=None, model=training.model, languages=(), sha256="")
+        large, call = training.session.large(DEFAULT), Call(cancellation=training.listener.cancellation)
+        labeller = combining.Labeller(parts, large, before, call)
+        last = list(before)[-1][:2] if before else None
+        ids = [(each.dataset, each.id) for each in asked]
+        done = ids.index(last) if last in ids else 0  # all combinations of those before it are there
+        training.note(f"combinations: of {counted(len(asked), 'question')}, {len(asked) - done:,} of them to make")
+        for question in _counted(training, asked[done:], "questions", done, len(asked)):
+            case = combining.case_of(question, training.pool, parts, large)
+            for row in labeller.rows(case, right_alone=right_alone[question.dataset, question.id]):
+                if combining.key_of(row) not in before:
+                    file.write(row)
+                    before[combining.key_of(row)] = row
+            training.session.forget()
+        return list(before.values())
+
+
+# -- 4. recognizer -------------------------------------------------------------------------------------------------------------
+
+
+def make_recognizer(training: Training) -> None:
+    """Put together the questions whose answers the model knows, and choose the shares that decide."""
+    folder, labels, texts = (
+        training.folder,
+        _made_labels(training),
+        {(each.dataset, each.id): each for each in training.material.questions},
+    )
+    alone = {key[:2]: bool(row["right"]) for key, row in labels.items() if not key[2]}
+    known = [key for key in alone if not texts[key].dev]
+    with resumed(folder.path / COMBINATIONS, {"schema": combining.SCHEMA}, combining.key_of) as (_, rows):
+        checked = [row for row in rows.values() if "candidates" in row and (row["dataset"], row["question"]) in alone]
+    if not known or not checked:
+        raise FbragError("usage", f"{folder.path} has no combinations of questions for checking", "run the stage detector first")
+    dev_pairs = [pair for pair in pairs_of(training.questions, training.pool, ()) if pair.dev]
+    with closing(LlamaScorer(folder.scorer)) as scorer:
+        embeddings = scorer.embed([texts[key].text for key in known])
+        delta = fit_rag_recognizer.delta_of(
+            np.concatenate([scorer.scores(pair.question, [pair.text])[:, 0] for pair in dev_pairs]),
+            np.array([pair.has_answer for pair in dev_pairs], bool),
+        )
+        dev = [
+            fit_rag_recognizer.Checked(
+                has_answer=logits_of(row["candidates"]),
+                embedding=scorer.embed([texts[row["dataset"], row["question"]].text])[0],
+                alone=alone[row["dataset"], row["question"]],
+                retrieved=row["right"],
+            )
+            for row in checked
+        ]
+    recognizer, report = fit_rag_recognizer.fit(embeddings, np.array([alone[key] for key in known], np.uint8), delta, dev)
+    folder.put_tensors("recognizer.", recognizer.tensors())
+    inputs = {"labels": _digest(known), "scorer": sha256_of(folder.scorer)}
+    folder.put("recognizer", inputs, report, TENSORS, recognizer=recognizer.settings())
+    training.note(
+        f"recognizer: {report['known']:,} of {report['questions']:,} questions are known; "
+        f"{100 * report['share_without_retrieval']:.0f} % of {counted(report['dev'], 'question')} need no retrieval"
+    )
+
+
+def logits_of(probabilities: Sequence[float]) -> Any:
+    p = np.clip(np.array(probabilities, np.float32), 1e-6, 1 - 1e-6)
+    return np.log(p / (1 - p))
+
+
+# -- for all stages ------------------------------------------------------------------------------------------------------------
+
+
+def _counted(training: Training, each: Iterable[Made], unit: str, done: int, total: int) -> Iterator[Made]:
+    """Yield what is made or worked on, report its number, and say after some of it how long the rest will take."""
+    started = perf_counter()
+    with stage("train", training.listener.progress):
+        for n, one in enumerate(each, 1):
+            yield one
+            training.listener.progress(Event("train", "progress", done + n, total, unit))
+            left = total - done - n
+            if n == _TIMED and left > 2 * _TIMED:
+                seconds = (perf_counter() - started) / n
+                training.note(f"about {hours(seconds * left)} left: {left:,} {unit}, {seconds:.1f} s each")
+
+
+def _fitted(make: Callable[[], Made]) -> Made:
+    """Return what `make` returns. Too few rows are FbragError `usage`."""
+    try:
+        return make()
+    except ValueError as error:
+        raise FbragError("usage", str(error), "give more questions: --limit") from None
 
 
 def hours(seconds: float) -> str:
     """Return a time in words: "3.2 h", "12 min"."""
     return f"{seconds / 3600:.1f} h" if seconds >= 5400 else f"{max(1, round(seconds / 60))} min"
+
+
+#: In their order, by name.
+STAGES: Mapping[str, Callable[[Training], None]] = {
+    "labels": make_labels,
+    "scorer": make_scorer,
+    "detector": make_detector,
+    "recognizer": make_recognizer,
+}

@@ -39,11 +39,13 @@ Key = tuple[str, str, tuple[int, ...]]  # data set, question, windows
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A question with its windows, best first, and their labels (n_windows, 2)."""
+    """A question with its windows, best first, and their labels (n_windows, 2). candidates: labels of the chunks that the windows
+    were chosen from (n_candidates, 2)."""
 
     question: Question
     windows: tuple[Excerpt, ...]
     labels: Labels
+    candidates: Labels
 
     def key(self, chosen: Sequence[int]) -> Key:
         return self.question.dataset, self.question.id, tuple(chosen)
@@ -64,13 +66,14 @@ def case_of(question: Question, pool: Pool, parts: FitRagParts, large: Generator
     reduction = FitRag(fit_rag="trained", reduce="windows").retrieve(question.text, tools).reduction
     assert reduction is not None
     assert reduction.window_labels is not None
-    return Case(question, reduction.windows, reduction.window_labels)
+    assert reduction.labels is not None
+    return Case(question, reduction.windows, reduction.window_labels, reduction.labels)
 
 
-def combinations(case: Case, parts: FitRagParts, seed: int) -> list[tuple[int, ...]]:
+def combinations(case: Case, parts: FitRagParts) -> list[tuple[int, ...]]:
     """Return random combinations of the windows of a case, each in rank order: of each size those that no other of that size
     exceeds in both labels of its whole text (the skyline)."""
-    random = Random(f"{seed} {case.question.dataset} {case.question.id}")
+    random = Random(f"{case.question.dataset} {case.question.id}")
     kept: list[tuple[int, ...]] = []
     for size in (size for size in SIZES if size < len(case.windows)):
         drawn = {tuple(sorted(random.sample(range(len(case.windows)), size))) for _ in range(DRAWN)}
@@ -91,43 +94,53 @@ def _alike(one: Iterable[int], other: Iterable[int]) -> bool:
     return len(a & b) / len(a | b) > _ALIKE
 
 
-class Labeller:
-    """Makes the rows of cases. done: rows of an earlier run by their keys, which are yielded again."""
+def key_of(row: Mapping[str, Any]) -> Key:
+    """Return the key of the combination whose reply a row holds."""
+    return row["dataset"], row["question"], tuple(row["windows"])
 
-    def __init__(self, parts: FitRagParts, large: Generator, done: Mapping[Key, Mapping[str, Any]], *, seed: int = 0) -> None:
-        self._parts, self._large, self._done, self._seed = parts, large, done, seed
+
+class Labeller:
+    """Makes the rows of cases. before: rows of an earlier run by their keys, which are yielded again."""
+
+    def __init__(self, parts: FitRagParts, large: Generator, before: Mapping[Key, Mapping[str, Any]], call: Call) -> None:
+        self._parts, self._large, self._before, self._call = parts, large, before, call
         self._sampling = Sampling(REPLY_TOKENS, temperature=0, seed=0)
 
-    def rows(self, case: Case, *, right_alone: bool, call: Call) -> Iterator[Mapping[str, Any]]:
+    def rows(self, case: Case, *, right_alone: bool) -> Iterator[Mapping[str, Any]]:
         """Yield the rows of a case. right_alone: whether the model answers rightly without windows.
 
         A question for checking has all its prefixes. One for training that the model answers alone, or not from all windows, has
         one row only.
         """
-        n = len(case.windows)
-        dev = case.question.dev
-        every = self._row(case, tuple(range(n)), call)
+        n, dev = len(case.windows), case.question.dev
+        every = self._row(case, tuple(range(n)))
         yield every
         if not dev and (right_alone or not every["right"]):
             return
         lengths = range(n - 1, 0, -1) if dev else [length for length in PREFIXES if length < n]
-        others = [] if dev else combinations(case, self._parts, self._seed)
+        others = [] if dev else combinations(case, self._parts)
         for chosen in (*(tuple(range(length)) for length in lengths), *others):
-            yield self._row(case, chosen, call)
+            yield self._row(case, chosen)
 
-    def _row(self, case: Case, chosen: tuple[int, ...], call: Call) -> Mapping[str, Any]:
-        if (found := self._done.get(case.key(chosen))) is not None:
+    def _row(self, case: Case, chosen: tuple[int, ...]) -> Mapping[str, Any]:
+        if (found := self._before.get(case.key(chosen))) is not None:
             return found
         turns = answer_turns([case.windows[i].text for i in chosen], case.question.text)
-        reply = self._large.generate(turns, 1, self._sampling, call).samples[0].text.strip()
-        return {
+        reply = self._large.generate(turns, 1, self._sampling, self._call).samples[0].text.strip()
+        row = {
             "schema": SCHEMA,
             "dataset": case.question.dataset,
             "question": case.question.id,
             "windows": list(chosen),
-            "of": len(case.windows),
-            "labels": [[round(float(value), 5) for value in case.labels[i]] for i in chosen],
+            "labels": [_rounded(case.labels[i]) for i in chosen],
             "dev": case.question.dev,
             "right": case.question.answered_in(reply),
             "reply": reply,
         }
+        if case.question.dev and len(chosen) == len(case.windows):
+            row["candidates"] = _rounded(case.candidates[:, 0])
+        return row
+
+
+def _rounded(values: Labels) -> list[float]:
+    return [round(float(value), 5) for value in values]

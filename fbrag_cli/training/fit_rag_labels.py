@@ -5,13 +5,12 @@ A label is a row of a file, made once for a language model, and kept: all other 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from fbrag_cli.corpus import Corpus, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
-from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import Call, Generator, Sampling
 from fbrag_cli.methods.prompts import alone_turns, answer_turns
 from fbrag_cli.retrieval.bm25 import BM25
@@ -44,14 +43,18 @@ class Task:
         return self.question.dataset, self.question.id, tuple(each.id for each in self.passages)
 
 
-def tasks_of(material: Material, questions: Iterable[Question]) -> Iterator[Task]:
-    """Yield, for each question, the reply without a passage and those with one of its candidates. Questions of stories, and those
-    whose answers stand in many texts by chance, have none."""
-    pool = Pool(material)
+def tasks_of(pool: Pool, questions: Iterable[Question], others: Iterable[Question]) -> Iterator[Task]:
+    """Yield, for each question, the reply without a passage and those with one of its candidates; for each of the others the
+    reply without a passage. Questions of stories, and those whose answers stand in many texts by chance, have none."""
+    seen = set()
     for question in questions:
         if question.is_telling:
+            seen.add((question.dataset, question.id))
             yield Task(question, ())
             yield from (Task(question, (passage,)) for passage in pool.candidates(question))
+    for question in others:
+        if question.is_telling and (question.dataset, question.id) not in seen:
+            yield Task(question, ())
 
 
 class Pool:
@@ -129,20 +132,9 @@ def head(model: str, material: Material) -> dict[str, Any]:
     return {"schema": SCHEMA, "kind": "run", "model": model, "data": dict(material.sha256), **settings}
 
 
-def done(rows: Sequence[Row], expected: Mapping[str, Any], name: str) -> dict[Key, Row]:
-    """Return the labels of an earlier run, by their keys. Raises FbragError `usage` where it had another model or other data."""
-    if not rows:
-        return {}
-    try:
-        first, others = rows[0], rows[1:]
-        other = [each for each in expected if first.get(each) != expected[each]]
-        found = {(row["dataset"], row["question"], tuple(row["passages"])): row for row in others}
-    except (LookupError, TypeError):
-        raise FbragError("usage", f"{name} holds rows that are no labels", "choose another -o FOLDER") from None
-    if other:
-        told = "; ".join(f"{each} was {first.get(each)}, is {expected[each]}" for each in other)
-        raise FbragError("usage", f"{name} holds labels of another run: {told}", "choose another -o FOLDER")
-    return found
+def key_of(row: Row) -> Key:
+    """Return the key of the task whose reply a row holds."""
+    return row["dataset"], row["question"], tuple(row["passages"])
 
 
 @dataclass(frozen=True, slots=True)

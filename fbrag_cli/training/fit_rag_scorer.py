@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -43,13 +43,11 @@ def train(
     progress: Progress,
     *,
     epochs: int = EPOCHS,
-    stopped: Callable[[], None] = lambda: None,
 ) -> dict[str, Any]:
     """Train on pairs, and write folder/scorer.gguf. Return the report: counts, the course of w, losses and AUCs by epoch.
 
     base: folder of a BERT encoder. After each epoch the state is written to `folder`, from where a run that was stopped goes on.
-    stopped: called before each step; raises to end the run. Raises ValueError without matched and mismatched pairs for both
-    training and checking.
+    progress: stage "train", in steps. Raises ValueError without matched and mismatched pairs for both training and checking.
     """
     train_pairs, dev = ([pair for pair in pairs if pair.dev == is_dev] for is_dev in (False, True))
     for some in (train_pairs, dev):
@@ -57,7 +55,7 @@ def train(
             raise ValueError("the scorer needs pairs whose labels agree and others whose labels differ, for checking too")
     network = Network(base, RATE, SEED)
     state = _resumed(folder, network)
-    run = _Run(network, train_pairs, dev, state, progress, stopped, epochs)
+    run = _Run(network, train_pairs, dev, state, progress, epochs)
     while state.epoch < epochs:
         run.epoch()
         _keep(folder, network, state, is_best=state.best == state.epoch - 1)
@@ -88,10 +86,9 @@ class _Run:
         dev: Sequence[Pair],
         state: State,
         progress: Progress,
-        stopped: Callable[[], None],
         epochs: int,
     ) -> None:
-        self._network, self._dev, self._state, self._progress, self._stopped = network, dev, state, progress, stopped
+        self._network, self._dev, self._state, self._progress = network, dev, state, progress
         self._inputs, self._dev_inputs = network.inputs(pairs), network.inputs(dev)
         self._batches, self._dev_batches = Batches(pairs), Batches(dev)
         self._total = epochs * self._batches.steps
@@ -103,7 +100,6 @@ class _Run:
         random = np.random.default_rng([SEED, state.epoch])
         losses = []
         for step, batch in enumerate(self._batches.epoch(random)):
-            self._stopped()
             gradients = {kind: self._gradient(kind, positions) for kind, positions in batch.items()}
             weights = {"matched": state.w, "mismatched": 1 - state.w, "partial": 0.5}
             losses.append(sum(weights[kind] * loss for kind, (loss, _) in gradients.items()))

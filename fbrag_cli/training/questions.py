@@ -132,10 +132,10 @@ def _stories(path: Path) -> dict[str, dict[str, str]]:
 
 
 def split(questions: Sequence[Question], limit: int | None) -> tuple[list[Question], list[Question]]:
-    """Return the questions for the scorer and those for the detector: of each data set the first `limit` for training (None: two
-    thirds of them), and the others. Those for checking are in both, at most `limit` of a data set.
+    """Return the questions for the scorer and those for the detector. Both have the questions for checking.
 
-    What the scorer was trained on it scores too well: the detector learns from other questions.
+    Of each data set the scorer has the first `limit` for training (None: two thirds), the detector as many of those that follow;
+    for checking a quarter of `limit` (None: all). What the scorer was trained on it scores too well to teach the detector.
     """
     by_set: dict[tuple[str, bool], list[Question]] = {}
     for each in questions:
@@ -143,7 +143,12 @@ def split(questions: Sequence[Question], limit: int | None) -> tuple[list[Questi
     first: list[Question] = []
     second: list[Question] = []
     for (_, dev), found in by_set.items():
-        n = limit or (len(found) if dev else -(-2 * len(found) // 3))
-        first += found[:n]
-        second += found[:n] if dev else found[n:]
+        if dev:
+            checking = found if limit is None else found[: max(1, limit // 4)]
+            first += checking
+            second += checking
+        else:
+            n = -(-2 * len(found) // 3) if limit is None else limit
+            first += found[:n]
+            second += found[n : 2 * n]
     return first, second

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import Call, Generation, Generations, ModelInfo, Sampling, Turn
 from fbrag_cli.session.session import Listener
 from fbrag_cli.training import fit_rag_labels as labelling
@@ -76,8 +75,8 @@ class Parrot:
 
 def test_a_label_says_whether_the_model_answers_rightly_from_the_passage_alone(tmp_path: Path) -> None:
     material = read_material([rows_file(tmp_path)])
-    tasks = list(labelling.tasks_of(material, material.questions[:1]))
-    assert len(tasks) == 1 + labelling.PASSAGES
+    tasks = list(labelling.tasks_of(labelling.Pool(material), material.questions[:1], material.questions[:2]))
+    assert len(tasks) == 2 + labelling.PASSAGES  # of the other question only the reply without a passage
     rows = list(labelling.labels(tasks, Parrot(), Listener()))  # type: ignore[arg-type]
     assert [row["right"] for row in rows] == [row["has_answer"] == [True] for row in rows]
     assert sum(row["right"] for row in rows) == 1
@@ -85,20 +84,12 @@ def test_a_label_says_whether_the_model_answers_rightly_from_the_passage_alone(t
     assert (counts.both, counts.neither, counts.mismatched_share) == (1, labelling.PASSAGES - 1, 0)
 
 
-def test_labels_of_another_run_are_refused(tmp_path: Path) -> None:
-    material = read_material([rows_file(tmp_path)])
-    rows = [labelling.head("one", material)]
-    assert labelling.done(rows, labelling.head("one", material), "labels.jsonl") == {}
-    with pytest.raises(FbragError, match="model was one, is other"):
-        labelling.done(rows, labelling.head("other", material), "labels.jsonl")
-
-
 def test_a_run_that_was_stopped_goes_on(tmp_path: Path, fbrag: Run, smollm2: Path) -> None:
     rows_file(tmp_path, 3)
-    command = ("train", "fit-rag", "ships.jsonl", "-m", "smollm2-135m", "-o", "made", "--no-cache")
+    command = ("train", "fit-rag", "ships.jsonl", "-m", "smollm2-135m", "-o", "made", "--no-cache", "--stage", "labels")
     done = fbrag(*command)
     assert done.returncode == 0, done.stderr
-    assert "12 replies of smollm2-135m, 12 of them to make" in done.stderr
+    assert "12 replies, 12 of them to make" in done.stderr
     labels = tmp_path / "made" / "labels.jsonl"
     whole = labels.read_bytes()
     labels.write_bytes(whole[: len(whole) // 2])
@@ -106,3 +97,10 @@ def test_a_run_that_was_stopped_goes_on(tmp_path: Path, fbrag: Run, smollm2: Pat
     assert again.returncode == 0, again.stderr
     assert labels.read_bytes() == whole
     assert "of 9 passages: " in again.stderr
+    other = fbrag("train", "fit-rag", "ships.jsonl", "-m", "smollm2-135m", "--stage", "labels", "-o", "made", "--limit", "1")
+    assert other.returncode == 0, other.stderr  # fewer questions of the same data
+    rows_file(tmp_path, 4)
+    other = fbrag(*command)
+    assert other.returncode == 2
+    assert "is of another run: data was" in other.stderr
+    assert labels.read_bytes() == whole

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.llama.scorer import LlamaScorer, QuestionEncoder
-from fbrag_cli.progress import silent
+from fbrag_cli.generation.llama.scorer import LlamaScorer
+from fbrag_cli.progress import Event, silent
 from fbrag_cli.training.fit_rag_pairs import BATCH, KINDS, MISMATCHED, Batches, Pair, auc, weight_step
 from tests.retrieval import minilm
 
@@ -119,14 +119,14 @@ def test_it_learns_and_says_how(trained: Path) -> None:
 def test_a_run_that_was_stopped_goes_on_to_the_same_scorer(base: Path, trained: Path, tmp_path: Path) -> None:
     from fbrag_cli.training.fit_rag_scorer import train
 
-    some, steps = [*pairs(64, dev=False), *pairs(32, dev=True)], iter(range(6))
+    some = [*pairs(64, dev=False), *pairs(32, dev=True)]
 
-    def stops_in_the_second_epoch() -> None:
-        if next(steps) == 5:
+    def stops_in_the_second_epoch(event: Event) -> None:
+        if event.done == 6:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        train(some, base, tmp_path, silent, epochs=2, stopped=stops_in_the_second_epoch)
+        train(some, base, tmp_path, stops_in_the_second_epoch, epochs=2)
     assert not (tmp_path / "scorer.gguf").exists()
     train(some, base, tmp_path, silent, epochs=2)
     assert (tmp_path / "scorer.gguf").read_bytes() == (trained / "scorer.gguf").read_bytes()
@@ -155,11 +155,8 @@ def test_llama_cpp_computes_the_logits_of_transformers(base: Path, trained: Path
 
 
 def test_the_encoder_of_the_scorer_embeds_questions(trained: Path) -> None:
-    encoder = QuestionEncoder(trained / "scorer.gguf", threads=1)
-    try:
-        found = encoder.embed(["Who worked in Hull?", "Who was at work in Hull?", "What is the price of wheat?"])
-    finally:
-        encoder.close()
+    with LlamaScorer(trained / "scorer.gguf", threads=1) as scorer:
+        found = scorer.embed(["Who worked in Hull?", "Who was at work in Hull?", "What is the price of wheat?"])
     assert np.linalg.norm(found, axis=1) == pytest.approx(np.ones(3), abs=1e-5)
     assert found[0] @ found[1] > found[0] @ found[2]
 

@@ -6,6 +6,7 @@ llama.cpp gives all positions the token type 0, and so does the training.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -37,7 +38,11 @@ class LlamaScorer:
         cancellation: Cancellation | None = None,
         verbose: bool = False,
     ) -> None:
-        self._encoder = Encoder(path, name, placement=placement, threads=threads, cancellation=cancellation, verbose=verbose)
+        self._open = partial(
+            Encoder, path, name, placement=placement, threads=threads, cancellation=cancellation, verbose=verbose
+        )
+        self._encoder = self._open()
+        self._embedding: Encoder | None = None
         self.name = self._encoder.name
         if self._encoder.pooling != llama_cpp.LLAMA_POOLING_TYPE_RANK or self._encoder.width != len(LABELS):
             error = self._encoder.broken(f"is no document scorer: it has not the outputs {' and '.join(LABELS)}")
@@ -56,9 +61,26 @@ class LlamaScorer:
             np.maximum(scores[i], logits, out=scores[i])
         return scores
 
+    def embed(self, questions: Sequence[str]) -> NDArray[np.float32]:
+        """Return float32 `(len(questions), d)`, each row of length 1: the mean over a question's tokens.
+
+        A question is cut at QUESTION_TOKENS. Raises as `scores`.
+        """
+        if self._embedding is None:
+            self._embedding = self._open()
+            self._embedding.pool(llama_cpp.LLAMA_POOLING_TYPE_MEAN)
+        encoder = self._embedding
+        windows = [encoder.head + encoder.tokens_of(each)[:QUESTION_TOKENS] + encoder.tail for each in questions]
+        found = np.empty((len(questions), encoder.width), np.float32)
+        for i, vector in enumerate(encoder.vectors(windows)):
+            found[i] = vector
+        return normalised(found)
+
     def close(self) -> None:
         """Free the model. The scorer cannot be used afterwards."""
         self._encoder.close()
+        if self._embedding is not None:
+            self._embedding.close()
 
     def __enter__(self) -> LlamaScorer:
         return self
@@ -75,26 +97,3 @@ class LlamaScorer:
         n = max(1, -(-len(body) // room))
         ends = [len(body) * i // n for i in range(n + 1)]
         return [head + body[start:end] + encoder.tail for start, end in pairwise(ends)]
-
-
-class QuestionEncoder:
-    """Embeddings of questions by the encoder of a scorer: the mean over their tokens. The parameters are those of the scorer."""
-
-    def __init__(
-        self, path: Path, *, placement: Placement = WHERE_IT_FITS, threads: int | None = None, verbose: bool = False
-    ) -> None:
-        self._encoder = Encoder(path, None, placement=placement, threads=threads, cancellation=None, verbose=verbose)
-        self._encoder.pool(llama_cpp.LLAMA_POOLING_TYPE_MEAN)
-
-    def embed(self, questions: Sequence[str]) -> NDArray[np.float32]:
-        """Return float32 `(len(questions), d)`, each row of length 1. A question is cut at QUESTION_TOKENS."""
-        encoder = self._encoder
-        windows = [encoder.head + encoder.tokens_of(each)[:QUESTION_TOKENS] + encoder.tail for each in questions]
-        found = np.empty((len(questions), encoder.width), np.float32)
-        for i, vector in enumerate(encoder.vectors(windows)):
-            found[i] = vector
-        return normalised(found)
-
-    def close(self) -> None:
-        """Free the model."""
-        self._encoder.close()
