@@ -76,7 +76,7 @@ class Scores:
 class Stage:
     """The cost of one stage: seconds of wall time, and tokens, which are 0 where no model ran."""
 
-    name: Literal["read", "load", "recall", "forward", "select", "answer", "verify"]
+    name: Literal["read", "load", "background", "recall", "forward", "select", "answer", "verify"]
     seconds: float
     prompt_tokens: int = 0
     cached_tokens: int = 0
@@ -103,7 +103,8 @@ class Reduction:
     candidates: positions of the chunks that were scored, in the retriever's order. labels: float32 (n_candidates, 2), the
     probabilities that each holds the answer and that it leads the model to it. windows: the best one of each selected chunk,
     best first, with window_labels (n_windows, 2); the first `n_taken` are the context. eligible: the detector's probability that
-    the windows are enough, after each that it saw. Labels are None without a scorer, eligible is empty without a detector.
+    the windows are enough, after each that it saw. Labels are None without a scorer, eligible is empty without a detector. told,
+    known: the shares by which the recognizer decides (S_ltod, S_nn), None where it was not asked.
     """
 
     candidates: tuple[int, ...] = ()
@@ -112,6 +113,8 @@ class Reduction:
     n_taken: int
     window_labels: Labels | None = None
     eligible: tuple[float, ...] = ()
+    told: float | None = None
+    known: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +126,8 @@ class Trace:
     in reading order. rounds: each look forward. answer: None until Stage III. truncated: whether it was cut at its length limit;
     a warning says where it was cut because the model repeated itself. support: the probability, by the large model, that the
     context shows the answer, 0 to 1; None where it was not asked. cached: of "text", "index", "samples" and "answer", what
-    was not computed for this question. route: the way that Self-Route took. reduction: of FIT-RAG.
+    was not computed for this question. route: the way that Self-Route took; "own-knowledge" where the
+    model answered without the document. background: what the large model wrote before it read. reduction: of FIT-RAG.
     """
 
     question: str
@@ -143,7 +147,8 @@ class Trace:
     support: float | None = None
     warnings: tuple[str, ...] = ()
     cached: tuple[str, ...] = ()
-    route: Literal["", "retrieved", "long-context"] = ""
+    route: Literal["", "retrieved", "long-context", "own-knowledge"] = ""
+    background: str = ""
     reduction: Reduction | None = None
 
     @property

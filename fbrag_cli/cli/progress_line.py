@@ -27,6 +27,8 @@ _STAGES = {
     "bench": "measuring",
     "train": "making labels",
     "load": "loading the models",
+    "background": "writing what the model knows",
+    "select": "selecting the chunks",
     "forward": "looking forward",
     "answer": "answering",
     "verify": "checking the answer",

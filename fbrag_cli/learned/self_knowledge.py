@@ -53,8 +53,8 @@ class Recognizer:
         return {"k": self.k, "delta": min(self.delta, 1e9), "told": self.told, "known": self.known}
 
     def told_share(self, has_answer: Array) -> float:
-        """S_ltod (equation 12): the share of candidates that tell the answer. has_answer: logits (n_candidates,)."""
-        return float((has_answer > self.delta).mean()) if len(has_answer) else 0.0
+        """S_ltod (equation 12): the share of candidates that tell the answer. has_answer: probabilities (n_candidates,)."""
+        return float((has_answer > 1 / (1 + np.exp(-self.delta))).mean()) if len(has_answer) else 0.0
 
     def known_share(self, embedding: Array) -> float:
         """S_nn (equation 13): the share of the k nearest questions that the model answered. embedding: (d,), of length 1."""

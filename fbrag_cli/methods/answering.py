@@ -76,6 +76,18 @@ def ask(method: Method, trace: Trace, turns: Sequence[Turn], tools: Tools) -> tu
     return replace(trace, stages=(*trace.stages, answered), models=models, cached=cached), generations.samples[0]
 
 
+def written_before(method: Method, trace: Trace, turns: Sequence[Turn], max_tokens: int, tools: Tools) -> Trace:
+    """Let the large model write a text before it answers. Return the trace with it (`background`) and with its cost."""
+    large, elapsed = tools.large(), tools.timer()
+    with stage("background", tools.progress):
+        generations = large.generate(
+            turns, 1, Sampling(max_tokens, temperature=0, seed=method.seed), Call(cancellation=tools.cancellation)
+        )
+    cost = Stage("background", elapsed(), generations.prompt_tokens, generations.cached_tokens, generations.generated_tokens)
+    models = {**trace.models, "large": large.info}
+    return replace(trace, background=generations.samples[0].text.strip(), stages=(*trace.stages, cost), models=models)
+
+
 def answered_by(trace: Trace, reply: Generation) -> Trace:
     """Return the trace with a reply as its answer. A reply that was cut where the model repeated itself makes a warning."""
     return replace(

@@ -12,13 +12,16 @@ Without trained parts the retriever ranks chunks and windows, and all windows ar
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from fbrag_cli.corpus import Chunk, Excerpt
+from fbrag_cli.errors import FbragError
+from fbrag_cli.generation.generator import Turn
+from fbrag_cli.methods.closed_book import ClosedBook
 from fbrag_cli.methods.knobs import knob
 from fbrag_cli.methods.method import Method, Tools
-from fbrag_cli.methods.ranking import LOST, backward_scores, distinct
+from fbrag_cli.methods.ranking import LOST, backward_scores, distinct, scored_once
 from fbrag_cli.methods.windows import sliding_windows
 from fbrag_cli.progress import stage
 from fbrag_cli.text.words import word_spans
@@ -56,6 +59,9 @@ class FitRag(Method):
     budget: int | None = knob(
         None, "most words that the windows have together", varies="no limit", minimum=1, group="Advanced", metavar="N"
     )
+    self_knowledge: bool = knob(
+        False, "answer without the document where the model is likely to know the answer", group="Advanced"
+    )
     fit_rag: str | None = knob(None, "folder of its trained parts", varies="none", metavar="FOLDER", compared=False)
 
     def plan(self, n_chunks: int) -> list[str]:
@@ -75,9 +81,10 @@ class FitRag(Method):
             chunks = [tools.corpus.chunks[position] for position in candidates]
             labels = None if parts is None else self._labels(question, [chunk.text for chunk in chunks], parts)
             scores = self._scores(backward, candidates, labels)
+            told, known, knows = self._knowledge(question, labels, parts)
             best = sorted(candidates, key=lambda position: -scores.combined[position])[: self.select]
             reduction = self._reduced(question, [tools.corpus.chunks[position] for position in best], scores, parts, tools)
-        context = reduction.windows[: reduction.n_taken]
+        context = () if knows else reduction.windows[: reduction.n_taken]
         return Trace(
             question=question,
             method=self,
@@ -90,18 +97,40 @@ class FitRag(Method):
             stages=(Stage("recall", recalling.seconds), Stage("select", elapsed())),
             models={},
             warnings=_warnings(backward, context, parts),
-            reduction=replace(reduction, labels=labels, candidates=candidates),
+            route="own-knowledge" if knows else "",
+            reduction=replace(reduction, labels=labels, candidates=candidates, told=told, known=known),
         )
 
+    def turns(self, trace: Trace) -> tuple[Turn, ...]:
+        return self._alone.turns(trace) if trace.route == "own-knowledge" else Method.turns(self, trace)
+
     def answer(self, trace: Trace, tools: Tools) -> Trace:
-        """Answer from the windows. Labels of another model than the one that answers make a warning."""
-        trace = Method.answer(self, trace, tools)
+        """Answer from the windows, or from what the model knows. Labels of another model than that make a warning."""
+        trace = self._alone.answer(trace, tools) if trace.route == "own-knowledge" else Method.answer(self, trace, tools)
         learnt = tools.fit_rag(self.fit_rag).model if self.fit_rag else None
         answers = trace.models["large"]
         if learnt is None or answers.sha256 in (None, learnt["sha256"]):
             return trace
         other = f"the parts in {self.fit_rag} were trained for {learnt['name']}, and {answers.name} answers"
         return replace(trace, warnings=(*trace.warnings, other))
+
+    @property
+    def _alone(self) -> ClosedBook:
+        return ClosedBook(**{each.name: getattr(self, each.name) for each in fields(ClosedBook)})
+
+    def _knowledge(
+        self, question: str, labels: Labels | None, parts: FitRagParts | None
+    ) -> tuple[float | None, float | None, bool]:
+        """The self-knowledge recognizer: both of its shares, and whether the model answers without the document.
+
+        Raises FbragError `usage` where it is asked for and was not trained.
+        """
+        if not self.self_knowledge:
+            return None, None, False
+        if parts is None or parts.recognizer is None or labels is None:
+            raise FbragError("usage", "--self-knowledge needs a trained recognizer", "name its folder: --fit-rag FOLDER")
+        told, known = parts.recognizer.told_share(labels[:, 0]), parts.recognizer.known_share(parts.scorer.embed([question])[0])
+        return told, known, parts.recognizer.knows(told, known, len(labels))
 
     def _labels(self, question: str, texts: Sequence[str], parts: FitRagParts) -> Labels:
         """Return the labels of texts, as probabilities."""
@@ -117,9 +146,7 @@ class FitRag(Method):
         if labels is not None and self.rank_by != "retriever":
             combined = np.zeros_like(backward)
             combined[list(candidates)] = self._value(labels)
-        n_chunks = len(backward)
-        nothing = np.zeros(n_chunks, np.float32)
-        return Scores(backward, np.zeros((0, n_chunks), np.float32), nothing, np.full(n_chunks, -1), combined)
+        return scored_once(backward, combined)
 
     def _value(self, labels: Labels) -> Array:
         """The bi-criteria reranker: (n, 2) -> (n,)."""

@@ -77,6 +77,15 @@ def alone_turns(question: str, instructions: str | None = None) -> tuple[Turn, .
     return (Turn("user", f"Answer the question. {_form(instructions)}\n\nQuestion: {question}"),)
 
 
+def background_turns(question: str) -> tuple[Turn, ...]:
+    """GenRead: a short passage of what the model knows, from which it then answers."""
+    asked = (
+        "Write a short passage of background on the question: the facts that you know and that lead to its answer, with names, "
+        f"places and dates. Write the passage and nothing else.\n\nQuestion: {question}"
+    )
+    return (Turn("user", asked),)
+
+
 def self_route_turns(
     context: Sequence[str], question: str, instructions: str | None = None, templates: Templates | None = None
 ) -> tuple[Turn, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fbrag_cli.corpus import Corpus, Excerpt
-from fbrag_cli.methods.method import Selecting, Tools
+from fbrag_cli.methods.method import Method, Selecting, Tools
 from fbrag_cli.progress import Event, stage
 from fbrag_cli.trace import Scores, Stage, Trace
 
@@ -66,25 +66,47 @@ def backward_scores(question: str, tools: Tools) -> NDArray[np.float32]:
 
 def select_by_question(method: Selecting, question: str, tools: Tools) -> Trace:
     """Select the chunks that the retriever ranks highest for the question. The context has them in document order."""
-    import numpy as np
-
     with stage("recall") as watch:
         backward = backward_scores(question, tools)
         selected = distinct(tools.corpus, backward, method.select)
     ranked = tuple(selected)
-    n_chunks = len(backward)
-    nothing = np.zeros(n_chunks, np.float32)
-    scores = Scores(backward, np.zeros((0, n_chunks), np.float32), nothing, np.full(n_chunks, -1), backward)
     return Trace(
         question=question,
         method=method,
         corpus=tools.corpus,
         retriever=tools.retriever.name,
-        scores=scores,
+        scores=scored_once(backward, backward),
         ranked=ranked,
         copies=selected,
         context=whole_chunks(tools.corpus, sorted(ranked)),
         stages=(Stage("recall", watch.seconds),),
         models={},
         warnings=() if backward.any() else (LOST,),
+    )
+
+
+def scored_once(backward: NDArray[np.float32], combined: NDArray[np.float32]) -> Scores:
+    """Return scores without samples. backward, combined: float32 (n_chunks,)."""
+    import numpy as np
+
+    n_chunks = len(backward)
+    nothing = np.zeros(n_chunks, np.float32)
+    return Scores(backward, np.zeros((0, n_chunks), np.float32), nothing, np.full(n_chunks, -1), combined)
+
+
+def nothing_selected(method: Method, question: str, tools: Tools) -> Trace:
+    """Return a trace with an empty context: the model answers from what it knows."""
+    import numpy as np
+
+    nothing = np.zeros(len(tools.corpus.chunks), np.float32)
+    return Trace(
+        question=question,
+        method=method,
+        corpus=tools.corpus,
+        retriever=tools.retriever.name,
+        scores=scored_once(nothing, nothing),
+        ranked=(),
+        context=(),
+        stages=(),
+        models={},
     )

@@ -18,6 +18,7 @@ _MARGIN = 4  # columns before a line of a source
 _LEAST = 20  # columns of such a line in the narrowest terminal
 _PROPOSED = 200  # characters of an answer that the chunks do not show
 _UNSEEN = 8  # words that are named
+_OWN_KNOWLEDGE = "From the model's own knowledge, not from the document."
 _NAME, _WORD, _BOLD, _END = "\x1b[33m", "\x1b[1;33m", "\x1b[1m", "\x1b[0m"
 
 
@@ -35,7 +36,7 @@ def notes(trace: Trace, cited: Citations | None) -> Iterator[str]:
     """Yield a line for the model's answer where the document does not say it, and one for the answer's words in no source."""
     if trace.status == "not_found" and trace.answer:
         yield f"Proposed, but not shown by the chunks: {one_line(trace.answer, _PROPOSED)} (--answer-anyway gives it)"
-    if cited and cited.unseen:
+    if cited and cited.unseen and trace.context:
         more = len(cited.unseen) - _UNSEEN
         yield f"not in the passages: {one_line(', '.join(cited.unseen[:_UNSEEN]))}" + (f" and {more} more" if more > 0 else "")
 
@@ -67,6 +68,8 @@ class Layout:
 
 def sources(trace: Trace, cited: Citations, layout: Layout) -> str:
     """Return the selected chunks, best first: place, score, and the sentence that shows the answer best."""
+    if not trace.context:
+        return _OWN_KNOWLEDGE
     colored = layout.colored
     blocks = ["Closest:" if trace.status == "not_found" else "Sources:"]
     for number, (chunk, shown) in enumerate(zip(trace.sources, cited.shown, strict=True), 1):
@@ -86,6 +89,8 @@ def markdown(trace: Trace, cited: Citations | None, layout: Layout) -> str:
     """
     if cited is None:
         return _escaped(answer_of(trace))
+    if not trace.context:
+        return f"{_escaped(answer_of(trace))}\n\n{_OWN_KNOWLEDGE}"
     named = {number for claim in cited.claims for number in claim.sources}
     others = [number for number in range(1, len(cited.shown) + 1) if number not in named]
     what = "Closest" if trace.status == "not_found" else "Other sources" if named else "Sources"

@@ -212,7 +212,7 @@ def make_recognizer(training: Training) -> None:
         )
         dev = [
             fit_rag_recognizer.Checked(
-                has_answer=logits_of(row["candidates"]),
+                has_answer=np.array(row["candidates"], np.float32),
                 embedding=scorer.embed([texts[row["dataset"], row["question"]].text])[0],
                 alone=alone[row["dataset"], row["question"]],
                 retrieved=row["right"],
@@ -227,11 +227,6 @@ def make_recognizer(training: Training) -> None:
         f"recognizer: {report['known']:,} of {report['questions']:,} questions are known; "
         f"{100 * report['share_without_retrieval']:.0f} % of {counted(report['dev'], 'question')} need no retrieval"
     )
-
-
-def logits_of(probabilities: Sequence[float]) -> Any:
-    p = np.clip(np.array(probabilities, np.float32), 1e-6, 1 - 1e-6)
-    return np.log(p / (1 - p))
 
 
 # -- for all stages ------------------------------------------------------------------------------------------------------------

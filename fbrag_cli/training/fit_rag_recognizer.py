@@ -22,8 +22,11 @@ _KNOWN = tuple(round(0.1 * i, 1) for i in range(10))  # s_n, of ten neighbours; 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checked:
-    """A question for checking. has_answer: logits of its candidates (n,). embedding: (d,). alone, retrieved: whether the reply is
-    right without a document, and with the windows."""
+    """A question for checking.
+
+    has_answer: probabilities of its candidates (n,). embedding: (d,). alone, retrieved: whether the reply is right without a
+    document, and with the windows.
+    """
 
     has_answer: Array
     embedding: Array

@@ -114,7 +114,7 @@ def test_rouge(prediction, gold, f):
 def test_choices(prediction, right):
     options = ("A gardener", "The butler", "C", "D")
     found = score(example("longbook_choice_eng", "The butler", "B", choices=options), prediction)
-    assert found == {"f1": None, "em": None, "rouge_l": None, "accuracy": right}
+    assert found == {"f1": None, "em": None, "contains": None, "rouge_l": None, "accuracy": right}
 
 
 @pytest.mark.parametrize(
@@ -245,7 +245,13 @@ def test_questions_have_f1_and_exact_match():
 
 
 def test_summaries_have_rouge_alone():
-    assert score(example("qmsum", "a"), "a") == {"f1": None, "em": None, "rouge_l": 0.999999995, "accuracy": None}
+    assert score(example("qmsum", "a"), "a") == {
+        "f1": None,
+        "em": None,
+        "contains": None,
+        "rouge_l": 0.999999995,
+        "accuracy": None,
+    }
 
 
 def test_without_gold_answers_nothing_applies():

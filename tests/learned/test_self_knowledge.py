@@ -23,8 +23,8 @@ def test_the_shares_are_those_of_plain_loops() -> None:
     distances = [float(np.linalg.norm(each - asked)) for each in EMBEDDINGS]
     nearest = sorted(range(50), key=lambda i: distances[i])[:7]
     assert recognizer.known_share(asked) == pytest.approx(sum(RIGHT[i] for i in nearest) / 7)
-    logits = np.array([2.0, 1.5, 1.6, -3.0], np.float32)
-    assert recognizer.told_share(logits) == pytest.approx(sum(logit > 1.5 for logit in logits) / 4)
+    logits = np.array([2.0, 1.4, 1.6, -3.0], np.float32)
+    assert recognizer.told_share(1 / (1 + np.exp(-logits))) == pytest.approx(sum(logit > 1.5 for logit in logits) / 4)
 
 
 @pytest.mark.parametrize(
@@ -58,9 +58,9 @@ def test_what_the_model_knows_is_not_retrieved_and_what_it_does_not_know_is() ->
     embeddings = np.concatenate([known + 0.1 * EMBEDDINGS[:25], unknown + 0.1 * EMBEDDINGS[25:]])
     embeddings /= np.linalg.norm(embeddings, axis=1, keepdims=True)
     right = np.array([1] * 25 + [0] * 25, np.uint8)
-    logits = np.full(100, 3.0, np.float32)
+    told = np.full(100, 0.95, np.float32)
     checked = [
-        Checked(has_answer=logits, embedding=direction, alone=is_known, retrieved=True)
+        Checked(has_answer=told, embedding=direction, alone=is_known, retrieved=True)
         for direction, is_known in ((known, True), (unknown, False))
         for _ in range(10)
     ]

@@ -12,6 +12,7 @@ from fbrag_cli.corpus import Corpus, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import Call, Generations, ModelInfo, Sampling, Turn
+from fbrag_cli.methods.knobs import settings_of
 from fbrag_cli.methods.long_context import cut_middle
 from fbrag_cli.methods.registry import find_method, names
 from fbrag_cli.trace import Trace
@@ -30,8 +31,9 @@ def corpus() -> Corpus:
 
 
 def run(name: str, corpus: Corpus, large: Scripted, **settings: int | bool) -> Trace:
-    method = find_method(name)(select=2, **settings)  # type: ignore[call-arg, arg-type]
-    trace = method.retrieve(QUESTION, tools(corpus))
+    kind = find_method(name)
+    method = kind(**{"select": 2} if "select" in settings_of(kind) else {}, **settings)  # type: ignore[arg-type]
+    trace = method.retrieve(QUESTION, tools(corpus, large=large if name == "refeed" else None))
     assert trace.answer is None
     return method.answer(trace, tools(corpus, large=large))
 
@@ -137,7 +139,8 @@ def test_answer_anyway_asks_nothing_more(corpus: Corpus) -> None:
     for name in set(names()) - {"fb-rag"}:
         large = Scripted(["nobody"], yes=0.0)
         trace = run(name, corpus, large, answer_anyway=True, max_tokens=16)
-        assert (trace.status, trace.support, len(large.asked)) == ("answered", None, 1)
+        calls = 2 if name in ("genread", "refeed") else 1
+        assert (trace.status, trace.support, len(large.asked)) == ("answered", None, calls)
 
 
 @given(st.text(alphabet="ab ", max_size=80), st.integers(0, 30))
@@ -153,3 +156,36 @@ def test_the_middle_is_cut_evenly_and_never_more_than_needed(text: str, room: in
         assert count(text[len(text) - tail :]) <= room // 2
         assert head + tail < len(text)
         assert count(text[: head + 1]) > room // 2 or head + tail + 1 == len(text)
+
+
+# -- without the document, and with the model's own answer -----------------------------------------------------------------
+
+
+def test_the_model_alone_reads_nothing_of_the_document_and_is_not_checked(corpus: Corpus) -> None:
+    large = Scripted(["a monk"])
+    trace = run("closed-book", corpus, large)
+    assert (trace.answer, trace.status, trace.route) == ("a monk", "answered", "own-knowledge")
+    assert (trace.context, trace.sources, trace.selected) == ((), (), ())
+    assert len(large.asked) == 1
+    assert QUESTION in told(large)
+    assert "lantern hung" not in told(large)
+
+
+def test_genread_answers_from_the_passage_that_the_model_wrote(corpus: Corpus) -> None:
+    large = Scripted(["The lantern was sealed by a monk."])
+    trace = run("genread", corpus, large, background_tokens=9)
+    assert trace.background == "The lantern was sealed by a monk."
+    assert [sampling.max_tokens for _, _, sampling in large.asked] == [9, 512]
+    assert trace.background in told(large, 1)
+    assert trace.background not in told(large, 0)
+    assert [stage.name for stage in trace.stages] == ["background", "answer"]
+
+
+def test_refeed_retrieves_by_its_own_answer_too(corpus: Corpus) -> None:
+    large = Scripted(["It hung in the galley and nobody lit it."])
+    trace = run("refeed", corpus, large)
+    assert trace.background == "It hung in the galley and nobody lit it."
+    assert trace.question == QUESTION
+    assert trace.ranked == (2, 7)  # by the question alone the other way round
+    assert told(large, 1).index(CHUNKS[2]) < told(large, 1).index(CHUNKS[7])
+    assert [stage.name for stage in trace.stages] == ["background", "recall", "answer", "verify"]

@@ -10,7 +10,9 @@ import pytest
 
 from fbrag_cli.corpus import Corpus, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
+from fbrag_cli.errors import FbragError
 from fbrag_cli.learned.fit_rag import FitRagParts
+from fbrag_cli.learned.self_knowledge import Recognizer
 from fbrag_cli.learned.token_reducer import Detector, features
 from fbrag_cli.methods.fit_rag import FitRag
 from fbrag_cli.methods.windows import sliding_windows
@@ -33,6 +35,9 @@ class ByWords:
 
     def __init__(self) -> None:
         self.asked = 0
+
+    def embed(self, questions: Sequence[str]) -> np.ndarray:
+        return np.eye(1, 4, dtype=np.float32).repeat(len(questions), axis=0)
 
     def scores(self, question: str, texts: Sequence[str]) -> np.ndarray:
         self.asked += len(texts)
@@ -134,6 +139,28 @@ def test_at_most_64_windows_are_scored() -> None:
     run(corpus_of(long, 1000), FitRag(fit_rag="made"), own)
     assert isinstance(own.scorer, ByWords)
     assert own.scorer.asked == 5 + 64
+
+
+def knows(known: float) -> FitRagParts:
+    """Parts with a recognizer of one question, which the model knows or not."""
+    recognizer = Recognizer(
+        embeddings=np.eye(1, 4, dtype=np.float32), right=np.array([1], np.uint8), k=1, delta=-9.0, told=0.1, known=known
+    )
+    return replace(parts(), recognizer=recognizer)
+
+
+def test_what_the_model_knows_it_answers_without_the_document() -> None:
+    many = [f"The anchor {i} of the brig was forged." for i in range(40)]
+    trace = run(corpus_of(many), FitRag(fit_rag="made", self_knowledge=True), knows(0.5), answer=True)
+    assert (trace.context, trace.route, trace.answer) == ((), "own-knowledge", "Hull")
+    assert (reduction(trace).told, reduction(trace).known) == (1, 1)
+    trace = run(corpus_of(many), FitRag(fit_rag="made", self_knowledge=True), knows(1.0), answer=True)
+    assert len(trace.context) == 10
+    assert trace.route == ""
+    trace = run(corpus_of(many[:20]), FitRag(fit_rag="made", self_knowledge=True), knows(0.5))
+    assert trace.context  # so few candidates say nothing
+    with pytest.raises(FbragError, match="needs a trained recognizer"):
+        run(corpus_of(many), FitRag(fit_rag="made", self_knowledge=True), parts())
 
 
 def test_labels_of_another_model_and_another_language_make_warnings() -> None:
