@@ -73,6 +73,7 @@ def fit_rag(console: Console, command: FitRagCommand) -> None:
 
     Labels take longest: replies of the model to questions with one passage each. A run that was stopped goes on where it was.
     """
+    from fbrag_cli.storage.places import models_dir
     from fbrag_cli.training.base_encoder import fetch
     from fbrag_cli.training.fit_rag import STAGES, Training, run
     from fbrag_cli.training.fit_rag_folder import Folder
@@ -98,7 +99,7 @@ def fit_rag(console: Console, command: FitRagCommand) -> None:
             others=others,
             session=session,
             listener=listener,
-            base=lambda: Path(options.base) if options.base else fetch(folder),
+            base=lambda: Path(options.base) if options.base else fetch(models_dir()),
             note=console.note,
             restart=options.restart,
         )

@@ -101,7 +101,7 @@ def _made_labels(training: Training) -> dict[labelling.Key, Row]:
     """Return the labels that are there. Raises FbragError `usage` without any."""
     with _labels(training) as (_, before):
         if not before:
-            raise FbragError("usage", f"{training.folder.path} has no labels", "run the stage labels first")
+            raise FbragError("usage", f"{training.folder.path} has no labels", "make them first: --stage labels")
         return dict(before)
 
 
@@ -148,7 +148,7 @@ def make_detector(training: Training) -> None:
     """Make the replies to combinations of windows, and train the detector on them."""
     folder = training.folder
     if not folder.scorer.exists():
-        raise FbragError("usage", f"{folder.path} has no scorer", "run the stage scorer first")
+        raise FbragError("usage", f"{folder.path} has no scorer", "train it first: --stage scorer")
     rows = _combinations(training)
     inputs = {"combinations": _digest(map(dumps, rows)), "scorer": sha256_of(folder.scorer)}
     fitted = _fitted(lambda: fit_rag_detector.fit(rows))
@@ -202,7 +202,9 @@ def make_recognizer(training: Training) -> None:
     with resumed(folder.path / COMBINATIONS, {"schema": combining.SCHEMA}, combining.key_of) as (_, rows):
         checked = [row for row in rows.values() if "candidates" in row and (row["dataset"], row["question"]) in alone]
     if not known or not checked:
-        raise FbragError("usage", f"{folder.path} has no combinations of questions for checking", "run the stage detector first")
+        raise FbragError(
+            "usage", f"{folder.path} has no combinations of questions for checking", "make them first: --stage detector"
+        )
     dev_pairs = [pair for pair in pairs_of(training.questions, training.pool, ()) if pair.dev]
     with closing(LlamaScorer(folder.scorer)) as scorer:
         embeddings = scorer.embed([texts[key].text for key in known])

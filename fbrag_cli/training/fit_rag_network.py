@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +39,7 @@ class Network:
         from transformers.utils import logging
 
         logging.disable_progress_bar()
+        warnings.filterwarnings("ignore", module=r"transformers|peft")  # of what they will change, on a run's stderr
         self._torch = torch
         torch.manual_seed(seed)
         self._tokenizer = AutoTokenizer.from_pretrained(str(base), local_files_only=True)
@@ -75,7 +77,7 @@ class Network:
         self._modules.train()
         loss = scale * self._losses(inputs, positions)[1].mean()
         found = self._torch.autograd.grad(loss, list(self._trained.values()))
-        return float(loss), self._torch.cat([each.reshape(-1) for each in found]).float().cpu().numpy()
+        return float(loss.detach()), self._torch.cat([each.reshape(-1) for each in found]).float().cpu().numpy()
 
     def step(self, gradients: Mapping[str, Array], weights: Mapping[str, float]) -> None:
         """Move the parameters along the weighted sum of gradients."""
