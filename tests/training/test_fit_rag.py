@@ -35,7 +35,7 @@ def rows_file(folder: Path) -> Path:
 @pytest.fixture
 def command(pytestconfig: pytest.Config) -> tuple[object, ...]:
     base = minilm.fetched(pytestconfig) / "all-MiniLM-L6-v2"
-    return ("train", "fit-rag", "ships.jsonl", "-m", "smollm2-135m", "-o", "made", "--limit", "3", "--base", base)
+    return ("train", "fit-rag", "ships.jsonl", "-m", "smollm2-135m", "-o", "made", "--limit", "5", "--base", base)
 
 
 @pytest.fixture
