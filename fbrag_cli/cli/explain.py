@@ -108,7 +108,8 @@ def _explanation(stream: TextIO, trace: Trace, options: ExplainOptions, session:
     else:
         limit = None if options.all else options.limit
         by_position = options.sort == "position"
-        count_tokens = session.small().count_tokens if trace.rounds else None
+        looks_forward = (session.small if "small" in trace.models else session.large) if trace.rounds else None
+        count_tokens = looks_forward().count_tokens if looks_forward else None
         columns = columns_of(stream)
         yield from explain_text.table(trace, limit=limit, by_position=by_position, count_tokens=count_tokens, columns=columns)
         if options.samples_text:

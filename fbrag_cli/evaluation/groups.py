@@ -16,6 +16,7 @@ METRICS = {
     SCORE: "Score",
     "f1": "F1",
     "em": "Exact match",
+    "contains": "Gold answer in the reply",
     "rouge_l": "Rouge-L F1",
     "accuracy": "Accuracy",
     "evidence_recall": "Evidence recall at the selected chunks",

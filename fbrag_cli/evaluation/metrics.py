@@ -20,7 +20,7 @@ from fbrag_cli.evaluation.scorers import (
 )
 from fbrag_cli.text.spans import joined
 
-METRICS = ("f1", "em", "rouge_l", "accuracy")
+METRICS = ("f1", "em", "contains", "rouge_l", "accuracy")
 
 # Datasets for which LongBench's `eval.py` computes Rouge-L (`dataset2metric`), and those of which it reads the first line only
 _SUMMARIES = frozenset("dureader gov_report multi_news qmsum samsum vcsum".split())
@@ -49,8 +49,8 @@ def main_metric(example: Example) -> str:
 def score(example: Example, answer: str) -> dict[str, float | None]:
     """Return each of `METRICS`, 0 to 1, the best over the gold answers as in both benchmarks; None where it does not apply.
 
-    F1, exact match and Rouge-L apply to questions, Rouge-L to summaries, accuracy to choices and classes, and nothing without
-    gold answers. Raises FbragError (usage) without the package rouge, or jieba for Chinese, where they are needed.
+    F1, exact match, "contains" (a gold answer stands in the reply, the accuracy of FIT-RAG and others) and Rouge-L apply to
+    questions, Rouge-L to summaries, accuracy to choices and classes, and nothing without gold answers. Raises FbragError (usage) without the package rouge, or jieba for Chinese, where they are needed.
     """
     main = main_metric(example)
     if _name(example) in _FIRST_LINE:
@@ -70,6 +70,7 @@ def score(example: Example, answer: str) -> dict[str, float | None]:
             tokens, plain = _tokens(answer, example), _normalized(answer, example)
             values["f1"] = max(f1(tokens, _tokens(each, example)) for each in gold)
             values["em"] = float(any(plain == _normalized(each, example) for each in gold))
+            values["contains"] = answer_in(example, [answer])
     return values
 
 

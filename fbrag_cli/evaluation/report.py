@@ -13,7 +13,7 @@ from fbrag_cli.evaluation.results import Row, key
 from fbrag_cli.evaluation.tables import Report
 from fbrag_cli.text.printable import one_line
 
-_REPORTED = (SCORE, "evidence_recall", "full_evidence", "answer_in_samples", "abstain", "abstain_wrongly")
+_REPORTED = (SCORE, "contains", "evidence_recall", "full_evidence", "answer_in_samples", "abstain", "abstain_wrongly")
 _ERRORS_NAMED = 3
 
 

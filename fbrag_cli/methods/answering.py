@@ -25,11 +25,12 @@ _SAYS_EITHER = 0.2  # of the probability on yes and no together, for their ratio
 
 
 def answer_from(method: Method, trace: Trace, tools: Tools) -> Trace:
-    """Answer greedily from the context, then ask whether the context supports the answer (not with `answer_anyway`)."""
+    """Answer greedily from the context, then ask whether the context supports the answer (not with `answer_anyway`, and not where
+    the context is empty)."""
     trace, reply = ask(method, trace, method.turns(trace), tools)
     trace = answered_by(trace, reply)
     text = reply.text.strip()
-    if method.answer_anyway:
+    if method.answer_anyway or not trace.from_document:
         return trace
     elapsed = tools.timer()
     with stage("verify", tools.progress):

@@ -77,6 +77,15 @@ def alone_turns(question: str, instructions: str | None = None) -> tuple[Turn, .
     return (Turn("user", f"Answer the question. {_form(instructions)}\n\nQuestion: {question}"),)
 
 
+def background_turns(question: str) -> tuple[Turn, ...]:
+    """GenRead, step 1: a passage that the model writes from what it knows, to answer the question by reading it."""
+    asked = (
+        "Write a short background passage, as an encyclopedia would have it, with the facts that one needs to answer the "
+        "question below. Name the people, places, dates and things. Write the passage alone, in the language of the question."
+    )
+    return (Turn("user", f"{asked}\n\nQuestion: {question}"),)
+
+
 def self_route_turns(
     context: Sequence[str], question: str, instructions: str | None = None, templates: Templates | None = None
 ) -> tuple[Turn, ...]:

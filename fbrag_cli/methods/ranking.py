@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fbrag_cli.corpus import Corpus, Excerpt
@@ -21,6 +22,14 @@ LOST = "no word of the question occurs in the document; the first chunks were ta
 _NEAREST = 3  # chunks that a listener learns of at once
 _STRANGERS = 100  # chunks of other text with the same score, after which no copy is looked for: reading them takes time
 _SAME = 1e-5  # the relative difference up to which two scores count as equal: copies may differ by rounding
+
+
+def unscored(n_chunks: int, n_samples: int = 0) -> Scores:
+    """Return scores of zero for so many chunks, whatever was sampled."""
+    import numpy as np
+
+    nothing = np.zeros(n_chunks, np.float32)
+    return Scores(nothing, np.zeros((n_samples, n_chunks), np.float32), nothing, np.full(n_chunks, -1), nothing)
 
 
 def whole_chunks(corpus: Corpus, positions: Iterable[int]) -> tuple[Excerpt, ...]:
@@ -66,21 +75,16 @@ def backward_scores(question: str, tools: Tools) -> NDArray[np.float32]:
 
 def select_by_question(method: Selecting, question: str, tools: Tools) -> Trace:
     """Select the chunks that the retriever ranks highest for the question. The context has them in document order."""
-    import numpy as np
-
     with stage("recall") as watch:
         backward = backward_scores(question, tools)
         selected = distinct(tools.corpus, backward, method.select)
     ranked = tuple(selected)
-    n_chunks = len(backward)
-    nothing = np.zeros(n_chunks, np.float32)
-    scores = Scores(backward, np.zeros((0, n_chunks), np.float32), nothing, np.full(n_chunks, -1), backward)
     return Trace(
         question=question,
         method=method,
         corpus=tools.corpus,
         retriever=tools.retriever.name,
-        scores=scores,
+        scores=replace(unscored(len(backward)), backward=backward, combined=backward),
         ranked=ranked,
         copies=selected,
         context=whole_chunks(tools.corpus, sorted(ranked)),

@@ -1,22 +1,31 @@
-"""The methods, in the paper's order. A method is registered by one line here."""
+"""The methods, in the order of tables: what reads no document, then the baselines, then FB-RAG.
+
+A method is registered by one line here.
+"""
 
 from __future__ import annotations
 
 import difflib
 
 from fbrag_cli.errors import FbragError
+from fbrag_cli.methods.closed_book import ClosedBook
 from fbrag_cli.methods.fb_rag import FBRag
+from fbrag_cli.methods.genread import GenRead
 from fbrag_cli.methods.long_context import LongContext
 from fbrag_cli.methods.method import Method
 from fbrag_cli.methods.order_preserving import OrderPreserving
+from fbrag_cli.methods.refeed import Refeed
 from fbrag_cli.methods.self_route import SelfRoute
 from fbrag_cli.methods.vanilla import Vanilla
 
 METHODS: list[type[Method]] = [
+    ClosedBook,
+    GenRead,
     LongContext,
     Vanilla,
     OrderPreserving,
     SelfRoute,
+    Refeed,
     FBRag,
 ]
 

@@ -152,7 +152,7 @@ class Session:
         """Find the models that the method needs; fetch those that are missing. answering: whether `answer` will follow, so that
         the large model is loaded while the small one works."""
         small, large = self._names(choice)
-        names = [small] if method.needs_small else []
+        names, answering = [small] if method.needs_small else [], answering or method.needs_large
         self._models.find([*names, large] if answering else names, large=[large] if answering else [])
         self._answering = answering
 
@@ -215,7 +215,8 @@ class Session:
         method = trace.method
         assert isinstance(method, Method)
         for each in trace.rounds:
-            yield "small model", self.small().written(each.turns)
+            title, model = ("small model", self.small()) if method.needs_small else ("large model, first", self.large())
+            yield title, model.written(each.turns)
         large = self.large()
         yield "large model", large.written(method.turns(method.fitted(trace, large)))
         if fallback := method.fallback(trace):

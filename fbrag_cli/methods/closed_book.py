@@ -1,0 +1,48 @@
+"""Closed book: the large model answers from what it knows; its prompt has no text of the document.
+
+The "model alone" of FIT-RAG (Mao et al., 2024, Table 1), and the floor for all methods that read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from fbrag_cli.generation.generator import Turn
+from fbrag_cli.methods.method import Method, Tools
+from fbrag_cli.methods.prompts import alone_turns
+from fbrag_cli.methods.ranking import unscored
+from fbrag_cli.trace import Trace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClosedBook(Method):
+    """The prompt is ours whatever `templates` are: those hold a context. The answer is not checked: no passage could show it."""
+
+    name: ClassVar[str] = "closed-book"
+    retrieves: ClassVar[bool] = False
+
+    def plan(self, n_chunks: int) -> list[str]:
+        return ["none to read"]
+
+    def retrieve(self, question: str, tools: Tools) -> Trace:
+        """Score nothing and select nothing: the context is empty."""
+        return unread(self, question, tools)
+
+    def turns(self, trace: Trace) -> tuple[Turn, ...]:
+        return alone_turns(trace.question, self.instructions)
+
+
+def unread(method: Method, question: str, tools: Tools) -> Trace:
+    """Return a trace whose context is empty, and whose scores are all zero."""
+    return Trace(
+        question=question,
+        method=method,
+        corpus=tools.corpus,
+        retriever=tools.retriever.name,
+        scores=unscored(len(tools.corpus.chunks)),
+        ranked=(),
+        context=(),
+        stages=(),
+        models={},
+    )
