@@ -88,7 +88,7 @@ def test_refeed_answers_from_chunks_that_its_first_answer_raises(fbrag_cached: R
     ],
 )
 def test_the_plan_and_the_forecast_are_of_what_is_read(method: Method, plan: str, words: dict[str, float]) -> None:
-    corpus = build_corpus([load(INQUIRY)], 300)
+    corpus = build_corpus([load(str(INQUIRY))], 300)
     assert planned(corpus, method).endswith(f" chunks: {plan}")
     assert _words_read(method, corpus) == words
 
