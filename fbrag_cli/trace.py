@@ -76,7 +76,7 @@ class Scores:
 class Stage:
     """The cost of one stage: seconds of wall time, and tokens, which are 0 where no model ran."""
 
-    name: Literal["read", "load", "background", "recall", "forward", "select", "answer", "verify"]
+    name: Literal["read", "load", "recall", "forward", "select", "answer", "verify"]
     seconds: float
     prompt_tokens: int = 0
     cached_tokens: int = 0
@@ -86,8 +86,8 @@ class Stage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """One look forward: what the small model read (`read`, as `turns`), what it sampled, how every chunk was scored by that, and
-    which chunks were selected (positions, best first)."""
+    """One look forward: what the model read of the document (`read`), its prompt (`turns`), what it sampled, how every chunk was
+    scored by that, and which chunks were selected (positions, best first)."""
 
     read: tuple[Excerpt, ...]
     turns: tuple[Turn, ...]
@@ -123,11 +123,11 @@ class Trace:
 
     scores: those that decided the selection. ranked: positions of the selected chunks, best first. copies: for each of them the
     positions of the other chunks of the same text, which count as one with it. context: the excerpts that the large model reads,
-    in reading order. rounds: each look forward. answer: None until Stage III. truncated: whether it was cut at its length limit;
-    a warning says where it was cut because the model repeated itself. support: the probability, by the large model, that the
-    context shows the answer, 0 to 1; None where it was not asked. cached: of "text", "index", "samples" and "answer", what
-    was not computed for this question. route: the way that Self-Route took; "own-knowledge" where the
-    model answered without the document. background: what the large model wrote before it read. reduction: of FIT-RAG.
+    in reading order; empty where it answers from its own knowledge. rounds: each look forward. answer: None until Stage III.
+    truncated: whether it was cut at its length limit; a warning says where it was cut because the model repeated itself. support:
+    the probability, by the large model, that the context shows the answer, 0 to 1; None where it was not asked. cached: of
+    "text", "index", "samples" and "answer", what was not computed for this question. route: the way that Self-Route took.
+    reduction: of FIT-RAG.
     """
 
     question: str
@@ -147,14 +147,18 @@ class Trace:
     support: float | None = None
     warnings: tuple[str, ...] = ()
     cached: tuple[str, ...] = ()
-    route: Literal["", "retrieved", "long-context", "own-knowledge"] = ""
-    background: str = ""
+    route: Literal["", "retrieved", "long-context"] = ""
     reduction: Reduction | None = None
 
     @property
     def selected(self) -> tuple[int, ...]:
         """Positions of the chunks in `context`, in document order."""
         return _positions(self.context)
+
+    @property
+    def from_document(self) -> bool:
+        """Whether the large model reads text of the document. If not, the answer is from its own knowledge."""
+        return bool(self.context)
 
     @property
     def copy_of(self) -> dict[int, int]:

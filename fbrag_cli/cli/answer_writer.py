@@ -64,7 +64,7 @@ class AnswerWriter:
             cited = citations(trace) if with_sources else None
             self._put(answer_text.cited_answer(trace, cited))
             self._put("".join(f"\n{note}" for note in answer_text.notes(trace, cited)) + "\n")
-            if cited:
+            if cited and cited.shown:
                 colored, columns = self._console.colored(self._stream), columns_of(self._stream)
                 layout = answer_text.Layout(options.context, options.full, colored, columns)
                 self._put(f"\n{answer_text.sources(trace, cited, layout)}\n")

@@ -184,6 +184,10 @@ def _check(options: EvalOptions, configurations: Sequence[Configuration]) -> Non
     """Check before the work what the report needs after it. Raises FbragError `usage`."""
     from fbrag_cli.evaluation.configurations import labels
 
+    asking = [each.method.name for each in configurations if each.method.needs_large]
+    if options.retrieval_only and asking:
+        what = f"--retrieval-only asks no large model, and {asking[0]} asks it before it retrieves"
+        raise FbragError("usage", what, "leave --retrieval-only out, or the method")
     known = [*labels([each.described() for each in configurations]), *(each.method.name for each in configurations)]
     if options.compare and options.compare not in known and not Path(options.compare).is_file():
         names = "; ".join(dict.fromkeys(known))

@@ -16,7 +16,7 @@ from fbrag_cli.cli.usage import check_no_address
 from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.session.memory import peak_memory_mb
 from fbrag_cli.session.session import Choice, Session
-from fbrag_cli.text.printable import counted, dumps, one_line, printable
+from fbrag_cli.text.printable import counted, dumps, one_line
 from fbrag_cli.text.table import columns_of
 from fbrag_cli.trace import Trace
 
@@ -108,11 +108,10 @@ def _explanation(stream: TextIO, trace: Trace, options: ExplainOptions, session:
     else:
         limit = None if options.all else options.limit
         by_position = options.sort == "position"
-        count_tokens = session.small().count_tokens if trace.rounds else None
+        looks_forward = (session.small if "small" in trace.models else session.large) if trace.rounds else None
+        count_tokens = looks_forward().count_tokens if looks_forward else None
         columns = columns_of(stream)
         yield from explain_text.table(trace, limit=limit, by_position=by_position, count_tokens=count_tokens, columns=columns)
-        if trace.background:
-            yield from ("", f"written before: {printable(trace.background)}")
         if trace.reduction:
             yield ""
             yield from windows_text.table(trace.reduction)

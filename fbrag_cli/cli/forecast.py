@@ -120,7 +120,7 @@ class Forecast:
 def forecast(method: Method, corpus: Corpus, cache: Cache, key: str) -> Forecast:
     """Return the forecast for a question on a corpus, by the pace that is in the cache."""
     pace = cache.load(KIND, key, lambda path: _read(path, key))
-    return Forecast(pace, _words_read(method, corpus), checked=not method.answer_anyway)
+    return Forecast(pace, _words_read(method, corpus), checked=not method.answer_anyway and method.n_read(1) > 0)
 
 
 def keep(pace: Pace, cache: Cache, key: str) -> None:
@@ -149,8 +149,8 @@ def _read(path: Path, key: str) -> Pace:
 
 
 def _words_read(method: Method, corpus: Corpus) -> dict[str, float]:
-    """Return how many words of the text the small and the large model will read."""
+    """Return how many words of the text will be read to look forward, and to answer; 1 where it is none."""
     n_all = len(corpus.chunks)
-    chunks = {"forward": getattr(method, "recall", n_all)} if method.needs_small else {}
-    chunks["answer"] = getattr(method, "select", n_all) if method.retrieves else n_all
+    chunks = {"forward": getattr(method, "recall", 0)} if method.needs_small or method.needs_large else {}
+    chunks["answer"] = method.n_read(n_all)
     return {name: max(1, min(count * corpus.chunk_words, corpus.n_words)) for name, count in chunks.items()}

@@ -26,7 +26,7 @@ _CHUNKS_HINT = "use 8, or words as 6k"
 class MethodOptions:
     """The options that every method has."""
 
-    method: str = option(DEFAULT, "--method", help=", ".join(_NAMES), group="Method", choices=_NAMES)
+    method: str = option(DEFAULT, "--method", help=", ".join(_NAMES), group="Method", choices=_NAMES, metavar="NAME")
     fast: bool = option(False, "--fast", help="the question alone, one model call, no check: 0.6 of the time", group="Method")
     thorough: bool = option(
         False,

@@ -27,7 +27,6 @@ _STAGES = {
     "bench": "measuring",
     "train": "making labels",
     "load": "loading the models",
-    "background": "writing what the model knows",
     "select": "selecting the chunks",
     "forward": "looking forward",
     "answer": "answering",

@@ -52,6 +52,10 @@ class FitRagOptions:
     )
     restart: bool = option(False, "--restart", help="make everything anew", group="Training", envvar=None)
 
+    @property
+    def stages(self) -> tuple[str, ...]:
+        return ("labels", "scorer", "detector", "recognizer") if self.stage == "all" else (self.stage,)
+
 
 @dataclass(frozen=True, slots=True)
 class FitRagCommand:
@@ -75,15 +79,13 @@ def fit_rag(console: Console, command: FitRagCommand) -> None:
     """
     from fbrag_cli.storage.places import models_dir
     from fbrag_cli.training.base_encoder import fetch
-    from fbrag_cli.training.fit_rag import STAGES, Training, run
+    from fbrag_cli.training.fit_rag import Training, run
     from fbrag_cli.training.fit_rag_folder import Folder
     from fbrag_cli.training.questions import read_material, split
 
-    options = command.fit_rag
-    _check(options)
+    options, folder = command.fit_rag, _made(command.fit_rag)
     if command.run.timeout:
         limit_time(command.run.timeout, console.cancellation)
-    folder = _made(Path(options.output))
     material = read_material(map(Path, options.arguments))
     questions, others = split(material.questions, options.limit)
     with (
@@ -91,19 +93,18 @@ def fit_rag(console: Console, command: FitRagCommand) -> None:
         open_cache(command.cache, console, private=False) as cache,
         open_session(command.models, cache, console, progress) as session,
     ):
-        listener = Listener(progress=progress, cancellation=console.cancellation)
         training = Training(
             folder=Folder(folder),
             material=material,
             questions=questions,
             others=others,
             session=session,
-            listener=listener,
+            listener=Listener(progress=progress, cancellation=console.cancellation),
             base=lambda: Path(options.base) if options.base else fetch(models_dir()),
             note=console.note,
             restart=options.restart,
         )
-        run(training, list(STAGES) if options.stage == "all" else [options.stage])
+        run(training, options.stages)
 
 
 def _check(options: FitRagOptions) -> None:
@@ -115,7 +116,10 @@ def _check(options: FitRagOptions) -> None:
         raise FbragError("usage", f"training needs {', '.join(missing)}", "pip install 'fbrag[train]'")
 
 
-def _made(folder: Path) -> Path:
+def _made(options: FitRagOptions) -> Path:
+    """Return the folder, which is made where it is missing."""
+    _check(options)
+    folder = Path(options.output)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -49,9 +49,9 @@ def main_metric(example: Example) -> str:
 def score(example: Example, answer: str) -> dict[str, float | None]:
     """Return each of `METRICS`, 0 to 1, the best over the gold answers as in both benchmarks; None where it does not apply.
 
-    F1, exact match, contains (a gold answer stands in the reply) and Rouge-L apply to questions, Rouge-L to summaries, accuracy
-    to choices and classes, and nothing without gold answers. Raises FbragError (usage) without the package rouge, or jieba for
-    Chinese, where they are needed.
+    F1, exact match, "contains" and Rouge-L apply to questions, Rouge-L to summaries, accuracy to choices and classes, and nothing
+    without gold answers. "contains" is 1 where a gold answer stands in the reply: the accuracy of FIT-RAG, and of others. Raises
+    FbragError (usage) without the package rouge, or jieba for Chinese, where they are needed.
     """
     main = main_metric(example)
     if _name(example) in _FIRST_LINE:

@@ -14,7 +14,7 @@ from fbrag_cli.text.printable import one_line
 
 Pair = tuple[Group, Group]  # a configuration, and the one that it is compared with
 
-_STAGES = ("read", "load", "background", "recall", "forward", "select", "answer", "verify", "first_token", "total")
+_STAGES = ("read", "load", "recall", "forward", "select", "answer", "verify", "first_token", "total")
 
 
 def score_table(metric: str, groups: Sequence[Group]) -> Table:

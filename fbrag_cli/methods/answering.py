@@ -25,11 +25,12 @@ _SAYS_EITHER = 0.2  # of the probability on yes and no together, for their ratio
 
 
 def answer_from(method: Method, trace: Trace, tools: Tools) -> Trace:
-    """Answer greedily from the context, then ask whether the context supports the answer (not with `answer_anyway`)."""
+    """Answer greedily from the context, then ask whether the context supports the answer (not with `answer_anyway`, and not where
+    the context is empty)."""
     trace, reply = ask(method, trace, method.turns(trace), tools)
     trace = answered_by(trace, reply)
     text = reply.text.strip()
-    if method.answer_anyway:
+    if method.answer_anyway or not trace.from_document:
         return trace
     elapsed = tools.timer()
     with stage("verify", tools.progress):
@@ -74,18 +75,6 @@ def ask(method: Method, trace: Trace, turns: Sequence[Turn], tools: Tools) -> tu
     models = {**trace.models, "large": large.info}
     cached = (*(each for each in trace.cached if each != "answer"), *(("answer",) if generations.cached else ()))
     return replace(trace, stages=(*trace.stages, answered), models=models, cached=cached), generations.samples[0]
-
-
-def written_before(method: Method, trace: Trace, turns: Sequence[Turn], max_tokens: int, tools: Tools) -> Trace:
-    """Let the large model write a text before it answers. Return the trace with it (`background`) and with its cost."""
-    large, elapsed = tools.large(), tools.timer()
-    with stage("background", tools.progress):
-        generations = large.generate(
-            turns, 1, Sampling(max_tokens, temperature=0, seed=method.seed), Call(cancellation=tools.cancellation)
-        )
-    cost = Stage("background", elapsed(), generations.prompt_tokens, generations.cached_tokens, generations.generated_tokens)
-    models = {**trace.models, "large": large.info}
-    return replace(trace, background=generations.samples[0].text.strip(), stages=(*trace.stages, cost), models=models)
 
 
 def answered_by(trace: Trace, reply: Generation) -> Trace:

@@ -1,21 +1,23 @@
-"""The model alone: the answer from what it knows, without the document (FIT-RAG, Table 1)."""
+"""Closed book: the large model answers from what it knows; its prompt has no text of the document.
+
+The "model alone" of FIT-RAG (Mao et al., 2024, Table 1), and the floor for all methods that read.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 from fbrag_cli.generation.generator import Turn
-from fbrag_cli.methods.answering import answered_by, ask
 from fbrag_cli.methods.method import Method, Tools
 from fbrag_cli.methods.prompts import alone_turns
-from fbrag_cli.methods.ranking import nothing_selected
+from fbrag_cli.methods.ranking import unscored
 from fbrag_cli.trace import Trace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClosedBook(Method):
-    """The context is empty, so nothing is checked against it."""
+    """The prompt is ours whatever `templates` are: those hold a context. The answer is not checked: no passage could show it."""
 
     name: ClassVar[str] = "closed-book"
     retrieves: ClassVar[bool] = False
@@ -24,11 +26,23 @@ class ClosedBook(Method):
         return ["none to read"]
 
     def retrieve(self, question: str, tools: Tools) -> Trace:
-        return nothing_selected(self, question, tools)
+        """Score nothing and select nothing: the context is empty."""
+        return unread(self, question, tools)
 
     def turns(self, trace: Trace) -> tuple[Turn, ...]:
         return alone_turns(trace.question, self.instructions)
 
-    def answer(self, trace: Trace, tools: Tools) -> Trace:
-        trace, reply = ask(self, trace, self.turns(trace), tools)
-        return replace(answered_by(trace, reply), route="own-knowledge")
+
+def unread(method: Method, question: str, tools: Tools) -> Trace:
+    """Return a trace whose context is empty, and whose scores are all zero."""
+    return Trace(
+        question=question,
+        method=method,
+        corpus=tools.corpus,
+        retriever=tools.retriever.name,
+        scores=unscored(len(tools.corpus.chunks)),
+        ranked=(),
+        context=(),
+        stages=(),
+        models={},
+    )

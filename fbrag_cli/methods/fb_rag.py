@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from fbrag_cli.corpus import Excerpt
-from fbrag_cli.generation.generator import Call, Generation, Generations, Sampling, Turn
-from fbrag_cli.methods.answering import report_tokens
+from fbrag_cli.generation.generator import Generation, Sampling
+from fbrag_cli.methods.forward import cost_of, look_forward
 from fbrag_cli.methods.knobs import knob
 from fbrag_cli.methods.method import Selecting, Tools
 from fbrag_cli.methods.prompts import forward_turns
 from fbrag_cli.methods.ranking import LOST, backward_scores, distinct, whole_chunks
-from fbrag_cli.progress import Event, stage
+from fbrag_cli.progress import stage
 from fbrag_cli.text.printable import counted
 from fbrag_cli.trace import ForwardSample, Round, Scores, Stage, Trace
 
@@ -86,7 +86,8 @@ class FBRag(Selecting):
 
         # Stage II: K samples of rationale and answer from these chunks, ...
         turns = forward_turns([excerpt.text for excerpt in read], question, self.templates, main_language(read))
-        generations = self._look_forward(turns, tools)
+        sampling = Sampling(self.forward_tokens, self.temperature, self.top_p, self.top_k, self.seed)
+        generations = look_forward(tools.small(), turns, self.samples, sampling, tools)
         samples = tuple(parse_sample(i, generation) for i, generation in enumerate(generations.samples))
 
         # ... by which every chunk of the whole document is scored.
@@ -105,7 +106,7 @@ class FBRag(Selecting):
             copies=selected,
             context=whole_chunks(tools.corpus, sorted(ranked)),
             rounds=(Round(read=read, turns=turns, samples=samples, scores=scores, selected=ranked),),
-            stages=(Stage("recall", recalling.seconds), _cost(generations), Stage("select", selecting.seconds)),
+            stages=(Stage("recall", recalling.seconds), cost_of(generations), Stage("select", selecting.seconds)),
             models={"small": tools.small().info},
             warnings=() if backward.any() else (LOST,),
             cached=("samples",) if generations.cached else (),
@@ -129,21 +130,6 @@ class FBRag(Selecting):
             windows = best_windows(question, around, backward, tools.retriever, self.recall * tools.corpus.chunk_words)
             return tuple(sorted(windows, key=lambda window: (window.chunk.position, window.start)))
         return whole_chunks(tools.corpus, sorted(distinct(tools.corpus, backward, self.recall)))
-
-    def _look_forward(self, turns: tuple[Turn, ...], tools: Tools) -> Generations:
-        tools.progress(Event("forward", "start"))
-        generations = tools.small().generate(
-            turns,
-            self.samples,
-            Sampling(self.forward_tokens, self.temperature, self.top_p, self.top_k, self.seed),
-            Call(
-                cancellation=tools.cancellation,
-                on_prompt=report_tokens(tools.progress, "forward"),
-                on_written=report_tokens(tools.progress, "forward", "written", counted(self.samples, "sample")),
-            ),
-        )
-        tools.progress(Event("forward", "done"))
-        return generations
 
     def _scores(self, backward: Array, samples: tuple[ForwardSample, ...], tools: Tools) -> Scores:
         import numpy as np
@@ -186,14 +172,4 @@ def parse_sample(index: int, generation: Generation) -> ForwardSample:
         rationale, answer = text[: found.start()], text[found.end() :]
     return ForwardSample(
         index, generation.seed, text, _LABEL.sub("", rationale).strip(), answer.strip().rstrip("*_"), generation.finish
-    )
-
-
-def _cost(generations: Generations) -> Stage:
-    return Stage(
-        "forward",
-        generations.prefill_seconds + generations.decode_seconds,
-        generations.prompt_tokens,
-        generations.cached_tokens,
-        generations.generated_tokens,
     )

@@ -12,16 +12,16 @@ Without trained parts the retriever ranks chunks and windows, and all windows ar
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from fbrag_cli.corpus import Chunk, Excerpt
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import Turn
-from fbrag_cli.methods.closed_book import ClosedBook
 from fbrag_cli.methods.knobs import knob
 from fbrag_cli.methods.method import Method, Tools
-from fbrag_cli.methods.ranking import LOST, backward_scores, distinct, scored_once
+from fbrag_cli.methods.prompts import alone_turns
+from fbrag_cli.methods.ranking import LOST, backward_scores, distinct, unscored
 from fbrag_cli.methods.windows import sliding_windows
 from fbrag_cli.progress import stage
 from fbrag_cli.text.words import word_spans
@@ -97,26 +97,24 @@ class FitRag(Method):
             stages=(Stage("recall", recalling.seconds), Stage("select", elapsed())),
             models={},
             warnings=_warnings(backward, context, parts),
-            route="own-knowledge" if knows else "",
             reduction=replace(reduction, labels=labels, candidates=candidates, told=told, known=known),
         )
 
+    def n_read(self, n_chunks: int) -> int:
+        return min(self.select, n_chunks)
+
     def turns(self, trace: Trace) -> tuple[Turn, ...]:
-        return self._alone.turns(trace) if trace.route == "own-knowledge" else Method.turns(self, trace)
+        return Method.turns(self, trace) if trace.from_document else alone_turns(trace.question, self.instructions)
 
     def answer(self, trace: Trace, tools: Tools) -> Trace:
         """Answer from the windows, or from what the model knows. Labels of another model than that make a warning."""
-        trace = self._alone.answer(trace, tools) if trace.route == "own-knowledge" else Method.answer(self, trace, tools)
+        trace = Method.answer(self, trace, tools)
         learnt = tools.fit_rag(self.fit_rag).model if self.fit_rag else None
         answers = trace.models["large"]
         if learnt is None or answers.sha256 in (None, learnt["sha256"]):
             return trace
         other = f"the parts in {self.fit_rag} were trained for {learnt['name']}, and {answers.name} answers"
         return replace(trace, warnings=(*trace.warnings, other))
-
-    @property
-    def _alone(self) -> ClosedBook:
-        return ClosedBook(**{each.name: getattr(self, each.name) for each in fields(ClosedBook)})
 
     def _knowledge(
         self, question: str, labels: Labels | None, parts: FitRagParts | None
@@ -146,7 +144,7 @@ class FitRag(Method):
         if labels is not None and self.rank_by != "retriever":
             combined = np.zeros_like(backward)
             combined[list(candidates)] = self._value(labels)
-        return scored_once(backward, combined)
+        return replace(unscored(len(backward)), backward=backward, combined=combined)
 
     def _value(self, labels: Labels) -> Array:
         """The bi-criteria reranker: (n, 2) -> (n,)."""

@@ -1,43 +1,57 @@
-"""GenRead: the model writes a background passage on the question, and answers from it, not the document (Yu et al., 2022)."""
+"""GenRead: the large model writes a background passage, then answers by reading it (Yu et al., 2023, "Generate rather than
+retrieve"; so FIT-RAG answers what the model knows, section 4.4).
+
+Of the paper's variants this is the plain one: one passage, written greedily. Several passages that are sampled, or written after
+examples from clusters of questions, and a reader that is trained, are left out.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from fbrag_cli.generation.generator import Turn
-from fbrag_cli.methods.answering import answered_by, ask, written_before
+from fbrag_cli.generation.generator import Sampling
+from fbrag_cli.methods.closed_book import unread
+from fbrag_cli.methods.forward import cost_of, look_forward
 from fbrag_cli.methods.knobs import knob
 from fbrag_cli.methods.method import Method, Tools
-from fbrag_cli.methods.prompts import answer_turns, background_turns
-from fbrag_cli.methods.ranking import nothing_selected
-from fbrag_cli.trace import Trace
+from fbrag_cli.methods.prompts import background_turns
+from fbrag_cli.methods.ranking import unscored
+from fbrag_cli.trace import ForwardSample, Round, Trace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenRead(Method):
-    """One passage, written greedily; the original draws several and clusters them."""
+    """The passage is the only sample of `Trace.rounds`. It scores no chunk, and the context stays empty: no text of the document
+    is read, so the answer is not checked."""
 
     name: ClassVar[str] = "genread"
+    needs_large: ClassVar[bool] = True
     retrieves: ClassVar[bool] = False
 
     background_tokens: int = knob(
-        128, "length limit of the passage that the model writes", minimum=1, group="Advanced", metavar="N"
+        128, "length limit of the passage that genread writes", minimum=1, group="Advanced", metavar="N"
     )
 
     def plan(self, n_chunks: int) -> list[str]:
-        return ["none to read", "a passage to write"]
+        return ["none to read", "a background passage to write"]
 
     def retrieve(self, question: str, tools: Tools) -> Trace:
-        return nothing_selected(self, question, tools)
+        """Write the passage."""
+        large, turns = tools.large(), background_turns(question)
+        generations = look_forward(large, turns, 1, Sampling(self.background_tokens, temperature=0, seed=self.seed), tools)
+        written = generations.samples[0]
+        passage = ForwardSample(0, written.seed, written.text, written.text.strip(), "", written.finish)
+        scores = unscored(len(tools.corpus.chunks), n_samples=1)
+        return replace(
+            unread(self, question, tools),
+            scores=scores,
+            rounds=(Round(read=(), turns=turns, samples=(passage,), scores=scores, selected=()),),
+            stages=(cost_of(generations),),
+            models={"large": large.info},
+            cached=("samples",) if generations.cached else (),
+        )
 
-    def turns(self, trace: Trace) -> tuple[Turn, ...]:
-        """Return the prompt of the answer; before the passage is written, that of the passage."""
-        if not trace.background:
-            return background_turns(trace.question)
-        return answer_turns([trace.background], trace.question, self.instructions, self.templates)
-
-    def answer(self, trace: Trace, tools: Tools) -> Trace:
-        trace = written_before(self, trace, self.turns(trace), self.background_tokens, tools)
-        trace, reply = ask(self, trace, self.turns(trace), tools)
-        return replace(answered_by(trace, reply), route="own-knowledge")
+    def passages(self, trace: Trace) -> list[str]:
+        """Return the passage that was written, for the prompt that other methods have."""
+        return [sample.rationale for sample in trace.samples]

@@ -28,6 +28,9 @@ class LongContext(Selecting):
     def plan(self, n_chunks: int) -> list[str]:
         return ["all to read"]
 
+    def n_read(self, n_chunks: int) -> int:
+        return n_chunks
+
     def retrieve(self, question: str, tools: Tools) -> Trace:
         """Take the whole of every document as the context."""
         return replace(select_by_question(self, question, tools), context=whole_document(tools.corpus))

@@ -58,12 +58,14 @@ class Tools:
 class Method(ABC):
     """The base of all methods: Stage III and its settings.
 
-    name: as users type it. needs_small: whether `retrieve` asks the small model. retrieves: whether the context depends on the
-    retriever. chunk_words: words of a chunk, where the user names no number. templates: prompts in place of ours, from a file.
+    name: as users type it. needs_small, needs_large: whether `retrieve` asks the small or the large model. retrieves: whether the
+    context depends on the retriever. chunk_words: words of a chunk, where the user names no number. templates: prompts in place
+    of ours, from a file.
     """
 
     name: ClassVar[str]
     needs_small: ClassVar[bool] = False
+    needs_large: ClassVar[bool] = False
     retrieves: ClassVar[bool] = True
     chunk_words: ClassVar[int] = 300
 
@@ -105,6 +107,10 @@ class Method(ABC):
 
         return answer_from(self, self.fitted(trace, tools.large()), tools)
 
+    def n_read(self, n_chunks: int) -> int:
+        """Return how many chunks of so many the large model reads to answer."""
+        return 0
+
     def described(self) -> dict[str, Any]:
         """Return the settings that make a difference to a result, by name. They are the key of an evaluation's rows."""
         hidden = ("instructions", "answer_anyway", "templates")
@@ -119,3 +125,6 @@ class Selecting(Method):
 
     def plan(self, n_chunks: int) -> list[str]:
         return [f"{min(self.select, n_chunks)} to select"]
+
+    def n_read(self, n_chunks: int) -> int:
+        return min(self.select, n_chunks)

@@ -78,12 +78,12 @@ def alone_turns(question: str, instructions: str | None = None) -> tuple[Turn, .
 
 
 def background_turns(question: str) -> tuple[Turn, ...]:
-    """GenRead: a short passage of what the model knows, from which it then answers."""
+    """GenRead, step 1: a passage that the model writes from what it knows, to answer the question by reading it."""
     asked = (
-        "Write a short passage of background on the question: the facts that you know and that lead to its answer, with names, "
-        f"places and dates. Write the passage and nothing else.\n\nQuestion: {question}"
+        "Write a short background passage, as an encyclopedia would have it, with the facts that one needs to answer the "
+        "question below. Name the people, places, dates and things. Write the passage alone, in the language of the question."
     )
-    return (Turn("user", asked),)
+    return (Turn("user", f"{asked}\n\nQuestion: {question}"),)
 
 
 def self_route_turns(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fbrag_cli.corpus import Corpus, Excerpt
-from fbrag_cli.methods.method import Method, Selecting, Tools
+from fbrag_cli.methods.method import Selecting, Tools
 from fbrag_cli.progress import Event, stage
 from fbrag_cli.trace import Scores, Stage, Trace
 
@@ -21,6 +22,14 @@ LOST = "no word of the question occurs in the document; the first chunks were ta
 _NEAREST = 3  # chunks that a listener learns of at once
 _STRANGERS = 100  # chunks of other text with the same score, after which no copy is looked for: reading them takes time
 _SAME = 1e-5  # the relative difference up to which two scores count as equal: copies may differ by rounding
+
+
+def unscored(n_chunks: int, n_samples: int = 0) -> Scores:
+    """Return scores of zero for so many chunks, whatever was sampled."""
+    import numpy as np
+
+    nothing = np.zeros(n_chunks, np.float32)
+    return Scores(nothing, np.zeros((n_samples, n_chunks), np.float32), nothing, np.full(n_chunks, -1), nothing)
 
 
 def whole_chunks(corpus: Corpus, positions: Iterable[int]) -> tuple[Excerpt, ...]:
@@ -75,38 +84,11 @@ def select_by_question(method: Selecting, question: str, tools: Tools) -> Trace:
         method=method,
         corpus=tools.corpus,
         retriever=tools.retriever.name,
-        scores=scored_once(backward, backward),
+        scores=replace(unscored(len(backward)), backward=backward, combined=backward),
         ranked=ranked,
         copies=selected,
         context=whole_chunks(tools.corpus, sorted(ranked)),
         stages=(Stage("recall", watch.seconds),),
         models={},
         warnings=() if backward.any() else (LOST,),
-    )
-
-
-def scored_once(backward: NDArray[np.float32], combined: NDArray[np.float32]) -> Scores:
-    """Return scores without samples. backward, combined: float32 (n_chunks,)."""
-    import numpy as np
-
-    n_chunks = len(backward)
-    nothing = np.zeros(n_chunks, np.float32)
-    return Scores(backward, np.zeros((0, n_chunks), np.float32), nothing, np.full(n_chunks, -1), combined)
-
-
-def nothing_selected(method: Method, question: str, tools: Tools) -> Trace:
-    """Return a trace with an empty context: the model answers from what it knows."""
-    import numpy as np
-
-    nothing = np.zeros(len(tools.corpus.chunks), np.float32)
-    return Trace(
-        question=question,
-        method=method,
-        corpus=tools.corpus,
-        retriever=tools.retriever.name,
-        scores=scored_once(nothing, nothing),
-        ranked=(),
-        context=(),
-        stages=(),
-        models={},
     )

@@ -1,39 +1,63 @@
-"""REFEED: the model answers alone, its answer helps to retrieve, and it answers again from what was found (Yu et al., 2023)."""
+"""REFEED: the large model answers alone, and its answer helps to retrieve what it answers from (Yu et al., 2023, "Improving
+language models via plug-and-play retrieval feedback").
+
+A baseline of FIT-RAG, for a model of which only the replies are known. Left out: several different first answers, which are
+sampled, and the choice between answers before and after retrieval by their likelihood.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
-from fbrag_cli.methods.answering import written_before
-from fbrag_cli.methods.knobs import knob
+from fbrag_cli.generation.generator import Sampling
+from fbrag_cli.methods.forward import cost_of, look_forward
 from fbrag_cli.methods.method import Selecting, Tools
 from fbrag_cli.methods.prompts import alone_turns
-from fbrag_cli.methods.ranking import nothing_selected, select_by_question, whole_chunks
-from fbrag_cli.trace import Trace
+from fbrag_cli.methods.ranking import LOST, backward_scores, distinct, whole_chunks
+from fbrag_cli.progress import stage
+from fbrag_cli.trace import ForwardSample, Round, Scores, Stage, Trace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refeed(Selecting):
-    """One answer before, drawn greedily; the original draws several and weighs them by likelihood."""
+    """The first answer is the only sample of `Trace.rounds`. `instructions` shape the second one alone."""
 
     name: ClassVar[str] = "refeed"
-
-    first_tokens: int = knob(32, "length limit of the answer before", minimum=1, group="Advanced", metavar="N")
+    needs_large: ClassVar[bool] = True
 
     def plan(self, n_chunks: int) -> list[str]:
-        return ["an answer before", *Selecting.plan(self, n_chunks)]
+        return ["an answer without the document", *Selecting.plan(self, n_chunks)]
 
     def retrieve(self, question: str, tools: Tools) -> Trace:
-        """Answer alone, and retrieve by the question with this answer."""
-        before = nothing_selected(self, question, tools)
-        before = written_before(self, before, alone_turns(question), self.first_tokens, tools)
-        trace = select_by_question(self, f"{question}\n{before.background}", tools)
-        return replace(
-            trace,
+        """Answer alone, then select the chunks that score highest for the question followed by that answer, best first."""
+        with stage("recall") as recalling:
+            backward = backward_scores(question, tools)
+
+        large, turns = tools.large(), alone_turns(question)
+        generations = look_forward(large, turns, 1, Sampling(self.max_tokens, temperature=0, seed=self.seed), tools)
+        reply = generations.samples[0]
+        first = ForwardSample(0, reply.seed, reply.text, "", reply.text.strip(), reply.finish)
+
+        with stage("select") as selecting:
+            forward = tools.retriever.scores(first.said)  # (n_chunks,); of BM25 the combined scores are the sum of these two
+            combined = tools.retriever.scores(f"{question}\n{first.answer}")
+            scores = Scores(backward, forward[None], forward, forward[None].argmax(axis=0), combined)
+            selected = distinct(tools.corpus, combined, self.select)
+            ranked = tuple(selected)
+
+        return Trace(
             question=question,
-            context=whole_chunks(tools.corpus, trace.ranked),
-            background=before.background,
-            stages=(*before.stages, *trace.stages),
-            models=before.models,
+            method=self,
+            corpus=tools.corpus,
+            retriever=tools.retriever.name,
+            scores=scores,
+            ranked=ranked,
+            copies=selected,
+            context=whole_chunks(tools.corpus, ranked),
+            rounds=(Round(read=(), turns=turns, samples=(first,), scores=scores, selected=ranked),),
+            stages=(Stage("recall", recalling.seconds), cost_of(generations), Stage("select", selecting.seconds)),
+            models={"large": large.info},
+            warnings=() if combined.any() else (LOST,),
+            cached=("samples",) if generations.cached else (),
         )

@@ -1,4 +1,7 @@
-"""The methods, in the papers' order. A method is registered by one line here."""
+"""The methods, in the order of tables: what reads no document, then the baselines, then FIT-RAG and FB-RAG.
+
+A method is registered by one line here.
+"""
 
 from __future__ import annotations
 

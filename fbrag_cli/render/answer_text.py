@@ -14,11 +14,13 @@ from fbrag_cli.text.printable import counted, one_line, printable
 from fbrag_cli.text.spans import Span
 from fbrag_cli.trace import Stage, Trace
 
+#: Where no text of the document was read.
+OWN_KNOWLEDGE = "from the model's own knowledge, not from the document"
+
 _MARGIN = 4  # columns before a line of a source
 _LEAST = 20  # columns of such a line in the narrowest terminal
 _PROPOSED = 200  # characters of an answer that the chunks do not show
 _UNSEEN = 8  # words that are named
-_OWN_KNOWLEDGE = "From the model's own knowledge, not from the document."
 _NAME, _WORD, _BOLD, _END = "\x1b[33m", "\x1b[1;33m", "\x1b[1m", "\x1b[0m"
 
 
@@ -33,10 +35,13 @@ def cited_answer(trace: Trace, cited: Citations | None) -> str:
 
 
 def notes(trace: Trace, cited: Citations | None) -> Iterator[str]:
-    """Yield a line for the model's answer where the document does not say it, and one for the answer's words in no source."""
+    """Yield a line for an answer that is not from the document, one for the model's answer where the document does not say it,
+    and one for the answer's words in no source."""
+    if not trace.from_document:
+        yield f"The answer is {OWN_KNOWLEDGE}."
     if trace.status == "not_found" and trace.answer:
         yield f"Proposed, but not shown by the chunks: {one_line(trace.answer, _PROPOSED)} (--answer-anyway gives it)"
-    if cited and cited.unseen and trace.context:
+    if cited and cited.unseen:
         more = len(cited.unseen) - _UNSEEN
         yield f"not in the passages: {one_line(', '.join(cited.unseen[:_UNSEEN]))}" + (f" and {more} more" if more > 0 else "")
 
@@ -68,8 +73,6 @@ class Layout:
 
 def sources(trace: Trace, cited: Citations, layout: Layout) -> str:
     """Return the selected chunks, best first: place, score, and the sentence that shows the answer best."""
-    if not trace.context:
-        return _OWN_KNOWLEDGE
     colored = layout.colored
     blocks = ["Closest:" if trace.status == "not_found" else "Sources:"]
     for number, (chunk, shown) in enumerate(zip(trace.sources, cited.shown, strict=True), 1):
@@ -89,8 +92,6 @@ def markdown(trace: Trace, cited: Citations | None, layout: Layout) -> str:
     """
     if cited is None:
         return _escaped(answer_of(trace))
-    if not trace.context:
-        return f"{_escaped(answer_of(trace))}\n\n{_OWN_KNOWLEDGE}"
     named = {number for claim in cited.claims for number in claim.sources}
     others = [number for number in range(1, len(cited.shown) + 1) if number not in named]
     what = "Closest" if trace.status == "not_found" else "Other sources" if named else "Sources"
@@ -111,12 +112,14 @@ def summary(trace: Trace, device: str) -> str:
     if forward := stages.get("forward"):
         cost = "from the cache" if "samples" in trace.cached else f"in {forward.seconds:.1f} s ({_read(forward)})"
         parts.append(f"{counted(len(trace.samples), 'sample')} {cost}")
-    parts.append(f"{len(trace.selected)} selected")
+    parts.append(f"{len(trace.selected) or 'none'} selected")
     if answer := stages.get("answer"):
         cached = "answer" in trace.cached
         parts.append("answer from the cache" if cached else f"answered in {answer.seconds:.1f} s ({_read(answer)})")
     if trace.route:
         parts.append(f"route: {trace.route}")
+    if trace.answer is not None and not trace.from_document:
+        parts.append(OWN_KNOWLEDGE)
     what = f"{counted(len(trace.corpus.chunks), 'chunk')}: {', '.join(parts)}"
     return f"{what} · {device}" if device else what
 

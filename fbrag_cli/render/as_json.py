@@ -20,6 +20,7 @@ from fbrag_cli.trace import Stage, Trace
 def answer(trace: Trace, *, memory_mb: float) -> dict[str, Any]:
     """Return `fbrag.answer/1`. memory_mb: the peak of this process.
 
+    from_document: whether text of the document was read for the answer; if not, it is from the model's own knowledge.
     citations: of each sentence of the answer its (start, end) in characters and the `id` of each source that shows it. unseen:
     words, names and numbers of the answer that stand in no source.
     """
@@ -31,6 +32,7 @@ def answer(trace: Trace, *, memory_mb: float) -> dict[str, Any]:
         "status": trace.status,
         "answer": trace.answer if found else None,
         "unsupported_answer": None if found else trace.answer,
+        "from_document": trace.from_document,
         "citations": [{"start": claim.start, "end": claim.end, "sources": list(claim.sources)} for claim in cited.claims],
         "unseen": list(cited.unseen),
         "support": _rounded(trace.support),

@@ -62,8 +62,8 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Citations:
-    """What shows an answer. claims: of an answer that was given, else none. shown: aligned with `Trace.sources`. unseen: words,
-    names and numbers of the answer that stand in no source, as the answer spells them."""
+    """What shows an answer. claims: of an answer that was given from the document, else none. shown: aligned with
+    `Trace.sources`. unseen: words, names and numbers of such an answer that stand in no source, as the answer spells them."""
 
     claims: tuple[Claim, ...]
     shown: tuple[Shown, ...]
@@ -76,7 +76,7 @@ def citations(trace: Trace) -> Citations:
     A source without a term of the answer or the question shows what the sample says that raised it; without an answer, each does.
     """
     evidence = _Evidence(trace)
-    given = (trace.answer or "") if trace.status == "answered" else ""
+    given = (trace.answer or "") if trace.status == "answered" and trace.from_document else ""
     sought = evidence.sought(trace.answer) if trace.answer else None
     shown = []
     for i in range(len(evidence.sources)):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from fbrag_cli.render.answer_text import answer_of
+from fbrag_cli.render.answer_text import OWN_KNOWLEDGE, answer_of
 from fbrag_cli.render.as_json import settings, versions
 from fbrag_cli.render.citations import citations
 from fbrag_cli.render.page_views import answer_view, document_views, other_views, sample_views, shading, source_views
@@ -40,6 +40,7 @@ def page(trace: Trace) -> str:
         trace=trace,
         title=one_line(trace.question, 80),
         answer=answer_view(answer_of(trace), cited),
+        own_knowledge=f"The answer is {OWN_KNOWLEDGE}.",
         unseen=cited.unseen,
         documents=documents,
         sources=tuple(source_views(trace, chunks, layouts, cited)),

@@ -149,12 +149,11 @@ class Session:
         return replace(collection, warnings=warnings, seconds=watch.seconds)
 
     def prepare(self, method: type[Method] | Method, choice: Choice = DEFAULT, *, answering: bool = True) -> None:
-        """Find the models that the method needs; fetch those that are missing. answering: whether `answer` will follow, so that
-        the large model is loaded while the small one works."""
+        """Find the models that the method needs; fetch missing ones. answering: whether `answer` follows: the large is loaded, too."""
         small, large = self._names(choice)
-        names = [small] if method.needs_small else []
-        self._models.find([*names, large] if answering else names, large=[large] if answering else [])
-        self._answering = answering
+        self._answering = answering or method.needs_large
+        names = [*([small] if method.needs_small else []), *([large] if self._answering else [])]
+        self._models.find(names, large=[large] if self._answering else [])
 
     def identities(self, method: type[Method] | Method, choice: Choice = DEFAULT) -> dict[str, str]:
         """Return the models that the method asks, by role: their names, and what identifies them."""
@@ -214,9 +213,10 @@ class Session:
         """Yield a title and the exact prompt of each model, in the order in which the method asks them."""
         method = trace.method
         assert isinstance(method, Method)
-        for each in trace.rounds:
-            yield "small model", self.small().written(each.turns)
         large = self.large()
+        for each in trace.rounds:
+            title, model = ("small model", self.small()) if method.needs_small else ("large model, first", large)
+            yield title, model.written(each.turns)
         yield "large model", large.written(method.turns(method.fitted(trace, large)))
         if fallback := method.fallback(trace):
             method, trace = fallback

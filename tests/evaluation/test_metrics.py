@@ -244,14 +244,16 @@ def test_questions_have_f1_and_exact_match():
     assert found["rouge_l"] == rouge_l("City of Paris!", "the city of Paris")
 
 
+def test_a_reply_contains_a_gold_answer_as_whole_words():
+    gold = ("Paris", "the City of Light")
+    replies = ["It is Paris, in France.", "It is the city of light!", "Parisians", ""]
+    assert [score(example("hotpotqa", *gold), reply)["contains"] for reply in replies] == [1, 1, 0, 0]
+    assert score(chinese("multifieldqa_zh", "学费"), "他交了“学费”。")["contains"] == 1
+
+
 def test_summaries_have_rouge_alone():
-    assert score(example("qmsum", "a"), "a") == {
-        "f1": None,
-        "em": None,
-        "contains": None,
-        "rouge_l": 0.999999995,
-        "accuracy": None,
-    }
+    found = score(example("qmsum", "a"), "a")
+    assert found == {"f1": None, "em": None, "contains": None, "rouge_l": 0.999999995, "accuracy": None}
 
 
 def test_without_gold_answers_nothing_applies():
@@ -263,6 +265,7 @@ def test_without_gold_answers_nothing_applies():
 def test_only_the_first_line_counts_where_longbench_reads_no_more(dataset):
     assert score(example(dataset, "Paris"), "\n\nParis\nQuestion: next")["em"] == 1
     assert score(example(dataset, "next"), "\n\nParis\nQuestion: next")["f1"] == 0
+    assert score(example(dataset, "next"), "\n\nParis\nQuestion: next")["contains"] == 0
     assert score(example("hotpotqa", "Paris"), "Paris\nQuestion: next")["em"] == 0
 
 

@@ -12,8 +12,9 @@ from fbrag_cli.corpus import Corpus, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import Call, Generations, ModelInfo, Sampling, Turn
-from fbrag_cli.methods.knobs import settings_of
 from fbrag_cli.methods.long_context import cut_middle
+from fbrag_cli.methods.method import Selecting
+from fbrag_cli.methods.prompts import Templates
 from fbrag_cli.methods.registry import find_method, names
 from fbrag_cli.trace import Trace
 from tests.methods.scripted import Scripted, tools
@@ -30,10 +31,11 @@ def corpus() -> Corpus:
     return build_corpus([Document.of("d", "d", Extracted(Content("\n".join(CHUNKS)), "text/plain"))], 10)
 
 
-def run(name: str, corpus: Corpus, large: Scripted, **settings: int | bool) -> Trace:
+def run(name: str, corpus: Corpus, large: Scripted, **settings: int | bool | Templates) -> Trace:
     kind = find_method(name)
-    method = kind(**{"select": 2} if "select" in settings_of(kind) else {}, **settings)  # type: ignore[arg-type]
-    trace = method.retrieve(QUESTION, tools(corpus, large=large if name == "refeed" else None))
+    selects = {"select": 2} if issubclass(kind, Selecting) else {}
+    method = kind(**selects, **settings)  # type: ignore[arg-type]
+    trace = method.retrieve(QUESTION, tools(corpus, large=large if kind.needs_large else None))
     assert trace.answer is None
     return method.answer(trace, tools(corpus, large=large))
 
@@ -128,6 +130,44 @@ def test_self_route_reads_the_whole_document_where_the_chunks_do_not_do(corpus: 
     assert [stage.name for stage in trace.stages] == ["recall", "answer", "answer", "verify"]
 
 
+def test_closed_book_reads_the_question_alone_and_is_not_checked(corpus: Corpus) -> None:
+    large = Scripted(["nobody"], yes=0.0)
+    trace = run("closed-book", corpus, large, templates=Templates(answer="Read {context} for {input}."))
+    assert [turn.text.replace(QUESTION, "Q") for turn in large.asked[0][0]] == [
+        "Answer the question. Give the answer alone, in as few words as you can, in the language of the question.\n\nQuestion: Q"
+    ]
+    assert (trace.answer, trace.status, trace.support, len(large.asked)) == ("nobody", "answered", None, 1)
+    assert (trace.from_document, trace.sources, trace.samples) == (False, (), ())
+    assert [stage.name for stage in trace.stages] == ["answer"]
+    assert not trace.scores.combined.any()
+
+
+def test_genread_reads_what_it_wrote(corpus: Corpus) -> None:
+    large = Scripted([" Wrenn, a mate, sealed it. "], yes=0.0)
+    trace = run("genread", corpus, large, background_tokens=40, templates=Templates(answer="Read {context} for {input}"))
+    (written, _, sampling), (read, _, _) = large.asked
+    assert (sampling.max_tokens, sampling.temperature) == (40, 0)
+    assert QUESTION in written[0].text
+    assert not any(chunk in written[0].text for chunk in CHUNKS)
+    assert [turn.text for turn in read] == [f"Read Wrenn, a mate, sealed it. for {QUESTION}"]
+    assert (trace.status, trace.support, trace.from_document, trace.selected) == ("answered", None, False, ())
+    assert [stage.name for stage in trace.stages] == ["forward", "answer"]
+
+
+def test_refeed_retrieves_by_the_question_and_its_first_answer(corpus: Corpus) -> None:
+    large = Scripted(["the galley, where nobody lit it"])
+    trace = run("refeed", corpus, large, max_tokens=16, answer_anyway=True)
+    (first, _, sampling), (second, _, _) = large.asked
+    assert (sampling.max_tokens, sampling.temperature) == (16, 0)
+    assert not any(chunk in first[0].text for chunk in CHUNKS)
+    assert trace.ranked == (2, 7)  # by the question alone 7 comes first
+    assert second[0].text.index(CHUNKS[2]) < second[0].text.index(CHUNKS[7])
+    assert trace.scores.combined == pytest.approx(trace.scores.backward + trace.scores.forward)
+    assert trace.scores.backward.argmax() == 7
+    assert [stage.name for stage in trace.stages] == ["recall", "forward", "select", "answer"]
+    assert (trace.from_document, trace.samples[0].answer) == (True, "the galley, where nobody lit it")
+
+
 def test_a_question_in_a_document_cannot_move_the_instructions(corpus: Corpus) -> None:
     tricky = build_corpus([Document.of("d", "d", Extracted(Content("lantern\n\nQuestion: what?\n\nlantern"), "text/plain"))], 10)
     large = Scripted(["Tobias Wrenn"])
@@ -139,8 +179,8 @@ def test_answer_anyway_asks_nothing_more(corpus: Corpus) -> None:
     for name in set(names()) - {"fb-rag"}:
         large = Scripted(["nobody"], yes=0.0)
         trace = run(name, corpus, large, answer_anyway=True, max_tokens=16)
-        calls = 2 if name in ("genread", "refeed") else 1
-        assert (trace.status, trace.support, len(large.asked)) == ("answered", None, calls)
+        n_calls = 2 if find_method(name).needs_large else 1
+        assert (trace.status, trace.support, len(large.asked)) == ("answered", None, n_calls)
 
 
 @given(st.text(alphabet="ab ", max_size=80), st.integers(0, 30))
@@ -156,36 +196,3 @@ def test_the_middle_is_cut_evenly_and_never_more_than_needed(text: str, room: in
         assert count(text[len(text) - tail :]) <= room // 2
         assert head + tail < len(text)
         assert count(text[: head + 1]) > room // 2 or head + tail + 1 == len(text)
-
-
-# -- without the document, and with the model's own answer -----------------------------------------------------------------
-
-
-def test_the_model_alone_reads_nothing_of_the_document_and_is_not_checked(corpus: Corpus) -> None:
-    large = Scripted(["a monk"])
-    trace = run("closed-book", corpus, large)
-    assert (trace.answer, trace.status, trace.route) == ("a monk", "answered", "own-knowledge")
-    assert (trace.context, trace.sources, trace.selected) == ((), (), ())
-    assert len(large.asked) == 1
-    assert QUESTION in told(large)
-    assert "lantern hung" not in told(large)
-
-
-def test_genread_answers_from_the_passage_that_the_model_wrote(corpus: Corpus) -> None:
-    large = Scripted(["The lantern was sealed by a monk."])
-    trace = run("genread", corpus, large, background_tokens=9)
-    assert trace.background == "The lantern was sealed by a monk."
-    assert [sampling.max_tokens for _, _, sampling in large.asked] == [9, 512]
-    assert trace.background in told(large, 1)
-    assert trace.background not in told(large, 0)
-    assert [stage.name for stage in trace.stages] == ["background", "answer"]
-
-
-def test_refeed_retrieves_by_its_own_answer_too(corpus: Corpus) -> None:
-    large = Scripted(["It hung in the galley and nobody lit it."])
-    trace = run("refeed", corpus, large)
-    assert trace.background == "It hung in the galley and nobody lit it."
-    assert trace.question == QUESTION
-    assert trace.ranked == (2, 7)  # by the question alone the other way round
-    assert told(large, 1).index(CHUNKS[2]) < told(large, 1).index(CHUNKS[7])
-    assert [stage.name for stage in trace.stages] == ["background", "recall", "answer", "verify"]

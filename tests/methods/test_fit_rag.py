@@ -152,11 +152,11 @@ def knows(known: float) -> FitRagParts:
 def test_what_the_model_knows_it_answers_without_the_document() -> None:
     many = [f"The anchor {i} of the brig was forged." for i in range(40)]
     trace = run(corpus_of(many), FitRag(fit_rag="made", self_knowledge=True), knows(0.5), answer=True)
-    assert (trace.context, trace.route, trace.answer) == ((), "own-knowledge", "Hull")
+    assert (trace.context, trace.from_document, trace.answer) == ((), False, "Hull")
     assert (reduction(trace).told, reduction(trace).known) == (1, 1)
     trace = run(corpus_of(many), FitRag(fit_rag="made", self_knowledge=True), knows(1.0), answer=True)
     assert len(trace.context) == 10
-    assert trace.route == ""
+    assert trace.from_document
     trace = run(corpus_of(many[:20]), FitRag(fit_rag="made", self_knowledge=True), knows(0.5))
     assert trace.context  # so few candidates say nothing
     with pytest.raises(FbragError, match="needs a trained recognizer"):
