@@ -149,7 +149,7 @@ class Session:
         return replace(collection, warnings=warnings, seconds=watch.seconds)
 
     def prepare(self, method: type[Method] | Method, choice: Choice = DEFAULT, *, answering: bool = True) -> None:
-        """Find the models that the method needs; fetch missing ones. answering: whether `answer` follows: the large is loaded, too."""
+        """Find the models that the method needs; fetch missing ones. answering: whether `answer` follows, with the large one."""
         small, large = self._names(choice)
         self._answering = answering or method.needs_large
         names = [*([small] if method.needs_small else []), *([large] if self._answering else [])]
