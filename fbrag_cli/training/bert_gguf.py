@@ -53,7 +53,8 @@ def write_gguf(
     Raises OSError; ValueError or another error of a wrong type or key for a folder of another kind (see `read_base`).
     """
     config = json.loads((model / "config.json").read_text("utf-8"))
-    tensors = load_file(model / "model.safetensors") | dict(changed or {})
+    tensors = {name.removeprefix("bert."): tensor for name, tensor in load_file(model / "model.safetensors").items()}
+    tensors.update(changed or {})
     with whole_file(path) as unfinished:
         writer = gguf.GGUFWriter(unfinished, "bert")
         _write_settings(writer, config, model.name.replace("-", " "), window)
@@ -112,7 +113,7 @@ def _as_llama(token: str) -> str:
 
 def _renamed(name: str, *, classifier: bool) -> str | None:
     """Return llama.cpp's name of a tensor, None for what it computes itself or does not need."""
-    stem, _, part = name.removeprefix("bert.").rpartition(".")
+    stem, _, part = name.rpartition(".")
     plain = _EMBEDDINGS | (_CLASSIFIER if classifier else {})
     if stem in plain:
         return f"{plain[stem]}.{part}"

@@ -1,4 +1,4 @@
-"""A GGUF encoder in llama.cpp: windows of tokens go in, several a batch, each its own sequence, and a vector of each comes out."""
+"""A GGUF encoder in llama.cpp: windows of tokens go in, several a batch, each a sequence of its own, and vectors come out."""
 
 from __future__ import annotations
 
