@@ -49,9 +49,8 @@ def read_base(folder: Path) -> BaseEncoder:
         wrong += [f"no token {token}" for token in sorted(_TOKENS - set((folder / "vocab.txt").read_text("utf-8").splitlines()))]
         width, positions = int(config["hidden_size"]), int(config["max_position_embeddings"])
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
-        raise FbragError(
-            "model_corrupt", f"{folder / 'config.json'} or vocab.txt is not that of a BERT encoder", _OTHER
-        ) from None
+        what = f"config.json or vocab.txt in {folder} is not that of a BERT encoder"
+        raise FbragError("model_corrupt", what, _OTHER) from None
     if wrong:
         raise FbragError("model_corrupt", f"{folder} is no BERT encoder that llama.cpp computes: {', '.join(wrong)}", _OTHER)
     return BaseEncoder(folder, sha256_of(folder / "model.safetensors"), width, positions)

@@ -120,6 +120,9 @@ class _Training:
     def run(self, progress: Progress) -> None:
         """Train the epochs that the checkpoint lacks."""
         total = self._settings.epochs * self._steps
+        if not self._learns_w and self._settings.alpha > 0:
+            what = "there are no mismatched pairs, or no matched ones, in training or validation: the weight w stays 0.5"
+            progress(Event("train", "warning", text=what))
         for epoch in range(len(self._checkpoint.epochs), self._settings.epochs):
             losses = []
             for k in range(epoch * self._steps, (epoch + 1) * self._steps):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
@@ -29,8 +30,8 @@ Windows = Sequence[Sequence[int]]  # token ids of a pair: `LlamaScorer.windows`
 class ScorerNetwork:
     """LoRA of rank 16 on query and value; the pooler (dense and tanh) and the head (two outputs) train whole.
 
-    parameters: those that train, by name. It computes in bfloat16 where the CPU or the GPU does. Raises FbragError `model_corrupt`
-    where transformers cannot load the base encoder.
+    parameters: those that train, by name. It computes in bfloat16 where the CPU or the GPU does. Raises FbragError
+    `model_corrupt` where transformers cannot load the base encoder.
     """
 
     def __init__(self, base: BaseEncoder, seed: int) -> None:
@@ -113,12 +114,14 @@ def _has_bfloat16(device: str) -> bool:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep transformers from writing to the terminal: a base encoder may lack a pooler, or have heads that are not used."""
+    """Keep transformers and peft from writing to the terminal: a base encoder may lack a pooler, or have unused heads."""
     verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # peft calls what transformers is about to remove
+            yield
     finally:
         logging.set_verbosity(verbosity)
         if bars:
