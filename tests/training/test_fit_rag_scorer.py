@@ -60,7 +60,7 @@ def base(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) 
 def settings(**changes: float) -> ScorerSettings:
     from fbrag_cli.training.fit_rag_scorer import ScorerSettings
 
-    return ScorerSettings(**{"epochs": 4, "batch": 8, "every": 3, "validation": 4, "rate": 2e-3, **changes})  # type: ignore[arg-type]
+    return ScorerSettings(**{"epochs": 5, "batch": 8, "every": 3, "validation": 4, "rate": 5e-3, **changes})  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")
@@ -84,11 +84,11 @@ def test_it_learns_which_texts_hold_the_answer(trained: TrainedScorer) -> None:
 
 
 def test_llama_computes_what_torch_does(trained: TrainedScorer) -> None:
-    assert trained.llama_difference < 2e-3
+    assert trained.llama_difference < 5e-3  # logits of some -5..5, matrices in 16 bits
 
 
 def test_the_course_of_w_and_the_labels_are_told(trained: TrainedScorer) -> None:
-    steps = 4 * 6  # 11 ships of 4 pairs in batches of 8, four epochs
+    steps = 5 * 6  # 11 ships of 4 pairs in batches of 8, five epochs
     assert len(trained.weights) == 1 + steps // 3
     assert trained.weights[0] == 0.5
     moves = [abs(a - b) for a, b in zip(trained.weights, trained.weights[1:], strict=False)]

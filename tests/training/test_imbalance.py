@@ -139,7 +139,7 @@ def test_a_tenth_of_the_training_questions_is_for_validation_and_no_question_is_
     parts = split(given, 0)
     assert sorted((*parts.train, *parts.validation, *parts.dev)) == list(range(len(given)))
     train, validation, dev = ({given[i].question_id for i in part} for part in (parts.train, parts.validation, parts.dev))
-    assert not (train & validation or validation & dev or train & dev)
+    assert len(train | validation | dev) == len(train) + len(validation) + len(dev)
     assert len(validation) == 5
     assert split(given, 0) == parts != split(given, 1)
 
