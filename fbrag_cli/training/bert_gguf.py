@@ -1,21 +1,20 @@
-"""Writes a BERT model of Hugging Face's form as a GGUF file: an embedding model, or a document scorer with its classifier."""
+"""A BERT encoder of Hugging Face, a folder with config.json, vocab.txt and model.safetensors, as a GGUF file for llama.cpp."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import gguf
 import numpy as np
 from numpy.typing import NDArray
+from safetensors.numpy import load_file
 
 from fbrag_cli.storage.files import whole_file
 
-Array = NDArray[np.float32]
-
-#: A layer's tensors: their names as transformers and as llama.cpp have them.
+#: A layer's tensors: their names in transformers and in llama.cpp.
 _LAYER = {
     "attention.self.query": "attn_q",
     "attention.self.key": "attn_k",
@@ -27,62 +26,48 @@ _LAYER = {
     "output.LayerNorm": "layer_output_norm",
 }
 _EMBEDDINGS = {
-    "word_embeddings": "token_embd",
-    "position_embeddings": "position_embd",
-    "token_type_embeddings": "token_types",
-    "LayerNorm": "token_embd_norm",
+    "embeddings.word_embeddings": "token_embd",
+    "embeddings.position_embeddings": "position_embd",
+    "embeddings.token_type_embeddings": "token_types",
+    "embeddings.LayerNorm": "token_embd_norm",
 }
-_SPECIAL = ("[PAD]", "[CLS]", "[SEP]", "[MASK]")
+_CLASSIFIER = {"pooler.dense": "cls", "classifier": "cls.output"}
+_CONTROL = ("[PAD]", "[CLS]", "[SEP]", "[MASK]")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Classifier:
-    """A dense layer (width, width) with tanh over the first vector, then a layer (n_labels, width)."""
-
-    labels: Sequence[str]
-    dense: tuple[Array, Array]
-    output: tuple[Array, Array]
-
-
-def tensors_of(model: Path) -> dict[str, Array]:
-    """Return the tensors of a model's folder by their names in transformers."""
-    from safetensors.numpy import load_file
-
-    found = load_file(model / "model.safetensors")
-    return {name.removeprefix("bert."): tensor for name, tensor in found.items() if tensor.dtype == np.float32}
-
-
-def write(
+def write_gguf(
     model: Path,
     path: Path,
-    tensors: Mapping[str, Array],
     *,
+    pooling: int | None,
     window: int,
-    pooling: int | None = None,
-    classifier: Classifier | None = None,
+    changed: Mapping[str, NDArray[np.float32]] | None = None,
+    labels: Sequence[str] = (),
 ) -> Path:
-    """Write the GGUF file `path`, whole or not at all, with its matrices in 16 bits. Return `path`.
+    """Write the encoder in the folder `model` to `path`, its matrices in 16 bits, whole or not at all. Return `path`.
 
-    model: folder with config.json and vocab.txt. window: tokens that it reads at once. pooling: llama.cpp's number (1: mean),
-    None for a file that says none. With a classifier it is that of rerankers (RANK).
+    pooling: llama.cpp's number (1 mean, 2 first token, 4 rank), None for a file that says none. window: the most tokens that are
+    read at once. changed: tensors that take the place of the file's, or are added, by their names in transformers. labels: names
+    of the outputs of a classifier, whose tensors `pooler.dense` and `classifier` are written with it; none for no classifier.
+
+    Raises OSError; ValueError or another error of a wrong type or key for a folder of another kind (see `read_base`).
     """
-    import gguf
-
     config = json.loads((model / "config.json").read_text("utf-8"))
-    with whole_file(path) as part:
-        writer = gguf.GGUFWriter(part, "bert")
-        writer.add_name(model.name)
-        writer.add_context_length(window)
-        _add_sizes(writer, config)
-        if classifier is not None:
-            writer.add_pooling_type(gguf.PoolingType.RANK)
-            writer.add_classifier_output_labels(list(classifier.labels))
-        elif pooling is not None:
+    tensors = {name.removeprefix("bert."): tensor for name, tensor in load_file(model / "model.safetensors").items()}
+    tensors.update(changed or {})
+    with whole_file(path) as unfinished:
+        writer = gguf.GGUFWriter(unfinished, "bert")
+        _write_settings(writer, config, model.name.replace("-", " "), window)
+        if pooling is not None:
             writer.add_pooling_type(gguf.PoolingType(pooling))
-        _add_vocabulary(writer, model, config["type_vocab_size"])
-        for name, tensor in _renamed(tensors, window, classifier).items():
-            matrix = tensor.ndim == 2 and name.startswith(("blk.", "token_embd"))
-            writer.add_tensor(name, tensor.astype(np.float16 if matrix else np.float32))
+        if labels:
+            writer.add_classifier_output_labels(labels)
+        _write_vocabulary(writer, (model / "vocab.txt").read_text("utf-8").splitlines(), config["vocab_size"])
+        for name, tensor in tensors.items():
+            if (renamed := _renamed(name, classifier=bool(labels))) is not None:
+                tensor = tensor[:window] if renamed.startswith("position_embd") else tensor
+                matrix = tensor.ndim == 2 and renamed.startswith(("blk.", "token_embd."))
+                writer.add_tensor(renamed, tensor.astype(np.float16 if matrix else np.float32))
         writer.write_header_to_file()
         writer.write_kv_data_to_file()
         writer.write_tensors_to_file()
@@ -90,25 +75,28 @@ def write(
     return path
 
 
-def _add_sizes(writer: Any, config: Mapping[str, Any]) -> None:
+def _write_settings(writer: gguf.GGUFWriter, config: Mapping[str, Any], name: str, window: int) -> None:
+    writer.add_name(name)
+    writer.add_context_length(window)
     writer.add_embedding_length(config["hidden_size"])
     writer.add_feed_forward_length(config["intermediate_size"])
     writer.add_block_count(config["num_hidden_layers"])
     writer.add_head_count(config["num_attention_heads"])
     writer.add_layer_norm_eps(config["layer_norm_eps"])
     writer.add_causal_attention(False)
+    writer.add_token_type_count(config["type_vocab_size"])
 
 
-def _add_vocabulary(writer: Any, model: Path, n_types: int) -> None:
-    import gguf
-
-    vocabulary = (model / "vocab.txt").read_text("utf-8").splitlines()
+def _write_vocabulary(writer: gguf.GGUFWriter, vocabulary: list[str], size: int) -> None:
+    """Write the tokens, and as many unused ones as the embeddings have more rows."""
     writer.add_tokenizer_model("bert")
-    writer.add_token_type_count(n_types)
-    writer.add_token_list([_as_llama(token) for token in vocabulary])
-    types = dict.fromkeys(_SPECIAL, gguf.TokenType.CONTROL) | {"[UNK]": gguf.TokenType.UNKNOWN}
-    writer.add_token_types([types.get(token, gguf.TokenType.NORMAL) for token in vocabulary])
-    ids = {token: i for i, token in enumerate(vocabulary)}
+    unused = [f"[PAD{i}]" for i in range(len(vocabulary), size)]
+    types = dict.fromkeys(_CONTROL, gguf.TokenType.CONTROL) | dict.fromkeys(unused, gguf.TokenType.UNUSED)
+    types["[UNK]"] = gguf.TokenType.UNKNOWN
+    tokens = vocabulary + unused
+    writer.add_token_list([_as_llama(token) for token in tokens])
+    writer.add_token_types([types.get(token, gguf.TokenType.NORMAL) for token in tokens])
+    ids = {token: i for i, token in enumerate(tokens)}
     writer.add_bos_token_id(ids["[CLS]"])
     writer.add_sep_token_id(ids["[SEP]"])
     writer.add_unk_token_id(ids["[UNK]"])
@@ -117,26 +105,18 @@ def _add_vocabulary(writer: Any, model: Path, n_types: int) -> None:
 
 
 def _as_llama(token: str) -> str:
-    """llama.cpp marks the beginning of a word where WordPiece marks its continuation."""
+    """Return the token as llama.cpp has it, which marks the beginning of a word where WordPiece marks its continuation."""
     if token.startswith("[") and token.endswith("]"):
         return token
     return token.removeprefix("##") if token.startswith("##") else "\u2581" + token
 
 
-def _renamed(tensors: Mapping[str, Array], window: int, classifier: Classifier | None) -> dict[str, Array]:
-    """Return the tensors by llama.cpp's names, without those that it computes itself or does not need."""
-    found = {new: tensor for name, tensor in tensors.items() if (new := _name_of(name)) is not None}
-    found["position_embd.weight"] = found["position_embd.weight"][:window]
-    if classifier is not None:
-        found["cls.weight"], found["cls.bias"] = classifier.dense
-        found["cls.output.weight"], found["cls.output.bias"] = classifier.output
-    return found
-
-
-def _name_of(name: str) -> str | None:
+def _renamed(name: str, *, classifier: bool) -> str | None:
+    """Return llama.cpp's name of a tensor, None for what it computes itself or does not need."""
     stem, _, part = name.rpartition(".")
-    if stem.startswith("embeddings.") and stem.removeprefix("embeddings.") in _EMBEDDINGS:
-        return f"{_EMBEDDINGS[stem.removeprefix('embeddings.')]}.{part}"
+    plain = _EMBEDDINGS | (_CLASSIFIER if classifier else {})
+    if stem in plain:
+        return f"{plain[stem]}.{part}"
     if stem.startswith("encoder.layer."):
         number, _, inner = stem.removeprefix("encoder.layer.").partition(".")
         return f"blk.{number}.{_LAYER[inner]}.{part}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -25,10 +25,12 @@ from fbrag_cli.storage.rows import Row
 from fbrag_cli.text.languages import detect
 from fbrag_cli.text.printable import counted, dumps
 from fbrag_cli.training import fit_rag_combinations as combining
-from fbrag_cli.training import fit_rag_detector, fit_rag_recognizer, fit_rag_scorer
+from fbrag_cli.training import fit_rag_detector, fit_rag_recognizer
 from fbrag_cli.training import fit_rag_labels as labelling
+from fbrag_cli.training.base_encoder import read_base
+from fbrag_cli.training.dev_metrics import DevMetrics
 from fbrag_cli.training.fit_rag_folder import Folder
-from fbrag_cli.training.fit_rag_pairs import Pair, pairs_of
+from fbrag_cli.training.pairs import Pair
 from fbrag_cli.training.questions import Material, Question
 from fbrag_cli.training.resumed import resumed
 
@@ -110,26 +112,35 @@ def _made_labels(training: Training) -> dict[labelling.Key, Row]:
 
 def make_scorer(training: Training) -> None:
     """Train the scorer on the labels, and write FOLDER/scorer.gguf."""
-    pairs = pairs_of(training.questions, training.pool, _made_labels(training).values())
-    base = training.base()
-    inputs = {"pairs": _digest(pairs), "base": sha256_of(base / "model.safetensors")}
+    from fbrag_cli.training.fit_rag_scorer import CHECKPOINT, train_scorer
+
     folder = training.folder
+    pairs = labelling.pairs_of(training.questions, training.pool, _made_labels(training).values())
+    base = read_base(training.base())
+    inputs = {"pairs": _digest(pairs), "base": base.sha256}
     if training.restart:
-        fit_rag_scorer.delete_state(folder.path)
+        (folder.path / CHECKPOINT).unlink(missing_ok=True)
     elif folder.is_made("scorer", inputs):
         training.note("scorer: made before")
         return
     training.note(f"scorer: {counted(len(pairs), 'pair')}")
-    with stage("train", training.listener.progress):
-        report = _fitted(lambda: fit_rag_scorer.train(pairs, base, folder.path, training.listener.progress))
-    about = {"model": training.model, "languages": _languages(pairs)}
-    folder.put("scorer", inputs, report | {"data": dict(training.material.sha256)}, SCORER, **about)
-    fit_rag_scorer.delete_state(folder.path)
-    best = report["epochs"][report["best_epoch"] - 1]
-    training.note(
-        f"scorer: epoch {report['best_epoch']}, balanced loss {best['balanced_loss']:.3f}, "
-        f"AUC {best['auc_has_answer']:.3f} (answer), {best['auc_llm_prefer']:.3f} (preference), w {best['w']:.2f}"
-    )
+    trained = train_scorer(pairs, base, folder.path, progress=training.listener.progress)
+    report = {
+        "data": dict(training.material.sha256),
+        "labels": trained.labels,
+        "epochs": [asdict(epoch) for epoch in trained.epochs],
+        "best": trained.best,
+        "w": [round(w, 3) for w in trained.weights],
+        "llama_difference": trained.llama_difference,
+    }
+    folder.put("scorer", inputs, report, SCORER, model=training.model, languages=_languages(pairs))
+    (folder.path / CHECKPOINT).unlink(missing_ok=True)
+    training.note(f"scorer: epoch {trained.best}, {_told(trained.dev)}, w {trained.weights[-1]:.2f}")
+
+
+def _told(dev: DevMetrics) -> str:
+    areas = ("-" if area is None else f"{area:.3f}" for area in (dev.auc_answer, dev.auc_prefers))
+    return f"dev loss {dev.loss:.3f}, AUC of Has_Answer and LLM_Prefer {' and '.join(areas)}"
 
 
 def _digest(records: Iterable[Any]) -> str:
@@ -205,7 +216,7 @@ def make_recognizer(training: Training) -> None:
         raise FbragError(
             "usage", f"{folder.path} has no combinations of questions for checking", "make them first: --stage detector"
         )
-    dev_pairs = [pair for pair in pairs_of(training.questions, training.pool, ()) if pair.dev]
+    dev_pairs = [pair for pair in labelling.pairs_of(training.questions, training.pool, ()) if pair.dev]
     with closing(LlamaScorer(folder.scorer)) as scorer:
         embeddings = scorer.embed([texts[key].text for key in known])
         delta = fit_rag_recognizer.delta_of(

@@ -19,6 +19,7 @@ from fbrag_cli.session.session import Listener
 from fbrag_cli.storage.rows import Row
 from fbrag_cli.text.languages import detect
 from fbrag_cli.text.printable import counted
+from fbrag_cli.training.pairs import Pair
 from fbrag_cli.training.questions import Material, Passage, Question
 
 SCHEMA = "fbrag.label/1"
@@ -173,3 +174,19 @@ def _corpus(passages: Sequence[Passage]) -> Corpus:
         Document.of(each.id, each.id, Extracted(Content(each.text), "text/plain"), each.id, language) for each in passages
     ]
     return build_corpus(documents, _WHOLE)
+
+
+def pairs_of(questions: Iterable[Question], pool: Pool, rows: Iterable[Row]) -> list[Pair]:
+    """Return the pairs of each question and its candidates, with the labels of rows; LLM_Prefer is None where no reply was made.
+
+    Questions whose answers stand in many texts by chance have no pairs.
+    """
+    right = {key_of(row): bool(row["right"]) for row in rows}
+    found = []
+    for question in questions:
+        if question.is_telling or (question.gold and not question.verbatim):
+            for passage in pool.candidates(question):
+                prefers = right.get(Task(question, (passage,)).key)
+                has = has_answer(question, passage)
+                found.append(Pair(question.text, passage.text, has, prefers, question.dev, f"{question.dataset} {question.id}"))
+    return found

