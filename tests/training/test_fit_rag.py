@@ -10,38 +10,49 @@ import pytest
 from tests.conftest import Run
 from tests.retrieval import minilm
 
-SHIPS = "Osprey Petrel Heron Curlew Plover Dunlin Gannet Puffin Teal Wigeon Eider Smew Scoter Merlin Kestrel".split()
+DATA = ("mill.jsonl", "well.jsonl", "tower.jsonl")
+#: Question, answer, and the passage that shows it.
+FACTS = [
+    ("What colour is the door of the mill?", "green", "The door of the mill is green."),
+    ("What is the name of the captain's dog?", "Rex", "The captain's dog is called Rex."),
+    ("Which animal pulled the cart?", "donkey", "The cart was pulled by a donkey."),
+    ("What did the baker put into the bread?", "honey", "The baker put honey into the bread."),
+    ("Where did the widow hide the key?", "chimney", "The widow hid the key in the chimney."),
+    ("What did the boy steal from the orchard?", "pears", "The boy stole pears from the orchard."),
+    ("Which tree stands beside the well?", "walnut", "A walnut tree stands beside the well."),
+    ("What does the ferryman wear on his head?", "turban", "The ferryman wears a turban on his head."),
+    ("What was the bridge made of?", "marble", "The bridge was made of marble."),
+    ("Who repaired the clock?", "Hannah", "Hannah repaired the clock."),
+    ("What did the sailors drink?", "cider", "The sailors drank cider."),
+    ("Which bird nested in the tower?", "stork", "A stork nested in the tower."),
+    ("What did the painter sell?", "portrait", "The painter sold a portrait."),
+    ("What did the smith forget?", "hammer", "The smith forgot his hammer."),
+    ("What did the judge read?", "letter", "The judge read a letter."),
+]
 
 
-def rows_file(folder: Path) -> Path:
-    """Fifteen questions. Of every third the row names a passage that does not show the answer: it holds it and does not help."""
-    lines = []
-    for i, ship in enumerate(SHIPS):
-        told = f"The {ship} was built in the year {1801 + i} at Hull." if i % 3 else f"The {ship} was a ship of three masts."
-        lines.append(
-            {
-                "_id": str(i),
-                "dataset": "ships",
-                "input": f"In which year was the {ship} built?",
-                "answers": [str(1801 + i)],
-                "documents": [{"text": told, "gold": True}],
-            }
-        )
-    path = folder / "ships.jsonl"
-    path.write_text("\n".join(map(json.dumps, lines)), "utf-8")
-    return path
+def rows_files(folder: Path) -> None:
+    """Three data sets of five questions, so that few passages are read together. Of the first of each the row names a passage
+    that does not show the answer: it counts as holding it, and does not help."""
+    for name, facts in (("mill", FACTS[:5]), ("well", FACTS[5:10]), ("tower", FACTS[10:])):
+        lines = []
+        for i, (question, answer, shown) in enumerate(facts):
+            text = shown if i else f"Nobody spoke of the {question.split()[-1].strip('?')}."
+            row = {"_id": str(i), "dataset": name, "input": question, "answers": [answer]}
+            lines.append(row | {"documents": [{"text": text, "gold": True}]})
+        (folder / f"{name}.jsonl").write_text("\n".join(map(json.dumps, lines)), "utf-8")
 
 
 @pytest.fixture
 def command(pytestconfig: pytest.Config) -> tuple[object, ...]:
     base = minilm.fetched(pytestconfig) / "all-MiniLM-L6-v2"
-    return ("train", "fit-rag", "ships.jsonl", "-m", "smollm2-135m", "-o", "made", "--limit", "5", "--base", base)
+    return ("train", "fit-rag", *DATA, "-m", "smollm2-135m", "-o", "made", "--limit", "2", "--base", base)
 
 
 @pytest.fixture
 def made(tmp_path: Path, fbrag: Run, smollm2: Path, command: tuple[object, ...]) -> Path:
     pytest.importorskip("peft", reason="needs torch, transformers and peft: pip install 'fbrag[train]'")
-    rows_file(tmp_path)
+    rows_files(tmp_path)
     done = fbrag(*command)
     assert done.returncode == 0, done.stderr
     assert "scorer: epoch" in done.stderr
@@ -57,15 +68,14 @@ def test_a_folder_is_made_and_answers_from_windows(made: Path, tmp_path: Path, f
     assert about["training"].keys() == {"scorer", "detector", "recognizer"}
     assert about["training"]["scorer"]["labels"]["train"]["1,0"] > 0
 
-    lines = [f"The {ship} was built in the year {1801 + i} at Hull." for i, ship in enumerate(SHIPS)]
-    (tmp_path / "log.txt").write_text("\n\n".join(lines))
-    chosen = ("--method", "fit-rag", "--fit-rag", "made", "-m", "smollm2-135m", "--chunk-words", "10")
-    explained = json.loads(fbrag("explain", "log.txt", "In which year was the Plover built?", *chosen, "--json").stdout)
+    (tmp_path / "log.txt").write_text("\n\n".join(shown for *_, shown in FACTS))
+    chosen = ("--method", "fit-rag", "--fit-rag", "made", "-m", "smollm2-135m", "--chunk-words", "7")
+    explained = json.loads(fbrag("explain", "log.txt", "What was the bridge made of?", *chosen, "--json").stdout)
     scored = [chunk for chunk in explained["chunks"] if "has_answer" in chunk]
-    assert len(scored) == len(SHIPS)
+    assert len(scored) == len(explained["chunks"]) > 5
     assert all(0 <= chunk["llm_prefer"] <= 1 for chunk in scored)
     assert explained["windows"][0]["selected"]
-    asked = fbrag("ask", "log.txt", "In which year was the Plover built?", *chosen, "--json", "--answer-anyway")
+    asked = fbrag("ask", "log.txt", "What was the bridge made of?", *chosen, "--json", "--answer-anyway")
     assert asked.returncode == 0, asked.stderr
     assert json.loads(asked.stdout)["method"]["fit_rag"] == "made"
 
@@ -79,8 +89,8 @@ def test_a_folder_is_made_and_answers_from_windows(made: Path, tmp_path: Path, f
     ("stage", "told"), [("scorer", "has no labels"), ("detector", "has no scorer"), ("recognizer", "has no labels")]
 )
 def test_a_stage_names_what_it_lacks(tmp_path: Path, fbrag: Run, smollm2: Path, stage: str, told: str) -> None:
-    rows_file(tmp_path)
-    done = fbrag("train", "fit-rag", "ships.jsonl", "-m", "smollm2-135m", "-o", "made", "--stage", stage)
+    rows_files(tmp_path)
+    done = fbrag("train", "fit-rag", *DATA, "-m", "smollm2-135m", "-o", "made", "--stage", stage)
     assert done.returncode == 2
     assert told in done.stderr
     assert "--stage" in done.stderr
