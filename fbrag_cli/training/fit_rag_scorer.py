@@ -23,7 +23,7 @@ from fbrag_cli.training import imbalance
 from fbrag_cli.training.base_encoder import BaseEncoder
 from fbrag_cli.training.bert_gguf import write_gguf
 from fbrag_cli.training.dev_metrics import DevMetrics, measure
-from fbrag_cli.training.pairs import Batches, Kind, Pair, counts, split
+from fbrag_cli.training.pairs import Batches, Kind, Pair, label_counts, split
 from fbrag_cli.training.scorer_checkpoint import Checkpoint, Epoch
 from fbrag_cli.training.scorer_network import ScorerNetwork, Tensor, Windows
 
@@ -51,7 +51,7 @@ class ScorerSettings:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainedScorer:
     """path: of scorer.gguf. best: the epoch that it is of, from 1. epochs: all of them. weights: w's course, 0.5 first, then
-    after each update. labels: counts of the pairs of labels, by their use (`pairs.counts`). llama_difference: the largest
+    after each update. labels: counts of the pairs of labels, by their use (`pairs.label_counts`). llama_difference: the largest
     difference between a logit of llama.cpp and of torch, over some dev pairs."""
 
     path: Path
@@ -145,7 +145,7 @@ class _Training:
             best=self._checkpoint.best,
             epochs=tuple(self._checkpoint.epochs),
             weights=tuple(self._checkpoint.weights),
-            labels={name: counts(self._pairs, positions) for name, positions in parts.items()},
+            labels={name: label_counts(self._pairs, positions) for name, positions in parts.items()},
             llama_difference=self._difference(path),
         )
 
@@ -216,7 +216,8 @@ class _Training:
     def _read_windows(self) -> list[Windows]:
         """Return the token ids of each pair as the runtime itself reads them, so that training meets nothing else."""
         with TemporaryDirectory(prefix="fbrag-") as temporary:
-            path = self._write(Path(temporary) / FILE)
+            with _writing(Path(temporary)):
+                path = self._write(Path(temporary) / FILE)
             with LlamaScorer(path, placement=ON_THE_CPU, threads=1) as scorer:
                 return [scorer.windows(pair.question, pair.text) for pair in self._pairs]
 

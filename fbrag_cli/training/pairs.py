@@ -103,7 +103,7 @@ def _quotas(counts: Mapping[Kind, int], size: int) -> dict[Kind, int]:
     return quotas
 
 
-def counts(pairs: Sequence[Pair], positions: Sequence[int]) -> dict[str, int]:
+def label_counts(pairs: Sequence[Pair], positions: Sequence[int]) -> dict[str, int]:
     """Return how many pairs there are of each combination of labels: "1,0" has the answer, and the model does not answer from it;
     "1,-" has it, and the other is not known."""
     told = Counter(_label(pairs[i]) for i in positions)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from fbrag_cli.training import imbalance
 from fbrag_cli.training.dev_metrics import auc, measure
-from fbrag_cli.training.pairs import Batches, Kind, Pair, counts, kind_of, split
+from fbrag_cli.training.pairs import Batches, Kind, Pair, kind_of, label_counts, split
 
 Array = NDArray[np.float64]
 
@@ -146,7 +146,7 @@ def test_a_tenth_of_the_training_questions_is_for_validation_and_no_question_is_
 
 def test_labels_are_counted() -> None:
     given = pairs(4, 3, 2)
-    assert counts(given, range(len(given))) == {"0,0": 2, "1,-": 2, "1,0": 3, "1,1": 2}
+    assert label_counts(given, range(len(given))) == {"0,0": 2, "1,-": 2, "1,0": 3, "1,1": 2}
 
 
 # -- measures ----------------------------------------------------------------------------------------------------------------
