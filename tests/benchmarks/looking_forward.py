@@ -139,17 +139,19 @@ def tables(rows: Iterable[dict[str, Any]], sizes: Sequence[int], method: FBRag) 
         print(f"\n{name}: {len(keys)} questions" + "".join(f"  | @{k}: mean, difference to the paper's" for k in AT))
         print(line("question alone", base, {key: alone(asked[key]) for key in keys}))
         print(line("the paper's setting", base, base))
-        for n in sizes:
+        for n in (n for n in sizes if n <= min(map(len, samples.values()))):
             means = {key: expected(asked[key], samples[key], n, method) for key in keys}
             print(line(f"{n} of its samples", base, means))
-    if second := by_name.get(SECOND):
-        first = by_name["2 chunks"]
-        keys = [key for key in asked if key in second]
-        before = {key: fb(asked[key], first[key][: DRAWN.samples], method) for key in keys}
-        after = {key: fb(asked[key], [*first[key][: DRAWN.samples], *second[key]], method) for key in keys}
-        print(f"\nfirst look, and with a second one: {len(keys)} questions")
-        print(line("the first alone", before, before))
-        print(line("and the second", before, after))
+    first = by_name.get("2 chunks", {})
+    for name, kept in ((SECOND, DRAWN.samples), ("2 chunks greedy", DRAWN.samples - 1)):
+        others = by_name.get(name, {})
+        keys = [key for key in asked if key in others and key in first]
+        if keys:
+            before = {key: fb(asked[key], first[key][: DRAWN.samples], method) for key in keys}
+            after = {key: fb(asked[key], [*first[key][:kept], *others[key]], method) for key in keys}
+            print(f"\n{name}, to {DRAWN.samples} samples of 2 chunks: {len(keys)} questions")
+            print(line("these alone", before, before))
+            print(line(f"{kept} of these and those", before, after))
 
 
 def samples_by_name(rows: Iterable[dict[str, Any]]) -> dict[str, dict[Key, list[str]]]:
