@@ -177,6 +177,12 @@ def _value(setting: Setting, part: str, text: str, chunk_words: int) -> Any:
         if part not in setting.choices:
             raise FbragError("usage", f"{name} {text}: {part!r} is none of {', '.join(setting.choices)}", "fbrag eval --help")
         return part
+    if setting.kind is str:
+        return part
+    if setting.kind is bool:
+        if part not in ("yes", "no"):
+            raise FbragError("usage", f"{name} {text}: {part!r} is neither yes nor no", "fbrag eval --help")
+        return part == "yes"
     try:
         value = setting.kind(part)
     except ValueError:

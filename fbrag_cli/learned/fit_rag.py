@@ -26,14 +26,13 @@ _LARGEST_TENSORS = 256_000_000
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitRagParts:
     """model: name and SHA-256 of the language model whose labels were learnt. languages: of the rows that it was trained on (ISO
-    639-1). detector, recognizer: None where the folder has none. sha256: of the folder's fit-rag.json, which names the others."""
+    639-1). detector, recognizer: None where the folder has none."""
 
     scorer: DocumentScorer
     detector: Detector | None
     recognizer: Recognizer | None = None
     model: Mapping[str, str]
     languages: tuple[str, ...]
-    sha256: str
 
 
 def load(folder: Path, open_scorer: Callable[[Path], DocumentScorer]) -> FitRagParts:
@@ -54,7 +53,6 @@ def load(folder: Path, open_scorer: Callable[[Path], DocumentScorer]) -> FitRagP
         recognizer=Recognizer.of(tensors, recognizer) if recognizer else None,
         model=about["model"],
         languages=tuple(about["languages"]),
-        sha256=sha256_of(folder / ABOUT),
     )
 
 

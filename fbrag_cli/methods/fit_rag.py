@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from fbrag_cli.corpus import Chunk, Excerpt
 from fbrag_cli.errors import FbragError
@@ -24,6 +25,7 @@ from fbrag_cli.methods.prompts import alone_turns
 from fbrag_cli.methods.ranking import LOST, backward_scores, distinct, unscored
 from fbrag_cli.methods.windows import sliding_windows
 from fbrag_cli.progress import stage
+from fbrag_cli.storage.files import sha256_of
 from fbrag_cli.text.words import word_spans
 from fbrag_cli.trace import Reduction, Scores, Stage, Trace
 
@@ -62,7 +64,16 @@ class FitRag(Method):
     self_knowledge: bool = knob(
         False, "answer without the document where the model is likely to know the answer", group="Advanced"
     )
-    fit_rag: str | None = knob(None, "folder of its trained parts", varies="none", metavar="FOLDER", compared=False)
+    fit_rag: str | None = knob(None, "folder of its trained parts", varies="none", metavar="FOLDER")
+
+    def described(self) -> dict[str, Any]:
+        """Return the settings, with the content of the folder in place of its path."""
+        from fbrag_cli.learned.fit_rag import ABOUT
+
+        settings = Method.described(self)
+        if self.fit_rag and (about := Path(self.fit_rag) / ABOUT).is_file():
+            settings["fit_rag"] = f"{Path(self.fit_rag).name} {sha256_of(about)[:12]}"
+        return settings
 
     def plan(self, n_chunks: int) -> list[str]:
         candidates = min(self.candidates, n_chunks)

@@ -181,7 +181,7 @@ def _combinations(training: Training) -> list[Row]:
         resumed(path, head, combining.key_of, restart=training.restart) as (file, before),
         closing(LlamaScorer(training.folder.scorer)) as scorer,
     ):
-        parts = FitRagParts(scorer=scorer, detector=None, model=training.model, languages=(), sha256="")
+        parts = FitRagParts(scorer=scorer, detector=None, model=training.model, languages=())
         large, call = training.session.large(DEFAULT), Call(cancellation=training.listener.cancellation)
         labeller = combining.Labeller(parts, large, before, call)
         last = list(before)[-1][:2] if before else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -52,7 +53,7 @@ def stops_after(probability: float) -> Detector:
 
 def parts(detector: Detector | None = None, languages: tuple[str, ...] = ("en",)) -> FitRagParts:
     about = {"name": "taught", "sha256": "1" * 64}
-    return FitRagParts(scorer=ByWords(), detector=detector, model=about, languages=languages, sha256="0" * 64)
+    return FitRagParts(scorer=ByWords(), detector=detector, model=about, languages=languages)
 
 
 def run(corpus: Corpus, method: FitRag, own: FitRagParts | None = None, answer: bool = False) -> Trace:
@@ -196,3 +197,13 @@ def test_the_detector_sees_zeros_where_there_is_no_window() -> None:
     x = features(np.array([[0.5, 0.25]], np.float32))
     assert x.shape == (20,)
     assert x.tolist() == [0.5, 0.25] + [0.0] * 18
+
+
+def test_a_folder_that_was_trained_anew_is_another_configuration(tmp_path: Path) -> None:
+    method = FitRag(fit_rag=str(tmp_path))
+    assert method.described()["fit_rag"] == str(tmp_path)
+    (tmp_path / "fit-rag.json").write_text("{}")
+    first = method.described()["fit_rag"]
+    (tmp_path / "fit-rag.json").write_text("{ }")
+    assert first.startswith(tmp_path.name)
+    assert method.described()["fit_rag"] not in (first, str(tmp_path))
