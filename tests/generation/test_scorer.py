@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -185,3 +186,11 @@ def test_its_encoder_embeds_questions_and_scores_as_before(scorer: LlamaScorer) 
     np.testing.assert_allclose(np.linalg.norm(embeddings, axis=1), 1, atol=1e-5)
     assert embeddings[0] @ embeddings[1] > embeddings[0] @ embeddings[2] + 0.2
     assert (scorer.scores(QUESTION, TEXTS) == before).all()
+
+
+def test_several_threads_may_ask(scorer: LlamaScorer) -> None:
+    texts = TEXTS * 6
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda question: scorer.scores(question, texts), [QUESTION, "Who?", QUESTION, "Why?"]))
+    assert (found[0] == found[2]).all()
+    np.testing.assert_allclose(found[1], scorer.scores("Who?", texts), atol=1e-6)

