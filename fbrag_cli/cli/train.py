@@ -78,10 +78,11 @@ def fit_rag(console: Console, command: FitRagCommand) -> None:
 
     Labels take longest: replies of the model to questions with one passage each. A run that was stopped goes on where it was.
     """
+    from fbrag_cli.learned.fit_rag import FIT_RAG
     from fbrag_cli.storage.places import models_dir
     from fbrag_cli.training.base_encoder import fetch
     from fbrag_cli.training.fit_rag import Training, run
-    from fbrag_cli.training.fit_rag_folder import Folder
+    from fbrag_cli.training.folder import Folder
     from fbrag_cli.training.questions import read_material, split
 
     options, folder = command.fit_rag, _made(command.fit_rag)
@@ -95,7 +96,7 @@ def fit_rag(console: Console, command: FitRagCommand) -> None:
         open_session(command.models, cache, console, progress) as session,
     ):
         training = Training(
-            folder=Folder(folder),
+            folder=Folder(folder, FIT_RAG),
             material=material,
             questions=questions,
             others=others,

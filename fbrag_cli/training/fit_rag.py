@@ -16,7 +16,7 @@ import numpy as np
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import Call
 from fbrag_cli.generation.llama.scorer import LlamaScorer
-from fbrag_cli.learned.fit_rag import SCORER, TENSORS, FitRagParts
+from fbrag_cli.learned.fit_rag import FIT_RAG, SCORER, FitRagParts
 from fbrag_cli.methods.vanilla import Vanilla
 from fbrag_cli.progress import Event, stage
 from fbrag_cli.session.session import DEFAULT, Listener, Session
@@ -29,7 +29,7 @@ from fbrag_cli.training import fit_rag_detector, fit_rag_recognizer
 from fbrag_cli.training import fit_rag_labels as labelling
 from fbrag_cli.training.base_encoder import read_base
 from fbrag_cli.training.dev_metrics import DevMetrics
-from fbrag_cli.training.fit_rag_folder import Folder
+from fbrag_cli.training.folder import Folder
 from fbrag_cli.training.pairs import Pair
 from fbrag_cli.training.questions import Material, Question
 from fbrag_cli.training.resumed import resumed
@@ -158,13 +158,13 @@ def _languages(pairs: Sequence[Pair]) -> list[str]:
 def make_detector(training: Training) -> None:
     """Make the replies to combinations of windows, and train the detector on them."""
     folder = training.folder
-    if not folder.scorer.exists():
+    if not (folder.path / SCORER).exists():
         raise FbragError("usage", f"{folder.path} has no scorer", "train it first: --stage scorer")
     rows = _combinations(training)
-    inputs = {"combinations": _digest(map(dumps, rows)), "scorer": sha256_of(folder.scorer)}
+    inputs = {"combinations": _digest(map(dumps, rows)), "scorer": sha256_of(folder.path / SCORER)}
     fitted = _fitted(lambda: fit_rag_detector.fit(rows))
     folder.put_tensors("detector.", fitted.tensors)
-    folder.put("detector", inputs, fitted.report, TENSORS, detector={"threshold": fitted.threshold})
+    folder.put("detector", inputs, fitted.report, FIT_RAG.tensors, detector={"threshold": fitted.threshold})
     found = fitted.report["search"]
     training.note(
         f"detector: {found['mean_windows']:.1f} windows at {fitted.threshold}, accuracy {found['accuracy']:.1f} "
@@ -175,11 +175,16 @@ def make_detector(training: Training) -> None:
 def _combinations(training: Training) -> list[Row]:
     right_alone = {key[:2]: row["right"] for key, row in _made_labels(training).items() if not key[2]}
     asked = [each for each in training.others if each.group and (each.dataset, each.id) in right_alone]
-    head = {"schema": combining.SCHEMA, "kind": "run", "model": training.model, "scorer": sha256_of(training.folder.scorer)}
+    head = {
+        "schema": combining.SCHEMA,
+        "kind": "run",
+        "model": training.model,
+        "scorer": sha256_of(training.folder.path / SCORER),
+    }
     path = training.folder.path / COMBINATIONS
     with (
         resumed(path, head, combining.key_of, restart=training.restart) as (file, before),
-        closing(LlamaScorer(training.folder.scorer)) as scorer,
+        closing(LlamaScorer(training.folder.path / SCORER)) as scorer,
     ):
         parts = FitRagParts(scorer=scorer, detector=None, model=training.model, languages=())
         large, call = training.session.large(DEFAULT), Call(cancellation=training.listener.cancellation)
@@ -217,7 +222,7 @@ def make_recognizer(training: Training) -> None:
             "usage", f"{folder.path} has no combinations of questions for checking", "make them first: --stage detector"
         )
     dev_pairs = [pair for pair in labelling.pairs_of(training.questions, training.pool, ()) if pair.dev]
-    with closing(LlamaScorer(folder.scorer)) as scorer:
+    with closing(LlamaScorer(folder.path / SCORER)) as scorer:
         embeddings = scorer.embed([texts[key].text for key in known])
         delta = fit_rag_recognizer.delta_of(
             np.concatenate([scorer.scores(pair.question, [pair.text])[:, 0] for pair in dev_pairs]),
@@ -234,8 +239,8 @@ def make_recognizer(training: Training) -> None:
         ]
     recognizer, report = fit_rag_recognizer.fit(embeddings, np.array([alone[key] for key in known], np.uint8), delta, dev)
     folder.put_tensors("recognizer.", recognizer.tensors())
-    inputs = {"labels": _digest(known), "scorer": sha256_of(folder.scorer)}
-    folder.put("recognizer", inputs, report, TENSORS, recognizer=recognizer.settings())
+    inputs = {"labels": _digest(known), "scorer": sha256_of(folder.path / SCORER)}
+    folder.put("recognizer", inputs, report, FIT_RAG.tensors, recognizer=recognizer.settings())
     training.note(
         f"recognizer: {report['known']:,} of {report['questions']:,} questions are known; "
         f"{100 * report['share_without_retrieval']:.0f} % of {counted(report['dev'], 'question')} need no retrieval"
