@@ -29,7 +29,7 @@ def write(folder: Path, *, layers: int = 1, n_embd: int = 0, **changed: Any) -> 
     random = np.random.default_rng(0)
     sizes = shapes(len(FEATURES), 8, 6, 12 if layers else 0, n_embd)
     tensors = {name: (0.4 * random.normal(size=shape)).astype(np.float32) for name, shape in sizes.items()}
-    tensors["feature.std"] = np.abs(tensors["feature.std"])
+    tensors["feature.std"] = np.abs(tensors["feature.std"]) + 1
     save_file(tensors, folder / TENSORS)
     about = {
         "format": "fbrag.r2ag/1",
