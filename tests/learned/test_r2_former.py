@@ -23,11 +23,11 @@ FEATURES = ["relevance", "forward", "agreement"]
 TENSORS = "r2ag.safetensors"
 
 
-def write(folder: Path, *, layers: int = 1, n_embd: int = 0, **changed: Any) -> Path:
+def write(folder: Path, *, n_layers: int = 1, n_embd: int = 0, **changed: Any) -> Path:
     """Write a folder as `fbrag train fusion` does: 3 features, width 8, 2 heads, feed-forward 12, lists of up to 6 chunks."""
     folder.mkdir(exist_ok=True)
     random = np.random.default_rng(0)
-    sizes = shapes(len(FEATURES), 8, 6, 12 if layers else 0, n_embd)
+    sizes = shapes(len(FEATURES), 8, 6, 12 if n_layers else 0, n_embd)
     tensors = {name: (0.4 * random.normal(size=shape)).astype(np.float32) for name, shape in sizes.items()}
     tensors["feature.std"] = np.abs(tensors["feature.std"]) + 1
     save_file(tensors, folder / TENSORS)
@@ -37,7 +37,7 @@ def write(folder: Path, *, layers: int = 1, n_embd: int = 0, **changed: Any) -> 
         "features": FEATURES,
         "max_list": 6,
         "heads": 2,
-        "layers": layers,
+        "layers": n_layers,
         "row_scale": 0.03,
         "languages": ["en"],
         "files": {TENSORS: sha256_of(folder / TENSORS)},
@@ -53,7 +53,7 @@ def some_features(n: int) -> NDArray[np.float32]:
 @pytest.mark.parametrize("n", [1, 2, 6])
 @pytest.mark.parametrize("layers", [0, 1])
 def test_a_folder_is_read_and_gives_probabilities(tmp_path: Path, n: int, layers: int) -> None:
-    former = load(write(tmp_path / "made", layers=layers))
+    former = load(write(tmp_path / "made", n_layers=layers))
     found = former.relevance(some_features(n))
     assert found.shape == (n,)
     assert found.dtype == np.float32
@@ -66,13 +66,13 @@ def test_with_a_layer_a_chunk_counts_for_the_others_and_without_one_it_does_not(
     x = some_features(4)
     changed = x.copy()
     changed[3] += 1
-    attending, alone = load(write(tmp_path / "one")), load(write(tmp_path / "two", layers=0))
+    attending, alone = load(write(tmp_path / "one")), load(write(tmp_path / "two", n_layers=0))
     assert np.abs(attending.relevance(changed) - attending.relevance(x))[:3].min() > 1e-5
     assert (alone.relevance(changed) == alone.relevance(x))[:3].all()
 
 
 def test_without_a_layer_it_is_a_logistic_regression(tmp_path: Path) -> None:
-    folder = write(tmp_path / "made", layers=0)
+    folder = write(tmp_path / "made", n_layers=0)
     named, x = load_file(folder / TENSORS), some_features(3)
     standard = (x - named["feature.mean"]) / named["feature.std"]
     weights = named["match.weight"][0] @ named["input.weight"]
