@@ -21,7 +21,7 @@ from fbrag_cli.generation.generator import Turn
 from fbrag_cli.methods.knobs import knob
 from fbrag_cli.methods.method import Method, Tools
 from fbrag_cli.methods.prompts import alone_turns
-from fbrag_cli.methods.ranking import LOST, backward_scores, distinct, unscored
+from fbrag_cli.methods.ranking import LOST, backward_scores, distinct, foreign, unscored
 from fbrag_cli.methods.windows import sliding_windows
 from fbrag_cli.progress import stage
 from fbrag_cli.text.words import word_spans
@@ -237,7 +237,4 @@ def _warnings(backward: Array, context: Sequence[Excerpt], parts: FitRagParts | 
     found = () if backward.any() else (LOST,)
     if parts is None:
         return found
-    strange = sorted({window.chunk.document.language for window in context} - {*parts.languages, ""})
-    if not strange:
-        return found
-    return (*found, f"the scorer was trained on {', '.join(parts.languages)}, and reads {', '.join(strange)}")
+    return (*found, *foreign("the scorer", parts.languages, [window.chunk for window in context]))

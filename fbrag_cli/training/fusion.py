@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fbrag_cli.session.session import Choice
+from fbrag_cli.errors import FbragError
+from fbrag_cli.learned.r2_former import R2AG
+from fbrag_cli.retrieval import Comparing
+from fbrag_cli.retrieval.list_features import ALL, comparing
+from fbrag_cli.session.session import Choice, Listener
+from fbrag_cli.storage.rows import Row
+from fbrag_cli.text.printable import counted
 from fbrag_cli.training import fusion_samples as drawing
 from fbrag_cli.training.documents import LongMaterial
+from fbrag_cli.training.folder import Folder
+from fbrag_cli.training.fusion_lists import AT, MAX_LIST, ChunkList, list_of, mean_recalls
 from fbrag_cli.training.resumed import resumed
-from fbrag_cli.training.work import Work
+from fbrag_cli.training.work import Work, enough, languages_of
+
+if TYPE_CHECKING:
+    from fbrag_cli.training.fusion_fit import Fitted
+    from fbrag_cli.training.r2_former_network import Sizes
 
 SAMPLES = "samples.jsonl"
 
@@ -47,7 +60,106 @@ def _samples(training: FusionTraining, *, restart: bool = False) -> Any:
     return resumed(training.folder / SAMPLES, head, drawing.key_of, restart=restart)
 
 
+def _drawn(training: FusionTraining) -> dict[drawing.Key, Row]:
+    """Return the samples that are there. Raises FbragError `usage` without any."""
+    with _samples(training) as (_, before):
+        if not before:
+            raise FbragError("usage", f"{training.folder} has no samples", "draw them first: --stage samples")
+        return dict(before)
+
+
+# -- 2. fusion -----------------------------------------------------------------------------------------------------------------
+
+
+def train_fusion(training: FusionTraining) -> None:
+    """Train the Transformer and, as its control, a logistic regression. FOLDER has the one with the lower dev loss; both are in
+    folders of their own within it."""
+    from fbrag_cli.training.fusion_fit import FORMERS, fit
+
+    drawn = _drawn(training)
+    lists, retriever = _lists(training, drawn)
+    dev = [each for each in lists if each.dev]
+    training.note(f"fusion: {counted(len(lists), 'list')}, {len(dev):,} of them for checking")
+    made = {name: enough(partial(fit, lists, ALL, sizes)) for name, sizes in FORMERS.items()}
+    worth = {name: _worth(lists, sizes, made[name]) for name, sizes in FORMERS.items()}
+    base = mean_recalls(dev, None)
+    recalls = {name: mean_recalls(dev, fitted.scores) for name, fitted in made.items()}
+    training.note(_told("weighted sum", base, None))
+    best, settings = min(made, key=lambda name: made[name].dev_loss), _settings(training, retriever)
+    for name, fitted in made.items():
+        training.note(_told(name, recalls[name], fitted.dev_loss))
+        report = {
+            "data": dict(training.material.sha256),
+            "former": name,
+            "lists": {"train": len(lists) - len(dev), "dev": len(dev)},
+            "losses": fitted.losses,
+            "best_epoch": fitted.best,
+            "recall": {"weighted sum": base, **recalls},
+            "worth": worth[name],
+        }
+        for path in (training.folder / name, *([training.folder] if name == best else [])):
+            _put(path, fitted, FORMERS[name], report, settings)
+    training.note(f"{training.folder} has the {best}")
+
+
+def _lists(training: FusionTraining, drawn: Mapping[drawing.Key, Row]) -> tuple[list[ChunkList], Comparing]:
+    """Return the lists of the questions that have samples, and the retriever of the last of them."""
+    asked = [each for each in training.material.questions if each.key in drawn]
+    quiet = Listener(cancellation=training.listener.cancellation)
+    lists: list[ChunkList] = []
+    for question in training.counted(asked, "lists", 0, len(asked)):
+        retriever = training.session.retriever(drawing.collected(question.document().text), training.choice, quiet)
+        lists.append(list_of(question, drawn[question.key], retriever))
+    if not lists:
+        raise FbragError("usage", f"{training.folder} has no samples of these questions", "draw them first: --stage samples")
+    return lists, comparing(retriever)
+
+
+def _worth(lists: Sequence[ChunkList], sizes: Sizes, whole: Fitted) -> dict[str, dict[str, Any]]:
+    """Return what leaving out each feature does to dev loss and recall."""
+    from fbrag_cli.training.fusion_fit import fit
+
+    dev = [each for each in lists if each.dev]
+    found = {}
+    for left_out in ALL:
+        fitted = fit(lists, [name for name in ALL if name != left_out], sizes)
+        found[left_out] = {
+            "dev_loss": round(fitted.dev_loss - whole.dev_loss, 5),
+            "recall": mean_recalls(dev, fitted.scores)["mean"],
+        }
+    return found
+
+
+def _settings(training: FusionTraining, retriever: Comparing) -> dict[str, Any]:
+    """Return the top-level entries of the record, but for those of a former."""
+    return {
+        "model": training.model(type(drawing.METHOD), "small", training.choice),
+        "retriever": {"name": retriever.name, "key": retriever.key},
+        "features": list(ALL),
+        "order": "rank",
+        "max_list": MAX_LIST,
+        "row_scale": 1.0,
+        "languages": languages_of([each.text for each in training.material.questions]),
+    }
+
+
+def _put(path: Path, fitted: Fitted, sizes: Sizes, report: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
+    path.mkdir(exist_ok=True)
+    folder = Folder(path, R2AG)
+    folder.put_tensors("", fitted.tensors)
+    inputs = {"data": report["data"], "lists": report["lists"]}
+    folder.put("fusion", inputs, report, R2AG.tensors, **settings, heads=sizes.heads, layers=sizes.layers)
+
+
+def _told(name: str, recall: Mapping[str, Sequence[float]], loss: float | None) -> str:
+    dev_loss = "" if loss is None else f"dev loss {loss:.4f}, "
+    at = " and ".join(map(str, AT))
+    by_set = ", ".join(f"{each} {' / '.join(f'{value:.1f}' for value in values)}" for each, values in recall.items())
+    return f"{name}: {dev_loss}evidence recall at {at}: {by_set}"
+
+
 #: In their order, by name.
 STAGES: Mapping[str, Callable[[FusionTraining], None]] = {
     "samples": draw_samples,
+    "fusion": train_fusion,
 }
