@@ -81,11 +81,11 @@ def train_fusion(training: FusionTraining) -> None:
     dev = [each for each in lists if each.dev]
     training.note(f"fusion: {counted(len(lists), 'list')}, {len(dev):,} of them for checking")
     made = {name: enough(partial(fit, lists, ALL, sizes)) for name, sizes in FORMERS.items()}
-    worth = {name: _worth(lists, sizes, made[name]) for name, sizes in FORMERS.items()}
     base = mean_recalls(dev, None)
     recalls = {name: mean_recalls(dev, fitted.scores) for name, fitted in made.items()}
     training.note(_told("weighted sum", base, None))
     best, settings = min(made, key=lambda name: made[name].dev_loss), _settings(training, retriever)
+    worth = _worth(lists, FORMERS[best], made[best])
     for name, fitted in made.items():
         training.note(_told(name, recalls[name], fitted.dev_loss))
         report = {
@@ -95,10 +95,12 @@ def train_fusion(training: FusionTraining) -> None:
             "losses": fitted.losses,
             "best_epoch": fitted.best,
             "recall": {"weighted sum": base, **recalls},
-            "worth": worth[name],
+            **({"worth": worth} if name == best else {}),
         }
         for path in (training.folder / name, *([training.folder] if name == best else [])):
             _put(path, fitted, FORMERS[name], report, settings)
+    for name, without in worth.items():
+        training.note(f"{best} without {name}: dev loss {without['dev_loss']:+.4f}, recall {_at(without['recall'])}")
     training.note(f"{training.folder} has the {best}")
 
 
@@ -154,8 +156,12 @@ def _put(path: Path, fitted: Fitted, sizes: Sizes, report: Mapping[str, Any], se
 def _told(name: str, recall: Mapping[str, Sequence[float]], loss: float | None) -> str:
     dev_loss = "" if loss is None else f"dev loss {loss:.4f}, "
     at = " and ".join(map(str, AT))
-    by_set = ", ".join(f"{each} {' / '.join(f'{value:.1f}' for value in values)}" for each, values in recall.items())
+    by_set = ", ".join(f"{each} {_at(values)}" for each, values in recall.items())
     return f"{name}: {dev_loss}evidence recall at {at}: {by_set}"
+
+
+def _at(values: Sequence[float]) -> str:
+    return " / ".join(f"{value:.1f}" for value in values)
 
 
 #: In their order, by name.
