@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -118,13 +118,14 @@ def _lists(training: FusionTraining, drawn: Mapping[drawing.Key, Row]) -> tuple[
 
 
 def _worth(lists: Sequence[ChunkList], sizes: Sizes, whole: Fitted) -> dict[str, dict[str, Any]]:
-    """Return what leaving out each feature does to dev loss and recall."""
+    """Return what leaving out each feature, or the place in the list, does to dev loss and recall."""
     from fbrag_cli.training.fusion_fit import fit
 
     dev = [each for each in lists if each.dev]
     found = {}
-    for left_out in ALL:
-        fitted = fit(lists, [name for name in ALL if name != left_out], sizes)
+    for left_out in (*ALL, "position"):
+        names, positions = [name for name in ALL if name != left_out], left_out != "position"
+        fitted = fit(lists, names, replace(sizes, positions=positions))
         found[left_out] = {
             "dev_loss": round(fitted.dev_loss - whole.dev_loss, 5),
             "recall": mean_recalls(dev, fitted.scores)["mean"],

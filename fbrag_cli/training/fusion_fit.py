@@ -16,8 +16,8 @@ from fbrag_cli.training.r2_former_network import R2FormerNetwork, Sizes, padded
 
 Array = NDArray[np.float32]
 
-#: R2AG.md, 2.6; epochs end where the dev loss has not fallen for so many.
-RATE, CLIP, WARM_UP, BATCH, EPOCHS, PATIENCE = 2e-4, 0.3, 0.03, 16, 100, 10
+#: R2AG.md, 2.6: a step is a batch. Training ends where the dev loss has not fallen for so many epochs.
+RATE, CLIP, WARM_UP, BATCH, STEPS, PATIENCE = 2e-4, 0.3, 0.03, 16, 3000, 10
 _SMALLEST = 1e-6  # a spread of a feature
 
 #: By name: the Transformer, small as there are few rows, and its control, a logistic regression of each chunk and its place.
@@ -101,9 +101,8 @@ def _trained(network: R2FormerNetwork, train: _Data, dev: _Data) -> Fitted:
 def _epochs(network: R2FormerNetwork, train: _Data) -> Iterator[float]:
     """Train, and yield the mean loss of each epoch."""
     optimiser = torch.optim.AdamW(network.parameters(), lr=RATE, weight_decay=0.0)
-    warm = max(1, round(WARM_UP * EPOCHS * -(-len(train) // BATCH)))
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: min(1.0, (step + 1) / warm))
-    for _ in range(EPOCHS):
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: min(1.0, (step + 1) / (WARM_UP * STEPS)))
+    for _ in range(0, STEPS, -(-len(train) // BATCH)):
         network.train()
         total = 0.0
         for chosen in torch.randperm(len(train)).split(BATCH):

@@ -32,13 +32,15 @@ _OF_THE_LAYER = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """layers: 0 or 1; without one each chunk is judged by itself, by a logistic regression. Defaults: the paper's."""
+    """layers: 0 or 1; without one each chunk is judged by itself, by a logistic regression. positions: whether the place in the
+    list counts. Defaults: the paper's."""
 
     layers: int = 1
     width: int = 256
     heads: int = 4
     feed_forward: int = 2048
     dropout: float = 0.1
+    positions: bool = True
 
 
 class R2FormerNetwork(nn.Module):  # type: ignore[misc]
@@ -51,7 +53,7 @@ class R2FormerNetwork(nn.Module):  # type: ignore[misc]
         self.register_buffer("mean", torch.from_numpy(mean))
         self.register_buffer("std", torch.from_numpy(std))
         self.input = nn.Linear(len(mean), sizes.width)
-        self.position = nn.Parameter(0.02 * torch.randn(max_list, sizes.width))
+        self.position = nn.Parameter(0.02 * sizes.positions * torch.randn(max_list, sizes.width), sizes.positions)
         self.match = nn.Linear(sizes.width, 1)
         if sizes.layers:
             self.layer = nn.TransformerEncoderLayer(

@@ -145,7 +145,7 @@ def test_a_folder_is_made_and_ranks_chunks(tmp_path: Path, fbrag: Run, smollm2: 
     assert about["retriever"]["name"] == "bm25"
     assert about["model"]["name"] == "smollm2-135m"
     assert about["training"]["fusion"]["lists"] == {"train": 2, "dev": 1}
-    assert about["training"]["fusion"]["worth"].keys() == set(ALL)
+    assert about["training"]["fusion"]["worth"].keys() == {*ALL, "position"}
     assert [load(tmp_path / "made" / name).layers for name in ("transformer", "logistic")] == [1, 0]
 
     (tmp_path / "log.txt").write_text(read_long([tmp_path / "facts.jsonl"], None).questions[0].document().text)
