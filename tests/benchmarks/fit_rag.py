@@ -23,7 +23,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from looking_forward import MODEL
@@ -135,7 +135,7 @@ def answer(out: Path, options: argparse.Namespace) -> None:
             if (question.id, name) in kept:
                 continue
             if name in AT_EQUAL_WORDS:
-                method = replace(method, budget=kept[question.id, "fit-rag"]["words"])
+                method = replace(cast("FitRag", method), budget=kept[question.id, "fit-rag"]["words"])
             row = answered(question, name, method, asked.tools(large, parts))
             kept[question.id, name] = row
             print(json.dumps(row, ensure_ascii=False), file=rows, flush=True)
