@@ -6,14 +6,17 @@ are set aside when its prompt is admitted, so that no call runs out of them. The
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import chain, count
 
 import llama_cpp
+import numpy as np
+from numpy.typing import NDArray
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.llama.context import Context, how_many_fit
+from fbrag_cli.generation.llama.embedding_rows import check_rows
 from fbrag_cli.generation.llama.weights import Weights
 
 _SPARE = 256  # cells beyond what a call needs, so that a follow-up on the same prompt finds room
@@ -23,12 +26,16 @@ _MOST_SEQUENCES = 256  # of a context: LLAMA_MAX_SEQ
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What a call needs: its prompt, `n_rows` samples of `max_tokens` tokens, and a context of `room` cells at least."""
+    """What a call needs: its prompt, `n_rows` samples of `max_tokens` tokens, and a context of `room` cells at least.
+
+    vectors: the embedding rows of the prompt, by the negative numbers that stand for them among the tokens.
+    """
 
     tokens: list[int]
     n_rows: int
     max_tokens: int
     room: int = 0
+    vectors: Mapping[int, NDArray[np.float32]] = field(default_factory=dict)
 
     @property
     def n_cells(self) -> int:
@@ -68,6 +75,7 @@ class Prompts:
         self._most = _MOST_SEQUENCES  # calls at once for which there is memory, as far as it was tried
         self.at_once = 1
         self.context: Context | None = None
+        self._rows_checked = False
 
     def check(self, need: Need) -> None:
         """Raise FbragError `prompt_too_long`, with both numbers, for a call that the model cannot take."""
@@ -83,8 +91,12 @@ class Prompts:
         """Make a call's prompt one of the context, as far as another begins alike (all but the last token, which has to be read
         for its logits). Return None where a running call has to end first.
 
-        Raises FbragError `out_of_memory` where the context cannot be made, and the error of a cancellation.
+        Raises FbragError `out_of_memory` where the context cannot be made, what `check_rows` raises when the first embedding rows
+        come, and the error of a cancellation.
         """
+        if need.vectors and not self._rows_checked:
+            check_rows(self._weights, self._name)
+            self._rows_checked = True
         live = [each for each in self._held if each.live]
         if self._is_small_for(need):
             if live:
