@@ -133,10 +133,10 @@ def _results(texts: Sequence[str], rows: Sequence[Rows] | None) -> Iterator[str 
     if rows is not None:
         yield "A similarity mark before each result shows how near it is to the question and to the other results.\n"
     yield "\nResults:\n"
-    for i, text in enumerate(texts):
-        yield f"[{i + 1}]"
-        if rows is not None:
-            yield from (" similarity:", rows[i])
+    marks = [()] * len(texts) if rows is None else [(" similarity:", each) for each in rows]
+    for number, (text, mark) in enumerate(zip(texts, marks, strict=True), 1):
+        yield f"[{number}]"
+        yield from mark
         yield f" {text}{BETWEEN}"
 
 

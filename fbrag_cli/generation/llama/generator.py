@@ -17,12 +17,13 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.cancellation import Cancellation
 from fbrag_cli.generation.generator import QUIET, Call, Generations, ModelInfo, Rows, Sampling, Turn
 from fbrag_cli.generation.llama.chat_template import ChatTemplate, Markup, TemplateChild
-from fbrag_cli.generation.llama.embedding_rows import check_taken, takes_rows
+from fbrag_cli.generation.llama.embedding_rows import RowsCheck, check_taken, takes_rows
 from fbrag_cli.generation.llama.machine import WHERE_IT_FITS, Placement
 from fbrag_cli.generation.llama.prompts import Need, Prompts
 from fbrag_cli.generation.llama.scheduler import NoNumbersError, Request, Scheduler
 from fbrag_cli.generation.llama.token_counter import TokenCounter
 from fbrag_cli.generation.llama.weights import Weights
+from fbrag_cli.storage.cache import Cache
 
 
 class LlamaGenerator:
@@ -63,7 +64,8 @@ class LlamaGenerator:
         n_layers = llama_cpp.llama_model_n_layer(self._model) + 1
         limit = min(trained, max_context) if max_context else trained
         self.info = ModelInfo(name or path.stem, sha256, f"{self._weights.layers_on_gpu}/{n_layers}", limit)
-        self._prompts = Prompts(self._weights, self.info.name, limit)
+        self._rows_check = RowsCheck(self._weights, self.info.name, sha256)
+        self._prompts = Prompts(self._weights, self.info.name, limit, self._rows_check)
         self._scheduler = Scheduler(self._weights, self._prompts)
 
     # -- the Generator protocol ------------------------------------------------------------------------------------------
@@ -141,6 +143,15 @@ class LlamaGenerator:
     @at_once.setter
     def at_once(self, n: int) -> None:
         self._prompts.at_once = n
+
+    @property
+    def cache(self) -> Cache:
+        """Where the outcomes of checks of the model are cached; none are unless it is set."""
+        return self._rows_check.cache
+
+    @cache.setter
+    def cache(self, cache: Cache) -> None:
+        self._rows_check.cache = cache
 
     def _need(self, turns: Sequence[Turn], n: int, max_tokens: int, call: Call) -> Need:
         rows = [each for turn in turns for _, each in turn.rows]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.llama.context import Context, how_many_fit
-from fbrag_cli.generation.llama.embedding_rows import check_rows
+from fbrag_cli.generation.llama.embedding_rows import RowsCheck
 from fbrag_cli.generation.llama.weights import Weights
 
 _SPARE = 256  # cells beyond what a call needs, so that a follow-up on the same prompt finds room
@@ -62,12 +62,13 @@ class Prompt:
 class Prompts:
     """The prompts of one model, in a context that is made when it is first needed and enlarged when it is too small.
 
-    weights: must outlive them. name: the model's, for errors. limit: tokens that the model can take.
+    weights: must outlive them. name: the model's, for errors. limit: tokens that the model can take. rows_check: runs before
+    the first embedding rows are read.
     at_once: how many calls may run at once; fewer where memory is short. context: the present one.
     """
 
-    def __init__(self, weights: Weights, name: str, limit: int) -> None:
-        self._weights, self._name, self._limit = weights, name, limit
+    def __init__(self, weights: Weights, name: str, limit: int, rows_check: RowsCheck) -> None:
+        self._weights, self._name, self._limit, self._rows_check = weights, name, limit, rows_check
         # A model with a recurrent state cannot go back to where two prompts differ.
         self._keeps = not (llama_cpp.llama_model_is_recurrent(weights.model) or llama_cpp.llama_model_is_hybrid(weights.model))
         self._held: list[Prompt] = []  # the least recently used first
@@ -75,7 +76,6 @@ class Prompts:
         self._most = _MOST_SEQUENCES  # calls at once for which there is memory, as far as it was tried
         self.at_once = 1
         self.context: Context | None = None
-        self._rows_checked = False
 
     def check(self, need: Need) -> None:
         """Raise FbragError `prompt_too_long`, with both numbers, for a call that the model cannot take."""
@@ -91,12 +91,11 @@ class Prompts:
         """Make a call's prompt one of the context, as far as another begins alike (all but the last token, which has to be read
         for its logits). Return None where a running call has to end first.
 
-        Raises FbragError `out_of_memory` where the context cannot be made, what `check_rows` raises when the first embedding rows
-        come, and the error of a cancellation.
+        Raises FbragError `out_of_memory` where the context cannot be made, what `RowsCheck` raises where a prompt has embedding
+        rows, and the error of a cancellation.
         """
-        if need.vectors and not self._rows_checked:
-            check_rows(self._weights, self._name)
-            self._rows_checked = True
+        if need.vectors:
+            self._rows_check.run()
         live = [each for each in self._held if each.live]
         if self._is_small_for(need):
             if live:

@@ -37,7 +37,8 @@ class _TypeTraits(ctypes.Structure):
 class TokenTable:
     """The token embeddings of a GGUF file, which is mapped into memory: only rows that are asked for are read.
 
-    No model is loaded. width: numbers of a row, the model's `n_embd`. n_tokens: rows, the size of its vocabulary.
+    No model is loaded. width: numbers of a row, the model's `n_embd`. n_tokens: rows, the size of its vocabulary. kind: ggml's
+    name of their type, as "q8_0".
     Raises FbragError `model_corrupt` for a file without a table, or with one of an unknown type.
     """
 
@@ -58,12 +59,12 @@ class TokenTable:
         finally:
             ggml.gguf_free(found)
         self._traits = ggml.ggml_get_type_traits(kind).contents
-        name = ggml.ggml_type_name(kind)
+        name = ggml.ggml_type_name(kind) or b"?"
+        self.kind = name.decode()
         if self._traits.name != name or self._traits.block_bytes != ggml.ggml_type_size(kind):
             raise _unreadable(path, "this build of llama.cpp describes types in another way")
-        self._is_float = name == b"f32"
-        if not (self._is_float or self._traits.to_float):
-            raise _unreadable(path, f"its type is {(name or b'?').decode()}")
+        if not (self.kind == "f32" or self._traits.to_float):
+            raise _unreadable(path, f"its type is {self.kind}")
         if self.width < 1 or self.width % self._traits.block:
             raise _unreadable(path, f"its rows have {self.width} numbers")
         row_bytes = self.width // self._traits.block * self._traits.block_bytes
@@ -78,7 +79,7 @@ class TokenTable:
         if wanted.size and not 0 <= wanted.min() <= wanted.max() < self.n_tokens:
             raise IndexError(f"token ids from {wanted.min()} to {wanted.max()}, in a table of {self.n_tokens} rows")
         raw = np.ascontiguousarray(self._data[wanted])
-        if self._is_float:
+        if self.kind == "f32":
             return raw.view("<f4")
         rows = np.empty((len(wanted), self.width), np.float32)
         self._traits.to_float(raw.ctypes.data, rows.ctypes.data, rows.size)
