@@ -68,15 +68,25 @@ def twins(generator: LlamaGenerator, turns: Sequence[Turn]) -> tuple[Need, Need]
     return Need(tokens, 1, 1, 2000), Need(mixed, 1, 1, 2000, vectors)
 
 
-def test_a_token_s_own_row_in_its_place_gives_equal_logits_to_the_bit(one: LlamaGenerator) -> None:
-    small = one._weights.token_table.width < 600
-    as_tokens, as_rows = twins(one, list_turns(TEXTS * (4 if small else 1), QUESTION, None))
-    assert len(as_tokens.tokens) > 512 or not small  # two batches, both with rows
+def equal_as_rows(generator: LlamaGenerator, turns: Sequence[Turn]) -> int:
+    """Compare the logits of `twins`, each in an empty context: sums are in the order of the cells. Return the tokens."""
+    as_tokens, as_rows = twins(generator, turns)
     found = []
     for need in (as_tokens, as_rows):
-        one._prompts.close()  # an empty context: sums are in the order of the cells
-        found.append(logits(one, need))
+        generator._prompts.close()
+        found.append(logits(generator, need))
     assert np.array_equal(found[0], found[1])
+    assert not np.array_equal(found[0], np.zeros_like(found[0]))
+    return len(as_tokens.tokens)
+
+
+def test_a_token_s_own_row_in_its_place_gives_equal_logits_to_the_bit(one: LlamaGenerator) -> None:
+    equal_as_rows(one, list_turns(TEXTS, QUESTION, None))
+
+
+def test_a_prompt_of_several_batches_gives_equal_logits_to_the_bit(tmp_path: Path) -> None:
+    with LlamaGenerator(Tiny(blocks=2, heads=4, width=64, weights=0.3).write(tmp_path / "tiny.gguf")) as tiny:
+        assert equal_as_rows(tiny, list_turns(TEXTS * 2, QUESTION, None)) > 1024
 
 
 def test_a_token_s_own_row_leaves_the_reply(generator: LlamaGenerator) -> None:
