@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from hashlib import sha256
 from importlib.metadata import version
 from typing import Any, TypeVar
 
@@ -149,7 +150,9 @@ class CachedGenerator:
             self._cache.store(KIND, key, lambda path: arrays.save(path, f"{KIND}/{key}", meta, {}))
 
     def _key(self, turns: _Turns, asked: object) -> str:
-        messages = [(turn.role, turn.text) for turn in turns]
+        messages = [
+            (turn.role, turn.text, *((at, rows.width, sha256(rows.data).hexdigest()) for at, rows in turn.rows)) for turn in turns
+        ]
         return entry_key(self._model, version("llama-cpp-python"), messages, asked)
 
 

@@ -5,19 +5,95 @@ This module knows nothing of documents, chunks or methods. Each generator turns 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from hashlib import sha256
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from fbrag_cli.generation.cancellation import Cancellation
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Role = Literal["user", "assistant"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Embedding rows in a prompt: each stands where a token could, and the model reads it as it reads a token's embedding.
+
+    data: float32, one row after the other. width: numbers of a row, which is that of the model. Raises ValueError for data that
+    are not one whole row or more, or not finite.
+    """
+
+    data: bytes
+    width: int
+
+    def __post_init__(self) -> None:
+        import numpy as np
+
+        if not self.data or self.width < 1 or len(self.data) % (4 * self.width):
+            raise ValueError(f"{len(self.data)} bytes are not rows of {self.width} numbers")
+        if not np.isfinite(self.vectors).all():
+            raise ValueError("an embedding row with a number that is not finite")
+
+    @classmethod
+    def of(cls, vectors: NDArray[np.float32]) -> Rows:
+        """Return the rows of an array `(n, width)`."""
+        return cls(vectors.astype("<f4").tobytes(), vectors.shape[1])
+
+    @property
+    def vectors(self) -> NDArray[np.float32]:
+        """The rows: float32 `(n, width)`, not to be written to."""
+        import numpy as np
+
+        return np.frombuffer(self.data, "<f4").reshape(-1, self.width)
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        """A negative number for each row, made of its bytes: it stands for the row where others are token ids."""
+        step = 4 * self.width
+        parts = (self.data[at : at + step] for at in range(0, len(self.data), step))
+        return tuple(-1 - int.from_bytes(sha256(part).digest()[:8], "big") for part in parts)
+
+    @property
+    def shown(self) -> str:
+        """A mark for each row, for people who read the prompt."""
+        return "⟨row⟩" * (len(self.data) // (4 * self.width))
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One message of a chat. The last turn may be the assistant's: the beginning of a reply that the model continues."""
+    """One message of a chat. The last turn may be the assistant's: the beginning of a reply that the model continues.
 
-    role: Literal["user", "assistant"]
+    rows: embedding rows between the words, each with the number of characters of the text before it, in order.
+    """
+
+    role: Role
     text: str
+    rows: tuple[tuple[int, Rows], ...] = ()
+
+    @classmethod
+    def of(cls, role: Role, parts: Iterable[str | Rows]) -> Turn:
+        """Return the turn of words and embedding rows in their order."""
+        text, rows = "", []
+        for part in parts:
+            if isinstance(part, Rows):
+                rows.append((len(text), part))
+            else:
+                text += part
+        return cls(role, text, tuple(rows))
+
+    @property
+    def parts(self) -> tuple[str | Rows, ...]:
+        """The words, cut where embedding rows stand, and the rows."""
+        parts: list[str | Rows] = []
+        done = 0
+        for at, rows in self.rows:
+            parts += [self.text[done:at], rows]
+            done = at
+        return tuple(part for part in (*parts, self.text[done:]) if part)
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,7 @@ class FitRag(Method):
         "enough", "a window of each chunk until there are enough, a window of each, or whole chunks", group="Advanced"
     )
     budget: int | None = knob(
-        None, "most words that the windows have together", varies="no limit", minimum=1, group="Advanced", metavar="N"
+        None, "most words that the windows or chunks have together", varies="no limit", minimum=1, group="Advanced", metavar="N"
     )
     self_knowledge: bool = knob(
         False, "answer without the document where the model is likely to know the answer", group="Advanced"
@@ -168,7 +168,8 @@ class FitRag(Method):
     ) -> Reduction:
         """Return the representative of each chunk, best first, and how many of them are taken. chunks: best first."""
         if self.reduce == "off":
-            return Reduction(windows=tuple(map(Excerpt.whole, chunks)), n_taken=len(chunks))
+            whole = tuple(map(Excerpt.whole, chunks))
+            return Reduction(windows=whole, n_taken=_within(whole, self.budget))
         # 1. windows
         windows = [window for chunk in chunks for window in sliding_windows(chunk)]
         values = tools.retriever.excerpt_scores(question, windows)

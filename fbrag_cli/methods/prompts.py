@@ -6,11 +6,11 @@ question. The words are ours.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from string import Formatter
 
-from fbrag_cli.generation.generator import Turn
+from fbrag_cli.generation.generator import Rows, Turn
 from fbrag_cli.text.languages import name_of
 
 #: Stands between two passages.
@@ -107,6 +107,37 @@ def support_turns(context: Sequence[str], question: str, answer: str) -> tuple[T
             "Do the passages above show that the proposed answer is right? Reply with yes or no.",
         ),
     )
+
+
+def list_turns(
+    texts: Sequence[str], question: str, rows: Sequence[Rows] | None, instructions: str | None = None
+) -> tuple[Turn, ...]:
+    """R2AG: the answer from a numbered list of results, each with its embedding row. rows: one for each text; None for the same
+    prompt without rows and the words that announce them."""
+    asked = f"Answer the question from these results and from nothing else. {_form(instructions)}\n\nQuestion: {question}"
+    return (Turn.of("user", (*_results(texts, rows), asked)),)
+
+
+def list_support_turns(texts: Sequence[str], question: str, answer: str, rows: Sequence[Rows] | None) -> tuple[Turn, ...]:
+    """As `support_turns`, for a list. Begins as `list_turns` does, rows included."""
+    asked = (
+        f"Question: {question}\nProposed answer: {answer}\n\n"
+        "Do the results above show that the proposed answer is right? Reply with yes or no."
+    )
+    return (Turn.of("user", (*_results(texts, rows), asked)),)
+
+
+def _results(texts: Sequence[str], rows: Sequence[Rows] | None) -> Iterator[str | Rows]:
+    """Yield the task and the list, as parts of a turn."""
+    yield "Answer the question from the search results below and from nothing else. Some of them may be irrelevant.\n"
+    if rows is not None:
+        yield "A similarity mark before each result shows how near it is to the question and to the other results.\n"
+    yield "\nResults:\n"
+    marks = [()] * len(texts) if rows is None else [(" similarity:", each) for each in rows]
+    for number, (text, mark) in enumerate(zip(texts, marks, strict=True), 1):
+        yield f"[{number}]"
+        yield from mark
+        yield f" {text}{BETWEEN}"
 
 
 def _filled(template: str, context: Sequence[str], question: str) -> Turn:

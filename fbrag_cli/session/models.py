@@ -14,6 +14,7 @@ from fbrag_cli.generation.server.address import is_server
 from fbrag_cli.progress import Event, Progress, Stopwatch, silent
 from fbrag_cli.session.placement import devices_asked, placement
 from fbrag_cli.session.settings import ModelSettings
+from fbrag_cli.storage.cache import NOWHERE, Cache
 from fbrag_cli.text.printable import counted
 
 if TYPE_CHECKING:
@@ -36,8 +37,8 @@ Fetch = Callable[[Sequence[str], Path], None]
 class Models:
     """Models by the names, paths or addresses of servers that users give. Several threads may ask for them.
 
-    fetch: downloads missing models of the catalogue; None: a missing one is FbragError model_missing. load_seconds: wall time for
-    which callers waited for models.
+    fetch: downloads missing models of the catalogue; None: a missing one is FbragError model_missing. cache: of the
+    outcomes of checks. load_seconds: wall time for which callers waited for models.
     """
 
     def __init__(
@@ -47,12 +48,13 @@ class Models:
         progress: Progress = silent,
         cancellation: Cancellation | None = None,
         fetch: Fetch | None = None,
+        cache: Cache = NOWHERE,
         verbose: bool = False,
     ) -> None:
         from fbrag_cli.session.servers import Servers
 
         self.settings, self._progress, self._fetch, self._verbose = settings, progress, fetch, verbose
-        self._cancellation = cancellation or Cancellation()
+        self._cancellation, self._cache = cancellation or Cancellation(), cache
         self._files: dict[str, ModelFile] = {}
         self._loaded: dict[Path, LlamaGenerator] = {}
         self._loading: dict[Path, Future[LlamaGenerator]] = {}
@@ -143,6 +145,7 @@ class Models:
                 begun = self._loading.pop(file.path, None)
                 generator = begun.result() if begun else self.open(file)
                 generator.at_once = self._at_once
+                generator.cache = self._cache
                 self._loaded[file.path] = generator
                 self.load_seconds += watch.seconds
                 for problem in generator.problems:

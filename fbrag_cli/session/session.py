@@ -93,7 +93,7 @@ class Session:
         """Return a session with models by `settings`. fetch: brings missing models. verbose: whether llama.cpp's log is shown."""
         listener = listener or Listener()
         shared: dict[str, Any] = {"cancellation": listener.cancellation, "verbose": verbose}
-        models = Models(settings, fetch=fetch, progress=listener.progress, **shared)
+        models = Models(settings, cache=cache, fetch=fetch, progress=listener.progress, **shared)
         return cls(models, Retrievers(settings, cache, progress=listener.progress, **shared), cache, listener, reuse)
 
     def __enter__(self) -> Session:

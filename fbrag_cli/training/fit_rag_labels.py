@@ -25,6 +25,8 @@ from fbrag_cli.training.questions import Material, Passage, Question
 SCHEMA = "fbrag.label/1"
 #: Passages of a question that are labelled, and how many of them may hold the answer (FIT-RAG.md, 2.2: ours).
 PASSAGES, WITH_ANSWER = 8, 3
+#: Among so many of the nearest, as in the paper (section 4.2). Farther away an answer stands in a passage by chance.
+NEAREST = 50
 #: Tokens of a reply: the answer alone.
 REPLY_TOKENS = 32
 _WHOLE = 100_000  # words: a passage is one chunk
@@ -73,11 +75,13 @@ class Pool:
         return self._made[group]
 
     def candidates(self, question: Question) -> list[Passage]:
-        """Return the passages of a question to label, nearest first; none where it has no passages."""
+        """Return the passages of a question to label, nearest first: of the nearest and its evidence. None where it has none."""
         if not question.group:
             return []
         ranked = best(self.of(question.group)[1].scores(question.text), None)
-        return candidates(question, [self._passages[question.group][position] for position in ranked])
+        found = [self._passages[question.group][position] for position in ranked]
+        evidence = [each for each in found[NEAREST:] if each.id in question.gold]
+        return candidates(question, found[:NEAREST] + evidence)
 
 
 def candidates(question: Question, nearest_first: Sequence[Passage]) -> list[Passage]:
@@ -129,7 +133,7 @@ def _row(task: Task, reply: str) -> dict[str, Any]:
 
 def head(model: str, material: Material) -> dict[str, Any]:
     """Return the row that begins a file of labels: what all of them depend on."""
-    settings = {"passages": PASSAGES, "with_answer": WITH_ANSWER, "reply_tokens": REPLY_TOKENS}
+    settings = {"passages": PASSAGES, "with_answer": WITH_ANSWER, "nearest": NEAREST, "reply_tokens": REPLY_TOKENS}
     return {"schema": SCHEMA, "kind": "run", "model": model, "data": dict(material.sha256), **settings}
 
 

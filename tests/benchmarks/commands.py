@@ -5,7 +5,8 @@
 
 question: plain_rag.py, beside this file, against `fbrag ask` with the same model and as many chunks: order-preserving, and the
 default with the model looking forward as well; each cold (an empty cache) and warm (the document's index is kept, and for the
-default nothing else: the question is another one each time). start: `import typer` against --help, models list and a dry run.
+default nothing else: the question is another one each time). start: `import typer` against --help, a completion, models
+list and a dry run.
 The contenders take turns; medians, the lowest and the highest, and the median of the ratios to the first of them.
 """
 
@@ -23,6 +24,7 @@ from time import perf_counter
 
 HERE = Path(__file__).parent
 FBRAG = [sys.executable, "-m", "fbrag_cli"]
+COMPLETING = ["_FBRAG_COMPLETE=complete_bash", "COMP_WORDS=fbrag\nask\n--sm", "COMP_CWORD=2"]
 
 
 def seconds(command: Sequence[str], cache: str) -> float:
@@ -67,6 +69,7 @@ def start(repeat: int) -> None:
     contenders = {
         "import typer": [sys.executable, "-c", "import typer"],
         "fbrag --help": [*FBRAG, "--help"],
+        "completion": ["env", *COMPLETING, *FBRAG],
         "fbrag models list": [*FBRAG, "models", "list"],
         "fbrag ask --dry-run, warm": [*FBRAG, "ask", str(document), "What is FB-RAG?", "--dry-run"],
     }

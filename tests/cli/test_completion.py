@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pty
-import resource
 import select
 import shlex
 import subprocess
@@ -158,13 +157,10 @@ def test_nothing_is_printed_whatever_goes_wrong(fbrag: Run, broken: dict[str, st
 
 @pytest.mark.parametrize("typed", ["fbrag mod", "fbrag ask --sm", "fbrag config get mo", "fbrag models rm my"])
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
-def test_completion_is_quick(fbrag: Run, typed: str, shell: str) -> None:
-    """The seconds of a core, the best of five: what it takes by itself, not what else the machine does."""
+def test_a_key_press_loads_nothing_that_takes_long(fbrag: Run, typed: str, shell: str) -> None:
+    """How long it takes is measured by `tests/benchmarks/commands.py start`."""
     asked = {"COMP_WORDS": typed.replace(" ", "\n"), "COMP_CWORD": str(typed.count(" ")), "_TYPER_COMPLETE_ARGS": typed}
-    seconds = []
-    for _ in range(5):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        fbrag(env=asked | {"_FBRAG_COMPLETE": f"complete_{shell}"})
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        seconds.append(after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime)
-    assert min(seconds) < 0.3
+    done = fbrag(env=asked | {"_FBRAG_COMPLETE": f"complete_{shell}", "PYTHONPROFILEIMPORTTIME": "1"})
+    imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines()}
+    assert "typer" in imported
+    assert not imported & {"httpx2", "llama_cpp", "numpy", "pypdf", "rich", "tiktoken"}

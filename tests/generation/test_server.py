@@ -14,7 +14,7 @@ import pytest
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.cancellation import Cancellation
-from fbrag_cli.generation.generator import Call, Sampling, Turn
+from fbrag_cli.generation.generator import Call, Rows, Sampling, Turn
 from fbrag_cli.generation.llama.generator import LlamaGenerator
 from fbrag_cli.generation.server.about import about
 from fbrag_cli.generation.server.address import Address
@@ -504,3 +504,13 @@ def test_an_address_that_is_none_is_an_error_of_usage(address: str) -> None:
 def test_addresses(address: str, base: str, model: str, here: bool) -> None:
     parsed = Address.parse(address)
     assert (parsed.base, parsed.model, parsed.is_loopback) == (base, model, here)
+
+
+def test_embedding_rows_are_refused_before_anything_is_sent(llama_cpp: ServerGenerator) -> None:
+    turns = (Turn.of("user", ["Where is the key?", Rows(bytes(8), 2)]),)
+    assert not llama_cpp.takes_rows
+    assert llama_cpp.choose
+    for ask_it in (lambda: llama_cpp.generate(turns, 2, GREEDY), lambda: llama_cpp.choose(turns, ("yes", "no"), Call())):
+        with pytest.raises(FbragError, match="is a server, which takes no embedding rows") as told:
+            ask_it()
+        assert told.value.code == "usage"

@@ -38,6 +38,7 @@ class Tiny:
     template: str | None = None
     weights: float = 0.01
     tensors: bool = True
+    tied: bool = False
 
     def write(self, path: Path) -> Path:
         import gguf
@@ -76,7 +77,7 @@ class Tiny:
         shapes: dict[str, tuple[int, ...]] = {
             "token_embd": (n_tokens, width),
             "output_norm": (width,),
-            "output": (n_tokens, width),
+            **({} if self.tied else {"output": (n_tokens, width)}),
         }
         for block in range(min(self.blocks, 2)):
             layer = {"attn_norm": (width,), "ffn_norm": (width,), "ffn_down": (width, inner)}

@@ -10,7 +10,7 @@ import pytest
 from fbrag_cli.generation.generator import Call, Generation, Generations, ModelInfo, Sampling, Turn
 from fbrag_cli.session.session import Listener
 from fbrag_cli.training import fit_rag_labels as labelling
-from fbrag_cli.training.questions import Passage, Question, read_material
+from fbrag_cli.training.questions import Material, Passage, Question, read_material
 from tests.conftest import Run
 
 
@@ -61,6 +61,18 @@ def test_candidates_are_at_most_three_with_the_answer_and_the_nearest_without() 
     assert found == ["p0", "p1", "p2", "p3", "p4", "p5", "p6", "p8"]
     assert [labelling.has_answer(question, each) for each in passages[:2]] == [False, True]
     assert labelling.has_answer(question, passages[9])  # the row names it
+
+
+def test_a_passage_far_from_the_question_is_a_candidate_only_as_evidence() -> None:
+    """Far away an answer stands in a passage by chance: here in the last two, of which one is named as evidence."""
+    near = [Passage(f"p{i}", f"The ship was built in York, says page {i}.", "g") for i in range(labelling.NEAREST)]
+    far = [Passage("chance", "Mr. Hull dines.", "g"), Passage("gold", "Hull it is.", "g")]
+    question = Question("1", "ships", "Where was the ship built?", ("Hull",), "g", ("gold",), True, False)
+    pool = labelling.Pool(Material((question,), {"g": (*near, *far)}, {}))
+    found = {each.id for each in pool.candidates(question)}
+    assert "gold" in found
+    assert "chance" not in found
+    assert len(found) == labelling.PASSAGES
 
 
 class Parrot:

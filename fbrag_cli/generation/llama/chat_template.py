@@ -12,7 +12,7 @@ from time import monotonic
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.cancellation import Cancellation
-from fbrag_cli.generation.generator import Turn
+from fbrag_cli.generation.generator import Rows, Turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Text:
     text: str
 
 
-Segment = Markup | Text
+Segment = Markup | Text | Rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class ChatTemplate:
         """Return the prompt for `turns`. Raises FbragError model_corrupt where the template takes one question, but not these."""
         if not self._source or self.problem:
             return _plain(turns)
-        opening = turns[-1].text if turns[-1].role == "assistant" else ""
+        opening = _words(turns[-1]) if turns[-1].role == "assistant" else []
         closed = turns[:-1] if opening else turns
         roles = tuple(turn.role for turn in closed)
         if roles not in self._pieces:
@@ -76,10 +76,8 @@ class ChatTemplate:
         first, *others = self._pieces[roles]
         segments: list[Segment] = [Markup(first)]
         for turn, piece in zip(closed, others, strict=True):
-            segments += [Text(turn.text), Markup(piece)]
-        if opening:
-            segments.append(Text(opening))
-        return Prompt(tuple(segments))
+            segments += [*_words(turn), Markup(piece)]
+        return Prompt((*segments, *opening))
 
     def _render(self, roles: tuple[str, ...], child: TemplateChild) -> None:
         with child:
@@ -87,8 +85,14 @@ class ChatTemplate:
 
 
 def _plain(turns: Sequence[Turn]) -> Prompt:
-    words = "\n\n".join(turn.text for turn in turns)
-    return Prompt((Text(words if turns[-1].role == "assistant" else f"{words}\n\nAnswer:"),))
+    parts = [part for turn in turns for part in ("\n\n", *turn.parts)][1:]
+    end = () if turns[-1].role == "assistant" else ("\n\nAnswer:",)
+    return Prompt(tuple(_words(Turn.of("user", (*parts, *end)))))
+
+
+def _words(turn: Turn) -> list[Text | Rows]:
+    """Return the segments of a turn: words are never merged across an embedding row."""
+    return [part if isinstance(part, Rows) else Text(part) for part in turn.parts]
 
 
 # The parent's search path replaces the child's own, so that nothing is imported from the working folder.

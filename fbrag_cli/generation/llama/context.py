@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import llama_cpp
@@ -21,10 +22,11 @@ BATCH = 512
 #: takes about as long (8,000 tokens, 1.5B: 122 s for 133; 5,561, 0.5B: 40 s for 37); beyond, the matrix of the scores outgrows
 #: the processor's caches (12,805 tokens, 0.5B: 159 s for 137).
 _FLASH_ATTENTION_FROM = 9216
+_NONE: Mapping[int, NDArray[np.float32]] = MappingProxyType({})
 
 
 class BatchToken(NamedTuple):
-    """A token of a batch. wanted: whether its logits are computed."""
+    """A token of a batch, or the number of an embedding row (`Rows.ids`). wanted: whether its logits are computed."""
 
     token: int
     position: int
@@ -63,21 +65,42 @@ class Context:
             raise _too_large(f"llama.cpp made no context of {n_cells} tokens: {native_log.last_error()}")
         self._memory = llama_cpp.llama_get_memory(self._context)
         self._batch = llama_cpp.llama_batch_init(BATCH, 0, 1)
+        self._embedding_batch: Any = None  # made when it is first needed
 
-    def decode(self, tokens: Sequence[BatchToken]) -> None:
+    def decode(self, tokens: Sequence[BatchToken], vectors: Mapping[int, NDArray[np.float32]] = _NONE) -> None:
         """Append tokens to their sequences, in one batch. Token i gets logits i, where they are wanted.
 
+        vectors: the embedding rows, by their numbers. llama.cpp takes tokens or embeddings in a batch, not both: where there is
+        such a row the embeddings of the tokens are looked up too, and the logits are the same to the bit (CPU).
         Raises FbragError `out_of_memory`, and the error of a cancellation of `weights`. Then the memory holds part of a batch:
         nothing in the context can be trusted, and it is to be closed.
         """
-        batch = self._batch
+        if vectors and any(each.token in vectors for each in tokens):
+            batch = self._embeddings(tokens, vectors)
+        else:
+            batch = self._batch
+            for i, each in enumerate(tokens):
+                batch.token[i] = each.token
         for i, each in enumerate(tokens):
-            batch.token[i], batch.pos[i] = each.token, each.position
+            batch.pos[i] = each.position
             batch.n_seq_id[i], batch.seq_id[i][0] = 1, each.sequence
             batch.logits[i] = each.wanted
         batch.n_tokens = len(tokens)
         if status := self._weights.decode(self._context, batch):
             raise _too_large(f"llama.cpp stopped at a batch of {len(tokens)} tokens (status {status}): {native_log.last_error()}")
+
+    def _embeddings(self, tokens: Sequence[BatchToken], vectors: Mapping[int, NDArray[np.float32]]) -> Any:
+        """Return the batch of embeddings, filled with those of the tokens and with `vectors` between them."""
+        width = self._weights.token_table.width
+        if self._embedding_batch is None:
+            self._embedding_batch = llama_cpp.llama_batch_init(BATCH, width, 1)
+        rows = np.ctypeslib.as_array(self._embedding_batch.embd, (BATCH, width))
+        own = [(i, each.token) for i, each in enumerate(tokens) if each.token not in vectors]
+        rows[[i for i, _ in own]] = self._weights.token_rows([token for _, token in own])
+        for i, each in enumerate(tokens):
+            if each.token in vectors:
+                rows[i] = vectors[each.token]
+        return self._embedding_batch
 
     def logits(self, i: int) -> NDArray[np.float32]:
         """Return the logits of a token of the last batch: float32 `(n_vocab,)`, valid until the next batch."""
@@ -114,6 +137,8 @@ class Context:
         """Free the context, which cannot be used afterwards."""
         if self._context is not None:
             llama_cpp.llama_batch_free(self._batch)
+            if self._embedding_batch is not None:
+                llama_cpp.llama_batch_free(self._embedding_batch)
             llama_cpp.llama_free(self._context)
             self._context = None
 

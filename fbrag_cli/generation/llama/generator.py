@@ -15,13 +15,15 @@ from numpy.typing import NDArray
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.cancellation import Cancellation
-from fbrag_cli.generation.generator import QUIET, Call, Generations, ModelInfo, Sampling, Turn
+from fbrag_cli.generation.generator import QUIET, Call, Generations, ModelInfo, Rows, Sampling, Turn
 from fbrag_cli.generation.llama.chat_template import ChatTemplate, Markup, TemplateChild
+from fbrag_cli.generation.llama.embedding_rows import RowsCheck, check_taken, takes_rows
 from fbrag_cli.generation.llama.machine import WHERE_IT_FITS, Placement
 from fbrag_cli.generation.llama.prompts import Need, Prompts
 from fbrag_cli.generation.llama.scheduler import NoNumbersError, Request, Scheduler
 from fbrag_cli.generation.llama.token_counter import TokenCounter
 from fbrag_cli.generation.llama.weights import Weights
+from fbrag_cli.storage.cache import Cache
 
 
 class LlamaGenerator:
@@ -62,24 +64,30 @@ class LlamaGenerator:
         n_layers = llama_cpp.llama_model_n_layer(self._model) + 1
         limit = min(trained, max_context) if max_context else trained
         self.info = ModelInfo(name or path.stem, sha256, f"{self._weights.layers_on_gpu}/{n_layers}", limit)
-        self._prompts = Prompts(self._weights, self.info.name, limit)
+        self._rows_check = RowsCheck(self._weights, self.info.name, sha256)
+        self._prompts = Prompts(self._weights, self.info.name, limit, self._rows_check)
         self._scheduler = Scheduler(self._weights, self._prompts)
 
     # -- the Generator protocol ------------------------------------------------------------------------------------------
 
     continues_turns = True
-    takes_rows = False
+
+    @property
+    def takes_rows(self) -> bool:
+        return takes_rows(self._weights)
 
     def written(self, turns: Sequence[Turn]) -> str:
-        return "".join(segment.text for segment in self._template.prompt(turns).segments)
+        """Return the prompt as text, with a mark "⟨row⟩" in the place of each embedding row."""
+        segments = self._template.prompt(turns).segments
+        return "".join(each.shown if isinstance(each, Rows) else each.text for each in segments)
 
     def generate(self, turns: Sequence[Turn], n: int, sampling: Sampling, call: Call = QUIET) -> Generations:
         """Draw `n` samples of the reply to `turns`.
 
-        Raises FbragError `prompt_too_long`, with both numbers, before any work; `out_of_memory`; the error of a cancellation,
-        after which the generator can be used again.
+        Raises FbragError `prompt_too_long`, with both numbers, before any work; `usage` for embedding rows that the model does
+        not take; `out_of_memory`; the error of a cancellation, after which the generator can be used again.
         """
-        request = self._run(Need(self.tokenize(turns), n, sampling.max_tokens, call.room), sampling, call)
+        request = self._run(self._need(turns, n, sampling.max_tokens, call), sampling, call)
         samples = tuple(row.generation() for row in request.rows)
         seconds = request.read - request.begun, request.ended - request.read
         return Generations(samples, len(request.need.tokens), request.n_cached, *seconds)
@@ -87,7 +95,7 @@ class LlamaGenerator:
     def choose(self, turns: Sequence[Turn], choices: Sequence[str], call: Call = QUIET) -> tuple[float, ...]:
         """Return the probability that the reply begins with each of `choices`. They sum to 1 at most; the rest is that of other
         words."""
-        request = self._run(Need(self.tokenize(turns), 1, 1, call.room), None, call)
+        request = self._run(self._need(turns, 1, 1, call), None, call)
         assert request.logits is not None
         probabilities = _softmax(request.logits)
         totals = []
@@ -103,11 +111,15 @@ class LlamaGenerator:
         return self._counter.count(text)
 
     def tokenize(self, turns: Sequence[Turn]) -> list[int]:
-        """Return the token ids of the prompt. Only the template's own markup becomes special tokens, whatever a turn contains."""
+        """Return the token ids of the prompt, and `Rows.ids` for embedding rows. Only the template's own markup becomes special
+        tokens, whatever a turn contains."""
         bos = llama_cpp.llama_vocab_bos(self._vocab)
         tokens = [bos] if llama_cpp.llama_vocab_get_add_bos(self._vocab) else []
         for segment in self._template.prompt(turns).segments:
-            tokens += self._weights.tokens_of(segment.text, special=isinstance(segment, Markup))
+            if isinstance(segment, Rows):
+                tokens += segment.ids
+            else:
+                tokens += self._weights.tokens_of(segment.text, special=isinstance(segment, Markup))
         if tokens[:2] == [bos, bos]:
             del tokens[0]  # the template wrote the marker itself
         return tokens
@@ -131,6 +143,22 @@ class LlamaGenerator:
     @at_once.setter
     def at_once(self, n: int) -> None:
         self._prompts.at_once = n
+
+    @property
+    def cache(self) -> Cache:
+        """Where the outcomes of checks of the model are cached; none are unless it is set."""
+        return self._rows_check.cache
+
+    @cache.setter
+    def cache(self, cache: Cache) -> None:
+        self._rows_check.cache = cache
+
+    def _need(self, turns: Sequence[Turn], n: int, max_tokens: int, call: Call) -> Need:
+        rows = [each for turn in turns for _, each in turn.rows]
+        for each in rows:
+            check_taken(each, self._weights, self.info.name)
+        vectors = {number: vector for each in rows for number, vector in zip(each.ids, each.vectors, strict=True)}
+        return Need(self.tokenize(turns), n, max_tokens, call.room, vectors)
 
     def _run(self, need: Need, sampling: Sampling | None, call: Call) -> Request:
         if not need.tokens:

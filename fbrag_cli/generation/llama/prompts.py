@@ -6,14 +6,17 @@ are set aside when its prompt is admitted, so that no call runs out of them. The
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import chain, count
 
 import llama_cpp
+import numpy as np
+from numpy.typing import NDArray
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.llama.context import Context, how_many_fit
+from fbrag_cli.generation.llama.embedding_rows import RowsCheck
 from fbrag_cli.generation.llama.weights import Weights
 
 _SPARE = 256  # cells beyond what a call needs, so that a follow-up on the same prompt finds room
@@ -23,12 +26,16 @@ _MOST_SEQUENCES = 256  # of a context: LLAMA_MAX_SEQ
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What a call needs: its prompt, `n_rows` samples of `max_tokens` tokens, and a context of `room` cells at least."""
+    """What a call needs: its prompt, `n_rows` samples of `max_tokens` tokens, and a context of `room` cells at least.
+
+    vectors: the embedding rows of the prompt, by the negative numbers that stand for them among the tokens.
+    """
 
     tokens: list[int]
     n_rows: int
     max_tokens: int
     room: int = 0
+    vectors: Mapping[int, NDArray[np.float32]] = field(default_factory=dict)
 
     @property
     def n_cells(self) -> int:
@@ -55,12 +62,13 @@ class Prompt:
 class Prompts:
     """The prompts of one model, in a context that is made when it is first needed and enlarged when it is too small.
 
-    weights: must outlive them. name: the model's, for errors. limit: tokens that the model can take.
+    weights: must outlive them. name: the model's, for errors. limit: tokens that the model can take. rows_check: runs before
+    the first embedding rows are read.
     at_once: how many calls may run at once; fewer where memory is short. context: the present one.
     """
 
-    def __init__(self, weights: Weights, name: str, limit: int) -> None:
-        self._weights, self._name, self._limit = weights, name, limit
+    def __init__(self, weights: Weights, name: str, limit: int, rows_check: RowsCheck) -> None:
+        self._weights, self._name, self._limit, self._rows_check = weights, name, limit, rows_check
         # A model with a recurrent state cannot go back to where two prompts differ.
         self._keeps = not (llama_cpp.llama_model_is_recurrent(weights.model) or llama_cpp.llama_model_is_hybrid(weights.model))
         self._held: list[Prompt] = []  # the least recently used first
@@ -83,8 +91,11 @@ class Prompts:
         """Make a call's prompt one of the context, as far as another begins alike (all but the last token, which has to be read
         for its logits). Return None where a running call has to end first.
 
-        Raises FbragError `out_of_memory` where the context cannot be made, and the error of a cancellation.
+        Raises FbragError `out_of_memory` where the context cannot be made, what `RowsCheck` raises where a prompt has embedding
+        rows, and the error of a cancellation.
         """
+        if need.vectors:
+            self._rows_check.run()
         live = [each for each in self._held if each.live]
         if self._is_small_for(need):
             if live:

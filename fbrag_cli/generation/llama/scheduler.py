@@ -122,7 +122,7 @@ class Scheduler:
         rows = [row for request in self._running for row in request.live_rows]
         piece = self._piece(reading, len(rows)) if reading else []
         batch = [*(BatchToken(row.token, row.position, row.sequence) for row in rows), *piece]
-        if not batch or not self._decode(batch):
+        if not batch or not self._decode(batch, reading):
             return
         for i, row in enumerate(rows):
             row.output = i
@@ -175,12 +175,15 @@ class Scheduler:
         positions = range(prompt.n_read, min(prompt.n_read + size, end))
         return [BatchToken(prompt.tokens[each], each, prompt.sequences[0], each == end - 1) for each in positions]
 
-    def _decode(self, batch: list[BatchToken]) -> bool:
-        """Decode a batch. Return False where it ended the running calls. The code stops early where all of them are to stop."""
+    def _decode(self, batch: list[BatchToken], reading: Request | None) -> bool:
+        """Decode a batch. Return False where it ended the running calls. The code stops early where all of them are to stop.
+
+        reading: the call with the piece of a prompt: it alone can have embedding rows in the batch.
+        """
         each = list(dict.fromkeys(request.cancellation for request in self._running))
         self._weights.cancellation = stop = each[0] if len(each) == 1 else Cancellation(all_of=each)
         try:
-            self._prompts.opened.decode(batch)
+            self._prompts.opened.decode(batch, reading.need.vectors if reading else {})
         except BaseException as error:
             if not isinstance(error, Exception) and not stop.requested:
                 raise

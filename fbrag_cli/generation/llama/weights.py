@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import llama_cpp
 
@@ -24,6 +26,11 @@ from fbrag_cli.generation.llama.machine import (
 )
 from fbrag_cli.generation.llama.native_end import native_end
 from fbrag_cli.generation.llama.native_log import native_log
+from fbrag_cli.generation.llama.token_table import TokenTable
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 class Weights:
@@ -49,9 +56,10 @@ class Weights:
     ) -> None:
         self.model: Any = None
         self.cancellation = cancellation or Cancellation()
+        self._abort = llama_cpp.ggml_abort_callback(lambda data: self.cancellation.requested)  # of all contexts
         self.threads = threads or physical_cores()
         self._thread_count = None if threads else ThreadCount(self.threads)
-        self._name = path.name
+        self._path, self._name = path, path.name
         native_log.install()
         native_log.verbose = verbose
         native_end.install()
@@ -70,7 +78,6 @@ class Weights:
         params.n_threads = params.n_threads_batch = self.threads
         params.kv_unified = True
         params.no_perf = True
-        self._abort = llama_cpp.ggml_abort_callback(lambda data: self.cancellation.requested)
         params.abort_callback = self._abort
         # Flash attention on a CPU divides the cells among the threads when a batch has one token: the result depends on their
         # number (logits by up to 0.6). Everything else is equal bit by bit.
@@ -110,9 +117,19 @@ class Weights:
             n = llama_cpp.llama_tokenize(self.vocab, raw, len(raw), buffer, -n, surrounded, special)
         return list(buffer[:n])
 
+    @cached_property
+    def token_table(self) -> TokenTable:
+        """The model's token embeddings. Raises FbragError `model_corrupt` where they cannot be read."""
+        return TokenTable(self._path)
+
+    def token_rows(self, ids: Sequence[int] | NDArray[np.integer]) -> NDArray[np.float32]:
+        """Return the embeddings of tokens, as the model computes with them: float32 `(len(ids), n_embd)`."""
+        return self.token_table.rows(ids)
+
     def close(self) -> None:
         """Free the model."""
         if self.model is not None:
+            self.__dict__.pop("token_table", None)
             llama_cpp.llama_model_free(self.model)
             self.model = None
             native_end.models.remove(self._name)

@@ -138,7 +138,10 @@ class ServerGenerator:
         return ask(self._host, self._url, body | parameters, cancellation)
 
     def _messages(self, turns: Sequence[Turn]) -> list[dict[str, str]]:
-        """Return the turns as a server takes them."""
+        """Return the turns as a server takes them. Raises FbragError `usage` for embedding rows."""
+        if any(turn.rows for turn in turns):
+            what = f"{self.info.name} is a server, which takes no embedding rows in a prompt"
+            raise FbragError("usage", what, "use a model of this machine")
         *turns, last = turns
         if last.role == "assistant" and not self.continues_turns:
             asked = turns.pop()

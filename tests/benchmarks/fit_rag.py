@@ -1,0 +1,283 @@
+"""FIT-RAG and its baselines on Natural Questions: what they find, answer, read and cost.
+
+    python tests/benchmarks/fit_rag.py answer OUT.jsonl [--fit-rag FOLDER] [--systems "vanilla, 10" ...] [--questions 0:320]
+    python tests/benchmarks/fit_rag.py compare ROWS.jsonl.gz ... [--from "vanilla, 10"]
+    python tests/benchmarks/fit_rag.py rank OUT.jsonl --fit-rag FOLDER [--questions 0:320]
+    python tests/benchmarks/fit_rag.py recall ROWS.jsonl.gz ...
+
+The questions are the last 320 of ../shared/train/nq.jsonl.gz, which train nothing; the document is all of its 1,600 passages, a
+chunk each. `answer` writes a row for each question and system, seconds included. Right: a gold answer stands in the reply as
+whole words (`contains`).
+`compare` prints the share that is right, the paired difference to --from with its 95 % bootstrap interval, tokens and seconds.
+`rank` writes the ranks of the passages that hold an answer among the 100 that BM25 finds, by each score; `recall` prints the
+share of questions with such a passage among the best k (R@k). A run that is started again goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+from typing import Any, cast
+
+import numpy as np
+from looking_forward import MODEL
+from question_recall import BENCH, interval
+from sample_languages import loaded, read
+
+from fbrag_cli.generation.cancellation import Cancellation
+from fbrag_cli.generation.generator import Generator
+from fbrag_cli.generation.llama.embedding import LlamaEmbedder
+from fbrag_cli.generation.llama.machine import ON_THE_CPU
+from fbrag_cli.generation.llama.scorer import LlamaScorer
+from fbrag_cli.learned.fit_rag import FitRagParts, load
+from fbrag_cli.methods.closed_book import ClosedBook
+from fbrag_cli.methods.fb_rag import FBRag
+from fbrag_cli.methods.fit_rag import FitRag
+from fbrag_cli.methods.genread import GenRead
+from fbrag_cli.methods.method import Method, Tools
+from fbrag_cli.methods.refeed import Refeed
+from fbrag_cli.methods.vanilla import Vanilla
+from fbrag_cli.progress import silent
+from fbrag_cli.retrieval.ranking import best
+from fbrag_cli.text.words import word_spans
+from fbrag_cli.trace import Trace
+from fbrag_cli.training.fit_rag_labels import Pool, has_answer
+from fbrag_cli.training.questions import Question, read_material
+
+NQ = BENCH.parent / "train" / "nq.jsonl.gz"
+CANDIDATES, AT, BLOCK = 100, (1, 3, 5, 10, 20), 20
+#: Controls that have as many words of a question as "fit-rag" took.
+AT_EQUAL_WORDS = ("control: first passages", "control: BM25's windows")
+_SHORT: dict[str, Any] = {"max_tokens": 32, "answer_anyway": True}
+
+
+def systems(folder: str | None) -> dict[str, Method]:
+    """The methods by their names in tables. folder: of the trained parts; without it those that need them are missing."""
+    fit = partial(FitRag, fit_rag=folder, **_SHORT)
+    bm25 = partial(FitRag, **_SHORT)
+    untrained: dict[str, Method] = {
+        "model alone": ClosedBook(**_SHORT),
+        "genread": GenRead(**_SHORT),
+        "refeed, 10": Refeed(select=10, **_SHORT),
+        "vanilla, 10": Vanilla(select=10, **_SHORT),
+        "vanilla, 5": Vanilla(select=5, **_SHORT),
+        "fb-rag, 10": FBRag(recall=8, samples=3, forward_tokens=48, select=10, **_SHORT),
+        "BM25, a window of each": bm25(reduce="windows"),
+    }
+    if folder is None:
+        return untrained
+    return untrained | {
+        "fit-rag": fit(),
+        "fit-rag, no reducer": fit(reduce="off"),
+        "fit-rag, a window of each": fit(reduce="windows"),
+        "has-answer alone": fit(reduce="off", rank_by="has-answer"),
+        "llm-prefer alone": fit(reduce="off", rank_by="llm-prefer"),
+        "fit-rag, recognizer": fit(self_knowledge=True),
+        "control: first passages": fit(reduce="off"),
+        "control: BM25's windows": bm25(reduce="windows"),
+        "control: 5 windows": fit(reduce="windows", select=5),
+        "fit-rag, 5 passages": fit(select=5),
+        "fit-rag, 20 passages": fit(select=20),
+    }
+
+
+class Passages:
+    """The questions that train nothing, and the passages of all, a chunk each."""
+
+    def __init__(self) -> None:
+        material = read_material([NQ])
+        self.questions = [each for each in material.questions if each.dev]
+        (self._group,) = material.passages
+        self.passages = material.passages[self._group]
+        self.corpus, self.retriever = Pool(material).of(self._group)
+
+    def tools(self, large: Generator, parts: FitRagParts | None) -> Tools:
+        return Tools(
+            corpus=self.corpus,
+            retriever=self.retriever,
+            progress=silent,
+            cancellation=Cancellation(),
+            small=lambda: large,
+            large=lambda: large,
+            fit_rag=lambda _: _there(parts),
+        )
+
+
+def _there(parts: FitRagParts | None) -> FitRagParts:
+    assert parts is not None
+    return parts
+
+
+def opened(folder: str | None, threads: int) -> FitRagParts | None:
+    return load(Path(folder), partial(LlamaScorer, placement=ON_THE_CPU, threads=threads)) if folder else None
+
+
+def chosen(asked: Passages, options: argparse.Namespace) -> list[Question]:
+    first, last = map(int, options.questions.split(":"))
+    return asked.questions[first:last]
+
+
+# -- answer ------------------------------------------------------------------------------------------------------------------
+
+
+def answer(out: Path, options: argparse.Namespace) -> None:
+    asked, parts = Passages(), opened(options.fit_rag, options.threads)
+    large = loaded(MODEL, options.threads)
+    kept = {(row["id"], row["system"]): row for row in (read(out) if out.exists() else [])}
+    with out.open("a", encoding="utf-8") as rows:
+        for question, name, method in work(chosen(asked, options), options):
+            if (question.id, name) in kept:
+                continue
+            if name in AT_EQUAL_WORDS:
+                method = replace(cast("FitRag", method), budget=kept[question.id, "fit-rag"]["words"])
+            row = answered(question, name, method, asked.tools(large, parts))
+            kept[question.id, name] = row
+            print(json.dumps(row, ensure_ascii=False), file=rows, flush=True)
+
+
+def work(questions: Sequence[Question], options: argparse.Namespace) -> Iterator[tuple[Question, str, Method]]:
+    """Yield a block of questions by each system, then the next block: a prompt and the one before share no passages."""
+    for start in range(0, len(questions), BLOCK):
+        for name, method in systems(options.fit_rag).items():
+            if options.systems is None or name in options.systems:
+                yield from ((question, name, method) for question in questions[start : start + BLOCK])
+
+
+def answered(question: Question, name: str, method: Method, tools: Tools) -> dict[str, Any]:
+    started = perf_counter()
+    trace = method.answer(method.retrieve(question.text, tools), tools)
+    reduction = trace.reduction
+    return {
+        "id": question.id,
+        "system": name,
+        "answer": trace.answer,
+        "right": question.answered_in(trace.answer or ""),
+        "holds": any(question.answered_in(each.text) for each in trace.context),
+        "read": len(trace.context),
+        "words": words_of(trace),
+        "tokens": sum(each.prompt_tokens for each in trace.stages),
+        "written": sum(each.generated_tokens for each in trace.stages),
+        "seconds": round(perf_counter() - started, 2),
+        **({} if reduction is None else {"told": reduction.told, "known": reduction.known, "eligible": reduction.eligible}),
+    }
+
+
+def words_of(trace: Trace) -> int:
+    return sum(sum(1 for _ in word_spans(each.text)) for each in trace.context)
+
+
+def compare(rows: Sequence[dict[str, Any]], base: str) -> None:
+    by_system: dict[str, dict[str, dict[str, Any]]] = {}
+    for row in rows:
+        by_system.setdefault(row["system"], {})[row["id"]] = row
+    for name, found in by_system.items():
+        ids = [each for each in by_system[base] if each in found]
+        if not ids:
+            continue
+        after, before = ([rows_of[each] for each in ids] for rows_of in (found, by_system[base]))
+        right, other = (np.array([100.0 * row["right"] for row in each]) for each in (after, before))
+        low, high = interval(right - other)
+        means = {key: float(np.mean([row[key] for row in after])) for key in ("holds", "read", "tokens", "seconds")}
+        seconds = np.median([row["seconds"] for row in after])
+        shorter = 1 - means["tokens"] / float(np.mean([row["tokens"] for row in before]))
+        print(
+            f"{name:26} n {len(ids):3}  right {right.mean():5.1f} %  {(right - other).mean():+5.1f} ({low:+.1f} to {high:+.1f})"
+            f"  | {100 * means['holds']:.1f} % read the answer, {means['read']:.1f} pieces, {means['tokens']:.0f} tokens"
+            f" ({-100 * shorter:+.0f} %), median {seconds:.1f} s"
+        )
+
+
+# -- rank --------------------------------------------------------------------------------------------------------------------
+
+
+def rank(out: Path, options: argparse.Namespace) -> None:
+    asked, parts = Passages(), opened(options.fit_rag, options.threads)
+    done = {row["id"] for row in read(out)} if out.exists() else set()
+    cosine = cosines(asked, options)
+    with out.open("a", encoding="utf-8") as rows:
+        for question in chosen(asked, options):
+            if question.id not in done:
+                print(json.dumps(ranked(question, asked, _there(parts), cosine)), file=rows, flush=True)
+
+
+def cosines(asked: Passages, options: argparse.Namespace) -> Callable[[str], Any] | None:
+    """Return what gives the cosine of a question to each passage, by the embedding model in --embedder."""
+    if options.embedder is None:
+        return None
+    with closing(LlamaEmbedder(options.embedder, placement=ON_THE_CPU, threads=options.threads)) as embedder:
+        matrix = embedder.embed([each.text for each in asked.passages], query=False)
+        vectors = {each.text: embedder.embed([each.text], query=True)[0] for each in chosen(asked, options)}
+    return lambda question: matrix @ vectors[question]
+
+
+def ranked(question: Question, asked: Passages, parts: FitRagParts, cosine: Callable[[str], Any] | None) -> dict[str, Any]:
+    """Return, for each score, the ranks (from 0) of the passages that hold an answer; those beyond the candidates have none."""
+    bm25 = asked.retriever.scores(question.text)
+    candidates = [int(each) for each in best(bm25, CANDIDATES)]
+    holds = [has_answer(question, asked.passages[each]) for each in candidates]
+    probabilities = 1 / (1 + np.exp(-parts.scorer.scores(question.text, [asked.corpus.chunks[each].text for each in candidates])))
+    scores: dict[str, Any] = {
+        "BM25": bm25[candidates],
+        "Has_Answer": probabilities[:, 0],
+        "LLM_Prefer": probabilities[:, 1],
+        "sum": probabilities.sum(axis=1),
+    }
+    if cosine is not None:
+        scores["MiniLM"] = cosine(question.text)[candidates]
+    orders = {name: np.argsort(-values, kind="stable") for name, values in scores.items()}
+    return {
+        "id": question.id,
+        "ranks": {name: [rank for rank, i in enumerate(order) if holds[i]] for name, order in orders.items()},
+        "like_bm25": {name: round(correlation(order, orders["BM25"]), 4) for name, order in orders.items()},
+    }
+
+
+def correlation(one: Any, other: Any) -> float:
+    """Spearman's rank correlation of two orders."""
+    return float(np.corrcoef(np.argsort(one), np.argsort(other))[0, 1])
+
+
+def recall(rows: Sequence[dict[str, Any]]) -> None:
+    for name in rows[0]["ranks"]:
+        hits = {k: np.array([100.0 * any(r < k for r in row["ranks"][name]) for row in rows]) for k in AT}
+        base = {k: np.array([100.0 * any(r < k for r in row["ranks"]["BM25"]) for row in rows]) for k in AT}
+        told = ", ".join(f"@{k} {hits[k].mean():.1f}{_difference(hits[k] - base[k], name)}" for k in AT)
+        like = np.mean([row["like_bm25"][name] for row in rows])
+        print(f"{name:10} n {len(rows)}  {told} | rank correlation with BM25 {like:.2f}")
+
+
+def _difference(differences: Any, name: str) -> str:
+    low, high = interval(differences)
+    return "" if name == "BM25" else f" ({differences.mean():+.1f}, {low:+.1f} to {high:+.1f})"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("do", choices=["answer", "compare", "rank", "recall"])
+    parser.add_argument("files", type=Path, nargs="+")
+    parser.add_argument("--fit-rag", metavar="FOLDER")
+    parser.add_argument("--embedder", type=Path, metavar="FILE.gguf")
+    parser.add_argument("--systems", nargs="+")
+    parser.add_argument("--questions", default="0:320", metavar="FROM:TO")
+    parser.add_argument("--from", dest="base", default="vanilla, 10")
+    parser.add_argument("--threads", type=int, default=2)
+    options = parser.parse_args()
+    making: Mapping[str, Callable[[Path, argparse.Namespace], None]] = {"answer": answer, "rank": rank}
+    if options.do in making:
+        making[options.do](options.files[0], options)
+        return
+    rows = [row for path in options.files for row in read(path)]
+    if options.do == "compare":
+        compare(rows, options.base)
+    else:
+        recall(rows)
+
+
+if __name__ == "__main__":
+    main()
