@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
 import typer
 
@@ -27,14 +29,24 @@ HELP = """Train the small parts of a method for a language model, which stays as
 \b
 Examples:
   fbrag train fit-rag nq.jsonl.gz 2wikimqa.jsonl.gz --limit 400 -o fit-rag/
+  fbrag train fusion nq.jsonl.gz fairytaleqa.jsonl.gz --limit 200 -o r2ag/
 """
+
+Training = TypeVar("Training")
 
 train_app = typer.Typer(cls=Group, help=HELP, no_args_is_help=True, rich_markup_mode=None)
 
 
 @dataclass(frozen=True, slots=True)
-class FitRagOptions:
+class TrainingOptions:
+    """What all of `fbrag train` takes."""
+
     arguments: list[str] = arguments("questions with answers and passages (JSON Lines)", "DATA...")
+    restart: bool = option(False, "--restart", help="make everything anew", group="Training", envvar=None)
+
+
+@dataclass(frozen=True, slots=True)
+class FitRagOptions:
     output: str = option("fit-rag", "-o", "--output", help="folder of what is made (fit-rag)", group="Output", metavar="FOLDER")
     stage: Literal["all", "labels", "scorer", "detector", "recognizer"] = option(
         "all", "--stage", help="all, labels, scorer, detector or recognizer (all)", group="Training", envvar=None
@@ -51,16 +63,45 @@ class FitRagOptions:
     base: str | None = option(
         None, "--base", help="folder of a BERT encoder (all-MiniLM-L6-v2, 84 MB)", group="Training", metavar="FOLDER", envvar=None
     )
-    restart: bool = option(False, "--restart", help="make everything anew", group="Training", envvar=None)
 
-    @property
-    def stages(self) -> tuple[str, ...]:
-        return ("labels", "scorer", "detector", "recognizer") if self.stage == "all" else (self.stage,)
+
+@dataclass(frozen=True, slots=True)
+class FusionOptions:
+    output: str = option("r2ag", "-o", "--output", help="folder of what is made (r2ag)", group="Output", metavar="FOLDER")
+    stage: Literal["all", "samples", "fusion"] = option(
+        "all", "--stage", help="all, samples or fusion (all)", group="Training", envvar=None
+    )
+    limit: int | None = option(
+        None,
+        "--limit",
+        help="questions of each data set, and a quarter as many for checking (all)",
+        group="Training",
+        metavar="N",
+        min=1,
+        envvar=None,
+    )
+    retriever: str = option(
+        "bm25",
+        "--retriever",
+        help="bm25, or an embedding model: a GGUF file, a name of the hub (bm25)",
+        group="Training",
+        metavar="NAME",
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class FitRagCommand:
+    training: TrainingOptions
     fit_rag: FitRagOptions
+    models: ModelSettings
+    cache: CacheSettings
+    run: RunOptions
+
+
+@dataclass(frozen=True, slots=True)
+class FusionCommand:
+    training: TrainingOptions
+    fusion: FusionOptions
     models: ModelSettings
     cache: CacheSettings
     run: RunOptions
@@ -78,49 +119,89 @@ def fit_rag(console: Console, command: FitRagCommand) -> None:
 
     Labels take longest: replies of the model to questions with one passage each. A run that was stopped goes on where it was.
     """
+    from fbrag_cli.learned.fit_rag import FIT_RAG
     from fbrag_cli.storage.places import models_dir
+    from fbrag_cli.training import fit_rag as stages
     from fbrag_cli.training.base_encoder import fetch
-    from fbrag_cli.training.fit_rag import Training, run
-    from fbrag_cli.training.fit_rag_folder import Folder
+    from fbrag_cli.training.folder import Folder
     from fbrag_cli.training.questions import read_material, split
 
-    options, folder = command.fit_rag, _made(command.fit_rag)
+    options = command.fit_rag
+    last_needs = ("torch", "transformers", "peft", "gguf")
+    _check(command.training, () if options.stage in ("labels", "recognizer") else last_needs)
+    folder = _made(options.output)
+    material = read_material(map(Path, command.training.arguments))
+    questions, others = split(material.questions, options.limit)
+    with _work(console, command) as work:
+        training = stages.Training(
+            **work,
+            folder=Folder(folder, FIT_RAG),
+            material=material,
+            questions=questions,
+            others=others,
+            base=lambda: Path(options.base) if options.base else fetch(models_dir(), work["listener"].progress, os.environ),
+        )
+        _run(stages.STAGES, options.stage, training)
+
+
+@train_app.command("fusion", cls=Command)
+@takes(FusionCommand)
+def fusion(console: Console, command: FusionCommand) -> None:
+    """Train how FB-RAG weighs its scores: what --fusion learned takes. Needs pip install 'fbrag[train]' (with CUDA 5.6 GB).
+
+    \b
+    Examples:
+      fbrag train fusion nq.jsonl.gz fairytaleqa.jsonl.gz --limit 200 -o r2ag/
+      fbrag ask book.txt "Who sealed the chronometer box?" --fusion learned --r2ag r2ag/
+
+    Samples take longest: FB-RAG looks forward at a document of 10,000 words for each question, which is made of the rows.
+    Training takes minutes, and no language model. A run that was stopped goes on where it was.
+    """
+    from fbrag_cli.session.session import Choice
+    from fbrag_cli.training.documents import read_long
+    from fbrag_cli.training.fusion import STAGES, FusionTraining
+
+    options = command.fusion
+    _check(command.training, () if options.stage == "samples" else ("torch",))
+    folder = _made(options.output)
+    material = read_long(map(Path, command.training.arguments), options.limit)
+    with _work(console, command) as work:
+        training = FusionTraining(**work, folder=folder, material=material, choice=Choice(retriever=options.retriever))
+        _run(STAGES, options.stage, training)
+
+
+@contextmanager
+def _work(console: Console, command: FitRagCommand | FusionCommand) -> Iterator[dict[str, Any]]:
+    """Yield the fields of `training.work.Work`."""
     if command.run.timeout:
         limit_time(command.run.timeout, console.cancellation)
-    material = read_material(map(Path, options.arguments))
-    questions, others = split(material.questions, options.limit)
     with (
         progress_line(console) as progress,
         open_cache(command.cache, console, private=False) as cache,
         open_session(command.models, cache, console, progress) as session,
     ):
-        training = Training(
-            folder=Folder(folder),
-            material=material,
-            questions=questions,
-            others=others,
-            session=session,
-            listener=Listener(progress=progress, cancellation=console.cancellation),
-            base=lambda: Path(options.base) if options.base else fetch(models_dir(), progress, os.environ),
-            note=console.note,
-            restart=options.restart,
-        )
-        run(training, options.stages)
+        listener = Listener(progress=progress, cancellation=console.cancellation)
+        yield {"session": session, "listener": listener, "note": console.note, "restart": command.training.restart}
 
 
-def _check(options: FitRagOptions) -> None:
+def _run(stages: Mapping[str, Callable[[Training], None]], name: str, training: Training) -> None:
+    """Run one stage, or all of them in their order ("all")."""
+    for each, make in stages.items():
+        if name in ("all", each):
+            make(training)
+
+
+def _check(options: TrainingOptions, needed: Sequence[str]) -> None:
     """Raise FbragError `usage` without data, and before hours of work where the last step lacks its packages."""
     if not options.arguments:
-        raise FbragError("usage", "a file of questions is needed", "fbrag train fit-rag nq.jsonl.gz")
-    needed = {"labels": (), "recognizer": ()}.get(options.stage, ("torch", "transformers", "peft", "gguf"))
+        raise FbragError("usage", "a file of questions is needed", "fbrag train --help")
     if missing := [name for name in needed if find_spec(name) is None]:
         raise FbragError("usage", f"training needs {', '.join(missing)}", "pip install 'fbrag[train]'")
 
 
-def _made(options: FitRagOptions) -> Path:
+def _made(output: str) -> Path:
     """Return the folder, which is made where it is missing."""
-    _check(options)
-    folder = Path(options.output)
+    folder = Path(output)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

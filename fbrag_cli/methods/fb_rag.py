@@ -14,13 +14,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from fbrag_cli.corpus import Excerpt
+from fbrag_cli.corpus import Corpus, Excerpt
+from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import Generation, Sampling
 from fbrag_cli.methods.forward import cost_of, look_forward
 from fbrag_cli.methods.knobs import knob
+from fbrag_cli.methods.learned_fusion import Looked, fused
 from fbrag_cli.methods.method import Selecting, Tools
 from fbrag_cli.methods.prompts import forward_turns
-from fbrag_cli.methods.ranking import LOST, backward_scores, distinct, whole_chunks
+from fbrag_cli.methods.ranking import LOST, backward_scores, distinct, foreign, whole_chunks
 from fbrag_cli.progress import stage
 from fbrag_cli.text.printable import counted
 from fbrag_cli.trace import ForwardSample, Round, Scores, Stage, Trace
@@ -28,6 +30,8 @@ from fbrag_cli.trace import ForwardSample, Round, Scores, Stage, Trace
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from fbrag_cli.learned.r2_former import R2Former
 
     Array = NDArray[np.float32]
 
@@ -60,9 +64,10 @@ class FBRag(Selecting):
     samples: int = knob(3, "forward samples", on_gpu=5, minimum=1, maximum=64, metavar="K")
     eta_forward: float = knob(0.5, "weight of the forward lookup", minimum=0, maximum=1e6, group="Advanced", metavar="X")
     eta_backward: float = knob(0.5, "weight of the backward lookup", minimum=0, maximum=1e6, group="Advanced", metavar="Y")
-    fusion: Literal["raw", "minmax"] = knob(
-        "raw", "add the raw scores as in the paper, or minmax: each scaled to 0..1", group="Advanced"
+    fusion: Literal["raw", "minmax", "learned"] = knob(
+        "raw", "add the raw scores as in the paper; minmax: each scaled to 0..1; learned: by --r2ag", group="Advanced"
     )
+    r2ag: str | None = knob(None, "folder of what fbrag train fusion made", varies="none", group="Advanced", metavar="FOLDER")
     pooling: Literal["max", "mean"] = knob(
         "max", "a chunk's score over the samples: the best as in the paper, or the mean", group="Advanced"
     )
@@ -78,7 +83,8 @@ class FBRag(Selecting):
         return [recalled, counted(self.samples, "forward sample"), *Selecting.plan(self, n_chunks)]
 
     def retrieve(self, question: str, tools: Tools) -> Trace:
-        """Run Stages I and II."""
+        """Run Stages I and II. Raises FbragError `usage` for learned fusion without its folder, and with another retriever."""
+        former = self._former(tools)
         # Stage I: the chunks that the question itself points to.
         with stage("recall") as recalling:
             backward = backward_scores(question, tools)  # S_B
@@ -93,6 +99,9 @@ class FBRag(Selecting):
         # ... by which every chunk of the whole document is scored.
         with stage("select") as selecting:
             scores = self._scores(backward, samples, tools)
+            if former is not None:
+                looked = Looked(question=question, samples=samples, scores=scores, corpus=tools.corpus, retriever=tools.retriever)
+                scores = fused(looked, former)
             selected = distinct(tools.corpus, scores.combined, self.select)
             ranked = tuple(selected)
 
@@ -108,14 +117,22 @@ class FBRag(Selecting):
             rounds=(Round(read=read, turns=turns, samples=samples, scores=scores, selected=ranked),),
             stages=(Stage("recall", recalling.seconds), cost_of(generations), Stage("select", selecting.seconds)),
             models={"small": tools.small().info},
-            warnings=() if backward.any() else (LOST,),
+            warnings=_warnings(backward, ranked, tools.corpus, former),
             cached=("samples",) if generations.cached else (),
         )
 
     def described(self) -> dict[str, Any]:
-        """Return the settings, without fusion and pooling where a weight of 0 makes them mean nothing."""
+        """Return the settings, without those that mean nothing: fusion and pooling where a weight is 0, another fusion's folder.
+
+        A folder counts by its content, not by its path.
+        """
+        from fbrag_cli.learned.r2_former import R2AG
+
         settings = Selecting.described(self)
-        if not (self.eta_forward and self.eta_backward):
+        learned, folder = self.fusion == "learned", settings.pop("r2ag")
+        if learned and folder:
+            settings["r2ag"] = R2AG.described(folder)
+        if not (learned or (self.eta_forward and self.eta_backward)):
             del settings["fusion"]
         if not self.eta_forward:
             del settings["pooling"]
@@ -131,10 +148,28 @@ class FBRag(Selecting):
             return tuple(sorted(windows, key=lambda window: (window.chunk.position, window.start)))
         return whole_chunks(tools.corpus, sorted(distinct(tools.corpus, backward, self.recall)))
 
+    def _former(self, tools: Tools) -> R2Former | None:
+        """Return what was trained for learned fusion, None for another fusion."""
+        if self.fusion != "learned":
+            return None
+        if self.r2ag is None:
+            what = "--fusion learned needs a trained folder"
+            raise FbragError("usage", what, "name it: --r2ag FOLDER; train it: fbrag train fusion --help")
+        former = tools.r2ag(self.r2ag)
+        former.check(tools.retriever)
+        return former
+
     def _scores(self, backward: Array, samples: tuple[ForwardSample, ...], tools: Tools) -> Scores:
         import numpy as np
 
         return score(backward, np.stack([tools.retriever.scores(sample.said) for sample in samples]), self)
+
+
+def _warnings(backward: Array, ranked: Sequence[int], corpus: Corpus, former: R2Former | None) -> tuple[str, ...]:
+    lost = () if backward.any() else (LOST,)
+    if former is None:
+        return lost
+    return (*lost, *foreign("the fusion", former.languages, [corpus.chunks[position] for position in ranked]))
 
 
 def main_language(read: Sequence[Excerpt]) -> str:

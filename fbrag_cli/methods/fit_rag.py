@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from fbrag_cli.corpus import Chunk, Excerpt
@@ -22,10 +21,9 @@ from fbrag_cli.generation.generator import Turn
 from fbrag_cli.methods.knobs import knob
 from fbrag_cli.methods.method import Method, Tools
 from fbrag_cli.methods.prompts import alone_turns
-from fbrag_cli.methods.ranking import LOST, backward_scores, distinct, unscored
+from fbrag_cli.methods.ranking import LOST, backward_scores, distinct, foreign, unscored
 from fbrag_cli.methods.windows import sliding_windows
 from fbrag_cli.progress import stage
-from fbrag_cli.storage.files import sha256_of
 from fbrag_cli.text.words import word_spans
 from fbrag_cli.trace import Reduction, Scores, Stage, Trace
 
@@ -68,11 +66,11 @@ class FitRag(Method):
 
     def described(self) -> dict[str, Any]:
         """Return the settings, with the content of the folder in place of its path."""
-        from fbrag_cli.learned.fit_rag import ABOUT
+        from fbrag_cli.learned.fit_rag import FIT_RAG
 
         settings = Method.described(self)
-        if self.fit_rag and (about := Path(self.fit_rag) / ABOUT).is_file():
-            settings["fit_rag"] = f"{Path(self.fit_rag).name} {sha256_of(about)[:12]}"
+        if self.fit_rag:
+            settings["fit_rag"] = FIT_RAG.described(self.fit_rag)
         return settings
 
     def plan(self, n_chunks: int) -> list[str]:
@@ -240,7 +238,4 @@ def _warnings(backward: Array, context: Sequence[Excerpt], parts: FitRagParts | 
     found = () if backward.any() else (LOST,)
     if parts is None:
         return found
-    strange = sorted({window.chunk.document.language for window in context} - {*parts.languages, ""})
-    if not strange:
-        return found
-    return (*found, f"the scorer was trained on {', '.join(parts.languages)}, and reads {', '.join(strange)}")
+    return (*found, *foreign("the scorer", parts.languages, [window.chunk for window in context]))

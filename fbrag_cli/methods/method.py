@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from fbrag_cli.corpus import Corpus
 from fbrag_cli.errors import FbragError
@@ -23,9 +23,10 @@ from fbrag_cli.trace import Trace
 
 if TYPE_CHECKING:
     from fbrag_cli.learned.fit_rag import FitRagParts
+    from fbrag_cli.learned.r2_former import R2Former
 
 
-def no_parts(folder: str) -> FitRagParts:
+def no_parts(folder: str) -> NoReturn:
     """Raise FbragError `model_missing`: without a session nothing loads trained parts."""
     raise FbragError("model_missing", f"nothing loads the trained parts in {folder}", "open a Session")
 
@@ -35,8 +36,8 @@ class Tools:
     """The tools of a method: chunks, scores and models.
 
     small, large: return the model, which may be loaded when it is first asked for something. fit_rag: returns the trained parts
-    of FIT-RAG in a folder, and raises FbragError as `learned.fit_rag.load`. load_seconds: returns for how many seconds models
-    were waited for so far.
+    of FIT-RAG in a folder, and raises FbragError as `learned.fit_rag.load`. r2ag: the same for `learned.r2_former.load`.
+    load_seconds: returns for how many seconds models were waited for so far.
     """
 
     corpus: Corpus
@@ -46,6 +47,7 @@ class Tools:
     small: Callable[[], Generator]
     large: Callable[[], Generator]
     fit_rag: Callable[[str], FitRagParts] = no_parts
+    r2ag: Callable[[str], R2Former] = no_parts
     load_seconds: Callable[[], float] = lambda: 0.0
 
     def timer(self) -> Callable[[], float]:

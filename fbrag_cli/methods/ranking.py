@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from fbrag_cli.corpus import Corpus, Excerpt
+from fbrag_cli.corpus import Chunk, Corpus, Excerpt
 from fbrag_cli.methods.method import Selecting, Tools
 from fbrag_cli.progress import Event, stage
 from fbrag_cli.trace import Scores, Stage, Trace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -71,6 +71,12 @@ def backward_scores(question: str, tools: Tools) -> NDArray[np.float32]:
     nearest = tuple(position for position in best(scores, _NEAREST) if scores[position] > 0)
     tools.progress(Event("recall", "ranked", positions=nearest))
     return scores
+
+
+def foreign(part: str, languages: Sequence[str], chunks: Iterable[Chunk]) -> tuple[str, ...]:
+    """Return a warning where chunks are in other languages than those that a part was trained on."""
+    strange = sorted({chunk.document.language for chunk in chunks} - {*languages, ""})
+    return (f"{part} was trained on {', '.join(languages)}, and reads {', '.join(strange)}",) if strange else ()
 
 
 def select_by_question(method: Selecting, question: str, tools: Tools) -> Trace:

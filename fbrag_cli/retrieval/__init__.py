@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from fbrag_cli.corpus import Excerpt
+    from fbrag_cli.corpus import Chunk, Excerpt
 
 
 class Retriever(Protocol):
@@ -25,4 +25,23 @@ class Retriever(Protocol):
 
     def excerpt_scores(self, text: str, excerpts: Sequence[Excerpt]) -> NDArray[np.float32]:
         """Return float32 `(len(excerpts),)`: S(excerpt; text), on the scale of `scores`, though no index holds the excerpts."""
+        ...
+
+
+@runtime_checkable
+class Comparing(Retriever, Protocol):
+    """A `Retriever` whose scores compare between texts, and which also compares chunks with each other (R2AG.md, 2.3).
+
+    key: changes whenever a score may change, so that what was trained on its scores can tell another retriever.
+    """
+
+    @property
+    def key(self) -> str: ...
+
+    def bound(self, text: str) -> float:
+        """Return the score that no chunk exceeds for `text`; 0 where no chunk can have a score."""
+        ...
+
+    def similarities(self, chunks: Sequence[Chunk]) -> NDArray[np.float32]:
+        """Return float32 `(len(chunks), len(chunks))`: the cosine of each two of these chunks; 0 with a chunk without terms."""
         ...

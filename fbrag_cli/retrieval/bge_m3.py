@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fbrag_cli.corpus import Excerpt
+from fbrag_cli.corpus import Chunk, Excerpt
 from fbrag_cli.retrieval.dense import Array, Dense
 from fbrag_cli.retrieval.sentence_model import SentenceModel, folder_of
 
@@ -108,6 +108,7 @@ class DenseAndLexical:
     def __init__(self, model: BgeM3, embeddings: Array, lexical: LexicalWeights, weights: tuple[float, float]) -> None:
         self._model, self._dense, self._lexical, self._weights = model, Dense(model, embeddings), lexical, weights
         self.name = f"dense:{model.name} ({weights[0]:g}, {weights[1]:g})"
+        self.key = f"{model.key} {weights[0]:g}:{weights[1]:g}"
 
     def scores(self, text: str) -> Array:
         """Return float32 `(n_chunks,)`: the weighted mean of the cosine and the lexical score."""
@@ -120,3 +121,11 @@ class DenseAndLexical:
         texts = [each.text for each in excerpts]
         embeddings = self._model.embed(texts, query=False)
         return DenseAndLexical(self._model, embeddings, self._model.weigh(texts), self._weights).scores(text)
+
+    def bound(self, text: str) -> float:
+        """Return the largest score: lexical weights have no bound, and add less than cosines do."""
+        return 1.0
+
+    def similarities(self, chunks: Sequence[Chunk]) -> Array:
+        """Return float32 `(n, n)`, -1..1: the cosines of the chunks' embeddings, without their lexical weights."""
+        return self._dense.similarities(chunks)

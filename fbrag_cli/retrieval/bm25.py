@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rank_bm25 import BM25Okapi
 
-from fbrag_cli.corpus import Corpus, Excerpt
+from fbrag_cli.corpus import Chunk, Corpus, Excerpt
 from fbrag_cli.retrieval.term_counts import TermCounts, count_terms
 from fbrag_cli.text.languages import detect, foreign_language
 from fbrag_cli.text.words import terms
@@ -34,6 +34,7 @@ class BM25:
     """
 
     name = "bm25"
+    key = f"bm25 {K1} {B} {EPSILON}"
 
     def __init__(self, counts: TermCounts, idf: NDArray[np.float64] | None = None) -> None:
         """idf: float64 (n_terms,), the value of `idf_of` where it was computed before."""
@@ -68,6 +69,27 @@ class BM25:
                 tf = np.array([each[term] for each in counts], np.float64)
                 totals += count * self._idf[found] * tf * (K1 + 1) / (tf + norms)
         return totals.astype(np.float32)
+
+    def bound(self, text: str) -> float:
+        """Return what a chunk would get that held each term of `text` without end; 0 where the corpus has none of them."""
+        counts = self._terms_of(text)
+        idf = {term: self._idf[at] for term in counts if (at := self._counts.vocabulary.find(term)) is not None}
+        return float(sum(counts[term] * each * (K1 + 1) for term, each in idf.items()))
+
+    def similarities(self, chunks: Sequence[Chunk]) -> NDArray[np.float32]:
+        """Return float32 `(n, n)`, 0..1: the cosines of the chunks' vectors, which hold for each term what it adds to a score.
+
+        The terms of the chunks are counted from their texts, so a few dozen of them take milliseconds.
+        """
+        counts = [Counter(terms(each.text, (each.document.language,))) for each in chunks]
+        found = {term: self._counts.vocabulary.find(term) for term in dict.fromkeys(term for each in counts for term in each)}
+        known = [(term, at) for term, at in found.items() if at is not None]
+        tf = np.array([[each[term] for term, _ in known] for each in counts], np.float64).reshape(len(chunks), len(known))
+        norms = self._norms[[each.position for each in chunks], np.newaxis]
+        vectors = self._idf[[at for _, at in known]] * tf * (K1 + 1) / (tf + norms)  # (n, n_terms)
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        vectors = np.divide(vectors, lengths, out=vectors, where=lengths > 0)
+        return np.asarray(vectors @ vectors.T, np.float32)
 
     def term_scores(self, text: str, position: int) -> list[tuple[str, float]]:
         """Return what each term of `text` adds to the score of chunk `position`, most first, without terms that add nothing."""

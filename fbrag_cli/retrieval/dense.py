@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fbrag_cli.corpus import Excerpt
+from fbrag_cli.corpus import Chunk, Excerpt
 from fbrag_cli.progress import Event, Progress
 
 Array = NDArray[np.float32]
@@ -43,7 +43,7 @@ class Dense:
     def __init__(self, embedder: Embedder, embeddings: Array) -> None:
         self._embedder = embedder
         self._embeddings = embeddings
-        self.name = f"dense:{embedder.name}"
+        self.name, self.key = f"dense:{embedder.name}", embedder.key
 
     def scores(self, text: str) -> Array:
         """Return float32 `(n_chunks,)`, -1..1; all zero for a text of spaces."""
@@ -56,6 +56,15 @@ class Dense:
         if not excerpts:
             return np.zeros(0, np.float32)
         return Dense(self._embedder, self._embedder.embed([each.text for each in excerpts], query=False)).scores(text)
+
+    def bound(self, text: str) -> float:
+        """Return the largest cosine."""
+        return 1.0
+
+    def similarities(self, chunks: Sequence[Chunk]) -> Array:
+        """Return float32 `(n, n)`, -1..1: the cosines of the chunks' embeddings."""
+        rows = self._embeddings[[each.position for each in chunks]]
+        return np.asarray(rows @ rows.T, np.float32)
 
 
 def embed_chunks(texts: Sequence[str], embedder: Embedder, progress: Progress, done: int, total: int) -> Array:

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.cancellation import Cancellation
@@ -25,7 +25,10 @@ if TYPE_CHECKING:
     from fbrag_cli.generation.llama.machine import Placement
     from fbrag_cli.generation.llama.scorer import LlamaScorer
     from fbrag_cli.learned.fit_rag import FitRagParts
+    from fbrag_cli.learned.r2_former import R2Former
     from fbrag_cli.models.store import ModelFile
+
+Part = TypeVar("Part")
 
 #: Downloads models of the catalogue into a folder, or raises FbragError.
 Fetch = Callable[[Sequence[str], Path], None]
@@ -60,6 +63,7 @@ class Models:
         self._large: set[Path] = set()  # files that answer: they go where the settings place the large model
         self._answering: set[str] = set()  # servers that answer
         self._fit_rag: dict[str, FitRagParts] = {}
+        self._r2ag: dict[str, R2Former] = {}
         self._scorers: list[LlamaScorer] = []
         self._servers = Servers(settings, progress, self._cancellation)
         self.load_seconds = 0.0
@@ -181,12 +185,21 @@ class Models:
         """Return the trained parts of FIT-RAG in a folder, loaded by the first call. Raises as `learned.fit_rag.load`."""
         from fbrag_cli.learned.fit_rag import load
 
+        return self._once(self._fit_rag, folder, lambda: load(Path(folder), self._open_scorer))
+
+    def r2ag(self, folder: str) -> R2Former:
+        """Return the R2-Former in a folder, loaded by the first call. Raises as `learned.r2_former.load`."""
+        from fbrag_cli.learned.r2_former import load
+
+        return self._once(self._r2ag, folder, lambda: load(Path(folder)))
+
+    def _once(self, loaded: dict[str, Part], folder: str, load: Callable[[], Part]) -> Part:
         with self._lock:
-            if folder not in self._fit_rag:
+            if folder not in loaded:
                 watch = Stopwatch()
-                self._fit_rag[folder] = load(Path(folder), self._open_scorer)
+                loaded[folder] = load()
                 self.load_seconds += watch.seconds
-            return self._fit_rag[folder]
+            return loaded[folder]
 
     def _open_scorer(self, path: Path) -> LlamaScorer:
         from fbrag_cli.generation.llama.scorer import LlamaScorer
@@ -233,6 +246,7 @@ class Models:
         self._loading.clear()
         self._loaded.clear()
         self._fit_rag.clear()
+        self._r2ag.clear()
         self._scorers.clear()
 
     def _placement(self, path: Path) -> Placement:

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from fbrag_cli.corpus import Excerpt
+    from fbrag_cli.corpus import Chunk, Excerpt
     from fbrag_cli.indexing.collect import Collection
-    from fbrag_cli.retrieval import Retriever
+    from fbrag_cli.retrieval import Comparing, Retriever
     from fbrag_cli.retrieval.dense import Embedder
     from fbrag_cli.storage.cache import Cache
 
@@ -68,7 +68,7 @@ class Retrievers:
             self._close.pop()()
         self._embedders.clear()
 
-    def _embedded(self, collection: Collection, name: str, progress: Progress) -> Retriever:
+    def _embedded(self, collection: Collection, name: str, progress: Progress) -> Comparing:
         from fbrag_cli.indexing.embeddings import embed_corpus, weigh_corpus
         from fbrag_cli.retrieval.bge_m3 import WEIGHTS, BgeM3, DenseAndLexical
         from fbrag_cli.retrieval.dense import Dense
@@ -116,8 +116,8 @@ class Retrievers:
 class _OneAtATime:
     """A `Retriever` that scores for one thread at a time."""
 
-    def __init__(self, retriever: Retriever, lock: threading.Lock) -> None:
-        self.name = retriever.name
+    def __init__(self, retriever: Comparing, lock: threading.Lock) -> None:
+        self.name, self.key = retriever.name, retriever.key
         self._retriever, self._lock = retriever, lock
 
     def scores(self, text: str) -> NDArray[np.float32]:
@@ -127,3 +127,9 @@ class _OneAtATime:
     def excerpt_scores(self, text: str, excerpts: Sequence[Excerpt]) -> NDArray[np.float32]:
         with self._lock:
             return self._retriever.excerpt_scores(text, excerpts)
+
+    def bound(self, text: str) -> float:
+        return self._retriever.bound(text)
+
+    def similarities(self, chunks: Sequence[Chunk]) -> NDArray[np.float32]:
+        return self._retriever.similarities(chunks)

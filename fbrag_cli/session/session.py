@@ -77,8 +77,7 @@ class Session:
         self._question = _Question(self._listener)
         self._cached: dict[str, CachedGenerator] = {}
         self._at_hand: dict[tuple[str, str], Retriever] = {}
-        self._making = threading.Lock()  # a retriever
-        self._answering = False
+        self._making, self._answering = threading.Lock(), False  # making: a retriever
 
     @classmethod
     def open(
@@ -186,7 +185,7 @@ class Session:
     ) -> Trace:
         """Run Stages I and II. Raises what the method, its models and its retriever raise."""
         listener = listener or self._listener
-        retriever, waited = self._retriever(collection, choice, listener), self._models.load_seconds
+        retriever, waited = self.retriever(collection, choice, listener), self._models.load_seconds
         trace = method.retrieve(question, self._tools(collection.corpus, retriever, choice, listener))
         load = Stage("load", self._models.load_seconds - waited)
         _warn(trace.warnings, listener)
@@ -261,10 +260,11 @@ class Session:
             small=lambda: self.small(choice),
             large=lambda: self.large(choice),
             fit_rag=self._models.fit_rag,
+            r2ag=self._models.r2ag,
             load_seconds=lambda: self._models.load_seconds,
         )
 
-    def _retriever(self, collection: Collection, choice: Choice, listener: Listener) -> Retriever:
+    def retriever(self, collection: Collection, choice: Choice, listener: Listener) -> Retriever:
         """Return the retriever of a collection. Those of the last corpus are reused."""
         key = (collection.corpus.fingerprint, choice.retriever)
         with self._making:

@@ -2,59 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from time import perf_counter
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import Call
 from fbrag_cli.generation.llama.scorer import LlamaScorer
-from fbrag_cli.learned.fit_rag import SCORER, TENSORS, FitRagParts
+from fbrag_cli.learned.fit_rag import FIT_RAG, SCORER, FitRagParts
 from fbrag_cli.methods.vanilla import Vanilla
-from fbrag_cli.progress import Event, stage
-from fbrag_cli.session.session import DEFAULT, Listener, Session
+from fbrag_cli.session.session import DEFAULT
 from fbrag_cli.storage.files import sha256_of
 from fbrag_cli.storage.rows import Row
-from fbrag_cli.text.languages import detect
 from fbrag_cli.text.printable import counted, dumps
 from fbrag_cli.training import fit_rag_combinations as combining
 from fbrag_cli.training import fit_rag_detector, fit_rag_recognizer
 from fbrag_cli.training import fit_rag_labels as labelling
 from fbrag_cli.training.base_encoder import read_base
 from fbrag_cli.training.dev_metrics import DevMetrics
-from fbrag_cli.training.fit_rag_folder import Folder
-from fbrag_cli.training.pairs import Pair
+from fbrag_cli.training.folder import Folder
 from fbrag_cli.training.questions import Material, Question
 from fbrag_cli.training.resumed import resumed
+from fbrag_cli.training.work import Work, enough, languages_of
 
 LABELS, COMBINATIONS = "labels.jsonl", "combinations.jsonl"
-#: Rows after which the time for the others is said.
-_TIMED = 16
-
-Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Training:
-    """What the stages work with. questions, others: for the scorer and for the detector (`questions.split`). base: returns the
-    folder of the encoder. note: receives what the user should know. restart: whether what was made before is made anew."""
+class Training(Work):
+    """questions, others: for the scorer and for the detector (`questions.split`). base: returns the folder of the encoder."""
 
     folder: Folder
     material: Material
     questions: Sequence[Question]
     others: Sequence[Question]
-    session: Session
-    listener: Listener
     base: Callable[[], Path]
-    note: Callable[[str], None]
-    restart: bool = False
 
     @cached_property
     def pool(self) -> labelling.Pool:
@@ -62,17 +50,9 @@ class Training:
         return labelling.Pool(self.material)
 
     @property
-    def model(self) -> dict[str, str]:
-        """The language model: its name and SHA-256."""
-        name, _, digest = self.session.identities(Vanilla)["large"].partition(" ")
-        return {"name": name, "sha256": digest}
-
-
-def run(training: Training, stages: Sequence[str]) -> None:
-    """Run some of `STAGES`, in their order. Raises FbragError, among them `usage` where a stage lacks what another makes."""
-    for name, make in STAGES.items():
-        if name in stages:
-            make(training)
+    def asked(self) -> dict[str, str]:
+        """The language model whose replies are labels: its name and SHA-256."""
+        return self.model(Vanilla, "large")
 
 
 # -- 1. labels -----------------------------------------------------------------------------------------------------------------
@@ -86,7 +66,7 @@ def make_labels(training: Training) -> None:
         training.note(f"labels: {len(tasks):,} replies, {len(todo):,} of them to make")
         found = [before[task.key] for task in tasks if task.key in before]
         rows = labelling.labels(todo, training.session.large(DEFAULT), training.listener)
-        for row in _counted(training, rows, "replies", len(found), len(tasks)):
+        for row in training.counted(rows, "replies", len(found), len(tasks)):
             file.write(row)
             found.append(row)
             training.session.forget()
@@ -95,7 +75,7 @@ def make_labels(training: Training) -> None:
 
 def _labels(training: Training, *, restart: bool = False) -> Any:
     training.session.prepare(Vanilla)
-    head = labelling.head(" ".join(training.model.values()), training.material)
+    head = labelling.head(" ".join(training.asked.values()), training.material)
     return resumed(training.folder.path / LABELS, head, labelling.key_of, restart=restart)
 
 
@@ -133,7 +113,7 @@ def make_scorer(training: Training) -> None:
         "w": [round(w, 3) for w in trained.weights],
         "llama_difference": trained.llama_difference,
     }
-    folder.put("scorer", inputs, report, SCORER, model=training.model, languages=_languages(pairs))
+    folder.put("scorer", inputs, report, SCORER, model=training.asked, languages=languages_of([pair.text for pair in pairs]))
     (folder.path / CHECKPOINT).unlink(missing_ok=True)
     training.note(f"scorer: epoch {trained.best}, {_told(trained.dev)}, w {trained.weights[-1]:.2f}")
 
@@ -147,24 +127,19 @@ def _digest(records: Iterable[Any]) -> str:
     return sha256("".join(map(repr, records)).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _languages(pairs: Sequence[Pair]) -> list[str]:
-    sample = pairs[:: max(1, len(pairs) // 200)]
-    return sorted({detect(" ".join(pair.text for pair in sample))} - {""})
-
-
 # -- 3. detector ---------------------------------------------------------------------------------------------------------------
 
 
 def make_detector(training: Training) -> None:
     """Make the replies to combinations of windows, and train the detector on them."""
     folder = training.folder
-    if not folder.scorer.exists():
+    if not (folder.path / SCORER).exists():
         raise FbragError("usage", f"{folder.path} has no scorer", "train it first: --stage scorer")
     rows = _combinations(training)
-    inputs = {"combinations": _digest(map(dumps, rows)), "scorer": sha256_of(folder.scorer)}
-    fitted = _fitted(lambda: fit_rag_detector.fit(rows))
+    inputs = {"combinations": _digest(map(dumps, rows)), "scorer": sha256_of(folder.path / SCORER)}
+    fitted = enough(lambda: fit_rag_detector.fit(rows))
     folder.put_tensors("detector.", fitted.tensors)
-    folder.put("detector", inputs, fitted.report, TENSORS, detector={"threshold": fitted.threshold})
+    folder.put("detector", inputs, fitted.report, FIT_RAG.tensors, detector={"threshold": fitted.threshold})
     found = fitted.report["search"]
     training.note(
         f"detector: {found['mean_windows']:.1f} windows at {fitted.threshold}, accuracy {found['accuracy']:.1f} "
@@ -175,20 +150,25 @@ def make_detector(training: Training) -> None:
 def _combinations(training: Training) -> list[Row]:
     right_alone = {key[:2]: row["right"] for key, row in _made_labels(training).items() if not key[2]}
     asked = [each for each in training.others if each.group and (each.dataset, each.id) in right_alone]
-    head = {"schema": combining.SCHEMA, "kind": "run", "model": training.model, "scorer": sha256_of(training.folder.scorer)}
+    head = {
+        "schema": combining.SCHEMA,
+        "kind": "run",
+        "model": training.asked,
+        "scorer": sha256_of(training.folder.path / SCORER),
+    }
     path = training.folder.path / COMBINATIONS
     with (
         resumed(path, head, combining.key_of, restart=training.restart) as (file, before),
-        closing(LlamaScorer(training.folder.scorer)) as scorer,
+        closing(LlamaScorer(training.folder.path / SCORER)) as scorer,
     ):
-        parts = FitRagParts(scorer=scorer, detector=None, model=training.model, languages=())
+        parts = FitRagParts(scorer=scorer, detector=None, model=training.asked, languages=())
         large, call = training.session.large(DEFAULT), Call(cancellation=training.listener.cancellation)
         labeller = combining.Labeller(parts, large, before, call)
         last = list(before)[-1][:2] if before else None
         ids = [(each.dataset, each.id) for each in asked]
         done = ids.index(last) if last in ids else 0  # all combinations of those before it are there
         training.note(f"combinations: of {counted(len(asked), 'question')}, {len(asked) - done:,} of them to make")
-        for question in _counted(training, asked[done:], "questions", done, len(asked)):
+        for question in training.counted(asked[done:], "questions", done, len(asked)):
             case = combining.case_of(question, training.pool, parts, large)
             for row in labeller.rows(case, right_alone=right_alone[question.dataset, question.id]):
                 if combining.key_of(row) not in before:
@@ -217,7 +197,7 @@ def make_recognizer(training: Training) -> None:
             "usage", f"{folder.path} has no combinations of questions for checking", "make them first: --stage detector"
         )
     dev_pairs = [pair for pair in labelling.pairs_of(training.questions, training.pool, ()) if pair.dev]
-    with closing(LlamaScorer(folder.scorer)) as scorer:
+    with closing(LlamaScorer(folder.path / SCORER)) as scorer:
         embeddings = scorer.embed([texts[key].text for key in known])
         delta = fit_rag_recognizer.delta_of(
             np.concatenate([scorer.scores(pair.question, [pair.text])[:, 0] for pair in dev_pairs]),
@@ -234,41 +214,12 @@ def make_recognizer(training: Training) -> None:
         ]
     recognizer, report = fit_rag_recognizer.fit(embeddings, np.array([alone[key] for key in known], np.uint8), delta, dev)
     folder.put_tensors("recognizer.", recognizer.tensors())
-    inputs = {"labels": _digest(known), "scorer": sha256_of(folder.scorer)}
-    folder.put("recognizer", inputs, report, TENSORS, recognizer=recognizer.settings())
+    inputs = {"labels": _digest(known), "scorer": sha256_of(folder.path / SCORER)}
+    folder.put("recognizer", inputs, report, FIT_RAG.tensors, recognizer=recognizer.settings())
     training.note(
         f"recognizer: {report['known']:,} of {report['questions']:,} questions are known; "
         f"{100 * report['share_without_retrieval']:.0f} % of {counted(report['dev'], 'question')} need no retrieval"
     )
-
-
-# -- for all stages ------------------------------------------------------------------------------------------------------------
-
-
-def _counted(training: Training, each: Iterable[Made], unit: str, done: int, total: int) -> Iterator[Made]:
-    """Yield what is made or worked on, report its number, and say after some of it how long the rest will take."""
-    started = perf_counter()
-    with stage("train", training.listener.progress):
-        for n, one in enumerate(each, 1):
-            yield one
-            training.listener.progress(Event("train", "progress", done + n, total, unit))
-            left = total - done - n
-            if n == _TIMED and left > 2 * _TIMED:
-                seconds = (perf_counter() - started) / n
-                training.note(f"about {hours(seconds * left)} left: {left:,} {unit}, {seconds:.1f} s each")
-
-
-def _fitted(make: Callable[[], Made]) -> Made:
-    """Return what `make` returns. Too few rows are FbragError `usage`."""
-    try:
-        return make()
-    except ValueError as error:
-        raise FbragError("usage", str(error), "give more questions: --limit") from None
-
-
-def hours(seconds: float) -> str:
-    """Return a time in words: "3.2 h", "12 min"."""
-    return f"{seconds / 3600:.1f} h" if seconds >= 5400 else f"{max(1, round(seconds / 60))} min"
 
 
 #: In their order, by name.

@@ -78,19 +78,36 @@ def read_material(paths: Iterable[Path]) -> Material:
     digests = {}
     for path in dataset_files(paths):
         digests[path.name] = sha256_of(path)
-        rows = [_row(path, line, text) for line, text in drawn_rows(path, None, 0)]
-        stories = _stories(path) if any("story" in row for row in rows) else {}
-        first_of_dev = len(rows) - round(len(rows) * DEV_SHARE)
-        for i, row in enumerate(rows):
+        rows = rows_of(path)
+        stories = beside(path, "stories") if any("story" in row for row, _ in rows) else {}
+        for row, dev in rows:
             own, gold = _passages(path, row, stories)
             if own:
                 passages.setdefault(own[0].group, {}).update({each.id: each for each in own})
             group = own[0].group if own else ""
             dataset = str(row.get("dataset", path.stem))
             answers = tuple(map(str, row["answers"]))
-            verbatim, dev = "story" not in row, i >= first_of_dev
+            verbatim = "story" not in row
             questions.append(Question(str(row["_id"]), dataset, row["input"], answers, group, gold, verbatim, dev))
     return Material(tuple(questions), {group: tuple(found.values()) for group, found in passages.items()}, digests)
+
+
+def rows_of(path: Path) -> list[tuple[dict[str, Any], bool]]:
+    """Return the rows of a file, each with whether it is for checking. Raises FbragError `doc_unreadable` with the line."""
+    rows = [_row(path, line, text) for line, text in drawn_rows(path, None, 0)]
+    first_of_dev = len(rows) - round(len(rows) * DEV_SHARE)
+    return [(row, i >= first_of_dev) for i, row in enumerate(rows)]
+
+
+def beside(path: Path, kind: str) -> dict[str, Any]:
+    """Return the object in NAME-KIND.json.gz beside a file, such as its stories. Raises FbragError `doc_unreadable`."""
+    found: dict[str, Any] = json.loads(read_start(path.with_name(f"{path.name.partition('.')[0]}-{kind}.json.gz"), MAX_ROW))
+    return found
+
+
+def title_and_text(document: Mapping[str, Any]) -> str:
+    """Return a passage of a row as it is read: its text, below its title if it has one."""
+    return "\n".join(filter(None, [document.get("title"), document["text"]]))
 
 
 def _row(path: Path, line: int, text: str) -> dict[str, Any]:
@@ -111,7 +128,7 @@ def _passages(
     """Return the passages of a row, and the ids of those that hold the answer."""
     if "documents" in row:
         documents = row["documents"]
-        found = [_passage("\n".join(filter(None, [each.get("title"), each["text"]])), path.name) for each in documents]
+        found = [_passage(title_and_text(each), path.name) for each in documents]
         return found, tuple(found[i].id for i, each in enumerate(documents) if each.get("gold"))
     if "story" in row:
         sections = stories.get(row["story"], {})
@@ -123,12 +140,6 @@ def _passages(
 
 def _passage(text: str, group: str) -> Passage:
     return Passage(sha256(text.encode()).hexdigest()[:16], text, group)
-
-
-def _stories(path: Path) -> dict[str, dict[str, str]]:
-    beside = path.with_name(path.name.partition(".")[0] + "-stories.json.gz")
-    found: dict[str, dict[str, str]] = json.loads(read_start(beside, MAX_ROW))
-    return found
 
 
 def split(questions: Sequence[Question], limit: int | None) -> tuple[list[Question], list[Question]]:

@@ -404,7 +404,7 @@ def test_a_question_that_names_a_missing_file_is_still_a_question(fbrag: Run, fi
         (["--top-p", "all"], "--top-p all: expected a number from 0 to 1", "fbrag ask --help"),
         (["--gpu", "of"], "--gpu of: expected one of auto, off, require", "did you mean off?"),
         (["--color", "allways"], "--color allways: expected one of auto, always, never", "did you mean always?"),
-        (["--fusion", "cold"], "--fusion cold: expected one of raw, minmax", "fbrag ask --help"),
+        (["--fusion", "cold"], "--fusion cold: expected one of raw, minmax, learned", "fbrag ask --help"),
     ],
 )
 def test_a_wrong_value_says_what_is_right(fbrag: Run, files: Path, arguments: list[str], error: str, hint: str) -> None:

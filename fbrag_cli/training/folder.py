@@ -1,4 +1,4 @@
-"""The folder of FIT-RAG's trained parts as it is being made: a stage puts its part in whole, or leaves the folder as it was."""
+"""A folder of trained parts as it is being made: a stage puts its part in whole, or leaves the folder as it was."""
 
 from __future__ import annotations
 
@@ -13,27 +13,24 @@ from numpy.typing import NDArray
 
 from fbrag_cli import __version__
 from fbrag_cli.errors import FbragError
-from fbrag_cli.learned.fit_rag import ABOUT, FORMAT, SCORER, TENSORS
+from fbrag_cli.learned.folder import Kind
 from fbrag_cli.storage.files import read_small, sha256_of, whole_file
 
 Tensors = Mapping[str, NDArray[Any]]
 
 
 class Folder:
-    """Reads and writes the files of a folder. about: the content of fit-rag.json, empty in a new folder."""
+    """Reads and writes the files of a folder. about: the content of its record, empty in a new folder."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, kind: Kind) -> None:
+        self.path, self.kind = path, kind
+        self._record, self._tensors = path / kind.record, path / kind.tensors
         try:
-            self.about: dict[str, Any] = json.loads(read_small(path / ABOUT))
+            self.about: dict[str, Any] = json.loads(read_small(self._record))
         except FileNotFoundError:
             self.about = {}
         except (OSError, ValueError) as error:
-            raise FbragError("usage", f"{path / ABOUT} cannot be read: {error}", "choose another -o FOLDER") from None
-
-    @property
-    def scorer(self) -> Path:
-        return self.path / SCORER
+            raise FbragError("usage", f"{self._record} cannot be read: {error}", "choose another -o FOLDER") from None
 
     def is_made(self, stage: str, inputs: Mapping[str, Any]) -> bool:
         """Return whether a stage was finished with these inputs, and its file is the one that it wrote."""
@@ -42,22 +39,28 @@ class Folder:
         return bool(told.get("inputs") == inputs and all(self._is_there(name, files[name]) for name in told.get("files", ())))
 
     def put(self, stage: str, inputs: Mapping[str, Any], report: Mapping[str, Any], file: str, **settings: Any) -> None:
-        """Record a finished stage. file: that it wrote. settings: top-level entries of fit-rag.json, as "detector"."""
+        """Record a finished stage. file: that it wrote. settings: top-level entries of the record, as "detector"."""
         training = {**self.about.get("training", {}), stage: {"inputs": dict(inputs), "files": [file], **report}}
         files = {**self.about.get("files", {}), file: sha256_of(self.path / file)}
         versions = {name: version(name) for name in ("llama-cpp-python", "numpy")} | {"fbrag": __version__}
-        self.about = {"format": FORMAT, **self.about, **settings, "files": files, "training": training, "versions": versions}
-        with whole_file(self.path / ABOUT) as part:
+        self.about = {
+            "format": self.kind.format,
+            **self.about,
+            **settings,
+            "files": files,
+            "training": training,
+            "versions": versions,
+        }
+        with whole_file(self._record) as part:
             part.write_text(json.dumps(self.about, indent=1, ensure_ascii=False) + "\n", "utf-8")
 
     def put_tensors(self, prefix: str, tensors: Tensors) -> None:
         """Write tensors whose names begin with `prefix`, in place of those that are there. The others stay."""
         from safetensors.numpy import load_file, save_file
 
-        path = self.path / TENSORS
-        others = load_file(path) if path.exists() else {}
+        others = load_file(self._tensors) if self._tensors.exists() else {}
         kept = {name: tensor for name, tensor in others.items() if not name.startswith(prefix)}
-        with whole_file(path) as part:
+        with whole_file(self._tensors) as part:
             save_file({**kept, **{name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}}, part)
 
     def _is_there(self, name: str, digest: str) -> bool:

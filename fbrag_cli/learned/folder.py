@@ -1,0 +1,104 @@
+"""A folder of trained parts: a record (JSON) that names its other files by their SHA-256. Pickles are never read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from fbrag_cli.errors import FbragError
+from fbrag_cli.storage.files import read_small, sha256_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_LARGEST_RECORD = 1_000_000  # bytes
+_LARGEST_TENSORS = 256_000_000
+_LARGEST_HEADER = 1_000_000  # of the tensors
+_ANEW = "copy the folder again, or train it anew"
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What a folder may hold. title: whose parts. command: of `fbrag train`, makes them. format: that the record names. record,
+    tensors: names of files."""
+
+    title: str
+    command: str
+    format: str
+    record: str
+    tensors: str
+
+    def read(self, folder: Path, fits: Callable[[Mapping[str, Any]], bool]) -> dict[str, Any]:
+        """Return the record of a folder. fits: whether it names what it should.
+
+        Raises FbragError: model_missing without one; model_corrupt for another format, or where it does not fit.
+        """
+        path = folder / self.record
+        try:
+            about = json.loads(read_small(path, _LARGEST_RECORD))
+        except OSError as error:
+            what = f"{folder} holds no trained parts of {self.title}: {self.record} cannot be read ({error.strerror or error})"
+            raise FbragError("model_missing", what, f"train them: fbrag train {self.command} --help") from None
+        except (ValueError, RecursionError):
+            refuse(path, "it is no JSON")
+        if not isinstance(about, dict) or about.get("format") != self.format:
+            refuse(path, f"its format is not {self.format}")
+        if not fits(about):
+            refuse(path, "it lacks what it should name")
+        return about
+
+    def check_files(self, folder: Path, files: Mapping[str, str]) -> None:
+        """Raise FbragError for a file that is missing (model_missing), or not the one that the record names (model_corrupt)."""
+        for name, expected in files.items():
+            path = folder / name
+            try:
+                found = sha256_of(path)
+            except OSError as error:
+                raise FbragError("model_missing", f"{path} cannot be read: {error.strerror or error}", _ANEW) from None
+            if found != expected:
+                refuse(path, f"its SHA-256 is {found}, and {self.record} names {expected}")
+
+    def described(self, folder: str) -> str:
+        """Return a folder's name with a part of its record's SHA-256: as a setting, the content counts and not the path."""
+        record = Path(folder) / self.record
+        return f"{Path(folder).name} {sha256_of(record)[:12]}" if record.is_file() else folder
+
+
+def is_files(files: object, allowed: set[str], needed: set[str]) -> bool:
+    """Return whether a record's "files" are of allowed names, each with its SHA-256."""
+    if not isinstance(files, dict) or not needed <= files.keys() <= allowed:
+        return False
+    return all(isinstance(digest, str) for digest in files.values())
+
+
+def is_texts(value: object, *keys: str) -> bool:
+    """Return whether a value is an object with a text for each of the keys; without keys, a list of texts."""
+    if keys:
+        return isinstance(value, dict) and all(isinstance(value.get(key), str) for key in keys)
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)
+
+
+def read_tensors(path: Path) -> dict[str, NDArray[Any]]:
+    """Return the tensors of a safetensors file. Raises FbragError model_corrupt for another file, and for NaN."""
+    import numpy as np
+    from safetensors import SafetensorError
+    from safetensors.numpy import load as parse
+
+    try:
+        data = read_small(path, _LARGEST_TENSORS)
+        if int.from_bytes(data[:8], "little") > _LARGEST_HEADER:
+            raise ValueError(f"its header exceeds {_LARGEST_HEADER // 1_000_000} MB")
+        tensors = parse(data)
+    except (SafetensorError, ValueError, KeyError, OSError) as error:
+        refuse(path, f"it is no safetensors file ({error})")
+    if not all(np.isfinite(tensor).all() for tensor in tensors.values()):
+        refuse(path, "it holds what are no numbers (NaN)")
+    return tensors
+
+
+def refuse(path: Path, what: str) -> NoReturn:
+    """Raise FbragError model_corrupt for a file."""
+    raise FbragError("model_corrupt", f"{path} cannot be used: {what}", _ANEW)

@@ -1,0 +1,189 @@
+"""The R2-Former of R2AG (equation 2): from the features of a list of chunks, the probability that each of them is relevant.
+
+Its folder has r2ag.safetensors and r2ag.json. The forward pass is NumPy's, 26 million multiplications for 20 chunks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fbrag_cli.errors import FbragError
+from fbrag_cli.learned.folder import Kind, is_files, is_texts, read_tensors, refuse
+from fbrag_cli.retrieval.list_features import ALL, comparing
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from fbrag_cli.retrieval import Retriever
+
+    Array = NDArray[np.float32]
+
+R2AG = Kind("R2AG", "fusion", "fbrag.r2ag/1", "r2ag.json", "r2ag.safetensors")
+_EPSILON = 1e-5  # of the layer norms
+_STEEPEST = 30.0  # logits are cut there, so that a probability is never 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class R2Former:
+    """Encodes lists of chunks. tensors: float32, by the names of `shapes`.
+
+    features: names of `list_features`, in the order of columns. max_list: chunks of the longest list. heads: of the attention.
+    layers: Transformer layers, 0 or 1. row_scale: factor of the rows. retriever: name and key of the one whose features were
+    learnt. languages: of the rows that it was trained on (ISO 639-1).
+    """
+
+    tensors: Mapping[str, Array]
+    features: tuple[str, ...]
+    max_list: int
+    heads: int
+    layers: int
+    row_scale: float = 1.0
+    retriever: Mapping[str, str]
+    languages: tuple[str, ...]
+
+    def check(self, retriever: Retriever) -> None:
+        """Raise FbragError `usage` for another retriever than the one whose features were learnt."""
+        name, key = retriever.name, comparing(retriever).key
+        if key != self.retriever["key"]:
+            learnt = self.retriever["name"]
+            what = f"the trained parts are for the retriever {learnt}, and this is {name}"
+            what += f" (keys {self.retriever['key'][:24]} and {key[:24]})" if name == learnt else ""
+            raise FbragError("usage", what, "choose the other --retriever, or train them anew: fbrag train fusion --help")
+
+    def relevance(self, features: Array) -> Array:
+        """Return float32 (n,), 0 to 1: the probability that each chunk is relevant, given all of the list.
+
+        features: (n, n_features), best first, n at most `max_list`.
+        """
+        logits = _linear(self.tensors, "match", self.encoded(features))[:, 0]
+        return np.asarray(1 / (1 + np.exp(-np.clip(logits, -_STEEPEST, _STEEPEST))), np.float32)
+
+    def rows(self, features: Array) -> Array:
+        """Return float32 (n, n_embd): a row of the language model's embedding space for each chunk (equation 3).
+
+        Raises ValueError where no projection was trained.
+        """
+        if "projection.weight" not in self.tensors:
+            raise ValueError("this R2-Former has no projection")
+        return np.asarray(self.row_scale * _linear(self.tensors, "projection", self.encoded(features)), np.float32)
+
+    def encoded(self, features: Array) -> Array:
+        """Return H, float32 (n, width). Raises ValueError for a longer list than `max_list`."""
+        if len(features) > self.max_list:
+            raise ValueError(f"a list of {len(features)} chunks, and {self.max_list} are the most")
+        named = self.tensors
+        x = (features - named["feature.mean"]) / named["feature.std"]
+        h = _linear(named, "input", x) + named["position"][: len(x)]
+        if self.layers:
+            h = _normed(named, "norm1", h + _attention(named, h, self.heads))
+            h = _normed(named, "norm2", h + _linear(named, "ffn.down", np.maximum(_linear(named, "ffn.up", h), 0)))
+        return np.asarray(h, np.float32)
+
+
+def _linear(named: Mapping[str, Array], name: str, x: Array) -> Array:
+    return np.asarray(x @ named[f"{name}.weight"].T + named[f"{name}.bias"])
+
+
+def _normed(named: Mapping[str, Array], name: str, x: Array) -> Array:
+    centred = x - x.mean(axis=1, keepdims=True)
+    deviation = np.sqrt((centred**2).mean(axis=1, keepdims=True) + _EPSILON)
+    return np.asarray(centred / deviation * named[f"{name}.weight"] + named[f"{name}.bias"])
+
+
+def _attention(named: Mapping[str, Array], h: Array, heads: int) -> Array:
+    """Attention of each chunk to all of the list, in both directions. h: (n, width)."""
+    n, width = h.shape
+    # (n, 3 width) -> three of (heads, n, width / heads)
+    q, k, v = _linear(named, "attention.in", h).reshape(n, 3, heads, width // heads).transpose(1, 2, 0, 3)
+    scores = q @ k.transpose(0, 2, 1) / np.sqrt(width // heads)  # (heads, n, n)
+    weights = np.exp(scores - scores.max(axis=2, keepdims=True))
+    mixed = weights / weights.sum(axis=2, keepdims=True) @ v  # (heads, n, width / heads)
+    return _linear(named, "attention.out", mixed.transpose(1, 0, 2).reshape(n, width))
+
+
+# -- the folder --------------------------------------------------------------------------------------------------------------
+
+
+def load(folder: Path) -> R2Former:
+    """Return the R2-Former of a folder.
+
+    Raises FbragError: model_missing without a folder or file; model_corrupt for another format, a feature that this version
+    cannot make, a file that is not the one that was written, tensors that are missing, too many, wrongly shaped or not finite.
+    """
+    about = R2AG.read(folder, _fits)
+    if unknown := [name for name in about["features"] if name not in ALL]:
+        refuse(folder / R2AG.record, f"this version cannot make the features {', '.join(map(repr, unknown))}")
+    R2AG.check_files(folder, about["files"])
+    tensors = {name: np.asarray(tensor, np.float32) for name, tensor in read_tensors(folder / R2AG.tensors).items()}
+    if problem := _misfit(tensors, about):
+        refuse(folder / R2AG.tensors, problem)
+    return R2Former(
+        tensors=tensors,
+        features=tuple(about["features"]),
+        max_list=about["max_list"],
+        heads=about["heads"],
+        layers=about["layers"],
+        row_scale=about["row_scale"],
+        retriever=about["retriever"],
+        languages=tuple(about["languages"]),
+    )
+
+
+def _fits(about: Mapping[str, Any]) -> bool:
+    numbers = [about.get(name) for name in ("max_list", "heads", "layers")]
+    return (
+        is_files(about.get("files"), {R2AG.tensors}, {R2AG.tensors})
+        and is_texts(about.get("retriever"), "name", "key")
+        and is_texts(about.get("features"))
+        and is_texts(about.get("languages"))
+        and len({*about["features"]}) == len(about["features"]) > 0
+        and all(isinstance(number, int) for number in numbers)
+        and about["max_list"] > 0
+        and about["heads"] > 0
+        and about["layers"] in (0, 1)
+        and isinstance(about.get("row_scale"), int | float)
+    )
+
+
+def _misfit(tensors: Mapping[str, Array], about: Mapping[str, Any]) -> str:
+    """Return what is wrong with the tensors, "" for nothing. Their own widths are read from them."""
+
+    def rows_of(name: str) -> int:
+        found = tensors.get(name)
+        return found.shape[0] if found is not None and found.ndim else 0
+
+    width, n_embd = rows_of("input.weight"), rows_of("projection.weight")
+    expected = shapes(
+        len(about["features"]), width, about["max_list"], rows_of("ffn.up.weight") if about["layers"] else 0, n_embd
+    )
+    if lacking := sorted(expected.keys() - tensors.keys()):
+        return f"it lacks the tensors {', '.join(lacking)}"
+    if strange := sorted(tensors.keys() - expected.keys()):
+        return f"it has the tensors {', '.join(map(repr, strange))}, which nothing reads"
+    if wrong := [name for name, shape in expected.items() if tensors[name].shape != shape]:
+        told = (f"{name} has the shape {tensors[name].shape} in place of {expected[name]}" for name in wrong)
+        return "; ".join(told)
+    if width % about["heads"]:
+        return f"its width {width} cannot be shared by {about['heads']} heads"
+    return "" if (tensors["feature.std"] > 0).all() else "a feature has no spread"
+
+
+def shapes(n_features: int, width: int, max_list: int, feed_forward: int, n_embd: int = 0) -> dict[str, tuple[int, ...]]:
+    """Return the shape of each tensor by name. feed_forward: 0 without a layer. n_embd: 0 without a projection."""
+    linear = {"input": (width, n_features), "match": (1, width)}
+    found: dict[str, tuple[int, ...]] = dict.fromkeys(("feature.mean", "feature.std"), (n_features,))
+    found["position"] = (max_list, width)
+    if feed_forward:
+        linear |= {"attention.in": (3 * width, width), "attention.out": (width, width)}
+        linear |= {"ffn.up": (feed_forward, width), "ffn.down": (width, feed_forward)}
+        found |= {f"{name}.{kind}": (width,) for name in ("norm1", "norm2") for kind in ("weight", "bias")}
+    if n_embd:
+        linear["projection"] = (n_embd, width)
+    for name, shape in linear.items():
+        found |= {f"{name}.weight": shape, f"{name}.bias": shape[:1]}
+    return found

@@ -1,0 +1,99 @@
+"""What a retriever knows of a list of chunks, as numbers of each: the features of R2AG (equations 10 to 12; R2AG.md, 2.2, 2.3).
+
+A list has its chunks best first. Each feature compares between questions and documents, so that a model can learn from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fbrag_cli.corpus import Chunk
+from fbrag_cli.errors import FbragError
+from fbrag_cli.retrieval import Comparing, Retriever
+from fbrag_cli.retrieval.ranking import best
+
+Array = NDArray[np.float32]
+
+RELEVANCE, PRECEDENT, NEIGHBOUR, FORWARD, AGREEMENT = "relevance", "precedent", "neighbour", "forward", "agreement"
+#: R2AG's three, and two that need forward samples.
+OF_THE_QUESTION = (RELEVANCE, PRECEDENT, NEIGHBOUR)
+ALL = (*OF_THE_QUESTION, FORWARD, AGREEMENT)
+
+_AMONG = 5  # a sample speaks for so many chunks: those that score highest for it
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """A text with the retriever's scores of all chunks of the corpus for it, float32 (n_chunks,)."""
+
+    text: str
+    scores: Array
+
+
+def comparing(retriever: Retriever) -> Comparing:
+    """Return a retriever that the features can be made with. Raises FbragError `usage` for another."""
+    if isinstance(retriever, Comparing):
+        return retriever
+    what = f"the retriever {retriever.name} cannot compare chunks with each other"
+    raise FbragError("usage", what, "use bm25, or an embedding model")
+
+
+def list_features(
+    names: Sequence[str], chunks: Sequence[Chunk], retriever: Retriever, question: Scored, samples: Sequence[Scored] = ()
+) -> Array:
+    """Return float32 (n_chunks_of_the_list, len(names)), column i for names[i] of `ALL`. chunks: at least one, best first.
+
+    relevance: the score for the question by its bound. precedent: cosine with the mean of the chunks before it, weighted by
+    exp(relevance); 1 for the first. neighbour: mean cosine with the chunks next to it; 0 for a chunk alone. forward: the largest
+    of the scores for samples, each by its bound. agreement: the share of the samples that speak for the chunk. Without samples
+    these two are 0. Raises FbragError `usage` for a retriever that cannot compare chunks.
+    """
+    by = comparing(retriever)
+    positions = [each.position for each in chunks]
+    cosines = by.similarities(chunks).astype(np.float64)
+    relevance = _bounded(question, by)[positions]
+    nothing = np.zeros((1, len(chunks)))
+    forward = [_bounded(sample, by)[positions] for sample in samples]
+    agreement = [np.isin(positions, _spoken_for(sample)) for sample in samples]
+    columns = {
+        RELEVANCE: relevance,
+        PRECEDENT: _precedent(relevance, cosines),
+        NEIGHBOUR: _neighbour(cosines),
+        FORWARD: np.max([*forward, *([] if samples else nothing)], axis=0),
+        AGREEMENT: np.mean([*agreement, *([] if samples else nothing)], axis=0),
+    }
+    return np.stack([columns[name] for name in names], axis=1).astype(np.float32)
+
+
+def _bounded(text: Scored, retriever: Comparing) -> NDArray[np.float64]:
+    """Return float64 (n_chunks,): scores that compare between texts; 0 where the text has no term of the corpus."""
+    bound = retriever.bound(text.text)
+    return np.asarray(text.scores / bound if bound > 0 else np.zeros_like(text.scores), np.float64)
+
+
+def _spoken_for(sample: Scored) -> list[int]:
+    return [position for position in best(sample.scores, _AMONG) if sample.scores[position] > 0]
+
+
+def _precedent(relevance: NDArray[np.float64], cosines: NDArray[np.float64]) -> NDArray[np.float64]:
+    """gamma_i = cos(E_i, sum_j<i w_j E_j), w = softmax(relevance[:i]). Of unit vectors E the cosines are all that it takes."""
+    found = np.ones(len(relevance))
+    for i in range(1, len(relevance)):
+        weights = np.exp(relevance[:i] - relevance[:i].max())
+        weights /= weights.sum()
+        length = np.sqrt(max(0.0, weights @ cosines[:i, :i] @ weights))
+        found[i] = cosines[i, :i] @ weights / length if length > 0 else 0.0
+    return found
+
+
+def _neighbour(cosines: NDArray[np.float64]) -> NDArray[np.float64]:
+    """zeta_i: the mean of the cosines with the chunk before and the chunk after, as far as there are any."""
+    n = len(cosines)
+    if n == 1:
+        return np.zeros(1)
+    beside = np.diagonal(cosines, 1)  # (n - 1,), of each chunk and the next one
+    return np.asarray((np.append(beside, 0) + np.insert(beside, 0, 0)) / np.r_[1, np.full(n - 2, 2), 1], np.float64)

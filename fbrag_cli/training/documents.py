@@ -1,0 +1,170 @@
+"""Questions with long documents to train on: about 10,000 words each, in which the passages of a row stand among others.
+
+Passages stand among those of other questions of the file, a story among other stories of its book, a meeting by itself. What is
+added, and the order, are random, the same in each run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+from itertools import accumulate, zip_longest
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from fbrag_cli.errors import FbragError
+from fbrag_cli.evaluation.dataset_files import dataset_files
+from fbrag_cli.storage.files import sha256_of
+from fbrag_cli.training.questions import beside, rows_of, title_and_text
+
+#: Words up to which a document is filled.
+WORDS = 10_000
+_BETWEEN = "\n\n"  # texts of a document
+
+Row = Mapping[str, Any]
+Span = tuple[int, int]  # start and end, in characters
+
+
+@dataclass(frozen=True)
+class Text:
+    """A passage, a story or a meeting."""
+
+    text: str
+
+    @cached_property
+    def n_words(self) -> int:
+        return len(self.text.split())
+
+
+#: A text with the evidence in it.
+Own = tuple[Text, tuple[Span, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class LongDocument:
+    """gold: where the evidence stands in the text."""
+
+    text: str
+    gold: tuple[Span, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LongQuestion:
+    """own: texts that belong to the question, with the evidence in each. others: those that the document is filled up with.
+    dev: whether it is for checking, not for training."""
+
+    id: str
+    dataset: str
+    text: str
+    own: tuple[Own, ...]
+    others: Sequence[Text]
+    dev: bool
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.dataset, self.id
+
+    def document(self) -> LongDocument:
+        """Make the document."""
+        random, texts = Random(f"{self.dataset} {self.id}"), list(self.own)
+        have, words = {each.text for each, _ in texts}, sum(each.n_words for each, _ in texts)
+        for other in random.sample(self.others, len(self.others)):
+            if words + other.n_words <= WORDS and other.text not in have:
+                texts.append((other, ()))
+                words += other.n_words
+        random.shuffle(texts)
+        plain = [each.text for each, _ in texts]
+        starts = [start for start, _ in _spans(plain, len(_BETWEEN))]
+        gold = [(at + start, at + end) for at, (_, spans) in zip(starts, texts, strict=True) for start, end in spans]
+        return LongDocument(_BETWEEN.join(plain), tuple(gold))
+
+
+@dataclass(frozen=True, slots=True)
+class LongMaterial:
+    """sha256: of each file, by its name."""
+
+    questions: tuple[LongQuestion, ...]
+    sha256: Mapping[str, str]
+
+
+def read_long(paths: Iterable[Path], limit: int | None) -> LongMaterial:
+    """Read the files of `questions.read_material`; rows may also have `meeting` and `gold_turns`, of NAME-meetings.json.gz.
+
+    limit: questions of each data set to train on, and a quarter as many for checking (None: all); drawn at random, so that those
+    of a smaller limit are among those of a larger one. The data sets are taken in turn. Rows whose evidence is unknown are left
+    out. Raises FbragError `doc_not_found`, `doc_unreadable`, and `usage` for a file without any evidence.
+    """
+    digests: dict[str, str] = {}
+    drawn: list[list[LongQuestion]] = []
+    for path in dataset_files(paths):
+        digests[path.name] = sha256_of(path)
+        found = sorted(_questions(path), key=lambda each: sha256(each.id.encode()).digest())
+        if not found:
+            raise FbragError("usage", f"{path} names no evidence for its questions", "fbrag train fusion --help")
+        for dev in (False, True):
+            share = None if limit is None else max(1, limit // 4) if dev else limit
+            drawn.append([each for each in found if each.dev == dev][:share])
+    return LongMaterial(tuple(each for turn in zip_longest(*drawn) for each in turn if each is not None), digests)
+
+
+def _questions(path: Path) -> Iterator[LongQuestion]:
+    rows = rows_of(path)
+    own_of, others_of = _sources(path, [row for row, _ in rows])
+    for row, dev in rows:
+        own = own_of(row)
+        if any(spans for _, spans in own):
+            dataset = str(row.get("dataset", path.stem))
+            yield LongQuestion(id=row["_id"], dataset=dataset, text=row["input"], own=own, others=others_of(row), dev=dev)
+
+
+def _sources(path: Path, rows: Sequence[Row]) -> tuple[Callable[[Row], tuple[Own, ...]], Callable[[Row], Sequence[Text]]]:
+    """Return what gives the texts of a row, and what gives those to fill its document up with."""
+    if any("story" in row for row in rows):
+        stories = {name: _Parts.of(parts.values(), parts) for name, parts in beside(path, "stories").items()}
+        books: dict[str, list[Text]] = {}
+        for name, story in stories.items():
+            books.setdefault(_book(name), []).append(story.text)
+        return (
+            lambda row: (stories[row["story"]].with_evidence((name, name) for name in row["gold_sections"]),),
+            lambda row: books[_book(row["story"])],
+        )
+    if any("meeting" in row for row in rows):
+        meetings = {name: _Parts.of(turns, range(len(turns))) for name, turns in beside(path, "meetings").items()}
+        return lambda row: (meetings[row["meeting"]].with_evidence(map(tuple, row["gold_turns"])),), lambda row: ()
+    passages = [Text(each) for each in dict.fromkeys(title_and_text(each) for row in rows for each in row.get("documents", ()))]
+    return lambda row: tuple(map(_passage, row.get("documents", ()))), lambda row: passages
+
+
+def _book(story: str) -> str:
+    return story.partition("/")[0]
+
+
+def _passage(document: Mapping[str, Any]) -> Own:
+    text = title_and_text(document)
+    return Text(text), ((len(text) - len(document["text"]), len(text)),) if document.get("gold") else ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """A text of parts. spans: where each stands, by its name."""
+
+    text: Text
+    spans: Mapping[Any, Span]
+
+    @classmethod
+    def of(cls, parts: Iterable[str], names: Iterable[Any]) -> _Parts:
+        parts = list(parts)
+        return cls(Text("\n".join(parts)), dict(zip(names, _spans(parts, 1), strict=True)))
+
+    def with_evidence(self, evidence: Iterable[tuple[Any, ...]]) -> Own:
+        """Return the text with its evidence. evidence: names of the first and the last part of each piece."""
+        return self.text, tuple((self.spans[first][0], self.spans[last][1]) for first, last in evidence)
+
+
+def _spans(texts: Iterable[str], between: int) -> list[Span]:
+    """Return where texts stand that are joined by so many characters."""
+    ends = accumulate(len(text) + between for text in texts)
+    return [(end - between - len(text), end - between) for text, end in zip(texts, ends, strict=True)]

@@ -1,0 +1,64 @@
+"""What the stages of `fbrag train` work with, and how they report. Each stage goes on where an earlier run was stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import TypeVar
+
+from fbrag_cli.errors import FbragError
+from fbrag_cli.methods.method import Method
+from fbrag_cli.progress import Event, stage
+from fbrag_cli.session.session import DEFAULT, Choice, Listener, Session
+from fbrag_cli.text.languages import detect
+
+#: Rows after which the time for the others is said.
+_TIMED = 16
+
+Made = TypeVar("Made")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """note: receives what the user should know. restart: whether what was made before is made anew."""
+
+    session: Session
+    listener: Listener
+    note: Callable[[str], None]
+    restart: bool = False
+
+    def model(self, method: type[Method], role: str, choice: Choice = DEFAULT) -> dict[str, str]:
+        """Return the model that a method has in a role ("small", "large"): its name and SHA-256."""
+        name, _, digest = self.session.identities(method, choice)[role].partition(" ")
+        return {"name": name, "sha256": digest}
+
+    def counted(self, each: Iterable[Made], unit: str, done: int, total: int) -> Iterator[Made]:
+        """Yield what is made or worked on, report its number, and say after some of it how long the rest will take."""
+        started = perf_counter()
+        with stage("train", self.listener.progress):
+            for n, one in enumerate(each, 1):
+                yield one
+                self.listener.progress(Event("train", "progress", done + n, total, unit))
+                left = total - done - n
+                if n == _TIMED and left > 2 * _TIMED:
+                    seconds = (perf_counter() - started) / n
+                    self.note(f"about {hours(seconds * left)} left: {left:,} {unit}, {seconds:.1f} s each")
+
+
+def enough(make: Callable[[], Made]) -> Made:
+    """Return what `make` returns. Too few rows, a ValueError, are FbragError `usage`."""
+    try:
+        return make()
+    except ValueError as error:
+        raise FbragError("usage", str(error), "give more questions: --limit") from None
+
+
+def languages_of(texts: Sequence[str]) -> list[str]:
+    """Return the language (ISO 639-1) of most of the texts, as a list; empty where it is unknown."""
+    return sorted({detect(" ".join(texts[:: max(1, len(texts) // 200)]))} - {""})
+
+
+def hours(seconds: float) -> str:
+    """Return a time in words: "3.2 h", "12 min"."""
+    return f"{seconds / 3600:.1f} h" if seconds >= 5400 else f"{max(1, round(seconds / 60))} min"

@@ -1,0 +1,193 @@
+"""The R2-Former's folder: what is read from it, what is refused, and what its numbers mean."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from safetensors.numpy import load_file, save_file
+
+from fbrag_cli.errors import FbragError
+from fbrag_cli.learned.r2_former import R2Former, load, shapes
+from fbrag_cli.retrieval.bm25 import BM25
+from fbrag_cli.retrieval.dense import Dense
+from fbrag_cli.storage.files import sha256_of
+
+FEATURES = ["relevance", "forward", "agreement"]
+TENSORS = "r2ag.safetensors"
+
+
+def write(folder: Path, *, n_layers: int = 1, n_embd: int = 0, **changed: Any) -> Path:
+    """Write a folder as `fbrag train fusion` does: 3 features, width 8, 2 heads, feed-forward 12, lists of up to 6 chunks."""
+    folder.mkdir(exist_ok=True)
+    random = np.random.default_rng(0)
+    sizes = shapes(len(FEATURES), 8, 6, 12 if n_layers else 0, n_embd)
+    tensors = {name: (0.4 * random.normal(size=shape)).astype(np.float32) for name, shape in sizes.items()}
+    tensors["feature.std"] = np.abs(tensors["feature.std"]) + 1
+    save_file(tensors, folder / TENSORS)
+    about = {
+        "format": "fbrag.r2ag/1",
+        "retriever": {"name": "bm25", "key": BM25.key},
+        "features": FEATURES,
+        "max_list": 6,
+        "heads": 2,
+        "layers": n_layers,
+        "row_scale": 0.03,
+        "languages": ["en"],
+        "files": {TENSORS: sha256_of(folder / TENSORS)},
+    }
+    (folder / "r2ag.json").write_text(json.dumps(about | changed))
+    return folder
+
+
+def some_features(n: int) -> NDArray[np.float32]:
+    return np.random.default_rng(n).normal(size=(n, len(FEATURES))).astype(np.float32)
+
+
+@pytest.mark.parametrize("n", [1, 2, 6])
+@pytest.mark.parametrize("layers", [0, 1])
+def test_a_folder_is_read_and_gives_probabilities(tmp_path: Path, n: int, layers: int) -> None:
+    former = load(write(tmp_path / "made", n_layers=layers))
+    found = former.relevance(some_features(n))
+    assert found.shape == (n,)
+    assert found.dtype == np.float32
+    assert (found > 0).all()
+    assert (found < 1).all()
+    assert former.languages == ("en",)
+
+
+def test_with_a_layer_a_chunk_counts_for_the_others_and_without_one_it_does_not(tmp_path: Path) -> None:
+    x = some_features(4)
+    changed = x.copy()
+    changed[3] += 1
+    attending, alone = load(write(tmp_path / "one")), load(write(tmp_path / "two", n_layers=0))
+    assert np.abs(attending.relevance(changed) - attending.relevance(x))[:3].min() > 1e-5
+    assert (alone.relevance(changed) == alone.relevance(x))[:3].all()
+
+
+def test_without_a_layer_it_is_a_logistic_regression(tmp_path: Path) -> None:
+    folder = write(tmp_path / "made", n_layers=0)
+    named, x = load_file(folder / TENSORS), some_features(3)
+    standard = (x - named["feature.mean"]) / named["feature.std"]
+    weights = named["match.weight"][0] @ named["input.weight"]
+    offsets = named["match.weight"][0] @ (named["input.bias"] + named["position"][:3]).T + named["match.bias"]
+    np.testing.assert_allclose(load(folder).relevance(x), 1 / (1 + np.exp(-(standard @ weights + offsets))), atol=1e-6)
+
+
+def test_rows_are_projected_and_scaled(tmp_path: Path) -> None:
+    folder = write(tmp_path / "made", n_embd=5)
+    named, former, x = load_file(folder / TENSORS), load(folder), some_features(4)
+    expected = 0.03 * (former.encoded(x) @ named["projection.weight"].T + named["projection.bias"])
+    np.testing.assert_allclose(former.rows(x), expected, atol=1e-6)
+    with pytest.raises(ValueError, match="no projection"):
+        load(write(tmp_path / "fusion")).rows(x)
+
+
+def test_a_list_that_is_too_long_is_no_list(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="6 are the most"):
+        load(write(tmp_path / "made")).relevance(some_features(7))
+
+
+# -- what is refused ---------------------------------------------------------------------------------------------------------
+
+
+def rehashed(folder: Path, change: Callable[[dict[str, NDArray[Any]]], object] | None = None, data: bytes | None = None) -> None:
+    """Change the tensors, or write other bytes, and let the record name the file as it is now."""
+    path = folder / TENSORS
+    if change:
+        tensors = dict(load_file(path))
+        change(tensors)
+        save_file(tensors, path)
+    if data is not None:
+        path.write_bytes(data)
+    about = json.loads((folder / "r2ag.json").read_text())
+    about["files"] = {TENSORS: sha256_of(path)}
+    (folder / "r2ag.json").write_text(json.dumps(about))
+
+
+def put(name: str, *shape: int, value: float = 1) -> Callable[[Path], None]:
+    return lambda folder: rehashed(folder, lambda tensors: tensors.update({name: np.full(shape, value, np.float32)}))
+
+
+def header_of_a_megabyte(folder: Path) -> None:
+    header = b"{" + b" " * 1_000_000 + b"}"
+    rehashed(folder, data=len(header).to_bytes(8, "little") + header)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "told"),
+    [
+        (lambda folder: (folder / "r2ag.json").unlink(), "holds no trained parts of R2AG"),
+        (lambda folder: (folder / "r2ag.json").write_text("{"), "no JSON"),
+        (lambda folder: (folder / TENSORS).unlink(), "cannot be read"),
+        (lambda folder: (folder / TENSORS).write_bytes((folder / TENSORS).read_bytes()[:-1]), "its SHA-256 is"),
+        (lambda folder: rehashed(folder, data=pickle.dumps({"position": [1.0]})), "no safetensors file"),
+        (header_of_a_megabyte, "its header exceeds 1 MB"),
+        (put("feature.mean", 3, value=np.nan), "no numbers"),
+        (put("match.bias", 1, value=np.inf), "no numbers"),
+        (lambda folder: rehashed(folder, lambda tensors: tensors.pop("norm2.bias")), "lacks the tensors norm2.bias"),
+        (put("norm3.bias", 8), "has the tensors 'norm3.bias'"),
+        (put("projection.bias", 8), "has the tensors 'projection.bias'"),
+        (put("position", 5, 8), r"position has the shape \(5, 8\) in place of \(6, 8\)"),
+        (put("input.weight", 8, 4), "input.weight has the shape"),
+        (put("match.weight", 2, 8), "match.weight has the shape"),
+        (put("input.weight"), "input.weight has the shape"),
+        (put("feature.std", 3, value=0), "no spread"),
+    ],
+)
+def test_what_was_changed_is_refused(tmp_path: Path, spoil: Callable[[Path], object], told: str) -> None:
+    folder = write(tmp_path / "made")
+    spoil(folder)
+    with pytest.raises(FbragError, match=told):
+        load(folder)
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"format": "fbrag.r2ag/2"}, "its format is not fbrag.r2ag/1"),
+        ({"features": ["relevance", "forward", "colour"]}, "cannot make the features 'colour'"),
+        ({"features": ["relevance", "forward", "forward"]}, "lacks what it should name"),
+        ({"features": FEATURES[:2]}, "feature.mean has the shape"),
+        ({"features": "relevance"}, "lacks what it should name"),
+        ({"retriever": {"name": "bm25"}}, "lacks what it should name"),
+        ({"files": {"../r2ag.safetensors": "0"}}, "lacks what it should name"),
+        ({"files": {TENSORS: "0", "weights.pt": "0"}}, "lacks what it should name"),
+        ({"max_list": "6"}, "lacks what it should name"),
+        ({"max_list": 7}, "position has the shape"),
+        ({"layers": 2}, "lacks what it should name"),
+        ({"layers": 0}, "which nothing reads"),
+        ({"heads": 3}, "width 8 cannot be shared by 3 heads"),
+        ({"heads": 0}, "lacks what it should name"),
+        ({"row_scale": None}, "lacks what it should name"),
+        ({"languages": "en"}, "lacks what it should name"),
+    ],
+)
+def test_another_record_is_refused(tmp_path: Path, changed: dict[str, Any], told: str) -> None:
+    with pytest.raises(FbragError, match=told) as error:
+        load(write(tmp_path / "made", **changed))
+    assert error.value.code == "model_corrupt"
+
+
+class Embedding:
+    name, key = "mine", "f00d"
+
+    def embed(self, texts: Sequence[str], *, query: bool) -> NDArray[np.float32]:
+        return np.ones((len(texts), 1), np.float32)
+
+
+def test_another_retriever_is_refused(tmp_path: Path) -> None:
+    former: R2Former = load(write(tmp_path / "made"))
+    with pytest.raises(FbragError, match="are for the retriever bm25, and this is dense:mine") as error:
+        former.check(Dense(Embedding(), np.ones((1, 1), np.float32)))
+    assert error.value.code == "usage"
+    with pytest.raises(FbragError, match=r"keys bm25 1\.2 .* and f00d"):
+        load(write(tmp_path / "other", retriever={"name": "dense:mine", "key": "bm25 1.2 0.5"})).check(
+            Dense(Embedding(), np.ones((1, 1), np.float32))
+        )

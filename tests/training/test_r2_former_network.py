@@ -1,0 +1,62 @@
+"""The R2-Former in torch is the one in NumPy; lists of a batch do not touch each other."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from fbrag_cli.learned.r2_former import R2Former
+
+torch = pytest.importorskip("torch", reason="needs torch: pip install 'fbrag[train]'")
+
+from fbrag_cli.training.r2_former_network import R2FormerNetwork, Sizes, padded  # noqa: E402
+
+FEATURES = ("relevance", "precedent", "neighbour", "forward", "agreement")
+PAPER = Sizes()
+
+
+def network(sizes: Sizes) -> R2FormerNetwork:
+    torch.manual_seed(1)
+    made = R2FormerNetwork(np.full(5, 0.3, np.float32), np.linspace(0.1, 2, 5, dtype=np.float32), 40, sizes)
+    with torch.no_grad():
+        for parameter in made.parameters():  # norms and biases that do something
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    return made.eval()
+
+
+def lists(*lengths: int) -> list[NDArray[np.float32]]:
+    random = np.random.default_rng(2)
+    return [random.normal(size=(n, 5)).astype(np.float32) for n in lengths]
+
+
+@pytest.mark.parametrize("sizes", [PAPER, Sizes(layers=0, width=16), Sizes(width=8, heads=2, feed_forward=20)])
+def test_both_compute_the_same(sizes: Sizes) -> None:
+    made = network(sizes)
+    about = {"features": FEATURES, "max_list": 40, "heads": sizes.heads, "layers": sizes.layers}
+    former = R2Former(tensors=made.tensors(), retriever={}, languages=(), **about)  # type: ignore[arg-type]
+    for features in lists(1, 2, 33, 40):
+        with torch.no_grad():
+            whole, is_chunk = padded([features])
+            np.testing.assert_allclose(former.encoded(features), made.encoded(whole, is_chunk)[0].numpy(), atol=1e-5)
+            logits = made(whole, is_chunk)[0].numpy()
+        np.testing.assert_allclose(former.relevance(features), 1 / (1 + np.exp(-logits)), atol=1e-5)
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_a_padded_list_is_what_it_is_alone_and_the_order_of_a_batch_is_nothing(training: bool) -> None:
+    """training: the path with gradients, which torch computes in another way; without dropout, as it draws by the place."""
+    made, some = network(Sizes(dropout=0.0)).train(training), lists(3, 17, 1, 40)
+    with torch.set_grad_enabled(training):
+        together = made(*padded(some)).detach().numpy()
+        turned = made(*padded(some[::-1])).detach().numpy()[::-1]
+        for i, each in enumerate(some):
+            alone = made(*padded([each])).detach().numpy()[0]
+            np.testing.assert_allclose(together[i, : len(each)], alone, atol=1e-5)
+            np.testing.assert_allclose(turned[i, : len(each)], alone, atol=1e-5)
+
+
+def test_the_sizes_are_the_papers() -> None:
+    """1,318,913 parameters with a list of 10 and three features, as R2AG.md, 2.4 has checked."""
+    made = R2FormerNetwork(np.zeros(3, np.float32), np.ones(3, np.float32), 10, PAPER)
+    assert sum(each.numel() for each in made.parameters()) == 1_318_913
