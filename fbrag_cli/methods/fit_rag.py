@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from fbrag_cli.corpus import Chunk, Excerpt
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import Turn
+from fbrag_cli.methods.genread import GenRead
 from fbrag_cli.methods.knobs import knob
 from fbrag_cli.methods.method import Method, Tools
-from fbrag_cli.methods.prompts import alone_turns
+from fbrag_cli.methods.prompts import alone_turns, reasoned_turns
 from fbrag_cli.methods.ranking import LOST, backward_scores, distinct, foreign, unscored
 from fbrag_cli.methods.windows import sliding_windows
 from fbrag_cli.progress import stage
@@ -61,6 +62,11 @@ class FitRag(Method):
     )
     self_knowledge: bool = knob(
         False, "answer without the document where the model is likely to know the answer", group="Advanced"
+    )
+    prompt_style: Literal["short", "paper"] = knob(
+        "short",
+        "paper: the answer with its reason, and a background passage where the document is not read",
+        group="Advanced",
     )
     fit_rag: str | None = knob(None, "folder of its trained parts", varies="none", metavar="FOLDER")
 
@@ -112,11 +118,23 @@ class FitRag(Method):
     def n_read(self, n_chunks: int) -> int:
         return min(self.select, n_chunks)
 
+    def passages(self, trace: Trace) -> list[str]:
+        """Return the texts of the windows, or the background passage that was written in place of them."""
+        return [sample.rationale for sample in trace.samples] or Method.passages(self, trace)
+
     def turns(self, trace: Trace) -> tuple[Turn, ...]:
-        return Method.turns(self, trace) if trace.from_document else alone_turns(trace.question, self.instructions)
+        passages = self.passages(trace)
+        if not passages:
+            return alone_turns(trace.question, self.instructions)
+        if self.prompt_style == "paper":
+            return reasoned_turns(passages, trace.question, self.instructions)
+        return Method.turns(self, trace)
 
     def answer(self, trace: Trace, tools: Tools) -> Trace:
         """Answer from the windows, or from what the model knows. Labels of another model than that make a warning."""
+        if self.prompt_style == "paper" and not trace.from_document:
+            written = GenRead(seed=self.seed).retrieve(trace.question, tools)
+            trace = replace(trace, rounds=written.rounds, stages=(*trace.stages, *written.stages))
         trace = Method.answer(self, trace, tools)
         learnt = tools.fit_rag(self.fit_rag).model if self.fit_rag else None
         answers = trace.models["large"]

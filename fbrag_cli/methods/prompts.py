@@ -109,6 +109,17 @@ def support_turns(context: Sequence[str], question: str, answer: str) -> tuple[T
     )
 
 
+def reasoned_turns(passages: Sequence[str], question: str, instructions: str | None = None) -> tuple[Turn, ...]:
+    """FIT-RAG's prompt (its Figure 6): read, be sure to understand, answer with the reason."""
+    form = f"Give it in this form: {instructions}" if instructions else "Give the answer first, then say why it is the answer."
+    asked = (
+        "Consult the passages below and answer the question. Before you answer, make sure that you understand the question and "
+        f"each of the passages. {form}"
+    )
+    numbered = "".join(f"[{number}] {text}{BETWEEN}" for number, text in enumerate(passages, 1))
+    return (Turn("user", f"{asked}\n\nPassages:\n{numbered}Question: {question}"),)
+
+
 def list_turns(
     texts: Sequence[str], question: str, rows: Sequence[Rows] | None, instructions: str | None = None
 ) -> tuple[Turn, ...]:

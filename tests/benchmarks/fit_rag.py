@@ -69,6 +69,7 @@ def systems(folder: str | None) -> dict[str, Method]:
         "vanilla, 5": Vanilla(select=5, **_SHORT),
         "fb-rag, 10": FBRag(recall=8, samples=3, forward_tokens=48, select=10, **_SHORT),
         "BM25, a window of each": bm25(reduce="windows"),
+        "BM25, the paper's prompt": bm25(reduce="windows", prompt_style="paper", max_tokens=96),
     }
     if folder is None:
         return untrained

@@ -164,6 +164,29 @@ def test_what_the_model_knows_it_answers_without_the_document() -> None:
         run(corpus_of(many), FitRag(fit_rag="made", self_knowledge=True), parts())
 
 
+def test_the_prompt_of_the_paper_asks_for_the_reason() -> None:
+    large = Scripted(["Hull, since the first passage says so."])
+    given = tools(corpus_of(TEXTS), large=large)
+    method = FitRag(select=2, prompt_style="paper")
+    trace = method.answer(method.retrieve(QUESTION, given), given)
+    ((asked,), _, _), *_ = large.asked
+    places = [asked.text.index(each) for each in ("say why", "[1] ", "[2] ", QUESTION)]
+    assert places == sorted(places)
+    assert [trace.context[i].text in asked.text for i in (0, 1)] == [True, True]
+
+
+def test_by_the_paper_the_model_writes_a_passage_where_it_does_not_read_the_document() -> None:
+    large = Scripted(["The smith of Hull forged it."])
+    many = corpus_of([f"The anchor {i} of the brig was forged." for i in range(40)])
+    given = replace(tools(many, large=large), fit_rag=lambda _: knows(0.5))
+    method = FitRag(fit_rag="made", self_knowledge=True, prompt_style="paper")
+    trace = method.answer(method.retrieve(QUESTION, given), given)
+    (background, _, _), (answering, _, _) = large.asked
+    assert "background passage" in background[0].text
+    assert "[1] The smith of Hull forged it." in answering[0].text
+    assert (trace.from_document, trace.answer) == (False, "The smith of Hull forged it.")
+
+
 def test_labels_of_another_model_and_another_language_make_warnings() -> None:
     trace = run(corpus_of(TEXTS), FitRag(fit_rag="made", answer_anyway=True), parts(), answer=True)
     assert trace.answer == "Hull"
