@@ -118,6 +118,20 @@ class Reduction:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RetrievalInformation:
+    """What R2AG's R2-Former made of the selected chunks, best first.
+
+    names: of the columns of `features`, float32 (n, n_features). relevance: float32 (n,), the probability that each chunk is
+    relevant. rows: float32 (n, n_embd), the embedding row that stands before each chunk; None where none does.
+    """
+
+    names: tuple[str, ...]
+    features: NDArray[np.float32]
+    relevance: NDArray[np.float32]
+    rows: NDArray[np.float32] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
     """A question, its method with settings, and what became of it.
 
@@ -127,7 +141,7 @@ class Trace:
     truncated: whether it was cut at its length limit; a warning says where it was cut because the model repeated itself. support:
     the probability, by the large model, that the context shows the answer, 0 to 1; None where it was not asked. cached: of
     "text", "index", "samples" and "answer", what was not computed for this question. route: the way that Self-Route took.
-    reduction: of FIT-RAG.
+    reduction: of FIT-RAG. information: of R2AG.
     """
 
     question: str
@@ -149,6 +163,7 @@ class Trace:
     cached: tuple[str, ...] = ()
     route: Literal["", "retrieved", "long-context"] = ""
     reduction: Reduction | None = None
+    information: RetrievalInformation | None = None
 
     @property
     def selected(self) -> tuple[int, ...]:

@@ -34,7 +34,8 @@ class R2Former:
 
     features: names of `list_features`, in the order of columns. max_list: chunks of the longest list. heads: of the attention.
     layers: Transformer layers, 0 or 1. row_scale: factor of the rows. retriever: name and key of the one whose features were
-    learnt. languages: of the rows that it was trained on (ISO 639-1).
+    learnt. languages: of the rows that it was trained on (ISO 639-1). model: name and SHA-256 of the language model that reads
+    its rows; None for a fusion, which no model reads.
     """
 
     tensors: Mapping[str, Array]
@@ -45,6 +46,12 @@ class R2Former:
     row_scale: float = 1.0
     retriever: Mapping[str, str]
     languages: tuple[str, ...]
+    model: Mapping[str, str] | None = None
+
+    @property
+    def makes_rows(self) -> bool:
+        """Whether `rows` can be asked for."""
+        return "projection.weight" in self.tensors
 
     def check(self, retriever: Retriever) -> None:
         """Raise FbragError `usage` for another retriever than the one whose features were learnt."""

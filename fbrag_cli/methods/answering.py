@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from fbrag_cli.generation.generator import Call, Generation, Sampling, Turn
-from fbrag_cli.methods.prompts import support_turns
 from fbrag_cli.progress import Event, Progress, stage
 from fbrag_cli.trace import Stage, Trace
 
@@ -100,6 +99,5 @@ def _support(method: Method, trace: Trace, answer: str, tools: Tools) -> float |
     large = tools.large()
     if large.choose is None:
         return None
-    turns = support_turns(method.passages(trace), trace.question, answer)
-    yes, no = large.choose(turns, ("yes", "no"), Call(cancellation=tools.cancellation))
+    yes, no = large.choose(method.support_turns(trace, answer), ("yes", "no"), Call(cancellation=tools.cancellation))
     return yes / (yes + no) if yes + no >= _SAYS_EITHER else None

@@ -67,7 +67,9 @@ class FBRag(Selecting):
     fusion: Literal["raw", "minmax", "learned"] = knob(
         "raw", "add the raw scores as in the paper; minmax: each scaled to 0..1; learned: by --r2ag", group="Advanced"
     )
-    r2ag: str | None = knob(None, "folder of what fbrag train fusion made", varies="none", group="Advanced", metavar="FOLDER")
+    r2ag: str | None = knob(
+        None, "folder of what fbrag train r2ag made, or fusion", varies="none", group="Advanced", metavar="FOLDER"
+    )
     pooling: Literal["max", "mean"] = knob(
         "max", "a chunk's score over the samples: the best as in the paper, or the mean", group="Advanced"
     )

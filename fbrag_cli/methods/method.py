@@ -16,7 +16,7 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.cancellation import Cancellation
 from fbrag_cli.generation.generator import Generator, Turn
 from fbrag_cli.methods.knobs import knob
-from fbrag_cli.methods.prompts import Templates, answer_turns
+from fbrag_cli.methods.prompts import Templates, answer_turns, support_turns
 from fbrag_cli.progress import Progress, Stopwatch
 from fbrag_cli.retrieval import Retriever
 from fbrag_cli.trace import Trace
@@ -94,6 +94,10 @@ class Method(ABC):
     def turns(self, trace: Trace) -> tuple[Turn, ...]:
         """Return the prompt of Stage III, as `explain --prompt` prints it."""
         return answer_turns(self.passages(trace), trace.question, self.instructions, self.templates)
+
+    def support_turns(self, trace: Trace, answer: str) -> tuple[Turn, ...]:
+        """Return the question whether the context shows the answer. It begins as `turns` does, so that nothing is read twice."""
+        return support_turns(self.passages(trace), trace.question, answer)
 
     def fitted(self, trace: Trace, large: Generator) -> Trace:
         """Return the trace with a context that fits the large model's window. Most methods select little enough anyway."""

@@ -1,4 +1,4 @@
-"""The methods, in the order of tables: what reads no document, then the baselines, then FIT-RAG and FB-RAG.
+"""The methods, in the order of tables: what reads no document, then the baselines, then FIT-RAG, R2AG and FB-RAG.
 
 A method is registered by one line here.
 """
@@ -15,6 +15,7 @@ from fbrag_cli.methods.genread import GenRead
 from fbrag_cli.methods.long_context import LongContext
 from fbrag_cli.methods.method import Method
 from fbrag_cli.methods.order_preserving import OrderPreserving
+from fbrag_cli.methods.r2ag import R2Ag
 from fbrag_cli.methods.refeed import Refeed
 from fbrag_cli.methods.self_route import SelfRoute
 from fbrag_cli.methods.vanilla import Vanilla
@@ -28,6 +29,7 @@ METHODS: list[type[Method]] = [
     SelfRoute,
     Refeed,
     FitRag,
+    R2Ag,
     FBRag,
 ]
 

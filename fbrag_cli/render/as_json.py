@@ -12,7 +12,7 @@ from fbrag_cli.corpus import Chunk
 from fbrag_cli.documents.lines import lines_of, pages_of, section_of
 from fbrag_cli.render import windows_text
 from fbrag_cli.render.citations import Citations, Shown, citations
-from fbrag_cli.render.windows_text import labels_of
+from fbrag_cli.render.judged import judged, list_record
 from fbrag_cli.retrieval.ranking import ranks
 from fbrag_cli.trace import Stage, Trace
 
@@ -51,7 +51,7 @@ def explanation(trace: Trace, *, memory_mb: float, found: Collection[int] | None
     combined, backward, forward = map(ranks, (scores.combined, scores.backward, scores.forward))
     selected, recalled, held = set(trace.selected), set(trace.recalled), set(found or ())
     copy_of = {copy: position + 1 for copy, position in trace.copy_of.items()}
-    labels = labels_of(trace)
+    by_parts = judged(trace)
     return {
         "schema": "fbrag.explanation/1",
         "question": trace.question,
@@ -65,7 +65,7 @@ def explanation(trace: Trace, *, memory_mb: float, found: Collection[int] | None
                 "recalled": chunk.position in recalled,
                 "selected": chunk.position in selected,
                 "copy_of": copy_of.get(chunk.position),
-                **dict(zip(("has_answer", "llm_prefer"), map(_rounded, labels.get(chunk.position, ())), strict=False)),
+                **(by_parts.record(chunk.position) if by_parts else {}),
                 **({} if found is None else {"found": chunk.position in held}),
             }
             for chunk in trace.corpus.chunks
@@ -80,11 +80,13 @@ def sources(trace: Trace, cited: Citations) -> list[dict[str, Any]]:
     sentence: the one that shows the answer best, (start, end) in characters of `text`, and its place; null if there is none.
     highlights: (start, end) of words, in characters of `text`.
     """
+    by_parts = judged(trace)
     return [
         {
             "id": number,
             **_place(chunk),
             **_scores(trace, chunk.position),
+            **(by_parts.record(chunk.position) if by_parts else {}),
             "copies": [_place(trace.corpus.chunks[position]) for position in trace.copies.get(chunk.position, ())],
             "text": chunk.text,
             "sentence": _sentence(chunk, shown),
@@ -120,6 +122,7 @@ def _shared(trace: Trace, memory_mb: float) -> dict[str, Any]:
         ],
         "route": trace.route or None,
         "windows": None if trace.reduction is None else windows_text.record(trace.reduction),
+        "retrieval_information": list_record(trace),
         "method": settings(trace),
         "models": {role: asdict(info) for role, info in trace.models.items()},
         "stages": [_stage(stage) for stage in trace.stages],

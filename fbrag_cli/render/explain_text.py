@@ -11,8 +11,8 @@ import numpy as np
 from fbrag_cli.corpus import Chunk
 from fbrag_cli.documents.document import Document
 from fbrag_cli.documents.lines import line_of
+from fbrag_cli.render.judged import judged
 from fbrag_cli.render.passages import place, scored
-from fbrag_cli.render.windows_text import labels_of
 from fbrag_cli.retrieval.ranking import best, ranks
 from fbrag_cli.text.printable import one_line, printable
 from fbrag_cli.text.table import aligned, shortened, width_of
@@ -45,7 +45,7 @@ def table(
     scores = trace.scores
     combined, backward, forward = map(ranks, (scores.combined, scores.backward, scores.forward))
     shown = best(scores.combined, limit)
-    selected, copies, labels = set(trace.selected), trace.copy_of, labels_of(trace)
+    selected, copies, by_parts = set(trace.selected), trace.copy_of, judged(trace)
     rows = []
     for position in sorted(shown) if by_position else shown:
         chunk = trace.corpus.chunks[position]
@@ -56,7 +56,7 @@ def table(
                 "-" if scores.relative is None else f"{scores.relative[position]:.2f}",
                 f"{scores.combined[position]:.2f}",
                 f"{_score(trace, scores.backward[position])} (#{backward[position]})",
-                *(_labels(labels.get(position)) if labels else _forward(trace, position, forward[position])),
+                *(by_parts.shown(position) if by_parts else _forward(trace, position, forward[position])),
                 f"{count_tokens(chunk.text) if count_tokens else chunk.n_words}",
                 f"{position + 1}",
                 place(chunk),
@@ -64,7 +64,7 @@ def table(
             )
         )
     length = "tok" if count_tokens else "words"
-    how = ("answer", "prefer") if labels else ("forward", "by")
+    how = by_parts.headers if by_parts else ("forward", "by")
     header = ("rank", "", _SCALE, "score", "backward", *how, length, "chunk", "place", "first words")
     return _fitted([header, *rows], columns)
 
@@ -228,10 +228,6 @@ def numbered(document: Document) -> Iterator[str]:
 
 def _forward(trace: Trace, position: int, rank: int) -> tuple[str, str]:
     return f"{_score(trace, trace.scores.forward[position])} (#{rank})", _raised_by(trace, position)
-
-
-def _labels(labels: tuple[float, float] | None) -> tuple[str, str]:
-    return (f"{labels[0]:.2f}", f"{labels[1]:.2f}") if labels else ("-", "-")
 
 
 def _raised_by(trace: Trace, position: int) -> str:

@@ -1,4 +1,4 @@
-"""Renders what FIT-RAG's scorer and token reducer did: two labels of a chunk, and the windows of the selected chunks."""
+"""Renders what FIT-RAG's token reducer did: the windows of the selected chunks."""
 
 from __future__ import annotations
 
@@ -9,17 +9,9 @@ from typing import Any
 from fbrag_cli.render.passages import place
 from fbrag_cli.text.printable import one_line
 from fbrag_cli.text.table import aligned
-from fbrag_cli.trace import Reduction, Trace
+from fbrag_cli.trace import Reduction
 
 _FIRST_WORDS = 60  # characters
-
-
-def labels_of(trace: Trace) -> dict[int, tuple[float, float]]:
-    """Return the labels of each chunk that was scored, by its position: the probabilities of Has_Answer and of LLM_Prefer."""
-    reduction = trace.reduction
-    if reduction is None or reduction.labels is None:
-        return {}
-    return {position: (float(a), float(b)) for position, (a, b) in zip(reduction.candidates, reduction.labels, strict=True)}
 
 
 def table(reduction: Reduction) -> Iterator[str]:

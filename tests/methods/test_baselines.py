@@ -60,7 +60,7 @@ def test_order_preserving_reads_the_same_chunks_in_document_order(corpus: Corpus
     assert told(large).index(CHUNKS[2]) < told(large).index(CHUNKS[7])
 
 
-@pytest.mark.parametrize("name", [name for name in names() if name != "fb-rag"])
+@pytest.mark.parametrize("name", [name for name in names() if name not in ("fb-rag", "r2ag")])
 @pytest.mark.parametrize("answer_anyway", [False, True])
 def test_an_answer_of_a_model_that_repeated_itself_is_given_with_a_warning(
     corpus: Corpus, name: str, answer_anyway: bool
@@ -176,7 +176,7 @@ def test_a_question_in_a_document_cannot_move_the_instructions(corpus: Corpus) -
 
 
 def test_answer_anyway_asks_nothing_more(corpus: Corpus) -> None:
-    for name in set(names()) - {"fb-rag"}:
+    for name in set(names()) - {"fb-rag", "r2ag"}:
         large = Scripted(["nobody"], yes=0.0)
         trace = run(name, corpus, large, answer_anyway=True, max_tokens=16)
         n_calls = 2 if find_method(name).needs_large else 1

@@ -1,0 +1,139 @@
+"""R2AG: what the retriever knows of its list, as embedding rows in the prompt (Ye et al., 2024).
+
+1. The retriever ranks chunks for the question. The best of them are a list.
+2. Features of the list: how near each chunk is to the question, to those before it, and to those beside it.
+3. The R2-Former, a small Transformer, makes of them a row of the model's embedding space for each chunk (equations 2 and 3).
+4. The large model reads each chunk behind its row, best first, and answers. It stays as it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from fbrag_cli.errors import FbragError
+from fbrag_cli.generation.generator import Generator, Rows, Turn
+from fbrag_cli.methods.knobs import knob
+from fbrag_cli.methods.method import Method, Selecting, Tools
+from fbrag_cli.methods.prompts import list_support_turns, list_turns
+from fbrag_cli.methods.ranking import LOST, backward_scores, distinct, foreign, unscored, whole_chunks
+from fbrag_cli.progress import stage
+from fbrag_cli.trace import RetrievalInformation, Stage, Trace
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from fbrag_cli.corpus import Chunk
+    from fbrag_cli.learned.r2_former import R2Former
+
+_TRAIN = "train the parts: fbrag train r2ag --help"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class R2Ag(Selecting):
+    """r2ag: folder of the trained parts (`learned.r2_former`)."""
+
+    name: ClassVar[str] = "r2ag"
+
+    r2ag: str | None = knob(None, "folder of what fbrag train r2ag made, or fusion", varies="none", metavar="FOLDER")
+
+    def described(self) -> dict[str, Any]:
+        """Return the settings, with the content of the folder in place of its path."""
+        from fbrag_cli.learned.r2_former import R2AG
+
+        settings = Selecting.described(self)
+        if self.r2ag:
+            settings["r2ag"] = R2AG.described(self.r2ag)
+        return settings
+
+    def retrieve(self, question: str, tools: Tools) -> Trace:
+        """Choose the list, and make its rows. Raises FbragError `usage` without trained parts, or for parts that do not fit."""
+        former = self._former(tools)
+        with stage("recall") as recalling:
+            backward = backward_scores(question, tools)
+            found = distinct(tools.corpus, backward, min(self.select, former.max_list))
+        ranked = tuple(found)
+        with stage("select", tools.progress) as selecting:
+            chunks = [tools.corpus.chunks[position] for position in ranked]
+            information = _information(question, chunks, backward, former, tools)
+        return Trace(
+            question=question,
+            method=self,
+            corpus=tools.corpus,
+            retriever=tools.retriever.name,
+            scores=replace(unscored(len(backward)), backward=backward, combined=backward),
+            ranked=ranked,
+            copies=found,
+            context=whole_chunks(tools.corpus, ranked),
+            stages=(Stage("recall", recalling.seconds), Stage("select", selecting.seconds)),
+            models={},
+            warnings=self._warnings(backward, chunks, former),
+            information=information,
+        )
+
+    def turns(self, trace: Trace) -> tuple[Turn, ...]:
+        return list_turns(self.passages(trace), trace.question, _rows(trace), self.instructions)
+
+    def support_turns(self, trace: Trace, answer: str) -> tuple[Turn, ...]:
+        return list_support_turns(self.passages(trace), trace.question, answer, _rows(trace))
+
+    def answer(self, trace: Trace, tools: Tools) -> Trace:
+        """Answer from the list. Raises FbragError `usage` for another model than the one that the parts were trained for."""
+        _check_model(self._former(tools), tools.large())
+        return Method.answer(self, trace, tools)
+
+    def _former(self, tools: Tools) -> R2Former:
+        if self.templates is not None:
+            raise FbragError("usage", "--method r2ag has a prompt of its own", "leave --prompts out")
+        if self.r2ag is None:
+            raise FbragError("usage", "--method r2ag needs trained parts", f"name their folder, --r2ag FOLDER, or {_TRAIN}")
+        former = tools.r2ag(self.r2ag)
+        former.check(tools.retriever)
+        if former.model is None:
+            raise FbragError("usage", f"{self.r2ag} holds the parts of --fusion learned alone", _TRAIN)
+        return former
+
+    def _warnings(self, backward: NDArray[np.float32], chunks: Sequence[Chunk], former: R2Former) -> tuple[str, ...]:
+        found = () if backward.any() else (LOST,)
+        if self.select > former.max_list:
+            found = (*found, f"the parts in {self.r2ag} were trained for lists of {former.max_list} chunks: so many are read")
+        return (*found, *foreign("the R2-Former", former.languages, chunks))
+
+
+def _information(
+    question: str, chunks: Sequence[Chunk], backward: NDArray[np.float32], former: R2Former, tools: Tools
+) -> RetrievalInformation | None:
+    """Return the features, the relevance and the rows of a list; None for one chunk alone, which is near to no other."""
+    from fbrag_cli.retrieval.list_features import Scored, list_features
+
+    if len(chunks) < 2:
+        return None
+    features = list_features(former.features, chunks, tools.retriever, Scored(question, backward))
+    rows = former.rows(features) if former.makes_rows else None
+    return RetrievalInformation(names=former.features, features=features, relevance=former.relevance(features), rows=rows)
+
+
+def _rows(trace: Trace) -> list[Rows] | None:
+    """Return the embedding row of each chunk of the context; None where the prompt has none."""
+    if trace.information is None or trace.information.rows is None:
+        return None
+    return [Rows.of(row[None]) for row in trace.information.rows]
+
+
+def _check_model(former: R2Former, large: Generator) -> None:
+    assert former.model is not None
+    info, learnt = large.info, former.model
+    if not large.takes_rows:
+        what = f"{info.name} takes no embedding rows in a prompt"
+        raise FbragError("usage", what, f"use the model of this machine that the parts were trained for: {learnt['name']}")
+    if info.sha256 is None:
+        what = (
+            f"whether {info.name} is the model that the parts were trained for ({learnt['name']}) is unknown: it was not verified"
+        )
+        raise FbragError("usage", what, f"fbrag models verify {info.name}")
+    if info.sha256 != learnt["sha256"]:
+        what = f"the parts were trained for {learnt['name']} (SHA-256 {learnt['sha256']}), and {info.name} is {info.sha256}"
+        raise FbragError("usage", what, f"use the other model: -m {learnt['name']}")

@@ -1,0 +1,156 @@
+"""R2AG: which chunks are the list, what the model reads before each of them, and which models are refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fbrag_cli.corpus import Corpus, build_corpus
+from fbrag_cli.documents.document import Content, Document, Extracted
+from fbrag_cli.errors import FbragError
+from fbrag_cli.generation.generator import ModelInfo, Rows, Turn
+from fbrag_cli.learned.r2_former import R2Former
+from fbrag_cli.methods.method import Tools
+from fbrag_cli.methods.prompts import Templates
+from fbrag_cli.methods.r2ag import R2Ag
+from fbrag_cli.render.judged import judged, list_record
+from fbrag_cli.retrieval.bm25 import BM25
+from fbrag_cli.trace import Trace
+from tests.methods.scripted import Scripted, tools
+
+FILLER = "grey water lay flat under low cloud all that watch"
+CHUNKS = [FILLER.replace("water", f"water{i}") for i in range(8)]
+CHUNKS[2] = "the lantern of the barque was sealed by Tobias Wrenn"
+CHUNKS[5] = "the lantern and the man and the seal and lantern"
+QUESTION = "Who sealed the lantern?"
+SHA256 = "1" * 64
+FEATURES = ("relevance", "precedent", "neighbour")
+N_EMBD = 4
+
+
+def corpus_of(chunks: list[str] = CHUNKS, language: str = "en") -> Corpus:
+    return build_corpus([Document.of("d", "d", Extracted(Content("\n".join(chunks)), "text/plain"), language=language)], 10)
+
+
+def former(**changed: Any) -> R2Former:
+    """A logistic regression on the relevance alone, whose rows hold the three features and a one."""
+    tensors = {
+        "feature.mean": np.zeros(3),
+        "feature.std": np.ones(3),
+        "input.weight": np.eye(3),
+        "input.bias": np.zeros(3),
+        "position": np.zeros((6, 3)),
+        "match.weight": np.array([[9.0, 0, 0]]),
+        "match.bias": np.array([-1.0]),
+        "projection.weight": np.eye(N_EMBD, 3),
+        "projection.bias": np.eye(N_EMBD)[-1],
+    }
+    made = R2Former(
+        tensors={name: tensor.astype(np.float32) for name, tensor in tensors.items()},
+        features=FEATURES,
+        max_list=6,
+        heads=1,
+        layers=0,
+        retriever={"name": "bm25", "key": BM25.key},
+        languages=("en",),
+        model={"name": "taught", "sha256": SHA256},
+    )
+    return replace(made, **changed)
+
+
+def large(sha256: str | None = SHA256) -> Scripted:
+    return Scripted(["Tobias Wrenn"], info=ModelInfo("taught", sha256, "0/1", 9999), takes_rows=True)
+
+
+def with_parts(corpus: Corpus, model: Scripted, made: R2Former) -> Tools:
+    return replace(tools(corpus, large=model), r2ag={"made": made}.__getitem__)
+
+
+def answered(corpus: Corpus, model: Scripted, made: R2Former | None = None, **settings: Any) -> Trace:
+    method, given = R2Ag(**{"r2ag": "made", "select": 3} | settings), with_parts(corpus, model, made or former())
+    return method.answer(method.retrieve(QUESTION, given), given)
+
+
+def asked_of(model: Scripted) -> list[Turn]:
+    return [turn for (turn,), _, _ in model.asked]
+
+
+def test_each_chunk_of_the_list_stands_behind_its_row_best_first() -> None:
+    model = large()
+    trace = answered(corpus_of(), model)
+    assert trace.ranked[:2] in ((2, 5), (5, 2))
+    assert [excerpt.chunk.position for excerpt in trace.context] == list(trace.ranked)
+    assert trace.information is not None
+    for turn in asked_of(model):  # the answer, and the check after it
+        parts = turn.parts
+        rows = [i for i, part in enumerate(parts) if isinstance(part, Rows)]
+        assert len(rows) == 3
+        for n, (i, position) in enumerate(zip(rows, trace.ranked, strict=True)):
+            row, words = parts[i], parts[i + 1]
+            assert isinstance(row, Rows)
+            assert isinstance(words, str)
+            np.testing.assert_allclose(row.vectors, [[*trace.information.features[n], 1]], atol=1e-6)
+            assert words.strip().startswith(CHUNKS[position])
+    answering, checking = asked_of(model)
+    shared = len(parts_before_the_question(answering))
+    assert parts_before_the_question(checking)[:shared] == parts_before_the_question(answering)
+    assert "Proposed answer: Tobias Wrenn" in checking.text
+    assert (trace.answer, trace.status, trace.support) == ("Tobias Wrenn", "answered", 1.0)
+
+
+def parts_before_the_question(turn: Turn) -> tuple[str | Rows, ...]:
+    """All that a prompt begins with, up to the last row."""
+    return turn.parts[:-1]
+
+
+def test_the_relevance_is_in_the_table_and_in_json() -> None:
+    trace = answered(corpus_of(), large())
+    found = judged(trace)
+    assert found is not None
+    assert found.headers == ("relevance",)
+    best, *others = (found.record(position)["relevance"] for position in trace.ranked)
+    assert 1 > best > max(others) > 0
+    assert found.shown(7) == ("-",)
+    record = list_record(trace)
+    assert record is not None
+    assert [each["chunk"] - 1 for each in record] == list(trace.ranked)
+    assert list(record[0]["features"]) == list(FEATURES)
+
+
+def test_a_chunk_alone_has_no_row() -> None:
+    model = large()
+    trace = answered(corpus_of(CHUNKS[2:3]), model)
+    assert [turn.rows for turn in asked_of(model)] == [(), ()]
+    assert (trace.information, trace.answer) == (None, "Tobias Wrenn")
+
+
+def test_a_longer_list_than_was_trained_is_cut_with_a_warning() -> None:
+    trace = answered(corpus_of(), large(), select=8)
+    assert len(trace.context) == 6
+    assert any("lists of 6 chunks" in each for each in trace.warnings)
+
+
+def test_another_language_makes_a_warning() -> None:
+    assert any("trained on en, and reads de" in each for each in answered(corpus_of(language="de"), large()).warnings)
+
+
+@pytest.mark.parametrize(
+    ("model", "made", "settings", "said"),
+    [
+        (large(), former(), {"r2ag": None}, "needs trained parts"),
+        (large(), former(), {"templates": Templates("{context}{input}")}, "a prompt of its own"),
+        (large(), former(model=None), {}, "--fusion learned alone"),
+        (large(), former(retriever={"name": "other", "key": "k"}), {}, "for the retriever other"),
+        (large("2" * 64), former(), {}, "SHA-256 1111"),
+        (large(None), former(), {}, "was not verified"),
+        (Scripted(["x"]), former(), {}, "takes no embedding rows"),
+    ],
+)
+def test_what_does_not_fit_is_refused(model: Scripted, made: R2Former, settings: dict[str, Any], said: str) -> None:
+    with pytest.raises(FbragError, match=said) as refused:
+        answered(corpus_of(), model, made, **settings)
+    assert refused.value.code == "usage"
+    assert refused.value.hint
