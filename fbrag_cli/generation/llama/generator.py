@@ -76,6 +76,10 @@ class LlamaGenerator:
     def takes_rows(self) -> bool:
         return takes_rows(self._weights)
 
+    def add_adapter(self, path: Path) -> None:
+        """Add LoRA, a GGUF file, to the model, before the first prompt. Raises FbragError `model_corrupt` for another file."""
+        self._weights.add_adapter(path)
+
     def written(self, turns: Sequence[Turn]) -> str:
         """Return the prompt as text, with a mark "⟨row⟩" in the place of each embedding row."""
         segments = self._template.prompt(turns).segments

@@ -55,6 +55,7 @@ class Weights:
         verbose: bool = False,
     ) -> None:
         self.model: Any = None
+        self._adapter: Any = None
         self.cancellation = cancellation or Cancellation()
         self._abort = llama_cpp.ggml_abort_callback(lambda data: self.cancellation.requested)  # of all contexts
         self.threads = threads or physical_cores()
@@ -73,6 +74,15 @@ class Weights:
         self.layers_on_gpu = layers_on_gpu(self.model, asked_layers)
         self.vocab = llama_cpp.llama_model_get_vocab(self.model)
 
+    def add_adapter(self, path: Path) -> None:
+        """Add LoRA, a GGUF file, to contexts that are made from now on. Raises FbragError `model_corrupt` for another file."""
+        native_log.clear()
+        with self.cancellation.native():
+            self._adapter = llama_cpp.llama_adapter_lora_init(self.model, os.fsencode(path))
+        if not self._adapter:
+            what = f"llama.cpp cannot add {path} to {self._name}: {native_log.last_error()}"
+            raise FbragError("model_corrupt", what, "train it for this model")
+
     def context(self, params: Any) -> Any:
         """Return a new context with `params`, or None where llama.cpp cannot make one. Free it before `close`."""
         params.n_threads = params.n_threads_batch = self.threads
@@ -87,6 +97,8 @@ class Weights:
         try:
             with self.cancellation.native():  # it writes to the log, from which a signal's error would not come through
                 context = llama_cpp.llama_init_from_model(self.model, params)
+            if context and self._adapter:
+                self._adapt(context)
         except BaseException:
             if context:
                 llama_cpp.llama_free(context)
@@ -130,9 +142,14 @@ class Weights:
         """Free the model."""
         if self.model is not None:
             self.__dict__.pop("token_table", None)
-            llama_cpp.llama_model_free(self.model)
+            llama_cpp.llama_model_free(self.model)  # and its adapter
             self.model = None
             native_end.models.remove(self._name)
+
+    def _adapt(self, context: Any) -> None:
+        adapters, scales = (llama_cpp.llama_adapter_lora_p_ctypes * 1)(self._adapter), (ctypes.c_float * 1)(1.0)
+        if llama_cpp.llama_set_adapters_lora(context, adapters, 1, scales):
+            raise FbragError("model_corrupt", f"llama.cpp cannot use the adapter of {self._name}", "train it for this model")
 
     def _load(self, path: Path, placement: Placement, layers: int) -> Any:
         need, free = path.stat().st_size, free_memory()
