@@ -35,7 +35,7 @@ class R2Former:
     features: names of `list_features`, in the order of columns. max_list: chunks of the longest list. heads: of the attention.
     layers: Transformer layers, 0 or 1. row_scale: factor of the rows. retriever: name and key of the one whose features were
     learnt. languages: of the rows that it was trained on (ISO 639-1). model: name and SHA-256 of the language model that reads
-    its rows; None for a fusion, which no model reads.
+    its rows; None for a fusion, which no model reads. adapter: LoRA of that model, a GGUF file.
     """
 
     tensors: Mapping[str, Array]
@@ -47,6 +47,7 @@ class R2Former:
     retriever: Mapping[str, str]
     languages: tuple[str, ...]
     model: Mapping[str, str] | None = None
+    adapter: Path | None = None
 
     @property
     def makes_rows(self) -> bool:

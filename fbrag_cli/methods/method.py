@@ -22,13 +22,15 @@ from fbrag_cli.retrieval import Retriever
 from fbrag_cli.trace import Trace
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from fbrag_cli.learned.fit_rag import FitRagParts
     from fbrag_cli.learned.r2_former import R2Former
 
 
-def no_parts(folder: str) -> NoReturn:
+def no_parts(path: str | Path) -> NoReturn:
     """Raise FbragError `model_missing`: without a session nothing loads trained parts."""
-    raise FbragError("model_missing", f"nothing loads the trained parts in {folder}", "open a Session")
+    raise FbragError("model_missing", f"nothing loads the trained parts in {path}", "open a Session")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +39,7 @@ class Tools:
 
     small, large: return the model, which may be loaded when it is first asked for something. fit_rag: returns the trained parts
     of FIT-RAG in a folder, and raises FbragError as `learned.fit_rag.load`. r2ag: the same for `learned.r2_former.load`.
-    load_seconds: returns for how many seconds models were waited for so far.
+    adapted: returns the large model with LoRA, a GGUF file. load_seconds: returns for how many seconds models were waited for.
     """
 
     corpus: Corpus
@@ -48,6 +50,7 @@ class Tools:
     large: Callable[[], Generator]
     fit_rag: Callable[[str], FitRagParts] = no_parts
     r2ag: Callable[[str], R2Former] = no_parts
+    adapted: Callable[[Path], Generator] = no_parts
     load_seconds: Callable[[], float] = lambda: 0.0
 
     def timer(self) -> Callable[[], float]:

@@ -82,7 +82,10 @@ class R2Ag(Selecting):
 
     def answer(self, trace: Trace, tools: Tools) -> Trace:
         """Answer from the list. Raises FbragError `usage` for another model than the one that the parts were trained for."""
-        _check_model(self._former(tools), tools.large())
+        former = self._former(tools)
+        if (adapter := former.adapter) is not None:
+            tools = replace(tools, large=lambda: tools.adapted(adapter))
+        _check_model(former, tools.large())
         return Method.answer(self, trace, tools)
 
     def _former(self, tools: Tools) -> R2Former:

@@ -56,7 +56,7 @@ class Models:
         self.settings, self._progress, self._fetch, self._verbose = settings, progress, fetch, verbose
         self._cancellation, self._cache = cancellation or Cancellation(), cache
         self._files: dict[str, ModelFile] = {}
-        self._loaded: dict[Path, LlamaGenerator] = {}
+        self._loaded: dict[tuple[Path, Path | None], LlamaGenerator] = {}  # by file and adapter
         self._loading: dict[Path, Future[LlamaGenerator]] = {}
         self._lock = threading.RLock()  # threads that need a model wait for one of them to load it
         self._at_once = 1
@@ -130,9 +130,14 @@ class Models:
             raise FbragError("usage", what, "name a model's file")
         return {file.name: partial(self.open, file) for file in self.find(pair, large=pair[1:])}
 
-    def load(self, name: str) -> Generator:
-        """Return the model, which is loaded by the first call. A server is asked what it can do."""
+    def load(self, name: str, adapter: Path | None = None) -> Generator:
+        """Return the model, which is loaded by the first call. A server is asked what it can do.
+
+        adapter: LoRA that is added to it; the model without it is another. Raises FbragError `usage` for one with a server.
+        """
         if is_server(name):
+            if adapter:
+                raise FbragError("usage", f"{name} is a server, and takes no adapter", "name a model's file")
             with self._lock:
                 watch = Stopwatch()
                 server = self._servers.open(name, answers=name in self._answering)
@@ -140,18 +145,20 @@ class Models:
                 return server
         (file,) = self.find([name])
         with self._lock:
-            if file.path not in self._loaded:
+            if (file.path, adapter) not in self._loaded:
                 watch = Stopwatch()
-                begun = self._loading.pop(file.path, None)
+                begun = None if adapter else self._loading.pop(file.path, None)
                 generator = begun.result() if begun else self.open(file)
+                self._loaded[file.path, adapter] = generator
+                if adapter:
+                    generator.add_adapter(adapter)
                 generator.at_once = self._at_once
                 generator.cache = self._cache
-                self._loaded[file.path] = generator
                 self.load_seconds += watch.seconds
                 for problem in generator.problems:
                     self._warn(f"{file.name}: {problem}")
                 self._check_layers(generator)
-            return self._loaded[file.path]
+            return self._loaded[file.path, adapter]
 
     def begin(self, name: str) -> None:
         """Load a model beside what comes now. On a GPU those that have to fit first are loaded before."""
@@ -161,7 +168,7 @@ class Models:
             return
         (file,) = self.find([name])
         with self._lock:
-            if file.path not in self._loaded and file.path not in self._loading:
+            if (file.path, None) not in self._loaded and file.path not in self._loading:
                 executor = ThreadPoolExecutor(1)
                 self._loading[file.path] = executor.submit(self.open, file)
                 executor.shutdown(wait=False)
@@ -225,7 +232,7 @@ class Models:
 
         if not self._loaded:
             return ""
-        placements = [self._placement(path) for path in self._loaded]
+        placements = [self._placement(path) for path, _ in self._loaded]
         found = [gpu.description for gpu in gpus() if any(each.may_use(gpu) for each in placements)]
         layers = " and ".join(dict.fromkeys(generator.info.gpu_layers or "" for generator in self._loaded.values()))
         threads = next(iter(self._loaded.values())).threads

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from fbrag_cli.generation.cancellation import Cancellation
@@ -18,6 +19,7 @@ from fbrag_cli.session.models import Fetch, Models
 from fbrag_cli.session.placement import check_gpu
 from fbrag_cli.session.retrievers import BM25, Retrievers
 from fbrag_cli.session.settings import DocumentSettings, ModelSettings
+from fbrag_cli.storage.files import sha256_of
 from fbrag_cli.trace import Stage, Trace
 
 if TYPE_CHECKING:
@@ -75,7 +77,7 @@ class Session:
         self._models, self._retrievers, self.cache = models, retrievers, cache
         self._listener, self._reuse = listener or Listener(), reuse
         self._question = _Question(self._listener)
-        self._cached: dict[str, CachedGenerator] = {}
+        self._cached: dict[tuple[str, Path | None], CachedGenerator] = {}  # by name and adapter
         self._at_hand: dict[tuple[str, str], Retriever] = {}
         self._making, self._answering = threading.Lock(), False  # making: a retriever
 
@@ -261,6 +263,7 @@ class Session:
             large=lambda: self.large(choice),
             fit_rag=self._models.fit_rag,
             r2ag=self._models.r2ag,
+            adapted=lambda adapter: self._generator(self._names(choice)[1], adapter),
             load_seconds=lambda: self._models.load_seconds,
         )
 
@@ -274,23 +277,24 @@ class Session:
             self._question.retriever = key, self._at_hand[key]
             return self._at_hand[key]
 
-    def _generator(self, name: str) -> CachedGenerator:
+    def _generator(self, name: str, adapter: Path | None = None) -> CachedGenerator:
         from fbrag_cli.generation.cached import CachedGenerator
 
-        if name not in self._cached:
-            identity = self._models.identity(name)
-            self._cached.setdefault(name, CachedGenerator(partial(self._load, name), self.cache, identity, self._reuse))
-        return self._cached[name]
+        if (name, adapter) not in self._cached:
+            identity = [*self._models.identity(name), *([sha256_of(adapter)] if adapter else [])]
+            generator = CachedGenerator(partial(self._load, name, adapter), self.cache, identity, self._reuse)
+            self._cached.setdefault((name, adapter), generator)
+        return self._cached[name, adapter]
 
-    def _load(self, name: str) -> Generator:
+    def _load(self, name: str, adapter: Path | None) -> Generator:
         """Load a model for the thread's question, then begin to load the one that will answer. The stage that needs it starts
         after it, for whoever follows the progress."""
         asked = self._question
         with stage("load", asked.listener.progress):
-            generator = self._models.load(name)
+            generator = self._models.load(name, adapter)
         if asked.stage:
             asked.listener.progress(Event(asked.stage, "start"))
-        if self._answering:
+        if self._answering and adapter is None:
             self._models.begin(self._names(asked.choice)[1])
         return generator
 
