@@ -29,7 +29,8 @@ HELP = """Train the small parts of a method for a language model, which stays as
 \b
 Examples:
   fbrag train fit-rag nq.jsonl.gz 2wikimqa.jsonl.gz --limit 400 -o fit-rag/
-  fbrag train fusion nq.jsonl.gz fairytaleqa.jsonl.gz --limit 200 -o r2ag/
+  fbrag train fusion nq.jsonl.gz fairytaleqa.jsonl.gz --limit 200 -o fusion/
+  fbrag train r2ag nq.jsonl.gz 2wikimqa.jsonl.gz -m qwen2.5-coder-0.5b -o r2ag/
 """
 
 Training = TypeVar("Training")
@@ -67,7 +68,7 @@ class FitRagOptions:
 
 @dataclass(frozen=True, slots=True)
 class FusionOptions:
-    output: str = option("r2ag", "-o", "--output", help="folder of what is made (r2ag)", group="Output", metavar="FOLDER")
+    output: str = option("fusion", "-o", "--output", help="folder of what is made (fusion)", group="Output", metavar="FOLDER")
     stage: Literal["all", "samples", "fusion"] = option(
         "all", "--stage", help="all, samples or fusion (all)", group="Training", envvar=None
     )
@@ -90,6 +91,45 @@ class FusionOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class R2agOptions:
+    output: str = option("r2ag", "-o", "--output", help="folder of what is made (r2ag)", group="Output", metavar="FOLDER")
+    limit: int | None = option(
+        None,
+        "--limit",
+        help="lists of each data set, and a quarter as many for checking (all)",
+        group="Training",
+        metavar="N",
+        min=1,
+        envvar=None,
+    )
+    list_length: int | None = option(
+        None, "--list-length", help="passages of each list (5 to 10)", group="Training", metavar="N", min=2, max=40, envvar=None
+    )
+    epochs: int = option(2, "--epochs", help="times each list is read (2)", group="Training", metavar="N", min=1, envvar=None)
+    retriever: str = option(
+        "bm25",
+        "--retriever",
+        help="bm25, or an embedding model: a GGUF file, a name of the hub (bm25)",
+        group="Training",
+        metavar="NAME",
+    )
+    lora: bool = option(False, "--lora", help="train LoRA of the model as well", group="Training", envvar=None)
+    rows: bool = option(
+        True, "--rows/--no-rows", help="train embedding rows; without them, LoRA alone (RAFT)", group="Training", envvar=None
+    )
+    control: Literal["none", "soft", "shuffled"] = option(
+        "none",
+        "--control",
+        help="soft: rows know the place alone; shuffled: features of other passages (none)",
+        group="Training",
+        envvar=None,
+    )
+    qdm_weight: float = option(
+        1.0, "--qdm-weight", help="weight of the relevance in the loss (1)", group="Training", metavar="X", min=0, envvar=None
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class FitRagCommand:
     training: TrainingOptions
     fit_rag: FitRagOptions
@@ -102,6 +142,15 @@ class FitRagCommand:
 class FusionCommand:
     training: TrainingOptions
     fusion: FusionOptions
+    models: ModelSettings
+    cache: CacheSettings
+    run: RunOptions
+
+
+@dataclass(frozen=True, slots=True)
+class R2agCommand:
+    training: TrainingOptions
+    r2ag: R2agOptions
     models: ModelSettings
     cache: CacheSettings
     run: RunOptions
@@ -151,8 +200,8 @@ def fusion(console: Console, command: FusionCommand) -> None:
 
     \b
     Examples:
-      fbrag train fusion nq.jsonl.gz fairytaleqa.jsonl.gz --limit 200 -o r2ag/
-      fbrag ask book.txt "Who sealed the chronometer box?" --fusion learned --r2ag r2ag/
+      fbrag train fusion nq.jsonl.gz fairytaleqa.jsonl.gz --limit 200 -o fusion/
+      fbrag ask book.txt "Who sealed the chronometer box?" --fusion learned --r2ag fusion/
 
     Samples take longest: FB-RAG looks forward at a document of 10,000 words for each question, which is made of the rows.
     Training takes minutes, and no language model. A run that was stopped goes on where it was.
@@ -170,8 +219,42 @@ def fusion(console: Console, command: FusionCommand) -> None:
         _run(STAGES, options.stage, training)
 
 
+@train_app.command("r2ag", cls=Command)
+@takes(R2agCommand)
+def r2ag(console: Console, command: R2agCommand) -> None:
+    """Train R2AG's embedding rows for a model, which stays as it is. Needs pip install 'fbrag[train]' (with CUDA 5.6 GB).
+
+    \b
+    Examples:
+      fbrag train r2ag nq.jsonl.gz 2wikimqa.jsonl.gz --limit 400 -m qwen2.5-coder-0.5b -o r2ag/
+      fbrag ask book.txt "Who sealed the chronometer box?" --method r2ag --r2ag r2ag/ -m qwen2.5-coder-0.5b
+
+    Without a GPU it takes hours: the model reads each list, and gradients go back through it. A run that was stopped goes on
+    where it was.
+    """
+    from fbrag_cli.session.session import Choice
+    from fbrag_cli.training.questions import read_material
+    from fbrag_cli.training.r2ag import R2agWork, train_r2ag
+
+    options = command.r2ag
+    if not options.rows and (not options.lora or options.control != "none"):
+        raise FbragError("usage", "--no-rows trains LoRA alone, without a control", "add --lora, and leave --control out")
+    _check(command.training, ("torch", "transformers", "peft", "gguf"))
+    from fbrag_cli.training.r2ag_fit import R2agSettings
+
+    folder, control = _made(options.output), "" if options.control == "none" else options.control
+    settings = R2agSettings(
+        rows=options.rows, lora=options.lora, control=control, epochs=options.epochs, qdm_weight=options.qdm_weight
+    )
+    material = read_material(map(Path, command.training.arguments))
+    with _work(console, command) as work:
+        work |= {"folder": folder, "material": material, "settings": settings, "choice": Choice(retriever=options.retriever)}
+        work |= {"limit": options.limit, "length": options.list_length}
+        train_r2ag(R2agWork(**work))
+
+
 @contextmanager
-def _work(console: Console, command: FitRagCommand | FusionCommand) -> Iterator[dict[str, Any]]:
+def _work(console: Console, command: FitRagCommand | FusionCommand | R2agCommand) -> Iterator[dict[str, Any]]:
     """Yield the fields of `training.work.Work`."""
     if command.run.timeout:
         limit_time(command.run.timeout, console.cancellation)
@@ -180,6 +263,7 @@ def _work(console: Console, command: FitRagCommand | FusionCommand) -> Iterator[
         open_cache(command.cache, console, private=False) as cache,
         open_session(command.models, cache, console, progress) as session,
     ):
+        console.note(f"models run on {'a GPU' if session.on_gpu else 'the CPU'}")
         listener = Listener(progress=progress, cancellation=console.cancellation)
         yield {"session": session, "listener": listener, "note": console.note, "restart": command.training.restart}
 

@@ -13,7 +13,7 @@ from fbrag_cli.learned.self_knowledge import Recognizer
 from fbrag_cli.learned.token_reducer import Detector
 
 SCORER = "scorer.gguf"
-FIT_RAG = Kind("FIT-RAG", "fit-rag", "fbrag.fit-rag/1", "fit-rag.json", "fit-rag.safetensors")
+FIT_RAG = Kind("FIT-RAG", "fbrag.fit-rag/1", "fit-rag.json", "fit-rag.safetensors")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

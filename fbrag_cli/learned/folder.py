@@ -22,11 +22,10 @@ _ANEW = "copy the folder again, or train it anew"
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What a folder may hold. title: whose parts. command: of `fbrag train`, makes them. format: that the record names. record,
+    """What a folder may hold. title: whose parts. format: that the record names. record,
     tensors: names of files."""
 
     title: str
-    command: str
     format: str
     record: str
     tensors: str
@@ -41,7 +40,7 @@ class Kind:
             about = json.loads(read_small(path, _LARGEST_RECORD))
         except OSError as error:
             what = f"{folder} holds no trained parts of {self.title}: {self.record} cannot be read ({error.strerror or error})"
-            raise FbragError("model_missing", what, f"train them: fbrag train {self.command} --help") from None
+            raise FbragError("model_missing", what, "train them: fbrag train --help") from None
         except (ValueError, RecursionError):
             refuse(path, "it is no JSON")
         if not isinstance(about, dict) or about.get("format") != self.format:

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float32]
 
-R2AG = Kind("R2AG", "fusion", "fbrag.r2ag/1", "r2ag.json", "r2ag.safetensors")
+#: LoRA of the language model, where it was trained.
+ADAPTER = "lora.gguf"
+R2AG = Kind("R2AG", "fbrag.r2ag/1", "r2ag.json", "r2ag.safetensors")
 _EPSILON = 1e-5  # of the layer norms
 _STEEPEST = 30.0  # logits are cut there, so that a probability is never 0
 
@@ -35,7 +37,8 @@ class R2Former:
     features: names of `list_features`, in the order of columns. max_list: chunks of the longest list. heads: of the attention.
     layers: Transformer layers, 0 or 1. row_scale: factor of the rows. retriever: name and key of the one whose features were
     learnt. languages: of the rows that it was trained on (ISO 639-1). model: name and SHA-256 of the language model that reads
-    its rows; None for a fusion, which no model reads. adapter: LoRA of that model, a GGUF file.
+    its rows; None for a fusion, which no model reads. adapter: LoRA of that model, a GGUF file. words: SHA-256 of the prompt's
+    (`prompts.list_words`). control: "shuffled" for parts that take the features of other chunks of the list.
     """
 
     tensors: Mapping[str, Array]
@@ -48,6 +51,8 @@ class R2Former:
     languages: tuple[str, ...]
     model: Mapping[str, str] | None = None
     adapter: Path | None = None
+    words: str = ""
+    control: str = ""
 
     @property
     def makes_rows(self) -> bool:
@@ -61,7 +66,7 @@ class R2Former:
             learnt = self.retriever["name"]
             what = f"the trained parts are for the retriever {learnt}, and this is {name}"
             what += f" (keys {self.retriever['key'][:24]} and {key[:24]})" if name == learnt else ""
-            raise FbragError("usage", what, "choose the other --retriever, or train them anew: fbrag train fusion --help")
+            raise FbragError("usage", what, "choose the other --retriever, or train them anew: fbrag train --help")
 
     def relevance(self, features: Array) -> Array:
         """Return float32 (n,), 0 to 1: the probability that each chunk is relevant, given all of the list.
@@ -139,13 +144,19 @@ def load(folder: Path) -> R2Former:
         row_scale=about["row_scale"],
         retriever=about["retriever"],
         languages=tuple(about["languages"]),
+        model=about["model"] if "words" in about else None,
+        adapter=folder / ADAPTER if ADAPTER in about["files"] else None,
+        words=about.get("words", ""),
+        control=about.get("control", ""),
     )
 
 
 def _fits(about: Mapping[str, Any]) -> bool:
     numbers = [about.get(name) for name in ("max_list", "heads", "layers")]
     return (
-        is_files(about.get("files"), {R2AG.tensors}, {R2AG.tensors})
+        is_files(about.get("files"), {R2AG.tensors, ADAPTER}, {R2AG.tensors})
+        and is_texts({"words": "", "control": "", **about}, "words", "control")
+        and ("words" not in about or is_texts(about.get("model"), "name", "sha256"))
         and is_texts(about.get("retriever"), "name", "key")
         and is_texts(about.get("features"))
         and is_texts(about.get("languages"))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from string import Formatter
 
 from fbrag_cli.generation.generator import Rows, Turn
@@ -127,6 +128,12 @@ def list_turns(
     prompt without rows and the words that announce them."""
     asked = f"Answer the question from these results and from nothing else. {_form(instructions)}\n\nQuestion: {question}"
     return (Turn.of("user", (*_results(texts, rows), asked)),)
+
+
+def list_words() -> str:
+    """Return the SHA-256 (hex) of the words of `list_turns`: rows are trained to stand among them."""
+    (turn,) = list_turns(["", ""], "", [Rows(bytes(4), 1)] * 2)
+    return sha256("\0".join(part if isinstance(part, str) else part.shown for part in turn.parts).encode()).hexdigest()
 
 
 def list_support_turns(texts: Sequence[str], question: str, answer: str, rows: Sequence[Rows] | None) -> tuple[Turn, ...]:

@@ -15,7 +15,7 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import Generator, Rows, Turn
 from fbrag_cli.methods.knobs import knob
 from fbrag_cli.methods.method import Method, Selecting, Tools
-from fbrag_cli.methods.prompts import list_support_turns, list_turns
+from fbrag_cli.methods.prompts import list_support_turns, list_turns, list_words
 from fbrag_cli.methods.ranking import LOST, backward_scores, distinct, foreign, unscored, whole_chunks
 from fbrag_cli.progress import stage
 from fbrag_cli.trace import RetrievalInformation, Stage, Trace
@@ -97,6 +97,8 @@ class R2Ag(Selecting):
         former.check(tools.retriever)
         if former.model is None:
             raise FbragError("usage", f"{self.r2ag} holds the parts of --fusion learned alone", _TRAIN)
+        if former.words != list_words():
+            raise FbragError("usage", f"the parts in {self.r2ag} were trained for another prompt than this version has", _TRAIN)
         return former
 
     def _warnings(self, backward: NDArray[np.float32], chunks: Sequence[Chunk], former: R2Former) -> tuple[str, ...]:
@@ -110,11 +112,13 @@ def _information(
     question: str, chunks: Sequence[Chunk], backward: NDArray[np.float32], former: R2Former, tools: Tools
 ) -> RetrievalInformation | None:
     """Return the features, the relevance and the rows of a list; None for one chunk alone, which is near to no other."""
-    from fbrag_cli.retrieval.list_features import Scored, list_features
+    from fbrag_cli.retrieval.list_features import Scored, list_features, permuted
 
     if len(chunks) < 2:
         return None
     features = list_features(former.features, chunks, tools.retriever, Scored(question, backward))
+    if former.control == "shuffled":
+        features = permuted(features, question)
     rows = former.rows(features) if former.makes_rows else None
     return RetrievalInformation(names=former.features, features=features, relevance=former.relevance(features), rows=rows)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from random import Random
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,6 +68,13 @@ def list_features(
         AGREEMENT: np.mean([*agreement, *([] if samples else nothing)], axis=0),
     }
     return np.stack([columns[name] for name in names], axis=1).astype(np.float32)
+
+
+def permuted(features: Array, question: str) -> Array:
+    """Return the rows of a list in a random order, the same for a question each time: a control for what features say."""
+    order = list(range(len(features)))
+    Random(question).shuffle(order)
+    return features[order]
 
 
 def _bounded(text: Scored, retriever: Comparing) -> NDArray[np.float64]:

@@ -178,12 +178,7 @@ class Session:
     # -- a question ------------------------------------------------------------------------------------------------------
 
     def retrieve(
-        self,
-        question: str,
-        collection: Collection,
-        method: Method,
-        choice: Choice = DEFAULT,
-        listener: Listener | None = None,
+        self, question: str, collection: Collection, method: Method, choice: Choice = DEFAULT, listener: Listener | None = None
     ) -> Trace:
         """Run Stages I and II. Raises what the method, its models and its retriever raise."""
         listener = listener or self._listener

@@ -27,6 +27,7 @@ from fbrag_cli.training import fit_rag_labels as labelling
 from fbrag_cli.training.base_encoder import read_base
 from fbrag_cli.training.dev_metrics import DevMetrics
 from fbrag_cli.training.folder import Folder
+from fbrag_cli.training.passages import Pool
 from fbrag_cli.training.questions import Material, Question
 from fbrag_cli.training.resumed import resumed
 from fbrag_cli.training.work import Work, enough, languages_of
@@ -45,9 +46,9 @@ class Training(Work):
     base: Callable[[], Path]
 
     @cached_property
-    def pool(self) -> labelling.Pool:
+    def pool(self) -> Pool:
         """The passages, and what retrieves from them."""
-        return labelling.Pool(self.material)
+        return Pool(self.material)
 
     @property
     def asked(self) -> dict[str, str]:

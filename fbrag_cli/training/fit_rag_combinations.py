@@ -20,7 +20,8 @@ from fbrag_cli.methods.fit_rag import FitRag
 from fbrag_cli.methods.method import Tools
 from fbrag_cli.methods.prompts import answer_turns
 from fbrag_cli.progress import silent
-from fbrag_cli.training.fit_rag_labels import REPLY_TOKENS, Pool
+from fbrag_cli.training.fit_rag_labels import REPLY_TOKENS
+from fbrag_cli.training.passages import Pool
 from fbrag_cli.training.questions import Question
 
 if TYPE_CHECKING:
@@ -53,10 +54,10 @@ class Case:
 
 def case_of(question: Question, pool: Pool, parts: FitRagParts, large: Generator) -> Case:
     """Return the windows that the method finds for a question."""
-    corpus, retriever = pool.of(question.group)
+    collection = pool.of(question.group)
     tools = Tools(
-        corpus=corpus,
-        retriever=retriever,
+        corpus=collection.corpus,
+        retriever=collection.retriever,
         progress=silent,
         cancellation=Cancellation(),
         small=lambda: large,

@@ -109,7 +109,7 @@ def _trained(x: Array, y: Array, x_dev: Array, y_dev: Array, *, seed: int) -> tu
             loss = loss_of(network(data[0][chosen])[:, 0], data[1][chosen])
             loss.backward()
             optimiser.step()
-            total += float(loss) * len(chosen)
+            total += loss.item() * len(chosen)
         network.eval()
         with torch.no_grad():
             dev = float(loss_of(network(data[2])[:, 0], data[3]))

@@ -9,17 +9,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fbrag_cli.corpus import Corpus, build_corpus
-from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.generation.generator import Call, Generator, Sampling
 from fbrag_cli.methods.prompts import alone_turns, answer_turns
-from fbrag_cli.retrieval.bm25 import BM25
-from fbrag_cli.retrieval.ranking import best
 from fbrag_cli.session.session import Listener
 from fbrag_cli.storage.rows import Row
-from fbrag_cli.text.languages import detect
 from fbrag_cli.text.printable import counted
 from fbrag_cli.training.pairs import Pair
+from fbrag_cli.training.passages import Pool, has_answer
 from fbrag_cli.training.questions import Material, Passage, Question
 
 SCHEMA = "fbrag.label/1"
@@ -29,7 +25,6 @@ PASSAGES, WITH_ANSWER = 8, 3
 NEAREST = 50
 #: Tokens of a reply: the answer alone.
 REPLY_TOKENS = 32
-_WHOLE = 100_000  # words: a passage is one chunk
 
 Key = tuple[str, str, tuple[str, ...]]  # data set, question, passages
 
@@ -54,34 +49,19 @@ def tasks_of(pool: Pool, questions: Iterable[Question], others: Iterable[Questio
         if question.is_telling:
             seen.add((question.dataset, question.id))
             yield Task(question, ())
-            yield from (Task(question, (passage,)) for passage in pool.candidates(question))
+            yield from (Task(question, (passage,)) for passage in nearest_candidates(pool, question))
     for question in others:
         if question.is_telling and (question.dataset, question.id) not in seen:
             yield Task(question, ())
 
 
-class Pool:
-    """The passages of each group as a corpus, and its retriever. Each is made when it is first asked for."""
-
-    def __init__(self, material: Material) -> None:
-        self._passages = material.passages
-        self._made: dict[str, tuple[Corpus, BM25]] = {}
-
-    def of(self, group: str) -> tuple[Corpus, BM25]:
-        """Return the corpus of a group, each passage a chunk, and its retriever."""
-        if group not in self._made:
-            corpus = _corpus(self._passages[group])
-            self._made[group] = corpus, BM25.of(corpus)
-        return self._made[group]
-
-    def candidates(self, question: Question) -> list[Passage]:
-        """Return the passages of a question to label, nearest first: of the nearest and its evidence. None where it has none."""
-        if not question.group:
-            return []
-        ranked = best(self.of(question.group)[1].scores(question.text), None)
-        found = [self._passages[question.group][position] for position in ranked]
-        evidence = [each for each in found[NEAREST:] if each.id in question.gold]
-        return candidates(question, found[:NEAREST] + evidence)
+def nearest_candidates(pool: Pool, question: Question) -> list[Passage]:
+    """Return the passages of a question to label, nearest first: of the nearest and its evidence. None where it has none."""
+    if not question.group:
+        return []
+    found = pool.ranked(question)
+    evidence = [each for each in found[NEAREST:] if each.id in question.gold]
+    return candidates(question, found[:NEAREST] + evidence)
 
 
 def candidates(question: Question, nearest_first: Sequence[Passage]) -> list[Passage]:
@@ -96,11 +76,6 @@ def candidates(question: Question, nearest_first: Sequence[Passage]) -> list[Pas
             lacking.append(passage)
     chosen = {each.id for each in (*having, *lacking[: PASSAGES - len(having)])}
     return [each for each in nearest_first if each.id in chosen]
-
-
-def has_answer(question: Question, passage: Passage) -> bool:
-    """Return Has_Answer: whether a gold answer stands in the passage, or the passage is named as the evidence."""
-    return passage.id in question.gold or (question.verbatim and question.answered_in(passage.text))
 
 
 def labels(tasks: Iterable[Task], large: Generator, listener: Listener) -> Iterator[dict[str, Any]]:
@@ -172,14 +147,6 @@ def count_pairs(rows: Iterable[Row]) -> Counts:
     return Counts(*(pairs.count(pair) for pair in ((True, True), (False, False), (True, False), (False, True))))
 
 
-def _corpus(passages: Sequence[Passage]) -> Corpus:
-    language = detect(" ".join(each.text for each in passages[:200]))
-    documents = [
-        Document.of(each.id, each.id, Extracted(Content(each.text), "text/plain"), each.id, language) for each in passages
-    ]
-    return build_corpus(documents, _WHOLE)
-
-
 def pairs_of(questions: Iterable[Question], pool: Pool, rows: Iterable[Row]) -> list[Pair]:
     """Return the pairs of each question and its candidates, with the labels of rows; LLM_Prefer is None where no reply was made.
 
@@ -189,7 +156,7 @@ def pairs_of(questions: Iterable[Question], pool: Pool, rows: Iterable[Row]) -> 
     found = []
     for question in questions:
         if question.is_telling or (question.gold and not question.verbatim):
-            for passage in pool.candidates(question):
+            for passage in nearest_candidates(pool, question):
                 prefers = right.get(Task(question, (passage,)).key)
                 has = has_answer(question, passage)
                 found.append(Pair(question.text, passage.text, has, prefers, question.dev, f"{question.dataset} {question.id}"))

@@ -38,10 +38,10 @@ class Folder:
         files = self.about.get("files", {})
         return bool(told.get("inputs") == inputs and all(self._is_there(name, files[name]) for name in told.get("files", ())))
 
-    def put(self, stage: str, inputs: Mapping[str, Any], report: Mapping[str, Any], file: str, **settings: Any) -> None:
-        """Record a finished stage. file: that it wrote. settings: top-level entries of the record, as "detector"."""
-        training = {**self.about.get("training", {}), stage: {"inputs": dict(inputs), "files": [file], **report}}
-        files = {**self.about.get("files", {}), file: sha256_of(self.path / file)}
+    def put(self, stage: str, inputs: Mapping[str, Any], report: Mapping[str, Any], *names: str, **settings: Any) -> None:
+        """Record a finished stage. names: of its files. settings: top-level entries of the record, as "detector"."""
+        training = {**self.about.get("training", {}), stage: {"inputs": dict(inputs), "files": [*names], **report}}
+        files = {**self.about.get("files", {}), **{name: sha256_of(self.path / name) for name in names}}
         versions = {name: version(name) for name in ("llama-cpp-python", "numpy")} | {"fbrag": __version__}
         self.about = {
             "format": self.kind.format,
@@ -56,12 +56,12 @@ class Folder:
 
     def put_tensors(self, prefix: str, tensors: Tensors) -> None:
         """Write tensors whose names begin with `prefix`, in place of those that are there. The others stay."""
-        from safetensors.numpy import load_file, save_file
+        from safetensors.numpy import load_file, save
 
         others = load_file(self._tensors) if self._tensors.exists() else {}
         kept = {name: tensor for name, tensor in others.items() if not name.startswith(prefix)}
         with whole_file(self._tensors) as part:
-            save_file({**kept, **{name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}}, part)
+            part.write_bytes(save({**kept, **{name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}}))
 
     def _is_there(self, name: str, digest: str) -> bool:
         path = self.path / name

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from fbrag_cli.retrieval.list_features import ALL
 from fbrag_cli.training.fusion_lists import MAX_LIST, ChunkList
-from fbrag_cli.training.r2_former_network import R2FormerNetwork, Sizes, padded
+from fbrag_cli.training.r2_former_network import R2FormerNetwork, Sizes, matching_loss, padded
 
 Array = NDArray[np.float32]
 
@@ -67,10 +67,8 @@ class _Data:
         return len(self.labels)
 
     def loss(self, network: R2FormerNetwork, chosen: Tensor) -> Tensor:
-        """L_QDM: binary cross-entropy, the mean over each list, then over lists."""
-        logits, is_chunk = network(self.features[chosen], self.is_chunk[chosen]), self.is_chunk[chosen]
-        losses = torch.nn.functional.binary_cross_entropy_with_logits(logits, self.labels[chosen], reduction="none")
-        return ((losses * is_chunk).sum(dim=1) / is_chunk.sum(dim=1)).mean()
+        logits = network(self.features[chosen], self.is_chunk[chosen])
+        return matching_loss(logits, self.labels[chosen], self.is_chunk[chosen])
 
     def checked(self, network: R2FormerNetwork) -> float:
         """Return the loss of all lists, without dropout."""

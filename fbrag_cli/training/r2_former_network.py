@@ -46,8 +46,8 @@ class Sizes:
 class R2FormerNetwork(nn.Module):  # type: ignore[misc]
     """(b, n, n_features), (b, n) -> logits (b, n)."""
 
-    def __init__(self, mean: Array, std: Array, max_list: int, sizes: Sizes) -> None:
-        """mean, std: (n_features,), of the features of all training lists."""
+    def __init__(self, mean: Array, std: Array, max_list: int, sizes: Sizes, n_embd: int = 0) -> None:
+        """mean, std: (n_features,), of the features of all training lists. n_embd: width of the rows, 0 without any."""
         super().__init__()
         self.sizes = sizes
         self.register_buffer("mean", torch.from_numpy(mean))
@@ -55,6 +55,7 @@ class R2FormerNetwork(nn.Module):  # type: ignore[misc]
         self.input = nn.Linear(len(mean), sizes.width)
         self.position = nn.Parameter(0.02 * sizes.positions * torch.randn(max_list, sizes.width), sizes.positions)
         self.match = nn.Linear(sizes.width, 1)
+        self.projection = nn.Linear(sizes.width, n_embd) if n_embd else None
         if sizes.layers:
             self.layer = nn.TransformerEncoderLayer(
                 sizes.width, sizes.heads, sizes.feed_forward, sizes.dropout, activation="relu", batch_first=True
@@ -62,7 +63,11 @@ class R2FormerNetwork(nn.Module):  # type: ignore[misc]
 
     def forward(self, features: Tensor, is_chunk: Tensor) -> Tensor:
         """Return the logits of relevance. is_chunk: False where a list is padded; what stands there counts for nothing."""
-        logits: Tensor = self.match(self.encoded(features, is_chunk))[:, :, 0]
+        return self.matched(self.encoded(features, is_chunk))
+
+    def matched(self, h: Tensor) -> Tensor:
+        """Return the logits of relevance, (b, n), of H."""
+        logits: Tensor = self.match(h)[:, :, 0]
         return logits
 
     def encoded(self, features: Tensor, is_chunk: Tensor) -> Tensor:
@@ -74,10 +79,17 @@ class R2FormerNetwork(nn.Module):  # type: ignore[misc]
 
     def tensors(self) -> dict[str, Array]:
         """Return the tensors by the names of the folder."""
-        state = {name: tensor.detach().numpy().astype(np.float32) for name, tensor in self.state_dict().items()}
+        state = {name: tensor.detach().cpu().numpy().astype(np.float32) for name, tensor in self.state_dict().items()}
         own = {"feature.mean": state["mean"], "feature.std": state["std"], "position": state["position"]}
-        own |= {name: state[name] for name in ("input.weight", "input.bias", "match.weight", "match.bias")}
+        linear = ("input", "match", *(["projection"] if self.projection else []))
+        own |= {f"{name}.{kind}": state[f"{name}.{kind}"] for name in linear for kind in ("weight", "bias")}
         return own | ({ours: state[f"layer.{theirs}"] for ours, theirs in _OF_THE_LAYER.items()} if self.sizes.layers else {})
+
+
+def matching_loss(logits: Tensor, labels: Tensor, is_chunk: Tensor) -> Tensor:
+    """L_QDM (equation 7): binary cross-entropy, the mean over each list, then over lists. All are (b, n)."""
+    losses = nn.functional.binary_cross_entropy_with_logits(logits, labels, reduction="none")
+    return ((losses * is_chunk).sum(dim=1) / is_chunk.sum(dim=1)).mean()
 
 
 def padded(lists: Sequence[Array]) -> tuple[Tensor, Tensor]:

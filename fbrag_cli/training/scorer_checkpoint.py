@@ -1,24 +1,17 @@
-"""The checkpoint of a scorer's training: one file of safetensors with JSON in its metadata, written whole after each epoch."""
+"""The checkpoint of a scorer's training, written after each epoch."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
-
-from fbrag_cli.errors import FbragError
-from fbrag_cli.storage.files import whole_file
+from fbrag_cli.training import checkpoint_file as file
 from fbrag_cli.training.dev_metrics import DevMetrics
 from fbrag_cli.training.imbalance import START
 from fbrag_cli.training.scorer_network import ScorerNetwork, Tensor
 
 FORMAT = "fbrag.fit-rag-checkpoint/1"
-_MOMENTS = ("step", "exp_avg", "exp_avg_sq")  # what AdamW keeps of each parameter
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,22 +38,15 @@ class Checkpoint:
 
         Raises FbragError `usage` where the file is damaged, or of another training.
         """
-        if not path.exists():
-            return cls(path, key)
-        try:
-            with safe_open(path, "pt") as file:
-                told = json.loads((file.metadata() or {})["fbrag"])
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no mapping)
-            if told["format"] != FORMAT:
-                raise ValueError(told["format"])
-            if told["key"] != key:
-                raise FbragError("usage", f"{path} is of other pairs or settings", "delete it, or choose another folder (-o)")
+        with file.of_a_file(path):
+            found = file.read(path, FORMAT, key)
+            if found is None:
+                return cls(path, key)
+            told, tensors = found
             epochs = [Epoch(each["loss"], DevMetrics(**each["dev"])) for each in told["epochs"]]
-            _restore(tensors, network, optimizer)
-            return cls(path, key, epochs, [float(w) for w in told["weights"]], _named("best", tensors))
-        except (SafetensorError, ValueError, LookupError, TypeError, RuntimeError) as error:
-            what = f"{path} is no checkpoint of a scorer ({error})"
-            raise FbragError("usage", what, "delete it; training begins anew") from None
+            network.load(file.named("last", tensors))
+            file.restore_moments(tensors, network.parameters, optimizer)
+            return cls(path, key, epochs, [float(w) for w in told["weights"]], file.named("best", tensors))
 
     @property
     def best(self) -> int:
@@ -72,26 +58,7 @@ class Checkpoint:
         self.epochs.append(epoch)
         if self.best == len(self.epochs):
             self.best_state = network.state()
-        tensors = dict(_prefixed("last", network.state())) | dict(_prefixed("best", self.best_state))
-        for name, parameter in network.parameters.items():
-            for moment in _MOMENTS:
-                tensors[f"{moment}.{name}"] = optimizer.state[parameter][moment].detach().cpu().clone()
+        tensors = file.prefixed("last", network.state()) | file.prefixed("best", self.best_state)
+        tensors |= file.moments(network.parameters, optimizer)
         told = {"format": FORMAT, "key": self.key, "epochs": [asdict(each) for each in self.epochs], "weights": self.weights}
-        with whole_file(self.path) as unfinished:
-            unfinished.write_bytes(save(tensors, {"fbrag": json.dumps(told)}))
-
-
-def _restore(tensors: Mapping[str, Tensor], network: ScorerNetwork, optimizer: Any) -> None:
-    network.load(_named("last", tensors))
-    for name, parameter in network.parameters.items():
-        moments = {moment: tensors[f"{moment}.{name}"] for moment in _MOMENTS}
-        on_device = {moment: each if moment == "step" else each.to(parameter.device) for moment, each in moments.items()}
-        optimizer.state[parameter] = on_device
-
-
-def _prefixed(prefix: str, state: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
-    yield from ((f"{prefix}.{name}", each) for name, each in state.items())
-
-
-def _named(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {name.removeprefix(f"{prefix}."): each for name, each in tensors.items() if name.startswith(f"{prefix}.")}
+        file.write(self.path, told, tensors)

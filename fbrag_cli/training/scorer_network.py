@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -14,12 +12,12 @@ from numpy.typing import NDArray
 from peft import LoraConfig, get_peft_model
 from safetensors import SafetensorError
 from transformers import BertModel
-from transformers.utils import logging
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.llama.scorer import LABELS
 from fbrag_cli.training.base_encoder import BaseEncoder
 from fbrag_cli.training.pairs import Pair
+from fbrag_cli.training.torch_models import device, has_bfloat16, quiet
 
 _RANK, _ALPHA, _DROPOUT = 16, 32, 0.05  # the paper's
 
@@ -35,8 +33,8 @@ class ScorerNetwork:
     """
 
     def __init__(self, base: BaseEncoder, seed: int) -> None:
-        self.device = "cuda" if torch.cuda.is_available() else "cpu"
-        with torch.random.fork_rng(), _quiet():
+        self.device = device()
+        with torch.random.fork_rng(), quiet():
             torch.manual_seed(seed)
             encoder = _loaded(base)
             lora = LoraConfig(r=_RANK, lora_alpha=_ALPHA, lora_dropout=_DROPOUT, target_modules=["query", "value"])
@@ -58,7 +56,7 @@ class ScorerNetwork:
         ids = torch.tensor([[*window, *[0] * (longest - len(window))] for window in flat], device=self.device)
         lengths = torch.tensor([len(window) for window in flat], device=self.device)
         mask = torch.arange(longest, device=self.device) < lengths[:, None]
-        with torch.autocast(self.device, torch.bfloat16, enabled=not exact and _has_bfloat16(self.device)):
+        with torch.autocast(self.device, torch.bfloat16, enabled=not exact and has_bfloat16(self.device)):
             # Token type 0 throughout: llama.cpp knows no other.
             pooled = self._encoder(input_ids=ids, attention_mask=mask, token_type_ids=torch.zeros_like(ids)).pooler_output
             each = self._head(pooled).float()  # (n_windows, 2)
@@ -103,26 +101,3 @@ def _loaded(base: BaseEncoder) -> Any:
         return BertModel.from_pretrained(base.folder, dtype=torch.float32, use_safetensors=True, local_files_only=True)
     except (OSError, RuntimeError, ValueError, SafetensorError) as error:
         raise FbragError("model_corrupt", f"{base.folder} cannot be loaded: {error}", "name another folder (--base)") from None
-
-
-def _has_bfloat16(device: str) -> bool:
-    if device == "cuda":
-        return bool(torch.cuda.is_bf16_supported())
-    capabilities = torch.cpu.get_capabilities()
-    return any(capabilities.get(name) for name in ("avx512_bf16", "amx_bf16", "bf16"))
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep transformers and peft from writing to the terminal: a base encoder may lack a pooler, or have unused heads."""
-    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # peft calls what transformers is about to remove
-            yield
-    finally:
-        logging.set_verbosity(verbosity)
-        if bars:
-            logging.enable_progress_bar()

@@ -1,6 +1,6 @@
 """FIT-RAG and its baselines on Natural Questions: what they find, answer, read and cost.
 
-    python tests/benchmarks/fit_rag.py answer OUT.jsonl [--fit-rag FOLDER] [--systems "vanilla, 10" ...] [--questions 0:320]
+    python tests/benchmarks/fit_rag.py answer OUT.jsonl [--fit-rag FOLDER] [--systems NAME ...] [--questions 0:320] [--model NAME]
     python tests/benchmarks/fit_rag.py compare ROWS.jsonl.gz ... [--from "vanilla, 10"]
     python tests/benchmarks/fit_rag.py rank OUT.jsonl --fit-rag FOLDER [--questions 0:320]
     python tests/benchmarks/fit_rag.py recall ROWS.jsonl.gz ...
@@ -47,7 +47,7 @@ from fbrag_cli.progress import silent
 from fbrag_cli.retrieval.ranking import best
 from fbrag_cli.text.words import word_spans
 from fbrag_cli.trace import Trace
-from fbrag_cli.training.fit_rag_labels import Pool, has_answer
+from fbrag_cli.training.passages import Pool, has_answer
 from fbrag_cli.training.questions import Question, read_material
 
 NQ = BENCH.parent / "train" / "nq.jsonl.gz"
@@ -96,7 +96,8 @@ class Passages:
         self.questions = [each for each in material.questions if each.dev]
         (self._group,) = material.passages
         self.passages = material.passages[self._group]
-        self.corpus, self.retriever = Pool(material).of(self._group)
+        collection = Pool(material).of(self._group)
+        self.corpus, self.retriever = collection.corpus, collection.retriever
 
     def tools(self, large: Generator, parts: FitRagParts | None) -> Tools:
         return Tools(
@@ -129,7 +130,7 @@ def chosen(asked: Passages, options: argparse.Namespace) -> list[Question]:
 
 def answer(out: Path, options: argparse.Namespace) -> None:
     asked, parts = Passages(), opened(options.fit_rag, options.threads)
-    large = loaded(MODEL, options.threads)
+    large = loaded(options.model, options.threads)
     kept = {(row["id"], row["system"]): row for row in (read(out) if out.exists() else [])}
     with out.open("a", encoding="utf-8") as rows:
         for question, name, method in work(chosen(asked, options), options):
@@ -268,6 +269,7 @@ def main() -> None:
     parser.add_argument("--questions", default="0:320", metavar="FROM:TO")
     parser.add_argument("--from", dest="base", default="vanilla, 10")
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--model", default=MODEL)
     options = parser.parse_args()
     making: Mapping[str, Callable[[Path, argparse.Namespace], None]] = {"answer": answer, "rank": rank}
     if options.do in making:

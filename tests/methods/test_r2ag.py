@@ -14,7 +14,7 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import ModelInfo, Rows, Turn
 from fbrag_cli.learned.r2_former import R2Former
 from fbrag_cli.methods.method import Tools
-from fbrag_cli.methods.prompts import Templates
+from fbrag_cli.methods.prompts import Templates, list_words
 from fbrag_cli.methods.r2ag import R2Ag
 from fbrag_cli.render.judged import judged, list_record
 from fbrag_cli.retrieval.bm25 import BM25
@@ -57,6 +57,7 @@ def former(**changed: Any) -> R2Former:
         retriever={"name": "bm25", "key": BM25.key},
         languages=("en",),
         model={"name": "taught", "sha256": SHA256},
+        words=list_words(),
     )
     return replace(made, **changed)
 
@@ -143,6 +144,7 @@ def test_another_language_makes_a_warning() -> None:
         (large(), former(), {"r2ag": None}, "needs trained parts"),
         (large(), former(), {"templates": Templates("{context}{input}")}, "a prompt of its own"),
         (large(), former(model=None), {}, "--fusion learned alone"),
+        (large(), former(words="0"), {}, "another prompt"),
         (large(), former(retriever={"name": "other", "key": "k"}), {}, "for the retriever other"),
         (large("2" * 64), former(), {}, "SHA-256 1111"),
         (large(None), former(), {}, "was not verified"),

@@ -10,6 +10,7 @@ import pytest
 from fbrag_cli.generation.generator import Call, Generation, Generations, ModelInfo, Sampling, Turn
 from fbrag_cli.session.session import Listener
 from fbrag_cli.training import fit_rag_labels as labelling
+from fbrag_cli.training.passages import Pool
 from fbrag_cli.training.questions import Material, Passage, Question, read_material
 from tests.conftest import Run
 
@@ -68,8 +69,8 @@ def test_a_passage_far_from_the_question_is_a_candidate_only_as_evidence() -> No
     near = [Passage(f"p{i}", f"The ship was built in York, says page {i}.", "g") for i in range(labelling.NEAREST)]
     far = [Passage("chance", "Mr. Hull dines.", "g"), Passage("gold", "Hull it is.", "g")]
     question = Question("1", "ships", "Where was the ship built?", ("Hull",), "g", ("gold",), True, False)
-    pool = labelling.Pool(Material((question,), {"g": (*near, *far)}, {}))
-    found = {each.id for each in pool.candidates(question)}
+    pool = Pool(Material((question,), {"g": (*near, *far)}, {}))
+    found = {each.id for each in labelling.nearest_candidates(pool, question)}
     assert "gold" in found
     assert "chance" not in found
     assert len(found) == labelling.PASSAGES
@@ -87,7 +88,7 @@ class Parrot:
 
 def test_a_label_says_whether_the_model_answers_rightly_from_the_passage_alone(tmp_path: Path) -> None:
     material = read_material([rows_file(tmp_path)])
-    tasks = list(labelling.tasks_of(labelling.Pool(material), material.questions[:1], material.questions[:2]))
+    tasks = list(labelling.tasks_of(Pool(material), material.questions[:1], material.questions[:2]))
     assert len(tasks) == 2 + labelling.PASSAGES  # of the other question only the reply without a passage
     rows = list(labelling.labels(tasks, Parrot(), Listener()))  # type: ignore[arg-type]
     assert [row["right"] for row in rows] == [row["has_answer"] == [True] for row in rows]

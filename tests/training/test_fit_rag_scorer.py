@@ -126,7 +126,7 @@ def test_a_checkpoint_of_other_pairs_is_refused(trained: TrainedScorer, base: Ba
     from fbrag_cli.training.fit_rag_scorer import train_scorer
 
     shutil.copy(trained.path.with_name("scorer.checkpoint.safetensors"), tmp_path)
-    with pytest.raises(FbragError, match="other pairs or settings") as refused:
+    with pytest.raises(FbragError, match="other data or settings") as refused:
         train_scorer(ship_pairs()[:-1], base, tmp_path, settings())
     assert refused.value.code == "usage"
     (tmp_path / "scorer.checkpoint.safetensors").write_bytes(b"\x80\x04pickle")

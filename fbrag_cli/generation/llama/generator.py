@@ -22,6 +22,7 @@ from fbrag_cli.generation.llama.machine import WHERE_IT_FITS, Placement
 from fbrag_cli.generation.llama.prompts import Need, Prompts
 from fbrag_cli.generation.llama.scheduler import NoNumbersError, Request, Scheduler
 from fbrag_cli.generation.llama.token_counter import TokenCounter
+from fbrag_cli.generation.llama.token_table import TokenTable
 from fbrag_cli.generation.llama.weights import Weights
 from fbrag_cli.storage.cache import Cache
 
@@ -33,7 +34,7 @@ class LlamaGenerator:
     trained with. cancellation: stops the loading; a call has its own. The other parameters, and the errors raised, are those of
     `Weights`.
 
-    threads: the most that are used. problems: what the user should know about the model, as sentences.
+    path: of the file. threads: the most that are used. problems: what the user should know about the model, as sentences.
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class LlamaGenerator:
                 eos=self._token_text(llama_cpp.llama_vocab_eos(self._vocab)),
                 child=child,
             )
-        self.threads = self._weights.threads
+        self.path, self.threads = path, self._weights.threads
         trained = max(llama_cpp.llama_model_n_ctx_train(self._model), 0)
         self.problems = (self._template.problem,) if self._template.problem else ()
         self._counter: TokenCounter | None = None
@@ -127,6 +128,16 @@ class LlamaGenerator:
         if tokens[:2] == [bos, bos]:
             del tokens[0]  # the template wrote the marker itself
         return tokens
+
+    def tokenize_reply(self, text: str) -> list[int]:
+        """Return the token ids of a whole reply, the mark of its end included."""
+        end = llama_cpp.llama_vocab_eot(self._vocab)
+        return [*self._weights.tokens_of(text), end if end >= 0 else llama_cpp.llama_vocab_eos(self._vocab)]
+
+    @property
+    def token_table(self) -> TokenTable:
+        """The token embeddings. Raises FbragError `model_corrupt` where they cannot be read."""
+        return self._weights.token_table
 
     def close(self) -> None:
         """Free the context and the model. The generator cannot be used afterwards."""

@@ -1,0 +1,125 @@
+"""A language model of a GGUF file in torch, which stays as it is: gradients go through it to the embedding rows of a prompt.
+
+transformers turns the quantised numbers into 32 or 16 bits. LoRA can be put beside the attention's query and value (RAFT).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from peft import LoraConfig, get_peft_model
+from transformers import AutoModelForCausalLM
+from transformers import modeling_gguf_pytorch_utils as reading
+
+from fbrag_cli.errors import FbragError
+from fbrag_cli.training.torch_models import device, has_bfloat16, quiet
+
+Tensor = Any  # of torch, whose types are not known here
+
+#: LoRA of the paper's RAFT.
+RANK, ALPHA, DROPOUT = 16, 32, 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A prompt with the reply that it should have. tokens: ids of the prompt, -1 in the place of each row. reply: ids, the end
+    of the turn included."""
+
+    tokens: tuple[int, ...]
+    reply: tuple[int, ...]
+
+    @property
+    def n_tokens(self) -> int:
+        return len(self.tokens) + len(self.reply)
+
+
+class FrozenModel:
+    """A causal language model. path: GGUF file. lora: whether LoRA is added; its numbers then train, by name in `parameters`.
+
+    computes_exactly: with float32; with bfloat16 where the device is as fast with it. Raises FbragError `model_corrupt` for a
+    file that transformers cannot load.
+    """
+
+    def __init__(self, path: Path, *, lora: bool = False) -> None:
+        self.device = device()
+        self.computes_exactly = not has_bfloat16(self.device)
+        dtype = torch.float32 if self.computes_exactly else torch.bfloat16
+        with quiet():
+            self._model = _loaded(path, dtype).to(self.device).eval().requires_grad_(False)
+            if lora:
+                config = LoraConfig(r=RANK, lora_alpha=ALPHA, lora_dropout=DROPOUT, target_modules=["q_proj", "v_proj"])
+                self._model = get_peft_model(self._model, config)
+        self._causal = self._model.get_base_model() if lora else self._model
+        self.architecture, self.n_heads = _about(self._causal)
+        self.parameters = {name: each for name, each in self._model.named_parameters() if each.requires_grad}
+
+    @contextmanager
+    def untrained(self) -> Iterator[None]:
+        """Leave LoRA out."""
+        with self._model.disable_adapter() if self.parameters else nullcontext():
+            yield
+
+    def train(self, on: bool) -> None:
+        """Turn the dropout of LoRA on or off."""
+        self._model.train(on)
+
+    def loss(self, example: Example, rows: Tensor | None) -> Tensor:
+        """Return the mean cross-entropy of the reply's tokens, given the prompt (equation 8, of the reply alone)."""
+        reply = torch.tensor(example.reply, device=self.device)
+        return torch.nn.functional.cross_entropy(self.logits(example, rows), reply)
+
+    def logits(self, example: Example, rows: Tensor | None) -> Tensor:
+        """Return the logits of each token of the reply, float32 (len(reply), n_vocab).
+
+        rows: (n_rows, n_embd), float32; None for a prompt without rows. The gradient reaches them and LoRA.
+        """
+        ids = torch.tensor([*example.tokens, *example.reply], device=self.device)
+        places = ids < 0
+        embedded = self._causal.get_input_embeddings()(ids.clamp(min=0))
+        if rows is not None:
+            embedded = embedded.clone()
+            embedded[places] = rows.to(embedded.dtype)
+        hidden = self._causal.model(inputs_embeds=embedded[None]).last_hidden_state[0]
+        return self._causal.lm_head(hidden[-len(example.reply) - 1 : -1]).float()
+
+    def lora(self) -> dict[str, NDArray[np.float32]]:
+        """Return LoRA's matrices by llama.cpp's names, float32, as `lora_gguf.write_lora` takes them."""
+        return {_gguf_name(name): each.detach().float().cpu().numpy() for name, each in self.parameters.items()}
+
+
+def _loaded(path: Path, dtype: Any) -> Any:
+    bar, reading.tqdm = reading.tqdm, _without_a_bar
+    try:
+        return AutoModelForCausalLM.from_pretrained(path.parent, gguf_file=path.name, dtype=dtype, local_files_only=True)
+    except (OSError, RuntimeError, ValueError, KeyError, NotImplementedError, ImportError) as error:
+        what = f"transformers cannot load {path}: {' '.join(str(error).split())[:200]}"
+        raise FbragError("model_corrupt", what, "train for another model: -m MODEL") from None
+    finally:
+        reading.tqdm = bar
+
+
+def _without_a_bar(each: Iterable[Any], **_: Any) -> Iterable[Any]:
+    return each
+
+
+def _about(model: Any) -> tuple[str, int]:
+    """Return the architecture by llama.cpp's name, and the number of attention heads."""
+    return str(model.config.model_type), int(model.config.num_attention_heads)
+
+
+_MODULES = {"q_proj": "attn_q", "v_proj": "attn_v"}
+
+
+def _gguf_name(name: str) -> str:
+    """Return llama.cpp's name: base_model.model.model.layers.3.self_attn.q_proj.lora_A.default.weight is
+    blk.3.attn_q.weight.lora_a."""
+    parts = name.split(".")
+    block, module = parts[parts.index("layers") + 1], next(part for part in parts if part in _MODULES)
+    return f"blk.{block}.{_MODULES[module]}.weight.lora_{'a' if 'lora_A' in parts else 'b'}"

@@ -1,0 +1,212 @@
+"""`fbrag train r2ag`: rows become lists, lists become prompts, and an R2-Former learns what rows help the model to the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fbrag_cli.errors import FbragError
+from fbrag_cli.generation.generator import Rows
+from fbrag_cli.learned.r2_former import ADAPTER, R2AG
+from fbrag_cli.methods.prompts import list_turns, list_words
+from fbrag_cli.methods.r2ag import R2Ag
+from fbrag_cli.retrieval import Comparing
+from fbrag_cli.retrieval.list_features import OF_THE_QUESTION, RELEVANCE, comparing
+from fbrag_cli.session.session import Choice, Listener
+from fbrag_cli.storage.files import not_writable, sha256_of
+from fbrag_cli.text.printable import counted
+from fbrag_cli.training.dev_metrics import auc
+from fbrag_cli.training.folder import Folder
+from fbrag_cli.training.passages import Pool
+from fbrag_cli.training.questions import Material, Question
+from fbrag_cli.training.r2ag_lists import PassageList, list_of, shuffled
+from fbrag_cli.training.work import Work, languages_of
+
+if TYPE_CHECKING:
+    from fbrag_cli.generation.llama.generator import LlamaGenerator
+    from fbrag_cli.training.r2ag_fit import Progress, R2agSettings, R2agTraining, Task
+
+
+@dataclass(frozen=True, kw_only=True)
+class R2agWork(Work):
+    """folder: of what is made. choice: the model that stays as it is, and the retriever. limit: lists of each data set to train
+    on, a quarter as many for checking; None for all. length: passages of each list, None for 5 to 10."""
+
+    folder: Path
+    material: Material
+    choice: Choice
+    settings: R2agSettings
+    limit: int | None = None
+    length: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Read:
+    """What the model's file says. tasks: with its tokens."""
+
+    path: Path
+    about: dict[str, Any]
+    tasks: list[Task]
+    deviation: float
+
+
+def train_r2ag(work: R2agWork) -> None:
+    """Train the parts, and write FOLDER. Raises FbragError `usage` without lists of both kinds, or for a model that takes no
+    rows; `output` where the folder cannot be written."""
+    from fbrag_cli.training.frozen_model import FrozenModel
+    from fbrag_cli.training.r2ag_fit import CHECKPOINT, R2agTraining
+
+    lists, retriever = _lists(work)
+    read = _read(work, lists)
+    folder, inputs = Folder(work.folder, R2AG), {"lists": _digest(lists), "settings": asdict(work.settings), "model": read.about}
+    checkpoint = work.folder / CHECKPOINT
+    if work.restart:
+        checkpoint.unlink(missing_ok=True)
+    elif folder.is_made("r2ag", inputs):
+        work.note("r2ag: made before")
+        return
+    tokens = sum(each.example.n_tokens for each in read.tasks if not each.passages.dev)
+    work.note(f"r2ag: {counted(len(lists), 'list')}, {sum(each.dev for each in lists):,} of them for checking")
+    work.note(f"r2ag: {tokens:,} tokens an epoch for {read.about['name']}, {counted(work.settings.epochs, 'epoch')}")
+    started = perf_counter()
+    model = FrozenModel(read.path, lora=work.settings.lora)
+    sizes = {"n_embd": read.about["n_embd"], "deviation": read.deviation}
+    training = R2agTraining(read.tasks, model, work.settings, checkpoint, **sizes)
+    plain = training.plain()
+    try:
+        for _ in work.counted(training.run(), "steps", training.progress.steps, training.steps):
+            pass
+        training.restore_best()
+        report = _report(work, lists, training.progress, plain) | {"seconds": round(perf_counter() - started)}
+        _put(folder, training, model, {"inputs": inputs, "report": report, "settings": _record(work, read, retriever, lists)})
+    except OSError as error:
+        raise not_writable(work.folder, error, "output", "choose another folder (-o)") from None
+    for line in _told(report):
+        work.note(line)
+
+
+# -- lists and prompts ---------------------------------------------------------------------------------------------------------
+
+
+def _lists(work: R2agWork) -> tuple[list[PassageList], Comparing]:
+    """Return the lists, and the retriever of the last of them."""
+    pool, quiet = Pool(work.material), Listener(cancellation=work.listener.cancellation)
+    lists: list[PassageList] = []
+    questions, retriever = list(_chosen(work.material.questions, work.limit)), None
+    for question in work.counted(questions, "lists", 0, len(questions)):
+        retriever = work.session.retriever(pool.of(question.group), work.choice, quiet)
+        made = list_of(question, pool, comparing(retriever), work.length)
+        lists += [made] if made else []
+    if retriever is None or len({each.dev for each in lists}) < 2:
+        raise FbragError("usage", "the rows give no lists for training, or none for checking", "give more questions: --limit")
+    return shuffled(lists) if work.settings.control == "shuffled" else lists, comparing(retriever)
+
+
+def _chosen(questions: Sequence[Question], limit: int | None) -> Iterator[Question]:
+    """Yield the questions with evidence, by their groups; of each data set at most `limit` at random, those of a smaller limit
+    among those of a larger one, and a quarter as many for checking."""
+    taken: dict[tuple[str, bool], list[Question]] = {}
+    for each in sorted(questions, key=lambda each: sha256(each.id.encode()).digest()):
+        if each.group and each.gold:
+            taken.setdefault((each.dataset, each.dev), []).append(each)
+    for (_, dev), found in sorted(taken.items()):
+        most = None if limit is None else max(1, limit // 4) if dev else limit
+        yield from sorted(found[:most], key=lambda each: each.group)
+
+
+def _read(work: R2agWork, lists: Sequence[PassageList]) -> _Read:
+    """Return the model's tokens of each prompt. The model's weights are not run."""
+    from fbrag_cli.training.r2ag_fit import Task
+
+    loaders = work.session.loaders()  # refuses a server, before it is asked anything
+    name = work.model(R2Ag, "large", work.choice)["name"]
+    with loaders[name]() as generator:
+        if not generator.takes_rows:
+            raise FbragError("usage", f"{name} takes no embedding rows in a prompt", "train for another model: -m MODEL")
+        table, digest = generator.token_table, generator.info.sha256 or sha256_of(generator.path)
+        about = {"name": name, "sha256": digest, "n_embd": table.width, "n_vocab": table.n_tokens}
+        tasks = [Task(passages=each, **_examples(each, generator)) for each in lists]
+        return _Read(path=generator.path, about=about, tasks=tasks, deviation=table.deviation())
+
+
+def _examples(each: PassageList, generator: LlamaGenerator) -> dict[str, Any]:
+    """Return the prompt with rows, and without them."""
+    from fbrag_cli.training.frozen_model import Example
+
+    places = [Rows.of(np.array([[i]], np.float32)) for i in range(len(each.passages))]
+    reply = tuple(generator.tokenize_reply(each.answer))
+    prompts = {
+        "example": list_turns(each.passages, each.question, places),
+        "plain": list_turns(each.passages, each.question, None),
+    }
+    return {name: Example(tuple(max(-1, token) for token in generator.tokenize(turns)), reply) for name, turns in prompts.items()}
+
+
+def _digest(lists: Sequence[PassageList]) -> str:
+    return sha256(repr([(each.key, each.labels.tobytes(), each.dev) for each in lists]).encode()).hexdigest()
+
+
+# -- what is written and said --------------------------------------------------------------------------------------------------
+
+
+def _record(work: R2agWork, read: _Read, retriever: Comparing, lists: Sequence[PassageList]) -> dict[str, Any]:
+    """Return the top-level entries of the record, but for those of the network."""
+    return {
+        "model": read.about,
+        "retriever": {"name": retriever.name, "key": retriever.key},
+        "features": list(OF_THE_QUESTION),
+        "order": "rank",
+        "words": list_words(),
+        "control": work.settings.control,
+        "languages": languages_of([each.question for each in lists]),
+    }
+
+
+def _put(folder: Folder, training: R2agTraining, model: Any, made: dict[str, Any]) -> None:
+    from fbrag_cli.training.frozen_model import ALPHA, RANK
+    from fbrag_cli.training.lora_gguf import write_lora
+
+    sizes, lora, settings = training.sizes, model.lora(), made["settings"]
+    folder.about = {}  # of a training before this one nothing stays
+    (folder.path / ADAPTER).unlink(missing_ok=True)
+    folder.put_tensors("", training.network.tensors())
+    if lora:
+        write_lora(lora, folder.path / ADAPTER, architecture=model.architecture, n_heads=model.n_heads, alpha=ALPHA)
+        settings = {**settings, "lora": {"rank": RANK, "alpha": ALPHA}}
+    settings["model"] = {**settings["model"], "architecture": model.architecture}
+    settings |= {"max_list": training.max_list, "row_scale": training.row_scale, "heads": sizes.heads, "layers": sizes.layers}
+    files = [R2AG.tensors, *([ADAPTER] if lora else [])]
+    folder.put("r2ag", made["inputs"], made["report"], *files, **settings)
+
+
+def _report(work: R2agWork, lists: Sequence[PassageList], progress: Progress, plain: list[float]) -> dict[str, Any]:
+    """Return what the record keeps. answer_loss: of each list for checking, in the order of ids, to compare trainings by."""
+    dev, best = [each for each in lists if each.dev], progress.best(work.settings.qdm_weight)
+    relevance = np.concatenate([each.features[:, OF_THE_QUESTION.index(RELEVANCE)] for each in dev])
+    labels = np.concatenate([each.labels for each in dev]) > 0
+    return {
+        "data": dict(work.material.sha256),
+        "count": {"train": len(lists) - len(dev), "dev": len(dev)},
+        "losses": [round(each, 4) for each in progress.losses],
+        "dev": [
+            {"answer": round(float(np.mean(each.answer)), 4), "matching": round(each.matching, 4), "auc": each.auc}
+            for each in progress.dev
+        ],
+        "best_epoch": best + 1,
+        "plain": round(float(np.mean(plain)), 4),
+        "auc_of_relevance": auc(relevance.astype(np.float64), labels),
+        "answer_loss": {"ids": [each.id for each in dev], "plain": plain, "trained": progress.dev[best].answer},
+    }
+
+
+def _told(report: dict[str, Any]) -> Iterator[str]:
+    dev = report["dev"][report["best_epoch"] - 1]
+    yield f"loss of the answer, for checking: {dev['answer']:.3f}, by the plain prompt {report['plain']:.3f}"
+    if dev["auc"] is not None:
+        yield f"relevance: AUC {dev['auc']:.3f}, by the retriever's score alone {report['auc_of_relevance']:.3f}"

@@ -1,0 +1,242 @@
+"""R2AG's training (equations 7 to 9): an R2-Former whose rows help a frozen language model to the answer, and LoRA.
+
+A step is a few lists. The checkpoint is written every ten minutes and after each epoch, and a stopped run goes on from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from random import Random
+from time import monotonic
+from typing import Any
+
+import numpy as np
+import torch
+
+from fbrag_cli.training import checkpoint_file as file
+from fbrag_cli.training.dev_metrics import auc
+from fbrag_cli.training.frozen_model import Example, FrozenModel
+from fbrag_cli.training.r2_former_network import R2FormerNetwork, Sizes, matching_loss
+from fbrag_cli.training.r2ag_lists import PassageList, spread
+
+Tensor = Any  # of torch, whose types are not known here
+
+FORMAT, CHECKPOINT = "fbrag.r2ag-checkpoint/1", "r2ag.checkpoint.safetensors"
+#: R2AG.md, 2.6.
+RATE, CLIP, WARM_UP, BATCH = 2e-4, 0.3, 0.03, 4
+_ENTRY = 0.58  # spread of the entries of a projection as it begins; rows are scaled to that of the token table (R2AG.md, 2.5)
+_BETWEEN_WRITES = 600.0  # seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class R2agSettings:
+    """rows: whether passages have embedding rows. lora: whether the model has LoRA. control: "" for none, "soft" for rows that
+    know the place in the list alone, "shuffled" for features of other passages of the list. qdm_weight: of L_QDM."""
+
+    rows: bool = True
+    lora: bool = False
+    control: str = ""
+    epochs: int = 2
+    qdm_weight: float = 1.0
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Dev:
+    """answer: of each list for checking the mean cross-entropy of the answer's tokens. matching: mean L_QDM. auc: of the
+    relevance, over all passages; None without both labels."""
+
+    answer: list[float]
+    matching: float
+    auc: float | None
+
+    def loss(self, qdm_weight: float) -> float:
+        return float(np.mean(self.answer)) + qdm_weight * self.matching
+
+
+@dataclass(slots=True)
+class Progress:
+    """Where a training stands. steps: made so far. losses: mean of each epoch. dev: after each. best_state: of the best epoch."""
+
+    steps: int = 0
+    losses: list[float] = field(default_factory=list)
+    dev: list[Dev] = field(default_factory=list)
+    best_state: dict[str, Tensor] = field(default_factory=dict)
+
+    def best(self, qdm_weight: float) -> int:
+        return min(range(len(self.dev)), key=lambda i: self.dev[i].loss(qdm_weight))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """A list with what the model reads. example: the prompt with rows. plain: the same without them."""
+
+    passages: PassageList
+    example: Example
+    plain: Example
+
+
+class R2agTraining:
+    """Trains on the tasks that are not for checking. deviation: the standard deviation of the model's token embeddings.
+
+    Raises FbragError `usage` where `path` is damaged or of another training.
+    """
+
+    def __init__(
+        self, tasks: Sequence[Task], model: FrozenModel, settings: R2agSettings, path: Path, *, n_embd: int, deviation: float
+    ) -> None:
+        self._model, self._settings, self._path = model, settings, path
+        self._train, self.dev_tasks = ([each for each in tasks if each.passages.dev == is_dev] for is_dev in (False, True))
+        self.row_scale, self.max_list = deviation / _ENTRY, max(len(each.passages.passages) for each in tasks)
+        with torch.random.fork_rng():
+            torch.manual_seed(settings.seed)
+            mean, std = spread([each.passages for each in self._train])
+            self.sizes = Sizes()
+            self.network = R2FormerNetwork(mean, std, self.max_list, self.sizes, n_embd if settings.rows else 0).to(model.device)
+        if settings.control == "soft":
+            self.network.input.weight.requires_grad_(False).zero_()
+        own = {f"former.{name}": each for name, each in self.network.named_parameters() if each.requires_grad}
+        self._parameters = own | {f"model.{name}": each for name, each in model.parameters.items()}
+        self._optimizer = torch.optim.AdamW(self._parameters.values(), lr=RATE, weight_decay=0.0)
+        self._key = _key(tasks, settings)
+        self.progress = self._read()
+
+    @property
+    def steps(self) -> int:
+        """How many steps the training has in all."""
+        return self._settings.epochs * self._in_an_epoch
+
+    def run(self) -> Iterator[None]:
+        """Take the steps that are left, and yield after each. Raises OSError."""
+        written = monotonic()
+        with torch.random.fork_rng():
+            while self.progress.steps < self.steps:
+                loss = self._step(self.progress.steps)
+                self._note(loss)
+                if self.progress.steps % self._in_an_epoch == 0:
+                    self._end_epoch()
+                elif monotonic() - written < _BETWEEN_WRITES:
+                    yield
+                    continue
+                self._write()
+                written = monotonic()
+                yield
+
+    def plain(self) -> list[float]:
+        """Return what `Dev.answer` is for prompts without rows, by the model without LoRA."""
+        self._model.train(False)
+        with torch.no_grad(), self._model.untrained():
+            return [round(float(self._model.loss(task.plain, None)), 4) for task in self.dev_tasks]
+
+    def checked(self) -> Dev:
+        """Return the losses of the tasks for checking."""
+        self.network.eval()
+        self._model.train(False)
+        answer, matching, logits = [], [], []
+        with torch.no_grad():
+            for task in self.dev_tasks:
+                matched, rows = self._encoded(task)
+                answer.append(round(float(self._answer(task, rows)), 4))
+                matching.append(float(self._matching(matched, task)))
+                logits.append(matched[0].cpu().numpy())
+        labels = np.concatenate([each.passages.labels for each in self.dev_tasks])
+        return Dev(answer, float(np.mean(matching)), auc(np.concatenate(logits), labels > 0))
+
+    def restore_best(self) -> None:
+        """Let network and LoRA be those of the best epoch."""
+        self._load(self.progress.best_state)
+
+    # -- a step ------------------------------------------------------------------------------------------------------------
+
+    @property
+    def _in_an_epoch(self) -> int:
+        return -(-len(self._train) // BATCH)
+
+    def _step(self, k: int) -> float:
+        """Take one step of the optimiser. Return the mean loss."""
+        epoch, at = divmod(k, self._in_an_epoch)
+        order = Random(f"{self._settings.seed} {epoch}").sample(self._train, len(self._train))
+        drawn = order[at * BATCH : (at + 1) * BATCH]
+        torch.manual_seed(self._settings.seed * 1_000_003 + k)  # of dropout: a resumed run draws the same
+        self.network.train()
+        self._model.train(True)
+        for group in self._optimizer.param_groups:
+            group["lr"] = RATE * min(1.0, (k + 1) / max(1.0, WARM_UP * self.steps))
+        self._optimizer.zero_grad()
+        total = 0.0
+        for task in drawn:
+            loss = self._loss(task) / len(drawn)
+            loss.backward()
+            total += float(loss.detach())
+        torch.nn.utils.clip_grad_norm_(self._parameters.values(), CLIP)
+        self._optimizer.step()
+        return total
+
+    def _loss(self, task: Task) -> Tensor:
+        matched, rows = self._encoded(task)
+        return self._answer(task, rows) + self._settings.qdm_weight * self._matching(matched, task)
+
+    def _answer(self, task: Task, rows: Tensor | None) -> Tensor:
+        return self._model.loss(task.plain if rows is None else task.example, rows)
+
+    def _encoded(self, task: Task) -> tuple[Tensor, Tensor | None]:
+        """Return the logits of relevance, (1, n), and the rows, (n, n_embd), None where none are trained."""
+        features = torch.from_numpy(task.passages.features)[None].to(self._model.device)
+        h = self.network.encoded(features, torch.ones(features.shape[:2], dtype=torch.bool, device=features.device))
+        rows = None if self.network.projection is None else self.row_scale * self.network.projection(h[0])
+        return self.network.matched(h), rows
+
+    def _matching(self, matched: Tensor, task: Task) -> Tensor:
+        labels = torch.from_numpy(task.passages.labels)[None].to(matched.device)
+        return matching_loss(matched, labels, torch.ones_like(labels))
+
+    # -- where it stands ---------------------------------------------------------------------------------------------------
+
+    def _note(self, loss: float) -> None:
+        """Count a step, and its loss in the mean of its epoch."""
+        done = self.progress.steps % self._in_an_epoch
+        if not done:
+            self.progress.losses.append(0.0)
+        self.progress.losses[-1] += (loss - self.progress.losses[-1]) / (done + 1)
+        self.progress.steps += 1
+
+    def _end_epoch(self) -> None:
+        self.progress.dev.append(self.checked())
+        if self.progress.best(self._settings.qdm_weight) == len(self.progress.dev) - 1:
+            self.progress.best_state = self._state()
+
+    def _state(self) -> dict[str, Tensor]:
+        return {name: each.detach().cpu().clone() for name, each in self._parameters.items()}
+
+    def _load(self, state: Mapping[str, Tensor]) -> None:
+        with torch.no_grad():
+            for name, each in self._parameters.items():
+                each.copy_(state[name])
+
+    def _write(self) -> None:
+        tensors = file.prefixed("last", self._state()) | file.prefixed("best", self.progress.best_state)
+        tensors |= file.moments(self._parameters, self._optimizer)
+        stands = {name: getattr(self.progress, name) for name in ("steps", "losses")}
+        stands["dev"] = [asdict(each) for each in self.progress.dev]
+        file.write(self._path, {"format": FORMAT, "key": self._key, **stands}, tensors)
+
+    def _read(self) -> Progress:
+        with file.of_a_file(self._path):
+            found = file.read(self._path, FORMAT, self._key)
+            if found is None:
+                return Progress()
+            told, tensors = found
+            dev = [Dev(**each) for each in told["dev"]]
+            self._load(file.named("last", tensors))
+            file.restore_moments(tensors, self._parameters, self._optimizer)
+            return Progress(told["steps"], told["losses"], dev, file.named("best", tensors))
+
+
+def _key(tasks: Sequence[Task], settings: R2agSettings) -> str:
+    """Return the SHA-256 (hex) of all that the steps depend on. The number of epochs is in it, as the warm-up depends on it."""
+    inputs: list[Any] = [asdict(settings)]
+    inputs += [(each.example, each.passages.key, each.passages.labels.tobytes(), each.passages.dev) for each in tasks]
+    return sha256(repr(inputs).encode()).hexdigest()

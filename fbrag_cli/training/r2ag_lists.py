@@ -1,0 +1,84 @@
+"""The lists that R2AG is trained on: a question, the passages that its retriever finds, and which of them are the evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from random import Random
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fbrag_cli.retrieval import Retriever
+from fbrag_cli.retrieval.list_features import OF_THE_QUESTION, Scored, list_features, permuted
+from fbrag_cli.retrieval.ranking import best
+from fbrag_cli.training.passages import Pool, has_answer
+from fbrag_cli.training.questions import Question
+
+Array = NDArray[np.float32]
+
+#: Passages of a list: the number is drawn for each question, so that the parts serve lists of each of these lengths.
+SHORTEST, LONGEST = 5, 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassageList:
+    """passages: the nearest to the question first. features: (n, n_features), those of `OF_THE_QUESTION`. labels: (n,), 1 for
+    evidence. answer: the first of the gold answers. dev: whether it is for checking, not for training."""
+
+    id: str
+    question: str
+    answer: str
+    passages: tuple[str, ...]
+    features: Array
+    labels: Array
+    dev: bool
+
+    @property
+    def key(self) -> tuple[str, tuple[str, ...], bytes]:
+        """What a training depends on."""
+        return self.question + "\n" + self.answer, self.passages, self.features.tobytes()
+
+
+def list_of(question: Question, pool: Pool, retriever: Retriever, length: int | None) -> PassageList | None:
+    """Return the list of a question: its evidence, and the nearest passages of its group that do not hold an answer.
+
+    retriever: of the passages of the question's group. length: None to draw it from `SHORTEST` to `LONGEST`. Return None for a
+    question without evidence or without an answer, and where there is no other passage.
+    """
+    if not question.gold or not question.answers:
+        return None
+    n = length or Random(f"{question.dataset} {question.id}").randint(SHORTEST, LONGEST)
+    passages, scores = pool.passages[question.group], retriever.scores(question.text)
+    ranked = best(scores, None)
+    gold = [i for i in ranked if passages[i].id in question.gold][:n]
+    others: list[int] = []
+    for i in ranked:
+        if len(gold) + len(others) == n:
+            break
+        if not has_answer(question, passages[i]):
+            others.append(i)
+    chosen = [i for i in ranked if i in {*gold, *others}]
+    if not gold or len(chosen) < 2:
+        return None
+    chunks = [pool.of(question.group).corpus.chunks[i] for i in chosen]
+    return PassageList(
+        id=question.id,
+        question=question.text,
+        answer=question.answers[0],
+        passages=tuple(passages[i].text for i in chosen),
+        features=list_features(OF_THE_QUESTION, chunks, retriever, Scored(question.text, scores)),
+        labels=np.array([i in gold for i in chosen], np.float32),
+        dev=question.dev,
+    )
+
+
+def shuffled(lists: Iterable[PassageList]) -> list[PassageList]:
+    """Return the lists, the features of each given to other passages of it: the control for what features say."""
+    return [replace(each, features=permuted(each.features, each.question)) for each in lists]
+
+
+def spread(lists: Sequence[PassageList]) -> tuple[Array, Array]:
+    """Return mean and standard deviation of each feature, (n_features,) both, over all passages."""
+    features = np.concatenate([each.features for each in lists])
+    return features.mean(axis=0), np.maximum(features.std(axis=0), 1e-6)

@@ -1,0 +1,219 @@
+"""`fbrag train r2ag`: the lists, what rows learn and what controls cannot, a run that was stopped, and the way to an answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fbrag_cli.errors import FbragError
+from fbrag_cli.learned.r2_former import load
+from fbrag_cli.retrieval.list_features import permuted
+from fbrag_cli.training.passages import Pool
+from fbrag_cli.training.questions import Material, Passage, Question, read_material
+from fbrag_cli.training.r2ag_lists import LONGEST, SHORTEST, PassageList, list_of
+from tests.conftest import Run
+from tests.training.test_fit_rag_labels import rows_file
+
+TORCH = "needs torch: pip install 'fbrag[train]'"
+
+
+# -- lists -------------------------------------------------------------------------------------------------------------------
+
+
+def made(question: Question, passages: list[Passage], length: int | None = None) -> PassageList | None:
+    pool = Pool(Material((question,), {"g": tuple(passages)}, {}))
+    return list_of(question, pool, pool.of("g").retriever, length)
+
+
+def question(gold: tuple[str, ...] = ("1",), **changed: Any) -> Question:
+    values = {"id": "q", "dataset": "d", "text": "Who built the brig in Hull?", "answers": ("Smith",), "group": "g"}
+    return Question(**{**values, "gold": gold, "verbatim": True, "dev": False, **changed})
+
+
+PASSAGES = [
+    Passage("0", "The brig lay in Hull.", "g"),
+    Passage("1", "Smith built it, a brig for Hull.", "g"),
+    Passage("2", "A brig in Hull belonged to Smith.", "g"),
+    *(Passage(f"x{i}", f"A brig of Whitby, number {i}.", "g") for i in range(20)),
+]
+
+
+def test_a_list_is_the_evidence_among_the_nearest_that_do_not_hold_the_answer() -> None:
+    found = made(question(), PASSAGES, 4)
+    assert found is not None
+    assert len(found.passages) == 4
+    assert "A brig in Hull belonged to Smith." not in found.passages
+    assert [found.passages[i] for i in np.flatnonzero(found.labels)] == ["Smith built it, a brig for Hull."]
+    assert list(found.features[:, 0]) == sorted(found.features[:, 0], reverse=True)
+    assert found.answer == "Smith"
+    drawn = {len(each.passages) for i in range(40) if (each := made(question(id=str(i)), PASSAGES))}
+    assert {SHORTEST, LONGEST} <= drawn <= {*range(SHORTEST, LONGEST + 1)}
+
+
+@pytest.mark.parametrize("changed", [{"gold": ()}, {"answers": ()}])
+def test_without_evidence_or_answer_there_is_no_list(changed: dict[str, Any]) -> None:
+    assert made(question(**changed), PASSAGES) is None
+    assert made(question(), PASSAGES[1:2]) is None
+
+
+def test_the_control_gives_features_to_other_passages_the_same_ones_each_time() -> None:
+    features = np.arange(12, dtype=np.float32).reshape(6, 2)
+    once = permuted(features, "Who?")
+    assert not (once == features).all()
+    assert sorted(map(tuple, once)) == sorted(map(tuple, features))
+    np.testing.assert_array_equal(once, permuted(features, "Who?"))
+
+
+# -- what is learnt ------------------------------------------------------------------------------------------------------------
+
+
+class Reader:
+    """In place of the language model: its loss is low where the first number of a row says whether the passage is relevant."""
+
+    def __init__(self) -> None:
+        self.device, self.parameters = "cpu", dict[str, Any]()
+
+    def train(self, on: bool) -> None:
+        pass
+
+    @contextmanager
+    def untrained(self) -> Iterator[None]:
+        yield
+
+    def loss(self, example: Any, rows: Any) -> Any:
+        import torch
+
+        said = torch.zeros(len(example.tokens)) if rows is None else rows[:, 0]
+        return torch.nn.functional.binary_cross_entropy_with_logits(said, torch.tensor(example.tokens, dtype=torch.float32))
+
+
+def tasks(n: int, *, dev: bool, seed: int) -> list[Any]:
+    """Lists whose relevant passage has a high feature, anywhere in the list."""
+    from fbrag_cli.training.frozen_model import Example
+    from fbrag_cli.training.r2ag_fit import Task
+
+    random, found = np.random.default_rng(seed), []
+    for i in range(n):
+        length = int(random.integers(3, 7))
+        features, at = random.normal(size=(length, 3)).astype(np.float32), int(random.integers(0, length))
+        features[at, 1] += 4
+        labels = (np.arange(length) == at).astype(np.float32)
+        example = Example(tuple(int(each) for each in labels), (0,))
+        named = {"id": f"{seed} {i}", "question": f"{seed} {i}", "answer": "", "passages": ("",) * length}
+        task = PassageList(**named, features=features, labels=labels, dev=dev)
+        found.append(Task(passages=task, example=example, plain=example))
+    return found
+
+
+def training(path: Path, settings: Any, seed: int = 1) -> Any:
+    from fbrag_cli.training.r2ag_fit import R2agTraining
+
+    both = [*tasks(120, dev=False, seed=seed), *tasks(40, dev=True, seed=seed + 1)]
+    return R2agTraining(both, Reader(), settings, path, n_embd=4, deviation=0.58)  # type: ignore[arg-type]
+
+
+def test_rows_say_what_features_say_and_soft_rows_cannot(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason=TORCH)
+    from fbrag_cli.training.r2ag_fit import R2agSettings
+
+    found = {}
+    for control in ("", "soft"):
+        run = training(tmp_path / f"{control}.safetensors", R2agSettings(control=control, epochs=6))
+        for _ in run.run():
+            pass
+        found[control] = float(np.mean(run.progress.dev[-1].answer))
+    plain = float(np.mean(run.plain()))
+    assert plain == pytest.approx(np.log(2), abs=1e-3)
+    assert found[""] < 0.2
+    assert found["soft"] > 0.4
+    assert not run.network.tensors()["input.weight"].any()
+
+
+def test_a_stopped_run_ends_as_one_that_was_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch", reason=TORCH)
+    from fbrag_cli.training import r2ag_fit
+    from fbrag_cli.training.r2ag_fit import R2agSettings
+
+    monkeypatch.setattr(r2ag_fit, "_BETWEEN_WRITES", 0.0)
+    settings = R2agSettings(epochs=2)
+    whole = training(tmp_path / "whole.safetensors", settings)
+    for _ in whole.run():
+        pass
+    for stops in (7, 31, 60):
+        stopped = training(tmp_path / "stopped.safetensors", settings)
+        for _, _ in zip(range(stops - stopped.progress.steps), stopped.run(), strict=False):
+            pass
+    assert stopped.progress.steps == stopped.steps == 60
+    assert stopped.progress.losses == whole.progress.losses
+    assert [each.answer for each in stopped.progress.dev] == [each.answer for each in whole.progress.dev]
+    with pytest.raises(FbragError, match="other data or settings"):
+        training(tmp_path / "stopped.safetensors", R2agSettings(epochs=3))
+    (tmp_path / "stopped.safetensors").write_bytes(b"\0" * 100)
+    with pytest.raises(FbragError, match="no checkpoint"):
+        training(tmp_path / "stopped.safetensors", settings)
+
+
+# -- the command ---------------------------------------------------------------------------------------------------------------
+
+
+def command(*more: str) -> list[str]:
+    fixed = ["train", "r2ag", "ships.jsonl", "-m", "smollm2-135m", "-o", "made", "--limit", "4", "--list-length", "3"]
+    return [*fixed, "--epochs", "1", *more]
+
+
+def test_from_rows_to_an_answer(tmp_path: Path, fbrag: Run, smollm2: Path) -> None:
+    pytest.importorskip("torch", reason=TORCH)
+    rows_file(tmp_path, 10)
+    done = fbrag(*command("--lora"))
+    assert done.returncode == 0, done.stderr
+    assert "5 lists, 1 of them for checking" in done.stderr
+    assert "tokens an epoch for smollm2-135m, 1 epoch" in done.stderr
+    assert "by the plain prompt" in done.stderr
+    assert done.stdout == ""
+    former = load(tmp_path / "made")
+    assert former.makes_rows
+    assert (former.max_list, former.adapter) == (3, tmp_path / "made" / "lora.gguf")
+    about = json.loads((tmp_path / "made" / "r2ag.json").read_text())
+    assert about["model"]["architecture"] == "llama"
+    assert about["training"]["r2ag"]["count"] == {"train": 4, "dev": 1}
+    assert "made before" in fbrag(*command("--lora")).stderr
+
+    texts = [each.text for each in read_material([tmp_path / "ships.jsonl"]).passages["ships.jsonl"]]
+    (tmp_path / "log.txt").write_text("\n\n".join(texts))
+    asked = ("ask", "log.txt", "Who built brig number 3?", "-m", "smollm2-135m", "--method", "r2ag", "--json")
+    asked = (*asked, "--chunk-words", "50")
+    answer = fbrag(*asked, "--r2ag", "made", "--select", "3", "--answer-anyway")
+    assert answer.returncode == 0, answer.stderr
+    found = json.loads(answer.stdout)
+    assert found["answer"]
+    assert len(found["retrieval_information"]) == 3
+    assert all(0 < each["relevance"] < 1 for each in found["retrieval_information"])
+    (tmp_path / "made" / "lora.gguf").write_bytes(b"GGUF")
+    refused = fbrag(*asked, "--r2ag", "made")
+    assert refused.returncode == 4
+    assert "lora.gguf cannot be used: its SHA-256 is" in json.loads(refused.stdout)["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("more", "told", "code"),
+    [
+        (("--no-rows",), "--no-rows trains LoRA alone", 2),
+        (("--no-rows", "--lora", "--control", "soft"), "--no-rows trains LoRA alone", 2),
+        (("-m", "http://127.0.0.1:9/v1#x"), "is a server", 2),
+        (("--device", "nothing"), "there is no such GPU", 5),
+    ],
+)
+def test_what_cannot_be_trained_is_said_before_any_work(
+    tmp_path: Path, fbrag: Run, smollm2: Path, more: tuple[str, ...], told: str, code: int
+) -> None:
+    rows_file(tmp_path, 10)
+    done = fbrag(*command(*more))
+    assert told in done.stderr
+    assert done.returncode == code
+    assert not (tmp_path / "made" / "r2ag.json").exists()
