@@ -29,7 +29,6 @@ class _About:
     info: ModelInfo
     chooses: bool
     continues_turns: bool
-    takes_rows: bool
 
 
 class CachedGenerator:
@@ -58,10 +57,6 @@ class CachedGenerator:
     @property
     def continues_turns(self) -> bool:
         return self._about.continues_turns
-
-    @property
-    def takes_rows(self) -> bool:
-        return self._about.takes_rows
 
     @property
     def choose(self) -> Choose | None:
@@ -98,7 +93,7 @@ class CachedGenerator:
         with self._loading:
             if self._loaded is None:
                 can = self._load()
-                self._known = _About(can.info, can.choose is not None, can.continues_turns, can.takes_rows)
+                self._known = _About(can.info, can.choose is not None, can.continues_turns)
                 self._loaded = can
             return self._loaded
 

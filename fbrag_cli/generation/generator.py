@@ -203,11 +203,6 @@ class Generator(Protocol):
         """Whether the model continues an assistant's last turn."""
         ...
 
-    @property
-    def takes_rows(self) -> bool:
-        """Whether a prompt may hold embedding rows."""
-        ...
-
     def generate(self, turns: Sequence[Turn], n: int, sampling: Sampling, call: Call = QUIET) -> Generations:
         """Draw `n` samples of the reply to `turns`. The prompt is read once; sample i depends on `n` through rounding at most.
 

@@ -39,7 +39,8 @@ class Tools:
 
     small, large: return the model, which may be loaded when it is first asked for something. fit_rag: returns the trained parts
     of FIT-RAG in a folder, and raises FbragError as `learned.fit_rag.load`. r2ag: the same for `learned.r2_former.load`.
-    adapted: returns the large model with LoRA, a GGUF file. load_seconds: returns for how many seconds models were waited for.
+    adapted: returns the large model with LoRA, a GGUF file. digest: returns the SHA-256 of the large model, None for a server.
+    load_seconds: returns for how many seconds models were waited for.
     """
 
     corpus: Corpus
@@ -51,6 +52,7 @@ class Tools:
     fit_rag: Callable[[str], FitRagParts] = no_parts
     r2ag: Callable[[str], R2Former] = no_parts
     adapted: Callable[[Path], Generator] = no_parts
+    digest: Callable[[], str | None] = lambda: None
     load_seconds: Callable[[], float] = lambda: 0.0
 
     def timer(self) -> Callable[[], float]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.generator import Generator, Rows, Turn
+from fbrag_cli.generation.generator import Rows, Turn
 from fbrag_cli.methods.knobs import knob
 from fbrag_cli.methods.method import Method, Selecting, Tools
 from fbrag_cli.methods.prompts import list_support_turns, list_turns, list_words
@@ -83,10 +83,9 @@ class R2Ag(Selecting):
     def answer(self, trace: Trace, tools: Tools) -> Trace:
         """Answer from the list. Raises FbragError `usage` for another model than the one that the parts were trained for."""
         former = self._former(tools)
-        if (adapter := former.adapter) is not None:
-            tools = replace(tools, large=lambda: tools.adapted(adapter))
-        _check_model(former, tools.large())
-        return Method.answer(self, trace, tools)
+        _check_model(former, tools)
+        adapter, adapted = former.adapter, tools.adapted
+        return Method.answer(self, trace, replace(tools, large=lambda: adapted(adapter)) if adapter else tools)
 
     def _former(self, tools: Tools) -> R2Former:
         if self.templates is not None:
@@ -130,17 +129,13 @@ def _rows(trace: Trace) -> list[Rows] | None:
     return [Rows.of(row[None]) for row in trace.information.rows]
 
 
-def _check_model(former: R2Former, large: Generator) -> None:
+def _check_model(former: R2Former, tools: Tools) -> None:
+    """Check that the large model is the one that the parts were trained for. It is not loaded for that."""
     assert former.model is not None
-    info, learnt = large.info, former.model
-    if not large.takes_rows:
-        what = f"{info.name} takes no embedding rows in a prompt"
+    learnt, found = former.model, tools.digest()
+    if found is None:
+        what = "a server takes no embedding rows in a prompt"
         raise FbragError("usage", what, f"use the model of this machine that the parts were trained for: {learnt['name']}")
-    if info.sha256 is None:
-        what = (
-            f"whether {info.name} is the model that the parts were trained for ({learnt['name']}) is unknown: it was not verified"
-        )
-        raise FbragError("usage", what, f"fbrag models verify {info.name}")
-    if info.sha256 != learnt["sha256"]:
-        what = f"the parts were trained for {learnt['name']} (SHA-256 {learnt['sha256']}), and {info.name} is {info.sha256}"
+    if found != learnt["sha256"]:
+        what = f"the parts were trained for {learnt['name']} (SHA-256 {learnt['sha256']}), and the large model has {found}"
         raise FbragError("usage", what, f"use the other model: -m {learnt['name']}")

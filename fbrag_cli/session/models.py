@@ -15,6 +15,7 @@ from fbrag_cli.progress import Event, Progress, Stopwatch, silent
 from fbrag_cli.session.placement import devices_asked, placement
 from fbrag_cli.session.settings import ModelSettings
 from fbrag_cli.storage.cache import NOWHERE, Cache
+from fbrag_cli.storage.files import sha256_of
 from fbrag_cli.text.printable import counted
 
 if TYPE_CHECKING:
@@ -121,6 +122,13 @@ class Models:
         (file,) = self.find([name])
         asked = devices_asked(self._placement(file.path))
         return [name, file.identity, asked, self.settings.gpu == "require", self.settings.ctx]
+
+    def digest(self, name: str) -> str | None:
+        """Return the SHA-256 (hex) of a model's file, which is read where it is not known; None for a server."""
+        if is_server(name):
+            return None
+        (file,) = self.find([name])
+        return file.sha256 or sha256_of(file.path)
 
     def loaders(self) -> dict[str, Callable[[], LlamaGenerator]]:
         """Return, for each of the default pair by name, a function that loads it anew. Raises FbragError `usage` for a server."""

@@ -259,6 +259,7 @@ class Session:
             fit_rag=self._models.fit_rag,
             r2ag=self._models.r2ag,
             adapted=lambda adapter: self._generator(self._names(choice)[1], adapter),
+            digest=lambda: self._models.digest(self._names(choice)[1]),
             load_seconds=lambda: self._models.load_seconds,
         )
 

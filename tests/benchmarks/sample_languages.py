@@ -45,7 +45,6 @@ class Kept:
     info = ModelInfo("kept", None, "0/0", None)
     choose = None
     continues_turns = True
-    takes_rows = False
     samples: tuple[Generation, ...] = ()
 
     def generate(self, *_: object) -> Generations:

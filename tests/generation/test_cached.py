@@ -98,9 +98,9 @@ def test_without_a_cache_samples_stay_in_memory_until_they_are_dropped() -> None
 
 
 def test_it_can_do_what_its_generator_can() -> None:
-    scripted = Scripted(SAID, takes_rows=True, continues_turns=False)
+    scripted = Scripted(SAID, continues_turns=False)
     cached = CachedGenerator(lambda: scripted)
-    assert (cached.takes_rows, cached.continues_turns, cached.info) == (True, False, scripted.info)
+    assert (cached.continues_turns, cached.info) == (False, scripted.info)
     assert cached.written(ASKED) == scripted.written(ASKED)
     assert cached.choose
     for _ in range(2):
@@ -120,7 +120,7 @@ def never() -> Generator:
 
 
 def test_what_is_cached_needs_no_model(cache: Cache) -> None:
-    scripted = Scripted(SAID, takes_rows=True)
+    scripted = Scripted(SAID)
     first = CachedGenerator(lambda: scripted, cache, "m")
     samples = first.generate(ASKED, 3, SAMPLING).samples
     assert first.choose
@@ -131,7 +131,7 @@ def test_what_is_cached_needs_no_model(cache: Cache) -> None:
     assert sent == ["one"]
     assert later.choose
     assert later.choose(ASKED, ("yes", "no"), QUIET) == chosen
-    assert (later.info, later.takes_rows, later.continues_turns) == (scripted.info, True, True)
+    assert (later.info, later.continues_turns) == (scripted.info, True)
     with pytest.raises(AssertionError):
         later.choose(ASKED, ("true", "false"), QUIET)
 

@@ -508,7 +508,6 @@ def test_addresses(address: str, base: str, model: str, here: bool) -> None:
 
 def test_embedding_rows_are_refused_before_anything_is_sent(llama_cpp: ServerGenerator) -> None:
     turns = (Turn.of("user", ["Where is the key?", Rows(bytes(8), 2)]),)
-    assert not llama_cpp.takes_rows
     assert llama_cpp.choose
     for ask_it in (lambda: llama_cpp.generate(turns, 2, GREEDY), lambda: llama_cpp.choose(turns, ("yes", "no"), Call())):
         with pytest.raises(FbragError, match="is a server, which takes no embedding rows") as told:

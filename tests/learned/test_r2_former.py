@@ -167,12 +167,30 @@ def test_what_was_changed_is_refused(tmp_path: Path, spoil: Callable[[Path], obj
         ({"heads": 0}, "lacks what it should name"),
         ({"row_scale": None}, "lacks what it should name"),
         ({"languages": "en"}, "lacks what it should name"),
+        ({"words": "0", "model": {"name": "m"}}, "lacks what it should name"),
+        ({"words": 1}, "lacks what it should name"),
+        ({"control": None}, "lacks what it should name"),
     ],
 )
 def test_another_record_is_refused(tmp_path: Path, changed: dict[str, Any], told: str) -> None:
     with pytest.raises(FbragError, match=told) as error:
         load(write(tmp_path / "made", **changed))
     assert error.value.code == "model_corrupt"
+
+
+def test_parts_for_a_language_model_name_it_and_those_of_a_fusion_do_not(tmp_path: Path) -> None:
+    model = {"name": "m", "sha256": "1" * 64}
+    assert load(write(tmp_path / "fusion", model=model)).model is None
+    made = write(tmp_path / "rows", model=model, words="0", control="soft", n_embd=5)
+    assert (load(made).model, load(made).words, load(made).control, load(made).adapter) == (model, "0", "soft", None)
+    (made / "lora.gguf").write_bytes(b"GGUF")
+    about = json.loads((made / "r2ag.json").read_text())
+    about["files"]["lora.gguf"] = sha256_of(made / "lora.gguf")
+    (made / "r2ag.json").write_text(json.dumps(about))
+    assert load(made).adapter == made / "lora.gguf"
+    (made / "lora.gguf").write_bytes(b"GGU")
+    with pytest.raises(FbragError, match=r"lora\.gguf cannot be used: its SHA-256 is"):
+        load(made)
 
 
 class Embedding:

@@ -23,7 +23,6 @@ class Scripted:
     finish: Finish = "stop"
     info: ModelInfo = field(default_factory=lambda: ModelInfo("scripted", None, "0/1", 9999))
     continues_turns: bool = True
-    takes_rows: bool = False
 
     def generate(self, turns: Sequence[Turn], n: int, sampling: Sampling, call: Call | None = None) -> Generations:
         self.asked.append((tuple(turns), n, sampling))

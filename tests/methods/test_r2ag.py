@@ -63,11 +63,11 @@ def former(**changed: Any) -> R2Former:
 
 
 def large(sha256: str | None = SHA256) -> Scripted:
-    return Scripted(["Tobias Wrenn"], info=ModelInfo("taught", sha256, "0/1", 9999), takes_rows=True)
+    return Scripted(["Tobias Wrenn"], info=ModelInfo("taught", sha256, "0/1", 9999))
 
 
 def with_parts(corpus: Corpus, model: Scripted, made: R2Former) -> Tools:
-    return replace(tools(corpus, large=model), r2ag={"made": made}.__getitem__)
+    return replace(tools(corpus, large=model), r2ag={"made": made}.__getitem__, digest=lambda: model.info.sha256)
 
 
 def answered(corpus: Corpus, model: Scripted, made: R2Former | None = None, **settings: Any) -> Trace:
@@ -147,8 +147,7 @@ def test_another_language_makes_a_warning() -> None:
         (large(), former(words="0"), {}, "another prompt"),
         (large(), former(retriever={"name": "other", "key": "k"}), {}, "for the retriever other"),
         (large("2" * 64), former(), {}, "SHA-256 1111"),
-        (large(None), former(), {}, "was not verified"),
-        (Scripted(["x"]), former(), {}, "takes no embedding rows"),
+        (large(None), former(), {}, "a server takes no embedding rows"),
     ],
 )
 def test_what_does_not_fit_is_refused(model: Scripted, made: R2Former, settings: dict[str, Any], said: str) -> None:

@@ -45,8 +45,6 @@ class ServerGenerator:
     problems: what the user should know of the server, as sentences.
     """
 
-    takes_rows = False
-
     def __init__(
         self, host: Host, about: About, *, max_context: int | None = None, cancellation: Cancellation | None = None
     ) -> None:
