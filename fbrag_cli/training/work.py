@@ -13,8 +13,8 @@ from fbrag_cli.progress import Event, stage
 from fbrag_cli.session.session import DEFAULT, Choice, Listener, Session
 from fbrag_cli.text.languages import detect
 
-#: Rows after which the time for the others is said.
-_TIMED = 16
+#: Rows or seconds, whichever come first, after which the time for the others is said.
+_TIMED, _LATEST = 16, 60.0
 
 Made = TypeVar("Made")
 
@@ -35,15 +35,16 @@ class Work:
 
     def counted(self, each: Iterable[Made], unit: str, done: int, total: int) -> Iterator[Made]:
         """Yield what is made or worked on, report its number, and say after some of it how long the rest will take."""
-        started = perf_counter()
+        started, told = perf_counter(), False
         with stage("train", self.listener.progress):
             for n, one in enumerate(each, 1):
                 yield one
                 self.listener.progress(Event("train", "progress", done + n, total, unit))
-                left = total - done - n
-                if n == _TIMED and left > 2 * _TIMED:
-                    seconds = (perf_counter() - started) / n
-                    self.note(f"about {hours(seconds * left)} left: {left:,} {unit}, {seconds:.1f} s each")
+                left, seconds = total - done - n, perf_counter() - started
+                if not told and (n == _TIMED or seconds > _LATEST):
+                    told = True
+                    if left > 2 * n:
+                        self.note(f"about {hours(seconds / n * left)} left: {left:,} {unit}, {seconds / n:.1f} s each")
 
 
 def enough(make: Callable[[], Made]) -> Made:
