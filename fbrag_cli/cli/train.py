@@ -38,6 +38,13 @@ Training = TypeVar("Training")
 train_app = typer.Typer(cls=Group, help=HELP, no_args_is_help=True, rich_markup_mode=None)
 
 
+def _limit(of: str) -> int | None:
+    """Return the option --limit. of: what it counts."""
+    help = f"{of}, a quarter as many for checking (all)"
+    found: int | None = option(None, "--limit", help=help, group="Training", metavar="N", min=1, envvar=None)
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class TrainingOptions:
     """What all of `fbrag train` takes."""
@@ -47,72 +54,45 @@ class TrainingOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class RetrieverOptions:
+    retriever: str = option(
+        "bm25",
+        "--retriever",
+        help="bm25, or an embedding model: a GGUF file, a name of the hub (bm25)",
+        group="Training",
+        metavar="NAME",
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class FitRagOptions:
     output: str = option("fit-rag", "-o", "--output", help="folder of what is made (fit-rag)", group="Output", metavar="FOLDER")
     stage: Literal["all", "labels", "scorer", "detector", "recognizer"] = option(
         "all", "--stage", help="all, labels, scorer, detector or recognizer (all)", group="Training", envvar=None
     )
-    limit: int | None = option(
-        None,
-        "--limit",
-        help="questions of each data set for the scorer, as many for the detector, a quarter for checking (all)",
-        group="Training",
-        metavar="N",
-        min=1,
-        envvar=None,
-    )
+    limit: int | None = _limit("questions of each data set for the scorer, as many for the detector")
     base: str | None = option(
         None, "--base", help="folder of a BERT encoder (all-MiniLM-L6-v2, 84 MB)", group="Training", metavar="FOLDER", envvar=None
     )
 
 
 @dataclass(frozen=True, slots=True)
-class FusionOptions:
+class FusionOptions(RetrieverOptions):
     output: str = option("fusion", "-o", "--output", help="folder of what is made (fusion)", group="Output", metavar="FOLDER")
     stage: Literal["all", "samples", "fusion"] = option(
         "all", "--stage", help="all, samples or fusion (all)", group="Training", envvar=None
     )
-    limit: int | None = option(
-        None,
-        "--limit",
-        help="questions of each data set, and a quarter as many for checking (all)",
-        group="Training",
-        metavar="N",
-        min=1,
-        envvar=None,
-    )
-    retriever: str = option(
-        "bm25",
-        "--retriever",
-        help="bm25, or an embedding model: a GGUF file, a name of the hub (bm25)",
-        group="Training",
-        metavar="NAME",
-    )
+    limit: int | None = _limit("questions of each data set")
 
 
 @dataclass(frozen=True, slots=True)
-class R2agOptions:
+class R2agOptions(RetrieverOptions):
     output: str = option("r2ag", "-o", "--output", help="folder of what is made (r2ag)", group="Output", metavar="FOLDER")
-    limit: int | None = option(
-        None,
-        "--limit",
-        help="lists of each data set, and a quarter as many for checking (all)",
-        group="Training",
-        metavar="N",
-        min=1,
-        envvar=None,
-    )
+    limit: int | None = _limit("lists of each data set")
     list_length: int | None = option(
         None, "--list-length", help="passages of each list (5 to 10)", group="Training", metavar="N", min=2, max=40, envvar=None
     )
     epochs: int = option(2, "--epochs", help="times each list is read (2)", group="Training", metavar="N", min=1, envvar=None)
-    retriever: str = option(
-        "bm25",
-        "--retriever",
-        help="bm25, or an embedding model: a GGUF file, a name of the hub (bm25)",
-        group="Training",
-        metavar="NAME",
-    )
     lora: bool = option(False, "--lora", help="train LoRA of the model as well", group="Training", envvar=None)
     rows: bool = option(
         True, "--rows/--no-rows", help="train embedding rows; without them, LoRA alone (RAFT)", group="Training", envvar=None
@@ -258,6 +238,8 @@ def _work(console: Console, command: FitRagCommand | FusionCommand | R2agCommand
     """Yield the fields of `training.work.Work`."""
     if command.run.timeout:
         limit_time(command.run.timeout, console.cancellation)
+    if command.models.threads:
+        os.environ["OMP_NUM_THREADS"] = str(command.models.threads)  # of torch, which is imported later
     with (
         progress_line(console) as progress,
         open_cache(command.cache, console, private=False) as cache,
