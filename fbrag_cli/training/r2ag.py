@@ -30,7 +30,10 @@ from fbrag_cli.training.work import Work, languages_of
 
 if TYPE_CHECKING:
     from fbrag_cli.generation.llama.generator import LlamaGenerator
+    from fbrag_cli.training.frozen_model import FrozenModel
     from fbrag_cli.training.r2ag_fit import Progress, R2agSettings, R2agTraining, Task
+
+Fields = dict[str, Any]  # of a record
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +54,7 @@ class _Read:
     """What the model's file says. tasks: with its tokens."""
 
     path: Path
-    about: dict[str, Any]
+    about: Fields
     tasks: list[Task]
     deviation: float
 
@@ -84,7 +87,7 @@ def train_r2ag(work: R2agWork) -> None:
             pass
         training.restore_best()
         report = _report(work, lists, training.progress, plain) | {"seconds": round(perf_counter() - started)}
-        _put(folder, training, model, {"inputs": inputs, "report": report, "settings": _record(work, read, retriever, lists)})
+        _put(folder, training, model, inputs, report, _record(work, read, retriever, lists))
     except OSError as error:
         raise not_writable(work.folder, error, "output", "choose another folder (-o)") from None
     for line in _told(report):
@@ -135,7 +138,7 @@ def _read(work: R2agWork, lists: Sequence[PassageList]) -> _Read:
         return _Read(path=generator.path, about=about, tasks=tasks, deviation=table.deviation())
 
 
-def _examples(each: PassageList, generator: LlamaGenerator) -> dict[str, Any]:
+def _examples(each: PassageList, generator: LlamaGenerator) -> Fields:
     """Return the prompt with rows, and without them."""
     from fbrag_cli.training.frozen_model import Example
 
@@ -155,7 +158,7 @@ def _digest(lists: Sequence[PassageList]) -> str:
 # -- what is written and said --------------------------------------------------------------------------------------------------
 
 
-def _record(work: R2agWork, read: _Read, retriever: Comparing, lists: Sequence[PassageList]) -> dict[str, Any]:
+def _record(work: R2agWork, read: _Read, retriever: Comparing, lists: Sequence[PassageList]) -> Fields:
     """Return the top-level entries of the record, but for those of the network."""
     return {
         "model": read.about,
@@ -164,28 +167,29 @@ def _record(work: R2agWork, read: _Read, retriever: Comparing, lists: Sequence[P
         "order": "rank",
         "words": list_words(),
         "control": work.settings.control,
+        "list_lengths": sorted({len(each.passages) for each in lists}),
         "languages": languages_of([each.question for each in lists]),
     }
 
 
-def _put(folder: Folder, training: R2agTraining, model: Any, made: dict[str, Any]) -> None:
+def _put(folder: Folder, training: R2agTraining, model: FrozenModel, inputs: Fields, report: Fields, settings: Fields) -> None:
+    """Write the files, and the record that names them."""
     from fbrag_cli.training.frozen_model import ALPHA, RANK
     from fbrag_cli.training.lora_gguf import write_lora
 
-    sizes, lora, settings = training.sizes, model.lora(), made["settings"]
+    sizes, lora = training.sizes, model.lora()
     folder.about = {}  # of a training before this one nothing stays
     (folder.path / ADAPTER).unlink(missing_ok=True)
     folder.put_tensors("", training.network.tensors())
     if lora:
         write_lora(lora, folder.path / ADAPTER, architecture=model.architecture, n_heads=model.n_heads, alpha=ALPHA)
         settings = {**settings, "lora": {"rank": RANK, "alpha": ALPHA}}
-    settings["model"] = {**settings["model"], "architecture": model.architecture}
-    settings |= {"max_list": training.max_list, "row_scale": training.row_scale, "heads": sizes.heads, "layers": sizes.layers}
-    files = [R2AG.tensors, *([ADAPTER] if lora else [])]
-    folder.put("r2ag", made["inputs"], made["report"], *files, **settings)
+    settings = {**settings, "model": {**settings["model"], "architecture": model.architecture}}
+    network = {"max_list": training.max_list, "row_scale": training.row_scale, "heads": sizes.heads, "layers": sizes.layers}
+    folder.put("r2ag", inputs, report, R2AG.tensors, *([ADAPTER] if lora else []), **settings, **network)
 
 
-def _report(work: R2agWork, lists: Sequence[PassageList], progress: Progress, plain: list[float]) -> dict[str, Any]:
+def _report(work: R2agWork, lists: Sequence[PassageList], progress: Progress, plain: list[float]) -> Fields:
     """Return what the record keeps. answer_loss: of each list for checking, in the order of ids, to compare trainings by."""
     dev, best = [each for each in lists if each.dev], progress.best(work.settings.qdm_weight)
     relevance = np.concatenate([each.features[:, OF_THE_QUESTION.index(RELEVANCE)] for each in dev])
@@ -205,7 +209,7 @@ def _report(work: R2agWork, lists: Sequence[PassageList], progress: Progress, pl
     }
 
 
-def _told(report: dict[str, Any]) -> Iterator[str]:
+def _told(report: Fields) -> Iterator[str]:
     dev = report["dev"][report["best_epoch"] - 1]
     yield f"loss of the answer, for checking: {dev['answer']:.3f}, by the plain prompt {report['plain']:.3f}"
     if dev["auc"] is not None:

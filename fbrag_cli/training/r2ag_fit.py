@@ -114,15 +114,12 @@ class R2agTraining:
         written = monotonic()
         with torch.random.fork_rng():
             while self.progress.steps < self.steps:
-                loss = self._step(self.progress.steps)
-                self._note(loss)
-                if self.progress.steps % self._in_an_epoch == 0:
+                self._note(self._step(self.progress.steps))
+                if ended := self.progress.steps % self._in_an_epoch == 0:
                     self._end_epoch()
-                elif monotonic() - written < _BETWEEN_WRITES:
-                    yield
-                    continue
-                self._write()
-                written = monotonic()
+                if ended or monotonic() - written >= _BETWEEN_WRITES:
+                    self._write()
+                    written = monotonic()
                 yield
 
     def plain(self) -> list[float]:
