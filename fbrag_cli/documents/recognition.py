@@ -18,7 +18,7 @@ _BOMS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_
 
 _LEADING = r"(?:\s|<!--(?:(?!-->).)*-->|<\?xml[^>]*\?>)*"
 _HTML = re.compile(_LEADING + r"<(?:!doctype\s+html|html|head|body)[\s>]", re.IGNORECASE | re.DOTALL)
-_FLAT_ODT = re.compile(r"<office:document\s[^>]*opendocument\.text", re.DOTALL)
+_FLAT_ODT = re.compile(r"\s*(?=<[?!o]).*?<office:document\s[^>]*opendocument\.text", re.DOTALL)
 _VTT = re.compile(r"WEBVTT(?:[ \t\n]|$)")
 _SRT = re.compile(r"\s*\d+[ \t]*\n\d{1,3}:\d\d:\d\d[,.]\d{1,3}[ \t]*-->[ \t]*\d{1,3}:\d\d:\d\d[,.]\d")
 _HEADER_FIELD = re.compile(r"([!-9;-~]+):[ \t]?.*\n(?:[ \t]+\S.*\n)*")
@@ -58,7 +58,7 @@ def is_ods(data: bytes) -> bool:
 def is_odt(data: bytes) -> bool:
     if data.startswith(_ZIP):
         return _begins_with_mimetype(data, b"application/vnd.oasis.opendocument.text") and not data.startswith(b"-master", 77)
-    return _FLAT_ODT.search(_head(data)) is not None
+    return _FLAT_ODT.match(_head(data)) is not None
 
 
 def is_rtf(data: bytes) -> bool:

@@ -51,6 +51,8 @@ def test_the_flat_form_is_one_xml_file(tmp_path: Path) -> None:
     )
     assert written(tmp_path, data, "d.fodt").text == "text"
     assert refused(tmp_path, data[:-30], "d.fodt").code == "doc_unreadable"
+    about = f"# Its root:\n{data}"
+    assert written(tmp_path, about, "about.py").text == about
 
 
 _ENCRYPTED = (
