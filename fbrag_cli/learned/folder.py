@@ -22,8 +22,7 @@ _ANEW = "copy the folder again, or train it anew"
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What a folder may hold. title: whose parts. format: that the record names. record,
-    tensors: names of files."""
+    """What a folder may hold. title: whose parts. format: that the record names. record, tensors: names of files."""
 
     title: str
     format: str

@@ -31,7 +31,7 @@ from fbrag_cli.training.work import Work, languages_of
 if TYPE_CHECKING:
     from fbrag_cli.generation.llama.generator import LlamaGenerator
     from fbrag_cli.training.frozen_model import FrozenModel
-    from fbrag_cli.training.r2ag_fit import Progress, R2agSettings, R2agTraining, Task
+    from fbrag_cli.training.r2ag_fit import R2agSettings, R2agTraining, Standing, Task
 
 Fields = dict[str, Any]  # of a record
 
@@ -83,10 +83,10 @@ def train_r2ag(work: R2agWork) -> None:
     training = R2agTraining(read.tasks, model, work.settings, checkpoint, **sizes)
     plain = training.plain()
     try:
-        for _ in work.counted(training.run(), "steps", training.progress.steps, training.steps):
+        for _ in work.counted(training.run(), "steps", training.standing.steps, training.steps):
             pass
         training.restore_best()
-        report = _report(work, lists, training.progress, plain) | {"seconds": round(perf_counter() - started)}
+        report = _report(work, lists, training.standing, plain) | {"seconds": round(perf_counter() - started)}
         _put(folder, training, model, inputs, report, _record(work, read, retriever, lists))
     except OSError as error:
         raise not_writable(work.folder, error, "output", "choose another folder (-o)") from None
@@ -189,23 +189,23 @@ def _put(folder: Folder, training: R2agTraining, model: FrozenModel, inputs: Fie
     folder.put("r2ag", inputs, report, R2AG.tensors, *([ADAPTER] if lora else []), **settings, **network)
 
 
-def _report(work: R2agWork, lists: Sequence[PassageList], progress: Progress, plain: list[float]) -> Fields:
+def _report(work: R2agWork, lists: Sequence[PassageList], standing: Standing, plain: list[float]) -> Fields:
     """Return what the record keeps. answer_loss: of each list for checking, in the order of ids, to compare trainings by."""
-    dev, best = [each for each in lists if each.dev], progress.best(work.settings.qdm_weight)
+    dev, best = [each for each in lists if each.dev], standing.best(work.settings.qdm_weight)
     relevance = np.concatenate([each.features[:, OF_THE_QUESTION.index(RELEVANCE)] for each in dev])
     labels = np.concatenate([each.labels for each in dev]) > 0
     return {
         "data": dict(work.material.sha256),
         "count": {"train": len(lists) - len(dev), "dev": len(dev)},
-        "losses": [round(each, 4) for each in progress.losses],
+        "losses": [round(each, 4) for each in standing.losses],
         "dev": [
             {"answer": round(float(np.mean(each.answer)), 4), "matching": round(each.matching, 4), "auc": each.auc}
-            for each in progress.dev
+            for each in standing.dev
         ],
         "best_epoch": best + 1,
         "plain": round(float(np.mean(plain)), 4),
         "auc_of_relevance": auc(relevance.astype(np.float64), labels),
-        "answer_loss": {"ids": [each.id for each in dev], "plain": plain, "trained": progress.dev[best].answer},
+        "answer_loss": {"ids": [each.id for each in dev], "plain": plain, "trained": standing.dev[best].answer},
     }
 
 

@@ -58,7 +58,7 @@ class Dev:
 
 
 @dataclass(slots=True)
-class Progress:
+class Standing:
     """Where a training stands. steps: made so far. losses: mean of each epoch. dev: after each. best_state: of the best epoch."""
 
     steps: int = 0
@@ -80,9 +80,10 @@ class Task:
 
 
 class R2agTraining:
-    """Trains on the tasks that are not for checking. deviation: the standard deviation of the model's token embeddings.
+    """Trains on the tasks that are not for checking. model: stays as it is, but for LoRA. path: of the checkpoint.
 
-    Raises FbragError `usage` where `path` is damaged or of another training.
+    n_embd: width of the model's token embeddings. deviation: the standard deviation of their entries. Raises FbragError `usage`
+    where `path` is damaged or of another training.
     """
 
     def __init__(
@@ -102,7 +103,7 @@ class R2agTraining:
         self._parameters = own | {f"model.{name}": each for name, each in model.parameters.items()}
         self._optimizer = torch.optim.AdamW(self._parameters.values(), lr=RATE, weight_decay=0.0)
         self._key = _key(tasks, settings)
-        self.progress = self._read()
+        self.standing = self._read()
 
     @property
     def steps(self) -> int:
@@ -113,9 +114,9 @@ class R2agTraining:
         """Take the steps that are left, and yield after each. Raises OSError."""
         written = monotonic()
         with torch.random.fork_rng():
-            while self.progress.steps < self.steps:
-                self._note(self._step(self.progress.steps))
-                if ended := self.progress.steps % self._in_an_epoch == 0:
+            while self.standing.steps < self.steps:
+                self._note(self._step(self.standing.steps))
+                if ended := self.standing.steps % self._in_an_epoch == 0:
                     self._end_epoch()
                 if ended or monotonic() - written >= _BETWEEN_WRITES:
                     self._write()
@@ -144,7 +145,7 @@ class R2agTraining:
 
     def restore_best(self) -> None:
         """Let network and LoRA be those of the best epoch."""
-        self._load(self.progress.best_state)
+        self._load(self.standing.best_state)
 
     # -- a step ------------------------------------------------------------------------------------------------------------
 
@@ -194,16 +195,16 @@ class R2agTraining:
 
     def _note(self, loss: float) -> None:
         """Count a step, and its loss in the mean of its epoch."""
-        done = self.progress.steps % self._in_an_epoch
+        done = self.standing.steps % self._in_an_epoch
         if not done:
-            self.progress.losses.append(0.0)
-        self.progress.losses[-1] += (loss - self.progress.losses[-1]) / (done + 1)
-        self.progress.steps += 1
+            self.standing.losses.append(0.0)
+        self.standing.losses[-1] += (loss - self.standing.losses[-1]) / (done + 1)
+        self.standing.steps += 1
 
     def _end_epoch(self) -> None:
-        self.progress.dev.append(self.checked())
-        if self.progress.best(self._settings.qdm_weight) == len(self.progress.dev) - 1:
-            self.progress.best_state = self._state()
+        self.standing.dev.append(self.checked())
+        if self.standing.best(self._settings.qdm_weight) == len(self.standing.dev) - 1:
+            self.standing.best_state = self._state()
 
     def _state(self) -> dict[str, Tensor]:
         return {name: each.detach().cpu().clone() for name, each in self._parameters.items()}
@@ -214,22 +215,22 @@ class R2agTraining:
                 each.copy_(state[name])
 
     def _write(self) -> None:
-        tensors = file.prefixed("last", self._state()) | file.prefixed("best", self.progress.best_state)
+        tensors = file.prefixed("last", self._state()) | file.prefixed("best", self.standing.best_state)
         tensors |= file.moments(self._parameters, self._optimizer)
-        stands = {name: getattr(self.progress, name) for name in ("steps", "losses")}
-        stands["dev"] = [asdict(each) for each in self.progress.dev]
+        stands = {name: getattr(self.standing, name) for name in ("steps", "losses")}
+        stands["dev"] = [asdict(each) for each in self.standing.dev]
         file.write(self._path, {"format": FORMAT, "key": self._key, **stands}, tensors)
 
-    def _read(self) -> Progress:
+    def _read(self) -> Standing:
         with file.of_a_file(self._path):
             found = file.read(self._path, FORMAT, self._key)
             if found is None:
-                return Progress()
+                return Standing()
             told, tensors = found
             dev = [Dev(**each) for each in told["dev"]]
             self._load(file.named("last", tensors))
             file.restore_moments(tensors, self._parameters, self._optimizer)
-            return Progress(told["steps"], told["losses"], dev, file.named("best", tensors))
+            return Standing(told["steps"], told["losses"], dev, file.named("best", tensors))
 
 
 def _key(tasks: Sequence[Task], settings: R2agSettings) -> str:

@@ -127,7 +127,7 @@ def test_rows_say_what_features_say_and_soft_rows_cannot(tmp_path: Path) -> None
         run = training(tmp_path / f"{control}.safetensors", R2agSettings(control=control, epochs=6))
         for _ in run.run():
             pass
-        found[control] = float(np.mean(run.progress.dev[-1].answer))
+        found[control] = float(np.mean(run.standing.dev[-1].answer))
     plain = float(np.mean(run.plain()))
     assert plain == pytest.approx(np.log(2), abs=1e-3)
     assert found[""] < 0.2
@@ -147,11 +147,11 @@ def test_a_stopped_run_ends_as_one_that_was_not(tmp_path: Path, monkeypatch: pyt
         pass
     for stops in (7, 31, 60):
         stopped = training(tmp_path / "stopped.safetensors", settings)
-        for _, _ in zip(range(stops - stopped.progress.steps), stopped.run(), strict=False):
+        for _, _ in zip(range(stops - stopped.standing.steps), stopped.run(), strict=False):
             pass
-    assert stopped.progress.steps == stopped.steps == 60
-    assert stopped.progress.losses == whole.progress.losses
-    assert [each.answer for each in stopped.progress.dev] == [each.answer for each in whole.progress.dev]
+    assert stopped.standing.steps == stopped.steps == 60
+    assert stopped.standing.losses == whole.standing.losses
+    assert [each.answer for each in stopped.standing.dev] == [each.answer for each in whole.standing.dev]
     with pytest.raises(FbragError, match="other data or settings"):
         training(tmp_path / "stopped.safetensors", R2agSettings(epochs=3))
     (tmp_path / "stopped.safetensors").write_bytes(b"\0" * 100)
