@@ -55,7 +55,7 @@ class _Models(Models):
         super().__init__(ModelSettings(small="small", large="large"))
         self._scripted = models
 
-    def load(self, name: str) -> Any:
+    def load(self, name: str, adapter: Path | None = None) -> Any:
         return self._scripted[name]
 
     def find(self, names: Sequence[str], *, large: Sequence[str] = ()) -> Any:
