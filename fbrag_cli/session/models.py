@@ -65,6 +65,7 @@ class Models:
         self._answering: set[str] = set()  # servers that answer
         self._fit_rag: dict[str, FitRagParts] = {}
         self._r2ag: dict[str, R2Former] = {}
+        self._digests: dict[str, str] = {}
         self._scorers: list[LlamaScorer] = []
         self._servers = Servers(settings, progress, self._cancellation)
         self.load_seconds = 0.0
@@ -128,7 +129,7 @@ class Models:
         if is_server(name):
             return None
         (file,) = self.find([name])
-        return file.sha256 or sha256_of(file.path)
+        return file.sha256 or self._once(self._digests, str(file.path), lambda: sha256_of(file.path))
 
     def loaders(self) -> dict[str, Callable[[], LlamaGenerator]]:
         """Return, for each of the default pair by name, a function that loads it anew. Raises FbragError `usage` for a server."""
@@ -208,13 +209,13 @@ class Models:
 
         return self._once(self._r2ag, folder, lambda: load(Path(folder)))
 
-    def _once(self, loaded: dict[str, Part], folder: str, load: Callable[[], Part]) -> Part:
+    def _once(self, loaded: dict[str, Part], path: str, load: Callable[[], Part]) -> Part:
         with self._lock:
-            if folder not in loaded:
+            if path not in loaded:
                 watch = Stopwatch()
-                loaded[folder] = load()
+                loaded[path] = load()
                 self.load_seconds += watch.seconds
-            return loaded[folder]
+            return loaded[path]
 
     def _open_scorer(self, path: Path) -> LlamaScorer:
         from fbrag_cli.generation.llama.scorer import LlamaScorer

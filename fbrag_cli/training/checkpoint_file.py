@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
@@ -50,6 +51,18 @@ def of_a_file(path: Path) -> Iterator[None]:
         yield
     except (SafetensorError, ValueError, LookupError, TypeError, RuntimeError) as error:
         raise FbragError("usage", f"{path} is no checkpoint ({error})", "delete it; training begins anew") from None
+
+
+def state(parameters: Tensors) -> dict[str, Tensor]:
+    """Return a copy of the parameters."""
+    return {name: each.detach().cpu().clone() for name, each in parameters.items()}
+
+
+def restore(tensors: Tensors, parameters: Tensors) -> None:
+    """Let the parameters be what `state` returned."""
+    with torch.no_grad():
+        for name, each in parameters.items():
+            each.copy_(tensors[name])
 
 
 def moments(parameters: Tensors, optimizer: Any) -> dict[str, Tensor]:

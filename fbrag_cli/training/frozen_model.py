@@ -25,6 +25,7 @@ Tensor = Any  # of torch, whose types are not known here
 
 #: LoRA of the paper's RAFT.
 RANK, ALPHA, DROPOUT = 16, 32, 0.1
+_MODULES = {"q_proj": "attn_q", "v_proj": "attn_v"}  # that have it: their names in transformers and in llama.cpp
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,7 @@ class Example:
 
 class FrozenModel:
     """A causal language model. path: GGUF file. lora: whether LoRA is added; its numbers then train, by name in `parameters`.
+    architecture: by llama.cpp's name, which is transformers' too. n_heads: of its attention.
 
     computes_exactly: with float32; with bfloat16 where the device is as fast with it. Raises FbragError `model_corrupt` for a
     file that transformers cannot load.
@@ -51,13 +53,15 @@ class FrozenModel:
         self.device = device()
         self.computes_exactly = not has_bfloat16(self.device)
         dtype = torch.float32 if self.computes_exactly else torch.bfloat16
-        with quiet():
+        with torch.random.fork_rng(), quiet():
             self._model = _loaded(path, dtype).to(self.device).eval().requires_grad_(False)
             if lora:
-                config = LoraConfig(r=RANK, lora_alpha=ALPHA, lora_dropout=DROPOUT, target_modules=["q_proj", "v_proj"])
-                self._model = get_peft_model(self._model, config)
+                settings = LoraConfig(r=RANK, lora_alpha=ALPHA, lora_dropout=DROPOUT, target_modules=[*_MODULES])
+                torch.manual_seed(0)  # its first matrices begin at random
+                self._model = get_peft_model(self._model, settings)
         self._causal = self._model.get_base_model() if lora else self._model
-        self.architecture, self.n_heads = _about(self._causal)
+        config = self._causal.config
+        self.architecture, self.n_heads = str(config.model_type), int(config.num_attention_heads)
         self.parameters = {name: each for name, each in self._model.named_parameters() if each.requires_grad}
 
     @contextmanager
@@ -107,14 +111,6 @@ def _loaded(path: Path, dtype: Any) -> Any:
 
 def _without_a_bar(each: Iterable[Any], **_: Any) -> Iterable[Any]:
     return each
-
-
-def _about(model: Any) -> tuple[str, int]:
-    """Return the architecture by llama.cpp's name, and the number of attention heads."""
-    return str(model.config.model_type), int(model.config.num_attention_heads)
-
-
-_MODULES = {"q_proj": "attn_q", "v_proj": "attn_v"}
 
 
 def _gguf_name(name: str) -> str:

@@ -5,7 +5,7 @@ A step is a few lists. The checkpoint is written every ten minutes and after eac
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -145,7 +145,7 @@ class R2agTraining:
 
     def restore_best(self) -> None:
         """Let network and LoRA be those of the best epoch."""
-        self._load(self.standing.best_state)
+        file.restore(self.standing.best_state, self._parameters)
 
     # -- a step ------------------------------------------------------------------------------------------------------------
 
@@ -204,18 +204,10 @@ class R2agTraining:
     def _end_epoch(self) -> None:
         self.standing.dev.append(self.checked())
         if self.standing.best(self._settings.qdm_weight) == len(self.standing.dev) - 1:
-            self.standing.best_state = self._state()
-
-    def _state(self) -> dict[str, Tensor]:
-        return {name: each.detach().cpu().clone() for name, each in self._parameters.items()}
-
-    def _load(self, state: Mapping[str, Tensor]) -> None:
-        with torch.no_grad():
-            for name, each in self._parameters.items():
-                each.copy_(state[name])
+            self.standing.best_state = file.state(self._parameters)
 
     def _write(self) -> None:
-        tensors = file.prefixed("last", self._state()) | file.prefixed("best", self.standing.best_state)
+        tensors = file.prefixed("last", file.state(self._parameters)) | file.prefixed("best", self.standing.best_state)
         tensors |= file.moments(self._parameters, self._optimizer)
         stands = {name: getattr(self.standing, name) for name in ("steps", "losses")}
         stands["dev"] = [asdict(each) for each in self.standing.dev]
@@ -228,7 +220,7 @@ class R2agTraining:
                 return Standing()
             told, tensors = found
             dev = [Dev(**each) for each in told["dev"]]
-            self._load(file.named("last", tensors))
+            file.restore(file.named("last", tensors), self._parameters)
             file.restore_moments(tensors, self._parameters, self._optimizer)
             return Standing(told["steps"], told["losses"], dev, file.named("best", tensors))
 

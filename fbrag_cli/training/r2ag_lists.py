@@ -58,7 +58,8 @@ def list_of(question: Question, pool: Pool, retriever: Retriever, length: int | 
             break
         if not has_answer(question, passages[i]):
             others.append(i)
-    chosen = [i for i in ranked if i in {*gold, *others}]
+    wanted = {*gold, *others}
+    chosen = [i for i in ranked if i in wanted]
     if not gold or len(chosen) < 2:
         return None
     chunks = [pool.of(question.group).corpus.chunks[i] for i in chosen]

@@ -15,6 +15,7 @@ from transformers import BertModel
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.llama.scorer import LABELS
+from fbrag_cli.training import checkpoint_file
 from fbrag_cli.training.base_encoder import BaseEncoder
 from fbrag_cli.training.pairs import Pair
 from fbrag_cli.training.torch_models import device, has_bfloat16, quiet
@@ -80,13 +81,11 @@ class ScorerNetwork:
 
     def state(self) -> dict[str, Tensor]:
         """Return a copy of what trains."""
-        return {name: each.detach().cpu().clone() for name, each in self.parameters.items()}
+        return checkpoint_file.state(self.parameters)
 
     def load(self, state: Mapping[str, Tensor]) -> None:
         """Take what `state` returned."""
-        with torch.no_grad():
-            for name, each in self.parameters.items():
-                each.copy_(state[name])
+        checkpoint_file.restore(state, self.parameters)
 
     def tensors(self) -> dict[str, NDArray[np.float32]]:
         """Return all weights by their names in transformers' BertForSequenceClassification, LoRA merged into them."""

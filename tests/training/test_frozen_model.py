@@ -13,7 +13,7 @@ from fbrag_cli.generation.llama.generator import LlamaGenerator
 
 TORCH = "needs torch: pip install 'fbrag[train]'"
 WORDS = ("Paris", "London", "the", "French")
-WIDTH, N_LAYERS = 576, 30
+WIDTH = 576
 
 
 def turns(rows: np.ndarray) -> tuple[Turn, ...]:
