@@ -1,11 +1,13 @@
 """R2AG's training (equations 7 to 9): an R2-Former whose rows help a frozen language model to the answer, and LoRA.
 
-A step is a few lists. The checkpoint is written every ten minutes and after each epoch, and a stopped run goes on from it.
+A step is a few lists. The checkpoint is written every ten minutes, after each epoch and at Ctrl-C, and a stopped run goes on from
+it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -102,7 +104,7 @@ class R2agTraining:
         own = {f"former.{name}": each for name, each in self.network.named_parameters() if each.requires_grad}
         self._parameters = own | {f"model.{name}": each for name, each in model.parameters.items()}
         self._optimizer = torch.optim.AdamW(self._parameters.values(), lr=RATE, weight_decay=0.0)
-        self._key = _key(tasks, settings)
+        self._key, self._is_changing = _key(tasks, settings), False
         self.standing = self._read()
 
     @property
@@ -113,12 +115,11 @@ class R2agTraining:
     def run(self) -> Iterator[None]:
         """Take the steps that are left, and yield after each. Raises OSError."""
         written = monotonic()
-        with torch.random.fork_rng():
+        with torch.random.fork_rng(), self._kept_when_stopped():
+            self._check_epoch()  # its steps may be there, and its check not
             while self.standing.steps < self.steps:
-                self._note(self._step(self.standing.steps))
-                if ended := self.standing.steps % self._in_an_epoch == 0:
-                    self._end_epoch()
-                if ended or monotonic() - written >= _BETWEEN_WRITES:
+                self._step(self.standing.steps)
+                if self._check_epoch() or monotonic() - written >= _BETWEEN_WRITES:
                     self._write()
                     written = monotonic()
                 yield
@@ -147,14 +148,24 @@ class R2agTraining:
         """Let network and LoRA be those of the best epoch."""
         file.restore(self.standing.best_state, self._parameters)
 
+    @contextmanager
+    def _kept_when_stopped(self) -> Iterator[None]:
+        """Write the checkpoint where Ctrl-C or an error ends the run, but not in the middle of a change of the parameters."""
+        try:
+            yield
+        except BaseException:
+            if self.standing.steps and not self._is_changing:
+                self._write()
+            raise
+
     # -- a step ------------------------------------------------------------------------------------------------------------
 
     @property
     def _in_an_epoch(self) -> int:
         return -(-len(self._train) // BATCH)
 
-    def _step(self, k: int) -> float:
-        """Take one step of the optimiser. Return the mean loss."""
+    def _step(self, k: int) -> None:
+        """Take one step of the optimiser, and note its mean loss."""
         epoch, at = divmod(k, self._in_an_epoch)
         order = Random(f"{self._settings.seed} {epoch}").sample(self._train, len(self._train))
         drawn = order[at * BATCH : (at + 1) * BATCH]
@@ -170,8 +181,10 @@ class R2agTraining:
             loss.backward()
             total += float(loss.detach())
         torch.nn.utils.clip_grad_norm_(self._parameters.values(), CLIP)
+        self._is_changing = True
         self._optimizer.step()
-        return total
+        self._note(total)
+        self._is_changing = False
 
     def _loss(self, task: Task) -> Tensor:
         matched, rows = self._encoded(task)
@@ -201,10 +214,14 @@ class R2agTraining:
         self.standing.losses[-1] += (loss - self.standing.losses[-1]) / (done + 1)
         self.standing.steps += 1
 
-    def _end_epoch(self) -> None:
+    def _check_epoch(self) -> bool:
+        """Check the parameters at the end of an epoch. Return whether there was one to check."""
+        if len(self.standing.dev) == self.standing.steps // self._in_an_epoch:
+            return False
         self.standing.dev.append(self.checked())
         if self.standing.best(self._settings.qdm_weight) == len(self.standing.dev) - 1:
             self.standing.best_state = file.state(self._parameters)
+        return True
 
     def _write(self) -> None:
         tensors = file.prefixed("last", file.state(self._parameters)) | file.prefixed("best", self.standing.best_state)

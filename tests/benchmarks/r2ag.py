@@ -1,6 +1,7 @@
 """R2AG and its controls on Natural Questions: what rows in the prompt change in the answers of a model.
 
-    python tests/benchmarks/r2ag.py answer OUT.jsonl [--parts NAME=FOLDER ...] [--model NAME] [--length 10] [--questions 0:320]
+    python tests/benchmarks/r2ag.py answer OUT.jsonl [--parts NAME=FOLDER ...] [--systems NAME ...] [--model NAME] [--length 10]
+        [--questions 0:320]
     python tests/benchmarks/r2ag.py compare ROWS.jsonl.gz ... [--from plain]
 
 The questions are the last 320 of ../shared/train/nq.jsonl.gz, which train nothing. Each has a list: its evidence, and the nearest
@@ -59,6 +60,8 @@ def answer(out: Path, options: argparse.Namespace) -> None:
     kept = {(row["id"], row["system"]) for row in (read(out) if out.exists() else [])}
     with out.open("a", encoding="utf-8") as rows:
         for name, folder in systems(options.parts):
+            if options.systems and name not in options.systems:
+                continue
             former = load(Path(folder)) if folder else None
             with closing(loaded(options.model, options.threads)) as model:
                 assert isinstance(model, LlamaGenerator)
@@ -114,6 +117,7 @@ def main() -> None:
     parser.add_argument("do", choices=["answer", "compare"])
     parser.add_argument("files", type=Path, nargs="+")
     parser.add_argument("--parts", nargs="+", default=[], metavar="NAME=FOLDER")
+    parser.add_argument("--systems", nargs="+", metavar="NAME")
     parser.add_argument("--model", default="smollm2-135m")
     parser.add_argument("--length", type=int, default=10)
     parser.add_argument("--questions", default="0:320", metavar="FROM:TO")

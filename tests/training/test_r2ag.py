@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -74,10 +74,13 @@ def test_the_control_gives_features_to_other_passages_the_same_ones_each_time() 
 
 
 class Reader:
-    """In place of the language model: its loss is low where the first number of a row says whether the passage is relevant."""
+    """In place of the language model: its loss is low where the first number of a row says whether the passage is relevant.
+
+    readings: after so many Ctrl-C is pressed.
+    """
 
     def __init__(self) -> None:
-        self.device, self.parameters = "cpu", dict[str, Any]()
+        self.device, self.parameters, self.readings = "cpu", dict[str, Any](), 10_000
 
     def train(self, on: bool) -> None:
         pass
@@ -89,6 +92,9 @@ class Reader:
     def loss(self, example: Any, rows: Any) -> Any:
         import torch
 
+        self.readings -= 1
+        if self.readings < 0:
+            raise KeyboardInterrupt
         said = torch.zeros(len(example.tokens)) if rows is None else rows[:, 0]
         return torch.nn.functional.binary_cross_entropy_with_logits(said, torch.tensor(example.tokens, dtype=torch.float32))
 
@@ -135,21 +141,23 @@ def test_rows_say_what_features_say_and_soft_rows_cannot(tmp_path: Path) -> None
     assert not run.network.tensors()["input.weight"].any()
 
 
-def test_a_stopped_run_ends_as_one_that_was_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stopped_run_ends_as_one_that_was_not(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason=TORCH)
-    from fbrag_cli.training import r2ag_fit
     from fbrag_cli.training.r2ag_fit import R2agSettings
 
-    monkeypatch.setattr(r2ag_fit, "_BETWEEN_WRITES", 0.0)
     settings = R2agSettings(epochs=2)
     whole = training(tmp_path / "whole.safetensors", settings)
     for _ in whole.run():
         pass
-    for stops in (7, 31, 60):
+    steps = []
+    for readings in (30, 100, 45, 10_000):  # of lists: Ctrl-C in a step, in the check after an epoch, in a step, never
         stopped = training(tmp_path / "stopped.safetensors", settings)
-        for _, _ in zip(range(stops - stopped.standing.steps), stopped.run(), strict=False):
-            pass
-    assert stopped.standing.steps == stopped.steps == 60
+        stopped._model.readings = readings
+        with suppress(KeyboardInterrupt):
+            for _ in stopped.run():
+                pass
+        steps.append(stopped.standing.steps)
+    assert steps == [7, 30, 31, 60]
     assert stopped.standing.losses == whole.standing.losses
     assert [each.answer for each in stopped.standing.dev] == [each.answer for each in whole.standing.dev]
     with pytest.raises(FbragError, match="other data or settings"):
