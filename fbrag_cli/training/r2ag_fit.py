@@ -1,7 +1,6 @@
 """R2AG's training (equations 7 to 9): an R2-Former whose rows help a frozen language model to the answer, and LoRA.
 
-A step is a few lists. The checkpoint is written every ten minutes, after each epoch and at Ctrl-C, and a stopped run goes on from
-it.
+A step is a few lists. A checkpoint is written every ten minutes, after each epoch and at Ctrl-C; a stopped run goes on from it.
 """
 
 from __future__ import annotations
