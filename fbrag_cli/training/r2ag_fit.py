@@ -149,7 +149,7 @@ class R2agTraining:
 
     @contextmanager
     def _kept_when_stopped(self) -> Iterator[None]:
-        """Write the checkpoint where Ctrl-C or an error ends the run, but not in the middle of a change of the parameters."""
+        """Write the checkpoint where Ctrl-C or an error ends the run, but not where what it holds is half changed."""
         try:
             yield
         except BaseException:
@@ -217,9 +217,12 @@ class R2agTraining:
         """Check the parameters at the end of an epoch. Return whether there was one to check."""
         if len(self.standing.dev) == self.standing.steps // self._in_an_epoch:
             return False
-        self.standing.dev.append(self.checked())
+        dev = self.checked()
+        self._is_changing = True
+        self.standing.dev.append(dev)
         if self.standing.best(self._settings.qdm_weight) == len(self.standing.dev) - 1:
             self.standing.best_state = file.state(self._parameters)
+        self._is_changing = False
         return True
 
     def _write(self) -> None:

@@ -59,9 +59,7 @@ def answer(out: Path, options: argparse.Namespace) -> None:
     questions = [each for each in material.questions if each.dev][slice(*first_last)]
     kept = {(row["id"], row["system"]) for row in (read(out) if out.exists() else [])}
     with out.open("a", encoding="utf-8") as rows:
-        for name, folder in systems(options.parts):
-            if options.systems and name not in options.systems:
-                continue
+        for name, folder in systems(options.parts, options.systems):
             former = load(Path(folder)) if folder else None
             with closing(loaded(options.model, options.threads)) as model:
                 assert isinstance(model, LlamaGenerator)
@@ -73,12 +71,12 @@ def answer(out: Path, options: argparse.Namespace) -> None:
                         print(json.dumps(row, ensure_ascii=False), file=rows, flush=True)
 
 
-def systems(parts: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield the name of each system, and the folder of its parts or ""."""
-    yield from (("plain", ""), ("gold", ""), ("told", ""))
-    for each in parts:
+def systems(parts: Sequence[str], wanted: Sequence[str] | None) -> Iterator[tuple[str, str]]:
+    """Yield the name of each system that is wanted, None for all, and the folder of its parts or ""."""
+    for each in ("plain", "gold", "told", *parts):
         name, _, folder = each.partition("=")
-        yield name, folder
+        if wanted is None or name in wanted:
+            yield name, folder
 
 
 def answered(

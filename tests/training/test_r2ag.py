@@ -158,6 +158,7 @@ def test_a_stopped_run_ends_as_one_that_was_not(tmp_path: Path) -> None:
                 pass
         steps.append(stopped.standing.steps)
     assert steps == [7, 30, 31, 60]
+    assert stopped.steps == 60
     assert stopped.standing.losses == whole.standing.losses
     assert [each.answer for each in stopped.standing.dev] == [each.answer for each in whole.standing.dev]
     with pytest.raises(FbragError, match="other data or settings"):
@@ -165,6 +166,18 @@ def test_a_stopped_run_ends_as_one_that_was_not(tmp_path: Path) -> None:
     (tmp_path / "stopped.safetensors").write_bytes(b"\0" * 100)
     with pytest.raises(FbragError, match="no checkpoint"):
         training(tmp_path / "stopped.safetensors", settings)
+
+
+def test_a_killed_run_has_what_was_written_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch", reason=TORCH)
+    from fbrag_cli.training import r2ag_fit
+    from fbrag_cli.training.r2ag_fit import R2agSettings
+
+    monkeypatch.setattr(r2ag_fit, "_BETWEEN_WRITES", 0.0)
+    running = training(tmp_path / "killed.safetensors", R2agSettings()).run()
+    for _ in range(8):  # it is not closed: nothing tells it to write
+        next(running)
+    assert training(tmp_path / "killed.safetensors", R2agSettings()).standing.steps == 8
 
 
 # -- the command ---------------------------------------------------------------------------------------------------------------
