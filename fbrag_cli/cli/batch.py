@@ -14,7 +14,7 @@ from fbrag_cli.cli.batch_output import Tally, of_the_run, open_rows_to, write_ro
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.method_options import MethodKnobs, MethodOptions, chosen_method
 from fbrag_cli.cli.opening import open_cache, open_session, read_password
-from fbrag_cli.cli.options import PasswordOptions, RunOptions, arguments, option
+from fbrag_cli.cli.options import ParallelOptions, PasswordOptions, RunOptions, arguments, option
 from fbrag_cli.cli.progress_line import progress_line
 from fbrag_cli.cli.signals import limit_time
 from fbrag_cli.cli.takes import takes
@@ -28,11 +28,9 @@ if TYPE_CHECKING:
     from fbrag_cli.batch.on_ray import Workers
     from fbrag_cli.batch.run import Asking
 
-MOST_AT_ONCE = 64
-
 
 @dataclass(frozen=True, slots=True)
-class BatchOptions:
+class BatchOptions(ParallelOptions):
     documents: list[str] = arguments("documents; of a folder, each file is one", "DOC...")
     questions: str | None = option(
         None,
@@ -76,13 +74,6 @@ class BatchOptions:
         None, "--max-errors", help="stop after so many rows with an error (no limit)", group="Run", metavar="N", min=1
     )
     fail_fast: bool = option(False, "--fail-fast", help="stop at the first row with an error", group="Run")
-    parallel: str = option(
-        "auto",
-        "--parallel",
-        help="questions decoded at once, auto or a number; above 1, answers may differ by rounding (auto; on a CPU 1)",
-        group="Run",
-        metavar="N",
-    )
     engine: str = option(
         "local",
         "--engine",
@@ -201,7 +192,7 @@ def _asking(command: BatchCommand, session: Session, console: Console, workers: 
         choice=choice,
         reading=command.reading,
         chunk_words=command.method.words,
-        at_once=_at_once(command.batch.parallel),
+        at_once=command.batch.at_once,
         password=read_password(command.document.password_file, console),
         models=session.identities(method, choice),
     )
@@ -234,12 +225,3 @@ def _engine(
     session.name_servers(asking.method, asking.choice)
     setup = on_ray.Setup(asking=asking, models=command.models, cache=command.cache, offline=offline, folder=os.getcwd())
     return partial(on_ray.rows, workers=workers, setup=setup)
-
-
-def _at_once(text: str) -> int | None:
-    """Return how many questions run at once; None for as many as pay. Raises FbragError `usage`."""
-    if text == "auto":
-        return None
-    if not text.isdigit() or not 1 <= int(text) <= MOST_AT_ONCE:
-        raise FbragError("usage", f"--parallel {text}: not a number of questions", f"use auto, or 1 to {MOST_AT_ONCE}")
-    return int(text)

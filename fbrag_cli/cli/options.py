@@ -11,6 +11,7 @@ import typer
 from fbrag_cli.cli.completion import install_script, show_script
 from fbrag_cli.cli.console import ColorMode, Console
 from fbrag_cli.cli.version import print_version
+from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.cancellation import Cancellation
 
 #: Where the context of a command keeps the request to stop.
@@ -172,6 +173,31 @@ class RunOptions:
         min=0.001,
         max=1e8,  # three years; timers of macOS take no more
     )
+
+
+#: The most that --parallel takes.
+MOST_AT_ONCE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class ParallelOptions:
+    parallel: str = option(
+        "auto",
+        "--parallel",
+        help="questions decoded at once, auto or a number; above 1, answers may differ by rounding (auto; on a CPU 1)",
+        group="Run",
+        metavar="N",
+    )
+
+    @property
+    def at_once(self) -> int | None:
+        """How many questions run at once; None for as many as pay. Raises FbragError `usage`."""
+        text = self.parallel
+        if text == "auto":
+            return None
+        if not text.isdigit() or not 1 <= int(text) <= MOST_AT_ONCE:
+            raise FbragError("usage", f"--parallel {text}: not a number of questions", f"use auto, or 1 to {MOST_AT_ONCE}")
+        return int(text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ import typer
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.help import Command, Group
 from fbrag_cli.cli.opening import open_cache, open_session
-from fbrag_cli.cli.options import RunOptions, arguments, option
+from fbrag_cli.cli.options import ParallelOptions, RunOptions, arguments, option
 from fbrag_cli.cli.progress_line import progress_line
 from fbrag_cli.cli.signals import limit_time
 from fbrag_cli.cli.takes import takes
@@ -65,7 +65,7 @@ class RetrieverOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class FitRagOptions:
+class FitRagOptions(ParallelOptions):
     output: str = option("fit-rag", "-o", "--output", help="folder of what is made (fit-rag)", group="Output", metavar="FOLDER")
     stage: Literal["all", "labels", "scorer", "detector", "recognizer"] = option(
         "all", "--stage", help="all, labels, scorer, detector or recognizer (all)", group="Training", envvar=None
@@ -168,6 +168,7 @@ def fit_rag(console: Console, command: FitRagCommand) -> None:
             material=material,
             questions=questions,
             others=others,
+            at_once=options.at_once,
             base=lambda: Path(options.base) if options.base else fetch(models_dir(), work["listener"].progress, os.environ),
         )
         _run(stages.STAGES, options.stage, training)

@@ -58,7 +58,7 @@ def answer_all(
 
     session.run_at_once(n)
     try:
-        yield from _in_order(answer, asked, n, listener)
+        yield from in_order(answer, asked, n, listener)
     finally:
         session.run_at_once(1)
 
@@ -129,8 +129,11 @@ def how_many_pay(session: Session, method: Method, choice: Choice = DEFAULT) -> 
     return AT_ONCE_ON_GPU if all(on_gpu == of_all for on_gpu, of_all in layers) else 1
 
 
-def _in_order(do: Callable[[T, Listener], R], tasks: Iterable[T], n: int, listener: Listener) -> Iterator[R]:
-    """Yield what `do` returns for each task, in order, `n` tasks at once. Raises what it raises for a task at the task's turn."""
+def in_order(do: Callable[[T, Listener], R], tasks: Iterable[T], n: int, listener: Listener) -> Iterator[R]:
+    """Yield what `do` returns for each task, in order; `n` tasks run at once, each in a thread.
+
+    Raises what `do` raises for a task at the task's turn. Closing the iterator stops what runs.
+    """
     news: SimpleQueue[Event | None] = SimpleQueue()  # from the threads; None: a task is done
     stop = Cancellation(all_of=(listener.cancellation,))
     own = Listener(progress=_without_pace(news.put), cancellation=stop)

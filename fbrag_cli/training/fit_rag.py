@@ -18,6 +18,7 @@ from fbrag_cli.generation.llama.scorer import LlamaScorer
 from fbrag_cli.learned.fit_rag import FIT_RAG, SCORER, FitRagParts
 from fbrag_cli.methods.vanilla import Vanilla
 from fbrag_cli.session.session import DEFAULT
+from fbrag_cli.session.together import how_many_pay
 from fbrag_cli.storage.files import sha256_of
 from fbrag_cli.storage.rows import Row
 from fbrag_cli.text.printable import counted, dumps
@@ -37,13 +38,15 @@ LABELS, COMBINATIONS = "labels.jsonl", "combinations.jsonl"
 
 @dataclass(frozen=True, kw_only=True)
 class Training(Work):
-    """questions, others: for the scorer and for the detector (`questions.split`). base: returns the folder of the encoder."""
+    """questions, others: for the scorer and for the detector (`questions.split`). base: returns the folder of the encoder.
+    at_once: replies that the model makes in common batches, None for as many as pay."""
 
     folder: Folder
     material: Material
     questions: Sequence[Question]
     others: Sequence[Question]
     base: Callable[[], Path]
+    at_once: int | None = 1
 
     @cached_property
     def pool(self) -> Pool:
@@ -55,6 +58,12 @@ class Training(Work):
         """The language model whose replies are labels: its name and SHA-256."""
         return self.model(Vanilla, "large")
 
+    def run_at_once(self) -> int:
+        """Let the language model make replies in common batches. Return how many at once."""
+        n = how_many_pay(self.session, Vanilla()) if self.at_once is None else self.at_once
+        self.session.run_at_once(n)
+        return n
+
 
 # -- 1. labels -----------------------------------------------------------------------------------------------------------------
 
@@ -63,10 +72,10 @@ def make_labels(training: Training) -> None:
     """Make the replies that are missing in FOLDER/labels.jsonl."""
     with _labels(training, restart=training.restart) as (file, before):
         tasks = list(labelling.tasks_of(training.pool, training.questions, training.others))
-        todo = [task for task in tasks if task.key not in before]
+        todo = [task for task in labelling.by_passage(tasks) if task.key not in before]
         training.note(f"labels: {len(tasks):,} replies, {len(todo):,} of them to make")
         found = [before[task.key] for task in tasks if task.key in before]
-        rows = labelling.labels(todo, training.session.large(DEFAULT), training.listener)
+        rows = labelling.labels(todo, training.session.large(DEFAULT), training.listener, training.run_at_once())
         for row in training.counted(rows, "replies", len(found), len(tasks)):
             file.write(row)
             found.append(row)

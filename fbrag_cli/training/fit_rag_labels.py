@@ -12,6 +12,7 @@ from typing import Any
 from fbrag_cli.generation.generator import Call, Generator, Sampling
 from fbrag_cli.methods.prompts import alone_turns, answer_turns
 from fbrag_cli.session.session import Listener
+from fbrag_cli.session.together import in_order
 from fbrag_cli.storage.rows import Row
 from fbrag_cli.text.printable import counted
 from fbrag_cli.training.pairs import Pair
@@ -55,6 +56,12 @@ def tasks_of(pool: Pool, questions: Iterable[Question], others: Iterable[Questio
             yield Task(question, ())
 
 
+def by_passage(tasks: Iterable[Task]) -> list[Task]:
+    """Return the tasks of each passage one after the other, those without a passage last: a prompt begins with its passage, which
+    is then read once for all questions."""
+    return sorted(tasks, key=lambda task: (not task.passages, [each.id for each in task.passages]))
+
+
 def nearest_candidates(pool: Pool, question: Question) -> list[Passage]:
     """Return the passages of a question to label, nearest first: of the nearest and its evidence. None where it has none."""
     if not question.group:
@@ -78,17 +85,21 @@ def candidates(question: Question, nearest_first: Sequence[Passage]) -> list[Pas
     return [each for each in nearest_first if each.id in chosen]
 
 
-def labels(tasks: Iterable[Task], large: Generator, listener: Listener) -> Iterator[dict[str, Any]]:
-    """Yield the row of each task, in order. Replies are made one by one: in common batches rounding would depend on the others,
-    and a run that was stopped would go on with other replies.
+def labels(tasks: Iterable[Task], large: Generator, listener: Listener, at_once: int = 1) -> Iterator[dict[str, Any]]:
+    """Yield the row of each task, in order. at_once: replies that are made in common batches. Above 1 rounding depends on the
+    others in a batch, so that a run that was stopped may go on with other replies.
 
     `right` of a row with one passage is LLM_Prefer: the greedy reply from it holds a gold answer.
     """
-    sampling, call = Sampling(REPLY_TOKENS, temperature=0, seed=0), Call(cancellation=listener.cancellation)
-    for task in tasks:
+    sampling = Sampling(REPLY_TOKENS, temperature=0, seed=0)
+
+    def label(task: Task, own: Listener) -> dict[str, Any]:
         texts, question = [each.text for each in task.passages], task.question
         turns = answer_turns(texts, question.text) if texts else alone_turns(question.text)
-        yield _row(task, large.generate(turns, 1, sampling, call).samples[0].text.strip())
+        made = large.generate(turns, 1, sampling, Call(cancellation=own.cancellation))
+        return _row(task, made.samples[0].text.strip())
+
+    return in_order(label, tasks, at_once, listener)
 
 
 def _row(task: Task, reply: str) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """FIT-RAG and its baselines on Natural Questions: what they find, answer, read and cost.
 
-    python tests/benchmarks/fit_rag.py answer OUT.jsonl [--fit-rag FOLDER] [--systems NAME ...] [--questions 0:320] [--model NAME]
+    python tests/benchmarks/fit_rag.py answer OUT.jsonl [--fit-rag FOLDER] [--embedder FILE.gguf] [--systems NAME ...]
+        [--questions 0:320] [--model NAME] [--together]
     python tests/benchmarks/fit_rag.py compare ROWS.jsonl.gz ... [--from "vanilla, 10"]
     python tests/benchmarks/fit_rag.py rank OUT.jsonl --fit-rag FOLDER [--questions 0:320]
     python tests/benchmarks/fit_rag.py recall ROWS.jsonl.gz ...
@@ -8,6 +9,8 @@
 The questions are the last 320 of ../shared/train/nq.jsonl.gz, which train nothing; the document is all of its 1,600 passages, a
 chunk each. `answer` writes a row for each question and system, seconds included. Right: a gold answer stands in the reply as
 whole words (`contains`).
+--together asks each question by all systems before the next: what prompts or scores have in common is read once, so that it takes
+less time, and the seconds of a row mean nothing. --embedder: for the systems that begin with "MiniLM".
 `compare` prints the share that is right, the paired difference to --from with its 95 % bootstrap interval, tokens and seconds.
 `rank` writes the ranks of the passages that hold an answer among the 100 that BM25 finds, by each score; `recall` prints the
 share of questions with such a passage among the best k (R@k). A run that is started again goes on where it stopped.
@@ -18,7 +21,6 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -35,6 +37,7 @@ from fbrag_cli.generation.generator import Generator
 from fbrag_cli.generation.llama.embedding import LlamaEmbedder
 from fbrag_cli.generation.llama.machine import ON_THE_CPU
 from fbrag_cli.generation.llama.scorer import LlamaScorer
+from fbrag_cli.learned.document_scorer import DocumentScorer
 from fbrag_cli.learned.fit_rag import FitRagParts, load
 from fbrag_cli.methods.closed_book import ClosedBook
 from fbrag_cli.methods.fb_rag import FBRag
@@ -44,6 +47,8 @@ from fbrag_cli.methods.method import Method, Tools
 from fbrag_cli.methods.refeed import Refeed
 from fbrag_cli.methods.vanilla import Vanilla
 from fbrag_cli.progress import silent
+from fbrag_cli.retrieval import Retriever
+from fbrag_cli.retrieval.dense import Dense
 from fbrag_cli.retrieval.ranking import best
 from fbrag_cli.text.words import word_spans
 from fbrag_cli.trace import Trace
@@ -52,13 +57,14 @@ from fbrag_cli.training.questions import Question, read_material
 
 NQ = BENCH.parent / "train" / "nq.jsonl.gz"
 CANDIDATES, AT, BLOCK = 100, (1, 3, 5, 10, 20), 20
+DENSE = "MiniLM"
 #: Controls that have as many words of a question as "fit-rag" took.
 AT_EQUAL_WORDS = ("control: first passages", "control: BM25's windows")
 _SHORT: dict[str, Any] = {"max_tokens": 32, "answer_anyway": True}
 
 
-def systems(folder: str | None) -> dict[str, Method]:
-    """The methods by their names in tables. folder: of the trained parts; without it those that need them are missing."""
+def systems(folder: str | None, embedder: Path | None) -> dict[str, Method]:
+    """The methods by their names in tables. folder: of the trained parts. Those that need what is None are missing."""
     fit = partial(FitRag, fit_rag=folder, **_SHORT)
     bm25 = partial(FitRag, **_SHORT)
     untrained: dict[str, Method] = {
@@ -67,10 +73,13 @@ def systems(folder: str | None) -> dict[str, Method]:
         "refeed, 10": Refeed(select=10, **_SHORT),
         "vanilla, 10": Vanilla(select=10, **_SHORT),
         "vanilla, 5": Vanilla(select=5, **_SHORT),
+        "vanilla, 3": Vanilla(select=3, **_SHORT),
         "fb-rag, 10": FBRag(recall=8, samples=3, forward_tokens=48, select=10, **_SHORT),
         "BM25, a window of each": bm25(reduce="windows"),
         "BM25, the paper's prompt": bm25(reduce="windows", prompt_style="paper", max_tokens=96),
     }
+    if embedder:
+        untrained |= {f"{DENSE}, {n}": Vanilla(select=n, **_SHORT) for n in (10, 5, 3)}
     if folder is None:
         return untrained
     return untrained | {
@@ -84,6 +93,7 @@ def systems(folder: str | None) -> dict[str, Method]:
         "control: BM25's windows": bm25(reduce="windows"),
         "control: 5 windows": fit(reduce="windows", select=5),
         "fit-rag, 5 passages": fit(select=5),
+        "fit-rag, 15 passages": fit(select=15),
         "fit-rag, 20 passages": fit(select=20),
     }
 
@@ -99,10 +109,10 @@ class Passages:
         collection = Pool(material).of(self._group)
         self.corpus, self.retriever = collection.corpus, collection.retriever
 
-    def tools(self, large: Generator, parts: FitRagParts | None) -> Tools:
+    def tools(self, large: Generator, parts: FitRagParts | None, retriever: Retriever | None = None) -> Tools:
         return Tools(
             corpus=self.corpus,
-            retriever=self.retriever,
+            retriever=retriever or self.retriever,
             progress=silent,
             cancellation=Cancellation(),
             small=lambda: large,
@@ -130,7 +140,9 @@ def chosen(asked: Passages, options: argparse.Namespace) -> list[Question]:
 
 def answer(out: Path, options: argparse.Namespace) -> None:
     asked, parts = Passages(), opened(options.fit_rag, options.threads)
-    large = loaded(options.model, options.threads)
+    if parts and options.together:
+        parts = replace(parts, scorer=ScoredOnce(parts.scorer))
+    large, dense = loaded(options.model, options.threads), dense_retriever(asked, options)
     kept = {(row["id"], row["system"]): row for row in (read(out) if out.exists() else [])}
     with out.open("a", encoding="utf-8") as rows:
         for question, name, method in work(chosen(asked, options), options):
@@ -138,17 +150,45 @@ def answer(out: Path, options: argparse.Namespace) -> None:
                 continue
             if name in AT_EQUAL_WORDS:
                 method = replace(cast("FitRag", method), budget=kept[question.id, "fit-rag"]["words"])
-            row = answered(question, name, method, asked.tools(large, parts))
+            retriever = dense if name.startswith(DENSE) else None
+            row = answered(question, name, method, asked.tools(large, parts, retriever))
             kept[question.id, name] = row
             print(json.dumps(row, ensure_ascii=False), file=rows, flush=True)
 
 
 def work(questions: Sequence[Question], options: argparse.Namespace) -> Iterator[tuple[Question, str, Method]]:
-    """Yield a block of questions by each system, then the next block: a prompt and the one before share no passages."""
-    for start in range(0, len(questions), BLOCK):
-        for name, method in systems(options.fit_rag).items():
+    """Yield a block of questions by each system, then the next block: a prompt and the one before share no passages.
+
+    --together: blocks of one question.
+    """
+    size = 1 if options.together else BLOCK
+    for start in range(0, len(questions), size):
+        for name, method in systems(options.fit_rag, options.embedder).items():
             if options.systems is None or name in options.systems:
-                yield from ((question, name, method) for question in questions[start : start + BLOCK])
+                yield from ((question, name, method) for question in questions[start : start + size])
+
+
+class ScoredOnce:
+    """A scorer that keeps the scores of the last question."""
+
+    def __init__(self, scorer: DocumentScorer) -> None:
+        self._scorer, self.name, self.key, self.embed = scorer, scorer.name, scorer.key, scorer.embed
+        self._question, self._kept = "", dict[str, Any]()
+
+    def scores(self, question: str, texts: Sequence[str]) -> Any:
+        if question != self._question:
+            self._question, self._kept = question, {}
+        new = [each for each in dict.fromkeys(texts) if each not in self._kept]
+        self._kept |= dict(zip(new, self._scorer.scores(question, new), strict=True))
+        return np.stack([self._kept[each] for each in texts])
+
+
+def dense_retriever(asked: Passages, options: argparse.Namespace) -> Dense | None:
+    """Return what ranks the passages by the embedding model in --embedder."""
+    if options.embedder is None:
+        return None
+    embedder = LlamaEmbedder(options.embedder, placement=ON_THE_CPU, threads=options.threads)
+    return Dense(embedder, embedder.embed([each.text for each in asked.passages], query=False))
 
 
 def answered(question: Question, name: str, method: Method, tools: Tools) -> dict[str, Any]:
@@ -201,24 +241,14 @@ def compare(rows: Sequence[dict[str, Any]], base: str) -> None:
 def rank(out: Path, options: argparse.Namespace) -> None:
     asked, parts = Passages(), opened(options.fit_rag, options.threads)
     done = {row["id"] for row in read(out)} if out.exists() else set()
-    cosine = cosines(asked, options)
+    dense = dense_retriever(asked, options)
     with out.open("a", encoding="utf-8") as rows:
         for question in chosen(asked, options):
             if question.id not in done:
-                print(json.dumps(ranked(question, asked, _there(parts), cosine)), file=rows, flush=True)
+                print(json.dumps(ranked(question, asked, _there(parts), dense)), file=rows, flush=True)
 
 
-def cosines(asked: Passages, options: argparse.Namespace) -> Callable[[str], Any] | None:
-    """Return what gives the cosine of a question to each passage, by the embedding model in --embedder."""
-    if options.embedder is None:
-        return None
-    with closing(LlamaEmbedder(options.embedder, placement=ON_THE_CPU, threads=options.threads)) as embedder:
-        matrix = embedder.embed([each.text for each in asked.passages], query=False)
-        vectors = {each.text: embedder.embed([each.text], query=True)[0] for each in chosen(asked, options)}
-    return lambda question: matrix @ vectors[question]
-
-
-def ranked(question: Question, asked: Passages, parts: FitRagParts, cosine: Callable[[str], Any] | None) -> dict[str, Any]:
+def ranked(question: Question, asked: Passages, parts: FitRagParts, dense: Dense | None) -> dict[str, Any]:
     """Return, for each score, the ranks (from 0) of the passages that hold an answer; those beyond the candidates have none."""
     bm25 = asked.retriever.scores(question.text)
     candidates = [int(each) for each in best(bm25, CANDIDATES)]
@@ -230,8 +260,8 @@ def ranked(question: Question, asked: Passages, parts: FitRagParts, cosine: Call
         "LLM_Prefer": probabilities[:, 1],
         "sum": probabilities.sum(axis=1),
     }
-    if cosine is not None:
-        scores["MiniLM"] = cosine(question.text)[candidates]
+    if dense is not None:
+        scores[DENSE] = dense.scores(question.text)[candidates]
     orders = {name: np.argsort(-values, kind="stable") for name, values in scores.items()}
     return {
         "id": question.id,
@@ -268,6 +298,7 @@ def main() -> None:
     parser.add_argument("--systems", nargs="+")
     parser.add_argument("--questions", default="0:320", metavar="FROM:TO")
     parser.add_argument("--from", dest="base", default="vanilla, 10")
+    parser.add_argument("--together", action="store_true")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--model", default=MODEL)
     options = parser.parse_args()

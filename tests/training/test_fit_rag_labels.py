@@ -13,6 +13,7 @@ from fbrag_cli.training import fit_rag_labels as labelling
 from fbrag_cli.training.passages import Pool
 from fbrag_cli.training.questions import Material, Passage, Question, read_material
 from tests.conftest import Run
+from tests.generation.tiny_gguf import Tiny
 
 
 def rows_file(folder: Path, n: int = 10) -> Path:
@@ -95,6 +96,31 @@ def test_a_label_says_whether_the_model_answers_rightly_from_the_passage_alone(t
     assert sum(row["right"] for row in rows) == 1
     counts = labelling.count_pairs(rows)
     assert (counts.both, counts.neither, counts.mismatched_share) == (1, labelling.PASSAGES - 1, 0)
+
+
+def test_the_replies_from_a_passage_are_made_one_after_the_other(tmp_path: Path) -> None:
+    """A prompt begins with its passage, which is then read once."""
+    material = read_material([rows_file(tmp_path)])
+    tasks = labelling.by_passage(labelling.tasks_of(Pool(material), material.questions, ()))
+    read = [task.passages[0].id if task.passages else "" for task in tasks]
+    assert len(tasks) == len(material.questions) * (1 + labelling.PASSAGES)
+    assert sum(a != b for a, b in zip(read, read[1:], strict=False)) == len(set(read)) - 1
+    assert read[-len(material.questions) :] == [""] * len(material.questions)
+
+
+def test_replies_at_once_are_those_of_one_by_one(tmp_path: Path, fbrag: Run) -> None:
+    """In full precision; rounding of quantised weights depends on the others in a batch."""
+    rows_file(tmp_path, 3)
+    model = Tiny(blocks=2, heads=4, width=64, weights=0.3).write(tmp_path / "tiny.gguf")
+    made = {}
+    for parallel in ("1", "4"):
+        done = fbrag(
+            *("train", "fit-rag", "ships.jsonl", "-m", str(model), "-o", parallel, "--no-cache", "--stage", "labels"),
+            *("--parallel", parallel),
+        )
+        assert done.returncode == 0, done.stderr
+        made[parallel] = (tmp_path / parallel / "labels.jsonl").read_bytes()
+    assert made["1"] == made["4"]
 
 
 def test_a_run_that_was_stopped_goes_on(tmp_path: Path, fbrag: Run, smollm2: Path) -> None:
