@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from hashlib import sha256
-from itertools import accumulate, zip_longest
+from itertools import zip_longest
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -18,6 +17,7 @@ from typing import Any
 from fbrag_cli.errors import FbragError
 from fbrag_cli.evaluation.dataset_files import dataset_files
 from fbrag_cli.storage.files import sha256_of
+from fbrag_cli.training.evidence import Parts, Span, Text, spans_of
 from fbrag_cli.training.questions import beside, rows_of, title_and_text
 
 #: Words up to which a document is filled.
@@ -25,18 +25,6 @@ WORDS = 10_000
 _BETWEEN = "\n\n"  # texts of a document
 
 Row = Mapping[str, Any]
-Span = tuple[int, int]  # start and end, in characters
-
-
-@dataclass(frozen=True)
-class Text:
-    """A passage, a story or a meeting."""
-
-    text: str
-
-    @cached_property
-    def n_words(self) -> int:
-        return len(self.text.split())
 
 
 #: A text with the evidence in it.
@@ -77,7 +65,7 @@ class LongQuestion:
                 words += other.n_words
         random.shuffle(texts)
         plain = [each.text for each, _ in texts]
-        starts = [start for start, _ in _spans(plain, len(_BETWEEN))]
+        starts = [start for start, _ in spans_of(plain, len(_BETWEEN))]
         gold = [(at + start, at + end) for at, (_, spans) in zip(starts, texts, strict=True) for start, end in spans]
         return LongDocument(_BETWEEN.join(plain), tuple(gold))
 
@@ -123,7 +111,7 @@ def _questions(path: Path) -> Iterator[LongQuestion]:
 def _sources(path: Path, rows: Sequence[Row]) -> tuple[Callable[[Row], tuple[Own, ...]], Callable[[Row], Sequence[Text]]]:
     """Return what gives the texts of a row, and what gives those to fill its document up with."""
     if any("story" in row for row in rows):
-        stories = {name: _Parts.of(parts.values(), parts) for name, parts in beside(path, "stories").items()}
+        stories = {name: Parts.of(parts.values(), parts) for name, parts in beside(path, "stories").items()}
         books: dict[str, list[Text]] = {}
         for name, story in stories.items():
             books.setdefault(_book(name), []).append(story.text)
@@ -132,7 +120,7 @@ def _sources(path: Path, rows: Sequence[Row]) -> tuple[Callable[[Row], tuple[Own
             lambda row: books[_book(row["story"])],
         )
     if any("meeting" in row for row in rows):
-        meetings = {name: _Parts.of(turns, range(len(turns))) for name, turns in beside(path, "meetings").items()}
+        meetings = {name: Parts.of(turns, range(len(turns))) for name, turns in beside(path, "meetings").items()}
         return lambda row: (meetings[row["meeting"]].with_evidence(map(tuple, row["gold_turns"])),), lambda row: ()
     passages = [Text(each) for each in dict.fromkeys(title_and_text(each) for row in rows for each in row.get("documents", ()))]
     return lambda row: tuple(map(_passage, row.get("documents", ()))), lambda row: passages
@@ -145,26 +133,3 @@ def _book(story: str) -> str:
 def _passage(document: Mapping[str, Any]) -> Own:
     text = title_and_text(document)
     return Text(text), ((len(text) - len(document["text"]), len(text)),) if document.get("gold") else ()
-
-
-@dataclass(frozen=True, slots=True)
-class _Parts:
-    """A text of parts. spans: where each stands, by its name."""
-
-    text: Text
-    spans: Mapping[Any, Span]
-
-    @classmethod
-    def of(cls, parts: Iterable[str], names: Iterable[Any]) -> _Parts:
-        parts = list(parts)
-        return cls(Text("\n".join(parts)), dict(zip(names, _spans(parts, 1), strict=True)))
-
-    def with_evidence(self, evidence: Iterable[tuple[Any, ...]]) -> Own:
-        """Return the text with its evidence. evidence: names of the first and the last part of each piece."""
-        return self.text, tuple((self.spans[first][0], self.spans[last][1]) for first, last in evidence)
-
-
-def _spans(texts: Iterable[str], between: int) -> list[Span]:
-    """Return where texts stand that are joined by so many characters."""
-    ends = accumulate(len(text) + between for text in texts)
-    return [(end - between - len(text), end - between) for text, end in zip(texts, ends, strict=True)]

@@ -31,7 +31,7 @@ _MODULES = {"q_proj": "attn_q", "v_proj": "attn_v"}  # that have it: their names
 @dataclass(frozen=True, slots=True)
 class Example:
     """A prompt with the reply that it should have. tokens: ids of the prompt, -1 in the place of each row. reply: ids, the end
-    of the turn included."""
+    of the turn included; empty where there is nothing to learn of it."""
 
     tokens: tuple[int, ...]
     reply: tuple[int, ...]

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fbrag_cli.corpus import Chunk
 from fbrag_cli.generation.generator import Generation
 from fbrag_cli.methods.fb_rag import parse_sample, score
 from fbrag_cli.methods.learned_fusion import Looked
 from fbrag_cli.retrieval import Retriever
 from fbrag_cli.retrieval.list_features import ALL
 from fbrag_cli.storage.rows import Row
-from fbrag_cli.training.documents import LongQuestion, Span
+from fbrag_cli.training.documents import LongQuestion
+from fbrag_cli.training.evidence import is_relevant, n_shared
 from fbrag_cli.training.fusion_samples import METHOD, collected
 
 Array = NDArray[np.float32]
@@ -59,19 +59,9 @@ def list_of(question: LongQuestion, row: Row, retriever: Retriever) -> ChunkList
         features=looked.features(ALL, positions),
         labels=np.array([is_relevant(corpus.chunks[each], document.gold) for each in positions], np.float32),
         needed=tuple(
-            frozenset(at.get(chunk.position, -1) for chunk in corpus.chunks if _shared(chunk, span)) for span in document.gold
+            frozenset(at.get(chunk.position, -1) for chunk in corpus.chunks if n_shared(chunk, span)) for span in document.gold
         ),
     )
-
-
-def is_relevant(chunk: Chunk, gold: Iterable[Span]) -> bool:
-    """Return whether the chunk covers at least half of a piece of evidence, or half of it lies in one."""
-    return any(2 * _shared(chunk, span) >= min(span[1] - span[0], chunk.end - chunk.start) for span in gold)
-
-
-def _shared(chunk: Chunk, span: Span) -> int:
-    """Return the number of characters that a chunk and a piece of evidence share."""
-    return max(0, min(chunk.end, span[1]) - max(chunk.start, span[0]))
 
 
 def mean_recalls(lists: Sequence[ChunkList], scores: Sequence[Array] | None) -> dict[str, list[float]]:

@@ -10,14 +10,19 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from fbrag_cli.corpus import Chunk, build_corpus
+from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.errors import FbragError
 from fbrag_cli.evaluation import metrics
 from fbrag_cli.evaluation.dataset_files import MAX_ROW, dataset_files, drawn_rows, read_start
 from fbrag_cli.evaluation.datasets import Example
 from fbrag_cli.storage.files import sha256_of
+from fbrag_cli.text.languages import detect
+from fbrag_cli.training.evidence import Parts, is_relevant
 
 #: The share of a file's questions, its last ones, on which training is checked.
 DEV_SHARE = 0.2
+_CHUNK_WORDS = 300  # of a meeting
 # Answers that stand in many passages by chance: containment says nothing of them (FIT-RAG.md, 2.2).
 _SAYS_NOTHING = re.compile(r"yes|no|\d|.{0,2}", re.IGNORECASE)
 
@@ -69,7 +74,8 @@ class Material:
 def read_material(paths: Iterable[Path]) -> Material:
     """Read JSON Lines (.gz or not): rows with `_id`, `input`, `answers`, and one of `documents` (passages with `text`, and
     `title` and `gold` where they are known; those of a file are retrieved from together), `story` with `gold_sections` (of
-    NAME-stories.json.gz beside the file), or none (the question alone).
+    NAME-stories.json.gz beside the file), `meeting` with `gold_turns` (of NAME-meetings.json.gz; its passages are chunks), or
+    none (the question alone).
 
     Raises FbragError `doc_not_found`, `doc_unreadable` with the line.
     """
@@ -80,14 +86,16 @@ def read_material(paths: Iterable[Path]) -> Material:
         digests[path.name] = sha256_of(path)
         rows = rows_of(path)
         stories = beside(path, "stories") if any("story" in row for row, _ in rows) else {}
+        meetings = beside(path, "meetings") if any("meeting" in row for row, _ in rows) else {}
+        chunked = {name: _Meeting.of(turns) for name, turns in meetings.items()}
         for row, dev in rows:
-            own, gold = _passages(path, row, stories)
+            own, gold = _passages(path, row, stories, chunked)
             if own:
                 passages.setdefault(own[0].group, {}).update({each.id: each for each in own})
             group = own[0].group if own else ""
             dataset = str(row.get("dataset", path.stem))
             answers = tuple(map(str, row["answers"]))
-            verbatim = "story" not in row
+            verbatim = row.keys().isdisjoint(("story", "meeting"))
             questions.append(Question(str(row["_id"]), dataset, row["input"], answers, group, gold, verbatim, dev))
     return Material(tuple(questions), {group: tuple(found.values()) for group, found in passages.items()}, digests)
 
@@ -122,8 +130,23 @@ def _row(path: Path, line: int, text: str) -> dict[str, Any]:
     return dict(row)
 
 
+@dataclass(frozen=True, slots=True)
+class _Meeting:
+    """turns: with their places in the text. chunks: of the text."""
+
+    turns: Parts
+    chunks: tuple[Chunk, ...]
+
+    @classmethod
+    def of(cls, turns: Sequence[str]) -> _Meeting:
+        parts = Parts.of(turns, range(len(turns)))
+        text = parts.text.text
+        document = Document.of("m", "m", Extracted(Content(text), "text/plain"), language=detect(text))
+        return cls(parts, tuple(build_corpus([document], _CHUNK_WORDS).chunks))
+
+
 def _passages(
-    path: Path, row: Mapping[str, Any], stories: Mapping[str, Mapping[str, str]]
+    path: Path, row: Mapping[str, Any], stories: Mapping[str, Mapping[str, str]], meetings: Mapping[str, _Meeting]
 ) -> tuple[list[Passage], tuple[str, ...]]:
     """Return the passages of a row, and the ids of those that hold the answer."""
     if "documents" in row:
@@ -135,6 +158,11 @@ def _passages(
         found = [_passage(text, f"{path.name}: {row['story']}") for text in sections.values()]
         wanted = set(row.get("gold_sections", ()))
         return found, tuple(each.id for each, name in zip(found, sections, strict=True) if name in wanted)
+    if "meeting" in row:
+        meeting = meetings[row["meeting"]]
+        _, spans = meeting.turns.with_evidence(map(tuple, row["gold_turns"]))
+        found = [_passage(chunk.text, f"{path.name}: {row['meeting']}") for chunk in meeting.chunks]
+        return found, tuple(each.id for each, chunk in zip(found, meeting.chunks, strict=True) if is_relevant(chunk, spans))
     return [], ()
 
 

@@ -74,7 +74,7 @@ def train_r2ag(work: R2agWork) -> None:
     elif folder.is_made("r2ag", inputs):
         work.note("r2ag: made before")
         return
-    tokens = sum(each.example.n_tokens for each in read.tasks if not each.passages.dev)
+    tokens = sum(each.example.n_tokens for each in read.tasks if each.example.reply and not each.passages.dev)
     work.note(f"r2ag: {counted(len(lists), 'list')}, {sum(each.dev for each in lists):,} of them for checking")
     work.note(f"r2ag: {tokens:,} tokens an epoch for {read.about['name']}, {counted(work.settings.epochs, 'epoch')}")
     started = perf_counter()
@@ -106,8 +106,9 @@ def _lists(work: R2agWork) -> tuple[list[PassageList], Comparing]:
         retriever = work.session.retriever(pool.of(question.group), work.choice, quiet)
         made = list_of(question, pool, comparing(retriever), work.length)
         lists += [made] if made else []
-    if retriever is None or len({each.dev for each in lists}) < 2:
-        raise FbragError("usage", "the rows give no lists for training, or none for checking", "give more questions: --limit")
+    if retriever is None or len({each.dev for each in lists if each.answer}) < 2:
+        what = "the rows give no lists for training, or none for checking, with an answer to learn"
+        raise FbragError("usage", what, "give more questions: --limit")
     return shuffled(lists) if work.settings.control == "shuffled" else lists, comparing(retriever)
 
 
@@ -143,7 +144,7 @@ def _examples(each: PassageList, generator: LlamaGenerator) -> Fields:
     from fbrag_cli.training.frozen_model import Example
 
     places = [Rows.of(np.array([[i]], np.float32)) for i in range(len(each.passages))]
-    reply = tuple(generator.tokenize_reply(each.answer))
+    reply = tuple(generator.tokenize_reply(each.answer)) if each.answer else ()
     prompts = {
         "example": list_turns(each.passages, each.question, places),
         "plain": list_turns(each.passages, each.question, None),
@@ -190,7 +191,8 @@ def _put(folder: Folder, training: R2agTraining, model: FrozenModel, inputs: Fie
 
 
 def _report(work: R2agWork, lists: Sequence[PassageList], standing: Standing, plain: list[float]) -> Fields:
-    """Return what the record keeps. answer_loss: of each list for checking, in the order of ids, to compare trainings by."""
+    """Return what the record keeps. answer_loss: of each list for checking that has an answer, in the order of ids, to compare
+    trainings by."""
     dev, best = [each for each in lists if each.dev], standing.best(work.settings.qdm_weight)
     relevance = np.concatenate([each.features[:, OF_THE_QUESTION.index(RELEVANCE)] for each in dev])
     labels = np.concatenate([each.labels for each in dev]) > 0
@@ -205,7 +207,7 @@ def _report(work: R2agWork, lists: Sequence[PassageList], standing: Standing, pl
         "best_epoch": best + 1,
         "plain": round(float(np.mean(plain)), 4),
         "auc_of_relevance": auc(relevance.astype(np.float64), labels),
-        "answer_loss": {"ids": [each.id for each in dev], "plain": plain, "trained": standing.dev[best].answer},
+        "answer_loss": {"ids": [each.id for each in dev if each.answer], "plain": plain, "trained": standing.dev[best].answer},
     }
 
 

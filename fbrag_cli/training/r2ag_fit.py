@@ -47,8 +47,8 @@ class R2agSettings:
 
 @dataclass(frozen=True, slots=True)
 class Dev:
-    """answer: of each list for checking the mean cross-entropy of the answer's tokens. matching: mean L_QDM. auc: of the
-    relevance, over all passages; None without both labels."""
+    """answer: of each list for checking that has an answer the mean cross-entropy of its tokens. matching: mean L_QDM. auc: of
+    the relevance, over all passages; None without both labels."""
 
     answer: list[float]
     matching: float
@@ -127,7 +127,7 @@ class R2agTraining:
         """Return what `Dev.answer` is for prompts without rows, by the model without LoRA."""
         self._model.train(False)
         with torch.no_grad(), self._model.untrained():
-            return [round(float(self._model.loss(task.plain, None)), 4) for task in self.dev_tasks]
+            return [round(float(self._model.loss(task.plain, None)), 4) for task in self.dev_tasks if task.plain.reply]
 
     def checked(self) -> Dev:
         """Return the losses of the tasks for checking."""
@@ -137,7 +137,8 @@ class R2agTraining:
         with torch.no_grad():
             for task in self.dev_tasks:
                 matched, rows = self._encoded(task)
-                answer.append(round(float(self._answer(task, rows)), 4))
+                if task.example.reply:
+                    answer.append(round(float(self._answer(task, rows)), 4))
                 matching.append(float(self._matching(matched, task)))
                 logits.append(matched[0].cpu().numpy())
         labels = np.concatenate([each.passages.labels for each in self.dev_tasks])
@@ -187,7 +188,8 @@ class R2agTraining:
 
     def _loss(self, task: Task) -> Tensor:
         matched, rows = self._encoded(task)
-        return self._answer(task, rows) + self._settings.qdm_weight * self._matching(matched, task)
+        matching = self._settings.qdm_weight * self._matching(matched, task)
+        return matching + self._answer(task, rows) if task.example.reply else matching
 
     def _answer(self, task: Task, rows: Tensor | None) -> Tensor:
         return self._model.loss(task.plain if rows is None else task.example, rows)

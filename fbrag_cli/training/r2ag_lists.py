@@ -19,12 +19,15 @@ Array = NDArray[np.float32]
 
 #: Passages of a list: the number is drawn for each question, so that the parts serve lists of each of these lengths.
 SHORTEST, LONGEST = 5, 10
+#: Words of an answer that is trained on. A list whose answer is longer, as a summary of a meeting, teaches relevance alone.
+LONGEST_ANSWER = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassageList:
     """passages: the nearest to the question first. features: (n, n_features), those of `OF_THE_QUESTION`. labels: (n,), 1 for
-    evidence. answer: the first of the gold answers. dev: whether it is for checking, not for training."""
+    evidence. answer: the first of the gold answers, "" where it is too long to train on. dev: whether it is for checking, not for
+    training."""
 
     id: str
     question: str
@@ -66,7 +69,7 @@ def list_of(question: Question, pool: Pool, retriever: Retriever, length: int | 
     return PassageList(
         id=question.id,
         question=question.text,
-        answer=question.answers[0],
+        answer=question.answers[0] if len(question.answers[0].split()) <= LONGEST_ANSWER else "",
         passages=tuple(passages[i].text for i in chosen),
         features=list_features(OF_THE_QUESTION, chunks, retriever, Scored(question.text, scores)),
         labels=np.array([i in gold for i in chosen], np.float32),

@@ -82,19 +82,19 @@ def systems(folder: str | None, embedder: Path | None) -> dict[str, Method]:
         untrained |= {f"{DENSE}, {n}": Vanilla(select=n, **_SHORT) for n in (10, 5, 3)}
     if folder is None:
         return untrained
-    return untrained | {
+    return untrained | {  # in an order in which prompts begin as the one before
         "fit-rag": fit(),
-        "fit-rag, no reducer": fit(reduce="off"),
-        "fit-rag, a window of each": fit(reduce="windows"),
-        "has-answer alone": fit(reduce="off", rank_by="has-answer"),
-        "llm-prefer alone": fit(reduce="off", rank_by="llm-prefer"),
         "fit-rag, recognizer": fit(self_knowledge=True),
-        "control: first passages": fit(reduce="off"),
-        "control: BM25's windows": bm25(reduce="windows"),
+        "fit-rag, a window of each": fit(reduce="windows"),
         "control: 5 windows": fit(reduce="windows", select=5),
         "fit-rag, 5 passages": fit(select=5),
-        "fit-rag, 15 passages": fit(select=15),
         "fit-rag, 20 passages": fit(select=20),
+        "fit-rag, 15 passages": fit(select=15),
+        "fit-rag, no reducer": fit(reduce="off"),
+        "control: first passages": fit(reduce="off"),
+        "has-answer alone": fit(reduce="off", rank_by="has-answer"),
+        "llm-prefer alone": fit(reduce="off", rank_by="llm-prefer"),
+        "control: BM25's windows": bm25(reduce="windows"),
     }
 
 

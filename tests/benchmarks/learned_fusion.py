@@ -26,8 +26,9 @@ from fbrag_cli.evaluation.statistics import paired_difference
 from fbrag_cli.learned.r2_former import R2Former, load
 from fbrag_cli.methods.learned_fusion import Looked, fused
 from fbrag_cli.retrieval.list_features import ALL
+from fbrag_cli.training.evidence import is_relevant
 from fbrag_cli.training.fusion_fit import FORMERS, fit
-from fbrag_cli.training.fusion_lists import MAX_LIST, ChunkList, is_relevant
+from fbrag_cli.training.fusion_lists import MAX_LIST, ChunkList
 
 WAY = "2 chunks"
 

@@ -1,13 +1,16 @@
-"""R2AG and its controls on Natural Questions: what rows in the prompt change in the answers of a model.
+"""R2AG and its controls: what rows in the prompt change in the answers of a model.
 
     python tests/benchmarks/r2ag.py answer OUT.jsonl [--parts NAME=FOLDER ...] [--systems NAME ...] [--model NAME] [--length 10]
-        [--questions 0:320]
+        [--set hotpotqa] [--embedder FILE.gguf] [--questions 0:320]
     python tests/benchmarks/r2ag.py compare ROWS.jsonl.gz ... [--from plain]
+    python tests/benchmarks/r2ag.py loss FOLDER FOLDER
 
-The questions are the last 320 of ../shared/train/nq.jsonl.gz, which train nothing. Each has a list: its evidence, and the nearest
-passages of all 1,600 without the answer, by BM25, best first. Systems: "plain", the prompt without rows; "gold", the same with
-the evidence alone, which says how much there is to win; "told", with the relevance in words; and each of --parts, folders of
-`fbrag train r2ag`. Right: a gold answer stands in the first line of the reply, as whole words.
+The questions are the last 320 of ../shared/train/nq.jsonl.gz, which train nothing, or those of a set in ../shared/bench. Each has
+a list: its evidence, and the nearest passages without the answer, best first, by BM25 or by the embedding model in --embedder.
+They are of all 1,600 passages, in a set of the question's own document. Systems: "plain", the prompt without rows; "gold", the
+same with the evidence alone, which says how much there is to win; "told", with the relevance in words; and each of --parts,
+folders of `fbrag train r2ag`. Right: a gold answer stands in the first line of the reply, as whole words.
+`loss` prints the difference of the loss of the answer between two trainings, paired, for checking lists that both have.
 `compare` prints the share that is right, and the paired difference to --from with its 95 % bootstrap interval, tokens and
 seconds. A run that is started again goes on where it stopped.
 """
@@ -16,8 +19,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
+from functools import lru_cache, partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -27,15 +33,20 @@ from question_recall import BENCH, interval
 from sample_languages import loaded, read
 
 from fbrag_cli.generation.generator import Rows, Sampling, Turn
+from fbrag_cli.generation.llama.embedding import LlamaEmbedder
 from fbrag_cli.generation.llama.generator import LlamaGenerator
+from fbrag_cli.generation.llama.machine import ON_THE_CPU
 from fbrag_cli.learned.r2_former import R2Former, load
 from fbrag_cli.methods.prompts import list_turns
+from fbrag_cli.retrieval import Retriever
+from fbrag_cli.retrieval.dense import Dense
 from fbrag_cli.retrieval.list_features import permuted
 from fbrag_cli.training.passages import Pool
-from fbrag_cli.training.questions import Question, read_material
+from fbrag_cli.training.questions import Material, Passage, Question, read_material
 from fbrag_cli.training.r2ag_lists import PassageList, list_of
 
 NQ = BENCH.parent / "train" / "nq.jsonl.gz"
+NUMBERED = re.compile(r"^Passage \d+:\n", re.MULTILINE)
 REPLY = Sampling(64, temperature=0)  # greedy, as in the paper
 
 
@@ -53,10 +64,25 @@ def turns_of(name: str, found: PassageList, former: R2Former | None) -> tuple[Tu
     return list_turns(found.passages, found.question, [Rows.of(row[None]) for row in former.rows(features)])
 
 
+def material_of(name: str) -> Material:
+    """The questions of a set with their passages: "nq", or a set of ../shared/bench whose contexts are numbered passages."""
+    if name == "nq":
+        material = read_material([NQ])
+        return replace(material, questions=tuple(each for each in material.questions if each.dev))
+    questions, passages = [], {}
+    for row in read(BENCH / f"{name}.jsonl.gz"):
+        texts = [each.strip() for each in NUMBERED.split(row["context"]) if each.strip()]
+        own = passages[row["_id"]] = tuple(Passage(str(i), text, row["_id"]) for i, text in enumerate(texts))
+        gold = tuple(each.id for each in own if any(evidence.strip() in each.text for evidence in row["evidence"]))
+        asked = {"id": row["_id"], "dataset": name, "text": row["input"], "answers": tuple(row["answers"])}
+        questions.append(Question(**asked, group=row["_id"], gold=gold, verbatim=True, dev=True))
+    return Material(tuple(questions), passages, {})
+
+
 def answer(out: Path, options: argparse.Namespace) -> None:
-    material = read_material([NQ])
-    pool, first_last = Pool(material), [*map(int, options.questions.split(":"))]
-    questions = [each for each in material.questions if each.dev][slice(*first_last)]
+    material = material_of(options.set)
+    pool, questions = Pool(material), material.questions[slice(*map(int, options.questions.split(":")))]
+    retriever_of = partial(retriever, pool, embedder(options))
     kept = {(row["id"], row["system"]) for row in (read(out) if out.exists() else [])}
     with out.open("a", encoding="utf-8") as rows:
         for name, folder in systems(options.parts, options.systems):
@@ -67,7 +93,8 @@ def answer(out: Path, options: argparse.Namespace) -> None:
                     model.add_adapter(former.adapter)
                 for question in questions:
                     if (question.id, name) not in kept:
-                        row = answered(question, name, pool, former, model, options.length)
+                        found = list_of(question, pool, retriever_of(question), options.length)
+                        row = answered(question, name, found, former, model)
                         print(json.dumps(row, ensure_ascii=False), file=rows, flush=True)
 
 
@@ -79,10 +106,24 @@ def systems(parts: Sequence[str], wanted: Sequence[str] | None) -> Iterator[tupl
             yield name, folder
 
 
+def embedder(options: argparse.Namespace) -> LlamaEmbedder | None:
+    return LlamaEmbedder(options.embedder, placement=ON_THE_CPU, threads=options.threads) if options.embedder else None
+
+
+def retriever(pool: Pool, by: LlamaEmbedder | None, question: Question) -> Retriever:
+    if by is None:
+        return pool.of(question.group).retriever
+    return Dense(by, embeddings(pool, by, question.group))
+
+
+@lru_cache(maxsize=1)
+def embeddings(pool: Pool, by: LlamaEmbedder, group: str) -> Any:
+    return by.embed([each.text for each in pool.passages[group]], query=False)
+
+
 def answered(
-    question: Question, name: str, pool: Pool, former: R2Former | None, model: LlamaGenerator, length: int
+    question: Question, name: str, found: PassageList | None, former: R2Former | None, model: LlamaGenerator
 ) -> dict[str, Any]:
-    found = list_of(question, pool, pool.of(question.group).retriever, length)
     assert found is not None
     started = perf_counter()
     made = model.generate(turns_of(name, found, former), 1, REPLY)
@@ -110,13 +151,23 @@ def compare(rows: Sequence[Mapping[str, Any]], base: str) -> None:
         print(f"{name:10} n {len(both)}  right {100 * right:.1f}{told}  tokens {tokens:.0f}  seconds {seconds:.1f}")
 
 
+def loss(one: Path, other: Path) -> None:
+    kept = [json.loads((folder / "r2ag.json").read_text("utf-8"))["training"]["r2ag"]["answer_loss"] for folder in (one, other)]
+    by_id = [dict(zip(each["ids"], each["trained"], strict=True)) for each in kept]
+    differences = np.array([by_id[0][each] - by_id[1][each] for each in by_id[0] if each in by_id[1]])
+    low, high = interval(differences)
+    print(f"{one} less {other}: {differences.mean():+.3f} ({low:+.3f} to {high:+.3f}), n {len(differences)}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("do", choices=["answer", "compare"])
+    parser.add_argument("do", choices=["answer", "compare", "loss"])
     parser.add_argument("files", type=Path, nargs="+")
     parser.add_argument("--parts", nargs="+", default=[], metavar="NAME=FOLDER")
     parser.add_argument("--systems", nargs="+", metavar="NAME")
     parser.add_argument("--model", default="smollm2-135m")
+    parser.add_argument("--set", default="nq")
+    parser.add_argument("--embedder", type=Path, metavar="FILE.gguf")
     parser.add_argument("--length", type=int, default=10)
     parser.add_argument("--questions", default="0:320", metavar="FROM:TO")
     parser.add_argument("--from", dest="base", default="plain")
@@ -124,6 +175,8 @@ def main() -> None:
     options = parser.parse_args()
     if options.do == "answer":
         answer(options.files[0], options)
+    elif options.do == "loss":
+        loss(*options.files)
     else:
         compare([row for path in options.files for row in read(path)], options.base)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,18 @@ def test_rows_of_the_papers_data(shared: Path) -> None:
     assert sum(each.dev for each in by_set["nq"]) == 320
     ids = {group: {each.id for each in passages} for group, passages in material.passages.items()}
     assert all(set(each.gold) <= ids[each.group] and each.gold for each in material.questions)
+
+
+def test_the_passages_of_a_meeting_are_its_chunks(shared: Path) -> None:
+    material = read_material([shared / "train" / "qmsum.jsonl.gz"])
+    assert len(material.questions) == 1095
+    assert len(material.passages) == 162
+    having = [each for each in material.questions if each.gold]
+    assert len(having) > 1000
+    for each in having[::100]:
+        passages = material.passages[each.group]
+        assert set(each.gold) < {passage.id for passage in passages}
+        assert all(270 <= len(passage.text.split()) <= 330 for passage in passages[:-1])
 
 
 @pytest.mark.parametrize(("answers", "is_telling"), [(["yes"], False), (["7"], False), (["UK"], False), (["No", "Hull"], True)])
@@ -104,7 +117,7 @@ def test_the_replies_from_a_passage_are_made_one_after_the_other(tmp_path: Path)
     tasks = labelling.by_passage(labelling.tasks_of(Pool(material), material.questions, ()))
     read = [task.passages[0].id if task.passages else "" for task in tasks]
     assert len(tasks) == len(material.questions) * (1 + labelling.PASSAGES)
-    assert sum(a != b for a, b in zip(read, read[1:], strict=False)) == len(set(read)) - 1
+    assert sum(a != b for a, b in pairwise(read)) == len(set(read)) - 1
     assert read[-len(material.questions) :] == [""] * len(material.questions)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from fbrag_cli.learned.r2_former import load
 from fbrag_cli.retrieval.list_features import permuted
 from fbrag_cli.training.passages import Pool
 from fbrag_cli.training.questions import Material, Passage, Question, read_material
-from fbrag_cli.training.r2ag_lists import LONGEST, SHORTEST, PassageList, list_of
+from fbrag_cli.training.r2ag_lists import LONGEST, LONGEST_ANSWER, SHORTEST, PassageList, list_of
 from tests.conftest import Run
 from tests.training.test_fit_rag_labels import rows_file
 
@@ -56,6 +57,12 @@ def test_a_list_is_the_evidence_among_the_nearest_that_do_not_hold_the_answer() 
     assert {SHORTEST, LONGEST} <= drawn <= {*range(SHORTEST, LONGEST + 1)}
 
 
+def test_a_long_answer_is_not_learnt() -> None:
+    passages = [Passage(str(i), f"Ship {i} sailed to port {i}.", "g") for i in range(4)]
+    found = [made(question(answers=("port " * n,)), passages) for n in (LONGEST_ANSWER, LONGEST_ANSWER + 1)]
+    assert [each.answer.split() for each in found if each] == [["port"] * LONGEST_ANSWER, []]
+
+
 @pytest.mark.parametrize("changed", [{"gold": ()}, {"answers": ()}])
 def test_without_evidence_or_answer_there_is_no_list(changed: dict[str, Any]) -> None:
     assert made(question(**changed), PASSAGES) is None
@@ -92,6 +99,7 @@ class Reader:
     def loss(self, example: Any, rows: Any) -> Any:
         import torch
 
+        assert example.reply
         self.readings -= 1
         if self.readings < 0:
             raise KeyboardInterrupt
@@ -139,6 +147,24 @@ def test_rows_say_what_features_say_and_soft_rows_cannot(tmp_path: Path) -> None
     assert found[""] < 0.2
     assert found["soft"] > 0.4
     assert not run.network.tensors()["input.weight"].any()
+
+
+def test_lists_without_an_answer_teach_relevance_alone(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason=TORCH)
+    from fbrag_cli.training.r2ag_fit import R2agSettings, R2agTraining
+
+    both = [*tasks(120, dev=False, seed=1), *tasks(40, dev=True, seed=2)]
+    for i, each in enumerate(both):
+        if i % 4:  # three of four
+            both[i] = replace(each, example=replace(each.example, reply=()), plain=replace(each.plain, reply=()))
+    settings, path = R2agSettings(epochs=6), tmp_path / "some.safetensors"
+    run = R2agTraining(both, Reader(), settings, path, n_embd=4, deviation=0.58)  # type: ignore[arg-type]
+    for _ in run.run():
+        pass
+    auc = run.standing.dev[-1].auc
+    assert auc is not None
+    assert auc > 0.95
+    assert len(run.standing.dev[-1].answer) == len(run.plain()) == 10
 
 
 def test_a_stopped_run_ends_as_one_that_was_not(tmp_path: Path) -> None:
