@@ -104,6 +104,9 @@ class R2agOptions(RetrieverOptions):
         group="Training",
         envvar=None,
     )
+    without: Literal["none", "relevance", "precedent", "neighbour"] = option(
+        "none", "--without", help="a feature to leave out, for an ablation (none)", group="Training", envvar=None
+    )
     qdm_weight: float = option(
         1.0, "--qdm-weight", help="weight of the relevance in the loss (1)", group="Training", metavar="X", min=0, envvar=None
     )
@@ -213,6 +216,7 @@ def r2ag(console: Console, command: R2agCommand) -> None:
     Without a GPU it takes hours: the model reads each list, and gradients go back through it. A run that was stopped goes on
     where it was.
     """
+    from fbrag_cli.retrieval.list_features import OF_THE_QUESTION
     from fbrag_cli.session.session import Choice
     from fbrag_cli.training.questions import read_material
     from fbrag_cli.training.r2ag import R2agWork, train_r2ag
@@ -231,6 +235,7 @@ def r2ag(console: Console, command: R2agCommand) -> None:
     with _work(console, command) as work:
         work |= {"folder": folder, "material": material, "settings": settings, "choice": Choice(retriever=options.retriever)}
         work |= {"limit": options.limit, "length": options.list_length}
+        work |= {"features": tuple(name for name in OF_THE_QUESTION if name != options.without)}
         train_r2ag(R2agWork(**work))
 
 

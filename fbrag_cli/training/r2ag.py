@@ -39,7 +39,7 @@ Fields = dict[str, Any]  # of a record
 @dataclass(frozen=True, kw_only=True)
 class R2agWork(Work):
     """folder: of what is made. choice: the model that stays as it is, and the retriever. limit: lists of each data set to train
-    on, a quarter as many for checking; None for all. length: passages of each list, None for 5 to 10."""
+    on, a quarter as many for checking; None for all. length: passages of each list, None for 5 to 10. features: their names."""
 
     folder: Path
     material: Material
@@ -47,6 +47,7 @@ class R2agWork(Work):
     settings: R2agSettings
     limit: int | None = None
     length: int | None = None
+    features: tuple[str, ...] = OF_THE_QUESTION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +105,7 @@ def _lists(work: R2agWork) -> tuple[list[PassageList], Comparing]:
     questions, retriever = list(_chosen(work.material.questions, work.limit)), None
     for question in work.counted(questions, "lists", 0, len(questions)):
         retriever = work.session.retriever(pool.of(question.group), work.choice, quiet)
-        made = list_of(question, pool, comparing(retriever), work.length)
+        made = list_of(question, pool, comparing(retriever), work.length, work.features)
         lists += [made] if made else []
     if retriever is None or len({each.dev for each in lists if each.answer}) < 2:
         what = "the rows give no lists for training, or none for checking, with an answer to learn"
@@ -164,7 +165,7 @@ def _record(work: R2agWork, read: _Read, retriever: Comparing, lists: Sequence[P
     return {
         "model": read.about,
         "retriever": {"name": retriever.name, "key": retriever.key},
-        "features": list(OF_THE_QUESTION),
+        "features": list(work.features),
         "order": "rank",
         "words": list_words(),
         "control": work.settings.control,
@@ -194,8 +195,6 @@ def _report(work: R2agWork, lists: Sequence[PassageList], standing: Standing, pl
     """Return what the record keeps. answer_loss: of each list for checking that has an answer, in the order of ids, to compare
     trainings by."""
     dev, best = [each for each in lists if each.dev], standing.best(work.settings.qdm_weight)
-    relevance = np.concatenate([each.features[:, OF_THE_QUESTION.index(RELEVANCE)] for each in dev])
-    labels = np.concatenate([each.labels for each in dev]) > 0
     return {
         "data": dict(work.material.sha256),
         "count": {"train": len(lists) - len(dev), "dev": len(dev)},
@@ -206,13 +205,22 @@ def _report(work: R2agWork, lists: Sequence[PassageList], standing: Standing, pl
         ],
         "best_epoch": best + 1,
         "plain": round(float(np.mean(plain)), 4),
-        "auc_of_relevance": auc(relevance.astype(np.float64), labels),
+        "auc_of_relevance": _auc_of_relevance(dev, work.features),
         "answer_loss": {"ids": [each.id for each in dev if each.answer], "plain": plain, "trained": standing.dev[best].answer},
     }
+
+
+def _auc_of_relevance(dev: Sequence[PassageList], names: Sequence[str]) -> float | None:
+    """Return the AUC of the retriever's own score; None where it is left out, or where all labels are equal."""
+    if RELEVANCE not in names:
+        return None
+    scores = np.concatenate([each.features[:, names.index(RELEVANCE)] for each in dev])
+    return auc(scores.astype(np.float64), np.concatenate([each.labels for each in dev]) > 0)
 
 
 def _told(report: Fields) -> Iterator[str]:
     dev = report["dev"][report["best_epoch"] - 1]
     yield f"loss of the answer, for checking: {dev['answer']:.3f}, by the plain prompt {report['plain']:.3f}"
     if dev["auc"] is not None:
-        yield f"relevance: AUC {dev['auc']:.3f}, by the retriever's score alone {report['auc_of_relevance']:.3f}"
+        alone = report["auc_of_relevance"]
+        yield f"relevance: AUC {dev['auc']:.3f}" + ("" if alone is None else f", by the retriever's score alone {alone:.3f}")

@@ -25,7 +25,7 @@ LONGEST_ANSWER = 40
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassageList:
-    """passages: the nearest to the question first. features: (n, n_features), those of `OF_THE_QUESTION`. labels: (n,), 1 for
+    """passages: the nearest to the question first. features: (n, n_features). labels: (n,), 1 for
     evidence. answer: the first of the gold answers, "" where it is too long to train on. dev: whether it is for checking, not for
     training."""
 
@@ -43,10 +43,13 @@ class PassageList:
         return self.question + "\n" + self.answer, self.passages, self.features.tobytes()
 
 
-def list_of(question: Question, pool: Pool, retriever: Retriever, length: int | None) -> PassageList | None:
+def list_of(
+    question: Question, pool: Pool, retriever: Retriever, length: int | None, names: Sequence[str] = OF_THE_QUESTION
+) -> PassageList | None:
     """Return the list of a question: its evidence, and the nearest passages of its group that do not hold an answer.
 
-    retriever: of the passages of the question's group. length: None to draw it from `SHORTEST` to `LONGEST`. Return None for a
+    retriever: of the passages of the question's group. length: None to draw it from `SHORTEST` to `LONGEST`.
+    names: of the features. Return None for a
     question without evidence or without an answer, and where there is no other passage.
     """
     if not question.gold or not question.answers:
@@ -71,7 +74,7 @@ def list_of(question: Question, pool: Pool, retriever: Retriever, length: int | 
         question=question.text,
         answer=question.answers[0] if len(question.answers[0].split()) <= LONGEST_ANSWER else "",
         passages=tuple(passages[i].text for i in chosen),
-        features=list_features(OF_THE_QUESTION, chunks, retriever, Scored(question.text, scores)),
+        features=list_features(names, chunks, retriever, Scored(question.text, scores)),
         labels=np.array([i in gold for i in chosen], np.float32),
         dev=question.dev,
     )

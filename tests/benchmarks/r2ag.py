@@ -40,7 +40,7 @@ from fbrag_cli.learned.r2_former import R2Former, load
 from fbrag_cli.methods.prompts import list_turns
 from fbrag_cli.retrieval import Retriever
 from fbrag_cli.retrieval.dense import Dense
-from fbrag_cli.retrieval.list_features import permuted
+from fbrag_cli.retrieval.list_features import OF_THE_QUESTION, permuted
 from fbrag_cli.training.passages import Pool
 from fbrag_cli.training.questions import Material, Passage, Question, read_material
 from fbrag_cli.training.r2ag_lists import PassageList, list_of
@@ -93,7 +93,8 @@ def answer(out: Path, options: argparse.Namespace) -> None:
                     model.add_adapter(former.adapter)
                 for question in questions:
                     if (question.id, name) not in kept:
-                        found = list_of(question, pool, retriever_of(question), options.length)
+                        names = former.features if former else OF_THE_QUESTION
+                        found = list_of(question, pool, retriever_of(question), options.length, names)
                         row = answered(question, name, found, former, model)
                         print(json.dumps(row, ensure_ascii=False), file=rows, flush=True)
 

@@ -217,7 +217,7 @@ def command(*more: str) -> list[str]:
 def test_from_rows_to_an_answer(tmp_path: Path, fbrag: Run, smollm2: Path) -> None:
     pytest.importorskip("torch", reason=TORCH)
     rows_file(tmp_path, 10)
-    done = fbrag(*command("--lora"))
+    done = fbrag(*command("--lora", "--without", "neighbour"))
     assert done.returncode == 0, done.stderr
     assert "5 lists, 1 of them for checking" in done.stderr
     assert "tokens an epoch for smollm2-135m, 1 epoch" in done.stderr
@@ -228,8 +228,9 @@ def test_from_rows_to_an_answer(tmp_path: Path, fbrag: Run, smollm2: Path) -> No
     assert (former.max_list, former.adapter) == (3, tmp_path / "made" / "lora.gguf")
     about = json.loads((tmp_path / "made" / "r2ag.json").read_text())
     assert about["model"]["architecture"] == "llama"
+    assert about["features"] == ["relevance", "precedent"]
     assert about["training"]["r2ag"]["count"] == {"train": 4, "dev": 1}
-    assert "made before" in fbrag(*command("--lora")).stderr
+    assert "made before" in fbrag(*command("--lora", "--without", "neighbour")).stderr
 
     texts = [each.text for each in read_material([tmp_path / "ships.jsonl"]).passages["ships.jsonl"]]
     (tmp_path / "log.txt").write_text("\n\n".join(texts))
