@@ -3,7 +3,6 @@
     python tests/benchmarks/fit_rag.py answer OUT.jsonl [--fit-rag FOLDER] [--embedder FILE.gguf] [--systems NAME ...]
         [--questions 0:320] [--model NAME] [--together]
     python tests/benchmarks/fit_rag.py compare ROWS.jsonl.gz ... [--from "vanilla, 10"]
-    python tests/benchmarks/fit_rag.py rank OUT.jsonl --fit-rag FOLDER [--questions 0:320]
     python tests/benchmarks/fit_rag.py recall ROWS.jsonl.gz ...
 
 The questions are the last 320 of ../shared/train/nq.jsonl.gz, which train nothing; the document is all of its 1,600 passages, a
@@ -12,15 +11,16 @@ whole words (`contains`).
 --together asks each question by all systems before the next: what prompts or scores have in common is read once, so that it takes
 less time, and the seconds of a row mean nothing. --embedder: for the systems that begin with "MiniLM".
 `compare` prints the share that is right, the paired difference to --from with its 95 % bootstrap interval, tokens and seconds.
-`rank` writes the ranks of the passages that hold an answer among the 100 that BM25 finds, by each score; `recall` prints the
-share of questions with such a passage among the best k (R@k). A run that is started again goes on where it stopped.
+Rows of the trained systems have the ranks of the passages that hold an answer among the 100 that BM25 finds, by each score;
+`recall` prints the share of questions with such a passage among the best k (R@k). A run that is started again goes on where it
+stopped.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -49,14 +49,13 @@ from fbrag_cli.methods.vanilla import Vanilla
 from fbrag_cli.progress import silent
 from fbrag_cli.retrieval import Retriever
 from fbrag_cli.retrieval.dense import Dense
-from fbrag_cli.retrieval.ranking import best
 from fbrag_cli.text.words import word_spans
 from fbrag_cli.trace import Trace
 from fbrag_cli.training.passages import Pool, has_answer
 from fbrag_cli.training.questions import Question, read_material
 
 NQ = BENCH.parent / "train" / "nq.jsonl.gz"
-CANDIDATES, AT, BLOCK = 100, (1, 3, 5, 10, 20), 20
+AT, BLOCK = (1, 3, 5, 10, 20), 20
 DENSE = "MiniLM"
 #: Controls that have as many words of a question as "fit-rag" took.
 AT_EQUAL_WORDS = ("control: first passages", "control: BM25's windows")
@@ -74,12 +73,13 @@ def systems(folder: str | None, embedder: Path | None) -> dict[str, Method]:
         "vanilla, 10": Vanilla(select=10, **_SHORT),
         "vanilla, 5": Vanilla(select=5, **_SHORT),
         "vanilla, 3": Vanilla(select=3, **_SHORT),
+        "vanilla, 1": Vanilla(select=1, **_SHORT),
         "fb-rag, 10": FBRag(recall=8, samples=3, forward_tokens=48, select=10, **_SHORT),
         "BM25, a window of each": bm25(reduce="windows"),
         "BM25, the paper's prompt": bm25(reduce="windows", prompt_style="paper", max_tokens=96),
     }
     if embedder:
-        untrained |= {f"{DENSE}, {n}": Vanilla(select=n, **_SHORT) for n in (10, 5, 3)}
+        untrained |= {f"{DENSE}, {n}": Vanilla(select=n, **_SHORT) for n in (10, 5, 3, 1)}
     if folder is None:
         return untrained
     return untrained | {  # in an order in which prompts begin as the one before
@@ -151,7 +151,7 @@ def answer(out: Path, options: argparse.Namespace) -> None:
             if name in AT_EQUAL_WORDS:
                 method = replace(cast("FitRag", method), budget=kept[question.id, "fit-rag"]["words"])
             retriever = dense if name.startswith(DENSE) else None
-            row = answered(question, name, method, asked.tools(large, parts, retriever))
+            row = answered(question, name, method, asked, asked.tools(large, parts, retriever))
             kept[question.id, name] = row
             print(json.dumps(row, ensure_ascii=False), file=rows, flush=True)
 
@@ -191,10 +191,10 @@ def dense_retriever(asked: Passages, options: argparse.Namespace) -> Dense | Non
     return Dense(embedder, embedder.embed([each.text for each in asked.passages], query=False))
 
 
-def answered(question: Question, name: str, method: Method, tools: Tools) -> dict[str, Any]:
+def answered(question: Question, name: str, method: Method, asked: Passages, tools: Tools) -> dict[str, Any]:
     started = perf_counter()
     trace = method.answer(method.retrieve(question.text, tools), tools)
-    reduction = trace.reduction
+    seconds, reduction = perf_counter() - started, trace.reduction
     return {
         "id": question.id,
         "system": name,
@@ -205,8 +205,9 @@ def answered(question: Question, name: str, method: Method, tools: Tools) -> dic
         "words": words_of(trace),
         "tokens": sum(each.prompt_tokens for each in trace.stages),
         "written": sum(each.generated_tokens for each in trace.stages),
-        "seconds": round(perf_counter() - started, 2),
+        "seconds": round(seconds, 2),
         **({} if reduction is None else {"told": reduction.told, "known": reduction.known, "eligible": reduction.eligible}),
+        **({} if reduction is None or reduction.labels is None else ranked(question, asked, trace)),
     }
 
 
@@ -235,36 +236,23 @@ def compare(rows: Sequence[dict[str, Any]], base: str) -> None:
         )
 
 
-# -- rank --------------------------------------------------------------------------------------------------------------------
+# -- ranks -------------------------------------------------------------------------------------------------------------------
 
 
-def rank(out: Path, options: argparse.Namespace) -> None:
-    asked, parts = Passages(), opened(options.fit_rag, options.threads)
-    done = {row["id"] for row in read(out)} if out.exists() else set()
-    dense = dense_retriever(asked, options)
-    with out.open("a", encoding="utf-8") as rows:
-        for question in chosen(asked, options):
-            if question.id not in done:
-                print(json.dumps(ranked(question, asked, _there(parts), dense)), file=rows, flush=True)
-
-
-def ranked(question: Question, asked: Passages, parts: FitRagParts, dense: Dense | None) -> dict[str, Any]:
-    """Return, for each score, the ranks (from 0) of the passages that hold an answer; those beyond the candidates have none."""
-    bm25 = asked.retriever.scores(question.text)
-    candidates = [int(each) for each in best(bm25, CANDIDATES)]
+def ranked(question: Question, asked: Passages, trace: Trace) -> dict[str, Any]:
+    """Return, for each score, the ranks (from 0) of the candidates that hold an answer."""
+    assert trace.reduction
+    assert trace.reduction.labels is not None
+    candidates, labels = list(trace.reduction.candidates), trace.reduction.labels
     holds = [has_answer(question, asked.passages[each]) for each in candidates]
-    probabilities = 1 / (1 + np.exp(-parts.scorer.scores(question.text, [asked.corpus.chunks[each].text for each in candidates])))
     scores: dict[str, Any] = {
-        "BM25": bm25[candidates],
-        "Has_Answer": probabilities[:, 0],
-        "LLM_Prefer": probabilities[:, 1],
-        "sum": probabilities.sum(axis=1),
+        "BM25": trace.scores.backward[candidates],
+        "Has_Answer": labels[:, 0],
+        "LLM_Prefer": labels[:, 1],
+        "sum": labels.sum(axis=1),
     }
-    if dense is not None:
-        scores[DENSE] = dense.scores(question.text)[candidates]
     orders = {name: np.argsort(-values, kind="stable") for name, values in scores.items()}
     return {
-        "id": question.id,
         "ranks": {name: [rank for rank, i in enumerate(order) if holds[i]] for name, order in orders.items()},
         "like_bm25": {name: round(correlation(order, orders["BM25"]), 4) for name, order in orders.items()},
     }
@@ -276,6 +264,7 @@ def correlation(one: Any, other: Any) -> float:
 
 
 def recall(rows: Sequence[dict[str, Any]]) -> None:
+    rows = list({row["id"]: row for row in rows if "ranks" in row}.values())
     for name in rows[0]["ranks"]:
         hits = {k: np.array([100.0 * any(r < k for r in row["ranks"][name]) for row in rows]) for k in AT}
         base = {k: np.array([100.0 * any(r < k for r in row["ranks"]["BM25"]) for row in rows]) for k in AT}
@@ -291,7 +280,7 @@ def _difference(differences: Any, name: str) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("do", choices=["answer", "compare", "rank", "recall"])
+    parser.add_argument("do", choices=["answer", "compare", "recall"])
     parser.add_argument("files", type=Path, nargs="+")
     parser.add_argument("--fit-rag", metavar="FOLDER")
     parser.add_argument("--embedder", type=Path, metavar="FILE.gguf")
@@ -302,9 +291,8 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--model", default=MODEL)
     options = parser.parse_args()
-    making: Mapping[str, Callable[[Path, argparse.Namespace], None]] = {"answer": answer, "rank": rank}
-    if options.do in making:
-        making[options.do](options.files[0], options)
+    if options.do == "answer":
+        answer(options.files[0], options)
         return
     rows = [row for path in options.files for row in read(path)]
     if options.do == "compare":

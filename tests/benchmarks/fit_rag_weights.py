@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from fit_rag import AT, CANDIDATES, NQ, Passages
+from fit_rag import AT, NQ, Passages
 
 from fbrag_cli.generation.llama.embedding import LlamaEmbedder
 from fbrag_cli.generation.llama.machine import ON_THE_CPU
@@ -32,7 +32,7 @@ from fbrag_cli.training.pairs import Batches, Kind, Pair, label_counts, split
 from fbrag_cli.training.passages import Pool, has_answer
 from fbrag_cli.training.questions import read_material
 
-BATCH, VALIDATION, EVERY, CHECK, RATE, WIDTH = 16, 16, 10, 50, 1e-3, 128
+BATCH, VALIDATION, EVERY, CHECK, RATE, WIDTH, CANDIDATES = 16, 16, 10, 50, 1e-3, 128, 100
 BOTH = (Kind.MATCHED, Kind.MISMATCHED)
 
 
