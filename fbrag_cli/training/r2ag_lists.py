@@ -25,9 +25,8 @@ LONGEST_ANSWER = 40
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassageList:
-    """passages: the nearest to the question first. features: (n, n_features). labels: (n,), 1 for
-    evidence. answer: the first of the gold answers, "" where it is too long to train on. dev: whether it is for checking, not for
-    training."""
+    """passages: the nearest to the question first. features: (n, n_features). labels: (n,), 1 for evidence. answer: the first of
+    the gold answers, "" where it is too long to train on. dev: whether it is for checking, not for training."""
 
     id: str
     question: str
@@ -48,8 +47,8 @@ def list_of(
 ) -> PassageList | None:
     """Return the list of a question: its evidence, and the nearest passages of its group that do not hold an answer.
 
-    retriever: of the passages of the question's group. length: None to draw it from `SHORTEST` to `LONGEST`.
-    names: of the features. Return None for a
+    retriever: of the passages of the question's group. length: None to draw it from `SHORTEST` to `LONGEST`. names: of
+    the features. Return None for a
     question without evidence or without an answer, and where there is no other passage.
     """
     if not question.gold or not question.answers:
