@@ -23,7 +23,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import cache, partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -117,7 +117,7 @@ def retriever(pool: Pool, by: LlamaEmbedder | None, question: Question) -> Retri
     return Dense(by, embeddings(pool, by, question.group))
 
 
-@lru_cache(maxsize=1)
+@cache
 def embeddings(pool: Pool, by: LlamaEmbedder, group: str) -> Any:
     return by.embed([each.text for each in pool.passages[group]], query=False)
 
