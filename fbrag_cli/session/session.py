@@ -162,6 +162,11 @@ class Session:
         asked = ((role, self._models.identity(name)) for role, name in names if role == "large" or method.needs_small)
         return {role: " ".join(map(str, identity[:2])) for role, identity in asked}
 
+    def digest(self, role: str, choice: Choice = DEFAULT) -> tuple[str, str | None]:
+        """Return the name of the model in a role ("small", "large"), and the SHA-256 (hex) of its file; None for a server."""
+        name = self._names(choice)[role == "large"]
+        return name, self._models.digest(name)
+
     def name_servers(self, method: Method, choice: Choice = DEFAULT) -> None:
         """Say where the text goes, for models that are servers and that other processes ask. No text is sent."""
         for name in filter(is_server, self._names(choice)[0 if method.needs_small else 1 :]):
@@ -259,7 +264,7 @@ class Session:
             fit_rag=self._models.fit_rag,
             r2ag=self._models.r2ag,
             adapted=lambda adapter: self._generator(self._names(choice)[1], adapter),
-            digest=lambda: self._models.digest(self._names(choice)[1]),
+            digest=lambda: self.digest("large", choice)[1],
             load_seconds=lambda: self._models.load_seconds,
         )
 

@@ -56,7 +56,7 @@ class Training(Work):
     @property
     def asked(self) -> dict[str, str]:
         """The language model whose replies are labels: its name and SHA-256."""
-        return self.model(Vanilla, "large")
+        return self.model("large")
 
     def run_at_once(self) -> int:
         """Let the language model make replies in common batches. Return how many at once."""

@@ -55,7 +55,7 @@ def draw_samples(training: FusionTraining) -> None:
 
 def _samples(training: FusionTraining, *, restart: bool = False) -> Any:
     training.session.prepare(drawing.METHOD, training.choice, answering=False)
-    model = " ".join(training.model(type(drawing.METHOD), "small", training.choice).values())
+    model = " ".join(training.model("small", training.choice).values())
     head = drawing.head(model, training.choice.retriever, training.material.sha256)
     return resumed(training.folder / SAMPLES, head, drawing.key_of, restart=restart)
 
@@ -136,7 +136,7 @@ def _worth(lists: Sequence[ChunkList], sizes: Sizes, whole: Fitted) -> dict[str,
 def _settings(training: FusionTraining, retriever: Comparing) -> dict[str, Any]:
     """Return the top-level entries of the record, but for those of a former."""
     return {
-        "model": training.model(type(drawing.METHOD), "small", training.choice),
+        "model": training.model("small", training.choice),
         "retriever": {"name": retriever.name, "key": retriever.key},
         "features": list(ALL),
         "order": "rank",

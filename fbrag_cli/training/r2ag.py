@@ -15,11 +15,10 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import Rows
 from fbrag_cli.learned.r2_former import ADAPTER, R2AG
 from fbrag_cli.methods.prompts import list_turns, list_words
-from fbrag_cli.methods.r2ag import R2Ag
 from fbrag_cli.retrieval import Comparing
 from fbrag_cli.retrieval.list_features import OF_THE_QUESTION, RELEVANCE, comparing
 from fbrag_cli.session.session import Choice, Listener
-from fbrag_cli.storage.files import not_writable, sha256_of
+from fbrag_cli.storage.files import not_writable
 from fbrag_cli.text.printable import counted
 from fbrag_cli.training.dev_metrics import auc
 from fbrag_cli.training.folder import Folder
@@ -130,12 +129,13 @@ def _read(work: R2agWork, lists: Sequence[PassageList]) -> _Read:
     from fbrag_cli.training.r2ag_fit import Task
 
     loaders = work.session.loaders()  # refuses a server, before it is asked anything
-    name = work.model(R2Ag, "large", work.choice)["name"]
+    asked = work.model("large", work.choice)
+    name = asked["name"]
     with loaders[name]() as generator:
         if not generator.takes_rows:
             raise FbragError("usage", f"{name} takes no embedding rows in a prompt", "train for another model: -m MODEL")
-        table, digest = generator.token_table, generator.info.sha256 or sha256_of(generator.path)
-        about = {"name": name, "sha256": digest, "n_embd": table.width, "n_vocab": table.n_tokens}
+        table = generator.token_table
+        about = {**asked, "n_embd": table.width, "n_vocab": table.n_tokens}
         tasks = [Task(passages=each, **_examples(each, generator)) for each in lists]
         return _Read(path=generator.path, about=about, tasks=tasks, deviation=table.deviation())
 

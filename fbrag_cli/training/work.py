@@ -8,7 +8,6 @@ from time import perf_counter
 from typing import TypeVar
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.methods.method import Method
 from fbrag_cli.progress import Event, stage
 from fbrag_cli.session.session import DEFAULT, Choice, Listener, Session
 from fbrag_cli.text.languages import detect
@@ -28,10 +27,10 @@ class Work:
     note: Callable[[str], None]
     restart: bool = False
 
-    def model(self, method: type[Method], role: str, choice: Choice = DEFAULT) -> dict[str, str]:
-        """Return the model that a method has in a role ("small", "large"): its name and SHA-256."""
-        name, _, digest = self.session.identities(method, choice)[role].partition(" ")
-        return {"name": name, "sha256": digest}
+    def model(self, role: str, choice: Choice = DEFAULT) -> dict[str, str]:
+        """Return the model in a role ("small", "large"): its name and the SHA-256 of its file, "" for a server."""
+        name, digest = self.session.digest(role, choice)
+        return {"name": name, "sha256": digest or ""}
 
     def counted(self, each: Iterable[Made], unit: str, done: int, total: int) -> Iterator[Made]:
         """Yield what is made or worked on, report its number, and say after some of it how long the rest will take."""

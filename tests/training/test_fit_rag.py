@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from fbrag_cli.storage.files import sha256_of
 from tests.conftest import Run
 from tests.retrieval import minilm
 
@@ -94,3 +95,14 @@ def test_a_stage_names_what_it_lacks(tmp_path: Path, fbrag: Run, smollm2: Path, 
     assert done.returncode == 2
     assert told in done.stderr
     assert "--stage" in done.stderr
+
+
+def test_labels_name_the_content_of_a_model_file(tmp_path: Path, fbrag: Run, smollm2: Path) -> None:
+    rows_files(tmp_path)
+    own = tmp_path / "my models" / "own.gguf"
+    own.parent.mkdir()
+    own.symlink_to(smollm2)
+    done = fbrag("train", "fit-rag", DATA[0], "-m", own, "-o", "made", "--stage", "labels", "--limit", "1")
+    assert done.returncode == 0, done.stderr
+    head = json.loads((tmp_path / "made" / "labels.jsonl").read_text("utf-8").splitlines()[0])
+    assert head["model"] == f"{own} {sha256_of(smollm2)}"
