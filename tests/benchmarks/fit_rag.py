@@ -1,18 +1,21 @@
 """FIT-RAG and its baselines on Natural Questions: what they find, answer, read and cost.
 
     python tests/benchmarks/fit_rag.py answer OUT.jsonl [--fit-rag FOLDER] [--embedder FILE.gguf] [--systems NAME ...]
-        [--questions 0:320] [--model NAME] [--together]
+        [--set longtail] [--questions 0:320] [--model NAME] [--together]
     python tests/benchmarks/fit_rag.py compare ROWS.jsonl.gz ... [--from "vanilla, 10"]
     python tests/benchmarks/fit_rag.py recall ROWS.jsonl.gz ...
+    python tests/benchmarks/fit_rag.py recognizer ROWS.jsonl.gz ...
 
 The questions are the last 320 of ../shared/train/nq.jsonl.gz, which train nothing; the document is all of its 1,600 passages, a
-chunk each. `answer` writes a row for each question and system, seconds included. Right: a gold answer stands in the reply as
-whole words (`contains`).
+chunk each. --set longtail: the last questions of each set of LongTailQA, of which these passages know nothing.
+`answer` writes a row for each question and system, seconds included. Right: a gold answer stands in the reply as whole words
+(`contains`).
 --together asks each question by all systems before the next: what prompts or scores have in common is read once, so that it takes
 less time, and the seconds of a row mean nothing. --embedder: for the systems that begin with "MiniLM".
 `compare` prints the share that is right, the paired difference to --from with its 95 % bootstrap interval, tokens and seconds.
 Rows of the trained systems have the ranks of the passages that hold an answer among the 100 that BM25 finds, by each score;
-`recall` prints the share of questions with such a passage among the best k (R@k). A run that is started again goes on where it
+`recall` prints the share of questions with such a passage among the best k (R@k). `recognizer` prints, for thresholds of both of
+its shares, how many questions are answered without a document, and what that costs. A run that is started again goes on where it
 stopped.
 """
 
@@ -23,6 +26,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 from time import perf_counter
 from typing import Any, cast
@@ -54,7 +58,8 @@ from fbrag_cli.trace import Trace
 from fbrag_cli.training.passages import Pool, has_answer
 from fbrag_cli.training.questions import Question, read_material
 
-NQ = BENCH.parent / "train" / "nq.jsonl.gz"
+NQ, LONG_TAIL = (BENCH.parent / "train" / f"{name}.jsonl.gz" for name in ("nq", "longtail"))
+LAST = 60  # questions of each set of LongTailQA, which train nothing
 AT, BLOCK = (1, 3, 5, 10, 20), 20
 DENSE = "MiniLM"
 #: Controls that have as many words of a question as "fit-rag" took.
@@ -99,11 +104,11 @@ def systems(folder: str | None, embedder: Path | None) -> dict[str, Method]:
 
 
 class Passages:
-    """The questions that train nothing, and the passages of all, a chunk each."""
+    """The questions that train nothing, and the passages of Natural Questions, a chunk each."""
 
-    def __init__(self) -> None:
+    def __init__(self, asked: str = "nq") -> None:
         material = read_material([NQ])
-        self.questions = [each for each in material.questions if each.dev]
+        self.questions = [each for each in material.questions if each.dev] if asked == "nq" else long_tail()
         (self._group,) = material.passages
         self.passages = material.passages[self._group]
         collection = Pool(material).of(self._group)
@@ -119,6 +124,14 @@ class Passages:
             large=lambda: large,
             fit_rag=lambda _: _there(parts),
         )
+
+
+def long_tail() -> list[Question]:
+    """Return the last questions of each set, the sets in turn."""
+    by_set: dict[str, list[Question]] = {}
+    for question in read_material([LONG_TAIL]).questions:
+        by_set.setdefault(question.dataset, []).append(question)
+    return [each for turn in zip(*(found[-LAST:] for found in by_set.values()), strict=True) for each in turn]
 
 
 def _there(parts: FitRagParts | None) -> FitRagParts:
@@ -139,7 +152,7 @@ def chosen(asked: Passages, options: argparse.Namespace) -> list[Question]:
 
 
 def answer(out: Path, options: argparse.Namespace) -> None:
-    asked, parts = Passages(), opened(options.fit_rag, options.threads)
+    asked, parts = Passages(options.set), opened(options.fit_rag, options.threads)
     if parts and options.together:
         parts = replace(parts, scorer=ScoredOnce(parts.scorer))
     large, dense = loaded(options.model, options.threads), dense_retriever(asked, options)
@@ -273,6 +286,39 @@ def recall(rows: Sequence[dict[str, Any]]) -> None:
         print(f"{name:10} n {len(rows)}  {told} | rank correlation with BM25 {like:.2f}")
 
 
+# -- the recognizer ----------------------------------------------------------------------------------------------------------
+
+
+def recognizer(rows: Sequence[dict[str, Any]]) -> None:
+    """Print what thresholds of S_ltod and S_nn do (-1: any share is above it)."""
+    by_system: dict[str, dict[str, dict[str, Any]]] = {}
+    for row in rows:
+        by_system.setdefault(row["system"], {})[row["id"]] = row
+    seen = [(key, row) for key, row in by_system["fit-rag, recognizer"].items() if row["told"] is not None]
+    natural = [(key, row) for key, row in seen if key.startswith("nq")]
+    others = [row for key, row in seen if not key.startswith("nq")]
+    retrieved = np.array([by_system["fit-rag"][key]["right"] for key, _ in natural])
+    alone = np.array([by_system["model alone"][key]["right"] for key, _ in natural])
+    print(f"{len(natural)} questions of NQ: {100 * retrieved.mean():.1f} % right from windows, {100 * alone.mean():.1f} alone")
+    for told, known in product((-1, 0, 0.04, 0.1), (-1, 0, 0.1, 0.2, 0.3)):
+        skipped = np.array([knows(row, told, known) for _, row in natural])
+        differences = 100.0 * np.where(skipped, alone.astype(float) - retrieved, 0)
+        low, high = interval(differences)
+        line = f"s_l {told:5} s_n {known:4}: {100 * skipped.mean():5.1f} % skip"
+        line += f", {differences.mean():+.1f} ({low:+.1f} to {high:+.1f})"
+        if skipped.any():
+            line += (
+                f", of these {100 * alone[skipped].mean():.1f} right alone, {100 * retrieved[skipped].mean():.1f} from windows"
+            )
+        if others:
+            line += f" | LongTailQA, n {len(others)}: {100 * np.mean([knows(row, told, known) for row in others]):.1f} % skip"
+        print(line)
+
+
+def knows(row: dict[str, Any], told: float, known: float) -> bool:
+    return bool(row["told"] > told and row["known"] > known)
+
+
 def _difference(differences: Any, name: str) -> str:
     low, high = interval(differences)
     return "" if name == "BM25" else f" ({differences.mean():+.1f}, {low:+.1f} to {high:+.1f})"
@@ -280,11 +326,12 @@ def _difference(differences: Any, name: str) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("do", choices=["answer", "compare", "recall"])
+    parser.add_argument("do", choices=["answer", "compare", "recall", "recognizer"])
     parser.add_argument("files", type=Path, nargs="+")
     parser.add_argument("--fit-rag", metavar="FOLDER")
     parser.add_argument("--embedder", type=Path, metavar="FILE.gguf")
     parser.add_argument("--systems", nargs="+")
+    parser.add_argument("--set", default="nq", choices=["nq", "longtail"])
     parser.add_argument("--questions", default="0:320", metavar="FROM:TO")
     parser.add_argument("--from", dest="base", default="vanilla, 10")
     parser.add_argument("--together", action="store_true")
@@ -298,7 +345,7 @@ def main() -> None:
     if options.do == "compare":
         compare(rows, options.base)
     else:
-        recall(rows)
+        {"recall": recall, "recognizer": recognizer}[options.do](rows)
 
 
 if __name__ == "__main__":
