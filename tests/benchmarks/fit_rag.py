@@ -34,11 +34,10 @@ from typing import Any, cast
 import numpy as np
 from looking_forward import MODEL
 from question_recall import BENCH, interval
-from sample_languages import loaded, read
+from sample_languages import dense, embedder, loaded, read
 
 from fbrag_cli.generation.cancellation import Cancellation
 from fbrag_cli.generation.generator import Generator
-from fbrag_cli.generation.llama.embedding import LlamaEmbedder
 from fbrag_cli.generation.llama.machine import ON_THE_CPU
 from fbrag_cli.generation.llama.scorer import LlamaScorer
 from fbrag_cli.learned.document_scorer import DocumentScorer
@@ -52,7 +51,6 @@ from fbrag_cli.methods.refeed import Refeed
 from fbrag_cli.methods.vanilla import Vanilla
 from fbrag_cli.progress import silent
 from fbrag_cli.retrieval import Retriever
-from fbrag_cli.retrieval.dense import Dense
 from fbrag_cli.text.words import word_spans
 from fbrag_cli.trace import Trace
 from fbrag_cli.training.passages import Pool, has_answer
@@ -155,7 +153,9 @@ def answer(out: Path, options: argparse.Namespace) -> None:
     asked, parts = Passages(options.set), opened(options.fit_rag, options.threads)
     if parts and options.together:
         parts = replace(parts, scorer=ScoredOnce(parts.scorer))
-    large, dense = loaded(options.model, options.threads), dense_retriever(asked, options)
+    large = loaded(options.model, options.threads)
+    by = embedder(options.embedder, options.threads) if options.embedder else None
+    by_vectors = dense(by, (each.text for each in asked.passages)) if by else None
     kept = {(row["id"], row["system"]): row for row in (read(out) if out.exists() else [])}
     with out.open("a", encoding="utf-8") as rows:
         for question, name, method in work(chosen(asked, options), options):
@@ -163,7 +163,7 @@ def answer(out: Path, options: argparse.Namespace) -> None:
                 continue
             if name in AT_EQUAL_WORDS:
                 method = replace(cast("FitRag", method), budget=kept[question.id, "fit-rag"]["words"])
-            retriever = dense if name.startswith(DENSE) else None
+            retriever = by_vectors if name.startswith(DENSE) else None
             row = answered(question, name, method, asked, asked.tools(large, parts, retriever))
             kept[question.id, name] = row
             print(json.dumps(row, ensure_ascii=False), file=rows, flush=True)
@@ -194,14 +194,6 @@ class ScoredOnce:
         new = [each for each in dict.fromkeys(texts) if each not in self._kept]
         self._kept |= dict(zip(new, self._scorer.scores(question, new), strict=True))
         return np.stack([self._kept[each] for each in texts])
-
-
-def dense_retriever(asked: Passages, options: argparse.Namespace) -> Dense | None:
-    """Return what ranks the passages by the embedding model in --embedder."""
-    if options.embedder is None:
-        return None
-    embedder = LlamaEmbedder(options.embedder, placement=ON_THE_CPU, threads=options.threads)
-    return Dense(embedder, embedder.embed([each.text for each in asked.passages], query=False))
 
 
 def answered(question: Question, name: str, method: Method, asked: Passages, tools: Tools) -> dict[str, Any]:

@@ -22,13 +22,11 @@ from typing import Any
 import numpy as np
 from fit_rag import opened
 from question_recall import BENCH, interval
-from sample_languages import read
+from sample_languages import dense, embedder, read
 
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.evaluation.datasets import Example, load_examples
 from fbrag_cli.evaluation.metrics import evidence_recall
-from fbrag_cli.generation.llama.embedding import LlamaEmbedder
-from fbrag_cli.generation.llama.machine import ON_THE_CPU
 from fbrag_cli.indexing.collect import Collection, collect_text
 from fbrag_cli.learned.document_scorer import DocumentScorer
 from fbrag_cli.methods.fit_rag import FitRag
@@ -57,11 +55,11 @@ def questions(span: slice) -> Iterator[Example]:
 def rank(out: Path, options: argparse.Namespace) -> None:
     parts = opened(options.fit_rag, options.threads)
     assert parts
-    embedder = LlamaEmbedder(options.embedder, placement=ON_THE_CPU, threads=options.threads)
+    by = embedder(options.embedder, options.threads)
 
     @lru_cache(maxsize=16)
-    def dense(text: str) -> Dense:
-        return Dense(embedder, embedder.embed([chunk.text for chunk in collected(text).corpus.chunks], query=False))
+    def dense_of(text: str) -> Dense:
+        return dense(by, (chunk.text for chunk in collected(text).corpus.chunks))
 
     kept = {(row["set"], row["id"]) for row in (read(out) if out.exists() else [])}
     with out.open("a", encoding="utf-8") as rows:
@@ -70,12 +68,12 @@ def rank(out: Path, options: argparse.Namespace) -> None:
                 row = {
                     "set": example.dataset,
                     "id": example.id,
-                    "recall": recalls(example, parts.scorer, dense(example.context())),
+                    "recall": recalls(example, parts.scorer, dense_of(example.context())),
                 }
                 print(json.dumps(row), file=rows, flush=True)
 
 
-def recalls(example: Example, scorer: DocumentScorer, dense: Dense) -> dict[str, list[float]]:
+def recalls(example: Example, scorer: DocumentScorer, by_vectors: Dense) -> dict[str, list[float]]:
     """Return evidence recall at each of `AT`, by what ranks."""
     collection = collected(example.context())
     backward = collection.retriever.scores(example.question)
@@ -84,7 +82,7 @@ def recalls(example: Example, scorer: DocumentScorer, dense: Dense) -> dict[str,
     labels = 1 / (1 + np.exp(-logits))
     by_label = {"Has_Answer": labels[:, 0], "LLM_Prefer": labels[:, 1], "sum": labels.sum(axis=1)}
     orders = {name: [candidates[i] for i in np.argsort(-values, kind="stable")] for name, values in by_label.items()}
-    orders |= {"BM25": candidates, "MiniLM": list(best(dense.scores(example.question), max(AT)))}
+    orders |= {"BM25": candidates, "MiniLM": list(best(by_vectors.scores(example.question), max(AT)))}
     return {name: at_each(example, collection, order) for name, order in orders.items()}
 
 

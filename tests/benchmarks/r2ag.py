@@ -30,16 +30,14 @@ from typing import Any
 
 import numpy as np
 from question_recall import BENCH, interval
-from sample_languages import loaded, read
+from sample_languages import dense, embedder, loaded, read
 
 from fbrag_cli.generation.generator import Rows, Sampling, Turn
 from fbrag_cli.generation.llama.embedding import LlamaEmbedder
 from fbrag_cli.generation.llama.generator import LlamaGenerator
-from fbrag_cli.generation.llama.machine import ON_THE_CPU
 from fbrag_cli.learned.r2_former import R2Former, load
 from fbrag_cli.methods.prompts import list_turns
 from fbrag_cli.retrieval import Retriever
-from fbrag_cli.retrieval.dense import Dense
 from fbrag_cli.retrieval.list_features import OF_THE_QUESTION, permuted
 from fbrag_cli.training.passages import Pool
 from fbrag_cli.training.questions import Material, Passage, Question, read_material
@@ -82,7 +80,7 @@ def material_of(name: str) -> Material:
 def answer(out: Path, options: argparse.Namespace) -> None:
     material = material_of(options.set)
     pool, questions = Pool(material), material.questions[slice(*map(int, options.questions.split(":")))]
-    retriever_of = partial(retriever, pool, embedder(options))
+    retriever_of = partial(retriever, pool, embedder(options.embedder, options.threads) if options.embedder else None)
     kept = {(row["id"], row["system"]) for row in (read(out) if out.exists() else [])}
     with out.open("a", encoding="utf-8") as rows:
         for name, folder in systems(options.parts, options.systems):
@@ -107,19 +105,13 @@ def systems(parts: Sequence[str], wanted: Sequence[str] | None) -> Iterator[tupl
             yield name, folder
 
 
-def embedder(options: argparse.Namespace) -> LlamaEmbedder | None:
-    return LlamaEmbedder(options.embedder, placement=ON_THE_CPU, threads=options.threads) if options.embedder else None
-
-
 def retriever(pool: Pool, by: LlamaEmbedder | None, question: Question) -> Retriever:
-    if by is None:
-        return pool.of(question.group).retriever
-    return Dense(by, embeddings(pool, by, question.group))
+    return pool.of(question.group).retriever if by is None else dense_of(pool, by, question.group)
 
 
 @cache
-def embeddings(pool: Pool, by: LlamaEmbedder, group: str) -> Any:
-    return by.embed([each.text for each in pool.passages[group]], query=False)
+def dense_of(pool: Pool, by: LlamaEmbedder, group: str) -> Retriever:
+    return dense(by, (each.text for each in pool.passages[group]))
 
 
 def answered(

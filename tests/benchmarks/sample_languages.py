@@ -16,7 +16,7 @@ import argparse
 import gzip
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -29,10 +29,13 @@ from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.evaluation.metrics import evidence_recall
 from fbrag_cli.generation.cancellation import Cancellation
 from fbrag_cli.generation.generator import Generation, Generations, Generator, ModelInfo
+from fbrag_cli.generation.llama.embedding import LlamaEmbedder
+from fbrag_cli.generation.llama.machine import ON_THE_CPU
 from fbrag_cli.methods.fb_rag import FBRag
 from fbrag_cli.methods.method import Tools
 from fbrag_cli.progress import silent
 from fbrag_cli.retrieval.bm25 import BM25
+from fbrag_cli.retrieval.dense import Dense
 from fbrag_cli.retrieval.ranking import best
 from fbrag_cli.text.languages import detect
 
@@ -59,13 +62,21 @@ class Kept:
 
 def loaded(name: str, threads: int) -> Generator:
     from fbrag_cli.generation.llama.generator import LlamaGenerator
-    from fbrag_cli.generation.llama.machine import ON_THE_CPU
     from fbrag_cli.models.catalogue import load_catalogue
     from fbrag_cli.models.store import resolve
     from fbrag_cli.storage.places import models_dir
 
     path = resolve(name, models_dir(), load_catalogue()).path
     return LlamaGenerator(path, name=name, threads=threads, placement=ON_THE_CPU)
+
+
+def embedder(path: Path, threads: int) -> LlamaEmbedder:
+    return LlamaEmbedder(path, placement=ON_THE_CPU, threads=threads)
+
+
+def dense(by: LlamaEmbedder, texts: Iterable[str]) -> Dense:
+    """Return what ranks texts by an embedding model."""
+    return Dense(by, by.embed(list(texts), query=False))
 
 
 @lru_cache(maxsize=1)
