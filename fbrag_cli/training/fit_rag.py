@@ -226,10 +226,11 @@ def make_recognizer(training: Training) -> None:
     folder.put_tensors("recognizer.", recognizer.tensors())
     inputs = {"labels": _digest(known), "scorer": sha256_of(folder.path / SCORER)}
     folder.put("recognizer", inputs, report, FIT_RAG.tensors, recognizer=recognizer.settings())
-    training.note(
-        f"recognizer: {report['known']:,} of {report['questions']:,} questions are known; "
-        f"{100 * report['share_without_retrieval']:.0f} % of {counted(report['dev'], 'question')} need no retrieval"
-    )
+    does = f"{100 * report['share_without_retrieval']:.0f} % of {counted(report['dev'], 'question')} need no retrieval"
+    if np.isinf(delta):
+        precision = 100 * fit_rag_recognizer.PRECISION
+        does = f"it never speaks: at no threshold do {precision:.0f} % of what the scorer takes for answers hold one"
+    training.note(f"recognizer: {report['known']:,} of {report['questions']:,} questions are known; {does}")
 
 
 #: In their order, by name.
