@@ -4,15 +4,18 @@
         [--set hotpotqa] [--embedder FILE.gguf] [--questions 0:320]
     python tests/benchmarks/r2ag.py compare ROWS.jsonl.gz ... [--from plain]
     python tests/benchmarks/r2ag.py loss FOLDER FOLDER
+    python tests/benchmarks/r2ag.py latency FOLDER [--model NAME] [--length 10] [--questions 0:20]
 
 The questions are the last 320 of ../shared/train/nq.jsonl.gz, which train nothing, or those of a set in ../shared/bench. Each has
 a list: its evidence, and the nearest passages without the answer, best first, by BM25 or by the embedding model in --embedder.
 They are of all 1,600 passages, in a set of the question's own document. Systems: "plain", the prompt without rows; "gold", the
 same with the evidence alone, which says how much there is to win; "told", with the relevance in words; and each of --parts,
-folders of `fbrag train r2ag`. Right: a gold answer stands in the first line of the reply, as whole words.
+folders of `fbrag train r2ag`, and "NAME permuted", the same parts with the features of other passages of the list: what is lost
+then, features had given. Right: a gold answer stands in the first line of the reply, as whole words; F1: of that line's words.
 `loss` prints the difference of the loss of the answer between two trainings, paired, for checking lists that both have.
-`compare` prints the share that is right, and the paired difference to --from with its 95 % bootstrap interval, tokens and
-seconds. A run that is started again goes on where it stopped.
+`latency` prints how long the first token takes with the rows of a folder, as a ratio of the prompt without them.
+`compare` prints the share that is right and F1, with the paired differences to --from and their 95 % bootstrap intervals, tokens
+and seconds. A run that is started again goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -32,6 +35,7 @@ import numpy as np
 from question_recall import BENCH, interval
 from sample_languages import dense, embedder, loaded, read
 
+from fbrag_cli.evaluation.scorers import f1, words
 from fbrag_cli.generation.generator import Rows, Sampling, Turn
 from fbrag_cli.generation.llama.embedding import LlamaEmbedder
 from fbrag_cli.generation.llama.generator import LlamaGenerator
@@ -44,8 +48,9 @@ from fbrag_cli.training.questions import Material, Passage, Question, read_mater
 from fbrag_cli.training.r2ag_lists import PassageList, list_of
 
 NQ = BENCH.parent / "train" / "nq.jsonl.gz"
+PERMUTED = " permuted"
 NUMBERED = re.compile(r"^Passage \d+:\n", re.MULTILINE)
-REPLY = Sampling(64, temperature=0)  # greedy, as in the paper
+REPLY, FIRST_TOKEN = Sampling(64, temperature=0), Sampling(1, temperature=0)  # greedy, as in the paper
 
 
 def turns_of(name: str, found: PassageList, former: R2Former | None) -> tuple[Turn, ...]:
@@ -58,7 +63,8 @@ def turns_of(name: str, found: PassageList, former: R2Former | None) -> tuple[Tu
         return (Turn.of("user", parts),)
     if former is None or not former.makes_rows:
         return list_turns(found.passages, found.question, None)
-    features = permuted(found.features, found.question) if former.control == "shuffled" else found.features
+    others = former.control == "shuffled" or name.endswith(PERMUTED)
+    features = permuted(found.features, found.question) if others else found.features
     return list_turns(found.passages, found.question, [Rows.of(row[None]) for row in former.rows(features)])
 
 
@@ -99,7 +105,8 @@ def answer(out: Path, options: argparse.Namespace) -> None:
 
 def systems(parts: Sequence[str], wanted: Sequence[str] | None) -> Iterator[tuple[str, str]]:
     """Yield the name of each system that is wanted, None for all, and the folder of its parts or ""."""
-    for each in ("plain", "gold", "told", *parts):
+    of_others = [each.replace("=", f"{PERMUTED}=", 1) for each in parts]
+    for each in ("plain", "gold", "told", *parts, *of_others):
         name, _, folder = each.partition("=")
         if wanted is None or name in wanted:
             yield name, folder
@@ -121,11 +128,13 @@ def answered(
     started = perf_counter()
     made = model.generate(turns_of(name, found, former), 1, REPLY)
     reply = made.samples[0].text.strip()
+    line = reply.partition("\n")[0]
     return {
         "id": question.id,
         "system": name,
         "answer": reply,
-        "right": question.answered_in(reply.partition("\n")[0]),
+        "right": question.answered_in(line),
+        "f1": round(max(f1(words(line), words(each)) for each in question.answers), 4),
         "tokens": made.prompt_tokens,
         "seconds": round(perf_counter() - started, 2),
     }
@@ -137,11 +146,14 @@ def compare(rows: Sequence[Mapping[str, Any]], base: str) -> None:
         by_system.setdefault(row["system"], {})[row["id"]] = row
     for name, found in by_system.items():
         both = sorted(found.keys() & by_system[base].keys())
-        differences = np.array([100.0 * (found[each]["right"] - by_system[base][each]["right"]) for each in both])
-        low, high = interval(differences)
-        right, tokens, seconds = (np.mean([float(found[each][key]) for each in both]) for key in ("right", "tokens", "seconds"))
-        told = "" if name == base else f" ({differences.mean():+.1f}, {low:+.1f} to {high:+.1f})"
-        print(f"{name:10} n {len(both)}  right {100 * right:.1f}{told}  tokens {tokens:.0f}  seconds {seconds:.1f}")
+        line = f"{name:16} n {len(both)}"
+        for key, told in (("right", "right"), ("f1", "F1")):
+            values, others = (np.array([100.0 * each[id][key] for id in both]) for each in (found, by_system[base]))
+            low, high = interval(values - others)
+            line += f"  {told} {values.mean():.1f}"
+            line += "" if name == base else f" ({(values - others).mean():+.1f}, {low:+.1f} to {high:+.1f})"
+        tokens, seconds = (np.mean([found[each][key] for each in both]) for key in ("tokens", "seconds"))
+        print(f"{line}  tokens {tokens:.0f}  seconds {seconds:.1f}")
 
 
 def loss(one: Path, other: Path) -> None:
@@ -152,9 +164,29 @@ def loss(one: Path, other: Path) -> None:
     print(f"{one} less {other}: {differences.mean():+.3f} ({low:+.3f} to {high:+.3f}), n {len(differences)}")
 
 
+def latency(folder: Path, options: argparse.Namespace) -> None:
+    material, former, ratios = material_of(options.set), load(folder), []
+    pool = Pool(material)
+    with closing(loaded(options.model, options.threads)) as model:
+        for i, question in enumerate(material.questions[slice(*map(int, options.questions.split(":")))]):
+            found = list_of(question, pool, pool.of(question.group).retriever, options.length, former.features)
+            assert found is not None
+            seconds = {}
+            for parts in (None, former) if i % 2 else (former, None):
+                started = perf_counter()
+                rows = former.rows(found.features) if parts else None  # what `ask` makes anew for each question
+                turns = list_turns(found.passages, found.question, None if rows is None else [Rows.of(row[None]) for row in rows])
+                model.generate(turns, 1, FIRST_TOKEN)
+                seconds[parts is None] = perf_counter() - started
+            ratios.append(seconds[False] / seconds[True])
+    ratios = ratios[1:]  # the first question warms up
+    low, high = interval(np.array(ratios))
+    print(f"first token, ratio to plain: {np.mean(ratios):.3f} ({low:.3f} to {high:.3f}), n {len(ratios)}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("do", choices=["answer", "compare", "loss"])
+    parser.add_argument("do", choices=["answer", "compare", "loss", "latency"])
     parser.add_argument("files", type=Path, nargs="+")
     parser.add_argument("--parts", nargs="+", default=[], metavar="NAME=FOLDER")
     parser.add_argument("--systems", nargs="+", metavar="NAME")
@@ -170,6 +202,8 @@ def main() -> None:
         answer(options.files[0], options)
     elif options.do == "loss":
         loss(*options.files)
+    elif options.do == "latency":
+        latency(options.files[0], options)
     else:
         compare([row for path in options.files for row in read(path)], options.base)
 
