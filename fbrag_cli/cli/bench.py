@@ -73,7 +73,7 @@ def bench(console: Console, options: BenchOptions, models: ModelSettings, run: R
         sizes = _sizes(options.tokens or _TOKENS["gpu" if session.on_gpu else "cpu"])
         work = Workload(text, sizes, options.samples, options.repeat)
         measure_text(work, measures)
-        for name, load in session.loaders().items():
+        for name, load in session.models.loaders().items():
             measure_model(name, load, work, measures, progress)
     if options.json:
         print(json_format.dumps(_told(measures, len(text.split()))))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from fbrag_cli.corpus import Corpus
     from fbrag_cli.generation.cached import CachedGenerator
     from fbrag_cli.generation.generator import Generator
-    from fbrag_cli.generation.llama.generator import LlamaGenerator
     from fbrag_cli.generation.reuse import Reuse
     from fbrag_cli.indexing.collect import Collection
     from fbrag_cli.retrieval import Retriever
@@ -74,7 +73,7 @@ class Session:
         self, models: Models, retrievers: Retrievers, cache: Cache, listener: Listener | None = None, reuse: Reuse | None = None
     ) -> None:
         set_environment()
-        self._models, self._retrievers, self.cache = models, retrievers, cache
+        self.models, self._retrievers, self.cache = models, retrievers, cache
         self._listener, self._reuse = listener or Listener(), reuse
         self._question = _Question(self._listener)
         self._cached: dict[tuple[str, Path | None], CachedGenerator] = {}  # by name and adapter
@@ -107,19 +106,19 @@ class Session:
     def close(self) -> None:
         """Free all models."""
         self._retrievers.close()
-        self._models.close()
+        self.models.close()
 
     # -- before a question -----------------------------------------------------------------------------------------------
 
     @cached_property
     def on_gpu(self) -> bool:
         """True if the models run on a GPU. Raises FbragError `gpu_unavailable` or `usage` by the settings."""
-        return check_gpu(self._models.settings, self._models.default_pair, self._listener.progress)
+        return check_gpu(self.models.settings, self.models.default_pair, self._listener.progress)
 
     @property
     def device(self) -> str:
         """The devices of the loaded models, in words; "" where none is loaded."""
-        return self._models.device
+        return self.models.device
 
     def collect(
         self,
@@ -151,34 +150,25 @@ class Session:
 
     def prepare(self, method: type[Method] | Method, choice: Choice = DEFAULT, *, answering: bool = True) -> None:
         """Find the models that the method needs; fetch missing ones. answering: whether `answer` follows, with the large one."""
-        small, large = self._names(choice)
+        small, large = self.names(choice)
         self._answering = answering or method.needs_large
         names = [*([small] if method.needs_small else []), *([large] if self._answering else [])]
-        self._models.find(names, large=[large] if self._answering else [])
+        self.models.find(names, large=[large] if self._answering else [])
 
     def identities(self, method: type[Method] | Method, choice: Choice = DEFAULT) -> dict[str, str]:
         """Return the models that the method asks, by role: their names, and what identifies them."""
-        names = zip(("small", "large"), self._names(choice), strict=True)
-        asked = ((role, self._models.identity(name)) for role, name in names if role == "large" or method.needs_small)
+        names = zip(("small", "large"), self.names(choice), strict=True)
+        asked = ((role, self.models.identity(name)) for role, name in names if role == "large" or method.needs_small)
         return {role: " ".join(map(str, identity[:2])) for role, identity in asked}
-
-    def digest(self, role: str, choice: Choice = DEFAULT) -> tuple[str, str | None]:
-        """Return the name of the model in a role ("small", "large"), and the SHA-256 (hex) of its file; None for a server."""
-        name = self._names(choice)[role == "large"]
-        return name, self._models.digest(name)
 
     def name_servers(self, method: Method, choice: Choice = DEFAULT) -> None:
         """Say where the text goes, for models that are servers and that other processes ask. No text is sent."""
-        for name in filter(is_server, self._names(choice)[0 if method.needs_small else 1 :]):
-            self._models.load(name)
-
-    def loaders(self) -> dict[str, Callable[[], LlamaGenerator]]:
-        """Return, for both models by name, a function that loads it anew. The caller closes it. Raises as `Models.loaders`."""
-        return self._models.loaders()
+        for name in filter(is_server, self.names(choice)[0 if method.needs_small else 1 :]):
+            self.models.load(name)
 
     def run_at_once(self, n: int) -> None:
         """Let the models run the calls of up to `n` threads in common batches; of fewer where memory is short."""
-        self._models.at_once = n
+        self.models.at_once = n
 
     # -- a question ------------------------------------------------------------------------------------------------------
 
@@ -187,9 +177,9 @@ class Session:
     ) -> Trace:
         """Run Stages I and II. Raises what the method, its models and its retriever raise."""
         listener = listener or self._listener
-        retriever, waited = self.retriever(collection, choice, listener), self._models.load_seconds
+        retriever, waited = self.retriever(collection, choice, listener), self.models.load_seconds
         trace = method.retrieve(question, self._tools(collection.corpus, retriever, choice, listener))
-        load = Stage("load", self._models.load_seconds - waited)
+        load = Stage("load", self.models.load_seconds - waited)
         _warn(trace.warnings, listener)
         return replace(
             trace,
@@ -203,9 +193,9 @@ class Session:
         listener = listener or self._listener
         method = trace.method
         assert isinstance(method, Method)
-        waited = self._models.load_seconds
+        waited = self.models.load_seconds
         answered = method.answer(trace, self._tools(trace.corpus, self.retriever_of(trace, choice), choice, listener))
-        seconds = self._models.load_seconds - waited
+        seconds = self.models.load_seconds - waited
         _warn(answered.warnings[len(trace.warnings) :], listener)
         stages = (replace(each, seconds=each.seconds + seconds) if each.name == "load" else each for each in answered.stages)
         return replace(answered, stages=tuple(stages))
@@ -230,11 +220,11 @@ class Session:
 
     def small(self, choice: Choice = DEFAULT) -> CachedGenerator:
         """Return the small model. Its samples come from the cache where they can; else it is loaded."""
-        return self._generator(self._names(choice)[0])
+        return self._generator(self.names(choice)[0])
 
     def large(self, choice: Choice = DEFAULT) -> CachedGenerator:
         """Return the large model. Its answers come from the cache where they can; else it is loaded."""
-        return self._generator(self._names(choice)[1])
+        return self._generator(self.names(choice)[1])
 
     def forget(self) -> None:
         """Drop the replies in memory, as between two documents of a long run."""
@@ -243,8 +233,9 @@ class Session:
 
     # -- what a question needs -------------------------------------------------------------------------------------------
 
-    def _names(self, choice: Choice) -> tuple[str, str]:
-        small, large = self._models.default_pair
+    def names(self, choice: Choice = DEFAULT) -> tuple[str, str]:
+        """Return the names of the small and of the large model."""
+        small, large = self.models.default_pair
         return choice.small or small, choice.large or large
 
     def _tools(self, corpus: Corpus, retriever: Retriever, choice: Choice, listener: Listener) -> Tools:
@@ -261,11 +252,11 @@ class Session:
             cancellation=listener.cancellation,
             small=lambda: self.small(choice),
             large=lambda: self.large(choice),
-            fit_rag=self._models.fit_rag,
-            r2ag=self._models.r2ag,
-            adapted=lambda adapter: self._generator(self._names(choice)[1], adapter),
-            digest=lambda: self.digest("large", choice)[1],
-            load_seconds=lambda: self._models.load_seconds,
+            fit_rag=self.models.fit_rag,
+            r2ag=self.models.r2ag,
+            adapted=lambda adapter: self._generator(self.names(choice)[1], adapter),
+            digest=lambda: self.models.digest(self.names(choice)[1]),
+            load_seconds=lambda: self.models.load_seconds,
         )
 
     def retriever(self, collection: Collection, choice: Choice, listener: Listener) -> Retriever:
@@ -282,7 +273,7 @@ class Session:
         from fbrag_cli.generation.cached import CachedGenerator
 
         if (name, adapter) not in self._cached:
-            identity = [*self._models.identity(name), *([sha256_of(adapter)] if adapter else [])]
+            identity = [*self.models.identity(name), *([sha256_of(adapter)] if adapter else [])]
             generator = CachedGenerator(partial(self._load, name, adapter), self.cache, identity, self._reuse)
             self._cached.setdefault((name, adapter), generator)
         return self._cached[name, adapter]
@@ -292,11 +283,11 @@ class Session:
         after it, for whoever follows the progress."""
         asked = self._question
         with stage("load", asked.listener.progress):
-            generator = self._models.load(name, adapter)
+            generator = self.models.load(name, adapter)
         if asked.stage:
             asked.listener.progress(Event(asked.stage, "start"))
         if self._answering and adapter is None:
-            self._models.begin(self._names(asked.choice)[1])
+            self.models.begin(self.names(asked.choice)[1])
         return generator
 
 

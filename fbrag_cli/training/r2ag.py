@@ -128,7 +128,7 @@ def _read(work: R2agWork, lists: Sequence[PassageList]) -> _Read:
     """Return the model's tokens of each prompt. The model's weights are not run."""
     from fbrag_cli.training.r2ag_fit import Task
 
-    loaders = work.session.loaders()  # refuses a server, before it is asked anything
+    loaders = work.session.models.loaders()  # refuses a server, before it is asked anything
     asked = work.model("large", work.choice)
     name = asked["name"]
     with loaders[name]() as generator:

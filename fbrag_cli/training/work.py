@@ -29,8 +29,8 @@ class Work:
 
     def model(self, role: str, choice: Choice = DEFAULT) -> dict[str, str]:
         """Return the model in a role ("small", "large"): its name and the SHA-256 of its file, "" for a server."""
-        name, digest = self.session.digest(role, choice)
-        return {"name": name, "sha256": digest or ""}
+        name = self.session.names(choice)[role == "large"]
+        return {"name": name, "sha256": self.session.models.digest(name) or ""}
 
     def counted(self, each: Iterable[Made], unit: str, done: int, total: int) -> Iterator[Made]:
         """Yield what is made or worked on, report its number, and say after some of it how long the rest will take."""
