@@ -28,9 +28,12 @@ class Work:
     restart: bool = False
 
     def model(self, role: str, choice: Choice = DEFAULT) -> dict[str, str]:
-        """Return the model in a role ("small", "large"): its name and the SHA-256 of its file, "" for a server."""
-        name = self.session.names(choice)[role == "large"]
-        return {"name": name, "sha256": self.session.models.digest(name) or ""}
+        """Return the model in a role ("small", "large"): its name and the SHA-256 of its file; of a server, which has none to
+        read, its address and the name of its model."""
+        name, models = self.session.names(choice)[role == "large"], self.session.models
+        if (digest := models.digest(name)) is None:
+            name, digest = map(str, models.identity(name)[:2])
+        return {"name": name, "sha256": digest}
 
     def counted(self, each: Iterable[Made], unit: str, done: int, total: int) -> Iterator[Made]:
         """Yield what is made or worked on, report its number, and say after some of it how long the rest will take."""

@@ -174,9 +174,7 @@ def latency(folder: Path, options: argparse.Namespace) -> None:
             seconds = {}
             for parts in (None, former) if i % 2 else (former, None):
                 started = perf_counter()
-                rows = former.rows(found.features) if parts else None  # what `ask` makes anew for each question
-                turns = list_turns(found.passages, found.question, None if rows is None else [Rows.of(row[None]) for row in rows])
-                model.generate(turns, 1, FIRST_TOKEN)
+                model.generate(turns_of("", found, parts), 1, FIRST_TOKEN)
                 seconds[parts is None] = perf_counter() - started
             ratios.append(seconds[False] / seconds[True])
     ratios = ratios[1:]  # the first question warms up
