@@ -34,7 +34,7 @@ from typing import Any, cast
 import numpy as np
 from looking_forward import MODEL
 from question_recall import BENCH, interval
-from sample_languages import dense, embedder, loaded, read
+from sample_languages import by_system, dense, embedder, loaded, read
 
 from fbrag_cli.generation.cancellation import Cancellation
 from fbrag_cli.generation.generator import Generator
@@ -221,14 +221,12 @@ def words_of(trace: Trace) -> int:
 
 
 def compare(rows: Sequence[dict[str, Any]], base: str) -> None:
-    by_system: dict[str, dict[str, dict[str, Any]]] = {}
-    for row in rows:
-        by_system.setdefault(row["system"], {})[row["id"]] = row
-    for name, found in by_system.items():
-        ids = [each for each in by_system[base] if each in found]
+    kept = by_system(rows)
+    for name, found in kept.items():
+        ids = [each for each in kept[base] if each in found]
         if not ids:
             continue
-        after, before = ([rows_of[each] for each in ids] for rows_of in (found, by_system[base]))
+        after, before = ([rows_of[each] for each in ids] for rows_of in (found, kept[base]))
         right, other = (np.array([100.0 * row["right"] for row in each]) for each in (after, before))
         low, high = interval(right - other)
         means = {key: float(np.mean([row[key] for row in after])) for key in ("holds", "read", "tokens", "seconds")}
@@ -283,14 +281,12 @@ def recall(rows: Sequence[dict[str, Any]]) -> None:
 
 def recognizer(rows: Sequence[dict[str, Any]]) -> None:
     """Print what thresholds of S_ltod and S_nn do (-1: any share is above it)."""
-    by_system: dict[str, dict[str, dict[str, Any]]] = {}
-    for row in rows:
-        by_system.setdefault(row["system"], {})[row["id"]] = row
-    seen = [(key, row) for key, row in by_system["fit-rag, recognizer"].items() if row["told"] is not None]
+    kept = by_system(rows)
+    seen = [(key, row) for key, row in kept["fit-rag, recognizer"].items() if row["told"] is not None]
     natural = [(key, row) for key, row in seen if key.startswith("nq")]
     others = [row for key, row in seen if not key.startswith("nq")]
-    retrieved = np.array([by_system["fit-rag"][key]["right"] for key, _ in natural])
-    alone = np.array([by_system["model alone"][key]["right"] for key, _ in natural])
+    retrieved = np.array([kept["fit-rag"][key]["right"] for key, _ in natural])
+    alone = np.array([kept["model alone"][key]["right"] for key, _ in natural])
     print(f"{len(natural)} questions of NQ: {100 * retrieved.mean():.1f} % right from windows, {100 * alone.mean():.1f} alone")
     for told, known in product((-1, 0, 0.04, 0.1), (-1, 0, 0.1, 0.2, 0.3)):
         skipped = np.array([knows(row, told, known) for _, row in natural])

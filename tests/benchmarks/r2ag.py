@@ -23,7 +23,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import cache, partial
@@ -33,7 +33,7 @@ from typing import Any
 
 import numpy as np
 from question_recall import BENCH, interval
-from sample_languages import dense, embedder, loaded, read
+from sample_languages import by_system, dense, embedder, loaded, read
 
 from fbrag_cli.evaluation.scorers import f1, words
 from fbrag_cli.generation.generator import Rows, Sampling, Turn
@@ -140,15 +140,13 @@ def answered(
     }
 
 
-def compare(rows: Sequence[Mapping[str, Any]], base: str) -> None:
-    by_system: dict[str, dict[str, Mapping[str, Any]]] = {}
-    for row in rows:
-        by_system.setdefault(row["system"], {})[row["id"]] = row
-    for name, found in by_system.items():
-        both = sorted(found.keys() & by_system[base].keys())
+def compare(rows: Sequence[dict[str, Any]], base: str) -> None:
+    kept = by_system(rows)
+    for name, found in kept.items():
+        both = sorted(found.keys() & kept[base].keys())
         line = f"{name:16} n {len(both)}"
         for key, told in (("right", "right"), ("f1", "F1")):
-            values, others = (np.array([100.0 * each[id][key] for id in both]) for each in (found, by_system[base]))
+            values, others = (np.array([100.0 * each[id][key] for id in both]) for each in (found, kept[base]))
             low, high = interval(values - others)
             line += f"  {told} {values.mean():.1f}"
             line += "" if name == base else f" ({(values - others).mean():+.1f}, {low:+.1f} to {high:+.1f})"

@@ -70,6 +70,14 @@ def loaded(name: str, threads: int) -> Generator:
     return LlamaGenerator(path, name=name, threads=threads, placement=ON_THE_CPU)
 
 
+def by_system(rows: Iterable[dict[str, Any]]) -> dict[str, dict[str, dict[str, Any]]]:
+    """Return rows by their system and by the id of their question."""
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for row in rows:
+        found.setdefault(row["system"], {})[row["id"]] = row
+    return found
+
+
 def embedder(path: Path, threads: int) -> LlamaEmbedder:
     return LlamaEmbedder(path, placement=ON_THE_CPU, threads=threads)
 
