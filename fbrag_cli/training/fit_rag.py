@@ -92,9 +92,10 @@ def _labels(training: Training, *, restart: bool = False) -> Any:
 def _made_labels(training: Training) -> dict[labelling.Key, Row]:
     """Return the labels that are there. Raises FbragError `usage` without any."""
     with _labels(training) as (_, before):
-        if not before:
+        asked = {each.key for each in training.material.questions}
+        if not (found := {key: row for key, row in before.items() if key[:2] in asked}):
             raise FbragError("usage", f"{training.folder.path} has no labels", "make them first: --stage labels")
-        return dict(before)
+        return found
 
 
 # -- 2. scorer -----------------------------------------------------------------------------------------------------------------
@@ -142,10 +143,7 @@ def _digest(records: Iterable[Any]) -> str:
 
 def make_detector(training: Training) -> None:
     """Make the replies to combinations of windows, and train the detector on them."""
-    folder = training.folder
-    if not (folder.path / SCORER).exists():
-        raise FbragError("usage", f"{folder.path} has no scorer", "train it first: --stage scorer")
-    rows = _combinations(training)
+    folder, rows = training.folder, _make_combinations(training)
     inputs = {"combinations": _digest(map(dumps, rows)), "scorer": sha256_of(folder.path / SCORER)}
     fitted = enough(lambda: fit_rag_detector.fit(rows))
     folder.put_tensors("detector.", fitted.tensors)
@@ -157,35 +155,35 @@ def make_detector(training: Training) -> None:
     )
 
 
-def _combinations(training: Training) -> list[Row]:
+def _combinations(training: Training, *, restart: bool = False) -> Any:
+    """Open FOLDER/combinations.jsonl. Raises FbragError `usage` without a scorer."""
+    if not (scorer := training.folder.path / SCORER).exists():
+        raise FbragError("usage", f"{training.folder.path} has no scorer", "train it first: --stage scorer")
+    head = {"schema": combining.SCHEMA, "kind": "run", "model": training.asked, "scorer": sha256_of(scorer)}
+    return resumed(training.folder.path / COMBINATIONS, head, combining.key_of, restart=restart)
+
+
+def _make_combinations(training: Training) -> list[Row]:
+    """Make the replies that are missing in FOLDER/combinations.jsonl. Return the rows of the questions for the detector."""
+    kept = _combinations(training, restart=training.restart)
     right_alone = {key[:2]: row["right"] for key, row in _made_labels(training).items() if not key[2]}
-    asked = [each for each in training.others if each.group and (each.dataset, each.id) in right_alone]
-    head = {
-        "schema": combining.SCHEMA,
-        "kind": "run",
-        "model": training.asked,
-        "scorer": sha256_of(training.folder.path / SCORER),
-    }
-    path = training.folder.path / COMBINATIONS
-    with (
-        resumed(path, head, combining.key_of, restart=training.restart) as (file, before),
-        closing(LlamaScorer(training.folder.path / SCORER)) as scorer,
-    ):
+    asked = {each.key: each for each in training.others if each.group and each.key in right_alone}
+    with kept as (file, before), closing(LlamaScorer(training.folder.path / SCORER)) as scorer:
         parts = FitRagParts(scorer=scorer, detector=None, model=training.asked, languages=())
         large, call = training.session.large(DEFAULT), Call(cancellation=training.listener.cancellation)
         labeller = combining.Labeller(parts, large, before, call)
-        last = list(before)[-1][:2] if before else None
-        ids = [(each.dataset, each.id) for each in asked]
-        done = ids.index(last) if last in ids else 0  # all combinations of those before it are there
-        training.note(f"combinations: of {counted(len(asked), 'question')}, {len(asked) - done:,} of them to make")
-        for question in training.counted(asked[done:], "questions", done, len(asked)):
+        last = {key[0]: key[:2] for key in before}.values()  # of each data set; combinations of it may be missing
+        whole = {key[:2] for key in before}.difference(last)
+        todo = [asked[key] for key in asked if key not in whole]
+        training.note(f"combinations: of {counted(len(asked), 'question')}, {len(todo):,} of them to make")
+        for question in training.counted(todo, "questions", len(asked) - len(todo), len(asked)):
             case = combining.case_of(question, training.pool, parts, large)
-            for row in labeller.rows(case, right_alone=right_alone[question.dataset, question.id]):
+            for row in labeller.rows(case, right_alone=right_alone[question.key]):
                 if combining.key_of(row) not in before:
                     file.write(row)
                     before[combining.key_of(row)] = row
             training.session.forget()
-        return list(before.values())
+        return [row for key, row in before.items() if key[:2] in asked]
 
 
 # -- 4. recognizer -------------------------------------------------------------------------------------------------------------
@@ -196,11 +194,11 @@ def make_recognizer(training: Training) -> None:
     folder, labels, texts = (
         training.folder,
         _made_labels(training),
-        {(each.dataset, each.id): each for each in training.material.questions},
+        {each.key: each for each in training.material.questions},
     )
     alone = {key[:2]: bool(row["right"]) for key, row in labels.items() if not key[2]}
     known = [key for key in alone if not texts[key].dev]
-    with resumed(folder.path / COMBINATIONS, {"schema": combining.SCHEMA}, combining.key_of) as (_, rows):
+    with _combinations(training) as (_, rows):
         checked = [row for row in rows.values() if "candidates" in row and (row["dataset"], row["question"]) in alone]
     if not known or not checked:
         raise FbragError(

@@ -49,7 +49,7 @@ class Case:
     candidates: Labels
 
     def key(self, chosen: Sequence[int]) -> Key:
-        return self.question.dataset, self.question.id, tuple(chosen)
+        return *self.question.key, tuple(chosen)
 
 
 def case_of(question: Question, pool: Pool, parts: FitRagParts, large: Generator) -> Case:

@@ -39,7 +39,7 @@ class Task:
 
     @property
     def key(self) -> Key:
-        return self.question.dataset, self.question.id, tuple(each.id for each in self.passages)
+        return *self.question.key, tuple(each.id for each in self.passages)
 
 
 def tasks_of(pool: Pool, questions: Iterable[Question], others: Iterable[Question]) -> Iterator[Task]:
@@ -48,11 +48,11 @@ def tasks_of(pool: Pool, questions: Iterable[Question], others: Iterable[Questio
     seen = set()
     for question in questions:
         if question.is_telling:
-            seen.add((question.dataset, question.id))
+            seen.add(question.key)
             yield Task(question, ())
             yield from (Task(question, (passage,)) for passage in nearest_candidates(pool, question))
     for question in others:
-        if question.is_telling and (question.dataset, question.id) not in seen:
+        if question.is_telling and question.key not in seen:
             yield Task(question, ())
 
 

@@ -52,6 +52,10 @@ class Question:
     dev: bool
 
     @property
+    def key(self) -> tuple[str, str]:
+        return self.dataset, self.id
+
+    @property
     def is_telling(self) -> bool:
         """Whether it means something that a text holds a gold answer."""
         return self.verbatim and not all(_SAYS_NOTHING.fullmatch(answer.strip()) for answer in self.answers)

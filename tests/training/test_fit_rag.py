@@ -85,6 +85,16 @@ def test_a_folder_is_made_and_answers_from_windows(made: Path, tmp_path: Path, f
     assert "0 of them to make" in again.stderr
     assert "scorer: made before" in again.stderr
 
+    combinations = made / "combinations.jsonl"
+    whole = combinations.read_bytes()
+    combinations.unlink()
+    early = fbrag(*command, "--stage", "recognizer")
+    assert early.returncode == 2
+    assert "make them first: --stage detector" in early.stderr
+    late = fbrag(*command, "--stage", "detector")
+    assert late.returncode == 0, late.stderr
+    assert combinations.read_bytes() == whole
+
 
 @pytest.mark.parametrize(
     ("stage", "told"), [("scorer", "has no labels"), ("detector", "has no scorer"), ("recognizer", "has no labels")]

@@ -154,5 +154,21 @@ def test_a_run_that_was_stopped_goes_on(tmp_path: Path, fbrag: Run, smollm2: Pat
     rows_file(tmp_path, 4)
     other = fbrag(*command)
     assert other.returncode == 2
-    assert "is of another run: data was" in other.stderr
+    assert "is of another run: ships.jsonl has changed" in other.stderr
     assert labels.read_bytes() == whole
+
+
+def test_labels_stay_when_a_data_file_is_added_or_left_out(tmp_path: Path, fbrag: Run, smollm2: Path) -> None:
+    ships, boats = rows_file(tmp_path, 2), tmp_path / "boats.jsonl"
+    boats.write_text(ships.read_text().replace('"ships"', '"boats"'))
+
+    def made(*data: str) -> str:
+        done = fbrag("train", "fit-rag", *data, "-m", "smollm2-135m", "-o", "made", "--no-cache", "--stage", "labels")
+        assert done.returncode in (0, 2), done.stderr
+        return done.stderr
+
+    assert "6 replies, 6 of them to make" in made("ships.jsonl")
+    assert "12 replies, 6 of them to make" in made("ships.jsonl", "boats.jsonl")
+    assert "6 replies, 0 of them to make" in made("boats.jsonl")
+    boats.write_text(boats.read_text() + " ")
+    assert "is of another run: boats.jsonl has changed" in made("ships.jsonl", "boats.jsonl")
