@@ -25,9 +25,9 @@ def resumed(
 ) -> Iterator[tuple[RowFile, dict[Key, Row]]]:
     """Open a row file, and yield it with the rows of earlier runs by their keys.
 
-    head: the first row, with `schema`, `kind` "run" and, where the rows depend on data files, `data`: their SHA-256 by name. It is
-    written again when there are new files. restart: begin with an empty file. Raises FbragError `usage` for a file that another
-    run began, or that holds other rows.
+    head: the first row, with `schema`, `kind` "run" and, where the rows depend on data files, `data`: their SHA-256 by name. It
+    is written again when there are new files. restart: begin with an empty file. Raises FbragError `usage` for a file that
+    another run began, or that holds other rows.
     """
     with open_rows(path, JsonLines(head["schema"], dumps), restart=restart) as file:
         heads = [row for row in file.rows if row.get("kind") == "run"] or file.rows[:1]
