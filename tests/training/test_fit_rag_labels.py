@@ -15,6 +15,7 @@ from fbrag_cli.training.passages import Pool
 from fbrag_cli.training.questions import Material, Passage, Question, read_material
 from tests.conftest import Run
 from tests.generation.tiny_gguf import Tiny
+from tests.servers import Loopback
 
 
 def rows_file(folder: Path, n: int = 10) -> Path:
@@ -172,3 +173,18 @@ def test_labels_stay_when_a_data_file_is_added_or_left_out(tmp_path: Path, fbrag
     assert "6 replies, 0 of them to make" in made("boats.jsonl")
     boats.write_text(boats.read_text() + " ")
     assert "is of another run: boats.jsonl has changed" in made("ships.jsonl", "boats.jsonl")
+
+
+def test_labels_of_a_server_belong_to_the_model_that_it_names(tmp_path: Path, fbrag: Run) -> None:
+    rows_file(tmp_path, 2)
+    with Loopback() as server:
+        command = ("train", "fit-rag", "ships.jsonl", "-m", server.address, "-o", "made", "--stage", "labels")
+        done = fbrag(*command)
+        assert done.returncode == 0, done.stderr
+        labels = (tmp_path / "made" / "labels.jsonl").read_bytes()
+        assert json.loads(labels.splitlines()[0])["model"] == f"{server.address} tiny"
+        server.pages["/v1/models"]["data"][0]["id"] = "another"
+        other = fbrag(*command)
+    assert other.returncode == 2
+    assert f"model was {server.address} tiny, is {server.address} another" in other.stderr
+    assert (tmp_path / "made" / "labels.jsonl").read_bytes() == labels
