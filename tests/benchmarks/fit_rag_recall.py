@@ -96,9 +96,7 @@ def table(rows: Sequence[dict[str, Any]]) -> None:
     rows = list({(row["set"], row["id"]): row for row in rows}.values())
     for name in (*dict.fromkeys(row["set"] for row in rows), "all"):
         found = [row["recall"] for row in rows if name in (row["set"], "all")]
-        by = {
-            each: 100 * np.array([row[each] for row in found]) for each in ("BM25", "MiniLM", "Has_Answer", "LLM_Prefer", "sum")
-        }
+        by = {each: 100 * np.array([row[each] for row in found]) for each in NAMES}
         print(f"\n{name}, n {len(found)}" + "".join(f"{f'@{k}':>7}" for k in AT))
         for each, values in by.items():
             print(f"{each:12}" + "".join(f"{value:7.1f}" for value in values.mean(axis=0)))
