@@ -137,10 +137,9 @@ class FitRag(Method):
             trace = replace(trace, rounds=written.rounds, stages=(*trace.stages, *written.stages))
         trace = Method.answer(self, trace, tools)
         learnt = tools.fit_rag(self.fit_rag).model if self.fit_rag else None
-        answers = trace.models["large"]
-        if learnt is None or answers.sha256 in (None, learnt["sha256"]):
+        if learnt is None or tools.digest() in (None, learnt["sha256"]):
             return trace
-        other = f"the parts in {self.fit_rag} were trained for {learnt['name']}, and {answers.name} answers"
+        other = f"the parts in {self.fit_rag} were trained for {learnt['name']}, and {trace.models['large'].name} answers"
         return replace(trace, warnings=(*trace.warnings, other))
 
     def _knowledge(

@@ -56,8 +56,10 @@ def parts(detector: Detector | None = None, languages: tuple[str, ...] = ("en",)
     return FitRagParts(scorer=ByWords(), detector=detector, model=about, languages=languages)
 
 
-def run(corpus: Corpus, method: FitRag, own: FitRagParts | None = None, answer: bool = False) -> Trace:
-    given = replace(tools(corpus, large=Scripted(["Hull"])), fit_rag=lambda folder: own)  # type: ignore[arg-type,return-value]
+def run(corpus: Corpus, method: FitRag, own: FitRagParts | None = None, answer: bool = False, sha256: str | None = None) -> Trace:
+    """Ask. sha256: of the large model's file, None for a server."""
+    large = Scripted(["Hull"])
+    given = replace(tools(corpus, large=large), fit_rag=lambda folder: own, digest=lambda: sha256)  # type: ignore[arg-type,return-value]
     trace = method.retrieve(QUESTION, given)
     return method.answer(trace, given) if answer else trace
 
@@ -188,9 +190,13 @@ def test_by_the_paper_the_model_writes_a_passage_where_it_does_not_read_the_docu
 
 
 def test_labels_of_another_model_and_another_language_make_warnings() -> None:
-    trace = run(corpus_of(TEXTS), FitRag(fit_rag="made", answer_anyway=True), parts(), answer=True)
-    assert trace.answer == "Hull"
-    assert not trace.warnings  # the stand-in has no SHA-256 to compare
+    method = FitRag(fit_rag="made", answer_anyway=True)
+    for digest in (None, "1" * 64):
+        trace = run(corpus_of(TEXTS), method, parts(), answer=True, sha256=digest)
+        assert trace.answer == "Hull"
+        assert not trace.warnings
+    (warning,) = run(corpus_of(TEXTS), method, parts(), answer=True, sha256="2" * 64).warnings
+    assert "trained for taught, and" in warning
     german = Document.of(
         "d",
         "d",
