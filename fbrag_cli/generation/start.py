@@ -1,4 +1,4 @@
-"""What has to be set in a process before llama_cpp is first imported. This module imports nothing of it."""
+"""What has to be set in a process before llama_cpp and numpy are first imported. This module imports neither."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 
 
 def set_environment() -> None:
-    """Set what llama.cpp's libraries read from the environment, once, when importing llama_cpp loads them.
+    """Set what the libraries of llama.cpp and NumPy read from the environment, once, when they are loaded.
 
     A user's own setting stays.
     """
@@ -14,5 +14,8 @@ def set_environment() -> None:
     # each operation: with two threads on two cores beside much other work a question takes three times as long with it; alone it
     # is no faster.
     os.environ.setdefault("GOMP_SPINCOUNT", "3000")
+    # So do the threads of OpenBLAS, which NumPy multiplies matrices with: for 2 ** 10 cycles. By its default they take the cores
+    # from llama.cpp for tens of milliseconds after each product.
+    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "10")
     # Where llama.cpp gives up, it would run gdb, which writes to stdout.
     os.environ.setdefault("GGML_NO_BACKTRACE", "1")

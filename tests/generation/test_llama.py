@@ -222,6 +222,21 @@ def test_threads_that_wait_for_each_other_leave_their_core_soon(users: dict[str,
     assert f"GOMP_SPINCOUNT = '{in_force}'" in done.stderr
 
 
+def test_threads_of_numpy_leave_their_core_soon() -> None:
+    """They would wait for the next product in a loop: then a process that sleeps takes processor time."""
+    code = """
+from fbrag_cli.generation.start import set_environment; set_environment()
+import time, numpy
+numpy.ones((512, 2048), numpy.float32) @ numpy.ones((2048, 512), numpy.float32)
+before = time.process_time()
+time.sleep(0.2)
+print(1000 * (time.process_time() - before))
+"""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("OPENBLAS_")}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    assert float(done.stdout) < 5  # ms; 12 to 52 with OpenBLAS's own limit, on two cores
+
+
 def test_importing_changes_neither_the_environment_nor_the_log() -> None:
     code = """
 import os, llama_cpp
