@@ -1,6 +1,6 @@
 """FIT-RAG's scorer on documents that it was not trained on: evidence recall of the sets in ../shared/bench.
 
-    python tests/benchmarks/fit_rag_recall.py rank OUT.jsonl --fit-rag FOLDER --embedder MINILM.gguf [--questions 0:50]
+    python tests/benchmarks/fit_rag_recall.py rank OUT.jsonl --fit-rag FOLDER --embedder MINILM.gguf [--questions 0:50] [--sets ...]
     python tests/benchmarks/fit_rag_recall.py recall ROWS.jsonl.gz ...
 
 A document is cut into chunks of 100 words. The scorer ranks the 100 chunks that BM25 finds, by Has_Answer, by LLM_Prefer and by
@@ -46,9 +46,9 @@ def collected(text: str) -> Collection:
     return collect_text(document, chunk_words=FitRag.chunk_words)
 
 
-def questions(span: slice) -> Iterator[Example]:
+def questions(names: Sequence[str], span: slice) -> Iterator[Example]:
     """Yield the questions of the sets in turn, so that the first n are a fair part of each."""
-    sets = [load_examples([BENCH / f"{name}.jsonl.gz"])[span] for name in SETS]
+    sets = [load_examples([BENCH / f"{name}.jsonl.gz"])[span] for name in names]
     yield from (each for turn in zip_longest(*sets) for each in turn if each is not None)
 
 
@@ -63,7 +63,7 @@ def rank(out: Path, options: argparse.Namespace) -> None:
 
     kept = {(row["set"], row["id"]) for row in (read(out) if out.exists() else [])}
     with out.open("a", encoding="utf-8") as rows:
-        for example in questions(slice(*map(int, options.questions.split(":")))):
+        for example in questions(options.sets, slice(*map(int, options.questions.split(":")))):
             if (example.dataset, example.id) not in kept:
                 row = {
                     "set": example.dataset,
@@ -112,6 +112,7 @@ def main() -> None:
     parser.add_argument("files", type=Path, nargs="+")
     parser.add_argument("--fit-rag", metavar="FOLDER")
     parser.add_argument("--embedder", type=Path, metavar="FILE.gguf")
+    parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS)
     parser.add_argument("--questions", default="0:50", metavar="FROM:TO")
     parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args()
