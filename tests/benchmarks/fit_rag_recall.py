@@ -1,6 +1,7 @@
 """FIT-RAG's scorer on documents that it was not trained on: evidence recall of the sets in ../shared/bench.
 
-    python tests/benchmarks/fit_rag_recall.py rank OUT.jsonl --fit-rag FOLDER --embedder MINILM.gguf [--questions 0:50] [--sets ...]
+    python tests/benchmarks/fit_rag_recall.py rank OUT.jsonl --fit-rag FOLDER --embedder MINILM.gguf [--questions 0:50]
+        [--sets fairytaleqa ...]
     python tests/benchmarks/fit_rag_recall.py recall ROWS.jsonl.gz ...
 
 A document is cut into chunks of 100 words. The scorer ranks the 100 chunks that BM25 finds, by Has_Answer, by LLM_Prefer and by
