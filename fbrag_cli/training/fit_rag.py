@@ -191,22 +191,19 @@ def _make_combinations(training: Training) -> list[Row]:
 
 def make_recognizer(training: Training) -> None:
     """Put together the questions whose answers the model knows, and choose the shares that decide."""
-    folder, labels, texts = (
-        training.folder,
-        _made_labels(training),
-        {each.key: each for each in training.material.questions},
-    )
+    folder, labels = training.folder, _made_labels(training)
+    questions = {each.key: each for each in training.material.questions}
     alone = {key[:2]: bool(row["right"]) for key, row in labels.items() if not key[2]}
-    known = [key for key in alone if not texts[key].dev]
+    known = [key for key in alone if not questions[key].dev]
     with _combinations(training) as (_, rows):
-        checked = [row for row in rows.values() if "candidates" in row and (row["dataset"], row["question"]) in alone]
+        checked = {key[:2]: row for key, row in rows.items() if "candidates" in row and key[:2] in alone}
     if not known or not checked:
         raise FbragError(
             "usage", f"{folder.path} has no combinations of questions for checking", "make them first: --stage detector"
         )
     dev_pairs = [pair for pair in labelling.pairs_of(training.questions, training.pool, ()) if pair.dev]
     with closing(LlamaScorer(folder.path / SCORER)) as scorer:
-        embeddings = scorer.embed([texts[key].text for key in known])
+        embeddings = scorer.embed([questions[key].text for key in known])
         delta = fit_rag_recognizer.delta_of(
             np.concatenate([scorer.scores(pair.question, [pair.text])[:, 0] for pair in dev_pairs]),
             np.array([pair.has_answer for pair in dev_pairs], bool),
@@ -214,11 +211,11 @@ def make_recognizer(training: Training) -> None:
         dev = [
             fit_rag_recognizer.Checked(
                 has_answer=np.array(row["candidates"], np.float32),
-                embedding=scorer.embed([texts[row["dataset"], row["question"]].text])[0],
-                alone=alone[row["dataset"], row["question"]],
+                embedding=scorer.embed([questions[key].text])[0],
+                alone=alone[key],
                 retrieved=row["right"],
             )
-            for row in checked
+            for key, row in checked.items()
         ]
     recognizer, report = fit_rag_recognizer.fit(embeddings, np.array([alone[key] for key in known], np.uint8), delta, dev)
     folder.put_tensors("recognizer.", recognizer.tensors())

@@ -81,12 +81,11 @@ def train_r2ag(work: R2agWork) -> None:
     model = FrozenModel(read.path, lora=work.settings.lora)
     sizes = {"n_embd": read.about["n_embd"], "deviation": read.deviation}
     training = R2agTraining(read.tasks, model, work.settings, checkpoint, **sizes)
-    plain = training.plain()
     try:
         for _ in work.counted(training.run(), "steps", training.standing.steps, training.steps):
             pass
         training.restore_best()
-        report = _report(work, lists, training.standing, plain) | {"seconds": round(perf_counter() - started)}
+        report = _report(work, lists, training.standing, training.plain()) | {"seconds": round(perf_counter() - started)}
         _put(folder, training, model, inputs, report, _record(work, read, retriever, lists))
     except OSError as error:
         raise not_writable(work.folder, error, "output", "choose another folder (-o)") from None

@@ -31,15 +31,16 @@ def resumed(
     """
     with open_rows(path, JsonLines(head["schema"], dumps), restart=restart) as file:
         heads = [row for row in file.rows if row.get("kind") == "run"] or file.rows[:1]
-        data = {name: digest for each in heads for name, digest in each.get("data", {}).items()}
-        if differing := [told for each in heads for told in _differing(each, head)]:
+        try:
+            data = {name: digest for each in heads for name, digest in each.get("data", {}).items()}
+            differing = [told for each in heads for told in _differing(each, head)]
+            before: dict[Key, Row] = {key_of(row): row for row in file.rows if row not in heads}
+        except (AttributeError, LookupError, TypeError):
+            raise FbragError("usage", f"{path} holds other rows", _ANOTHER) from None
+        if differing:
             raise FbragError("usage", f"{path} is of another run: {'; '.join(differing)}", _ANOTHER)
         if not heads or head.get("data", {}).keys() - data.keys():
             file.write(head)
-        try:
-            before: dict[Key, Row] = {key_of(row): row for row in file.rows if row not in heads}
-        except (LookupError, TypeError):
-            raise FbragError("usage", f"{path} holds other rows", _ANOTHER) from None
         yield file, before
 
 

@@ -44,9 +44,9 @@ class Work:
                 self.listener.progress(Event("train", "progress", done + n, total, unit))
                 left, seconds = total - done - n, perf_counter() - started
                 if not told and (n == _TIMED or seconds > _LATEST):
-                    told = True
-                    if left > 2 * n:
-                        self.note(f"about {hours(seconds / n * left)} left: {left:,} {unit}, {seconds / n:.1f} s each")
+                    told, rest = True, seconds / n * left
+                    if left > 2 * n and rest > _LATEST:
+                        self.note(f"about {hours(rest)} left: {left:,} {unit}, {seconds / n:.1f} s each")
 
 
 def enough(make: Callable[[], Made]) -> Made:

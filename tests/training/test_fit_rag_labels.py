@@ -157,6 +157,11 @@ def test_a_run_that_was_stopped_goes_on(tmp_path: Path, fbrag: Run, smollm2: Pat
     assert other.returncode == 2
     assert "is of another run: ships.jsonl has changed" in other.stderr
     assert labels.read_bytes() == whole
+    head, _, rest = whole.partition(b"\n")
+    labels.write_bytes(json.dumps(json.loads(head) | {"data": "ships"}, separators=(",", ":")).encode() + b"\n" + rest)
+    other = fbrag(*command)
+    assert other.returncode == 2
+    assert "labels.jsonl holds other rows" in other.stderr
 
 
 def test_labels_stay_when_a_data_file_is_added_or_left_out(tmp_path: Path, fbrag: Run, smollm2: Path) -> None:
