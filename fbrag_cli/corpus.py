@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -53,7 +54,7 @@ class Corpus:
     """The chunks of one question, in document order.
 
     spans: int32 (n_chunks, 4), of each chunk the position of its document, its start and end (characters) and its words.
-    fingerprint: SHA-256 (hex) over the texts and `chunk_words`.
+    fingerprint: as of `fingerprint_of`: corpora with the same one have the same chunks, with the same terms.
     """
 
     documents: tuple[Document, ...]
@@ -101,10 +102,14 @@ def build_corpus(documents: Sequence[Document], chunk_words: int = 300) -> Corpu
     from fbrag_cli.text.words import cut
 
     spans = [(i, *span) for i, document in enumerate(documents) for span in cut(document.text, chunk_words)]
-    digest = sha256(f"chunk_words={chunk_words}".encode())
-    for document in documents:
-        digest.update(sha256(document.text.encode("utf-8", "surrogatepass")).digest())
-    return Corpus(tuple(documents), np.array(spans, np.int32).reshape(-1, 4), chunk_words, digest.hexdigest())
+    fingerprint = fingerprint_of(documents, chunk_words)
+    return Corpus(tuple(documents), np.array(spans, np.int32).reshape(-1, 4), chunk_words, fingerprint)
+
+
+def fingerprint_of(documents: Sequence[Document], chunk_words: int) -> str:
+    """Return the SHA-256 (hex) over the documents' texts and languages, and the length of chunks."""
+    parts = [chunk_words, *((document.text_sha256, document.language) for document in documents)]
+    return sha256(json.dumps(parts).encode()).hexdigest()
 
 
 class _Chunks(Sequence[Chunk]):

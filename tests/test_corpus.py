@@ -6,8 +6,8 @@ from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.text.words import word_spans
 
 
-def document(text: str, name: str = "d.txt") -> Document:
-    return Document.of(name, name, Extracted(Content(text), "text/plain"), "0" * 64)
+def document(text: str, name: str = "d.txt", language: str = "en") -> Document:
+    return Document.of(name, name, Extracted(Content(text), "text/plain"), "0" * 64, language)
 
 
 @given(st.text(alphabet=" \n\tabcé日本-", max_size=400), st.integers(1, 20))
@@ -33,7 +33,8 @@ def test_chunks_begin_and_end_with_sentences() -> None:
     assert all(270 <= chunk.n_words <= 330 for chunk in corpus.chunks[:-1])
 
 
-def test_the_fingerprint_tells_text_and_chunking_apart() -> None:
+def test_the_fingerprint_tells_text_language_and_chunking_apart() -> None:
     one = build_corpus([document("a b c")], 2).fingerprint
-    assert one == build_corpus([document("a b c")], 2).fingerprint
-    assert len({one, build_corpus([document("a b d")], 2).fingerprint, build_corpus([document("a b c")], 3).fingerprint}) == 3
+    assert one == build_corpus([document("a b c", "e.md")], 2).fingerprint
+    others = [([document("a b d")], 2), ([document("a b c", language="de")], 2), ([document("a b c")], 3)]
+    assert len({one, *(build_corpus(documents, words).fingerprint for documents, words in others)}) == 4

@@ -23,6 +23,7 @@ from fbrag_cli.cli.config_keys import known_keys, known_variables
 from fbrag_cli.cli.explain import explain
 from fbrag_cli.cli.main import run
 from fbrag_cli.cli.takes import hint_of, option_of
+from fbrag_cli.doctor import probe
 from fbrag_cli.documents.load import load
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.cancellation import Cancellation
@@ -102,7 +103,7 @@ def test_every_document_is_read_or_refused(tmp_path: Path) -> None:
         path.unlink()
 
 
-@pytest.mark.parametrize("name", [*MADE][::3])
+@pytest.mark.parametrize("name", [*MADE])
 def test_every_document_is_explained_or_refused(here: Here, name: str) -> None:
     Path(name).write_bytes(MADE[name])
     here("explain", "--method", "vanilla", name, "Who is the keeper?", "--html", "page.html").within(0, 3)
@@ -141,28 +142,29 @@ def _options() -> list[str]:
         hints = get_type_hints(group)
         for each in fields(group):
             if each.name != "arguments" and kind_of(hint_of(each, hints))[0] is not bool:
-                found += [name for name in option_of(each).param_decls or () if name.startswith("--")][:1]
+                declared = option_of(each)  # Typer takes the first name for the default until it makes the command
+                found += [name for name in (declared.default, *(declared.param_decls or ())) if name.startswith("--")][:1]
     return sorted(set(found) - {"--timeout"})
 
 
 @pytest.mark.parametrize("option", _options())
-def test_every_value_of_an_option_is_taken_or_refused(here: Here, option: str) -> None:
+def test_some_values_of_every_option_are_taken_or_refused(here: Here, option: str) -> None:
     for value in _some(VALUES, 3, option):
         done = here("explain", "--method", "vanilla", "--offline", "fine.txt", "brig?", option, value)
         done.within(*((0, 1) if option == "--find" else (0, 2, 3, 4, 5)))
-    assert sorted(os.listdir(".."))[-1] == "work"
+    assert {*os.listdir("..")} <= {"cache", "work"}
 
 
-@pytest.mark.parametrize("variable", sorted({*known_variables()} - {"FBRAG_TIMEOUT"})[::2])
-def test_every_value_of_a_variable_is_taken_or_refused(here: Here, monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+@pytest.mark.parametrize("variable", sorted({*known_variables()} - {"FBRAG_TIMEOUT"}))
+def test_some_values_of_every_variable_are_taken_or_refused(here: Here, monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
     for value in _some(VALUES, 2, variable):
         if "/" not in value or not variable.endswith("_DIR"):
             monkeypatch.setenv(variable, value)
             here("explain", "--method", "vanilla", "--offline", "fine.txt", "brig?").within(0, 1, 2, 3, 4, 5)
 
 
-@pytest.mark.parametrize("key", sorted(known_keys())[::3])
-def test_every_value_of_a_key_is_taken_or_refused(here: Here, key: str) -> None:
+@pytest.mark.parametrize("key", sorted(known_keys()))
+def test_some_values_of_every_key_are_taken_or_refused(here: Here, key: str) -> None:
     for value in _some([value for value in VALUES if value != "-"], 2, key):
         here("config", "set", "--config", "own.toml", "--", key, value).within(0, 2)
         here("config", "get", "--config", "own.toml", key).within(0, 2)
@@ -218,11 +220,24 @@ def test_no_name_of_a_model_reaches_out_of_the_store(here: Here, tmp_path: Path,
 
 
 def test_every_value_of_the_other_commands_is_taken_or_refused(here: Here) -> None:
-    for value in VALUES[::2]:
+    Path("q.txt").write_text("Who?")
+    for value in VALUES:
         here("cache", "clear", "-y", "--older-than", value).within(0, 2)
         here("cache", "clear", "-y", "--kind", value).within(0, 2)
         here("config", "get", "--", value).within(2)
         here("models", "list", "--role", value).within(0, 2)
+        here("batch", "fine.txt", "-Q", "q.txt", "--parallel", value).within(2)
+        here("batch", "--offline", "fine.txt", "-Q", "q.txt", "--shard", value).within(2, 4)
+
+
+def test_every_value_that_the_doctor_meets_is_a_finding(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probe, "command", lambda *arguments: [sys.executable, "-c", "1"])  # a start would take longer
+    for value in VALUES:
+        for names in (("FBRAG_LARGE", "FBRAG_SMALL"), ("FBRAG_MODELS_DIR", "HF_ENDPOINT", "HTTPS_PROXY", "PIP_INDEX_URL")):
+            with monkeypatch.context() as patch:
+                for name in names:
+                    patch.setenv(name, value)
+                here("doctor", "--offline").within(0, 1)
 
 
 # -- files that other options name -------------------------------------------------------------------------------------------
@@ -254,6 +269,14 @@ def test_every_file_of_prompts_or_instructions_is_taken_or_refused(here: Here, c
     here("ask", "--dry-run", "fine.txt", "Who?", "--password-file", "given").within(0, 2)
 
 
+@pytest.mark.parametrize("content", [*_CONTENTS, b'"', b"x" * 140_000, b"question\n" + b"x" * 140_000, b"document,question\n,"])
+def test_every_file_of_questions_or_jobs_is_taken_or_refused(here: Here, content: bytes) -> None:
+    for name in ("given", "given.csv", "given.jsonl"):
+        Path(name).write_bytes(content)
+        here("batch", "--offline", "fine.txt", "-Q", name).within(2, 3, 4)
+        here("batch", "--offline", "--jobs", name).within(2, 3, 4)
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -282,7 +305,7 @@ def test_every_note_of_a_model_is_read_or_left(here: Here, tmp_path: Path, note:
 
 
 def test_every_row_of_a_data_set_is_asked_or_refused(here: Here) -> None:
-    for number, row in enumerate(ROWS[::2]):
+    for number, row in enumerate(ROWS):
         Path("rows.jsonl").write_bytes(row.encode("utf-8", "surrogatepass") + b"\n")
         done = here("eval", "rows.jsonl", "--retrieval-only", "--method", "vanilla", "-o", f"out{number}.jsonl")
         try:
@@ -291,7 +314,7 @@ def test_every_row_of_a_data_set_is_asked_or_refused(here: Here) -> None:
             raise AssertionError(f"{row[:300]}: {error}") from None
 
 
-def test_every_file_of_rows_is_continued_or_refused(here: Here) -> None:
+def test_some_files_of_rows_are_continued_or_refused(here: Here) -> None:
     Path("rows.jsonl").write_text(ROWS[0] + "\n")
     command = ("eval", "rows.jsonl", "--retrieval-only", "--method", "vanilla", "-o", "out.jsonl")
     here(*command).within(0)

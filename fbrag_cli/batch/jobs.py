@@ -5,15 +5,17 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, BinaryIO, Literal
 
-from fbrag_cli.documents.decoding import decode
+from fbrag_cli.documents.decoding import Decoded, decode
 from fbrag_cli.documents.source import Source, read_source
 from fbrag_cli.errors import FbragError
+from fbrag_cli.progress import Event, Progress, silent
 from fbrag_cli.storage.rows import as_text
 from fbrag_cli.text.printable import one_line
 
@@ -55,22 +57,22 @@ def row_key(document: str, id: str) -> Key:
     return as_text(document), as_text(id)
 
 
-def read_questions(path: str, stdin: BinaryIO | None = None) -> list[Question]:
+def read_questions(path: str, stdin: BinaryIO | None = None, progress: Progress = silent) -> list[Question]:
     """Return the questions of a file, or of stdin ("-"): a line each, where # begins a comment; CSV with a column `question`, or
     JSON lines with that key. `id` and `answers` are read too.
 
     Raises FbragError: `usage` with the line for what is no question, for an id that occurs twice, and where there is none; as
     `read_source` and `decode`.
     """
-    found = _questions(path, stdin, _of_text)
+    found = _questions(path, stdin, progress, _of_text)
     _check_ids(path, found, lambda line, question: question.id)
     return [question for _, question in found]
 
 
-def read_jobs(path: str, stdin: BinaryIO | None = None) -> list[Job]:
+def read_jobs(path: str, stdin: BinaryIO | None = None, progress: Progress = silent) -> list[Job]:
     """Return the jobs of a file, or of stdin ("-"): CSV or JSON lines with `document` and `question`, and with `id` and `answers`
     where they are given. A relative path is one from the current folder. Raises FbragError as `read_questions`."""
-    found = _questions(path, stdin, None)
+    found = _questions(path, stdin, progress, None)
     for line, question in found:
         if not question.document:
             raise _wrong(path, line, "it names no document")
@@ -93,7 +95,7 @@ def by_document(jobs: Sequence[Job]) -> list[Job]:
 
 def shard(jobs: Sequence[Job], asked: str) -> list[Job]:
     """Return every N-th job from the I-th on. asked: "I/N". Raises FbragError `usage`."""
-    found = re.fullmatch(r"(\d+)/(\d+)", asked)
+    found = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", asked)
     number, n_shards = map(int, found.groups()) if found else (0, 0)
     if not 1 <= number <= n_shards:
         raise FbragError("usage", f"--shard {asked}: not a part of the rows", "use 1/4, 2/4, 3/4 and 4/4 for four machines")
@@ -103,15 +105,25 @@ def shard(jobs: Sequence[Job], asked: str) -> list[Job]:
 # -- files -------------------------------------------------------------------------------------------------------------------
 
 _Found = list[tuple[int, Question]]  # with its line
+_Read = Callable[[str], Iterator[tuple[int, Any]]]
 
 
-def _questions(path: str, stdin: BinaryIO | None, plain: Callable[[str], Iterator[tuple[int, Any]]] | None) -> _Found:
+def _questions(path: str, stdin: BinaryIO | None, progress: Progress, plain: _Read | None) -> _Found:
     """plain: reads a file that is neither CSV nor JSON lines; None where that is an error."""
-    source = read_source(path, stdin)
-    text = decode(Source(path, source.name, source.data)).text if source.data else ""
-    form = _FORMS.get(PurePath(path).suffix.lower()) or _form_of(text, plain is None)
-    read = _of_json if form == "jsonl" else _of_csv if form == "csv" or plain is None else plain
     try:
+        source = read_source(path, stdin)
+    except FbragError as error:
+        if not os.path.exists(path) or os.path.isfile(path):
+            raise
+        option = "--jobs" if plain is None else "-Q"
+        raise FbragError(error.code, error.message, f"name a file, or read stdin: {option} -", document=path) from None
+    decoded = decode(Source(path, source.name, source.data)) if source.data else Decoded("", "utf-8")
+    for warning in decoded.warnings:
+        progress(Event("read", "warning", text=warning))
+    text = decoded.text
+    try:
+        form = _FORMS.get(PurePath(path).suffix.lower()) or _form_of(text, plain is None)
+        read = _of_json if form == "jsonl" else _of_csv if form == "csv" or plain is None else plain
         records = list(read(text))
     except _Wrong as error:
         raise _wrong(source.name, error.line, error.reason) from None
@@ -122,7 +134,9 @@ def _questions(path: str, stdin: BinaryIO | None, plain: Callable[[str], Iterato
 
 
 def _form_of(text: str, is_jobs: bool) -> Literal["csv", "jsonl", "text"]:
-    """Return the form of a file without a suffix that says it."""
+    """Return the form of a file without a suffix that says it. Raises _Wrong for one array of JSON."""
+    if re.match(r'\s*\[\s*[{"]', text):
+        raise _Wrong(1, "a JSON array; an object a line is needed")
     first = text.lstrip().partition("\n")[0]
     if first.startswith("{"):
         return "jsonl"
@@ -157,8 +171,8 @@ def _of_json(text: str) -> Iterator[tuple[int, Any]]:
 def _of_csv(text: str) -> Iterator[tuple[int, Any]]:
     columns, delimiter = _columns(text.partition("\n")[0])
     if "question" not in columns:
-        raise _Wrong(1, f"no column is named question, only {one_line(', '.join(columns), 80)}")
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+        raise _Wrong(1, f"no column is named question, only {one_line(', '.join(columns), 80) or 'none'}")
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=True, strict=True)
     end = 0
     try:
         for values in reader:
@@ -167,15 +181,19 @@ def _of_csv(text: str) -> Iterator[tuple[int, Any]]:
                 continue
             if len(values) > len(columns):
                 raise _Wrong(line, f"{len(values)} values for {len(columns)} columns")
-            yield line, dict(zip(columns, values, strict=False))
+            yield line, dict(zip(columns, map(str.strip, values), strict=False))
     except csv.Error as error:
         raise _Wrong(reader.line_num, str(error)) from None
 
 
 def _columns(line: str) -> tuple[list[str], str]:
-    """Return the names of the columns in lower case, and what stands between them."""
+    """Return the names of the columns in lower case, and what stands between them. A line that csv cannot read has none."""
     delimiter = max(_DELIMITERS, key=line.count)
-    return [name.strip().lower() for name in next(csv.reader([line], delimiter=delimiter), [])], delimiter
+    try:
+        names = next(csv.reader([line], delimiter=delimiter, skipinitialspace=True), [])
+    except csv.Error:  # longer than 131,072 characters
+        names = []
+    return [name.strip().lower() for name in names], delimiter
 
 
 def _question(path: str, line: int, record: dict[str, Any], number: str) -> Question:
@@ -206,8 +224,8 @@ def _check_ids(path: str, found: _Found, key: Callable[[int, Question], object])
     for line, question in found:
         if (before := lines.setdefault(key(line, question), line)) != line:
             what = f"the id {one_line(question.id, 40)} is that of line {before}"
-            raise _wrong(path, line, what)
+            raise _wrong(path, line, what, "give each row an id of its own; without one, its number counts")
 
 
-def _wrong(path: str, line: int, reason: str) -> FbragError:
-    return FbragError("usage", f"{path}, line {line}: {reason}", "fbrag batch --help")
+def _wrong(path: str, line: int, reason: str, hint: str = "fbrag batch --help") -> FbragError:
+    return FbragError("usage", f"{path}, line {line}: {reason}", hint)

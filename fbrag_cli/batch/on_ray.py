@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from fbrag_cli import __version__
 from fbrag_cli.batch import row, run
 from fbrag_cli.batch.jobs import Job
-from fbrag_cli.errors import FbragError
+from fbrag_cli.errors import FbragError, pip_install
 from fbrag_cli.generation.reuse import Reuse
 from fbrag_cli.session.session import Listener, Session
 from fbrag_cli.session.settings import CacheSettings, ModelSettings
@@ -67,22 +67,22 @@ def connected(address: str | None, models: ModelSettings) -> Iterator[Workers]:
     Raises FbragError: `usage` where Ray is missing or no node has as many cores as `models` asks for, `gpu_unavailable`,
     `cluster_failed` where nothing answers.
     """
-    address = address or os.environ.get("RAY_ADDRESS") or None
+    address = address or os.environ.get("RAY_ADDRESS") or "local"
     where: dict[str, Any] = {"address": address}
-    if address is None:
+    if address == "local":
         where = {"address": "local", "object_store_memory": _OBJECTS, "include_dashboard": False, "_node_ip_address": "127.0.0.1"}
         # Ray, which reads these when it is imported, listens on all interfaces: without the token nobody is let in.
         os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token_hex(32)}
     try:
         import ray
     except ImportError:
-        raise FbragError("usage", "--engine ray needs Ray, which is not installed", "pip install 'fbrag[ray]'") from None
+        raise FbragError("usage", "--engine ray needs Ray, which is not installed", pip_install("'fbrag[ray]'")) from None
     handlers = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
     try:
         _check_port(address)
         ray.init(**where, log_to_driver=False, logging_level="ERROR")
-    except (OSError, RuntimeError, ValueError) as error:
-        what = f"no Ray cluster answers at {address or 'this machine'}: {one_line(str(error), 200)}"
+    except (OSError, OverflowError, RuntimeError, ValueError, ray.exceptions.RayError) as error:  # Overflow: a port over 65535
+        what = f"no Ray cluster answers at {'this machine' if address == 'local' else address}: {one_line(str(error), 200)}"
         raise FbragError("cluster_failed", what, "ray status --address HOST:PORT") from None
     finally:
         for each, handler in handlers.items():  # Ray sets its own
@@ -95,9 +95,9 @@ def connected(address: str | None, models: ModelSettings) -> Iterator[Workers]:
         ray.shutdown()
 
 
-def _check_port(address: str | None) -> None:
+def _check_port(address: str) -> None:
     """Raise OSError where nothing listens at "host:port": Ray tries for minutes."""
-    host, _, port = (address or "").removeprefix("ray://").rpartition(":")
+    host, _, port = address.removeprefix("ray://").rpartition(":")
     if host and port.isdigit():
         socket.create_connection((host.strip("[]"), int(port)), _PATIENCE).close()
 

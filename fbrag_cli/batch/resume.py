@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fbrag_cli.batch.jobs import Job, Key, row_key
+from fbrag_cli.batch.row import shown
 from fbrag_cli.errors import FbragError
 from fbrag_cli.render.as_json import versions
 from fbrag_cli.storage.files import sha256_of
@@ -34,7 +35,7 @@ class Done:
         """Raise FbragError `usage` for a question or a file that has changed since rows were made of it."""
         first: dict[str, Job] = {}
         for job in jobs:
-            before, now = self.questions.get(job.key), as_text(job.question.text)
+            before, now = self.questions.get(job.key), shown(job.question.text)
             if before not in (None, now):
                 what = f"question {_said(job.question.id)} was {_said(before)}, is {_said(now)}"
                 raise FbragError("usage", f"{self.name} holds rows of other questions: {what}", _ANOTHER)
@@ -68,7 +69,7 @@ def done(rows: Iterable[Row], settings: Mapping[str, object], name: str) -> Done
                 _compare(json.loads(told), expected, name)
                 seen.add(told)
             key = row_key(row["document"], row["id"])
-            statuses[key], questions[key] = row["status"], as_text(row["question"])
+            statuses[key], questions[key] = row["status"], shown(row["question"])
             if sha256:
                 documents[key[0]] = sha256.split() if isinstance(sha256, str) else sha256
     except (KeyError, TypeError, AttributeError, ValueError):

@@ -9,8 +9,8 @@ from fbrag_cli.batch.jobs import Job
 from fbrag_cli.errors import FbragError
 from fbrag_cli.render.as_json import sources, versions
 from fbrag_cli.render.citations import citations
-from fbrag_cli.storage.rows import Csv, Form, JsonLines
-from fbrag_cli.text.printable import dumps
+from fbrag_cli.storage.rows import Csv, Form, JsonLines, as_text
+from fbrag_cli.text.printable import dumps, printable
 from fbrag_cli.trace import Trace
 
 SCHEMA = "fbrag.row/1"
@@ -87,12 +87,19 @@ class _Columns(Csv):
             return super().encode(row)  # as it was read
         flat = {
             "answers": dumps(row["answers"]) if "answers" in row else None,
-            "sources": "; ".join(map(_place, row["sources"])),
-            "error": row["error"]["message"] if row["error"] else None,
+            "question": shown(row["question"]),
+            "answer": row["answer"] and shown(row["answer"]),
+            "sources": shown("; ".join(map(_place, row["sources"]))),
+            "error": shown(row["error"]["message"]) if row["error"] else None,
             "sha256": " ".join(row["sha256"]),
             "settings": dumps({**row["settings"], "versions": row["versions"]}),
         }
         return super().encode({**row, **flat})
+
+
+def shown(text: str) -> str:
+    """Return a text as a cell of CSV shows it: a terminal obeys nothing in it."""
+    return printable(as_text(text))
 
 
 def _place(source: Mapping[str, Any]) -> str:

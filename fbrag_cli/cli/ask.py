@@ -12,6 +12,7 @@ from fbrag_cli.cli.forecast import forecast, keep, pace_key
 from fbrag_cli.cli.method_options import chosen_method
 from fbrag_cli.cli.opening import QuestionOptions, collect, open_question, planned, split_question
 from fbrag_cli.cli.options import AnswerOptions
+from fbrag_cli.cli.output import print_after_error
 from fbrag_cli.cli.preview import Preview
 from fbrag_cli.cli.takes import takes
 from fbrag_cli.errors import ExitCode
@@ -88,5 +89,5 @@ def _line_for_failure(options: AskOptions) -> Iterator[Callable[[], None]]:
         yield line_is_out
     except Exception:
         if due:
-            print(flush=True)
+            print_after_error("")
         raise

@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from fbrag_cli.cli.batch_output import Tally, of_the_run, open_rows_to, write_rows
+from fbrag_cli.cli.batch_output import Output, Tally, of_the_run, open_rows_to, write_rows
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.method_options import MethodKnobs, MethodOptions, chosen_method
-from fbrag_cli.cli.opening import open_cache, open_session, read_password
+from fbrag_cli.cli.opening import open_cache, open_session, open_stdin, read_password
 from fbrag_cli.cli.options import ParallelOptions, PasswordOptions, RunOptions, arguments, option
 from fbrag_cli.cli.progress_line import progress_line
 from fbrag_cli.cli.signals import limit_time
 from fbrag_cli.cli.takes import takes
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.reuse import Reuse
+from fbrag_cli.progress import Event
 from fbrag_cli.session.session import Choice, Listener, Session
 from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
 
 if TYPE_CHECKING:
     from fbrag_cli.batch.jobs import Job
     from fbrag_cli.batch.on_ray import Workers
+    from fbrag_cli.batch.resume import Done
     from fbrag_cli.batch.run import Asking
 
 
@@ -125,9 +126,7 @@ def batch(console: Console, command: BatchCommand) -> int:
     """
     if command.run.timeout:
         limit_time(command.run.timeout, console.cancellation)
-    from fbrag_cli.batch.resume import done
-
-    options = command.batch
+    options, at_once = command.batch, command.batch.at_once
     jobs = _jobs(command, console)
     with (
         progress_line(console) as line,
@@ -136,15 +135,12 @@ def batch(console: Console, command: BatchCommand) -> int:
         open_session(command.models, cache, console, of_the_run(line), Reuse(again=command.cache.again)) as session,
         open_rows_to(options.output, resume=options.resume) as output,
     ):
-        asking = _asking(command, session, console, workers)
-        if options.retry_errors:
-            output.keep(lambda row: row["status"] != "error")
-        before = done(output.rows, asking.described(), options.output)
-        before.check_jobs(jobs)
+        asking = _asking(command, session, console, workers, at_once)
+        before = _before(output, jobs, asking, options)
         tally = Tally(line, [before.statuses[job.key] for job in jobs if job.key in before.statuses], len(jobs))
         listener = Listener(progress=tally.receive, cancellation=console.cancellation)
         todo = [job for job in jobs if job.key not in before.statuses]
-        rows = _engine(command, session, asking, workers, offline=console.offline)
+        rows = _engine(command, session, asking, workers, console)
         write_rows(rows(todo, listener=listener, before=before), output, tally, options.most_errors)
     return tally.told(console, options.output)
 
@@ -155,25 +151,32 @@ def _jobs(command: BatchCommand, console: Console) -> list[Job]:
     from fbrag_cli.indexing.files import find_files
 
     options = command.batch
-    paths, stdin = list(options.documents), [options.questions, options.jobs, command.document.password_file, *options.documents]
-    if stdin.count("-") > 1:
+    paths, named = list(options.documents), [options.questions, options.jobs, command.document.password_file, *options.documents]
+    if named.count("-") > 1:
         raise FbragError("usage", "'-' stands for stdin, which can be read only once", "name a file in place of one of them")
     if bool(options.jobs) == bool(options.questions):
         hint = "fbrag batch DOC... -Q questions.txt, or fbrag batch --jobs jobs.csv"
         raise FbragError("usage", "either --questions FILE or --jobs FILE is needed", hint)
+    stdin = open_stdin(console) if "-" in (options.questions, options.jobs) else None
+
+    def progress(event: Event) -> None:
+        console.warn(event.text)
+
     if options.jobs:
         if paths or options.together:
             raise FbragError("usage", "--jobs names the documents itself", "leave out DOC and --together")
-        jobs = reading.read_jobs(options.jobs, sys.stdin.buffer)
+        jobs = reading.read_jobs(options.jobs, stdin, progress)
     elif not paths:
         raise FbragError("usage", "no document is named", "fbrag batch DOC... -Q questions.txt")
     else:
-        questions = reading.read_questions(options.questions or "", sys.stdin.buffer)
+        questions = reading.read_questions(options.questions or "", stdin, progress)
         if not options.together:
             findings = find_files(paths, command.reading.include, command.reading.exclude)
             for warning in findings.warnings:
                 console.warn(warning)
-            jobs = reading.every([(found.path,) for found in findings.files], questions)
+            own = set(map(os.path.realpath, (options.questions or "", options.output)))  # of this run, in a folder of documents
+            files = [each.path for each in findings.files if each.path in paths or os.path.realpath(each.path) not in own]
+            jobs = reading.every([(path,) for path in files], questions)
         else:
             jobs = reading.every([tuple(paths)], questions)
     jobs = reading.by_document(jobs)
@@ -181,7 +184,7 @@ def _jobs(command: BatchCommand, console: Console) -> list[Job]:
     return jobs[: options.n_rows]
 
 
-def _asking(command: BatchCommand, session: Session, console: Console, workers: Workers | None) -> Asking:
+def _asking(command: BatchCommand, session: Session, console: Console, workers: Workers | None, at_once: int | None) -> Asking:
     from fbrag_cli.batch.run import Asking
 
     method = chosen_method(command.method, command.knobs, on_gpu=workers.gpus > 0 if workers else session.on_gpu)
@@ -192,10 +195,24 @@ def _asking(command: BatchCommand, session: Session, console: Console, workers: 
         choice=choice,
         reading=command.reading,
         chunk_words=command.method.words,
-        at_once=command.batch.at_once,
+        at_once=at_once,
         password=read_password(command.document.password_file, console),
         models=session.identities(method, choice),
     )
+
+
+def _before(output: Output, jobs: Sequence[Job], asking: Asking, options: BatchOptions) -> Done:
+    """Return what the output holds of an earlier run, less the errors to be retried. Raises FbragError `usage`."""
+    from fbrag_cli.batch.jobs import row_key
+    from fbrag_cli.batch.resume import done
+
+    before = done(output.rows, asking.described(), options.output)
+    before.check_jobs(jobs)
+    if not options.retry_errors:
+        return before
+    keys = {job.key for job in jobs}
+    output.keep(lambda row: row["status"] != "error" or row_key(row["document"], row["id"]) not in keys)
+    return done(output.rows, asking.described(), options.output)
 
 
 def _cluster(command: BatchCommand) -> AbstractContextManager[Workers | None]:
@@ -213,15 +230,16 @@ def _cluster(command: BatchCommand) -> AbstractContextManager[Workers | None]:
 
 
 def _engine(
-    command: BatchCommand, session: Session, asking: Asking, workers: Workers | None, *, offline: bool
+    command: BatchCommand, session: Session, asking: Asking, workers: Workers | None, console: Console
 ) -> Callable[..., Iterator[dict[str, Any]]]:
     """Return what makes rows of jobs, given a listener and the rows before: this process, or the workers of a cluster."""
     if workers is None:
         from fbrag_cli.batch import run
 
-        return partial(run.rows, session=session, asking=asking, stdin=sys.stdin.buffer)
+        stdin = open_stdin(console) if "-" in command.batch.documents else None
+        return partial(run.rows, session=session, asking=asking, stdin=stdin)
     from fbrag_cli.batch import on_ray
 
     session.name_servers(asking.method, asking.choice)
-    setup = on_ray.Setup(asking=asking, models=command.models, cache=command.cache, offline=offline, folder=os.getcwd())
+    setup = on_ray.Setup(asking=asking, models=command.models, cache=command.cache, offline=console.offline, folder=os.getcwd())
     return partial(on_ray.rows, workers=workers, setup=setup)

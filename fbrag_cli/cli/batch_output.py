@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.output import open_output
+from fbrag_cli.cli.output import is_special, open_output
 from fbrag_cli.cli.progress_line import ProgressLine
 from fbrag_cli.errors import ExitCode
 from fbrag_cli.progress import Event, Progress
@@ -54,7 +54,7 @@ def open_rows_to(name: str, *, resume: bool) -> Iterator[Output]:
     from fbrag_cli.storage.rows import open_rows
 
     form, path = form_of(name), Path(name)
-    if name == "-" or (path.exists() and not path.is_file() and not path.is_dir()):
+    if name == "-" or is_special(name):
         with open_output(name) as stream:
             yield _Stream(stream, form)
         return
@@ -67,7 +67,7 @@ class Tally:
 
     def __init__(self, line: ProgressLine, before: Sequence[str], total: int) -> None:
         self._line, self._total, self._n_before = line, total, len(before)
-        self._counts = Counter(before)
+        self._counts, self._n_errors_before = Counter(before), before.count("error")
         line(Event("batch", "start"))
         self._show()
 
@@ -78,10 +78,10 @@ class Tally:
             self._show()
 
     def add(self, status: str) -> int:
-        """Count a row. Return how many have an error."""
+        """Count a row. Return how many of this run have an error."""
         self._counts[status] += 1
         self._show()
-        return self._counts["error"]
+        return self._counts["error"] - self._n_errors_before
 
     def told(self, console: Console, output: str) -> int:
         """Print what became of the rows, and return the exit code."""

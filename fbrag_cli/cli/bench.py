@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 SCHEMA = "fbrag.bench/1"
 
-_TOKENS = {"cpu": "4k", "gpu": "8k"}  # what Stage II reads by default
+_TOKENS, _SAMPLES = {"cpu": "1k", "gpu": "8k"}, {"cpu": 3, "gpu": 5}  # that Stage II reads and draws by default
 _WORDS = 150_000  # of the synthetic text: a long novel
 
 
@@ -33,9 +33,11 @@ _WORDS = 150_000  # of the synthetic text: a long novel
 class BenchOptions:
     documents: list[str] = arguments("a document whose text is read (invented words)", "[DOC]")
     tokens: str | None = option(
-        None, "--tokens", help="of the prompts: 8k,32k (8k on a GPU, 4k on a CPU)", group="Bench", metavar="N,…", envvar=None
+        None, "--tokens", help="of the prompts: 8k,32k (8k on a GPU, 1k on a CPU)", group="Bench", metavar="N,…", envvar=None
     )
-    samples: int = option(5, "--samples", help="written at once (5)", group="Bench", metavar="K", min=1, max=64)
+    samples: int | None = option(
+        None, "--samples", help="written at once (5 on a GPU, 3 on a CPU)", group="Bench", metavar="K", min=1, max=64
+    )
     repeat: int = option(3, "--repeat", help="rounds (3)", group="Bench", metavar="N", min=1, envvar=None)
     json: bool = option(False, "--json", help="one JSON object", group="Output", envvar=None)
     maximum: str | None = option(
@@ -70,8 +72,9 @@ def bench(console: Console, options: BenchOptions, models: ModelSettings, run: R
         open_cache(CacheSettings(no_cache=True), console, private=False) as cache,
         open_session(models, cache, console, progress) as session,
     ):
-        sizes = _sizes(options.tokens or _TOKENS["gpu" if session.on_gpu else "cpu"])
-        work = Workload(text, sizes, options.samples, options.repeat)
+        machine = "gpu" if session.on_gpu else "cpu"
+        sizes = _sizes(options.tokens or _TOKENS[machine])
+        work = Workload(text, sizes, options.samples or _SAMPLES[machine], options.repeat)
         measure_text(work, measures)
         for name, load in session.models.loaders().items():
             measure_model(name, load, work, measures, progress)
@@ -90,7 +93,7 @@ def _sizes(text: str) -> list[int]:
     sizes = []
     for part in text.split(","):
         found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)(k?)\s*", part, re.IGNORECASE)
-        size = round(float(found[1]) * (1000 if found[2] else 1)) if found else 0
+        size = round(float(found[1]) * (1000 if found[2] else 1)) if found and len(found[1]) < 10 else 0
         if size < 1:
             raise FbragError("usage", f"--tokens {text}: {part.strip()!r} is no number of tokens", "write it as 4k,8k")
         sizes.append(size)

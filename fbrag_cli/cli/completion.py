@@ -69,11 +69,18 @@ def show_script(context: typer.Context, parameter: typer.CallbackParam, asked: b
 
 
 def install_script(context: typer.Context, parameter: typer.CallbackParam, asked: bool) -> None:
-    """Put the script where the shell reads it when it starts."""
+    """Put the script where the shell reads it when it starts. Raises FbragError `output`."""
     if asked and not context.resilient_parsing:
         from typer.completion import install_callback
 
-        install_callback(context, parameter, _shell("--install-completion"))
+        shell = _shell("--install-completion")
+        try:
+            install_callback(context, parameter, shell)
+        except BrokenPipeError:  # nobody reads where it is
+            raise
+        except (OSError, RuntimeError) as error:  # RuntimeError: a user without a home
+            what = f"tab completion for {shell} cannot be installed: {error}"
+            raise FbragError("output", what, f"put it there yourself: fbrag --show-completion {shell}") from None
 
 
 def _shell(option: str) -> str:

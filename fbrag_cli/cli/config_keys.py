@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any, get_type_hints
 
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.options import GlobalOptions
+from fbrag_cli.cli.options import MOST_AT_ONCE, GlobalOptions
 from fbrag_cli.cli.takes import hint_of, option_of
 from fbrag_cli.errors import FbragError
 from fbrag_cli.methods.knobs import kind_of
@@ -28,6 +28,12 @@ _NAMES = {"large": "models.large", "small": "models.small"}
 _DEFAULTS: dict[str, Any] = {"color": "auto"}  # of options whose own default stands for "not given"
 _REPAIRING = ("config", "doctor")  # commands that report or mend a broken file have to start with one
 
+#: Options that take a word or a number -> what they match, and in words. Others take a number of chunks.
+_WORDS = {
+    "parallel": ("|".join(["auto", *map(str, range(1, MOST_AT_ONCE + 1))]), f"auto, or a number from 1 to {MOST_AT_ONCE}"),
+    "gpu_layers": (r"auto|all|\d{1,9}", "auto, all or a number"),
+}
+_CHUNKS = (r"\s*(0*[1-9]\d*|\d*\.?\d+[kK])\s*", "a number, or words as 6k")
 
 _WITH_FORMATS = ("ask", "explain", "eval")
 _FORM = re.compile(r"(?:--format(?:=|$)|-[aqvy]*f)(.*)")
@@ -116,7 +122,7 @@ def config_defaults(arguments: list[str], environ: Mapping[str, str]) -> dict[st
     if command != "doctor":  # which reports them itself
         warn_of_variables(environ, console, command)
     file = locate(value_of("--config", flags), environ)
-    if file is None or not (file.named or file.path.exists()):
+    if file is None or not (file.named or os.path.exists(file.path)):
         return {}
     keys, tolerant = known_keys(), command in _REPAIRING
     try:
@@ -162,6 +168,14 @@ def warn_of_variables(environ: Mapping[str, str], console: Console, command: str
 def unknown_key(name: str, keys: Keys) -> str:
     near = nearest(canonical(name), keys)
     return f"there is no key {name}" + (f"; did you mean {near}?" if near else "")
+
+
+def expected(key: Key, text: str) -> str | None:
+    """Return what `key` accepts, in words, where that is not `text`; None where it is."""
+    if key.parsed(text) is None:
+        return key.expects
+    pattern, words = _WORDS.get(key.option, _CHUNKS)
+    return words if key.word_or_number and not re.fullmatch(pattern, text) else None
 
 
 def setting(name: str, keys: Keys, config: Config, environ: Mapping[str, str]) -> Effective:
@@ -220,8 +234,10 @@ def in_json(arguments: list[str], environ: Mapping[str, str], defaults: Mapping[
         if found := _FORM.fullmatch(argument):
             form = found[1] or next(rest, "")
     command = first_word(flags)
-    if not form and (command in _WITH_FORMATS or command not in COMMANDS):  # a word that is no command was meant for `ask`
-        form = environ.get("FBRAG_FORMAT") or defaults.get(command or "", {}).get("format", "")
+    if command not in COMMANDS:
+        command = "ask"  # a word that is no command was meant for it
+    if not form and command in _WITH_FORMATS:
+        form = environ.get("FBRAG_FORMAT") or defaults.get(command, {}).get("format", "")
     return form in ("json", "jsonl")
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
@@ -13,16 +15,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from fbrag_cli.cli.completion import method_list
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.method_options import CHUNK_WORDS_HELP, ListKnobs, compared_settings, listed_values, method_with
+from fbrag_cli.cli.method_options import CHUNK_WORDS_HELP, ListKnobs, compared_settings, listed_values, method_with, number
 from fbrag_cli.cli.opening import open_cache, open_session
 from fbrag_cli.cli.options import RunOptions, arguments, option
 from fbrag_cli.cli.progress_line import progress_line
 from fbrag_cli.cli.signals import limit_time
 from fbrag_cli.cli.takes import takes
-from fbrag_cli.errors import ExitCode, FbragError
+from fbrag_cli.errors import ExitCode, FbragError, pip_install
 from fbrag_cli.generation.reuse import Reuse
 from fbrag_cli.methods.knobs import settings_of
-from fbrag_cli.methods.method import Method
 from fbrag_cli.methods.registry import DEFAULT, find_method, names
 from fbrag_cli.session.settings import CacheSettings, ModelSettings
 from fbrag_cli.storage.files import not_writable, whole_file
@@ -30,8 +31,12 @@ from fbrag_cli.storage.files import not_writable, whole_file
 if TYPE_CHECKING:
     from fbrag_cli.evaluation.results import Row
     from fbrag_cli.evaluation.runner import Configuration
+    from fbrag_cli.evaluation.tables import Report
+
+    Comparison = Callable[[Sequence[Row]], Report]
 
 _LISTS = "several, parted by commas, are compared"
+_ANSWER_TOKENS = 64  # of most benchmarks
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +77,14 @@ class EvalOptions:
         group="Run",
         metavar="FILE",
     )
-    max_tokens: int = option(64, "--max-tokens", help="length limit of an answer (64)", group="Run", metavar="N", min=1)
+    max_tokens: int | None = option(
+        None,
+        "--max-tokens",
+        help=f"length limit of an answer (that of --prompts, else {_ANSWER_TOKENS})",
+        group="Run",
+        metavar="N",
+        min=1,
+    )
     abstain: bool | None = option(
         None,
         "--abstain/--no-abstain",
@@ -135,8 +147,6 @@ def eval(console: Console, command: EvalCommand) -> int:
     from fbrag_cli.evaluation.report import parse_minimum
 
     options = command.eval
-    if not options.arguments:
-        raise FbragError("usage", "a file of questions is needed", "fbrag eval musique.jsonl.gz")
     reuse = Reuse(again=command.cache.again, first_costs=True)
     minimum = parse_minimum(options.minimum) if options.minimum else {}
     examples = load_examples(map(Path, options.arguments), limit=options.limit, seed=options.seed)
@@ -147,31 +157,33 @@ def eval(console: Console, command: EvalCommand) -> int:
     ):
         configurations = _configurations(command, on_gpu=session.on_gpu)
         _check(options, configurations)
+        comparison = _comparison(options, configurations) if options.compare else None
         for each in configurations:
             session.prepare(each.method, each.choice, answering=not options.retrieval_only)
         checked = runner.checked_data_sets(examples, options.abstain)
         configurations = [replace(each, checked=checked) for each in configurations]
         runner.run(examples, configurations, Path(options.output), session, restart=options.restart, progress=progress)
-    return _report(Path(options.output), options, minimum, console)
+    return _report(Path(options.output), options, comparison, minimum, console)
 
 
-def _report(output: Path, options: EvalOptions, minimum: dict[str, float], console: Console) -> int:
+def _report(
+    output: Path, options: EvalOptions, comparison: Comparison | None, minimum: dict[str, float], console: Console
+) -> int:
     """Print the report over the rows of `output`. Return exit code 1 where they stay below the minimum."""
     from fbrag_cli.evaluation import report, results, tables
 
     rows = results.read_rows(output)
     reports = [report.summarise(rows)]
-    if options.compare:
-        other = Path(options.compare)
-        is_file = other.is_file()
-        reports.append(report.compare_runs(rows, results.read_rows(other)) if is_file else report.compare(rows, options.compare))
-    if options.form == "text":
-        width = shutil.get_terminal_size((120, 24)).columns
-        print("\n\n".join(tables.as_text(each, width) for each in reports))
-    elif options.form == "md":
-        print("\n\n".join(map(tables.as_markdown, reports)))
-    else:
-        print(json.dumps([tables.as_json(each) for each in reports]))
+    try:
+        reports += [comparison(rows)] if comparison else []
+    finally:  # whatever becomes of the comparison
+        if options.form == "text":
+            width = shutil.get_terminal_size((120, 24)).columns
+            print("\n\n".join(tables.as_text(each, width) for each in reports))
+        elif options.form == "md":
+            print("\n\n".join(map(tables.as_markdown, reports)))
+        else:
+            print(json.dumps([tables.as_json(each) for each in reports]))
     if options.plots:
         _draw(rows, Path(options.plots), console)
     missed = report.below(rows, minimum)
@@ -182,18 +194,25 @@ def _report(output: Path, options: EvalOptions, minimum: dict[str, float], conso
 
 def _check(options: EvalOptions, configurations: Sequence[Configuration]) -> None:
     """Check before the work what the report needs after it. Raises FbragError `usage`."""
-    from fbrag_cli.evaluation.configurations import labels
-
     asking = [each.method.name for each in configurations if each.method.needs_large]
     if options.retrieval_only and asking:
         what = f"--retrieval-only asks no large model, and {asking[0]} asks it before it retrieves"
         raise FbragError("usage", what, "leave --retrieval-only out, or the method")
-    known = [*labels([each.described() for each in configurations]), *(each.method.name for each in configurations)]
-    if options.compare and options.compare not in known and not Path(options.compare).is_file():
-        names = "; ".join(dict.fromkeys(known))
-        raise FbragError("usage", f"--compare {options.compare}: no file, and no configuration of this run", f"one of: {names}")
     if options.plots and find_spec("matplotlib") is None:
-        raise FbragError("usage", "plots need matplotlib, which is not installed", "pip install 'fbrag[plots]'")
+        raise FbragError("usage", "plots need matplotlib, which is not installed", pip_install("'fbrag[plots]'"))
+
+
+def _comparison(options: EvalOptions, configurations: Sequence[Configuration]) -> Comparison:
+    """Return what --compare makes of rows. Raises FbragError `usage` where it will fail on the rows of this run."""
+    from fbrag_cli.evaluation import report, results
+
+    baseline, output = str(options.compare), Path(options.output)
+    compared: Comparison = partial(report.compare, baseline=baseline)
+    if os.path.isfile(baseline):
+        compared = partial(report.compare_runs, old=results.read_rows(Path(baseline)))
+    before = results.read_rows(output) if output.is_file() and not options.restart else []
+    compared(list(map(results.planned, [*(row.configuration for row in before), *(each.described() for each in configurations)])))
+    return compared
 
 
 def _draw(rows: Sequence[Row], folder: Path, console: Console) -> None:
@@ -222,14 +241,15 @@ def _configurations(command: EvalCommand, *, on_gpu: bool) -> list[Configuration
     options, models, catalogue = command.eval, command.models, load_catalogue()
     large = None if options.retrieval_only else (models.large or catalogue.default_large)
     prompts = read_prompt_file(options.prompts) if options.prompts else None
-    lists = _lists(command)
+    if prompts and prompts.has_limits and (options.max_tokens or command.lists.forward_tokens):  # type: ignore[attr-defined]
+        raise FbragError("usage", f"{prompts.path} has length limits of its own", "leave out --max-tokens and --forward-tokens")
     found = []
     for name in _split(options.method):
         method = find_method(name)
         words = options.chunk_words or method.chunk_words
         smalls = _split(models.small or catalogue.default_small) if method.needs_small else [None]
-        own = {setting: values for setting, values in lists.items() if setting in settings_of(method)}
-        fixed = {"max_tokens": options.max_tokens, "seed": options.seed}
+        own = {setting: values for setting, values in _lists(command, words).items() if setting in settings_of(method)}
+        fixed = {"max_tokens": options.max_tokens or _ANSWER_TOKENS, "seed": options.seed}
         for values in product(*own.values()):
             given = {**fixed, **dict(zip(own, values, strict=True))}
             for small, retriever in product(smalls, _split(options.retriever)):
@@ -238,9 +258,8 @@ def _configurations(command: EvalCommand, *, on_gpu: bool) -> list[Configuration
     return distinct(_weighted(found, options.weights))
 
 
-def _lists(command: EvalCommand) -> dict[str, list[Any]]:
-    """Return the values to compare, by setting."""
-    words = command.eval.chunk_words or Method.chunk_words
+def _lists(command: EvalCommand, words: int) -> dict[str, list[Any]]:
+    """Return the values to compare, by setting. words: of a chunk."""
     asked = {setting.name: (setting, getattr(command.lists, setting.name)) for setting in compared_settings()}
     return {name: listed_values(setting, text, words) for name, (setting, text) in asked.items() if text}
 
@@ -251,16 +270,16 @@ def _weighted(configurations: Sequence[Configuration], weights: str | None) -> l
         return list(configurations)
     found = []
     for each in configurations:
-        if "eta_forward" not in settings_of(type(each.method)):
+        settings, method = settings_of(type(each.method)), each.method
+        if "eta_forward" not in settings:
             found.append(each)
             continue
         for pair in _split(weights):
-            try:
-                forward, backward = map(float, pair.split(":"))
-            except ValueError:
-                raise FbragError("usage", f"--weights {weights}: {pair!r} is not X:Y", "write it as 0.5:0.5,1:0") from None
-            method: Any = each.method
-            found.append(replace(each, method=replace(method, eta_forward=forward, eta_backward=backward)))
+            if pair.count(":") != 1:
+                raise FbragError("usage", f"--weights {weights}: {pair!r} is not X:Y", "write it as 0.5:0.5,1:0")
+            both = zip(("eta_forward", "eta_backward"), pair.split(":"), strict=True)
+            values: Any = {name: number(settings[name], part, f"--weights {weights}") for name, part in both}
+            found.append(replace(each, method=replace(method, **values)))
     return found
 
 

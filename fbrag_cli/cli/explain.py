@@ -10,7 +10,7 @@ from typing import TextIO
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.method_options import chosen_method
 from fbrag_cli.cli.opening import QuestionOptions, collect, open_question, planned, split_question
-from fbrag_cli.cli.options import ExplainOptions
+from fbrag_cli.cli.options import ExplainOptions, option
 from fbrag_cli.cli.takes import takes
 from fbrag_cli.cli.usage import check_no_address
 from fbrag_cli.errors import ExitCode, FbragError
@@ -26,7 +26,10 @@ class ExplainCommand(QuestionOptions):
     explain: ExplainOptions
 
 
-@takes(ExplainCommand)
+_FORMAT = option("text", "-f", "--format", help="text or json (text)", group="Output", choices=("text", "json"))
+
+
+@takes(ExplainCommand, narrowed={"format": _FORMAT})
 def explain(console: Console, options: ExplainCommand) -> int:
     """Show every chunk's scores for a question, and why it was selected or not.
 
@@ -37,11 +40,12 @@ def explain(console: Console, options: ExplainCommand) -> int:
       fbrag explain book.txt "Who sealed the chronometer box?" --samples-text
       fbrag explain --text report.pdf
     """
-    if options.output.form not in ("text", "json"):
-        raise FbragError("usage", f"explain has no format {options.output.form}", "use --format text or --json")
-    if options.explain.text:
-        return _print_text(console, options)
     shown, choice = options.explain, Choice(retriever=options.method.retriever)
+    for name, asked in (("--text", shown.text), ("--prompt", shown.prompt), ("--chunk", shown.chunk is not None)):
+        if asked and options.output.form == "json":
+            raise FbragError("usage", f"{name} is text, not JSON", "leave out --json (or add --format text)")
+    if shown.text:
+        return _print_text(console, options)
     with open_question(options, console, with_page=not options.run.dry_run) as opened:
         session, stream = opened.session, opened.stream
         paths, question = split_question(options.document, console)

@@ -12,6 +12,8 @@ from typing import Any, TextIO
 from typer.core import TyperCommand, TyperGroup
 
 from fbrag_cli.cli.console import Console
+from fbrag_cli.cli.options import FORMATS
+from fbrag_cli.methods.knobs import kind_of
 from fbrag_cli.text.printable import counted
 
 #: The options that `--help` shows of a command with many, at most the ten that people need. Other commands show all of theirs.
@@ -81,6 +83,17 @@ class _Helping:
 
 
 class Command(_Helping, TyperCommand):
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Leave out a format of the environment or of the file that only other commands have."""
+        for each in self.params:
+            if each.name == "format":
+                others = {*FORMATS} - {*kind_of(each.type_descriptor.annotation)[1]}  # type: ignore[attr-defined]
+                if os.environ.get(str(each.envvar)) in others:
+                    each.envvar = None
+                if ctx.default_map and ctx.default_map.get("format") in others:
+                    del ctx.default_map["format"]
+        return super().parse_args(ctx, args)
+
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         arguments = [each for each in self.get_params(ctx) if each.param_type_name == "argument"]
         return ["[OPTIONS]", *(_plain(each) if each.required else f"[{_plain(each)}]" for each in arguments)]

@@ -14,7 +14,7 @@ from fbrag_cli.cli.completion import INSTRUCTION, complete
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.help import Command, Group, print_help
 from fbrag_cli.cli.options import CANCELLATION, GlobalOptions, RootOptions
-from fbrag_cli.cli.output import open_streams
+from fbrag_cli.cli.output import open_streams, print_after_error
 from fbrag_cli.cli.signals import Terminated, handle_signals
 from fbrag_cli.cli.takes import takes
 from fbrag_cli.errors import ExitCode, FbragError, lacking
@@ -68,8 +68,7 @@ def run(arguments: list[str], cancellation: Cancellation) -> int:
         return _failed(_usage_error(error, arguments), options, arguments, defaults)
     except FbragError as error:
         return _failed(error, options, arguments, defaults)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads the rest of the buffer
+    except BrokenPipeError:  # nobody reads stdout
         return ExitCode.DONE
     except (KeyboardInterrupt, typer.Abort):
         return ExitCode.INTERRUPTED
@@ -128,7 +127,7 @@ def _failed(error: FbragError, options: GlobalOptions, arguments: list[str], def
     options.console().error(error)
     if in_json(arguments, os.environ, defaults):
         record = {"code": error.code, "message": error.message, "hint": error.hint, "document": error.document}
-        print(dumps({"schema": "fbrag.error/1", "error": record}), flush=True)
+        print_after_error(dumps({"schema": "fbrag.error/1", "error": record}))
     return error.exit_code
 
 

@@ -134,7 +134,8 @@ def _instructions(value: str) -> str:
     try:
         return read_small(Path(value[1:])).decode().strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise FbragError("usage", f"the instructions in {value[1:]} cannot be read: {error}", "name a UTF-8 text file") from None
+        why = getattr(error, "strerror", None) or error
+        raise FbragError("usage", f"the instructions in {value[1:]} cannot be read: {why}", "name a UTF-8 text file") from None
 
 
 # -- lists, for comparisons ------------------------------------------------------------------------------------------------
@@ -183,12 +184,17 @@ def _value(setting: Setting, part: str, text: str, chunk_words: int) -> Any:
         if part not in ("yes", "no"):
             raise FbragError("usage", f"{name} {text}: {part!r} is neither yes nor no", "fbrag eval --help")
         return part == "yes"
+    return number(setting, part, f"{name} {text}")
+
+
+def number(setting: Setting, part: str, given: str) -> Any:
+    """Parse a number within the bounds of a setting. given: what the user wrote, for the error (`usage`)."""
     try:
         value = setting.kind(part)
     except ValueError:
-        raise FbragError("usage", f"{name} {text}: {part!r} is not a number", "fbrag eval --help") from None
+        raise FbragError("usage", f"{given}: {part!r} is not a number", "fbrag eval --help") from None
     least, most = setting.knob.minimum, setting.knob.maximum
     if abs(value) == math.inf or (least is not None and not value >= least) or (most is not None and not value <= most):
         bounds = [f"from {least:g}" if least is not None else "", f"to {most:g}" if most is not None else ""]
-        raise FbragError("usage", f"{name} {text}: {part} is out of bounds", f"use numbers {' '.join(filter(None, bounds))}")
+        raise FbragError("usage", f"{given}: {part} is out of bounds", f"use numbers {' '.join(filter(None, bounds))}")
     return value

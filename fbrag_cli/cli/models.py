@@ -143,12 +143,11 @@ def pull(console: Console, options: PullOptions) -> None:
     from fbrag_cli.models.pull import plan, read_spec
     from fbrag_cli.models.pull import pull as pull_model
 
-    if options.suggested and (options.names or options.role or options.sha256):
-        raise FbragError("usage", "--suggested names the models itself", "leave out NAME, --role and --sha256")
-    if len(options.names) > 1 and (options.role or options.sha256):
-        raise FbragError("usage", "--role and --sha256 are for one model", "pull one model at a time")
     store = models_dir()
     wanted = [read_spec(name, load_catalogue(), options.sha256) for name in _names_to_pull(options, console)]
+    if not wanted:
+        console.note("nothing to fetch: the models are files of yours, or servers")
+        return
     if options.dry_run:
         for each in wanted:
             print(printable("\n".join(plan(each, store, os.environ))))
@@ -219,13 +218,17 @@ def rm(console: Console, options: NamesToDelete) -> int:
     from fbrag_cli.models.store import files_of, remove
 
     store, catalogue = models_dir(), load_catalogue()
-    names = list(dict.fromkeys(options.names))
-    files = {name: files_of(name, store, catalogue) for name in names}  # all of them exist, or none is deleted
+    files = {name: files_of(name, store, catalogue) for name in options.names}  # all of them exist, or none is deleted
     sizes = [f"{name} ({byte_size(sum(path.lstat().st_size for path in paths))})" for name, paths in files.items()]
     if not console.confirms(f"delete {', '.join(sizes)}"):
         console.note("nothing is deleted")
         return ExitCode.NEGATIVE
-    print(sum(remove(name, store, catalogue) for name in names))
+    freed = 0
+    try:
+        for name in files:
+            freed += remove(name, store, catalogue)
+    finally:
+        print(freed)
     return ExitCode.DONE
 
 
@@ -246,7 +249,7 @@ def path(console: Console, options: OneName) -> None:
     print(printable(str(resolve(options.name, store, load_catalogue()).path if options.name else store)))
 
 
-# -- list ------------------------------------------------------------------------------------------------------------------
+# -- which models ----------------------------------------------------------------------------------------------------------
 
 
 def _pair(console: Console) -> Mapping[str, str]:
@@ -278,11 +281,12 @@ def _advice(catalogue: Catalogue) -> Advice:
     return Advice(machine, suggested(catalogue, machine))
 
 
-# -- pull and rm -------------------------------------------------------------------------------------------------------------
-
-
 def _names_to_pull(options: PullOptions, console: Console) -> list[str]:
-    """Return the names that were given or suggested, else those of the roles; one with a path or a server needs no download."""
+    """Return the names that are given or suggested, else those of the roles that need a download. Raises FbragError `usage`."""
+    if options.suggested and (options.names or options.role or options.sha256):
+        raise FbragError("usage", "--suggested names the models itself", "leave out NAME, --role and --sha256")
+    if len(options.names) > 1 and (options.role or options.sha256):
+        raise FbragError("usage", "--role and --sha256 are for one model", "pull one model at a time")
     if options.suggested:
         from fbrag_cli.models.catalogue import load_catalogue
 

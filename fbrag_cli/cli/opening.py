@@ -79,7 +79,7 @@ def split_question(document: DocumentOptions, console: Console) -> tuple[list[st
     if [*document.arguments, document.password_file].count("-") > 1:
         raise FbragError("usage", "'-' stands for stdin, which can be read only once", "name a file in place of one of them")
     if question == "-":
-        question = _stdin(console).read().decode("utf-8", "replace")
+        question = open_stdin(console).read().decode("utf-8", "replace")
     if not (question := _as_utf8(question).strip()):
         raise FbragError("usage", "the question is empty", typed(document.arguments, [*paths, EXAMPLE]))
     return paths, question
@@ -97,7 +97,7 @@ def _as_utf8(argument: str) -> str:
 def collect(session: Session, paths: Sequence[str], options: QuestionOptions, console: Console) -> Collection:
     """Read the documents. Raises FbragError as `Session.collect`, and `usage` for a password file that cannot be read."""
     password = read_password(options.document.password_file, console)
-    stdin = _stdin(console) if "-" in paths else None
+    stdin = open_stdin(console) if "-" in paths else None
     return session.collect(paths, options.reading, options.method.words, password=password, stdin=stdin)
 
 
@@ -152,13 +152,13 @@ def read_password(path: str | None, console: Console) -> str | None:
     if path is None:
         return None
     try:
-        raw = _stdin(console).read() if path == "-" else read_small(Path(path))
+        raw = open_stdin(console).read() if path == "-" else read_small(Path(path))
     except OSError as error:
         raise FbragError("usage", f"the password file {path} cannot be read: {error.strerror}", "check its path") from None
     return raw.decode("utf-8", "replace").rstrip("\r\n")
 
 
-def _stdin(console: Console) -> BinaryIO:
+def open_stdin(console: Console) -> BinaryIO:
     if sys.stdin.isatty():
         console.hint("reading stdin, end with Ctrl-D")
     return sys.stdin.buffer

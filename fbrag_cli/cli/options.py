@@ -1,4 +1,5 @@
-"""Every option that several commands share or that belongs to `ask` and `explain`, declared once, in groups (see `takes`)."""
+"""Options that commands share, in groups (see `takes`). Those of a method are in `method_options`, those of models, documents and
+the cache in `session.settings`, and those of one command beside it."""
 
 from __future__ import annotations
 
@@ -128,6 +129,10 @@ class DocumentOptions(PasswordOptions):
     arguments: list[str] = arguments("one or more documents ('-' is stdin), and the question last", "DOC... QUESTION")
 
 
+#: The words of --format. A command may take only some of them.
+FORMATS = ("text", "json", "jsonl", "md")
+
+
 @dataclass(frozen=True, slots=True)
 class OutputOptions:
     format: Literal["text", "json", "jsonl", "md"] = option(
@@ -195,9 +200,10 @@ class ParallelOptions:
         text = self.parallel
         if text == "auto":
             return None
-        if not text.isdigit() or not 1 <= int(text) <= MOST_AT_ONCE:
+        number = int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else 0
+        if not 1 <= number <= MOST_AT_ONCE:
             raise FbragError("usage", f"--parallel {text}: not a number of questions", f"use auto, or 1 to {MOST_AT_ONCE}")
-        return int(text)
+        return number
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from fbrag_cli.errors import FbragError
+from fbrag_cli.errors import FbragError, lacking
 from fbrag_cli.storage.files import not_writable, whole_file
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ class _Stream(io.TextIOWrapper):
     def write(self, text: str) -> int:
         try:
             return 0 if text == "" else super().write(text)  # Click tries a stream with "", and swallows the error
-        except BrokenPipeError:
-            raise
         except OSError as error:
             self._fail(error)
             return len(text)
@@ -32,8 +31,6 @@ class _Stream(io.TextIOWrapper):
     def flush(self) -> None:
         try:
             super().flush()
-        except BrokenPipeError:
-            raise
         except OSError as error:
             self._fail(error)
 
@@ -42,12 +39,26 @@ class _Stream(io.TextIOWrapper):
 
 
 class _Stdout(_Stream):
-    """The stream of the answer. Raises FbragError `disk_full` where it cannot be written."""
+    """The stream of the answer. Raises BrokenPipeError where nobody reads it, for other reasons FbragError `disk_full`."""
 
     def _fail(self, error: OSError) -> None:
         super()._fail(error)
+        if isinstance(error, BrokenPipeError):
+            raise error
         what = f"stdout cannot be written: {error.strerror or error}"
         raise FbragError("disk_full", what, "free some space, or send it elsewhere") from None
+
+
+class _File(_Stream):
+    """A file of text. Raises the error that `blamed` returns where it cannot be written."""
+
+    def __init__(self, path: Path, blamed: Callable[[OSError], FbragError]) -> None:
+        super().__init__(path.open("wb"), encoding="utf-8")
+        self._blamed = blamed
+
+    def _fail(self, error: OSError) -> None:
+        super()._fail(error)
+        raise self._blamed(error) from None
 
 
 def open_streams() -> None:
@@ -89,27 +100,43 @@ def _write_to_nowhere(stream: TextIO) -> None:
     os.close(nowhere)
 
 
+def print_after_error(text: str) -> None:
+    """Print on stdout what belongs to an error. Where it cannot be written, the error's own exit code stays."""
+    with suppress(BrokenPipeError, FbragError):
+        print(text, flush=True)
+
+
+def is_special(path: str) -> bool:
+    """Return whether `path` is a device or a pipe, as /dev/null: there is nothing to rename over."""
+    return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
+
+
 @contextmanager
-def open_output(path: str) -> Iterator[TextIO]:
+def open_output(path: str, option: str = "-o") -> Iterator[TextIO]:
     """Open `path` for writing text; "-" is stdout. A file appears under its name only when the block ends without an error.
 
-    Raises FbragError `output` if it cannot be written, before any work where possible.
+    option: names the path, for the hint. Raises FbragError `output` or `disk_full` if the file cannot be written, before any
+    work where possible.
     """
     if path == "-":
         yield sys.stdout
         sys.stdout.flush()
         return
-    target = Path(path)
-    special = target.exists() and not target.is_file() and not target.is_dir()  # /dev/null, a pipe: nothing to rename over
+
+    def blamed(error: OSError) -> FbragError:
+        code = "disk_full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "output"
+        return lacking(error) or not_writable(path, error, code, f"choose another {option} FILE")
+
+    target, at_work = Path(path), False
     try:
-        if special:
-            with target.open("w", encoding="utf-8") as stream:
-                yield stream
-        else:
-            with whole_file(target) as temporary, temporary.open("w", encoding="utf-8") as stream:
-                yield stream
+        with nullcontext(target) if is_special(path) else whole_file(target) as place, _File(place, blamed) as stream:
+            at_work = True  # an error of the block is not the file's
+            yield stream
+            at_work = False
     except OSError as error:
-        raise not_writable(path, error, "output", "choose another -o FILE") from None
+        if at_work:
+            raise
+        raise blamed(error) from None
 
 
 @contextmanager
@@ -120,7 +147,7 @@ def open_page(path: str | None) -> Iterator[Callable[[Trace], None]]:
         return
     if path == "-":
         raise FbragError("usage", "--html -: stdout carries the answer", "name a file for the page: --html page.html")
-    with open_output(path) as stream:
+    with open_output(path, "--html") as stream:
 
         def write(trace: Trace) -> None:
             from fbrag_cli.render.html import page

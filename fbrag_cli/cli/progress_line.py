@@ -129,8 +129,8 @@ class ProgressLine:
             self._console.note(label + self._left(", "))
 
     def _end(self, label: str, seconds: float) -> None:
-        """Show that a stage is over. The preview stays for the next one, unless a line has to stand where it does."""
-        if self._console.verbosity >= 1 or not self.preview:
+        """Show that a stage is over. The preview stays for the next one, unless a bar or a line has to stand where it does."""
+        if self._bar is not None or self._console.verbosity >= 1 or not self.preview:
             self.clear()
         self._status = ""
         self._console.note(f"{label}: {seconds:.1f} s", level=1)

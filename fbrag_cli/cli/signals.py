@@ -36,13 +36,13 @@ def handle_signals(cancellation: Cancellation) -> None:
 
 
 def limit_time(seconds: float, cancellation: Cancellation) -> None:
-    """Stop the work with FbragError `timeout` after `seconds` of wall time. On Windows, without timers, nothing happens."""
+    """Stop the work with FbragError `timeout` after `seconds` of wall time. Raises FbragError `usage` on Windows: no timers."""
     if not hasattr(signal, "setitimer"):
-        return
+        raise FbragError("usage", "--timeout: Windows has no timers that stop the work", "leave out --timeout (FBRAG_TIMEOUT)")
 
     def expired(signum: int, frame: FrameType | None) -> None:
         cancellation.interrupt(
-            FbragError("timeout", f"no answer within {seconds:g} s", "allow more (--timeout), or read less (--recall, --select)")
+            FbragError("timeout", f"not done within {seconds:g} s", "allow more seconds (--timeout), or ask for less work")
         )
 
     signal.signal(signal.SIGALRM, expired)

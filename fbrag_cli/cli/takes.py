@@ -11,6 +11,7 @@ import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
+from types import MappingProxyType
 from typing import Annotated, Any, Literal, get_type_hints
 
 import typer
@@ -22,10 +23,13 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.methods.knobs import Knob, option_name
 
 
-def takes(*groups: type[Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def takes(
+    *groups: type[Any], narrowed: Mapping[str, Field[Any]] = MappingProxyType({})
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Give a function `(console, *groups)` the signature that Typer reads: the context, and the fields of all groups.
 
-    A group is a dataclass of options or of knobs, or a record whose fields are such groups.
+    A group is a dataclass of options or of knobs, or a record whose fields are such groups. narrowed: a field, by its name, that
+    is declared otherwise for this command.
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -46,7 +50,8 @@ def takes(*groups: type[Any]) -> Callable[[Callable[..., Any]], Callable[..., An
         for group in (*flat, GlobalOptions):
             hints = get_type_hints(group)
             for each in fields(group):
-                annotation: Any = Annotated[hint_of(each, hints), option_of(each)]
+                declared = narrowed.get(each.name, each)
+                annotation: Any = Annotated[hint_of(declared, hints), option_of(declared)]
                 default = inspect.Parameter.empty if each.name == "arguments" or each.default is MISSING else each.default
                 parameters.append(
                     inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
@@ -105,7 +110,7 @@ def _check_finite(values: Mapping[str, Any]) -> None:
     """Raise FbragError `usage` for a number without end, or that is none: the bounds of an option let "nan" pass."""
     for name, value in values.items():
         if isinstance(value, float) and not math.isfinite(value):
-            raise FbragError("usage", f"{option_name(name)} {value}: a finite number is needed", "fbrag ask --help")
+            raise FbragError("usage", f"{option_name(name)} {value}: a finite number is needed", "give one, as 0.5")
 
 
 def _record(group: type[Any], values: dict[str, Any]) -> Any:

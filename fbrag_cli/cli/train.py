@@ -19,7 +19,7 @@ from fbrag_cli.cli.options import ParallelOptions, RunOptions, arguments, option
 from fbrag_cli.cli.progress_line import progress_line
 from fbrag_cli.cli.signals import limit_time
 from fbrag_cli.cli.takes import takes
-from fbrag_cli.errors import FbragError
+from fbrag_cli.errors import FbragError, pip_install
 from fbrag_cli.session.session import Listener
 from fbrag_cli.session.settings import CacheSettings, ModelSettings
 from fbrag_cli.storage.files import not_writable
@@ -160,10 +160,11 @@ def fit_rag(console: Console, command: FitRagCommand) -> None:
 
     options = command.fit_rag
     last_needs = ("torch", "transformers", "peft", "gguf")
-    _check(command.training, () if options.stage in ("labels", "recognizer") else last_needs)
+    _check(() if options.stage in ("labels", "recognizer") else last_needs)
     folder = _made(options.output)
     material = read_material(map(Path, command.training.arguments))
     questions, others = split(material.questions, options.limit)
+    stages.check_questions(options.stage, questions, others)
     with _work(console, command) as work:
         training = stages.Training(
             **work,
@@ -195,7 +196,7 @@ def fusion(console: Console, command: FusionCommand) -> None:
     from fbrag_cli.training.fusion import STAGES, FusionTraining
 
     options = command.fusion
-    _check(command.training, () if options.stage == "samples" else ("torch",))
+    _check(() if options.stage == "samples" else ("torch",))
     folder = _made(options.output)
     material = read_long(map(Path, command.training.arguments), options.limit)
     with _work(console, command) as work:
@@ -224,15 +225,15 @@ def r2ag(console: Console, command: R2agCommand) -> None:
     options = command.r2ag
     if not options.rows and (not options.lora or options.control != "none"):
         raise FbragError("usage", "--no-rows trains LoRA alone, without a control", "add --lora, and leave --control out")
-    _check(command.training, ("torch", "transformers", "peft", "gguf"))
-    from fbrag_cli.training.r2ag_fit import R2agSettings
-
+    _check(("torch", "transformers", "peft", "gguf"))
     folder, control = _made(options.output), "" if options.control == "none" else options.control
-    settings = R2agSettings(
-        rows=options.rows, lora=options.lora, control=control, epochs=options.epochs, qdm_weight=options.qdm_weight
-    )
     material = read_material(map(Path, command.training.arguments))
     with _work(console, command) as work:
+        from fbrag_cli.training.r2ag_fit import R2agSettings  # imports torch, whose threads `_work` limits
+
+        settings = R2agSettings(
+            rows=options.rows, lora=options.lora, control=control, epochs=options.epochs, qdm_weight=options.qdm_weight
+        )
         work |= {"folder": folder, "material": material, "settings": settings, "choice": Choice(retriever=options.retriever)}
         work |= {"limit": options.limit, "length": options.list_length}
         work |= {"features": tuple(name for name in OF_THE_QUESTION if name != options.without)}
@@ -263,12 +264,10 @@ def _run(stages: Mapping[str, Callable[[Training], None]], name: str, training: 
             make(training)
 
 
-def _check(options: TrainingOptions, needed: Sequence[str]) -> None:
-    """Raise FbragError `usage` without data, and before hours of work where the last step lacks its packages."""
-    if not options.arguments:
-        raise FbragError("usage", "a file of questions is needed", "fbrag train --help")
+def _check(needed: Sequence[str]) -> None:
+    """Raise FbragError `usage` where the last step lacks its packages, before hours of work."""
     if missing := [name for name in needed if find_spec(name) is None]:
-        raise FbragError("usage", f"training needs {', '.join(missing)}", "pip install 'fbrag[train]'")
+        raise FbragError("usage", f"training needs {', '.join(missing)}", pip_install("'fbrag[train]'"))
 
 
 def _made(output: str) -> Path:

@@ -27,9 +27,15 @@ def print_version(context: typer.Context, asked: bool) -> None:
 
 
 def _commit() -> str | None:
-    """Return the commit of a source checkout, None without one."""
-    try:
-        asked = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short=12", "HEAD"]
+    """Return the commit of a source checkout, None without one: a project's repository does not track what is in its .venv."""
+    file = Path(__file__)
+
+    def git(*arguments: str) -> str:
+        asked = ["git", "-C", str(file.parent), *arguments]
         return subprocess.run(asked, capture_output=True, text=True, timeout=5, check=True).stdout.strip()
+
+    try:
+        git("ls-files", "--error-unmatch", file.name)
+        return git("rev-parse", "--short=12", "HEAD")
     except (OSError, subprocess.SubprocessError):
         return None

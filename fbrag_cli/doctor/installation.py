@@ -14,6 +14,7 @@ from typing import Any
 
 from fbrag_cli import __version__
 from fbrag_cli.doctor import Check, Situation, probe
+from fbrag_cli.errors import pip_install
 from fbrag_cli.text.printable import byte_size
 
 _SIMD = ("AVX", "AVX2", "AVX512", "NEON", "SVE")
@@ -25,9 +26,9 @@ def python() -> Check:
     return Check("python", "ok", f"{platform.python_version()} ({sys.executable}), fbrag {__version__} ({here})")
 
 
-def llama(situation: Situation, child: list[str] | None = None) -> Iterator[Check]:
-    """Check the build of llama.cpp, by the report of a child process that loads it. child: its command, for tests."""
-    report = probe.run(child or probe.command("backend"), situation.environ, gpu=situation.probe_gpu, timeout=60)
+def llama(situation: Situation) -> Iterator[Check]:
+    """Check the build of llama.cpp, by the report of a child process that loads it."""
+    report = probe.run(probe.command("backend"), situation.environ, gpu=situation.probe_gpu, timeout=60)
     if isinstance(report, probe.Death):
         yield Check("llama.cpp", "fail", f"llama-cpp-python does not load: {report.what}", rebuild())
         return
@@ -95,7 +96,7 @@ def rebuild(**variables: str) -> str:
         package = f"--no-deps llama-cpp-python=={metadata.version('llama-cpp-python')}"
     except metadata.PackageNotFoundError:
         package = "llama-cpp-python"
-    install = f"pip install --force-reinstall --no-cache-dir --no-binary llama-cpp-python {package}"
+    install = pip_install("--force-reinstall --no-cache-dir --no-binary llama-cpp-python", package)
     if os.name == "nt":
         return "; ".join([*(f"$env:{name}='{value}'" for name, value in variables.items()), install])
     return " ".join([*(f'{name}="{value}"' for name, value in variables.items()), install])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
@@ -27,7 +28,7 @@ def models(situation: Situation) -> Iterator[Check]:
     if file:
         yield answer("small model runs", file, situation)
     if situation.large == situation.small:
-        yield replace(small, name="large model", finding=f"{situation.large}, the same as the small one")
+        yield replace(small, name="large model", finding="the same as the small one")
         return
     large, file = _found("large model", situation.large, situation)
     yield large
@@ -71,11 +72,11 @@ def model(label: str, name: str, folder: Path) -> tuple[Check, ModelFile | None]
     return Check(label, "ok", f"{file.name}: {file.path}, {verified}"), file
 
 
-def answer(label: str, file: ModelFile, situation: Situation, child: list[str] | None = None) -> Check:
-    """Load the model and let it write a few words, in a child process. child: its command, for tests."""
+def answer(label: str, file: ModelFile, situation: Situation) -> Check:
+    """Load the model and let it write a few words, in a child process."""
     gpu = situation.probe_gpu and situation.gpu != "off"
     ask = probe.command("model", str(file.path.absolute()), "auto" if gpu else "0", str(situation.threads or 0))
-    report = probe.run(child or ask, situation.environ, gpu=gpu)
+    report = probe.run(ask, situation.environ, gpu=gpu)
     if isinstance(report, probe.Death):
         return Check(label, "fail", f"{file.name}: the child process died: {report.what}", _fix_of_death(report, gpu))
     if "error" in report:
@@ -109,7 +110,9 @@ def _fix_of_death(death: probe.Death, gpu: bool) -> str:
 def disk(situation: Situation) -> Check:
     """Check that the models' folder has room for those of the pair that are missing."""
     folder, catalogue = situation.models_dir, load_catalogue()
-    existing = next(path for path in (folder, *folder.parents) if path.exists())
+    existing = next(filter(os.path.exists, (folder, *folder.parents)), None)
+    if existing is None:
+        return Check("disk", "warn", f"{folder} is on no disk that is here", "set FBRAG_MODELS_DIR to another folder")
     free = shutil.disk_usage(existing).free
     needed = sum(_bytes_to_pull(name, folder) for name in {situation.small, situation.large} if catalogue.find(name))
     finding = f"{byte_size(free)} free at {folder}"

@@ -7,7 +7,6 @@ import os
 import re
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from threading import Thread
 
 from fbrag_cli.doctor import Check, Situation
@@ -23,6 +22,10 @@ _SHOWN = re.compile(
     re.IGNORECASE,
 )
 _SECRET = re.compile("TOKEN|PASSWORD|SECRET|KEY", re.IGNORECASE)
+_ADDRESS = re.compile("PROXY|URL|ENDPOINT", re.IGNORECASE)  # also without "http://"
+# What stands before the last "@", as a password may hold "@", "/" and "#"; in other variables not behind a host: "http://h/v1#m@q8"
+_LOGIN_OF_ADDRESS = re.compile(r"^(\w+://)?.*@", re.DOTALL)
+_LOGIN = re.compile(r"(//)(?!([\w.-]+|\[[\da-f:.]+\])(:\d+)?([/?#,]|$)).*@", re.DOTALL)
 _NETWORK_SECONDS = 5
 
 
@@ -75,9 +78,10 @@ def environment(situation: Situation) -> Check:
 
 
 def _public(name: str, value: str) -> str:
+    """Return the value of a variable without its secret."""
     if _SECRET.search(name):
         return "set" if value else "empty"
-    return re.sub(r"(?<=//)[^/@\s]*@", "", value)
+    return (_LOGIN_OF_ADDRESS if _ADDRESS.search(name) else _LOGIN).sub(r"\1…@", value)
 
 
 def terminal(situation: Situation) -> Check:
@@ -94,8 +98,8 @@ def terminal(situation: Situation) -> Check:
 def network(situation: Situation) -> Iterator[Check]:
     """Check that the servers of models and packages answer. They are asked at the same time, for 5 seconds."""
     places = {
-        "hub": _public("", situation.environ.get("HF_ENDPOINT") or "https://huggingface.co"),
-        "package index": _public("", situation.environ.get("PIP_INDEX_URL") or "https://pypi.org/simple"),
+        "hub": situation.environ.get("HF_ENDPOINT") or "https://huggingface.co",
+        "package index": situation.environ.get("PIP_INDEX_URL") or "https://pypi.org/simple",
     }
     if situation.offline:
         yield from (Check(name, "ok", "not asked (--offline)") for name in places)
@@ -110,7 +114,8 @@ def network(situation: Situation) -> Iterator[Check]:
         thread.start()
     for thread in threads:
         thread.join(_NETWORK_SECONDS + 1)
-    for name, url in places.items():
+    for name, address in places.items():
+        url = _public("URL", address)
         if problem := problems.get(name, f"no answer within {_NETWORK_SECONDS} s"):
             yield Check(name, "warn", f"{url}: {problem}", _fix_of_network(name, problem))
         else:
@@ -118,19 +123,23 @@ def network(situation: Situation) -> Iterator[Check]:
 
 
 def _problem(url: str) -> str | None:
-    """Return why the server does not answer, None if it does, whatever its answer."""
-    from http.client import HTTPException
+    """Return why the server does not answer, None if it does, whatever its answer. It is asked without the login."""
+    from http.client import HTTPException, InvalidURL
     from urllib.error import HTTPError
     from urllib.parse import urlsplit
     from urllib.request import Request, urlopen
 
-    if urlsplit(url).scheme == "file":
-        return None if Path(urlsplit(url).path).exists() else "there is no such folder"
     try:
+        parts = urlsplit(url)
+        if parts.scheme == "file":
+            return None if os.path.exists(parts.path) else "there is no such folder"
+        url = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
         urlopen(Request(url, method="HEAD", headers={"User-Agent": "fbrag"}), timeout=_NETWORK_SECONDS).close()
     except HTTPError as error:
         return f"it answers with HTTP {error.code}" if error.code >= 500 else None
-    except (OSError, ValueError, HTTPException) as error:
+    except (ValueError, InvalidURL):  # its message may hold a password
+        return "this address, or that of the proxy, is no URL"
+    except (OSError, HTTPException) as error:
         return str(getattr(error, "reason", error))
     return None
 

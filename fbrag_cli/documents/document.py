@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -55,7 +56,7 @@ class Document:
 
     path: as the user gave it ("-" for stdin). name: its name in citations ("stdin" for "-"). sha256: of the file's bytes (hex).
     language: ISO 639-1, as "en"; "" if unknown. n_chars: length of the text. content: returns the text, pages and sections.
-    The other fields are those of `Extracted`.
+    text_sha256: of the text in UTF-8 (hex). The other fields are those of `Extracted`.
     """
 
     path: str
@@ -68,21 +69,24 @@ class Document:
     encoding: str | None = None
     skipped_pages: tuple[int, ...] = ()
     warnings: tuple[str, ...] = ()
+    text_sha256: str = ""
 
     @classmethod
     def of(cls, path: str, name: str, extracted: Extracted, sha256: str = "", language: str = "en") -> Document:
-        """Return a document with its text in memory."""
+        """Return a document with its text in memory. sha256: of the file's bytes (hex), "" if it is none."""
+        text = extracted.content.text
         return cls(
             path,
             name,
             extracted.media_type,
             sha256,
             language,
-            len(extracted.content.text),
+            len(text),
             lambda: extracted.content,
             extracted.encoding,
             extracted.skipped_pages,
             extracted.warnings,
+            hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest(),
         )
 
     @property

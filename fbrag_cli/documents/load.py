@@ -6,7 +6,7 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from fbrag_cli.documents.decoding import codec_name
+from fbrag_cli.documents.decoding.names import codec_name
 from fbrag_cli.documents.document import Document, Extracted
 from fbrag_cli.documents.formats import PDF, find_format, reader_of
 from fbrag_cli.documents.source import Source, read_source

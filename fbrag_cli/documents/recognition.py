@@ -7,10 +7,12 @@ import re
 import zipfile
 from io import BytesIO
 
+from fbrag_cli.documents.signatures import OLE
+
 _HEAD = 4096  # bytes
 _ZIP = b"PK\x03\x04"
+_LONGEST_NAME = 100  # bytes that are read of an entry's name: hostile ones overlap, and those that are looked for are short
 _PDF = b"%PDF-"
-_OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 # Names of streams in documents of Office before 2007, and of encrypted ones.
 _WORKBOOK = "Workbook".encode("utf-16-le")
 _NO_WORKBOOK = tuple(name.encode("utf-16-le") for name in ("WordDocument", "PowerPoint Document", "EncryptedPackage"))
@@ -48,7 +50,7 @@ def is_pptx(data: bytes) -> bool:
 
 def is_xls(data: bytes) -> bool:
     """Return whether `data` is an Excel workbook of before 2007, and no other document that holds one."""
-    return data.startswith(_OLE) and _WORKBOOK in data and not any(stream in data for stream in _NO_WORKBOOK)
+    return data.startswith(OLE) and _WORKBOOK in data and not any(stream in data for stream in _NO_WORKBOOK)
 
 
 def is_ods(data: bytes) -> bool:
@@ -106,7 +108,7 @@ def _names(data: bytes) -> frozenset[str]:
             return frozenset(archive.namelist())
     except Exception:  # zipfile raises half a dozen types for a hostile zip
         return frozenset(
-            data[found.end() : found.end() + int.from_bytes(found[1], "little")].decode("utf-8", "replace")
+            data[found.end() : found.end() + min(int.from_bytes(found[1], "little"), _LONGEST_NAME)].decode("utf-8", "replace")
             for found in re.finditer(rb"PK\x03\x04.{22}(..)..", data, re.DOTALL)
         )
 

@@ -15,67 +15,67 @@ _TRANSCRIPT = "name a text file with its transcript"
 _OTHER = "name a text, PDF, HTML, EPUB or Office file; to see what this one is: file {file}"
 
 _OPEN_DOCUMENT = b"mimetypeapplication/vnd.oasis.opendocument"
-_OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 
 
 @dataclass(frozen=True, slots=True)
-class Signature:
-    """The mark of a format: `magic` at byte `offset`, and `inside` (if given) anywhere. hint: a command; {file} is the path."""
+class Magic:
+    """The mark of a format: `mark` at byte `offset`, and `inside` (if given) anywhere. hint: a command; {file} is the path."""
 
-    magic: bytes
+    mark: bytes
     kind: str
     hint: str
     offset: int = 0
     inside: bytes = b""
 
     def fits(self, data: bytes) -> bool:
-        return data.startswith(self.magic, self.offset) and self.inside in data
+        return data.startswith(self.mark, self.offset) and self.inside in data
 
 
 # Each is too long or too odd to begin a text. The first that fits counts: formats within a zip come before zip.
-_SIGNATURES = (
-    Signature(b"PK\x03\x04", "an Excel workbook in binary form (xlsb)", _TO_PDF, inside=b"xl/workbook.bin"),
-    Signature(b"PK\x03\x04", "an OpenDocument presentation or drawing (odp, odg)", _TO_PDF, inside=_OPEN_DOCUMENT),
-    Signature(b"PK\x03\x04", "a zip archive", _UNPACK),
-    Signature(b"PK\x05\x06", "an empty zip archive", _UNPACK),
-    Signature(_OLE, "an Office document with a password", _UNLOCK, inside="EncryptedPackage".encode("utf-16-le")),
-    Signature(_OLE, "an old Office document (doc, ppt)", _TO_PDF),
-    Signature(b"%!PS-Adobe", "a PostScript document", "ps2pdf {file} out.pdf"),
-    Signature(b"BOOKMOBI", "a Kindle book (mobi)", "ebook-convert {file} out.txt", offset=60),
-    Signature(b"AT&TFORM", "a DjVu document", 'djvutxt {file} | fbrag ask - "…"'),
-    Signature(b"\x1f\x8b", "compressed (gzip)", 'gzip -dc {file} | fbrag ask - "…"'),
-    Signature(b"BZh91AY&SY", "compressed (bzip2)", 'bzip2 -dc {file} | fbrag ask - "…"'),
-    Signature(b"\xfd7zXZ\x00", "compressed (xz)", 'xz -dc {file} | fbrag ask - "…"'),
-    Signature(b"\x28\xb5\x2f\xfd", "compressed (zstd)", 'zstd -dc {file} | fbrag ask - "…"'),
-    Signature(b"7z\xbc\xaf\x27\x1c", "a 7z archive", _UNPACK),
-    Signature(b"Rar!\x1a\x07", "a rar archive", _UNPACK),
-    Signature(b"ustar\x00", "a tar archive", _UNPACK, offset=257),
-    Signature(b"ustar  \x00", "a tar archive", _UNPACK, offset=257),
-    Signature(b"\x89PNG\r\n\x1a\n", "an image (PNG)", _OCR),
-    Signature(b"\xff\xd8\xff", "an image (JPEG)", _OCR),
-    Signature(b"GIF87a", "an image (GIF)", _OCR),
-    Signature(b"GIF89a", "an image (GIF)", _OCR),
-    Signature(b"II*\x00", "an image (TIFF)", _OCR),
-    Signature(b"MM\x00*", "an image (TIFF)", _OCR),
-    Signature(b"WEBPVP8", "an image (WebP)", _OCR, offset=8),
-    Signature(b"ftyphei", "an image (HEIC)", _OCR, offset=4),
-    Signature(b"ftyp", "audio or video (MP4)", _TRANSCRIPT, offset=4, inside=b"\x00\x00\x00"),
-    Signature(b"ID3\x03", "audio (MP3)", _TRANSCRIPT),
-    Signature(b"ID3\x04", "audio (MP3)", _TRANSCRIPT),
-    Signature(b"OggS\x00", "audio or video (Ogg)", _TRANSCRIPT),
-    Signature(b"WAVEfmt ", "audio (WAV)", _TRANSCRIPT, offset=8),
-    Signature(b"SQLite format 3\x00", "an SQLite database", 'sqlite3 {file} .dump | fbrag ask - "…"'),
-    Signature(b"GGUF", "a GGUF model", _OTHER, inside=b"\x00\x00\x00"),
-    Signature(b"\x7fELF", "a program (ELF)", _OTHER),
-    Signature(b"\x00asm", "a program (WebAssembly)", _OTHER),
+_MAGICS = (
+    Magic(b"PK\x03\x04", "an Excel workbook in binary form (xlsb)", _TO_PDF, inside=b"xl/workbook.bin"),
+    Magic(b"PK\x03\x04", "an OpenDocument presentation or drawing (odp, odg)", _TO_PDF, inside=_OPEN_DOCUMENT),
+    Magic(b"PK\x03\x04", "a zip archive", _UNPACK),
+    Magic(b"PK\x05\x06", "an empty zip archive", _UNPACK),
+    Magic(OLE, "an Office document with a password", _UNLOCK, inside="EncryptedPackage".encode("utf-16-le")),
+    Magic(OLE, "an old Office document (doc, ppt)", _TO_PDF),
+    Magic(b"%!PS-Adobe", "a PostScript document", "ps2pdf {file} out.pdf"),
+    Magic(b"BOOKMOBI", "a Kindle book (mobi)", "ebook-convert {file} out.txt", offset=60),
+    Magic(b"AT&TFORM", "a DjVu document", 'djvutxt {file} | fbrag ask - "…"'),
+    Magic(b"\x1f\x8b", "compressed (gzip)", 'gzip -dc {file} | fbrag ask - "…"'),
+    Magic(b"BZh91AY&SY", "compressed (bzip2)", 'bzip2 -dc {file} | fbrag ask - "…"'),
+    Magic(b"\xfd7zXZ\x00", "compressed (xz)", 'xz -dc {file} | fbrag ask - "…"'),
+    Magic(b"\x28\xb5\x2f\xfd", "compressed (zstd)", 'zstd -dc {file} | fbrag ask - "…"'),
+    Magic(b"7z\xbc\xaf\x27\x1c", "a 7z archive", _UNPACK),
+    Magic(b"Rar!\x1a\x07", "a rar archive", _UNPACK),
+    Magic(b"ustar\x00", "a tar archive", _UNPACK, offset=257),
+    Magic(b"ustar  \x00", "a tar archive", _UNPACK, offset=257),
+    Magic(b"\x89PNG\r\n\x1a\n", "an image (PNG)", _OCR),
+    Magic(b"\xff\xd8\xff", "an image (JPEG)", _OCR),
+    Magic(b"GIF87a", "an image (GIF)", _OCR),
+    Magic(b"GIF89a", "an image (GIF)", _OCR),
+    Magic(b"II*\x00", "an image (TIFF)", _OCR),
+    Magic(b"MM\x00*", "an image (TIFF)", _OCR),
+    Magic(b"WEBPVP8", "an image (WebP)", _OCR, offset=8),
+    Magic(b"ftyphei", "an image (HEIC)", _OCR, offset=4),
+    Magic(b"ftyp", "audio or video (MP4)", _TRANSCRIPT, offset=4, inside=b"\x00\x00\x00"),
+    Magic(b"ID3\x03", "audio (MP3)", _TRANSCRIPT),
+    Magic(b"ID3\x04", "audio (MP3)", _TRANSCRIPT),
+    Magic(b"OggS\x00", "audio or video (Ogg)", _TRANSCRIPT),
+    Magic(b"WAVEfmt ", "audio (WAV)", _TRANSCRIPT, offset=8),
+    Magic(b"SQLite format 3\x00", "an SQLite database", 'sqlite3 {file} .dump | fbrag ask - "…"'),
+    Magic(b"GGUF", "a GGUF model", _OTHER, inside=b"\x00\x00\x00"),
+    Magic(b"\x7fELF", "a program (ELF)", _OTHER),
+    Magic(b"\x00asm", "a program (WebAssembly)", _OTHER),
 )
 
 
 def refuse_known(source: Source) -> None:
     """Raise FbragError unsupported_format if the bytes are of a known format that is not read."""
-    for signature in _SIGNATURES:
-        if signature.fits(source.data):
-            raise _unsupported(source, f"{source.name} is {signature.kind}, which is not read", signature.hint)
+    for magic in _MAGICS:
+        if magic.fits(source.data):
+            raise _unsupported(source, f"{source.name} is {magic.kind}, which is not read", magic.hint)
 
 
 def binary(source: Source) -> FbragError:

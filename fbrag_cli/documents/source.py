@@ -68,7 +68,7 @@ def read_source(path: str, stdin: BinaryIO | None = None) -> Source:
             with open(path, "rb", opener=_open) as file:
                 before = os.fstat(file.fileno())
                 _check(path, before)
-                data = file.read(before.st_size + 1) if before.st_size else _read_unsized(file)
+                data = file.read(before.st_size + 1) if before.st_size else _read_unsized(file, path, path)
                 if data is None:
                     raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
                 if Signature.of(before) == Signature.of(os.fstat(file.fileno())):
@@ -96,11 +96,20 @@ def _open(path: str, flags: int) -> int:
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0))
 
 
-def _read_unsized(file: BinaryIO) -> bytes | None:
-    """Read a file whose size is 0 but that may have content, as in /proc; None if reading would have to wait."""
+def _read_unsized(file: BinaryIO, path: str, name: str) -> bytes | None:
+    """Read stdin, or a file whose size is 0 but that may have content, as in /proc; None if reading would have to wait.
+
+    Raises FbragError doc_unreadable if there are more than MAX_BYTES.
+    """
     chunks: list[bytes] = []
-    while (chunk := file.read(_CHUNK)) and len(chunks) * _CHUNK <= MAX_BYTES:
+    size = 0
+    while chunk := file.read(_CHUNK):
         chunks.append(chunk)
+        size += len(chunk)
+        if size > MAX_BYTES:
+            raise FbragError(
+                "doc_unreadable", f"{name} gives more than {byte_size(MAX_BYTES)}", "give it in parts", document=path
+            )
     return None if chunk is None and not chunks else b"".join(chunks)
 
 
@@ -112,12 +121,9 @@ def _read_stdin(stdin: BinaryIO | None) -> bytes:
     with suppress(AttributeError, OSError, ValueError):  # not a file of the operating system
         os.set_blocking(stdin.fileno(), True)  # otherwise late input would be lost
     try:
-        data = stdin.read(MAX_BYTES + 1)
+        return _read_unsized(stdin, "-", "stdin") or b""
     except OSError as error:
         raise _unreadable("-", "stdin", error) from None
-    if len(data) > MAX_BYTES:
-        raise FbragError("doc_unreadable", f"stdin gives more than {byte_size(MAX_BYTES)}", "give it in parts", document="-")
-    return data
 
 
 def _check(path: str, status: os.stat_result) -> None:

@@ -16,7 +16,8 @@ MAX_ROW = 32_000_000  # bytes of a row or of a document; ∞Bench's longest has 
 
 _MAX_ARRAY = 64_000_000  # bytes of a file that is one JSON array, which is read as a whole
 _GZIP = b"\x1f\x8b"
-_FORM = "A row is an object with `input`, `answers` (∞Bench: `answer`) and `context` or `context_file`."
+_FORM = "a row is an object with `input`, `answers` (∞Bench: `answer`) and `context` or `context_file`"
+_KINDS = "name .jsonl, .jsonl.gz or .json files, or a folder of them"
 
 
 def unreadable(path: Path, line: int, what: str) -> FbragError:
@@ -25,18 +26,33 @@ def unreadable(path: Path, line: int, what: str) -> FbragError:
 
 
 def dataset_files(paths: Iterable[Path]) -> list[Path]:
-    """Return each file once; for a folder its datasets, by name. Raises FbragError (doc_not_found)."""
+    """Return each file once; for a folder its datasets, by name. Raises FbragError (doc_not_found, doc_unreadable)."""
     files: dict[Path, Path] = {}
     for path in paths:
+        files |= {resolved: file for resolved, file in _datasets(path).items() if resolved not in files}
+    return list(files.values())
+
+
+def _datasets(path: Path) -> dict[Path, Path]:
+    """Return a file, or the datasets of a folder, by their resolved paths."""
+    try:
         if not path.exists():
-            raise FbragError("doc_not_found", f"there is no {path}", document=str(path))
+            raise FbragError("doc_not_found", f"there is no {path}", _KINDS, document=str(path))
         found = sorted(filter(_is_dataset, path.iterdir())) if path.is_dir() else [path]
         if not found:
-            hint = "datasets are .jsonl, .jsonl.gz and .json files"
-            raise FbragError("doc_not_found", f"no dataset in {path}", hint, document=str(path))
+            raise FbragError("doc_not_found", f"no dataset in {path}", _KINDS, document=str(path))
+        first: dict[Path, Path] = {}
         for file in found:
-            files.setdefault(file.resolve(), file)
-    return list(files.values())
+            first.setdefault(file.resolve(), file)
+        return first
+    except OSError as error:
+        raise _failed(path, error) from None
+
+
+def _failed(path: Path, error: Exception) -> FbragError:
+    """Return the error for a file or folder that cannot be read. error: of the system, or of what unpacks it."""
+    why = getattr(error, "strerror", None) or error
+    return FbragError("doc_unreadable", f"{path} cannot be read: {why}", _KINDS, document=str(path))
 
 
 def _is_dataset(path: Path) -> bool:
@@ -49,7 +65,7 @@ def _is_dataset(path: Path) -> bool:
 
 def _open(path: Path) -> IO[bytes]:
     if not path.is_file():  # reading a pipe would wait
-        raise FbragError("doc_unreadable", f"{path} is no file", document=str(path))
+        raise FbragError("doc_unreadable", f"{path} is no file", _KINDS, document=str(path))
     with path.open("rb") as file:
         start = file.read(2)
     return gzip.open(path) if start == _GZIP else path.open("rb")  # type: ignore[return-value]
@@ -65,7 +81,7 @@ def read_start(path: Path, size: int) -> bytes:
         with _open(path) as file:
             return file.read(size)
     except (OSError, EOFError, zlib.error) as error:
-        raise FbragError("doc_unreadable", f"{path} cannot be read: {error}", document=str(path)) from None
+        raise _failed(path, error) from None
 
 
 def drawn_rows(path: Path, limit: int | None, seed: int) -> Iterator[tuple[int, str]]:
@@ -85,7 +101,7 @@ def drawn_rows(path: Path, limit: int | None, seed: int) -> Iterator[tuple[int, 
         if chosen is None or i in chosen:
             yield line, row if isinstance(row, str) else _decoded(row, path, line)
     if not n_rows:
-        raise FbragError("doc_empty", f"{path} has no rows", document=str(path))
+        raise FbragError("doc_empty", f"{path} has no rows", _FORM, document=str(path))
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str | bytes]]:
@@ -99,7 +115,7 @@ def _lines(path: Path) -> Iterator[tuple[int, str | bytes]]:
                 if not row.isspace():
                     yield line, row
     except (OSError, EOFError, zlib.error) as error:
-        raise FbragError("doc_unreadable", f"{path} cannot be read: {error}", document=str(path)) from None
+        raise _failed(path, error) from None
 
 
 def _array(path: Path) -> Iterator[tuple[int, str | bytes]]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from fbrag_cli.errors import FbragError
+from fbrag_cli.errors import FbragError, pip_install
 from fbrag_cli.evaluation import statistics
 from fbrag_cli.evaluation.configurations import labels, order
 from fbrag_cli.evaluation.groups import METRICS, SCORE
@@ -122,7 +122,7 @@ def plot(name: str, rows: Sequence[Row]) -> dict[Format, bytes]:
     try:
         import matplotlib
     except ImportError:
-        raise FbragError("usage", "plots need matplotlib, which is not installed", "pip install 'fbrag[plots]'") from None
+        raise FbragError("usage", "plots need matplotlib, which is not installed", pip_install("'fbrag[plots]'")) from None
     with matplotlib.rc_context(_STYLE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # a script that the font lacks is drawn as boxes
         figure = _figure(name, rows)

@@ -89,9 +89,13 @@ def parse_minimum(text: str) -> dict[str, float]:
 
 
 def below(rows: Sequence[Row], minimum: Mapping[str, float]) -> list[str]:
-    """Return a line for each configuration and metric whose average over the data sets is below its minimum or missing."""
+    """Return a line for each configuration and metric whose average over the data sets is below its minimum or missing. With a
+    minimum also one for each configuration of which examples failed: they are in no average."""
     lines = [] if rows else ["no example was evaluated"]
     for group in group_rows(rows):
+        n_failed = len(group.rows) - len(group.done)
+        if minimum and n_failed:
+            lines.append(f"{group.label}: {n_failed} of {len(group.rows)} examples failed")
         for name, least in minimum.items():
             values = group.values(name)
             if not values:
@@ -114,7 +118,7 @@ def _chosen(groups: Sequence[Group], baseline: str) -> Group:
     if len(found) != 1:
         how_many = "several configurations are" if found else "no configuration is"
         raise FbragError(
-            "usage", f"{how_many} called {one_line(baseline, 60) or 'nothing'}", f"one of: {_listed(found or groups)}"
+            "usage", f"--compare: {how_many} called {one_line(baseline, 60) or 'nothing'}", f"one of: {_listed(found or groups)}"
         )
     return found[0]
 

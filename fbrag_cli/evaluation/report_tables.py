@@ -14,6 +14,7 @@ from fbrag_cli.text.printable import one_line
 
 Pair = tuple[Group, Group]  # a configuration, and the one that it is compared with
 
+_SURE = 0.05  # p below which a difference is marked; the interval of a few pairs is too narrow
 _STAGES = ("read", "load", "recall", "forward", "select", "answer", "verify", "first_token", "total")
 
 
@@ -44,7 +45,7 @@ def difference_table(metric: str, pairs: Sequence[Pair], groups: Sequence[Group]
         return None
     rows = [list(_difference_cells(differences, names)) for differences in paired]
     columns = _columns(names, _details(metric, groups), rows, "difference")
-    note = "In points of percent, [95 % interval], p two-sided; marked where the interval excludes 0."
+    note = "In points of percent, [95 % interval], p two-sided; marked where the interval excludes 0 and p is below 0.05."
     labelled = tuple((group.label, tuple(row)) for (group, _), row in zip(pairs, rows, strict=True))
     return Table(metric, METRICS[metric], note, tuple(columns), labelled)
 
@@ -122,7 +123,7 @@ def _difference_cells(paired: Mapping[str, Sequence[float]], names: Sequence[str
 def _difference(paired: Mapping[str, Sequence[float]]) -> Cell:
     found = statistics.paired_difference(paired)
     excludes = found.low is not None and found.high is not None and not found.low <= 0 <= found.high
-    return Cell(found.mean, found.low, found.high, p=found.p, n=found.n, marked=excludes)
+    return Cell(found.mean, found.low, found.high, p=found.p, n=found.n, marked=excludes and found.p < _SURE)
 
 
 def _tokens(group: Group) -> Cell:

@@ -43,6 +43,12 @@ class Row:
         return self.metrics.get(self.main_metric)
 
 
+def planned(configuration: dict[str, object]) -> Row:
+    """Return a row that nothing was measured for yet: to check before a run what its report is asked for."""
+    nothing: dict[str, float] = {}
+    return Row("", "", configuration, "retrieved", "", nothing, None, nothing, None, None)
+
+
 def key(configuration: dict[str, object]) -> str:
     """Return the same text for the same settings, in whatever order they are."""
     return json.dumps(configuration, sort_keys=True)

@@ -18,6 +18,7 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.evaluation import metrics, results
 from fbrag_cli.evaluation.configurations import ABSENT
 from fbrag_cli.evaluation.datasets import Example
+from fbrag_cli.evaluation.digests import Digests
 from fbrag_cli.indexing.collect import Collection, collect_text
 from fbrag_cli.methods.method import Method
 from fbrag_cli.methods.prompt_file import PromptFile
@@ -32,6 +33,7 @@ from fbrag_cli.trace import Stage, Trace
 # Not of one example alone. A server was asked several times.
 _END = ("usage", "out_of_memory", "timeout", "gpu_unavailable", "model_missing", "model_corrupt", "server_failed", "offline")
 _UNTIMED = ("read", "load")  # stages that belong to the run, not to a question
+_ANOTHER = "name another -o FILE, or add --restart"
 _AFTER = ("verify",)  # follows the answer, is no part of the paper's methods, and costs nothing where it is cached
 
 
@@ -57,6 +59,12 @@ class Configuration:
         method = replace(self.method, answer_anyway=dataset not in self.checked)
         return self.prompts.of(dataset).applied(method) if self.prompts else method
 
+    @property
+    def models(self) -> dict[str, str]:
+        """The names of the models that are asked, by role."""
+        asked = {"small": self.small if self.method.needs_small else None, "large": self.large}
+        return {role: name for role, name in asked.items() if name}
+
     def described(self) -> dict[str, object]:
         """The settings that make a difference, as a row has them. Two configurations that are described alike are one."""
         settings: dict[str, object] = {"method": self.method.name, **self.method.described()}
@@ -75,6 +83,10 @@ class Configuration:
     @property
     def key(self) -> str:
         return results.key(self.described())
+
+
+_Given = tuple[Example, Configuration]
+_Done = Mapping[tuple[str, str, str], Row]  # data set, example, configuration
 
 
 def checked_data_sets(examples: Sequence[Example], asked: bool | None) -> frozenset[str]:
@@ -99,8 +111,9 @@ def run(
 ) -> None:
     """Append a row for each example and configuration that `output` has none of. One that fails is a row with an error.
 
-    progress: stage "eval", in rows. Raises FbragError `usage` where `output` holds rows of other versions, or for
-    a dataset that has no scorer; what stops the run (Ctrl-C, memory) leaves the rows that are done.
+    progress: stage "eval", in rows. Raises FbragError `usage` where `output` holds rows of other versions, of an example that has
+    changed or of another model file, or for a dataset that has no scorer; what stops the run (Ctrl-C, memory) leaves the rows
+    that are done.
     """
     configurations = distinct(configurations)
     for example in examples:
@@ -109,9 +122,13 @@ def run(
     with open_rows(output, JsonLines(results.SCHEMA, json.dumps), restart=restart) as file:
         done = _done(file.rows, output)
         wanted = [(example, configuration) for example in examples for configuration in configurations]
+        digests = Digests(lambda name: session.models.identity(name)[:2])
+        for example, each in wanted:
+            if (row := done.get((example.dataset, example.id, each.key))) is not None:
+                digests.check(row, example, each.models, output)
         todo = [(example, each) for example, each in wanted if not _is_done(example, each, done)]
-        for n_done, row in enumerate(_rows(todo, session), len(wanted) - len(todo) + 1):
-            file.write(row)
+        for n_done, (given, row) in enumerate(_rows(todo, session), len(wanted) - len(todo) + 1):
+            file.write({**row, "digests": digests.of(given[0], given[1].models)})
             progress(Event("eval", "progress", n_done, len(wanted), "rows"))
     progress(Event("eval", "done"))
 
@@ -125,29 +142,30 @@ def _check(example: Example, configurations: Sequence[Configuration]) -> None:
         metrics.score(example, "")
 
 
-def _is_done(example: Example, configuration: Configuration, done: Mapping[tuple[str, str, str], bool]) -> bool:
+def _is_done(example: Example, configuration: Configuration, done: _Done) -> bool:
     """Return whether the row is there, with the check where one is due."""
-    was_checked = done.get((example.dataset, example.id, configuration.key))
-    return was_checked is not None and (was_checked or not configuration.large or example.dataset not in configuration.checked)
+    if (row := done.get((example.dataset, example.id, configuration.key))) is None:
+        return False
+    was_checked = not {"abstain", "abstain_wrongly"}.isdisjoint(row["metrics"])
+    return was_checked or not configuration.large or example.dataset not in configuration.checked
 
 
-def _done(rows: Iterable[Row], output: Path) -> dict[tuple[str, str, str], bool]:
-    """Return dataset, example and configuration of each row that is no error, and whether its answer was checked."""
-    done, another = {}, "name another -o FILE, or add --restart"
+def _done(rows: Iterable[Row], output: Path) -> _Done:
+    """Return the rows that are no errors."""
+    done = {}
     try:
         for row in rows:
             if row["versions"] != versions():
                 told = ", ".join(f"{name} {version}" for name, version in row["versions"].items())
-                raise FbragError("usage", f"{output} holds rows of other versions ({told})", another)
+                raise FbragError("usage", f"{output} holds rows of other versions ({told})", _ANOTHER)
             if row["status"] != "error":
-                was_checked = not {"abstain", "abstain_wrongly"}.isdisjoint(row["metrics"])
-                done[row["dataset"], row["id"], results.key(row["configuration"])] = was_checked
+                done[row["dataset"], row["id"], results.key(row["configuration"])] = row
     except (AttributeError, KeyError, TypeError):
-        raise FbragError("usage", f"{output} holds lines that are no rows of results", another) from None
+        raise FbragError("usage", f"{output} holds lines that are no rows of results", _ANOTHER) from None
     return done
 
 
-def _rows(todo: Sequence[tuple[Example, Configuration]], session: Session) -> Iterator[dict[str, Any]]:
+def _rows(todo: Sequence[_Given], session: Session) -> Iterator[tuple[_Given, dict[str, Any]]]:
     collections = _Collections()
     last: Example | None = None
     for example, configuration in todo:
@@ -156,11 +174,11 @@ def _rows(todo: Sequence[tuple[Example, Configuration]], session: Session) -> It
             last = example
         try:
             trace = _trace(example, configuration, collections.of(example, configuration.chunk_words), session)
-            yield _row(example, configuration, trace)
+            yield (example, configuration), _row(example, configuration, trace)
         except FbragError as error:
             if error.code in _END:
                 raise
-            yield _failed(example, configuration, error)
+            yield (example, configuration), _failed(example, configuration, error)
 
 
 def _trace(example: Example, configuration: Configuration, collection: Collection, session: Session) -> Trace:

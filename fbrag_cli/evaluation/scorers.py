@@ -12,9 +12,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 
-from fbrag_cli.errors import FbragError
+from fbrag_cli.errors import FbragError, pip_install
 
-_INSTALL = "pip install 'fbrag[eval]'"
+_INSTALL = pip_install("'fbrag[eval]'")
 
 # 1. Normalised text
 

@@ -13,6 +13,7 @@ from fbrag_cli.generation.generator import Call, Generations, Sampling, Turn
 from fbrag_cli.generation.llama.generator import LlamaGenerator
 from fbrag_cli.indexing.collect import collect_text
 from fbrag_cli.progress import Event, Progress, Stopwatch, stage
+from fbrag_cli.text.words import word_spans
 
 #: What is measured: its unit, and whether less of it is better.
 MEASURES = {
@@ -75,7 +76,7 @@ class Workload:
 
 def measure_text(work: Workload, measures: Measures) -> None:
     """Measure chunking and counting the text, and scoring its chunks by a question and the samples."""
-    words = work.text.split()
+    words = _words(work.text)
     for round_ in range(work.repeat):
         watch = Stopwatch()
         document = Document.of("text", "text", Extracted(Content(work.text), "text/plain"))
@@ -117,10 +118,12 @@ def _measure_loaded(generator: LlamaGenerator, text: str, about: tuple[str, int]
     first, read = _first_token(generator, turns, samples, sampling)
     measures.add("prefill", (read.prompt_tokens - read.cached_tokens) / read.prefill_seconds, *about)
     measures.add("first_token", first, *about)
-    measures.add("decode_samples", read.generated_tokens / read.decode_seconds, *about)
+    if read.decode_seconds:
+        measures.add("decode_samples", read.generated_tokens / read.decode_seconds, *about)
     first, again = _first_token(generator, turns, 1, sampling)
     measures.add("first_token_cached", first, *about)
-    measures.add("decode", again.generated_tokens / again.decode_seconds, *about)
+    if again.decode_seconds:
+        measures.add("decode", again.generated_tokens / again.decode_seconds, *about)
 
 
 def synthetic(n_words: int) -> str:
@@ -135,12 +138,16 @@ def _first_token(generator: LlamaGenerator, turns: Sequence[Turn], n: int, sampl
     came: list[float] = []
     watch = Stopwatch()
     generations = generator.generate(turns, n, sampling, Call(on_text=lambda _: came.append(watch.seconds)))
-    return came[0], generations
+    return (came[0] if came else watch.seconds), generations  # a model may end its turn at once
+
+
+def _words(text: str) -> list[str]:
+    return [text[start:end] for start, end in word_spans(text)]
 
 
 def _cut(generator: LlamaGenerator, text: str, n_tokens: int, turn: int) -> str:
     """About `n_tokens` of `text`, repeated where it is shorter, each turn from another place, so that no prompt begins alike."""
-    words = text.split()
+    words = _words(text)
     start = (turn * len(words)) // 7 % len(words)
     piece = words[start : start + 2000]
     n_words = max(1, round(n_tokens * len(piece) / generator.count_tokens(" ".join(piece))))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal
 
+from fbrag_cli.text.markdown import escaped_line
 from fbrag_cli.text.printable import one_line
 from fbrag_cli.text.table import padded, width_of
 
@@ -17,8 +17,6 @@ Unit = Literal["score", "difference", "seconds", "count", "MB"]
 _LABEL = 36  # columns of a label before it goes on in the next line
 _NAME = 24
 _FOLD = 64  # characters of a word before it is broken
-_ACTIVE = re.compile(r"([\\`*_{}\[\]<>|#!&~:@$])")
-_ADDRESS = re.compile(r"\b(www)\.", re.IGNORECASE)
 _FORMATS: dict[Unit, Callable[[float], str]] = {
     "score": lambda value: f"{100 * value:.1f}",
     "difference": lambda value: f"{100 * value:+.1f}",
@@ -47,7 +45,7 @@ class Cell:
     """A value, and how sure it is.
 
     low, high: the 95 % interval. p95: the 95th percentile where the value is the median. p: two-sided. n: the number of
-    examples. marked: the best of its column, or a difference whose interval excludes 0.
+    examples. marked: the best of its column, or a difference whose interval excludes 0, with p below 0.05.
     """
 
     value: float | None = None
@@ -168,8 +166,7 @@ def _markdown_cell(cell: Cell, column: Column) -> str:
 
 
 def _inert(text: str) -> str:
-    """Return `text` for Markdown: no character is markup, and no address becomes a link."""
-    return _ADDRESS.sub(r"\1\\.", _ACTIVE.sub(r"\\\1", one_line(text)))
+    return escaped_line(one_line(text))
 
 
 def _text_blocks(table: Table, width: int) -> Iterator[str]:

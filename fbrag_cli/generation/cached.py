@@ -24,7 +24,7 @@ _Turns = tuple[Turn, ...]
 
 @dataclass(frozen=True, slots=True)
 class _About:
-    """What is known of a model without loading it: an entry has it."""
+    """What a cache entry says of its model, so that the model need not be loaded."""
 
     info: ModelInfo
     chooses: bool

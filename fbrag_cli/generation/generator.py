@@ -102,7 +102,7 @@ class Sampling:
 
     temperature: 0 takes the likeliest token. Above 0, a token is drawn from the `top_k` likeliest, and of these from the smallest
     set that holds `top_p` of the probability. seed: sample i uses `seed` + i. A sample ends at `max_tokens`, at the model's own
-    end, before one of the texts of `stop`, or where the model repeats itself.
+    end, or where the model repeats itself.
     """
 
     max_tokens: int
@@ -110,10 +110,9 @@ class Sampling:
     top_p: float = 0.9
     top_k: int = 50
     seed: int = 0
-    stop: tuple[str, ...] = ()
 
 
-#: How a sample ended: by the model's own end or a stop text, at `max_tokens`, or because the model repeated itself.
+#: How a sample ended: by the model's own end, at `max_tokens`, or because the model repeated itself.
 Finish = Literal["stop", "length", "repeat"]
 
 
@@ -169,15 +168,13 @@ class Call:
     """What a call carries beside its prompt.
 
     cancellation: stops the call, from any thread. on_prompt: receives how much of the prompt is read, first what an earlier call
-    has read. on_written: receives the tokens of the longest sample so far. on_text: receives the first sample. room: tokens of
-    context to reserve at least, so that later prompts with the same beginning can grow into it.
+    has read. on_written: receives the tokens of the longest sample so far. on_text: receives the first sample.
     """
 
     cancellation: Cancellation | None = None
     on_prompt: OnTokens | None = None
     on_written: OnTokens | None = None
     on_text: OnText | None = None
-    room: int = 0
 
 
 #: A call without progress that only a signal stops.

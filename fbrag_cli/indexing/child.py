@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copyreg
 import os
 import pickle
 import signal
@@ -134,11 +133,3 @@ def _error(error: BaseException) -> Failure:
     if isinstance(error, MemoryError):
         return Failure("error", "it takes too much memory")
     return Failure("error", f"{type(error).__name__}: {' '.join(str(error).split())}"[:200])
-
-
-def _restore(code: str, message: str, hint: str | None, document: str | None) -> FbragError:
-    return FbragError(code, message, hint, document=document)
-
-
-# Pickle would call FbragError(message).
-copyreg.pickle(FbragError, lambda error: (_restore, (error.code, error.message, error.hint, error.document)))

@@ -36,11 +36,13 @@ if TYPE_CHECKING:
 FILE_SECONDS = 120
 FILE_MEMORY = 4_000_000_000  # bytes of its own, without mapped files
 
-#: Bytes of a text that is read in a child process when it is the only file. Shorter ones take about a second at most.
+#: Bytes of a text, and of an HTML page or a mail, that is read in a child process when it is the only file. Shorter ones take
+#: about a second at most: the time of the HTML parser grows with the square of the number of unmatched end tags.
 LONG_TEXT = 2_000_000
+LONG_MARKUP = 100_000
 
 _FULL_HINT = "free some disk space, or set FBRAG_CACHE_DIR to a folder on another disk"
-# What a file itself is to blame for, so that it would come again.
+# Errors of the file itself: reading it again would give the same one.
 _LASTING = ("doc_unreadable", "doc_empty", "pdf_encrypted", "pdf_bad_password", "pdf_no_text", "unsupported_format")
 _SETTLED_SECONDS = 2  # a file changed more recently could change again and keep its size and time
 
@@ -93,7 +95,8 @@ def _single(digest: Digest, reading: Reading, cached: tuple[str, ...] = ()) -> C
 def _is_long(source: Source) -> bool:
     """Return whether reading a file may take long: packed formats and markup may hold more than their size shows."""
     found = find_format(source).format
-    return found is not PDF and (not found.textual or len(source.data) > LONG_TEXT)
+    limit = LONG_MARKUP if found.reader in ("html", "mail") else LONG_TEXT
+    return found is not PDF and (not found.textual or len(source.data) > limit)
 
 
 def collect(
@@ -251,7 +254,6 @@ def _digested(jobs: Sequence[str | Source], reading: Reading, store: IndexStore)
     outcomes = run_jobs(
         partial(_digest_job, reading, store.cache),
         jobs,
-        processes=max(1, min(len(jobs), os.cpu_count() or 1)),
         seconds=FILE_SECONDS,
         memory=FILE_MEMORY,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -76,7 +75,7 @@ def make_digest(source: Source, reading: Reading, progress: Progress = silent) -
         password=reading.password,
         source=source,
         language=reading.language,
-        share=None if is_worker() else partial(run_jobs, processes=os.cpu_count() or 1, seconds=_BATCH_SECONDS),
+        share=None if is_worker() else partial(run_jobs, seconds=_BATCH_SECONDS),
         progress=progress,
     )
     corpus = build_corpus([document], reading.chunk_words)
@@ -137,6 +136,7 @@ def describe_document(document: Document) -> dict[str, Any]:
         "encoding": document.encoding,
         "skipped_pages": document.skipped_pages,
         "warnings": document.warnings,
+        "text_sha256": document.text_sha256,
     }
 
 

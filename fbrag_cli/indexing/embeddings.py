@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha256
+from typing import Any
 
 import numpy as np
 
 from fbrag_cli.corpus import Corpus
-from fbrag_cli.documents.document import Document
 from fbrag_cli.indexing.store import IndexStore, index_key
 from fbrag_cli.progress import Event, Progress, silent
 from fbrag_cli.retrieval.bge_m3 import BgeM3, LexicalWeights
@@ -41,7 +41,7 @@ def embed_corpus(corpus: Corpus, embedder: Embedder, cache: Cache, progress: Pro
     """
     store = IndexStore(cache)
     blocks = list(_blocks_of(corpus, embedder.key))
-    parts = {block.key: found[1]["embeddings"] for block in blocks if (found := store.load("embeddings", block.key)) is not None}
+    parts = {block.key: found["embeddings"] for block in blocks if (found := _load(store, block)) is not None}
     total = len(corpus.chunks)
     missing = list({block.key: block for block in blocks if block.key not in parts}.values())
     done = total - sum(block.end - block.start for block in missing)
@@ -67,8 +67,8 @@ def weigh_corpus(corpus: Corpus, model: BgeM3, cache: Cache, progress: Progress 
     parts: dict[str, LexicalWeights] = {}
     blocks = list(_blocks_of(corpus, f"{model.key} lexical"))
     for block in blocks:
-        if (found := store.load("embeddings", block.key)) is not None:
-            parts[block.key] = LexicalWeights(**found[1])
+        if (found := _load(store, block)) is not None:
+            parts[block.key] = LexicalWeights(**found)
         elif block.key not in parts:
             parts[block.key] = model.weigh(_texts(corpus, block))
             weights = {name: getattr(parts[block.key], name) for name in ("tokens", "weights", "counts")}
@@ -81,18 +81,15 @@ def weigh_corpus(corpus: Corpus, model: BgeM3, cache: Cache, progress: Progress 
 def _blocks_of(corpus: Corpus, embedder_key: str) -> Iterator[_Block]:
     for number, document in enumerate(corpus.documents):
         chunks = corpus.chunks_of(number)
-        content = _content(document) if len(chunks) else []
         for start in range(chunks.start, chunks.stop, _BLOCK):
             end = min(start + _BLOCK, chunks.stop)
             spans = sha256(np.ascontiguousarray(corpus.spans[start:end, 1:3], np.int32).tobytes()).hexdigest()
-            yield _Block(number, start, end, index_key(embedder_key, content, spans))
+            yield _Block(number, start, end, index_key(embedder_key, document.text_sha256, spans))
 
 
-def _content(document: Document) -> list[object]:
-    """Return what identifies a document's text. The text of a file is not read for it."""
-    if not document.sha256:
-        return [sha256(document.text.encode("utf-8", "surrogatepass")).hexdigest()]
-    return [document.sha256, document.media_type, document.encoding, document.n_chars, document.skipped_pages]
+def _load(store: IndexStore, block: _Block) -> dict[str, Any] | None:
+    """Return the arrays of a cached block, copied: each map of a file takes an open file of the process."""
+    return store.restore("embeddings", block.key, lambda _, held: {name: np.array(array) for name, array in held.items()})
 
 
 def _groups(blocks: list[_Block]) -> Iterator[list[_Block]]:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from hashlib import sha256
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fbrag_cli.corpus import Corpus
+from fbrag_cli.corpus import Corpus, fingerprint_of
 from fbrag_cli.documents.document import Document
 from fbrag_cli.errors import FbragError
 from fbrag_cli.indexing.digest import Digest, counts_from, describe_document, load_content, load_digest, restore_document
@@ -48,7 +46,7 @@ def pool_key(members: Sequence[Member]) -> str:
 def single(digest: Digest, chunk_words: int) -> tuple[Corpus, BM25]:
     """Return the corpus and index of one file. It needs no pool: its own counts are the index."""
     spans = np.insert(digest.spans, 0, 0, axis=1)
-    corpus = Corpus((digest.document,), spans, chunk_words, _fingerprint([digest.document.sha256], chunk_words))
+    corpus = Corpus((digest.document,), spans, chunk_words, fingerprint_of([digest.document], chunk_words))
     return corpus, BM25(digest.counts)
 
 
@@ -62,7 +60,7 @@ def make_pool(members: Sequence[Member], chunk_words: int, store: IndexStore, te
         "documents": [(own.key, describe_document(document)) for own, document in zip(members, merged.documents, strict=True)],
         "languages": list(dict.fromkeys(document.language for document in merged.documents)),
         "chunk_words": chunk_words,
-        "fingerprint": _fingerprint([document.sha256 for document in merged.documents], chunk_words),
+        "fingerprint": fingerprint_of(merged.documents, chunk_words),
     }
     with store.create("corpora", pool_key(members), meta, _layout(merged)) as held:
         _fill(held, meta, merged, (member.load(store) for member in members), tell)
@@ -162,8 +160,3 @@ def _layout(merged: _Merged) -> arrays.Layout:
         "lengths": (np.int32, (merged.n_chunks,)),
         "idf": (np.float64, (n_terms,)),
     }
-
-
-def _fingerprint(contents: Sequence[str], chunk_words: int) -> str:
-    """Return the SHA-256 (hex) over the chunk length and the documents' own SHA-256."""
-    return sha256(json.dumps([chunk_words, *contents]).encode()).hexdigest()

@@ -105,10 +105,13 @@ class Walk:
                 continue
             names = {entry.name for entry in entries if entry.name.startswith(".git")}
             folder = replace(folder, rules=own_rules(folder.path, names, folder.rules, self.warnings))
-            for entry in entries:
-                with suppress(FileNotFoundError):  # gone in the meantime
-                    if below := self._take(folder, entry):
-                        pending.append(below)
+            try:
+                for entry in entries:
+                    with suppress(FileNotFoundError):  # gone in the meantime
+                        if below := self._take(folder, entry):
+                            pending.append(below)
+            except OSError as error:  # it may be listed, but not entered
+                self._unreadable(folder, error)
 
     def _take(self, folder: _Folder, entry: os.DirEntry[str]) -> _Folder | None:
         """Note the entry if it is a file to take. Return it if it is a folder to look into."""
@@ -116,7 +119,10 @@ class Walk:
         if name[0] == ".":
             self.skipped["hidden"] += 1
         elif entry.is_dir(follow_symlinks=False):
-            return self._below(folder, name, folder.real + name + os.sep)
+            real = folder.real + name
+            if os.name != "nt" or os.path.realpath(real) == real:
+                return self._below(folder, name, real + os.sep)
+            self._links.append((folder, name))  # a junction
         elif entry.is_file(follow_symlinks=False):
             if self._is_wanted(folder, name):
                 status = entry.stat(follow_symlinks=False)

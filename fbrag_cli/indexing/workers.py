@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from fbrag_cli.errors import FbragError
@@ -40,15 +40,16 @@ def run_jobs(
     function: Callable[[Job], Result],
     jobs: Iterable[Job],
     *,
-    processes: int,
+    processes: int | None = None,
     seconds: float | None = None,
     memory: int | None = None,
 ) -> Iterator[tuple[int, Result | Failure]]:
     """Call `function(job)` in child processes for each of `jobs`. Yields each job's position and result or Failure, as they come.
 
     function: a function of a module; `functools.partial` of one sends common arguments to each child only once. Jobs and results
-    are pickled. Jobs are drawn as children become free, at most two ahead for each child. seconds: wall time for a job. memory:
-    bytes for a child, without mapped files (on Linux). Called in a child, this runs the jobs there, within the child's limits.
+    are pickled. Jobs are drawn as children become free, at most two ahead for each child. processes: children; None for as many
+    as this process may use cores. seconds: wall time for a job. memory: bytes for a child, without mapped files (on Linux).
+    Called in a child, this runs the jobs there, within the child's limits.
     Leaving the iterator ends the children; they end by themselves when the parent is killed. Raises FbragError out_of_memory
     where no process can be started.
     """
@@ -56,6 +57,7 @@ def run_jobs(
     if is_worker():
         yield from ((index, outcome_of(function, job)) for index, job in numbered)
         return
+    processes = processes or _allowed_cores()
     todo, done = _Todo(), _Done()
     orders = pickle.dumps((function, seconds, memory))
     workers = [_Worker(orders, seconds, todo, done) for _ in range(processes)]
@@ -69,13 +71,25 @@ def run_jobs(
                 waiting += 1
             if not waiting:
                 return
-            index, outcome, fault = done.get()
             waiting -= 1
-            if fault is not None:
-                raise fault
-            yield index, outcome
+            yield _next(done)
     finally:
         _end(workers)
+
+
+def _allowed_cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _next(done: _Done) -> tuple[int, Any]:
+    """Return the next position and outcome, or raise the exception that ends the run."""
+    while True:
+        with suppress(Empty):
+            index, outcome, fault = done.get(timeout=0.5)  # Ctrl-C cannot interrupt a wait on Windows
+            break
+    if fault is not None:
+        raise fault
+    return index, outcome
 
 
 def _end(workers: Iterable[_Worker]) -> None:

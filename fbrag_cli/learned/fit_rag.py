@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fbrag_cli.learned.document_scorer import DocumentScorer
-from fbrag_cli.learned.folder import Kind, is_files, is_texts, read_tensors
+from fbrag_cli.learned.folder import Kind, is_files, is_number, is_texts, read_tensors
 from fbrag_cli.learned.self_knowledge import Recognizer
 from fbrag_cli.learned.token_reducer import Detector
 
@@ -54,7 +54,7 @@ def _fits(about: Mapping[str, Any]) -> bool:
         and is_files(files, {SCORER, FIT_RAG.tensors}, {SCORER})
         and is_texts(about.get("model"), "name", "sha256")
         and is_texts(about.get("languages"))
-        and (detector is None or (isinstance(detector, dict) and isinstance(detector.get("threshold"), int | float)))
+        and (detector is None or (isinstance(detector, dict) and is_number(detector.get("threshold"))))
         and (recognizer is None or _names_numbers(recognizer))
         and (FIT_RAG.tensors in files) == (detector is not None or recognizer is not None)
     )
@@ -64,4 +64,4 @@ def _names_numbers(recognizer: object) -> bool:
     names = {"k", "delta", "told", "known"}
     if not isinstance(recognizer, dict) or recognizer.keys() != names:
         return False
-    return all(isinstance(number, int | float) for number in recognizer.values())
+    return all(map(is_number, recognizer.values())) and isinstance(recognizer["k"], int) and recognizer["k"] > 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,6 +78,11 @@ def is_texts(value: object, *keys: str) -> bool:
     if keys:
         return isinstance(value, dict) and all(isinstance(value.get(key), str) for key in keys)
     return isinstance(value, list) and all(isinstance(each, str) for each in value)
+
+
+def is_number(value: object) -> bool:
+    """Return whether a value is a number, and neither NaN nor infinite."""
+    return isinstance(value, int | float) and -math.inf < value < math.inf
 
 
 def read_tensors(path: Path) -> dict[str, NDArray[Any]]:

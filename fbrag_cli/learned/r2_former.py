@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.learned.folder import Kind, is_files, is_texts, read_tensors, refuse
+from fbrag_cli.learned.folder import Kind, is_files, is_number, is_texts, read_tensors, refuse
 from fbrag_cli.retrieval.list_features import ALL, comparing
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ def _fits(about: Mapping[str, Any]) -> bool:
         and about["max_list"] > 0
         and about["heads"] > 0
         and about["layers"] in (0, 1)
-        and isinstance(about.get("row_scale"), int | float)
+        and is_number(about.get("row_scale"))
     )
 
 

@@ -1,4 +1,4 @@
-"""The self-knowledge recognizer of FIT-RAG (section 3.3): does the model know the answer, so that nothing need be retrieved?"""
+"""The self-knowledge recognizer of FIT-RAG (section 4.3): does the model know the answer, so that nothing need be retrieved?"""
 
 from __future__ import annotations
 

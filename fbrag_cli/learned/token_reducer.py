@@ -1,4 +1,4 @@
-"""The eligible augmentation detector of FIT-RAG (section 3.5): are the windows that were taken enough to answer from?"""
+"""The eligible augmentation detector of FIT-RAG (section 4.4): are the windows that were taken enough to answer from?"""
 
 from __future__ import annotations
 

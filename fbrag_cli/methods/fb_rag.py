@@ -22,7 +22,7 @@ from fbrag_cli.methods.knobs import knob
 from fbrag_cli.methods.learned_fusion import Looked, fused
 from fbrag_cli.methods.method import Selecting, Tools
 from fbrag_cli.methods.prompts import forward_turns
-from fbrag_cli.methods.ranking import LOST, backward_scores, distinct, foreign, whole_chunks
+from fbrag_cli.methods.ranking import backward_scores, distinct, foreign, lost, whole_chunks
 from fbrag_cli.progress import stage
 from fbrag_cli.text.printable import counted
 from fbrag_cli.trace import ForwardSample, Round, Scores, Stage, Trace
@@ -68,7 +68,7 @@ class FBRag(Selecting):
         "raw", "add the raw scores as in the paper; minmax: each scaled to 0..1; learned: by --r2ag", group="Advanced"
     )
     r2ag: str | None = knob(
-        None, "folder of what fbrag train r2ag made, or fusion", varies="none", group="Advanced", metavar="FOLDER"
+        None, "folder that 'fbrag train r2ag' (or fusion) wrote", varies="none", group="Advanced", metavar="FOLDER"
     )
     pooling: Literal["max", "mean"] = knob(
         "max", "a chunk's score over the samples: the best as in the paper, or the mean", group="Advanced"
@@ -168,10 +168,10 @@ class FBRag(Selecting):
 
 
 def _warnings(backward: Array, ranked: Sequence[int], corpus: Corpus, former: R2Former | None) -> tuple[str, ...]:
-    lost = () if backward.any() else (LOST,)
+    found = lost(backward)
     if former is None:
-        return lost
-    return (*lost, *foreign("the fusion", former.languages, [corpus.chunks[position] for position in ranked]))
+        return found
+    return (*found, *foreign("the fusion", former.languages, [corpus.chunks[position] for position in ranked]))
 
 
 def main_language(read: Sequence[Excerpt]) -> str:

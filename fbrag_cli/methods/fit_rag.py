@@ -6,7 +6,8 @@
 4. A reducer takes the best window of three sentences of each, one after the other, until a detector finds them enough.
 5. The large model answers from the windows, best first.
 
-Without trained parts the retriever ranks chunks and windows, and all windows are taken.
+Without trained parts, or in a language that the scorer was not trained on, the retriever ranks chunks and windows, and all
+windows are taken.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from fbrag_cli.generation.generator import Turn
 from fbrag_cli.methods.genread import GenRead
 from fbrag_cli.methods.knobs import knob
 from fbrag_cli.methods.method import Method, Tools
-from fbrag_cli.methods.prompts import alone_turns, reasoned_turns
-from fbrag_cli.methods.ranking import LOST, backward_scores, distinct, foreign, unscored
+from fbrag_cli.methods.prompts import alone_turns, reasoned_support_turns, reasoned_turns
+from fbrag_cli.methods.ranking import backward_scores, distinct, foreign, lost, unscored
 from fbrag_cli.methods.windows import sliding_windows
 from fbrag_cli.progress import stage
 from fbrag_cli.text.words import word_spans
@@ -80,7 +81,7 @@ class FitRag(Method):
         return settings
 
     def plan(self, n_chunks: int) -> list[str]:
-        candidates = min(self.candidates, n_chunks)
+        candidates = min(max(self.candidates, self.select), n_chunks)
         scored = [f"{candidates} to score"] if self.fit_rag else []
         return [*scored, f"{min(self.select, candidates)} to select"]
 
@@ -94,12 +95,16 @@ class FitRag(Method):
         with stage("select", tools.progress):
             candidates = tuple(found)
             chunks = [tools.corpus.chunks[position] for position in candidates]
-            labels = None if parts is None else self._labels(question, [chunk.text for chunk in chunks], parts)
+            strange = () if parts is None else foreign("the scorer", parts.languages, chunks)
+            scoring = None if strange else parts
+            labels = None if scoring is None else self._labels(question, [chunk.text for chunk in chunks], scoring)
             scores = self._scores(backward, candidates, labels)
             told, known, knows = self._knowledge(question, labels, parts)
             best = sorted(candidates, key=lambda position: -scores.combined[position])[: self.select]
-            reduction = self._reduced(question, [tools.corpus.chunks[position] for position in best], scores, parts, tools)
-        context = () if knows else reduction.windows[: reduction.n_taken]
+            chosen = [tools.corpus.chunks[position] for position in best]
+            nothing = Reduction(windows=(), n_taken=0)
+            reduction = nothing if knows else self._reduced(question, chosen, scores, scoring, tools)
+        context = reduction.windows[: reduction.n_taken]
         return Trace(
             question=question,
             method=self,
@@ -111,7 +116,7 @@ class FitRag(Method):
             context=context,
             stages=(Stage("recall", recalling.seconds), Stage("select", elapsed())),
             models={},
-            warnings=_warnings(backward, context, parts),
+            warnings=(*lost(backward), *(f"{each}: the retriever ranks" for each in strange)),
             reduction=replace(reduction, labels=labels, candidates=candidates, told=told, known=known),
         )
 
@@ -130,6 +135,11 @@ class FitRag(Method):
             return reasoned_turns(passages, trace.question, self.instructions)
         return Method.turns(self, trace)
 
+    def support_turns(self, trace: Trace, answer: str) -> tuple[Turn, ...]:
+        if self.prompt_style == "paper":
+            return reasoned_support_turns(self.passages(trace), trace.question, answer, self.instructions)
+        return Method.support_turns(self, trace, answer)
+
     def answer(self, trace: Trace, tools: Tools) -> Trace:
         """Answer from the windows, or from what the model knows. Labels of another model than that make a warning."""
         if self.prompt_style == "paper" and not trace.from_document:
@@ -145,14 +155,17 @@ class FitRag(Method):
     def _knowledge(
         self, question: str, labels: Labels | None, parts: FitRagParts | None
     ) -> tuple[float | None, float | None, bool]:
-        """The self-knowledge recognizer: both of its shares, and whether the model answers without the document.
+        """The self-knowledge recognizer: both of its shares, and whether the model answers without the document. Without labels
+        it is not asked.
 
         Raises FbragError `usage` where it is asked for and was not trained.
         """
         if not self.self_knowledge:
             return None, None, False
-        if parts is None or parts.recognizer is None or labels is None:
+        if parts is None or parts.recognizer is None:
             raise FbragError("usage", "--self-knowledge needs a trained recognizer", "name its folder: --fit-rag FOLDER")
+        if labels is None:
+            return None, None, False
         told, known = parts.recognizer.told_share(labels[:, 0]), parts.recognizer.known_share(parts.scorer.embed([question])[0])
         return told, known, parts.recognizer.knows(told, known, len(labels))
 
@@ -249,10 +262,3 @@ def _within(windows: Sequence[Excerpt], budget: int | None) -> int:
         if budget is not None and n and words > budget:
             return n
     return len(windows)
-
-
-def _warnings(backward: Array, context: Sequence[Excerpt], parts: FitRagParts | None) -> tuple[str, ...]:
-    found = () if backward.any() else (LOST,)
-    if parts is None:
-        return found
-    return (*found, *foreign("the scorer", parts.languages, [window.chunk for window in context]))

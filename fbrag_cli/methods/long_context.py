@@ -33,7 +33,7 @@ class LongContext(Selecting):
 
     def retrieve(self, question: str, tools: Tools) -> Trace:
         """Take the whole of every document as the context."""
-        return replace(select_by_question(self, question, tools), context=whole_document(tools.corpus))
+        return replace(select_by_question(self, question, tools), context=whole_document(tools.corpus), warnings=())
 
     def passages(self, trace: Trace) -> list[str]:
         """Return one text: the documents, each without a seam between its chunks."""

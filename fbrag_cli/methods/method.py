@@ -101,8 +101,13 @@ class Method(ABC):
         return answer_turns(self.passages(trace), trace.question, self.instructions, self.templates)
 
     def support_turns(self, trace: Trace, answer: str) -> tuple[Turn, ...]:
-        """Return the question whether the context shows the answer. It begins as `turns` does, so that nothing is read twice."""
+        """Return the question whether the context shows the answer. It begins as `turns` does, so that nothing is read twice;
+        with `templates` the context is read again."""
         return support_turns(self.passages(trace), trace.question, answer)
+
+    def adapter(self, load: Callable[[str], R2Former], digest: Callable[[], str | None]) -> Path | None:
+        """Return the LoRA with which the large model answers, a GGUF file. load, digest: `r2ag` and `digest` of `Tools`."""
+        return None
 
     def fitted(self, trace: Trace, large: Generator) -> Trace:
         """Return the trace with a context that fits the large model's window. Most methods select little enough anyway."""

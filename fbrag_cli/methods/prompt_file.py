@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from hashlib import sha256
@@ -54,9 +55,10 @@ class PromptFile:
 
     def of(self, dataset: str | None = None) -> Task:
         """For a data set (LongBench-E's has the prompt of the whole), or the only one. Raises FbragError `usage`."""
-        name = self.chosen or (dataset or "").removesuffix("_e")
-        if name in self.tasks:
-            return self.tasks[name]
+        name = self.chosen or dataset or ""
+        for each in (name, name.removesuffix("_e")):
+            if each in self.tasks:
+                return self.tasks[each]
         if dataset is None and not self.chosen and len(self.tasks) == 1:
             return next(iter(self.tasks.values()))
         near = difflib.get_close_matches(name, self.tasks, 1) or list(self.tasks)
@@ -73,7 +75,7 @@ class PromptFile:
 def read_prompt_file(value: str) -> PromptFile:
     """The file that `value` names, as "FILE" or "FILE:DATA SET". Raises FbragError `usage`."""
     path, chosen = value, None
-    if not Path(value).exists() and ":" in value:
+    if not os.path.exists(value) and ":" in value:  # a name may be too long for a file
         path, _, chosen = value.rpartition(":")
     try:
         data = read_small(Path(path))

@@ -35,7 +35,9 @@ class Templates:
     name: str = ""
 
     def __post_init__(self) -> None:
-        for template in filter(None, (self.answer, self.self_route, self.forward)):
+        for template in (self.answer, self.self_route, self.forward):
+            if template is None:
+                continue
             fields = [field for _, field, _, _ in Formatter().parse(template) if field is not None]
             if unknown := [field for field in fields if field not in _FIELDS]:
                 raise ValueError(f"{{{unknown[0]}}} is none of {', '.join(f'{{{field}}}' for field in _FIELDS)}")
@@ -100,25 +102,29 @@ def self_route_turns(
 def support_turns(context: Sequence[str], question: str, answer: str) -> tuple[Turn, ...]:
     """After Stage III (not in the paper): yes or no, does the context show the answer? Begins as `answer_turns` does, so that
     the context is not read again."""
-    return (
-        Turn(
-            "user",
-            f"{_passages(context)}"
-            f"Question: {question}\nProposed answer: {answer}\n\n"
-            "Do the passages above show that the proposed answer is right? Reply with yes or no.",
-        ),
-    )
+    return (Turn("user", f"{_passages(context)}{_shown(question, answer)}"),)
 
 
 def reasoned_turns(passages: Sequence[str], question: str, instructions: str | None = None) -> tuple[Turn, ...]:
     """FIT-RAG's prompt (its Figure 6): read, be sure to understand, answer with the reason."""
+    return (Turn("user", f"{_reasoned(passages, instructions)}Question: {question}"),)
+
+
+def reasoned_support_turns(
+    passages: Sequence[str], question: str, answer: str, instructions: str | None = None
+) -> tuple[Turn, ...]:
+    """As `support_turns`. Begins as `reasoned_turns` does."""
+    return (Turn("user", f"{_reasoned(passages, instructions)}{_shown(question, answer)}"),)
+
+
+def _reasoned(passages: Sequence[str], instructions: str | None) -> str:
     form = f"Give it in this form: {instructions}" if instructions else "Give the answer first, then say why it is the answer."
     asked = (
         "Consult the passages below and answer the question. Before you answer, make sure that you understand the question and "
         f"each of the passages. {form}"
     )
     numbered = "".join(f"[{number}] {text}{BETWEEN}" for number, text in enumerate(passages, 1))
-    return (Turn("user", f"{asked}\n\nPassages:\n{numbered}Question: {question}"),)
+    return f"{asked}\n\nPassages:\n{numbered}"
 
 
 def list_turns(
@@ -138,11 +144,7 @@ def list_words() -> str:
 
 def list_support_turns(texts: Sequence[str], question: str, answer: str, rows: Sequence[Rows] | None) -> tuple[Turn, ...]:
     """As `support_turns`, for a list. Begins as `list_turns` does, rows included."""
-    asked = (
-        f"Question: {question}\nProposed answer: {answer}\n\n"
-        "Do the results above show that the proposed answer is right? Reply with yes or no."
-    )
-    return (Turn.of("user", (*_results(texts, rows), asked)),)
+    return (Turn.of("user", (*_results(texts, rows), _shown(question, answer, "results"))),)
 
 
 def _results(texts: Sequence[str], rows: Sequence[Rows] | None) -> Iterator[str | Rows]:
@@ -174,6 +176,11 @@ def _passages(context: Sequence[str]) -> str:
 def _asked(context: Sequence[str], question: str, form: str) -> str:
     asked = f"Answer the question from these passages and from nothing else. {form}"
     return f"{_passages(context)}{asked}\n\nQuestion: {question}"
+
+
+def _shown(question: str, answer: str, texts: str = "passages") -> str:
+    asked = f"Do the {texts} above show that the proposed answer is right? Reply with yes or no."
+    return f"Question: {question}\nProposed answer: {answer}\n\n{asked}"
 
 
 def _form(instructions: str | None) -> str:

@@ -16,12 +16,13 @@ from fbrag_cli.generation.generator import Rows, Turn
 from fbrag_cli.methods.knobs import knob
 from fbrag_cli.methods.method import Method, Selecting, Tools
 from fbrag_cli.methods.prompts import list_support_turns, list_turns, list_words
-from fbrag_cli.methods.ranking import LOST, backward_scores, distinct, foreign, unscored, whole_chunks
+from fbrag_cli.methods.ranking import foreign, select_by_question, whole_chunks
 from fbrag_cli.progress import stage
 from fbrag_cli.trace import RetrievalInformation, Stage, Trace
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
 
     import numpy as np
     from numpy.typing import NDArray
@@ -38,7 +39,7 @@ class R2Ag(Selecting):
 
     name: ClassVar[str] = "r2ag"
 
-    r2ag: str | None = knob(None, "folder of what fbrag train r2ag made, or fusion", varies="none", metavar="FOLDER")
+    r2ag: str | None = knob(None, "folder that 'fbrag train r2ag' (or fusion) wrote", varies="none", metavar="FOLDER")
 
     def described(self) -> dict[str, Any]:
         """Return the settings, with the content of the folder in place of its path."""
@@ -52,25 +53,23 @@ class R2Ag(Selecting):
     def retrieve(self, question: str, tools: Tools) -> Trace:
         """Choose the list, and make its rows. Raises FbragError `usage` without trained parts, or for parts that do not fit."""
         former = self._former(tools)
-        with stage("recall") as recalling:
-            backward = backward_scores(question, tools)
-            found = distinct(tools.corpus, backward, min(self.select, former.max_list))
-        ranked = tuple(found)
+        found = select_by_question(self, question, tools)
+        ranked = found.ranked[: former.max_list]
         with stage("select", tools.progress) as selecting:
             chunks = [tools.corpus.chunks[position] for position in ranked]
-            information = _information(question, chunks, backward, former, tools)
-        return Trace(
-            question=question,
-            method=self,
-            corpus=tools.corpus,
-            retriever=tools.retriever.name,
-            scores=replace(unscored(len(backward)), backward=backward, combined=backward),
+            information = _information(question, chunks, found.scores.backward, former, tools)
+        cut = f"the parts in {self.r2ag} were trained for lists of {former.max_list} chunks: so many are read"
+        return replace(
+            found,
             ranked=ranked,
-            copies=found,
+            copies={position: found.copies[position] for position in ranked},
             context=whole_chunks(tools.corpus, ranked),
-            stages=(Stage("recall", recalling.seconds), Stage("select", selecting.seconds)),
-            models={},
-            warnings=self._warnings(backward, chunks, former),
+            stages=(*found.stages, Stage("select", selecting.seconds)),
+            warnings=(
+                *found.warnings,
+                *([cut] if len(ranked) < len(found.ranked) else []),
+                *foreign("the R2-Former", former.languages, chunks),
+            ),
             information=information,
         )
 
@@ -80,11 +79,17 @@ class R2Ag(Selecting):
     def support_turns(self, trace: Trace, answer: str) -> tuple[Turn, ...]:
         return list_support_turns(self.passages(trace), trace.question, answer, _rows(trace))
 
+    def adapter(self, load: Callable[[str], R2Former], digest: Callable[[], str | None]) -> Path | None:
+        """Return the LoRA. Raises FbragError `usage` for another model than the one that the parts were trained for."""
+        former = load(self.r2ag) if self.r2ag else None
+        if former is None or former.model is None:  # `retrieve` refuses them
+            return None
+        _check_model(former.model, digest())
+        return former.adapter
+
     def answer(self, trace: Trace, tools: Tools) -> Trace:
-        """Answer from the list. Raises FbragError `usage` for another model than the one that the parts were trained for."""
-        former = self._former(tools)
-        _check_model(former, tools)
-        adapter, adapted = former.adapter, tools.adapted
+        """Answer from the list. Raises as `adapter`."""
+        adapter, adapted = self.adapter(tools.r2ag, tools.digest), tools.adapted
         return Method.answer(self, trace, replace(tools, large=lambda: adapted(adapter)) if adapter else tools)
 
     def _former(self, tools: Tools) -> R2Former:
@@ -99,12 +104,6 @@ class R2Ag(Selecting):
         if former.words != list_words():
             raise FbragError("usage", f"the parts in {self.r2ag} were trained for another prompt than this version has", _TRAIN)
         return former
-
-    def _warnings(self, backward: NDArray[np.float32], chunks: Sequence[Chunk], former: R2Former) -> tuple[str, ...]:
-        found = () if backward.any() else (LOST,)
-        if self.select > former.max_list:
-            found = (*found, f"the parts in {self.r2ag} were trained for lists of {former.max_list} chunks: so many are read")
-        return (*found, *foreign("the R2-Former", former.languages, chunks))
 
 
 def _information(
@@ -129,10 +128,8 @@ def _rows(trace: Trace) -> list[Rows] | None:
     return [Rows.of(row[None]) for row in trace.information.rows]
 
 
-def _check_model(former: R2Former, tools: Tools) -> None:
-    """Check that the large model is the one that the parts were trained for. It is not loaded for that."""
-    assert former.model is not None
-    learnt, found = former.model, tools.digest()
+def _check_model(learnt: Mapping[str, str], found: str | None) -> None:
+    """Check that the large model is the one that the parts were trained for. found: its SHA-256, None for a server."""
     if found is None:
         what = "a server takes no embedding rows in a prompt"
         raise FbragError("usage", what, f"use the model of this machine that the parts were trained for: {learnt['name']}")

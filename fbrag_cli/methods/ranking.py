@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 #: Why a selection may mean nothing.
-LOST = "no word of the question occurs in the document; the first chunks were taken"
+LOST = "no word of the question tells one chunk from another"
 
 _NEAREST = 3  # chunks that a listener learns of at once
 _STRANGERS = 100  # chunks of other text with the same score, after which no copy is looked for: reading them takes time
@@ -30,6 +30,11 @@ def unscored(n_chunks: int, n_samples: int = 0) -> Scores:
 
     nothing = np.zeros(n_chunks, np.float32)
     return Scores(nothing, np.zeros((n_samples, n_chunks), np.float32), nothing, np.full(n_chunks, -1), nothing)
+
+
+def lost(scores: NDArray[np.float32]) -> tuple[str, ...]:
+    """Return a warning where every score is 0."""
+    return () if scores.any() else (LOST,)
 
 
 def whole_chunks(corpus: Corpus, positions: Iterable[int]) -> tuple[Excerpt, ...]:
@@ -74,9 +79,9 @@ def backward_scores(question: str, tools: Tools) -> NDArray[np.float32]:
 
 
 def foreign(part: str, languages: Sequence[str], chunks: Iterable[Chunk]) -> tuple[str, ...]:
-    """Return a warning where chunks are in other languages than those that a part was trained on."""
-    strange = sorted({chunk.document.language for chunk in chunks} - {*languages, ""})
-    return (f"{part} was trained on {', '.join(languages)}, and reads {', '.join(strange)}",) if strange else ()
+    """Return a warning where chunks are in other languages than those that a part was trained on, if these are known."""
+    strange = sorted({chunk.document.language for chunk in chunks} - {*languages, ""}) if languages else []
+    return (f"{part} was trained on {', '.join(languages)}, not on {', '.join(strange)}",) if strange else ()
 
 
 def select_by_question(method: Selecting, question: str, tools: Tools) -> Trace:
@@ -96,5 +101,5 @@ def select_by_question(method: Selecting, question: str, tools: Tools) -> Trace:
         context=whole_chunks(tools.corpus, sorted(ranked)),
         stages=(Stage("recall", watch.seconds),),
         models={},
-        warnings=() if backward.any() else (LOST,),
+        warnings=lost(backward),
     )

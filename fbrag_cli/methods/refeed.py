@@ -14,7 +14,7 @@ from fbrag_cli.generation.generator import Sampling
 from fbrag_cli.methods.forward import cost_of, look_forward
 from fbrag_cli.methods.method import Selecting, Tools
 from fbrag_cli.methods.prompts import alone_turns
-from fbrag_cli.methods.ranking import LOST, backward_scores, distinct, whole_chunks
+from fbrag_cli.methods.ranking import backward_scores, distinct, lost, whole_chunks
 from fbrag_cli.progress import stage
 from fbrag_cli.trace import ForwardSample, Round, Scores, Stage, Trace
 
@@ -58,6 +58,6 @@ class Refeed(Selecting):
             rounds=(Round(read=(), turns=turns, samples=(first,), scores=scores, selected=ranked),),
             stages=(Stage("recall", recalling.seconds), cost_of(generations), Stage("select", selecting.seconds)),
             models={"large": large.info},
-            warnings=() if combined.any() else (LOST,),
+            warnings=lost(combined),
             cached=("samples",) if generations.cached else (),
         )

@@ -12,6 +12,7 @@ from fbrag_cli.methods.long_context import LongContext, whole_document
 from fbrag_cli.methods.method import Method, Selecting, Tools
 from fbrag_cli.methods.prompts import self_route_turns
 from fbrag_cli.methods.ranking import select_by_question
+from fbrag_cli.progress import Event
 from fbrag_cli.trace import Trace
 
 _DECLINES = re.compile(r"\bunanswerable\b", re.IGNORECASE)
@@ -37,10 +38,19 @@ class SelfRoute(Selecting):
         return whole, replace(trace, context=whole_document(trace.corpus), route="long-context")
 
     def answer(self, trace: Trace, tools: Tools) -> Trace:
-        """Answer from the chunks, unless the model declines; then from the whole document."""
-        trace, reply = ask(self, trace, self.turns(trace), tools)
+        """Answer from the chunks, unless the model declines; then from the whole document.
+
+        The listener receives the text of the first reply once it is accepted.
+        """
+
+        def without_text(event: Event) -> None:
+            if event.kind != "text":
+                tools.progress(event)
+
+        trace, reply = ask(self, trace, self.turns(trace), replace(tools, progress=without_text))
         text = reply.text.strip()
         if text and not _DECLINES.search(text):
+            tools.progress(Event("answer", "text", text=reply.text))
             return replace(answered_by(trace, reply), route="retrieved")
         method, trace = self.fallback(trace)
         return method.answer(trace, tools)

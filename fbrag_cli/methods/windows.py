@@ -1,7 +1,7 @@
 """Windows: parts of chunks that a model reads in place of whole chunks.
 
 FB-RAG cuts chunks into windows for the model that looks forward (beyond the paper: 600 words of windows hold more of the evidence
-than 600 words of chunks, tests/benchmarks/README.md). FIT-RAG slides a window over each chunk (its section 3.5).
+than 600 words of chunks, tests/benchmarks/README.md). FIT-RAG slides a window over each chunk (its section 4.4).
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Models: the catalogue, the store of files, their checks and downloads. Nothing here knows what runs a model."""
+"""Models: the catalogue, the store of files, their checks and downloads. Nothing here loads a model."""

@@ -17,7 +17,7 @@ _BUFFERS = 500_000_000  # bytes of the program and of llama.cpp's buffers
 _FOR_OTHERS = 2_500_000_000  # bytes of main memory that are left for the system and other programs
 _FOR_OTHERS_ON_GPU = 2_000_000_000  # as `layers_for_gpu` leaves
 # Seconds of a question with the default pair on 2 cores without a GPU (README): looking forward, answering.
-_FORWARD_SECONDS, _ANSWER_SECONDS = 56.0, 22.8
+_FORWARD_SECONDS, _ANSWER_SECONDS = 11.0, 28.5
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ import hashlib
 import os
 import shutil
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from fbrag_cli.errors import FbragError
@@ -117,14 +118,16 @@ class PartFile:
         self.report()
 
     def cut(self, size: int) -> None:
-        """Keep the first `size` bytes only."""
-        if size < self.size:
-            self._file.flush()
-            self._file.truncate(size)
-            self._hash, self.size = None, size
+        """Keep the first `size` bytes only. Raises FbragError `disk_full`, `download_failed`."""
+        try:
+            if size < self.size:
+                self._file.truncate(size)
+                self._hash, self.size = None, size
+            self._file.seek(self.size)
+        except OSError as error:  # of bytes that were still in memory
+            raise self._cannot_write(error) from None
         if size == 0:
             self.etag, self._reported = None, (0.0, 0)
-        self._file.seek(self.size)
 
     def report(self, on_the_way: int = 0) -> None:
         """Report progress; `on_the_way` bytes have arrived, but are not yet in the file. The number falls only where the file
@@ -141,7 +144,8 @@ class PartFile:
 
     def close(self) -> None:
         """Close the file and leave it for a later attempt; an empty one is deleted."""
-        self._file.close()
+        with suppress(OSError):  # a disk that is full: `write` has raised that
+            self._file.close()
         if self.size == 0:
             self.path.unlink(missing_ok=True)
             self.etag = None

@@ -127,6 +127,8 @@ def closest_hint(name: str, catalogue: Catalogue, here: Sequence[str] = ()) -> s
 
 def installed(store: Path, catalogue: Catalogue) -> tuple[StoredModel, ...]:
     """Return the models of `store`: those of the catalogue in its order, then others by name. Reads no model file."""
+    if not os.path.isdir(store):
+        return ()
     order = {entry.file: place for place, entry in enumerate(catalogue.models.values())}
     paths = sorted(store.glob("*.gguf"), key=lambda path: (order.get(path.name, len(order)), path.name))
     return tuple(describe(path, catalogue.find(path.name)) for path in paths)
@@ -157,12 +159,17 @@ def stored_path(name: str, store: Path, catalogue: Catalogue) -> Path:
 def remove(name: str, store: Path, catalogue: Catalogue) -> int:
     """Delete a model of `store`, and the remains of an interrupted pull. Returns the bytes freed.
 
-    Raises FbragError `model_missing` if the store has nothing of that name; a file outside the store is never deleted.
+    Raises FbragError `model_missing` if the store has nothing of that name; a file outside the store is never deleted. Raises
+    `output` if a file cannot be deleted.
     """
     paths = files_of(name, store, catalogue)
     freed = sum(path.lstat().st_size for path in paths)
-    for path in paths:
-        path.unlink(missing_ok=True)
+    try:
+        for path in paths:
+            path.unlink(missing_ok=True)
+    except OSError as error:
+        what = f"{error.filename} cannot be deleted: {error.strerror}"
+        raise FbragError("output", what, "check the permissions, and that no fbrag is running") from None
     return freed
 
 

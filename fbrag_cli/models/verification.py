@@ -65,9 +65,13 @@ def check_magic(path: Path, name: str, repair: str) -> None:
         with path.open("rb") as file:
             start = file.read(len(MAGIC))
     except OSError as error:
-        raise FbragError("model_missing", f"{path} cannot be read: {error.strerror}", "check its permissions") from None
+        raise _not_readable(path, error) from None
     if start != MAGIC:
         raise FbragError("model_corrupt", f"{name} is not a GGUF file: {path}", repair)
+
+
+def _not_readable(path: Path, error: OSError) -> FbragError:
+    return FbragError("model_missing", f"{path} cannot be read: {error.strerror or error}", "check its permissions")
 
 
 def _hash_and_note(path: Path, name: str, origin: str | None, expected: str | None, progress: Progress) -> str:
@@ -75,7 +79,10 @@ def _hash_and_note(path: Path, name: str, origin: str | None, expected: str | No
     before = path.stat()
     size = before.st_size
     progress(Event("verify", "start", 0, size, name))
-    found = sha256_of(path, lambda done: progress(Event("verify", "progress", done, size, name)))
+    try:
+        found = sha256_of(path, lambda done: progress(Event("verify", "progress", done, size, name)))
+    except OSError as error:
+        raise _not_readable(path, error) from None
     progress(Event("verify", "done", size, size, name))
     if expected in (None, found):
         note_verified(path, Verified(size, before.st_mtime_ns, found, origin))

@@ -1,1 +1,1 @@
-"""Rendering of a `Trace`: terminal text, Markdown, JSON and HTML. Knows nothing of models and retrievers."""
+"""Renders traces and the list of models: terminal text, Markdown, JSON, HTML. Loads no model."""

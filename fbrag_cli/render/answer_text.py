@@ -10,6 +10,7 @@ from fbrag_cli.corpus import Chunk
 from fbrag_cli.render.citations import Citations, Shown
 from fbrag_cli.render.not_found import not_found
 from fbrag_cli.render.passages import LONGEST_LINE, Line, also_in, around, place, scored, shown_lines
+from fbrag_cli.text.markdown import escaped, escaped_line
 from fbrag_cli.text.printable import counted, one_line, printable
 from fbrag_cli.text.spans import Span
 from fbrag_cli.trace import Stage, Trace
@@ -43,7 +44,7 @@ def notes(trace: Trace, cited: Citations | None) -> Iterator[str]:
         yield f"Proposed, but not shown by the chunks: {one_line(trace.answer, _PROPOSED)} (--answer-anyway gives it)"
     if cited and cited.unseen:
         more = len(cited.unseen) - _UNSEEN
-        yield f"not in the passages: {one_line(', '.join(cited.unseen[:_UNSEEN]))}" + (f" and {more} more" if more > 0 else "")
+        yield f"in no source: {one_line(', '.join(cited.unseen[:_UNSEEN]))}" + (f" and {more} more" if more > 0 else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,16 +92,16 @@ def markdown(trace: Trace, cited: Citations | None, layout: Layout) -> str:
     Each sentence refers to the chunks that show it. A line refers to all others, since Markdown omits notes without a reference.
     """
     if cited is None:
-        return _escaped(answer_of(trace))
+        return escaped(answer_of(trace))
     named = {number for claim in cited.claims for number in claim.sources}
     others = [number for number in range(1, len(cited.shown) + 1) if number not in named]
     what = "Closest" if trace.status == "not_found" else "Other sources" if named else "Sources"
-    parts = [_with_marks(answer_of(trace), cited, _footnote_marks, _escaped), *map(_escaped, notes(trace, cited))]
+    parts = [_with_marks(answer_of(trace), cited, _footnote_marks, escaped), *map(escaped_line, notes(trace, cited))]
     parts += [f"{what}: {_footnote_marks(others)}"] if others else []
     for number, (chunk, shown) in enumerate(zip(trace.sources, cited.shown, strict=True), 1):
         lines = (_plain(chunk, line) for line in layout.lines(chunk, shown))
-        quoted = "\n".join(f"    > {_escaped(line)}".rstrip() for line in lines)
-        where = _escaped(layout.place(chunk, shown) + also_in(trace, chunk))
+        quoted = "\n".join(f"    > {escaped_line(line)}".rstrip() for line in lines)
+        where = escaped(layout.place(chunk, shown) + also_in(trace, chunk))
         parts.append(f"[^{number}]: {where}, {scored(trace.scores, chunk.position)}\n\n{quoted}")
     return "\n\n".join(parts)
 
@@ -172,11 +173,3 @@ def _colored(chunk: Chunk, shown: Shown, line: Line) -> str:
 
 def _inside(line: Line, span: Span) -> Iterator[int]:
     return (edge for edge in span if line.start < edge < line.end)
-
-
-def _escaped(text: str) -> str:
-    """Return text of a document or a model as Markdown that shows it unchanged."""
-    shown = printable(text).replace("\\", "\\\\")
-    for character in "`*_[]<>#|~&":
-        shown = shown.replace(character, f"\\{character}")
-    return shown

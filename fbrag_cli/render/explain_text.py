@@ -12,7 +12,7 @@ from fbrag_cli.corpus import Chunk
 from fbrag_cli.documents.document import Document
 from fbrag_cli.documents.lines import line_of
 from fbrag_cli.render.judged import judged
-from fbrag_cli.render.passages import place, scored
+from fbrag_cli.render.passages import cut, digits, place, scored, scored_samples
 from fbrag_cli.retrieval.ranking import best, ranks
 from fbrag_cli.text.printable import one_line, printable
 from fbrag_cli.text.table import aligned, shortened, width_of
@@ -55,7 +55,7 @@ def table(
                 "*" if position in selected else "=" if position in copies else "",
                 "-" if scores.relative is None else f"{scores.relative[position]:.2f}",
                 f"{scores.combined[position]:.2f}",
-                f"{_score(trace, scores.backward[position])} (#{backward[position]})",
+                f"{digits(trace, scores.backward[position])} (#{backward[position]})",
                 *(by_parts.shown(position) if by_parts else _forward(trace, position, forward[position])),
                 f"{count_tokens(chunk.text) if count_tokens else chunk.n_words}",
                 f"{position + 1}",
@@ -90,8 +90,8 @@ def _fitted(rows: Sequence[tuple[str, ...]], columns: int | None) -> Iterator[st
         where = max(_LEAST, room + gap)
         return aligned([(*row[:-2], _short_place(row[-2], where)) for row in rows], right, gap=gap)
     where = min(widths[-2], room - _LEAST)
-    cut = [(*row[:-2], _short_place(row[-2], where), shortened(row[-1], room - where)) for row in rows]
-    return aligned(cut, right, gap=gap)
+    narrow = [(*row[:-2], _short_place(row[-2], where), shortened(row[-1], room - where)) for row in rows]
+    return aligned(narrow, right, gap=gap)
 
 
 def _short_place(where: str, columns: int) -> str:
@@ -154,8 +154,8 @@ def found(trace: Trace, positions: Iterable[int]) -> Iterator[str]:
             fate += ", recalled"
         yield (
             f"rank {combined[position]}/{len(trace.corpus.chunks)}  score {scored(scores, position)}  "
-            f"backward {_score(trace, scores.backward[position])} (#{backward[position]})  "
-            f"forward {_score(trace, scores.forward[position])} (#{forward[position]})  "
+            f"backward {digits(trace, scores.backward[position])} (#{backward[position]})  "
+            f"forward {digits(trace, scores.forward[position])} (#{forward[position]})  "
             f"{place(trace.corpus.chunks[position])}  {fate}"
         )
 
@@ -167,11 +167,11 @@ def one_chunk(trace: Trace, position: int, term_scores: TermScores | None) -> It
     """
     chunk = trace.corpus.chunks[position]
     yield f"chunk {position + 1} of {len(trace.corpus.chunks)}  {place(chunk)}"
-    yield f"backward {_score(trace, trace.scores.backward[position])}{_added(term_scores, trace.question, position)}"
+    yield f"backward {digits(trace, trace.scores.backward[position])}{_added(term_scores, trace.question, position)}"
     raised_by = int(trace.scores.best_sample[position])
     if trace.samples and trace.scores.forward[position] != 0:
         added = _added(term_scores, trace.samples[raised_by].said, position)
-        yield f"forward {_score(trace, trace.scores.forward[position])}, by sample {raised_by + 1}{added}"
+        yield f"forward {digits(trace, trace.scores.forward[position])}, by sample {raised_by + 1}{added}"
     yield ""
     yield printable(chunk.text)
 
@@ -180,18 +180,12 @@ def _added(term_scores: TermScores | None, text: str, position: int) -> str:
     return f": {_terms(term_scores(text, position))}" if term_scores else ""
 
 
-def _score(trace: Trace, value: float) -> str:
-    """Return a score with the digits that matter: one for BM25's sums, three for cosines."""
-    return f"{value:.1f}" if trace.retriever == "bm25" else f"{value:.3f}"
-
-
 def samples(trace: Trace) -> Iterator[str]:
     """Yield each forward sample, with the chunk that it raised most."""
-    for sample, scores in zip(trace.samples, trace.scores.per_sample, strict=True):
+    for sample, scores in scored_samples(trace):
         chunk = trace.corpus.chunks[int(scores.argmax())]
-        raised = f"raises {place(chunk)} most ({_score(trace, scores.max())})" if scores.any() else "raises no chunk"
-        cut = {"length": ", cut at its length limit", "repeat": ", cut where it repeats itself"}.get(sample.finish, "")
-        yield f"sample {sample.index + 1} (seed {sample.seed}{cut}) {raised}"
+        raised = f"raises {place(chunk)} most ({digits(trace, scores.max())})" if scores.any() else "raises no chunk"
+        yield f"sample {sample.index + 1} (seed {sample.seed}{cut(sample)}) {raised}"
         yield from (f"    {line}".rstrip() for line in printable(sample.text).split("\n"))
 
 
@@ -227,7 +221,7 @@ def numbered(document: Document) -> Iterator[str]:
 
 
 def _forward(trace: Trace, position: int, rank: int) -> tuple[str, str]:
-    return f"{_score(trace, trace.scores.forward[position])} (#{rank})", _raised_by(trace, position)
+    return f"{digits(trace, trace.scores.forward[position])} (#{rank})", _raised_by(trace, position)
 
 
 def _raised_by(trace: Trace, position: int) -> str:

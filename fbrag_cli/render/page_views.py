@@ -14,7 +14,7 @@ from fbrag_cli.documents.document import Document, Section
 from fbrag_cli.documents.lines import lines_of, pages_of, section_of
 from fbrag_cli.render.citations import Citations, Shown
 from fbrag_cli.render.line_layout import LineLayout
-from fbrag_cli.render.passages import also_in, around, place, scored, shown_lines
+from fbrag_cli.render.passages import also_in, around, cut, digits, place, scored, scored_samples, shown_lines
 from fbrag_cli.retrieval.ranking import best, ranks
 from fbrag_cli.text.printable import one_line, printable
 from fbrag_cli.trace import ForwardSample, Trace
@@ -85,9 +85,9 @@ class SourceView:
     place: str
     also_in: str
     scored: str
-    backward: float
+    backward: str
     backward_rank: int
-    forward: float
+    forward: str
     forward_rank: int
     sample: int | None
     language: str
@@ -100,16 +100,17 @@ class RaisedView:
     """A chunk that a forward sample raises. place: empty where the page does not show the chunk."""
 
     number: int
-    score: float
+    score: str
     place: str
     source: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class SampleView:
-    """A forward sample, and the chunks that it raises most."""
+    """A forward sample, why it was cut, and the chunks that it raises most."""
 
     sample: ForwardSample
+    cut: str
     raised: tuple[RaisedView, ...]
 
 
@@ -217,9 +218,9 @@ def source_views(
             place=place(chunk, shown.sentence),
             also_in=also_in(trace, chunk),
             scored=scored(scores, position),
-            backward=float(scores.backward[position]),
+            backward=digits(trace, scores.backward[position]),
             backward_rank=backward_ranks[position],
-            forward=float(scores.forward[position]),
+            forward=digits(trace, scores.forward[position]),
             forward_rank=forward_ranks[position],
             sample=int(scores.best_sample[position]) + 1 if scores.forward[position] > 0 else None,
             language=chunk.document.language,
@@ -230,14 +231,14 @@ def source_views(
 
 def sample_views(trace: Trace, chunks: dict[int, ChunkView]) -> Iterator[SampleView]:
     """Yield the forward samples. chunks: those that the page shows, by number."""
-    for sample, scores in zip(trace.samples, trace.scores.per_sample, strict=True):
+    for sample, scores in scored_samples(trace):
         raised = []
         for position in best(scores, _RAISED):
             if scores[position] > 0:
                 chunk = chunks.get(position + 1)
                 where, source = (chunk.place, chunk.source) if chunk else ("", None)
-                raised.append(RaisedView(position + 1, float(scores[position]), where, source))
-        yield SampleView(sample, tuple(raised))
+                raised.append(RaisedView(position + 1, digits(trace, scores[position]), where, source))
+        yield SampleView(sample, cut(sample), tuple(raised))
 
 
 def _within(chunk: Chunk) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from fbrag_cli.corpus import Chunk
 from fbrag_cli.documents.lines import line_of, lines_of, pages_of, section_of
@@ -12,7 +13,11 @@ from fbrag_cli.render.line_layout import layout_of, wrapped
 from fbrag_cli.text.printable import counted, one_line, printable
 from fbrag_cli.text.spans import Span
 from fbrag_cli.text.table import width_of
-from fbrag_cli.trace import Scores, Trace
+from fbrag_cli.trace import ForwardSample, Scores, Trace
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 #: Columns of a shown line where no terminal is narrower; a longer line of the document is shown in several.
 LONGEST_LINE = 120
@@ -60,6 +65,21 @@ def scored(scores: Scores, position: int) -> str:
     """Return a chunk's combined score with its scale, on which the best chunk has 1: `0.86 (61.27)`; without one, the score."""
     score = f"{scores.combined[position]:.2f}"
     return score if scores.relative is None else f"{scores.relative[position]:.2f} ({score})"
+
+
+def digits(trace: Trace, score: float) -> str:
+    """Return a score of the retriever with the digits that matter: one for BM25's sums, three for cosines."""
+    return f"{score:.1f}" if trace.retriever == "bm25" else f"{score:.3f}"
+
+
+def scored_samples(trace: Trace) -> Iterator[tuple[ForwardSample, NDArray[np.float32]]]:
+    """Yield each forward sample of all rounds, with its scores (n_chunks,)."""
+    return ((sample, row) for each in trace.rounds for sample, row in zip(each.samples, each.scores.per_sample, strict=True))
+
+
+def cut(sample: ForwardSample) -> str:
+    """Return why a sample was cut, to follow its seed; "" where it was not."""
+    return {"length": ", cut at its length limit", "repeat": ", cut where it repeats itself"}.get(sample.finish, "")
 
 
 def shown_lines(chunk: Chunk, columns: int = LONGEST_LINE) -> list[Line]:

@@ -32,14 +32,15 @@ class Retriever(Protocol):
 class Comparing(Retriever, Protocol):
     """A `Retriever` whose scores compare between texts, and which also compares chunks with each other (R2AG.md, 2.3).
 
-    key: changes whenever a score may change, so that what was trained on its scores can tell another retriever.
+    key: of the embedding model's files, or of BM25's constants, so that what was trained on its scores can tell another
+    retriever. A change of how terms are made does not change it.
     """
 
     @property
     def key(self) -> str: ...
 
-    def bound(self, text: str) -> float:
-        """Return the score that no chunk exceeds for `text`; 0 where no chunk can have a score."""
+    def bounds(self, text: str) -> tuple[float, float]:
+        """Return the range of scores for `text` that means something; its end is 0 where no chunk can have a score."""
         ...
 
     def similarities(self, chunks: Sequence[Chunk]) -> NDArray[np.float32]:

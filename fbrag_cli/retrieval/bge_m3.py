@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fbrag_cli.corpus import Chunk, Excerpt
+from fbrag_cli.errors import FbragError
 from fbrag_cli.retrieval.dense import Array, Dense
 from fbrag_cli.retrieval.sentence_model import SentenceModel, folder_of
 
@@ -68,8 +69,12 @@ class BgeM3(SentenceModel):
         super().__init__(name)
         import torch
 
-        state = torch.load(self._folder / _HEAD, map_location="cpu", weights_only=True)
-        self._weight, self._bias = state["weight"].float(), state["bias"].float()
+        try:
+            state = torch.load(self._folder / _HEAD, map_location="cpu", weights_only=True)
+            self._weight, self._bias = state["weight"].float(), state["bias"].float()
+        except Exception as error:  # whatever a damaged file makes torch raise
+            what = f"{self._folder / _HEAD} cannot be read ({type(error).__name__})"
+            raise FbragError("model_corrupt", what, "fetch the model again") from error
 
     def weigh(self, texts: Sequence[str]) -> LexicalWeights:
         """Return the lexical weights of texts, as far as they fit in the model's window (8192 tokens)."""
@@ -122,9 +127,9 @@ class DenseAndLexical:
         embeddings = self._model.embed(texts, query=False)
         return DenseAndLexical(self._model, embeddings, self._model.weigh(texts), self._weights).scores(text)
 
-    def bound(self, text: str) -> float:
-        """Return the largest score: lexical weights have no bound, and add less than cosines do."""
-        return 1.0
+    def bounds(self, text: str) -> tuple[float, float]:
+        """Return the least and the largest cosine. Lexical weights have no bound, so a score may exceed it."""
+        return -1.0, 1.0
 
     def similarities(self, chunks: Sequence[Chunk]) -> Array:
         """Return float32 `(n, n)`, -1..1: the cosines of the chunks' embeddings, without their lexical weights."""

@@ -70,11 +70,14 @@ class BM25:
                 totals += count * self._idf[found] * tf * (K1 + 1) / (tf + norms)
         return totals.astype(np.float32)
 
-    def bound(self, text: str) -> float:
-        """Return what a chunk would get that held each term of `text` without end; 0 where the corpus has none of them."""
+    def bounds(self, text: str) -> tuple[float, float]:
+        """Return 0, and what a chunk would get that held each term of `text` without end; 0 where the corpus has none of them.
+
+        In a corpus of two or three chunks a term may lower the scores. It adds nothing here.
+        """
         counts = self._terms_of(text)
         idf = {term: self._idf[at] for term in counts if (at := self._counts.vocabulary.find(term)) is not None}
-        return float(sum(counts[term] * each * (K1 + 1) for term, each in idf.items()))
+        return 0.0, float(sum(counts[term] * max(each, 0.0) * (K1 + 1) for term, each in idf.items()))
 
     def similarities(self, chunks: Sequence[Chunk]) -> NDArray[np.float32]:
         """Return float32 `(n, n)`, 0..1: the cosines of the chunks' vectors, which hold for each term what it adds to a score.
@@ -96,7 +99,7 @@ class BM25:
         added = []
         for term, count, (chunks, weights) in self._columns_of(text):
             at = int(np.searchsorted(chunks, position))
-            if at < len(chunks) and chunks[at] == position:
+            if at < len(chunks) and chunks[at] == position and weights[at]:
                 added.append((term, float(count * weights[at])))
         return sorted(added, key=lambda item: -item[1])
 

@@ -57,9 +57,9 @@ class Dense:
             return np.zeros(0, np.float32)
         return Dense(self._embedder, self._embedder.embed([each.text for each in excerpts], query=False)).scores(text)
 
-    def bound(self, text: str) -> float:
-        """Return the largest cosine."""
-        return 1.0
+    def bounds(self, text: str) -> tuple[float, float]:
+        """Return the least and the largest cosine."""
+        return -1.0, 1.0
 
     def similarities(self, chunks: Sequence[Chunk]) -> Array:
         """Return float32 `(n, n)`, -1..1: the cosines of the chunks' embeddings."""

@@ -79,8 +79,8 @@ def permuted(features: Array, question: str) -> Array:
 
 def _bounded(text: Scored, retriever: Comparing) -> NDArray[np.float64]:
     """Return float64 (n_chunks,): scores that compare between texts; 0 where the text has no term of the corpus."""
-    bound = retriever.bound(text.text)
-    return np.asarray(text.scores / bound if bound > 0 else np.zeros_like(text.scores), np.float64)
+    least, most = retriever.bounds(text.text)
+    return np.asarray(np.maximum(text.scores, least) / most if most > 0 else np.zeros_like(text.scores), np.float64)
 
 
 def _spoken_for(sample: Scored) -> list[int]:

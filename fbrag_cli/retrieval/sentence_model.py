@@ -16,11 +16,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fbrag_cli.errors import FbragError
+from fbrag_cli.errors import FbragError, pip_install
 from fbrag_cli.retrieval.prefixes import prefixes_of
 from fbrag_cli.storage.files import sha256_of
 
-_INSTALL = "pip install 'fbrag[dense]'"
+_INSTALL = pip_install("'fbrag[dense]'")
 _LOADED = {".json", ".txt", ".model", ".safetensors", ".bin", ".pt"}
 _OTHER_FORMS = {"onnx", "openvino", ".git", ".cache"}  # folders with the same weights once more
 

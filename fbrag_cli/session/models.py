@@ -158,15 +158,19 @@ class Models:
                 watch = Stopwatch()
                 begun = None if adapter else self._loading.pop(file.path, None)
                 generator = begun.result() if begun else self.open(file)
+                try:
+                    if adapter:
+                        generator.add_adapter(adapter)
+                    self._check_layers(generator, self._placement(file.path))
+                except BaseException:
+                    generator.close()
+                    raise
                 self._loaded[file.path, adapter] = generator
-                if adapter:
-                    generator.add_adapter(adapter)
                 generator.at_once = self._at_once
                 generator.cache = self._cache
                 self.load_seconds += watch.seconds
                 for problem in generator.problems:
                     self._warn(f"{file.name}: {problem}")
-                self._check_layers(generator)
             return self._loaded[file.path, adapter]
 
     def begin(self, name: str) -> None:
@@ -268,7 +272,9 @@ class Models:
     def _placement(self, path: Path) -> Placement:
         return placement(self.settings, large=path in self._large)
 
-    def _check_layers(self, generator: LlamaGenerator) -> None:
+    def _check_layers(self, generator: LlamaGenerator, asked: Placement) -> None:
+        from fbrag_cli.generation.llama.machine import gpus
+
         on_gpu, layers = (generator.info.gpu_layers or "0/0").split("/")
         if self.settings.gpu == "require" and on_gpu != layers:
             raise FbragError(
@@ -276,7 +282,7 @@ class Models:
                 f"{generator.info.name} has {generator.info.gpu_layers} layers on the GPU, and --gpu require asks for all",
                 "fbrag doctor",
             )
-        if self.settings.gpu_layers == "auto" and 0 < int(on_gpu) < int(layers):
+        if asked.gpu_layers is None and int(on_gpu) < int(layers) and any(map(asked.may_use, gpus())):
             self._warn(f"{generator.info.name}: {on_gpu} of {layers} layers fit on the GPU; the CPU computes the others")
 
     def _warn(self, text: str) -> None:

@@ -82,7 +82,7 @@ def _layers(text: str) -> int | None:
         return None
     if text == "all":
         return -1
-    if not text.isdigit():
+    if not (text.isascii() and text.isdecimal() and len(text) < 10):
         raise FbragError("usage", f"--gpu-layers {text}: not a number of layers", "use auto, all or a number")
     return int(text)
 

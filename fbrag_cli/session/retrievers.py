@@ -55,7 +55,7 @@ class Retrievers:
     def over(self, collection: Collection, name: str, progress: Progress = silent) -> Retriever:
         """Return the retriever of this name over the chunks of a collection.
 
-        Raises FbragError: model_missing, model_corrupt, usage for a model that gives no embeddings.
+        Raises FbragError: model_missing, model_corrupt, usage for a model that gives no embeddings or has no such weights.
         """
         if name == BM25:
             return collection.retriever
@@ -76,15 +76,17 @@ class Retrievers:
         base, weights = name, None
         if found := _WEIGHTS.search(name):
             base, weights = name[: found.start()], (float(found[1]), float(found[2]))
+            if not any(weights):
+                raise FbragError("usage", f"--retriever {name}: both weights are 0", "give one of them a weight: @1:0.3")
         if base not in self._embedders:
             self._embedders[base] = self._load(base)
         embedder = self._embedders[base]
+        if weights and not isinstance(embedder, BgeM3):
+            raise FbragError("usage", f"--retriever {name}: {base} has one weight only", "leave out what begins with '@'")
         embeddings = embed_corpus(collection.corpus, embedder, self._cache, progress)
         if isinstance(embedder, BgeM3):
             lexical = weigh_corpus(collection.corpus, embedder, self._cache, progress)
             return DenseAndLexical(embedder, embeddings, lexical, weights or WEIGHTS)
-        if weights:
-            raise FbragError("usage", f"--retriever {name}: {base} has one weight only", "leave out what begins with '@'")
         return Dense(embedder, embeddings)
 
     def _load(self, name: str) -> Embedder:
@@ -128,8 +130,8 @@ class _OneAtATime:
         with self._lock:
             return self._retriever.excerpt_scores(text, excerpts)
 
-    def bound(self, text: str) -> float:
-        return self._retriever.bound(text)
+    def bounds(self, text: str) -> tuple[float, float]:
+        return self._retriever.bounds(text)
 
     def similarities(self, chunks: Sequence[Chunk]) -> NDArray[np.float32]:
         return self._retriever.similarities(chunks)

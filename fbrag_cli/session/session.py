@@ -228,7 +228,7 @@ class Session:
 
     def forget(self) -> None:
         """Drop the replies in memory, as between two documents of a long run."""
-        for generator in self._cached.values():
+        for generator in list(self._cached.values()):  # other threads add to it
             generator.forget()
 
     # -- what a question needs -------------------------------------------------------------------------------------------

@@ -35,7 +35,14 @@ class ModelSettings:
         None, "shares of the GPUs in the large model: 3,1", varies="by their free memory", group="Models", metavar="X,Y,…"
     )
     threads: int | None = knob(
-        None, "", varies="the physical cores", names=("-t", "--threads"), minimum=1, maximum=512, group="Models", metavar="N"
+        None,
+        "of the CPU",
+        varies="the physical cores",
+        names=("-t", "--threads"),
+        minimum=1,
+        maximum=512,
+        group="Models",
+        metavar="N",
     )
     ctx: int | None = knob(
         None, "at most so many tokens of context", varies="the model's own length", minimum=256, group="Models", metavar="N"

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from fbrag_cli import __version__
+from fbrag_cli.errors import lacking
 from fbrag_cli.storage.cache_sizes import Sizes
 from fbrag_cli.storage.files import delete, files_of, flush, listed
 from fbrag_cli.storage.shared_folder import ForeignFolderError as ForeignFolderError
@@ -110,12 +111,17 @@ class Cache:
             self._sizes.add(size)
 
     def load(self, kind: str, key: str, read: Callable[[Path], T]) -> T | None:
-        """Return what `read` makes of an entry, and mark the entry as used; None if there is none. A damaged one is removed."""
+        """Return what `read` makes of an entry, and mark the entry as used; None if there is none. A damaged one is removed.
+
+        Raises FbragError `out_of_memory` where memory or open files run out: the entry may be sound.
+        """
         if (path := self.path(kind, key)) is None:
             return None
         try:
             value = read(path)
-        except _DAMAGED:
+        except _DAMAGED as error:
+            if shortage := lacking(error):
+                raise shortage from error
             self.discard(kind, key)
             return None
         self.touch(kind, [key])

@@ -74,8 +74,7 @@ def load(file: ConfigFile | None, keys: Keys) -> Config:
                 raise FbragError("config", what, f"fbrag config unset {key.name}")
             values[key.name] = checked
         elif name in tables:
-            what = f"{file.path}: {name} is {_shown(value)}, expected a table"
-            raise FbragError("config", what, f"write [{name}] on a line of its own")
+            raise _no_table(file.path, name, value)
         else:
             unknown.append(name)
     return Config(values, tuple(unknown))
@@ -109,6 +108,11 @@ def _leaves(table: Mapping[str, Any], tables: set[str]) -> Iterator[tuple[str, o
             yield from ((f"{name}.{key}", inner) for key, inner in value.items())
         else:
             yield name, value
+
+
+def _no_table(path: Path, name: str, value: object) -> FbragError:
+    what = f"{path}: {name} is {_shown(value)}, expected a table"
+    return FbragError("config", what, f"write [{name}] on a line of its own")
 
 
 def _shown(value: object) -> str:
@@ -159,10 +163,8 @@ def set_value(file: ConfigFile, key: Key, value: Value) -> None:
     import tomlkit
 
     document = _editable(read_text(replace(file, named=False)) or "", file.path)
-    name, table = key.name, document
-    if "." in key.name:
-        section, name = key.name.split(".")
-        table = document.setdefault(section, tomlkit.table())
+    section, _, name = key.name.rpartition(".")
+    table = _table(document, section, file.path)
     table[_spelled(name, table)] = value
     _write(file.path, tomlkit.dumps(document))
 
@@ -175,7 +177,7 @@ def unset_value(file: ConfigFile, key: Key) -> bool:
         return False
     document = _editable(text, file.path)
     section, _, name = key.name.rpartition(".")
-    table = document.get(section, {}) if section else document
+    table = _table(document, section, file.path)
     if (spelled := _spelled(name, table)) not in table:
         return False
     del table[spelled]
@@ -193,6 +195,16 @@ def _editable(text: str, path: Path) -> Any:
     except (RecursionError, ValueError) as error:  # it nests less deeply than the reader
         what = f"{path} cannot be edited: {str(error)[:200]}"
         raise FbragError("config", what, "edit it by hand") from None
+
+
+def _table(document: Any, name: str, path: Path) -> Any:
+    """Return a table of the file, new where it has none; for "" the file itself. Raises FbragError `config` for no table."""
+    import tomlkit
+
+    table = document.setdefault(name, tomlkit.table()) if name else document
+    if not isinstance(table, dict):
+        raise _no_table(path, name, table)
+    return table
 
 
 def _spelled(name: str, table: Mapping[str, object]) -> str:

@@ -11,7 +11,7 @@ import io
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from time import monotonic
 from typing import Any, Protocol
@@ -25,7 +25,9 @@ _ANOTHER = "choose another -o FILE, or add --restart"
 _BLANK = b" \t\r\n\0"  # what stands for rows that a power failure took: a file may have grown, and its blocks be zeros
 _FLUSH_EVERY = 1.0  # seconds between two flushes to the disk (fsync)
 _FULL = (errno.ENOSPC, errno.EDQUOT)
+_REPLACES_OPEN_FILES = os.name != "nt"
 _LOCKED = (errno.EWOULDBLOCK, errno.EACCES, errno.EDEADLK)
+_LONGEST_FIELD = 2**31 - 1  # characters; the csv module takes no more on Windows, and without this 131,072
 _BEYOND = 1 << 60  # a place that no file reaches: Windows locks bytes, and others shall be able to read those of rows
 
 
@@ -91,12 +93,16 @@ class Csv:
         return self._record([row[name] for name in self._columns])
 
     def split(self, data: bytes) -> list[tuple[dict[str, Any], int]]:
+        csv.field_size_limit(_LONGEST_FIELD)
         rows, start = [], 0
         for end in _ends(data):
             record = data[start:end]
             if b"\0" in record:
                 break
-            fields = next(csv.reader(io.StringIO(record.decode("utf-8", "replace"), newline="")), [])
+            try:
+                fields = next(csv.reader(io.StringIO(record.decode("utf-8", "replace"), newline="")), [])
+            except csv.Error as error:
+                raise ValueError(str(error)) from None
             if len(fields) != len(self._columns):
                 number = data.count(b"\n", 0, start) + 2
                 raise ValueError(f"line {number} has {len(fields)} of the columns {', '.join(self._columns)}")
@@ -141,7 +147,7 @@ class RowFile:
 
     def flush(self) -> None:
         """Flush the rows to the disk (fsync)."""
-        with suppress(OSError):  # a pipe or a device has no disk
+        with suppress(OSError):  # some file systems cannot do this
             os.fsync(self._file)
         self._flushed = monotonic()
 
@@ -150,15 +156,28 @@ class RowFile:
         kept = [row for row in self.rows if wanted(row)]
         if len(kept) == len(self.rows):
             return
+        data = self._form.head + b"".join(map(self._form.encode, kept))
         try:
-            with whole_file(self._path) as temporary:
-                temporary.write_bytes(self._form.head + b"".join(map(self._form.encode, kept)))
+            (self._replace if _REPLACES_OPEN_FILES else self._overwrite)(data)
         except OSError as error:
             raise self._failed(error) from None
+        self.rows, self._end = kept, len(data)
+
+    def _replace(self, data: bytes) -> None:
+        with whole_file(self._path) as temporary:
+            temporary.write_bytes(data)
         before = self._file
         self._open()  # locks the new file before the old one is let go
         os.close(before)
-        self.rows, self._end = kept, os.fstat(self._file).st_size
+
+    def _overwrite(self, data: bytes) -> None:
+        """Write the file anew where it lies. A copy beside it outlasts a crash meanwhile."""
+        copy = self._path.with_name(f".{self._path.name}.part")
+        copy.write_bytes(data)
+        self._end = 0
+        self._append(data)
+        os.ftruncate(self._file, self._end)
+        copy.unlink()
 
     def close(self) -> None:
         self.flush()
@@ -223,19 +242,20 @@ class RowFile:
 def open_rows(path: Path, form: Form, *, restart: bool = False) -> Iterator[RowFile]:
     """Open a row file for appending, and lock it until the block ends. What a kill left of the last row is cut off.
 
-    restart: begin with an empty file. Raises FbragError: `output` where it cannot be written or another process writes it,
-    `usage` where it holds something else, which stays as it is.
+    restart: begin with an empty file. Raises FbragError: `output` where it is no regular file, cannot be read or written, or
+    another process writes it; `usage` where it holds something else, which stays as it is.
     """
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise FbragError("output", f"{path} is no regular file, as rows need it", "choose another -o FILE")
     rows = RowFile(path, form)
-    try:
-        rows._open()
-    except OSError as error:
-        raise not_writable(path, error, "output", "choose another -o FILE") from None
-    try:
-        rows._read(restart=restart)
+    with ExitStack() as stack:
+        try:
+            rows._open()
+            stack.callback(rows.close)
+            rows._read(restart=restart)
+        except OSError as error:
+            raise not_writable(path, error, "output", "choose another -o FILE") from None
         yield rows
-    finally:
-        rows.close()
 
 
 def _whole(file: int) -> bytes:

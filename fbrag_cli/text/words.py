@@ -21,11 +21,14 @@ from fbrag_cli.text.languages import STEMMERS, stop_words
 from fbrag_cli.text.sentences import sentence_starts
 
 _PERSIAN = str.maketrans("يىك", "ییک")
-_STRETCH = re.compile(r"\S+")
+_STRETCH, _NO_SPACE = re.compile(r"\S+"), re.compile(r"\S")
 _AROUND = ".,;:!?'\"()[]{}<>*/-–—…“”‘’«»"  # often beside a word
 _LONGEST_CACHED = 40  # characters; a longer stretch without spaces is not cached in a table of terms
 _MOST_CACHED = 1 << 18  # stretches
 _MOST_WORDS = 1 << 30  # in a chunk
+_LONGEST_MEAN = 30  # characters a word in a chunk, with the spaces: prose has 6, code 10, CSV and minified JSON far more
+_NEVER_CUT = 1000  # characters: a chunk of a few words may hold a long address
+_PLACES = tuple(re.compile(pattern, re.DOTALL) for pattern in (r".*\n", r".*\s", r".*[,;]", r".*"))  # to cut at, best first
 
 # 1. Scripts without spaces: Line_Break=SA is Unicode's list of the South East Asian ones.
 _MARK = r"\p{GCB=Extend}\p{GCB=SpacingMark}"
@@ -143,22 +146,39 @@ def cut(text: str, n_words: int) -> list[tuple[int, int, int]]:
 
     A chunk ends where a sentence ends, at most a tenth of `n_words` before or after them: preferably at the end of a paragraph,
     else as near to `n_words` as it can. Where no sentence ends there, it has exactly `n_words`. Chunks hold every word once.
+    But a chunk of more than 30 characters a word is cut again, at the end of a line if it has any, and 30 count as a word there.
     """
     n_words = min(n_words, _MOST_WORDS)
     slack = n_words // 10
     skipped, size = n_words - slack - 1, 2 * slack + 2  # a window: the words that may be a chunk's last, and one more
     spans = None if _puts_spaces(text) else list(word_spans(text))
-    chunks, n_cut, start = [], 0, len(text) - len(text.lstrip())
+    chunks: list[tuple[int, int, int]] = []
+    n_cut, start = 0, len(text) - len(text.lstrip())
     while True:
         first = n_cut + skipped
         window = _stretches_after(text, start, skipped, size) if spans is None else spans[first : first + size]
         if len(window) < size:
             break
         last = _last_word(text, window)
-        chunks.append((start, window[last][1], skipped + last + 1))
+        chunks += _shortened(text, start, window[last][1], skipped + last + 1, n_words)
         start, n_cut = window[last + 1][0], first + last + 1
     rest = len(text[start:].split()) if spans is None else len(spans) - n_cut
-    return [*chunks, (start, len(text.rstrip()), rest)] if rest else chunks
+    return [*chunks, *_shortened(text, start, len(text.rstrip()), rest, n_words)] if rest else chunks
+
+
+def _shortened(text: str, start: int, end: int, words: int, n_words: int) -> Iterator[tuple[int, int, int]]:
+    """Yield the chunk (start, end, words), or its parts if it has too many characters for `n_words` words."""
+    most = max(_LONGEST_MEAN * n_words, _NEVER_CUT)
+    if end - start <= most:
+        yield start, end, words
+        return
+    while start < end:
+        size = -((start - end) // -((start - end) // most))  # of parts as many as it takes, of equal size
+        places = (place.match(text, start + size // 2, start + size) for place in _PLACES)
+        last = end if end - start <= most else next(found.end() for found in places if found)
+        part = text[start:last].rstrip()
+        yield start, start + len(part), max(len(part) * n_words // most, sum(1 for _ in word_spans(part)))
+        start = next((found.start() for found in _NO_SPACE.finditer(text, last, end)), end)
 
 
 def _puts_spaces(text: str) -> bool:

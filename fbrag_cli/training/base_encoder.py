@@ -92,8 +92,11 @@ def _unpacked(temporary: Path, progress: Progress, environ: Mapping[str, str]) -
 
 
 def _checked(model: Path) -> Path:
-    weights = model / "model.safetensors"
-    if (found := sha256_of(weights)) != SHA256:
-        what = f"{weights} has the SHA-256 {found}, and should have {SHA256}"
-        raise FbragError("model_corrupt", what, f"delete {model}; it is then downloaded again")
+    weights, hint = model / "model.safetensors", f"delete {model}; it is then downloaded again"
+    try:
+        found = sha256_of(weights)
+    except OSError as error:
+        raise FbragError("model_corrupt", f"{weights} cannot be read: {error.strerror or error}", hint) from None
+    if found != SHA256:
+        raise FbragError("model_corrupt", f"{weights} has the SHA-256 {found}, and should have {SHA256}", hint)
     return model

@@ -15,17 +15,13 @@ from random import Random
 from typing import Any
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.evaluation.dataset_files import dataset_files
 from fbrag_cli.storage.files import sha256_of
 from fbrag_cli.training.evidence import Parts, Span, Text, spans_of
-from fbrag_cli.training.questions import beside, rows_of, title_and_text
+from fbrag_cli.training.row_files import Row, RowsOfFile, read_files, title_and_text
 
 #: Words up to which a document is filled.
 WORDS = 10_000
 _BETWEEN = "\n\n"  # texts of a document
-
-Row = Mapping[str, Any]
-
 
 #: A text with the evidence in it.
 Own = tuple[Text, tuple[Span, ...]]
@@ -87,43 +83,52 @@ def read_long(paths: Iterable[Path], limit: int | None) -> LongMaterial:
     """
     digests: dict[str, str] = {}
     drawn: list[list[LongQuestion]] = []
-    for path in dataset_files(paths):
-        digests[path.name] = sha256_of(path)
-        found = sorted(_questions(path), key=lambda each: sha256(each.id.encode()).digest())
+    for file in read_files(paths):
+        digests[file.path.name] = sha256_of(file.path)
+        found = sorted(_questions(file), key=lambda each: sha256(each.id.encode()).digest())
         if not found:
-            raise FbragError("usage", f"{path} names no evidence for its questions", "fbrag train fusion --help")
+            raise FbragError("usage", f"{file.path} names no evidence for its questions", "fbrag train fusion --help")
         for dev in (False, True):
             share = None if limit is None else max(1, limit // 4) if dev else limit
             drawn.append([each for each in found if each.dev == dev][:share])
     return LongMaterial(tuple(each for turn in zip_longest(*drawn) for each in turn if each is not None), digests)
 
 
-def _questions(path: Path) -> Iterator[LongQuestion]:
-    rows = rows_of(path)
-    own_of, others_of = _sources(path, [row for row, _ in rows])
-    for row, dev in rows:
+def _questions(file: RowsOfFile) -> Iterator[LongQuestion]:
+    own_of, others_of = _sources(file)
+    for row, dev in file.rows:
         own = own_of(row)
         if any(spans for _, spans in own):
-            dataset = str(row.get("dataset", path.stem))
-            yield LongQuestion(id=row["_id"], dataset=dataset, text=row["input"], own=own, others=others_of(row), dev=dev)
+            fields = {"id": row["_id"], "dataset": row["dataset"], "text": row["input"]}
+            yield LongQuestion(**fields, own=own, others=others_of(row), dev=dev)
 
 
-def _sources(path: Path, rows: Sequence[Row]) -> tuple[Callable[[Row], tuple[Own, ...]], Callable[[Row], Sequence[Text]]]:
+def _sources(file: RowsOfFile) -> tuple[Callable[[Row], tuple[Own, ...]], Callable[[Row], Sequence[Text]]]:
     """Return what gives the texts of a row, and what gives those to fill its document up with."""
-    if any("story" in row for row in rows):
-        stories = {name: Parts.of(parts.values(), parts) for name, parts in beside(path, "stories").items()}
-        books: dict[str, list[Text]] = {}
-        for name, story in stories.items():
-            books.setdefault(_book(name), []).append(story.text)
-        return (
-            lambda row: (stories[row["story"]].with_evidence((name, name) for name in row["gold_sections"]),),
-            lambda row: books[_book(row["story"])],
-        )
-    if any("meeting" in row for row in rows):
-        meetings = {name: Parts.of(turns, range(len(turns))) for name, turns in beside(path, "meetings").items()}
-        return lambda row: (meetings[row["meeting"]].with_evidence(map(tuple, row["gold_turns"])),), lambda row: ()
-    passages = [Text(each) for each in dict.fromkeys(title_and_text(each) for row in rows for each in row.get("documents", ()))]
-    return lambda row: tuple(map(_passage, row.get("documents", ()))), lambda row: passages
+    stories = {name: Parts.of(parts.values(), parts) for name, parts in file.stories.items()}
+    meetings = {name: Parts.of(turns, range(len(turns))) for name, turns in file.meetings.items()}
+    books: dict[str, list[Text]] = {}
+    for name, story in stories.items():
+        books.setdefault(_book(name), []).append(story.text)
+    passages = [
+        Text(each) for each in dict.fromkeys(title_and_text(each) for row, _ in file.rows for each in row.get("documents", ()))
+    ]
+
+    def own_of(row: Row) -> tuple[Own, ...]:
+        if "documents" in row:
+            return tuple(map(_passage, row["documents"]))
+        if "story" in row:
+            return (stories[row["story"]].with_evidence((name, name) for name in row["gold_sections"]),)
+        if "meeting" in row:
+            return (meetings[row["meeting"]].with_evidence(map(tuple, row["gold_turns"])),)
+        return ()
+
+    def others_of(row: Row) -> Sequence[Text]:
+        if "documents" in row:
+            return passages
+        return books[_book(row["story"])] if "story" in row else ()
+
+    return own_of, others_of
 
 
 def _book(story: str) -> str:

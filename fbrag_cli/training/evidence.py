@@ -49,7 +49,7 @@ def spans_of(texts: Iterable[str], between: int) -> list[Span]:
 
 def is_relevant(chunk: Chunk, gold: Iterable[Span]) -> bool:
     """Return whether the chunk covers at least half of a piece of evidence, or half of it lies in one."""
-    return any(2 * n_shared(chunk, span) >= min(span[1] - span[0], chunk.end - chunk.start) for span in gold)
+    return any(0 < 2 * n_shared(chunk, span) >= min(span[1] - span[0], chunk.end - chunk.start) for span in gold)
 
 
 def n_shared(chunk: Chunk, span: Span) -> int:

@@ -16,6 +16,8 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import Call
 from fbrag_cli.generation.llama.scorer import LlamaScorer
 from fbrag_cli.learned.fit_rag import FIT_RAG, SCORER, FitRagParts
+from fbrag_cli.learned.folder import read_tensors
+from fbrag_cli.learned.token_reducer import Detector
 from fbrag_cli.methods.vanilla import Vanilla
 from fbrag_cli.session.session import DEFAULT
 from fbrag_cli.session.together import how_many_pay
@@ -30,7 +32,7 @@ from fbrag_cli.training.dev_metrics import DevMetrics
 from fbrag_cli.training.folder import Folder
 from fbrag_cli.training.passages import Pool
 from fbrag_cli.training.questions import Material, Question
-from fbrag_cli.training.resumed import resumed
+from fbrag_cli.training.resumed import begun_with, resumed
 from fbrag_cli.training.work import Work, enough, languages_of
 
 LABELS, COMBINATIONS = "labels.jsonl", "combinations.jsonl"
@@ -124,6 +126,8 @@ def make_scorer(training: Training) -> None:
         "w": [round(w, 3) for w in trained.weights],
         "llama_difference": trained.llama_difference,
     }
+    if folder.about.get("files", {}).get(SCORER) != sha256_of(folder.path / SCORER):
+        folder.drop("detector", "recognizer")  # fitted to the logits of the scorer before
     folder.put("scorer", inputs, report, SCORER, model=training.asked, languages=languages_of([pair.text for pair in pairs]))
     (folder.path / CHECKPOINT).unlink(missing_ok=True)
     training.note(f"scorer: epoch {trained.best}, {_told(trained.dev)}, w {trained.weights[-1]:.2f}")
@@ -155,17 +159,24 @@ def make_detector(training: Training) -> None:
     )
 
 
-def _combinations(training: Training, *, restart: bool = False) -> Any:
-    """Open FOLDER/combinations.jsonl. Raises FbragError `usage` without a scorer."""
+def _combinations(training: Training, *, making: bool = False) -> Any:
+    """Open FOLDER/combinations.jsonl. making: begin it anew where it is of another scorer. Raises FbragError `usage` without a
+    scorer, and for combinations of another one that are not made anew."""
     if not (scorer := training.folder.path / SCORER).exists():
         raise FbragError("usage", f"{training.folder.path} has no scorer", "train it first: --stage scorer")
-    head = {"schema": combining.SCHEMA, "kind": "run", "model": training.asked, "scorer": sha256_of(scorer)}
-    return resumed(training.folder.path / COMBINATIONS, head, combining.key_of, restart=restart)
+    path, head = training.folder.path / COMBINATIONS, {"schema": combining.SCHEMA, "kind": "run", "model": training.asked}
+    before, head["scorer"] = begun_with(path), sha256_of(scorer)
+    is_of_another = before.get("scorer") != head["scorer"] and before == {**head, "scorer": before.get("scorer")}
+    if is_of_another and not making:
+        raise FbragError("usage", f"{path} is of another scorer", "make them anew: --stage detector")
+    if is_of_another:
+        training.note("combinations: those of the scorer before are made anew")
+    return resumed(path, head, combining.key_of, restart=making and (training.restart or is_of_another))
 
 
 def _make_combinations(training: Training) -> list[Row]:
     """Make the replies that are missing in FOLDER/combinations.jsonl. Return the rows of the questions for the detector."""
-    kept = _combinations(training, restart=training.restart)
+    kept = _combinations(training, making=True)
     right_alone = {key[:2]: row["right"] for key, row in _made_labels(training).items() if not key[2]}
     asked = {each.key: each for each in training.others if each.group and each.key in right_alone}
     with kept as (file, before), closing(LlamaScorer(training.folder.path / SCORER)) as scorer:
@@ -183,7 +194,7 @@ def _make_combinations(training: Training) -> list[Row]:
                     file.write(row)
                     before[combining.key_of(row)] = row
             training.session.forget()
-        return [row for key, row in before.items() if key[:2] in asked]
+        return combining.telling(row for key, row in before.items() if key[:2] in asked)
 
 
 # -- 4. recognizer -------------------------------------------------------------------------------------------------------------
@@ -197,6 +208,7 @@ def make_recognizer(training: Training) -> None:
     known = [key for key in alone if not questions[key].dev]
     with _combinations(training) as (_, rows):
         checked = {key[:2]: row for key, row in rows.items() if "candidates" in row and key[:2] in alone}
+        retrieved = _retrieved(training, [row for row in rows.values() if row["dev"]])
     if not known or not checked:
         raise FbragError(
             "usage", f"{folder.path} has no combinations of questions for checking", "make them first: --stage detector"
@@ -213,7 +225,7 @@ def make_recognizer(training: Training) -> None:
                 has_answer=np.array(row["candidates"], np.float32),
                 embedding=scorer.embed([questions[key].text])[0],
                 alone=alone[key],
-                retrieved=row["right"],
+                retrieved=retrieved.get(key, row["right"]),
             )
             for key, row in checked.items()
         ]
@@ -226,6 +238,26 @@ def make_recognizer(training: Training) -> None:
         precision = 100 * fit_rag_recognizer.PRECISION
         does = f"it never speaks: at no threshold do {precision:.0f} % of what the scorer takes for answers hold one"
     training.note(f"recognizer: {report['known']:,} of {report['questions']:,} questions are known; {does}")
+
+
+def _retrieved(training: Training, rows: Sequence[Row]) -> dict[tuple[str, str], bool]:
+    """Return for each question for checking whether the reply is right where the detector stops; nothing without a detector."""
+    if (settings := training.folder.about.get("detector")) is None:
+        return {}
+    tensors = read_tensors(training.folder.path / FIT_RAG.tensors)
+    return fit_rag_detector.right_at_stop(rows, Detector.of(tensors, settings["threshold"]))
+
+
+def check_questions(stage: str, questions: Iterable[Question], others: Iterable[Question]) -> None:
+    """Raise FbragError `usage` before the work where the scorer or the detector, if it is to be made, has no questions to train
+    on, or none to check with."""
+    has_pairs = {each.dev for each in questions if each.group and (each.is_telling or (each.gold and not each.verbatim))}
+    has_replies = {each.dev for each in others if each.group and each.is_telling}
+    for name, having in (("scorer", has_pairs), ("detector", has_replies)):
+        if stage in ("all", name) and having != {True, False}:
+            lacking = " and ".join(["none to train on"] * (False not in having) + ["none to check with"] * (True not in having))
+            what = f"of the questions that have passages and telling answers the {name} gets {lacking}"
+            raise FbragError("usage", what, "give more rows, or make single stages: --stage labels, --stage scorer")
 
 
 #: In their order, by name.

@@ -1,10 +1,11 @@
 """FIT-RAG's labels of combinations: from which windows together does the model answer rightly? The detector learns from them.
 
-Of the questions for training only those count that the model answers from all windows and not from none (section 3.5).
+Of the questions for training only those count that the model answers from all windows and not from none (section 4.4).
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
@@ -98,6 +99,13 @@ def _alike(one: Iterable[int], other: Iterable[int]) -> bool:
 def key_of(row: Mapping[str, Any]) -> Key:
     """Return the key of the combination whose reply a row holds."""
     return row["dataset"], row["question"], tuple(row["windows"])
+
+
+def telling(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the rows that the detector learns from, or is checked on. Questions for training with one row are left out."""
+    rows = list(rows)
+    counts = Counter(key_of(row)[:2] for row in rows)
+    return [row for row in rows if row["dev"] or counts[key_of(row)[:2]] > 1]
 
 
 class Labeller:

@@ -55,10 +55,10 @@ def threshold_of(rows: Sequence[Row], detector: Detector) -> tuple[float, dict[s
 
     rows: those of questions for checking, each with all its prefixes. The paper has 0.5. mean_windows: taken of a question.
     """
-    cases = _searches(rows, detector)
+    cases = list(_searches(rows, detector).values())
     whole = 100 * float(np.mean([right[-1] for _, right in cases]))
     for threshold in np.arange(0.02, 1.0, 0.02):
-        taken = [next((n for n, p in enumerate(each) if p >= threshold), len(each) - 1) for each, _ in cases]
+        taken = [_stop(each, threshold) for each, _ in cases]
         accuracy = 100 * float(np.mean([right[n] for n, (_, right) in zip(taken, cases, strict=True)]))
         if accuracy >= whole - MOST_LOST:
             break
@@ -68,20 +68,30 @@ def threshold_of(rows: Sequence[Row], detector: Detector) -> tuple[float, dict[s
     return round(float(threshold), 2), found
 
 
-def _searches(rows: Sequence[Row], detector: Detector) -> list[tuple[list[float], list[bool]]]:
+def right_at_stop(rows: Sequence[Row], detector: Detector) -> dict[tuple[str, str], bool]:
+    """Return for each question for checking whether the reply is right where the search stops. rows: as for `threshold_of`."""
+    return {key: right[_stop(each, detector.threshold)] for key, (each, right) in _searches(rows, detector).items()}
+
+
+def _stop(probabilities: Sequence[float], threshold: float) -> int:
+    """Return the position of the last window that the search takes."""
+    return next((n for n, p in enumerate(probabilities) if p >= threshold), len(probabilities) - 1)
+
+
+def _searches(rows: Sequence[Row], detector: Detector) -> dict[tuple[str, str], tuple[list[float], list[bool]]]:
     """Return, for each question, the detector's probability and whether the reply is right, after 1, 2, … windows."""
     by_question: dict[tuple[str, str], dict[int, Row]] = {}
     for row in rows:
         if list(row["windows"]) == list(range(len(row["windows"]))):
             by_question.setdefault((row["dataset"], row["question"]), {})[len(row["windows"])] = row
-    return [
-        (
+    return {
+        key: (
             [detector.probability(np.array(found[n]["labels"], np.float32)) for n in sorted(found)],
             [bool(found[n]["right"]) for n in sorted(found)],
         )
-        for found in by_question.values()
+        for key, found in by_question.items()
         if sorted(found) == list(range(1, len(found) + 1))
-    ]
+    }
 
 
 def _arrays(rows: Sequence[Row]) -> tuple[Array, Array]:

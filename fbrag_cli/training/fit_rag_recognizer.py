@@ -1,4 +1,4 @@
-"""FIT-RAG's self-knowledge recognizer: the questions whose answers the model knows, and the shares that decide (section 3.3)."""
+"""FIT-RAG's self-knowledge recognizer: the questions whose answers the model knows, and the shares that decide (section 4.3)."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ class FrozenModel:
         self._model.train(on)
 
     def loss(self, example: Example, rows: Tensor | None) -> Tensor:
-        """Return the mean cross-entropy of the reply's tokens, given the prompt (equation 8, of the reply alone)."""
+        """Return the mean cross-entropy of the reply's tokens, given the prompt (the paper's LM loss, of the reply alone)."""
         reply = torch.tensor(example.reply, device=self.device)
         return torch.nn.functional.cross_entropy(self.logits(example, rows), reply)
 

@@ -147,7 +147,6 @@ def _settings(training: FusionTraining, retriever: Comparing) -> dict[str, Any]:
 
 
 def _put(path: Path, fitted: Fitted, sizes: Sizes, report: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
-    path.mkdir(exist_ok=True)
     folder = Folder(path, R2AG)
     folder.put_tensors("", fitted.tensors)
     inputs = {"data": report["data"], "lists": report["lists"]}

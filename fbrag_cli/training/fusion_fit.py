@@ -1,4 +1,4 @@
-"""Trains an R2-Former on lists of chunks: query-document matching alone (QDM, equation 7 of R2AG). No language model runs."""
+"""Trains an R2-Former on lists of chunks: query-document matching alone (QDM, equations 7, 8 of R2AG). No language model runs."""
 
 from __future__ import annotations
 

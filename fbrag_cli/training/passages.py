@@ -23,7 +23,7 @@ class Pool:
         self._made: dict[str, Collection] = {}
 
     def of(self, group: str) -> Collection:
-        """Return the collection of a group: passage i is chunk i."""
+        """Return the collection of a group: passage i is chunk i, as none is blank."""
         if group not in self._made:
             corpus = _corpus(self.passages[group])
             self._made[group] = Collection(corpus, BM25.of(corpus))
@@ -37,7 +37,7 @@ class Pool:
 
 def has_answer(question: Question, passage: Passage) -> bool:
     """Return Has_Answer: whether a gold answer stands in the passage, or the passage is named as the evidence."""
-    return passage.id in question.gold or (question.verbatim and question.answered_in(passage.text))
+    return passage.id in question.gold or (question.verbatim and question.told_in(passage.text))
 
 
 def _corpus(passages: Sequence[Passage]) -> Corpus:

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 from fbrag_cli.corpus import Chunk, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
-from fbrag_cli.errors import FbragError
 from fbrag_cli.evaluation import metrics
-from fbrag_cli.evaluation.dataset_files import MAX_ROW, dataset_files, drawn_rows, read_start
 from fbrag_cli.evaluation.datasets import Example
 from fbrag_cli.storage.files import sha256_of
 from fbrag_cli.text.languages import detect
 from fbrag_cli.training.evidence import Parts, is_relevant
+from fbrag_cli.training.row_files import Row, RowsOfFile, read_files, title_and_text
 
-#: The share of a file's questions, its last ones, on which training is checked.
-DEV_SHARE = 0.2
 _CHUNK_WORDS = 300  # of a meeting
 # Answers that stand in many passages by chance: containment says nothing of them (FIT-RAG.md, 2.2).
 _SAYS_NOTHING = re.compile(r"yes|no|\d|.{0,2}", re.IGNORECASE)
@@ -58,11 +53,21 @@ class Question:
     @property
     def is_telling(self) -> bool:
         """Whether it means something that a text holds a gold answer."""
-        return self.verbatim and not all(_SAYS_NOTHING.fullmatch(answer.strip()) for answer in self.answers)
+        return self.verbatim and bool(self._telling())
 
-    def answered_in(self, text: str) -> bool:
-        """Return whether a gold answer stands in `text` as whole words, normalised as for exact match."""
-        example = Example(self.id, self.dataset, self.text, self.answers, str, self.id)
+    def answered_in(self, reply: str) -> bool:
+        """Return whether a gold answer stands in `reply` as whole words, normalised as for exact match."""
+        return self._stands_in(reply, self.answers)
+
+    def told_in(self, passage: str) -> bool:
+        """Return the same of a passage, in which an answer like "5" may stand by chance: only other ones count."""
+        return self._stands_in(passage, self._telling())
+
+    def _telling(self) -> tuple[str, ...]:
+        return tuple(answer for answer in self.answers if not _SAYS_NOTHING.fullmatch(answer.strip()))
+
+    def _stands_in(self, text: str, answers: tuple[str, ...]) -> bool:
+        example = Example(self.id, self.dataset, self.text, answers, str, self.id)
         return bool(metrics.answer_in(example, [text]))
 
 
@@ -86,52 +91,18 @@ def read_material(paths: Iterable[Path]) -> Material:
     questions: list[Question] = []
     passages: dict[str, dict[str, Passage]] = {}
     digests = {}
-    for path in dataset_files(paths):
-        digests[path.name] = sha256_of(path)
-        rows = rows_of(path)
-        stories = beside(path, "stories") if any("story" in row for row, _ in rows) else {}
-        meetings = beside(path, "meetings") if any("meeting" in row for row, _ in rows) else {}
-        chunked = {name: _Meeting.of(turns) for name, turns in meetings.items()}
-        for row, dev in rows:
-            own, gold = _passages(path, row, stories, chunked)
+    for file in read_files(paths):
+        digests[file.path.name] = sha256_of(file.path)
+        meetings = {name: _Meeting.of(turns) for name, turns in file.meetings.items()}
+        for row, dev in file.rows:
+            own, gold = _passages(file, row, meetings)
             if own:
                 passages.setdefault(own[0].group, {}).update({each.id: each for each in own})
             group = own[0].group if own else ""
-            dataset = str(row.get("dataset", path.stem))
             answers = tuple(map(str, row["answers"]))
             verbatim = row.keys().isdisjoint(("story", "meeting"))
-            questions.append(Question(str(row["_id"]), dataset, row["input"], answers, group, gold, verbatim, dev))
+            questions.append(Question(row["_id"], row["dataset"], row["input"], answers, group, gold, verbatim, dev))
     return Material(tuple(questions), {group: tuple(found.values()) for group, found in passages.items()}, digests)
-
-
-def rows_of(path: Path) -> list[tuple[dict[str, Any], bool]]:
-    """Return the rows of a file, each with whether it is for checking. Raises FbragError `doc_unreadable` with the line."""
-    rows = [_row(path, line, text) for line, text in drawn_rows(path, None, 0)]
-    first_of_dev = len(rows) - round(len(rows) * DEV_SHARE)
-    return [(row, i >= first_of_dev) for i, row in enumerate(rows)]
-
-
-def beside(path: Path, kind: str) -> dict[str, Any]:
-    """Return the object in NAME-KIND.json.gz beside a file, such as its stories. Raises FbragError `doc_unreadable`."""
-    found: dict[str, Any] = json.loads(read_start(path.with_name(f"{path.name.partition('.')[0]}-{kind}.json.gz"), MAX_ROW))
-    return found
-
-
-def title_and_text(document: Mapping[str, Any]) -> str:
-    """Return a passage of a row as it is read: its text, below its title if it has one."""
-    return "\n".join(filter(None, [document.get("title"), document["text"]]))
-
-
-def _row(path: Path, line: int, text: str) -> dict[str, Any]:
-    try:
-        row = json.loads(text)
-        fits = isinstance(row["_id"], str) and isinstance(row["input"], str) and isinstance(row["answers"], list)
-    except (ValueError, LookupError, TypeError, RecursionError):
-        fits = False
-    if not fits:
-        what = f"{path}, line {line}: a row needs _id, input and answers"
-        raise FbragError("doc_unreadable", what, "fbrag train fit-rag --help")
-    return dict(row)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,23 +120,22 @@ class _Meeting:
         return cls(parts, tuple(build_corpus([document], _CHUNK_WORDS).chunks))
 
 
-def _passages(
-    path: Path, row: Mapping[str, Any], stories: Mapping[str, Mapping[str, str]], meetings: Mapping[str, _Meeting]
-) -> tuple[list[Passage], tuple[str, ...]]:
-    """Return the passages of a row, and the ids of those that hold the answer."""
+def _passages(file: RowsOfFile, row: Row, meetings: Mapping[str, _Meeting]) -> tuple[list[Passage], tuple[str, ...]]:
+    """Return the passages of a row, none of them blank, and the ids of those that hold the answer."""
+    name = file.path.name
     if "documents" in row:
         documents = row["documents"]
-        found = [_passage(title_and_text(each), path.name) for each in documents]
+        found = [_passage(title_and_text(each), name) for each in documents]
         return found, tuple(found[i].id for i, each in enumerate(documents) if each.get("gold"))
     if "story" in row:
-        sections = stories.get(row["story"], {})
-        found = [_passage(text, f"{path.name}: {row['story']}") for text in sections.values()]
-        wanted = set(row.get("gold_sections", ()))
-        return found, tuple(each.id for each, name in zip(found, sections, strict=True) if name in wanted)
+        sections = {section: text for section, text in file.stories[row["story"]].items() if text.strip()}
+        found = [_passage(text, f"{name}: {row['story']}") for text in sections.values()]
+        wanted = set(row["gold_sections"])
+        return found, tuple(each.id for each, section in zip(found, sections, strict=True) if section in wanted)
     if "meeting" in row:
         meeting = meetings[row["meeting"]]
         _, spans = meeting.turns.with_evidence(map(tuple, row["gold_turns"]))
-        found = [_passage(chunk.text, f"{path.name}: {row['meeting']}") for chunk in meeting.chunks]
+        found = [_passage(chunk.text, f"{name}: {row['meeting']}") for chunk in meeting.chunks]
         return found, tuple(each.id for each, chunk in zip(found, meeting.chunks, strict=True) if is_relevant(chunk, spans))
     return [], ()
 
@@ -177,8 +147,9 @@ def _passage(text: str, group: str) -> Passage:
 def split(questions: Sequence[Question], limit: int | None) -> tuple[list[Question], list[Question]]:
     """Return the questions for the scorer and those for the detector. Both have the questions for checking.
 
-    Of each data set the scorer has the first `limit` for training (None: two thirds), the detector as many of those that follow;
-    for checking a quarter of `limit` (None: all). What the scorer was trained on it scores too well to teach the detector.
+    Of each data set the scorer has the first `limit` for training, at most two thirds (None: two thirds), the detector as many of
+    those that follow; for checking a quarter of `limit` (None: all). What the scorer was trained on it scores too well to teach
+    the detector.
     """
     by_set: dict[tuple[str, bool], list[Question]] = {}
     for each in questions:
@@ -191,7 +162,7 @@ def split(questions: Sequence[Question], limit: int | None) -> tuple[list[Questi
             first += checking
             second += checking
         else:
-            n = -(-2 * len(found) // 3) if limit is None else limit
+            n = min(limit or len(found), -(-2 * len(found) // 3))
             first += found[:n]
             second += found[n : 2 * n]
     return first, second

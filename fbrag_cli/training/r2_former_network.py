@@ -87,7 +87,7 @@ class R2FormerNetwork(nn.Module):  # type: ignore[misc]
 
 
 def matching_loss(logits: Tensor, labels: Tensor, is_chunk: Tensor) -> Tensor:
-    """L_QDM (equation 7): binary cross-entropy, the mean over each list, then over lists. All are (b, n)."""
+    """L_QDM (equation 8): binary cross-entropy, the mean over each list, then over lists. All are (b, n)."""
     losses = nn.functional.binary_cross_entropy_with_logits(logits, labels, reduction="none")
     return ((losses * is_chunk).sum(dim=1) / is_chunk.sum(dim=1)).mean()
 

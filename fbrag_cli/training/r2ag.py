@@ -107,7 +107,7 @@ def _lists(work: R2agWork) -> tuple[list[PassageList], Comparing]:
         lists += [made] if made else []
     if retriever is None or len({each.dev for each in lists if each.answer}) < 2:
         what = "the rows give no lists for training, or none for checking, with an answer to learn"
-        raise FbragError("usage", what, "give more questions: --limit")
+        raise FbragError("usage", what, "give more questions: more rows, or a higher --limit")
     return shuffled(lists) if work.settings.control == "shuffled" else lists, comparing(retriever)
 
 

@@ -5,6 +5,7 @@ Data files may be added later, or left out: rows depend only on the file that th
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -42,6 +43,16 @@ def resumed(
         if not heads or head.get("data", {}).keys() - data.keys():
             file.write(head)
         yield file, before
+
+
+def begun_with(path: Path) -> Row:
+    """Return the first row of a file; an empty one where it has none that is whole."""
+    try:
+        with path.open("rb") as file:
+            row = json.loads(file.readline())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return row if isinstance(row, dict) else {}
 
 
 def _differing(before: Row, head: Mapping[str, Any]) -> Iterator[str]:

@@ -19,7 +19,7 @@ def has_bfloat16(device: str) -> bool:
     """Return whether the device computes with bfloat16 as fast as with float32, or faster."""
     if device == "cuda":
         return bool(torch.cuda.is_bf16_supported())
-    capabilities = torch.cpu.get_capabilities()
+    capabilities: dict[str, bool] = getattr(torch.cpu, "get_capabilities", dict)()  # newer than torch 2.4
     return any(capabilities.get(name) for name in ("avx512_bf16", "amx_bf16", "bf16"))
 
 

@@ -54,7 +54,7 @@ def enough(make: Callable[[], Made]) -> Made:
     try:
         return make()
     except ValueError as error:
-        raise FbragError("usage", str(error), "give more questions: --limit") from None
+        raise FbragError("usage", str(error), "give more questions: more rows, or a higher --limit") from None
 
 
 def languages_of(texts: Sequence[str]) -> list[str]:

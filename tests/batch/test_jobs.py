@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+import os
 from pathlib import Path
 
 import pytest
 
 from fbrag_cli.batch.jobs import Job, Question, by_document, every, read_jobs, read_questions, shard
 from fbrag_cli.errors import FbragError
+from fbrag_cli.progress import Event
 
 
 def file(folder: Path, name: str, text: str, encoding: str = "utf-8") -> str:
@@ -20,7 +22,9 @@ def file(folder: Path, name: str, text: str, encoding: str = "utf-8") -> str:
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
 def test_lines_of_text_without_comments_and_blank_lines(tmp_path: Path, encoding: str) -> None:
     path = file(tmp_path, "q.txt", "# of the café\r\n\r\n  Who sealed the café's box? \r\nWhen?\r\n", encoding)
-    assert read_questions(path) == [Question("1", "Who sealed the café's box?"), Question("2", "When?")]
+    heard: list[Event] = []
+    assert read_questions(path, progress=heard.append) == [Question("1", "Who sealed the café's box?"), Question("2", "When?")]
+    assert [path in event.text for event in heard] == ([True] if encoding == "cp1252" else [])  # a guess
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
@@ -28,6 +32,37 @@ def test_columns_by_their_names(tmp_path: Path, delimiter: str) -> None:
     lines = ["Id", "Question", "answers"], ["a", '"Who, and\nwhen?"', '"[""Tom"", ""Tim""]"'], ["b", "Why?", "rain"]
     path = file(tmp_path, "q.csv", "\n".join(delimiter.join(line) for line in lines))
     assert read_questions(path) == [Question("a", "Who, and\nwhen?", ("Tom", "Tim")), Question("b", "Why?", ("rain",))]
+
+
+def test_spaces_beside_delimiters(tmp_path: Path) -> None:
+    path = file(tmp_path, "jobs.csv", 'document, question, id\n a.txt , "Who, and when?", x \n')
+    assert read_jobs(path) == [Job(("a.txt",), Question("x", "Who, and when?", (), "a.txt"))]
+
+
+def test_a_line_that_is_too_long_for_csv(tmp_path: Path) -> None:
+    line = "x" * 140_000
+    assert read_questions(file(tmp_path, "q.txt", line)) == [Question("1", line)]
+    for read, name in ((read_questions, "q.csv"), (read_jobs, "jobs")):
+        with pytest.raises(FbragError, match="line 1: no column is named question, only none"):
+            read(file(tmp_path, name, line))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a device and a pipe")
+def test_a_file_that_is_none_is_for_stdin(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in ("/dev/null", str(tmp_path / "pipe"), str(tmp_path)):
+        with pytest.raises(FbragError) as questions:
+            read_questions(path)
+        with pytest.raises(FbragError) as jobs:
+            read_jobs(path)
+        assert str(questions.value.hint).endswith("-Q -")
+        assert str(jobs.value.hint).endswith("--jobs -")
+
+
+def test_an_id_that_is_the_number_of_another_row(tmp_path: Path) -> None:
+    with pytest.raises(FbragError, match="line 3: the id 1 is that of line 2") as raised:
+        read_questions(file(tmp_path, "q.csv", "question,id\nWho?,\nWhy?,1\n"))
+    assert "its number" in str(raised.value.hint)
 
 
 def test_json_lines(tmp_path: Path) -> None:
@@ -58,6 +93,8 @@ def test_jobs_name_their_documents(tmp_path: Path) -> None:
         ("q.csv", "question,id\nWho?,1\nWhy?,1\n", "line 3: the id 1 is that of line 2"),
         ("q.jsonl", '{"question":"Who?"}\n{"question":', "line 2: not JSON"),
         ("q.jsonl", '["Who?"]', "line 1: not an object"),
+        ("q.json", '[{"question":"Who?"},{"question":"Why?"}]', "line 1: a JSON array"),
+        ("q.json", '[\n  "Who?",\n  "Why?"\n]', "line 1: a JSON array"),
         ("q.jsonl", '{"question":5}', "line 1: it has no question"),
         ("q.jsonl", '{"question":"Who?","answers":[{}]}', "line 1: answers have to be text"),
         ("q.txt", "# nothing yet\n", "holds no question"),
@@ -82,6 +119,6 @@ def test_shards_make_up_the_whole() -> None:
     jobs = every([("a",), ("b",)], [Question(str(i), "?") for i in range(5)])
     parts = [shard(jobs, f"{i}/3") for i in (1, 2, 3)]
     assert sorted(job.key for part in parts for job in part) == sorted(job.key for job in jobs)
-    for wrong in ("0/3", "4/3", "1", "a/b", "1/0"):
+    for wrong in ("0/3", "4/3", "1", "a/b", "1/0", "1/" + "9" * 5000):
         with pytest.raises(FbragError, match="not a part of the rows"):
             shard(jobs, wrong)

@@ -14,11 +14,14 @@ import subprocess
 import sys
 from pathlib import Path
 from time import monotonic, sleep
+from typing import Any
 
 import pytest
 
+from tests.cli.test_batch import time_limit
 from tests.cli.test_explain import on_terminal
 from tests.conftest import INQUIRY, ROOT, Run
+from tests.servers import Handler, Loopback, stream
 
 QUESTION = "Who was the master of the ship?"
 MODELS = ("--small", "smollm2-135m", "-m", "smollm2-135m")
@@ -111,7 +114,7 @@ def test_answer_only_is_the_answer_only_and_quiet_is_quiet(fbrag_cached: Run) ->
     done = fbrag_cached("ask", "-qa", INQUIRY, QUESTION, "--answer-anyway", *FAST)
     assert done.stdout.strip()
     assert "Sources" not in done.stdout
-    assert not re.search(r"\[\d\]|not in the passages", done.stdout)
+    assert not re.search(r"\[\d\]|in no source", done.stdout)
     assert done.stderr == ""
 
 
@@ -125,17 +128,24 @@ def test_where_the_document_does_not_say_the_proposal_is_shown_and_alone_it_is_o
     fbrag_cached: Run, tmp_path: Path
 ) -> None:
     (tmp_path / "soup.txt").write_text("Peel the onions. Boil the soup for an hour. Add the salt. " * 9)
-    asked = (tmp_path / "soup.txt", "Who was the master of the ship?", *FAST)
-    told = json.loads(fbrag_cached("ask", *asked, "--json").stdout)
-    if told["status"] == "not_found":
-        found = fbrag_cached("ask", *asked)
-        assert found.returncode == 1
-        proposed = " ".join(told["unsupported_answer"].split())[:40]
-        assert found.stdout.startswith(f"The document does not say.\nProposed, but not shown by the chunks: {proposed}")
-        assert "(--answer-anyway gives it)\n\nClosest:\n" in found.stdout
-        assert fbrag_cached("ask", "-a", *asked).stdout == "The document does not say.\n"
-        none = fbrag_cached("ask", *asked, "--sources", "none").stdout.splitlines()
-        assert [line.split(" ")[0] for line in none] == ["The", "Proposed,"]
+
+    def reply(handler: Handler, body: dict[str, Any]) -> None:
+        if "Reply with yes or no" not in str(body["messages"]):
+            stream("Captain Vance.")(handler, body)
+            return
+        listed = [{"token": "No", "logprob": -0.1}, {"token": "Yes", "logprob": -3.0}]
+        handler.send({"choices": [{"message": {"content": "No"}, "logprobs": {"content": [{"top_logprobs": listed}]}}]})
+
+    with Loopback() as server:
+        server.default = reply
+        asked = ("ask", tmp_path / "soup.txt", QUESTION, "--method", "vanilla", "--large", server.address)
+        found = fbrag_cached(*asked)
+        alone, none, zero = (fbrag_cached(*asked, *options) for options in (["-a"], ["--sources", "none"], ["--exit-zero"]))
+    proposed = "Proposed, but not shown by the chunks: Captain Vance. (--answer-anyway gives it)"
+    assert found.stdout.startswith(f"The document does not say.\n{proposed}\n\nClosest:\n")
+    assert alone.stdout == "The document does not say.\n"
+    assert [line.split(" ")[0] for line in none.stdout.splitlines()] == ["The", "Proposed,"]
+    assert [found.returncode, alone.returncode, none.returncode, zero.returncode] == [1, 1, 1, 0]
 
 
 def test_piped_output_is_what_a_terminal_shows_minus_escapes(
@@ -143,12 +153,11 @@ def test_piped_output_is_what_a_terminal_shows_minus_escapes(
 ) -> None:
     master, slave = pty.openpty()
     command = [sys.executable, "-m", "fbrag_cli", "ask", str(INQUIRY), QUESTION, "--answer-anyway", *FAST]
-    with subprocess.Popen(command, stdout=slave, stderr=subprocess.DEVNULL, env=module_environment) as process:
+    with subprocess.Popen(command, stdout=slave, stderr=subprocess.DEVNULL, env=module_environment) as run, time_limit(run):
         os.close(slave)
         shown = b""
         while piece := _read(master):
             shown += piece
-        process.wait()
     assert b"\x1b[1;33m" in shown
     plain = re.sub(r"\x1b\[[0-9;]*m", "", shown.decode()).replace("\r\n", "\n")
     assert plain == answered.stdout.replace("\n  > ", "\n    ")
@@ -212,16 +221,19 @@ def test_a_document_cannot_speak_to_the_terminal_or_as_markup(fbrag: Run, tmp_pa
 def test_ctrl_c_ends_within_a_second_or_so_with_130(clean_environment: dict[str, str], tmp_path: Path) -> None:
     command = [sys.executable, "-m", "fbrag_cli", "ask", str(INQUIRY), QUESTION, "-v", "-o", "x.txt"]
     command += ["--recall", "16", "--small", "smollm2-135m", "-m", "smollm2-135m"]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=clean_environment, cwd=tmp_path
-    ) as run:
+    with (
+        subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=clean_environment, cwd=tmp_path
+        ) as run,
+        time_limit(run, 60),
+    ):
         assert run.stderr is not None
         while "loading the models" not in (line := run.stderr.readline()):
             assert line, "ended early"
         sleep(1.5)  # it is reading the prompt now
         started = monotonic()
         run.send_signal(signal.SIGINT)
-        _, stderr = run.communicate(timeout=30)
+        _, stderr = run.communicate()
         assert monotonic() - started < 2
     assert run.returncode == 130
     assert "Traceback" not in stderr
@@ -229,17 +241,22 @@ def test_ctrl_c_ends_within_a_second_or_so_with_130(clean_environment: dict[str,
 
 
 def test_sigterm_ends_with_143(clean_environment: dict[str, str]) -> None:
-    command = [sys.executable, "-m", "fbrag_cli", "ask", str(INQUIRY), QUESTION, "--small", "smollm2-135m", "-m", "smollm2-135m"]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=clean_environment) as run:
-        sleep(3)
+    command = [sys.executable, "-m", "fbrag_cli", "ask", str(INQUIRY), QUESTION, "-v", *MODELS]
+    with (
+        subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=clean_environment) as run,
+        time_limit(run, 60),
+    ):
+        assert run.stderr is not None
+        while "loading the models" not in (line := run.stderr.readline()):
+            assert line, "ended early"
         run.terminate()
-        run.communicate(timeout=30)
+        run.communicate()
     assert run.returncode == 143
 
 
 def test_a_closed_pipe_ends_silently(clean_environment: dict[str, str]) -> None:
     command = f"{sys.executable} -m fbrag_cli explain --text {INQUIRY} | head -1"
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, env=clean_environment, check=False)
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, env=clean_environment, timeout=60, check=False)
     assert len(done.stdout.splitlines()) == 1
     assert done.stderr == ""
 
@@ -248,7 +265,7 @@ def test_the_time_limit_is_exit_5(fbrag: Run) -> None:
     started = monotonic()
     done = fbrag("ask", INQUIRY, QUESTION, "--timeout", "2", "--recall", "16", "--small", "smollm2-135m", "-m", "smollm2-135m")
     assert done.returncode == 5
-    assert done.stderr.startswith("error: no answer within 2 s")
+    assert done.stderr.startswith("error: not done within 2 s")
     assert monotonic() - started < 6
 
 
@@ -281,7 +298,13 @@ def test_the_loop_of_the_readme_gives_one_row_a_file(module_environment: dict[st
     (folder / "d.pdf").mkdir()
     here = f'fbrag() {{ {sys.executable} -m fbrag_cli "$@" {" ".join(FAST)}; }}; '
     done = subprocess.run(
-        ["bash", "-c", here + loop[0]], capture_output=True, text=True, env=module_environment, cwd=tmp_path, check=False
+        ["bash", "-c", here + loop[0]],
+        capture_output=True,
+        text=True,
+        env=module_environment,
+        cwd=tmp_path,
+        timeout=300,
+        check=False,
     )
     rows = [row.split("\t") for row in done.stdout.splitlines()]
     assert [row[0] for row in rows] == [f"contracts/{name}.pdf" for name in "abcd"]

@@ -141,6 +141,14 @@ def test_a_shell_that_nobody_knows(fbrag: Run) -> None:
     ]
 
 
+def test_a_start_file_that_cannot_be_written_is_an_error(fbrag: Run, tmp_path: Path) -> None:
+    (tmp_path / ".bashrc").mkdir()
+    done = fbrag("--install-completion", "bash", env={"HOME": str(tmp_path)})
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: tab completion for bash cannot be installed: ")
+    assert done.stderr.splitlines()[1:] == ["hint: put it there yourself: fbrag --show-completion bash"]
+
+
 @pytest.mark.parametrize(
     "broken",
     [

@@ -60,6 +60,10 @@ def test_show_as_json(fbrag: Run, config: Path) -> None:
         (["set", "gpu", "of"], "one of auto, off, require"),
         (["set", "samples", "many"], "a whole number from 1 to 64"),
         (["set", "samples", "65"], "a whole number from 1 to 64"),
+        (["set", "select", "abc"], "a number, or words as 6k"),
+        (["set", "ask.recall", "0"], "a number, or words as 6k"),
+        (["set", "gpu_layers", "some"], "auto, all or a number"),
+        (["set", "batch.parallel", "65"], "auto, or a number from 1 to 64"),
         (["set", "offline", "perhaps"], "true or false"),
         (["set", "gpu"], "VALUE"),
         (["get"], "KEY"),
@@ -135,6 +139,12 @@ def test_a_value_that_does_not_fit_is_told_with_its_place_and_can_be_mended(fbra
     assert fbrag("config", "set", "samples", "3").returncode == 0
     assert config.read_text() == "# mine\nsamples = 3\n"
     assert fbrag("ask", book, "Who?", "--dry-run").returncode == 0
+
+
+def test_a_folder_of_the_file_that_cannot_be_looked_into_has_none(fbrag: Run, book: Path) -> None:
+    """As a home that this user may not search: the superuser, too, meets a name that is too long."""
+    done = fbrag("ask", book, "Who?", "--dry-run", env={"XDG_CONFIG_HOME": f"/{'x' * 300}"})
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_broken_file_is_told_with_its_line(fbrag: Run, config: Path, book: Path) -> None:

@@ -99,24 +99,29 @@ def test_broken_things_are_findings_and_exit_1(fbrag: Run, smollm2: Path, tmp_pa
     ("number", "fix"),
     [(signal.SIGSEGV, "--no-gpu-probe"), (signal.SIGILL, "GGML_NATIVE"), (signal.SIGKILL, "out of memory")],
 )
-def test_a_model_that_kills_its_process(situation: Situation, number: signal.Signals, fix: str) -> None:
+def test_a_model_that_kills_its_process(
+    situation: Situation, monkeypatch: pytest.MonkeyPatch, number: signal.Signals, fix: str
+) -> None:
     crash = child(f"import os; print('loading', flush=True); os.kill(os.getpid(), {int(number)})")
-    found = models.answer("small model runs", ModelFile("m", Path("m.gguf"), None, None), situation, crash)
+    monkeypatch.setattr(probe, "command", lambda *arguments: crash)
+    found = models.answer("small model runs", ModelFile("m", Path("m.gguf"), None, None), situation)
     assert (found.status, found.finding) == ("fail", f"m: the child process died: killed by {number.name}")
     assert fix in str(found.fix)
 
 
 @POSIX
-def test_a_build_that_crashes_when_it_is_loaded(situation: Situation) -> None:
+def test_a_build_that_crashes_when_it_is_loaded(situation: Situation, monkeypatch: pytest.MonkeyPatch) -> None:
     crash = child("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
-    (found,) = installation.llama(situation, crash)
+    monkeypatch.setattr(probe, "command", lambda *arguments: crash)
+    (found,) = installation.llama(situation)
     assert (found.name, found.status) == ("llama.cpp", "fail")
     assert "SIGSEGV" in found.finding
-    assert str(found.fix).startswith("pip install")
+    assert f"{sys.executable} -m pip install --force-reinstall" in str(found.fix)
 
 
-def test_a_build_that_is_not_there(situation: Situation) -> None:
-    (found,) = installation.llama(situation, child("import no_such_module"))
+def test_a_build_that_is_not_there(situation: Situation, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probe, "command", lambda *arguments: child("import no_such_module"))
+    (found,) = installation.llama(situation)
     assert found.status == "fail"
     assert "No module named 'no_such_module'" in found.finding
 
@@ -186,10 +191,41 @@ def test_no_room_for_the_models(situation: Situation, monkeypatch: pytest.Monkey
     assert (found.status, "FBRAG_MODELS_DIR" in str(found.fix)) == ("warn", True)
 
 
+def test_a_folder_of_models_that_is_on_no_disk(situation: Situation, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert models.disk(replace(situation, models_dir=Path("/") / ("x" * 300) / "models")).status == "ok"
+    monkeypatch.setattr("os.path.exists", lambda path: False)  # a drive of Windows
+    assert models.disk(situation).status == "warn"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "shown"),
+    [
+        ("HTTPS_PROXY", "http://me:secret@proxy:3128", "http://…@proxy:3128"),
+        ("HTTPS_PROXY", "me:secret@proxy:3128", "…@proxy:3128"),
+        ("http_proxy", "http://me:secret@secret/secret#secret@proxy", "http://…@proxy"),
+        ("http_proxy", "http://proxy:3128", "http://proxy:3128"),
+        ("PIP_INDEX_URL", "https://secret@index/simple", "https://…@index/simple"),
+        ("FBRAG_LARGE", "http://me:secret/secret@host/v1", "http://…@host/v1"),
+        ("FBRAG_LARGE", "http://host:1234/v1#model@q8", "http://host:1234/v1#model@q8"),
+        ("FBRAG_SMALL", "http://[::1]/v1#m@q8,http://me:secret@host/v1", "http://[::1]/v1#m@q8,http://…@host/v1"),
+        ("FBRAG_INSTRUCTIONS", "@file", "@file"),
+    ],
+)
+def test_the_environment_keeps_logins(situation: Situation, name: str, value: str, shown: str) -> None:
+    assert surroundings.environment(replace(situation, environ={name: value})).finding == f"{name}={shown}"
+
+
+def test_a_login_in_the_address_of_both_models_is_not_printed(fbrag: Run) -> None:
+    server = "http://me:secret@host/v1"
+    done = fbrag("doctor", "--offline", "--no-gpu-probe", env={"FBRAG_LARGE": server, "FBRAG_SMALL": server})
+    assert done.returncode == 1
+    assert "secret" not in done.stdout + done.stderr
+
+
 def test_the_environment_keeps_secrets(situation: Situation) -> None:
-    environ = {"HF_TOKEN": "hf_abc", "HTTPS_PROXY": "http://me:pw@proxy:3128", "FBRAG_GPU": "off", "LANG": "C"}
+    environ = {"HF_TOKEN": "hf_abc", "FBRAG_GPU": "off", "LANG": "C"}
     found = surroundings.environment(replace(situation, environ=environ))
-    assert found == Check("environment", "ok", "FBRAG_GPU=off HF_TOKEN=set HTTPS_PROXY=http://proxy:3128")
+    assert found == Check("environment", "ok", "FBRAG_GPU=off HF_TOKEN=set")
     slip = surroundings.environment(replace(situation, environ={"FBRAG_SAMPELS": "3"}))
     assert (slip.status, slip.fix) == ("warn", "did you mean FBRAG_SAMPLES?")
     unread = surroundings.environment(replace(situation, environ={"FBRAG_SHELVES_OF_MY_OWN": "3"}))
@@ -213,3 +249,13 @@ def test_the_network(situation: Situation, tmp_path: Path) -> None:
     assert (hub.status, index.status) == ("warn", "ok")
     assert "127.0.0.1:9" in hub.finding
     assert "HF_ENDPOINT" in str(hub.fix)
+
+
+def test_an_address_that_is_none(situation: Situation, capfd: pytest.CaptureFixture[str]) -> None:
+    wrong = {"HF_ENDPOINT": "http://[::1/x", "PIP_INDEX_URL": "http://me:secret/x@proxy", "no_proxy": "*"}
+    hub, index = surroundings.network(replace(situation, environ=wrong))
+    assert (hub.status, index.status) == ("warn", "warn")
+    assert "is no URL" in hub.finding
+    assert "is no URL" in index.finding
+    assert "secret" not in index.finding
+    assert capfd.readouterr().err == ""

@@ -258,7 +258,7 @@ def test_a_key_of_5000_dots_is_one_line(fbrag: Run, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("wait", [0.03, 0.06, 0.1, 0.15, 0.2, 0.3])
 def test_ctrl_c_at_the_start_says_nothing(clean_environment: Environ, tmp_path: Path, wait: float) -> None:
-    """The first statement of the entry has run when it touches a file that says so; the wait is counted from there."""
+    """The wait is counted from the "!" that the first call of `signal.signal` prints."""
     code = "import signal, sys\nfrom fbrag_cli import __main__\nset_ = signal.signal\n"
     code += "def told(*given):\n  signal.signal = set_\n  done = set_(*given)\n  print('!', flush=True)\n  return done\n"
     code += "signal.signal = told\n__main__.main()"

@@ -114,7 +114,20 @@ def test_a_label_is_typed_as_the_report_has_it(fbrag: Run, data: Path, tmp_path:
     assert done.returncode == 0, done.stderr
     assert "Difference from vanilla:select=3" in done.stdout
     refused = fbrag(*command, "-o", tmp_path / "rows.jsonl", "--compare", "vanilla:select=4")
+    assert "vanilla:select=3; order-preserving:select=3; vanilla:select=5" in refused.stderr
+
+
+def test_a_comparison_counts_the_rows_that_are_there(fbrag: Run, data: Path, tmp_path: Path) -> None:
+    """The file may have rows of another configuration of the same method, and be what the run is compared with."""
+    rows, command = tmp_path / "rows.jsonl", ("eval", data, "--retrieval-only", "--method", "vanilla", "--limit", "2")
+    assert fbrag(*command, "--select", "3", "-o", rows).returncode == 0
+    before = rows.read_bytes()
+    refused = fbrag(*command, "--select", "5", "-o", rows, "--compare", "vanilla")
+    assert refused.returncode == 2
     assert "vanilla:select=3; vanilla:select=5" in refused.stderr
+    assert rows.read_bytes() == before
+    done = fbrag(*command, "--select", "5", "-o", rows, "--compare", "vanilla:select=3")
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_plot_that_is_left_out_is_said(fbrag: Run, data: Path, tmp_path: Path) -> None:
@@ -170,6 +183,8 @@ def test_an_embedding_model_that_is_not_there_is_told(fbrag: Run, smollm2: Path)
         (("DATA", "--select", "0"), "--select"),
         (("DATA", "--min", "f1=40"), "--min"),
         (("DATA", "--method", "vanilla", "--compare", "nothing"), "--compare"),
+        (("DATA", "--method", "vanilla", "--select", "3,5", "--compare", "vanilla"), "several configurations are called vanilla"),
+        (("DATA", "--method", "vanilla", "--compare", str(QUESTIONS)), "line 1: schema is"),
     ],
 )
 def test_what_cannot_be_is_told_before_the_work(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -116,6 +117,7 @@ def test_what_the_cluster_lacks_is_one_line(cluster: Any, folder: Path, fbrag: R
     [
         (("--address", "auto"), 2, "--address names a Ray cluster"),
         (("--engine", "ray", "--address", "127.0.0.1:9"), 5, "no Ray cluster answers at 127.0.0.1:9"),
+        (("--engine", "ray", "--address", "127.0.0.1:99999"), 5, "no Ray cluster answers at 127.0.0.1:99999"),
         (("--engine", "ray", "--password-file", "q.txt"), 2, "passwords stay in this process"),
     ],
 )
@@ -125,6 +127,26 @@ def test_what_cannot_be_is_one_line(folder: Path, fbrag: Run, options: tuple[str
     assert told in done.stderr
     assert sum(line.startswith("error:") for line in done.stderr.splitlines()) == 1
     assert "Traceback" not in done.stderr
+
+
+def test_a_cluster_that_asks_for_a_token_is_one_line(folder: Path, fbrag: Run, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        address = f"127.0.0.1:{listening.getsockname()[1]}"
+        env = {"RAY_AUTH_MODE": "token", "HOME": str(tmp_path), "RAY_ADDRESS": address}
+        done = fbrag("batch", "docs", "-Q", "q.txt", *TINY, "--engine", "ray", env=env)
+    assert (done.returncode, f"no Ray cluster answers at {address}: " in done.stderr) == (5, True), done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_cluster_by_the_name_local_lets_nobody_in_without_the_token(folder: Path, clean_environment: dict[str, str]) -> None:
+    code = (
+        "import os\nfrom fbrag_cli.batch.on_ray import connected\nfrom fbrag_cli.session.settings import ModelSettings\n"
+        "with connected(None, ModelSettings(gpu='off', threads=1)):\n  import ray\n"
+        "  print(os.environ['RAY_AUTH_MODE'], ray.cluster_resources()['object_store_memory'])\n"
+    )
+    env = clean_environment | {"RAY_ADDRESS": "local"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, timeout=120, check=False)
+    assert done.stdout == "token 200000000.0\n", done.stderr
 
 
 def test_without_ray_the_error_names_the_package(folder: Path, fbrag: Run, tmp_path: Path) -> None:

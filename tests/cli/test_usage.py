@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from fbrag_cli import __version__
+from fbrag_cli.cli import version
 from fbrag_cli.cli.help import FIRST
 from tests.conftest import Run
 
@@ -114,6 +115,31 @@ def test_the_configuration_file_makes_errors_json_and_the_command_line_goes_firs
     assert fbrag("explain", "missing.txt", "Who?", *config).stdout == ""
 
 
+def test_a_word_that_is_no_command_counts_as_ask_and_may_be_the_name_of_a_key(fbrag: Run, files: Path) -> None:
+    (files / "json.toml").write_text('offline = true\n[ask]\nformat = "json"\n')
+    for words in (("fine.txt", "Who?"), ("offline", "ask", "fine.txt", "Who?")):
+        done = fbrag(*words, "--config", "json.toml")
+        assert (done.returncode, json.loads(done.stdout)["error"]["code"]) == (2, "usage")
+
+
+@pytest.mark.parametrize("form", ["md", "jsonl"])
+def test_a_format_that_nobody_typed_and_the_command_lacks_is_left_out(fbrag: Run, files: Path, form: str) -> None:
+    command = ("explain", "--method", "vanilla", "fine.txt", "brig")
+    plain = fbrag(*command)
+    assert fbrag(*command, env={"FBRAG_FORMAT": form}).stdout == plain.stdout != ""
+    assert "missing.jsonl" in fbrag("eval", "missing.jsonl", env={"FBRAG_FORMAT": "jsonl"}).stderr
+    assert fbrag("config", "set", "format", form).returncode == 0
+    assert fbrag(*command).stdout == plain.stdout
+    assert fbrag(*command, "-f", form).returncode == 2
+
+
+@pytest.mark.parametrize("option", [("--text",), ("--prompt",), ("--chunk", "1")])
+def test_explain_has_no_json_of_what_is_text(fbrag: Run, files: Path, option: tuple[str, ...]) -> None:
+    done = fbrag("explain", "fine.txt", "brig", "--json", *option)
+    assert (done.returncode, json.loads(done.stdout)["error"]["code"]) == (2, "usage")
+    assert option[0] in done.stderr
+
+
 def test_a_word_like_an_option_does_not_make_errors_json(fbrag: Run, files: Path) -> None:
     """Neither in the question, nor the format of commands that have other forms."""
     assert fbrag("ask", "missing.txt", "What does --json do?").stdout == ""
@@ -175,6 +201,20 @@ def test_version_and_help(fbrag: Run) -> None:
     told = fbrag("ask", "--help").stdout
     assert told.index("Examples:") < told.index("Output options:") < told.index("Models options:")
     assert all(len(line) <= 100 for line in told.splitlines())
+
+
+def test_the_commit_is_that_of_fbrag_and_of_no_project_around_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / ".venv" / "version.py"
+    file.parent.mkdir()
+    file.touch()
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=A", "-c", "user.email=a@example.org"]
+    for arguments in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "theirs"]):
+        subprocess.run([*git, *arguments], check=True)
+    monkeypatch.setattr(version, "__file__", str(file))
+    assert version._commit() is None
+    for arguments in (["add", "-f", str(file)], ["commit", "-q", "-m", "ours"]):
+        subprocess.run([*git, *arguments], check=True)
+    assert re.fullmatch("[0-9a-f]{12}", str(version._commit()))
 
 
 def all_commands() -> dict[str, Any]:

@@ -153,3 +153,9 @@ def test_what_office_writes_else(tmp_path: Path, data: bytes, says: str, hint: s
     assert error.code == "unsupported_format"
     assert says in error.message
     assert hint in str(error.hint)
+
+
+def test_damaged_styles_are_said_once(tmp_path: Path) -> None:
+    error = refused(tmp_path, docx(w_paragraph("text"), more={"word/styles.xml": ""}), "d.docx")
+    assert error.message.count("is damaged") == 1
+    assert "FbragError" not in error.message

@@ -150,3 +150,12 @@ def test_a_spine_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     document = written(tmp_path, epub({f"{n}.xhtml": f"<p>{n}</p>" for n in range(5)}), "b.epub")
     assert document.text == "0\n\n1"
     assert "of its 5 files only the first 2 are read" in document.warnings[0]
+
+
+def test_of_encodings_that_are_as_common_the_first_counts(tmp_path: Path) -> None:
+    texts = {"cp1251": "Вчера", "koi8-r": "Вчера", "cp1253": "Χθες", "euc-jp": "昨日の夜", "big5": "昨天晚上"}
+    pages: dict[str, bytes | str] = {
+        f"OEBPS/{name}": f'<?xml version="1.0" encoding="{name}"?><html><body><p>{text}</p></body></html>'.encode(name)
+        for name, text in texts.items()
+    }
+    assert written(tmp_path, epub(dict.fromkeys(texts, ""), more=pages), "b.epub").encoding == "cp1251"

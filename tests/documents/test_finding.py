@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from contextlib import suppress
 from pathlib import Path
 
@@ -9,7 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fbrag_cli.documents.formats import FORMATS, PLAIN
+from fbrag_cli.documents.formats import FORMATS, PLAIN, find_format
+from fbrag_cli.documents.source import Source
 from fbrag_cli.errors import FbragError
 from tests.documents.making import docx, epub, odt, refused, rtf, w_paragraph, written, zipped
 
@@ -101,3 +103,13 @@ def test_damage_anywhere_ends_in_a_text_or_an_error_for_people(tmp_path: Path, k
             written(tmp_path, data, "a")
 
     check()
+
+
+def test_overlapping_names_in_a_broken_zip_take_little_memory() -> None:
+    data = (b"PK\x03\x04" + bytes(22) + b"\xff\xff" + bytes(2)) * 2000
+    tracemalloc.start()
+    try:
+        assert find_format(Source("a.docx", "a.docx", data)).format is PLAIN
+        assert tracemalloc.get_traced_memory()[1] < 5_000_000  # bytes
+    finally:
+        tracemalloc.stop()

@@ -171,3 +171,50 @@ def test_broken_pages_are_read(tmp_path: Path) -> None:
         "<html>text<!--",
     ):
         assert written(tmp_path, page, "page.html").text.startswith("text")
+
+
+@pytest.mark.parametrize(
+    ("charset", "text", "stray", "encoding"),
+    [
+        ("euc-jp", "昨日の夜、私たちは長い間町を歩き", b"\xad\xa1", "euc_jp"),
+        ("windows-1251", "Вчера вечером мы долго гуляли", b"\x98", "cp1251"),
+        ("gbk", "昨天晚上我们在城里走了很久", b"\xff", "gb18030"),
+    ],
+)
+@pytest.mark.parametrize("times", [1, 100])
+def test_a_byte_that_the_declared_encoding_lacks_is_the_only_one_lost(
+    tmp_path: Path, charset: str, text: str, stray: bytes, encoding: str, times: int
+) -> None:
+    body = (text * times).encode(encoding) + b" " + stray + b" " + text.encode(encoding)
+    document = written(tmp_path, f"<html><meta charset={charset}><p>".encode() + body, "page.html")
+    lost = "\ufffd" * len(stray)
+    assert document.text == f"{text * times} {lost} {text}"
+    (warning,) = document.warnings
+    assert f"{encoding} with {len(stray)} broken sequence" in warning
+
+
+def test_a_wrong_declaration_that_fits_badly_is_not_believed(tmp_path: Path) -> None:
+    text = "昨日の夜、私たちは長い間町を歩き、本について話しました。その後、雨が降り始めました。" * 5
+    for wrong, encoding in (("iso-8859-1", "cp932"), ("euc-jp", "cp932"), ("shift_jis", "euc_jp")):
+        page = f"<html><meta charset={wrong}><p>".encode() + text.encode(encoding)
+        assert written(tmp_path, page, "page.html").text == text
+
+
+def test_utf8_with_a_bad_byte_is_utf8_whatever_is_declared(tmp_path: Path) -> None:
+    page = "<html><meta charset=iso-8859-1><p>It’s “so” — déjà vu, “café” ".encode() + b"\xff"
+    assert written(tmp_path, page, "page.html").text == "It’s “so” — déjà vu, “café” \ufffd"
+
+
+def test_a_long_page_alone_is_read_in_a_child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from fbrag_cli.indexing import collect
+    from fbrag_cli.indexing.digest import Reading
+    from fbrag_cli.progress import silent
+    from fbrag_cli.storage.cache import NOWHERE
+
+    calls: list[str] = []
+    real = collect.run_jobs
+    monkeypatch.setattr(collect, "run_jobs", lambda *arguments, **options: calls.append("child") or real(*arguments, **options))
+    for size, expected in ((1_000, []), (200_000, ["child"])):
+        (tmp_path / "page.html").write_text("<html><p>" + "word " * (size // 5))
+        assert collect.collect_one(str(tmp_path / "page.html"), Reading(), NOWHERE, None, silent).corpus.n_words == size // 5
+        assert calls == expected

@@ -187,6 +187,13 @@ def test_utf8_with_three_bad_bytes_is_utf8(tmp_path: Path) -> None:
     assert "utf-8 with 3 broken sequences" in warning
 
 
+def test_a_mark_of_utf8_with_a_bad_byte_is_utf8(tmp_path: Path) -> None:
+    document = written(tmp_path, codecs.BOM_UTF8 + b"A short text \xff.")
+    assert (document.text, document.encoding) == ("A short text \ufffd.", "utf-8")
+    (warning,) = document.warnings
+    assert "1 broken sequence" in warning
+
+
 def test_utf16_cut_within_a_character_is_read_with_a_warning(tmp_path: Path) -> None:
     text = "Half a character is missing at the end. " * 10
     document = written(tmp_path, (text + "x").encode("utf-16")[:-1])
@@ -315,6 +322,25 @@ def test_too_large_from_stdin(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source, "MAX_BYTES", 1000)
     assert refused("-", stdin=io.BytesIO(b"x" * 1001)).code == "doc_unreadable"
     assert len(load("-", source=source.read_source("-", io.BytesIO(b"x" * 1000))).text) == 1000
+
+
+class _Stream(io.RawIOBase):
+    """Endless, with a limit to what is asked at once."""
+
+    def read(self, size: int = -1) -> bytes:
+        assert 0 < size < 10_000_000
+        return b"x" * size
+
+
+def test_endless_stdin_is_read_in_pieces_up_to_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "MAX_BYTES", 10_000_000)
+    assert "more than 10 MB" in refused("-", stdin=_Stream()).message  # type: ignore[arg-type]
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/smaps"), reason="needs a file whose size is 0 but that has content")
+def test_a_file_without_a_size_is_refused_beyond_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "MAX_BYTES", 1000)
+    assert "more than" in refused("/proc/self/smaps").message
 
 
 def _zip(*names: str) -> bytes:

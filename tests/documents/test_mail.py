@@ -49,16 +49,18 @@ def test_attachments_are_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("charset", "text"), [("koi8-r", "Вчера мы гуляли"), ("iso-2022-jp", "昨日の夜"), ("gb2312", "昨天晚上")]
+    ("charset", "text"),
+    [("koi8-r", "Вчера мы гуляли"), ("iso-2022-jp", "昨日の夜"), ("iso-2022-jp", "半角ｶﾅ"), ("gb2312", "昨天晚上")],
 )
 def test_encodings_of_the_body(tmp_path: Path, charset: str, text: str) -> None:
     for transfer in ("base64", "8bit"):
         head = f"From: a@b\nMIME-Version: 1.0\nContent-Type: text/plain; charset={charset}\n"
         head += f"Content-Transfer-Encoding: {transfer}\n\n"
-        body = text.encode(charset)
+        body = text.encode("iso2022_jp_ext" if charset == "iso-2022-jp" else charset)
         data = head.encode() + (base64.b64encode(body) if transfer == "base64" else body)
         document = written(tmp_path, data, "m.eml")
         assert document.text.endswith(text)
+        assert document.warnings == ()
 
 
 def test_mail_is_known_by_its_headers(tmp_path: Path) -> None:
@@ -74,7 +76,6 @@ def test_mail_is_known_by_its_headers(tmp_path: Path) -> None:
         "From: a\nMIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=x\n\n--x\n\ntext",
         "From: a\nMIME-Version: 1.0\nContent-Type: text/plain; charset=klingon\n\ntext",
         "From: a\nMIME-Version: 1.0\nContent-Type: text/plain\nContent-Transfer-Encoding: base64\n\n!!!not base64!!!",
-        "From: =?utf-8?q?=ff?= <\nTo: ,,,;:<>@@\nDate: yesterday\nMIME-Version: 1.0\n\ntext",
         "From: a\nMIME-Version: 1.0\n" + "Content-Type: multipart/mixed; boundary=x\n\n--x\n" * 500 + "\ntext",
         "From: " + "(" * 5000 + "\nMIME-Version: 1.0\n\ntext",
     ],
@@ -101,3 +102,17 @@ def test_a_guess_at_the_encoding_of_the_body_is_said(tmp_path: Path) -> None:
     document = written(tmp_path, data, "m.eml")
     assert document.text.endswith("Вчера вечером мы долго гуляли по городу.")
     assert "read as cp1251" in document.warnings[0]
+
+
+@pytest.mark.parametrize("address", ['"', "a:b,;c", "a@[", "=?utf-8?q?=ff?= <", ",,,;:<>@@"])
+def test_a_malformed_address_is_no_loss_of_the_mail(tmp_path: Path, address: str) -> None:
+    data = f"From: a\nTo: {address}\nDate: yesterday\nMIME-Version: 1.0\n\nthe text"
+    assert written(tmp_path, data, "m.eml").text.endswith("\n\nthe text")
+
+
+def test_a_character_that_the_declared_japanese_lacks_is_the_only_one_lost(tmp_path: Path) -> None:
+    head = b"From: a@b\nMIME-Version: 1.0\nContent-Type: text/plain; charset=iso-2022-jp\n\n"
+    document = written(tmp_path, head + "第".encode("iso2022_jp") + b"\x1b$B\x2d\x21\x1b(B" + "章".encode("iso2022_jp"), "m.eml")
+    assert document.text.endswith("\n\n第\ufffd章")
+    (warning,) = document.warnings
+    assert "iso2022_jp with 1 broken sequence" in warning

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 
 import pytest
@@ -102,3 +103,30 @@ def test_a_presentation_is_refused_with_a_way_out(tmp_path: Path) -> None:
 
 def test_an_empty_document(tmp_path: Path) -> None:
     assert refused(tmp_path, odt("<text:p/>"), "d.odt").code == "doc_empty"
+
+
+def test_a_long_document_is_read(tmp_path: Path) -> None:
+    paragraphs = [f"Paragraph {number} has its own words." for number in range(200_000)]
+    document = written(tmp_path, odt("".join(f"<text:p>{paragraph}</text:p>" for paragraph in paragraphs)), "d.odt")
+    assert document.text.split("\n\n") == paragraphs
+
+
+@pytest.mark.parametrize("encoding", ["UTF-7", "ISO-2022-JP", "HZ", "unicode-1-1-utf-7"])
+def test_an_encoding_that_could_hide_entities_is_refused(tmp_path: Path, encoding: str) -> None:
+    text = "+ADwAIQ-DOCTYPE a [+ADwAIQ-ENTITY x '" + "boom" * 10 + "'+AD4AXQ+AD4-<a>+ACY-x;</a>"
+    error = refused(tmp_path, odt("", {"content.xml": f'<?xml version="1.0" encoding="{encoding}"?>{text}'}), "d.odt")
+    assert "an unusual encoding" in error.message
+
+
+def test_a_part_at_an_impossible_place_is_damage(tmp_path: Path) -> None:
+    data = bytearray(odt("<text:p>text</text:p>"))
+    entry = data.rindex(b"PK\x01\x02")  # of content.xml, in the directory
+    name = entry + 46
+    far = struct.pack("<HHQ", 1, 8, 1 << 63)
+    data[entry + 30 : entry + 32] = struct.pack("<H", len(far))
+    data[entry + 42 : entry + 46] = b"\xff" * 4
+    data[name + len("content.xml") : name + len("content.xml")] = far
+    end = data.rindex(b"PK\x05\x06")
+    size = struct.unpack_from("<I", data, end + 12)[0]
+    struct.pack_into("<I", data, end + 12, size + len(far))
+    assert "is damaged" in refused(tmp_path, bytes(data), "d.odt").message

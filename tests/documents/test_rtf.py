@@ -38,6 +38,13 @@ def test_code_pages(tmp_path: Path) -> None:
     assert text_of(tmp_path, f"{fonts}\\pard\\f1 {cyrillic} \\f2 {japanese} \\f0 caf\\'e9") == "Вчера 昨日 café"
 
 
+@pytest.mark.parametrize(("page", "encoding"), [("1251", "cp1251"), ("932", "cp932"), ("99999", "cp1252")])
+def test_raw_bytes_are_in_the_code_page_of_the_document(tmp_path: Path, page: str, encoding: str) -> None:
+    text = {"cp1251": "Вчера вечером", "cp932": "昨日ソ表", "cp1252": "café"}[encoding]
+    data = f"{{\\rtf1\\ansi\\ansicpg{page} \\pard ".encode() + text.encode(encoding) + b"}"
+    assert written(tmp_path, data, "d.rtf").text == text
+
+
 def test_bytes_that_the_code_page_does_not_have_are_a_warning(tmp_path: Path) -> None:
     document = written(tmp_path, b"{\\rtf1\\ansi\\ansicpg932 text \\'81\\'01 end}", "d.rtf")
     assert document.text.endswith("end")

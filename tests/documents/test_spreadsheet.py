@@ -58,6 +58,7 @@ def test_values_are_read_and_formulas_are_not(tmp_path: Path) -> None:
         (float("nan"), "nan"),
         (False, "FALSE"),
         (datetime(2024, 2, 29, 23, 59, 59, 999_600), "2024-03-01 00:00"),
+        (datetime(9999, 12, 31, 23, 59, 59, 999_000), "9999-12-31 23:59:59"),
         (datetime(2024, 2, 29, 1, 2, 3), "2024-02-29 01:02:03"),
         (date(1900, 1, 1), "1900-01-01"),
         (time(7, 5), "07:05"),

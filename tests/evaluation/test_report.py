@@ -331,6 +331,17 @@ def test_a_difference_that_may_be_chance_is_not_marked(results: Any) -> None:
     assert not found.marked
 
 
+@pytest.mark.parametrize(("n", "p"), [(3, 0.25), (5, 0.0625)])
+def test_a_few_pairs_that_agree_are_not_marked(results: Any, n: int, p: float) -> None:
+    """The interval of a few pairs leaves out 0 as soon as all have one sign."""
+    rows = [row(str(i), OP, 0.1) for i in range(n)] + [row(str(i), FB, 0.2 + i / 10) for i in range(n)]
+    found = cell(compare(results(rows), "order-preserving"), "score", "fb-rag", "musique")
+    assert found.low is not None
+    assert found.low > 0
+    assert found.p == p
+    assert not found.marked
+
+
 def test_ids_of_two_data_sets_are_not_one_example(results: Any) -> None:
     rows = [row("1", OP, 0.2, "a"), row("1", OP, 0.8, "b"), row("1", FB, 0.3, "a"), row("1", FB, 0.6, "b")]
     report = compare(results(rows), "Order-Preserving")
@@ -391,6 +402,13 @@ def test_below_names_configuration_metric_and_value(results: Any) -> None:
 
 
 # Abstention
+
+
+def test_a_minimum_is_missed_where_examples_failed(results: Any) -> None:
+    failed = [row(str(i), OP, None, status="error", error="too long") for i in range(9)]
+    rows = results([row("9", OP, 0.9), *failed])
+    assert below(rows, {"score": 0.4}) == ["order-preserving: 9 of 10 examples failed"]
+    assert below(rows, {}) == []
 
 
 def declining(configuration: dict[str, Any], *declined: float) -> list[dict[str, Any]]:

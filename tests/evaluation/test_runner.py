@@ -208,6 +208,38 @@ def test_rows_of_other_versions_are_not_mixed(tmp_path: Path, monkeypatch: pytes
     assert [row["id"] for row in rows(path)] == ["q2"]
 
 
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"question": "Who broke the lantern?"}, "q1 of tales has changed"),
+        ({"answers": ("Wrenn",)}, "q1 of tales has changed"),
+        ({"evidence": (PARTS[5],)}, "q1 of tales has changed"),
+        ({"document": "another"}, "q1 of tales has changed"),
+        ({}, "the small model small has changed"),
+    ],
+)
+def test_rows_of_other_questions_or_models_are_not_mixed(tmp_path: Path, changed: dict[str, Any], told: str) -> None:
+    path, bench = tmp_path / "rows.jsonl", Bench()
+    run([example(1)], [BASE], path, bench.session())
+    before = path.read_bytes()
+    session = bench.session()
+    if not changed:
+        session.models.find = lambda names, **_: [_File("new", Path(name)) for name in names]  # type: ignore[method-assign,misc]
+    with pytest.raises(FbragError, match=told) as refused:
+        run([replace(example(1), **changed), example(2)], [BASE], path, session)
+    assert (refused.value.code, path.read_bytes()) == ("usage", before)
+
+
+def test_rows_of_older_versions_stay_valid(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    run([example(1)], [BASE], path, Bench().session())
+    (row,) = rows(path)
+    path.write_text(json.dumps({name: value for name, value in row.items() if name != "digests"}) + "\n", "utf-8")
+    before, bench = path.read_bytes(), Bench()
+    run([replace(example(1), question="Who broke it?")], [BASE], path, bench.session())
+    assert (path.read_bytes(), bench.models["large"].asked) == (before, [])
+
+
 def test_one_example_that_fails_is_a_row_and_is_tried_again(tmp_path: Path) -> None:
     class Refuses(Scripted):
         def generate(self, turns: Sequence[Turn], n: int, sampling: Sampling, call: Call | None = None) -> Generations:

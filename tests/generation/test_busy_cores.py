@@ -5,12 +5,16 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+import llama_cpp
 import pytest
 
 from fbrag_cli.generation.generator import Sampling, Turn
 from fbrag_cli.generation.llama import busy_cores
 from fbrag_cli.generation.llama.busy_cores import ThreadCount, busy_seconds, threads_beside
+from fbrag_cli.generation.llama.context import BatchToken, Context
 from fbrag_cli.generation.llama.generator import LlamaGenerator
+from fbrag_cli.generation.llama.weights import Weights
+from tests.generation.tiny_gguf import Tiny
 
 
 @pytest.mark.parametrize(
@@ -95,6 +99,23 @@ def test_samples_do_not_depend_on_the_number_of_threads(smollm2: Path, monkeypat
             )
             written.append([one.generate(asked, n, Sampling(16, seed=3)).samples for n in (1, 3)])
     assert written[0] == written[1] == written[2]
+
+
+def test_a_small_context_leaves_the_threads_of_a_large_one_that_was_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Flash attention, from 9,216 cells on, gives another result for one token on fewer threads."""
+    used: list[tuple[int, int]] = []
+    weights = Weights(Tiny(context=16384).write(tmp_path / "tiny.gguf"))
+    monkeypatch.setattr(weights, "threads", 2)
+    monkeypatch.setattr(weights, "_thread_count", type("Busy", (ThreadCount,), {"current": lambda self: 1})(2))
+    monkeypatch.setattr(llama_cpp, "llama_set_n_threads", lambda context, *threads: used.append(threads))
+    contexts = [Context(weights, 9472, 1), Context(weights, 256, 1)]
+    for each in contexts:
+        each.decode([BatchToken(2, 0, 0)])
+        each.close()
+    weights.close()
+    assert used == [(2, 1), (1, 1)]
 
 
 def test_a_number_of_threads_that_the_user_names_is_kept_to(smollm2: Path) -> None:

@@ -16,9 +16,11 @@ import pytest
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import Call, Sampling, Turn
+from fbrag_cli.generation.llama import context
 from fbrag_cli.generation.llama.generator import LlamaGenerator
 from fbrag_cli.generation.llama.rows import piece_of
 from fbrag_cli.generation.llama.weights import layers_on_gpu
+from tests.generation.tiny_gguf import Tiny
 
 STORY = "The lighthouse keeper Anna wrote in her log that the brig Meridian had passed at noon with a torn sail. " * 4
 ASKED = (Turn("user", f"{STORY}\n\nWhich ship passed the lighthouse, and when?"),)
@@ -34,6 +36,14 @@ def test_samples_differ_and_repeat_with_their_seed(smollm2: Path) -> None:
     assert [sample.seed for sample in runs[0]] == [7, 8, 9, 10]
     assert len({sample.text for sample in runs[0]}) > 1
     assert runs[0] == runs[1]
+
+
+def test_no_seed_draws_another_one(tmp_path: Path) -> None:
+    """llama.cpp takes 4294967295 for a wish for a random seed."""
+    with LlamaGenerator(Tiny(weights=0.3).write(tmp_path / "tiny.gguf"), threads=1) as tiny:
+        runs = [tiny.generate(ASKED, 2, Sampling(8, seed=2**32 - 2)).samples for _ in range(3)]
+    assert runs[0] == runs[1] == runs[2]
+    assert [sample.seed for sample in runs[0]] == [2**32 - 2, 2**32 - 1]
 
 
 def test_a_sample_does_not_depend_on_how_many_there_are(generator: LlamaGenerator) -> None:
@@ -77,15 +87,19 @@ def test_a_prompt_that_outgrows_its_context_reads_only_what_is_new(smollm2: Path
         assert one.generate(long, 3, GREEDY).samples == enlarged.samples
 
 
-def test_a_reserved_context_is_not_made_again(smollm2: Path) -> None:
-    with LlamaGenerator(smollm2) as one:
-        first = one.generate(ASKED, 1, Sampling(4), Call(room=2000))
-        context = one._prompts.context
-        more = (*ASKED, Turn("assistant", "The Meridian."), Turn("user", STORY * 12))
-        assert one.generate(more, 1, Sampling(4)).cached_tokens >= first.prompt_tokens - 5
-        assert one._prompts.context is context
-    with LlamaGenerator(smollm2, max_context=400) as small:
-        assert small.generate(ASKED, 1, Sampling(4), Call(room=2000)).samples  # as much as the model can take
+def test_a_context_that_does_not_fit_is_refused_by_the_width_of_heads_that_the_file_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of Qwen3, whose heads together are wider than the model: here four times."""
+    free = 250_000
+    monkeypatch.setattr(context, "free_memory", lambda: free)
+    with LlamaGenerator(Tiny(heads=2, width=32, head_width=64).write(tmp_path / "tiny.gguf"), threads=1) as tiny:
+        with pytest.raises(FbragError, match="a context of 512 tokens needs") as told:
+            tiny.generate((Turn("user", "x"),), 1, Sampling(1))
+        assert told.value.code == "out_of_memory"
+        free = 300_000
+        n_tokens = tiny.generate((Turn("user", "x" * 200),), 1, Sampling(1)).prompt_tokens
+        assert len(tiny._prompts.opened.state(0)) > n_tokens * free / 600
 
 
 def test_text_never_becomes_a_special_token(generator: LlamaGenerator) -> None:
@@ -101,17 +115,17 @@ def test_text_never_becomes_a_special_token(generator: LlamaGenerator) -> None:
     assert markers in generator.written((Turn("user", markers),))
 
 
-def test_stop_texts_end_a_sample_and_are_left_out(generator: LlamaGenerator) -> None:
-    whole = generator.generate(ASKED, 1, GREEDY).samples[0].text
-    stop = whole.split()[3]
-    cut = generator.generate(ASKED, 1, Sampling(24, temperature=0, stop=(stop,))).samples[0]
-    assert cut.text == whole[: whole.index(stop)]
-    assert cut.finish == "stop"
-
-
 def test_the_length_limit_is_said(generator: LlamaGenerator) -> None:
     sample = generator.generate(ASKED, 1, Sampling(2, temperature=0)).samples[0]
     assert (sample.finish, sample.n_tokens) == ("length", 2)
+
+
+def test_a_character_that_the_length_limit_cuts_is_streamed_as_it_is_kept(tmp_path: Path) -> None:
+    with LlamaGenerator(Tiny().write(tmp_path / "tiny.gguf"), threads=1) as tiny:  # writes single bytes
+        for seed in range(40):
+            pieces: list[str] = []
+            (sample,) = tiny.generate(ASKED, 1, Sampling(3, seed=seed), Call(on_text=pieces.append)).samples
+            assert "".join(pieces) == sample.text
 
 
 def test_a_model_in_a_loop_is_stopped_and_its_text_cut_to_one_period(generator: LlamaGenerator) -> None:
@@ -256,6 +270,15 @@ def test_nothing_native_reaches_stdout(smollm2: Path) -> None:
     done = subprocess.run([sys.executable, "-c", code, str(smollm2)], capture_output=True, text=True, check=True)
     assert done.stdout == ""
     assert "llama" in done.stderr
+
+
+def test_metadata_of_a_file_cannot_command_the_terminal(tmp_path: Path) -> None:
+    path = Tiny(template="{{ messages[0].content }}\x1b]0;mine\x07").write(tmp_path / "tiny.gguf")
+    code = "import sys; from pathlib import Path; from fbrag_cli.generation.llama.generator import LlamaGenerator as G\n"
+    code += "G(Path(sys.argv[1]), verbose=True).close()"
+    done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
+    assert "␛]0;mine␇" in done.stderr
+    assert "\x1b" not in done.stderr
 
 
 def test_softmax_of_the_last_logits_is_what_greedy_takes(generator: LlamaGenerator) -> None:

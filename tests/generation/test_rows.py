@@ -65,7 +65,7 @@ def twins(generator: LlamaGenerator, turns: Sequence[Turn]) -> tuple[Need, Need]
     rows = {at: own_row(generator, tokens[at]) for at in range(29, len(tokens) - 1, 30)}
     mixed = [rows[at].ids[0] if at in rows else token for at, token in enumerate(tokens)]
     vectors = {row.ids[0]: row.vectors[0] for row in rows.values()}
-    return Need(tokens, 1, 1, 2000), Need(mixed, 1, 1, 2000, vectors)
+    return Need(tokens, 1, 2000), Need(mixed, 1, 2000, vectors)
 
 
 def equal_as_rows(generator: LlamaGenerator, turns: Sequence[Turn]) -> int:
@@ -106,7 +106,7 @@ def test_a_foreign_row_changes_the_logits_and_two_of_them_are_told_apart(generat
     before, after = [LOG, " similarity:"], [f" {LOG}{QUESTION}"]
     asked = [(Turn.of("user", [*before, row, *after]),) for row in (foreign(1), foreign(2), foreign(1))]
     plain = (Turn.of("user", [*before, *after]),)
-    found = [logits(generator, generator._need(each, 1, 1, QUIET)) for each in (plain, *asked)]
+    found = [logits(generator, generator._need(each, 1, 1)) for each in (plain, *asked)]
     assert np.abs(found[0] - found[1]).max() > 0.1
     assert np.abs(found[1] - found[2]).max() > 0.1
     first, second = (generator.generate(each, 1, Sampling(4)) for each in asked[:2])

@@ -20,6 +20,7 @@ from fbrag_cli.generation.server.about import about
 from fbrag_cli.generation.server.address import Address
 from fbrag_cli.generation.server.generator import ServerGenerator
 from fbrag_cli.generation.server.host import Host, Patience
+from fbrag_cli.generation.server.key import server_key
 from fbrag_cli.generation.server.markers import defused
 from fbrag_cli.generation.server.requests import ask
 from fbrag_cli.methods.prompts import answer_turns, forward_turns
@@ -167,7 +168,11 @@ def test_a_call_stops_within_a_second_and_the_next_one_is_as_ever(real: ServerGe
         ("<｜User｜>", "< ｜User｜>"),
         ("[/INST] [TOOL_CALLS]", "[ /INST] [ TOOL_CALLS]"),
         ("</s> <<SYS>>", "< /s> < < SYS>>"),
-        ("a < b | c > d, x[i], <p>, [1], [EU], 5 <7>", "a < b | c > d, x[i], <p>, [1], [EU], 5 <7>"),
+        ("[|endofturn|] [|user|]", "[ |endofturn|] [ |user|]"),
+        ("<seed:eos></seed:think>", "< seed:eos>< /seed:think>"),
+        ("[UNUSED_TOKEN_145]", "[ UNUSED_TOKEN_145]"),
+        ("<role>HUMAN</role>", "< role>HUMAN< /role>"),
+        ("a < b | c > d, x[i], <p>, [1], [EU], 5 <7>, [|x| y]", "a < b | c > d, x[i], <p>, [1], [EU], 5 <7>, [|x| y]"),
     ],
 )
 def test_markers_of_turns_are_parted(text: str, sent: str) -> None:
@@ -177,12 +182,12 @@ def test_markers_of_turns_are_parted(text: str, sent: str) -> None:
 
 def test_a_request_holds_the_sampling_and_the_defused_text() -> None:
     with Loopback() as server, opened(server.address) as generator:
-        sampling = Sampling(9, temperature=0.5, top_p=0.8, top_k=7, seed=3, stop=("END",))
+        sampling = Sampling(9, temperature=0.5, top_p=0.8, top_k=7, seed=3)
         generator.generate([Turn("user", "The end.<|im_end|>"), Turn("assistant", "Rationale:")], 1, sampling)
         (asked,) = server.chats
     assert asked.path == "/v1/chat/completions"
     assert asked.body["messages"] == [{"role": "user", "content": 'The end.< |im_end|>\n\nBegin the reply with "Rationale:".'}]
-    expected = {"model": "tiny", "max_tokens": 9, "temperature": 0.5, "top_p": 0.8, "top_k": 7, "seed": 3, "stop": ["END"]}
+    expected = {"model": "tiny", "max_tokens": 9, "temperature": 0.5, "top_p": 0.8, "top_k": 7, "seed": 3}
     assert {name: asked.body[name] for name in expected} == expected
 
 
@@ -192,6 +197,15 @@ def test_a_strict_server_gets_no_parameter_that_it_refuses() -> None:
         assert not {"min_p", "top_k", "samplers"} & server.chats[0].body.keys()
         assert generator.choose is None
         assert "no probabilities" in generator.problems[0]
+
+
+def test_a_probability_out_of_range_is_none() -> None:
+    def hello(handler: Handler, body: dict[str, object]) -> None:
+        top = [{"token": "Yes", "logprob": -(10**400)}]
+        handler.send({"choices": [{"message": {"content": "Hi"}, "logprobs": {"content": [{"top_logprobs": top}]}}]})
+
+    with Loopback(hello=hello) as server, opened(server.address) as generator:
+        assert generator.choose is None
 
 
 def test_the_opening_is_no_part_of_the_reply_where_the_server_repeats_it() -> None:
@@ -217,6 +231,22 @@ def test_k_samples_are_one_request_where_the_server_takes_that() -> None:
     with Loopback(stream("a", several=True)) as server, opened(server.address) as generator:
         assert len(generator.generate(QUESTION, 4, GREEDY).samples) == 4
         assert [each.body.get("n") for each in server.chats] == [4]
+
+
+def test_a_reply_of_k_samples_that_breaks_leaves_nothing_in_those_that_are_asked_for_then() -> None:
+    def broken(handler: Handler, body: dict[str, object]) -> None:
+        handler.begin()
+        handler.piece("Half", 0)
+        handler.piece("Whole.", 1, "stop")
+        handler.event({"error": {"message": "x", "code": 400}})
+
+    with Loopback(broken) as server, opened(server.address, patience=HASTY) as generator:
+        five = generator.generate(QUESTION, 5, GREEDY).samples
+        assert [each.text for each in five] == ["It is blue.", "Whole.", *["It is blue."] * 3]
+        assert [each.body.get("n") for each in server.chats] == [5, None, None, None, None]
+        server.default = stream("a", several=True)
+        generator.generate(QUESTION, 5, GREEDY)
+        assert server.chats[-1].body.get("n") == 5
 
 
 def test_a_server_that_gives_one_of_k_is_asked_for_the_others_at_once_and_remembered() -> None:
@@ -283,6 +313,22 @@ def test_half_a_reply_is_asked_for_once_more_where_nothing_of_it_was_shown() -> 
             text_of(generator, Call(on_text=pieces.append))
         assert "".join(pieces) == "It was"
         assert len(server.chats) == 3
+
+
+def test_reasoning_and_tokens_of_a_reply_that_broke_do_not_count() -> None:
+    def thinking(handler: Handler, body: dict[str, object]) -> None:
+        handler.begin()
+        for _ in range(8):
+            handler.event({"choices": [{"index": 0, "delta": {"reasoning_content": "hm "}}]})
+        handler.piece("It")
+        if not handler.server.replies:
+            handler.piece(" is blue.", finish="stop")
+        else:
+            handler.event({"choices": [], "usage": {"completion_tokens": 99}})
+
+    with Loopback(thinking, thinking) as server, opened(server.address, patience=HASTY) as generator:
+        (sample,) = generator.generate(QUESTION, 1, GREEDY).samples
+    assert (sample.text, sample.finish, sample.n_tokens) == ("It is blue.", "stop", 2)
 
 
 def test_a_reply_that_stands_still_is_an_error_after_the_idle_time() -> None:
@@ -354,6 +400,7 @@ def test_text_does_not_follow_a_redirect() -> None:
         (status(200, "[" * 100_000), "no JSON"),
         (status(200, "[1]"), "no JSON object"),
         (status(200, {"choices": "many"}), "another shape"),
+        (status(200, '{"choices": [{"index": 1e999, "delta": {}}]}'), "another shape"),
         (status(200, {"choices": [{"message": {"content": ["x"]}}]}), "no text"),
         (status(200, {"choices": [{"message": "x"}]}), "another shape"),
         (status(200, " " * 17_000_000), "more than 16,000 kB"),
@@ -455,12 +502,22 @@ def test_a_prompt_that_the_server_has_cut_is_a_warning() -> None:
 
 def test_the_key_is_sent_and_never_repeated() -> None:
     with Loopback() as server, opened(server.address, key="sk-secret-1234") as generator:
+        server.default = status(307, Location="http://127.0.0.1/?key=sk-secret-1234")
+        with pytest.raises(FbragError, match="key=…"):
+            text_of(generator)
         server.default = status(401, {"error": {"message": "wrong key: sk-secret-1234"}})
         with pytest.raises(FbragError, match="HTTP 401: wrong key: …") as raised:
             text_of(generator)
         assert {each.headers["Authorization"] for each in server.asked} == {"Bearer sk-secret-1234"}
     assert "secret" not in f"{raised.value.message} {raised.value.hint} {vars(generator)}"
     assert "--key-file" in str(raised.value.hint)
+
+
+@pytest.mark.parametrize("file", ["~nosuchuser/key", "/nowhere/key"])
+def test_a_file_of_the_key_that_cannot_be_read_is_an_error_of_usage(file: str) -> None:
+    with pytest.raises(FbragError, match=r"--key-file .*/key: it cannot be read: No such file") as raised:
+        server_key(file, {})
+    assert raised.value.code == "usage"
 
 
 @pytest.mark.parametrize("variable", ["HTTP_PROXY", "http_proxy", "ALL_PROXY"])
@@ -481,6 +538,12 @@ def test_no_proxy_of_the_environment_reads_the_text(monkeypatch: pytest.MonkeyPa
         "http://h\n/v1",
         "http://a b/v1",
         "http://me:secret@h/v1",
+        "http://me:secret@h:80a/v1",
+        "http://me:secret@h:99999/v1",
+        "http://me:secret@[::1/v1",
+        "http://me:secret@/v1",
+        "http://me:1?secret@h/v1",
+        "http://me:se/secret@h/v1",
         "http://h/v1?key=1",
     ],
 )

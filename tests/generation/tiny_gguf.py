@@ -27,6 +27,7 @@ class Tiny:
     blocks: int = 1
     heads: int = 2
     width: int = 32
+    head_width: int | None = None
     context: int = 8192
     epsilon: float = 1e-5
     experts: int | None = None
@@ -49,6 +50,9 @@ class Tiny:
         writer.add_feed_forward_length(2 * self.width)
         writer.add_block_count(self.blocks)
         writer.add_head_count(self.heads)
+        if self.head_width:
+            writer.add_key_length(self.head_width)
+            writer.add_value_length(self.head_width)
         writer.add_layer_norm_rms_eps(self.epsilon)
         if self.experts is not None:
             writer.add_expert_count(self.experts)
@@ -81,7 +85,8 @@ class Tiny:
         }
         for block in range(min(self.blocks, 2)):
             layer = {"attn_norm": (width,), "ffn_norm": (width,), "ffn_down": (width, inner)}
-            layer |= {f"attn_{name}": (width, width) for name in ("q", "k", "v", "output")}
+            heads = self.heads * (self.head_width or width // self.heads)
+            layer |= {f"attn_{name}": (heads, width) for name in ("q", "k", "v")} | {"attn_output": (width, heads)}
             layer |= {f"ffn_{name}": (inner, width) for name in ("gate", "up")}
             shapes |= {f"blk.{block}.{name}": shape for name, shape in layer.items()}
         for name, shape in shapes.items():

@@ -46,8 +46,10 @@ def nobody() -> Iterator[None]:
     if user == 0:
         os.chmod(".", 0o755)
         os.seteuid(65534)
-    yield
-    os.seteuid(user)
+    try:
+        yield
+    finally:
+        os.seteuid(user)
 
 
 def found(*paths: str, **globs: list[str]) -> list[str]:
@@ -153,6 +155,18 @@ def test_an_unreadable_folder_within_is_a_warning(tree: Tree) -> None:
     assert [file.path for file in findings.files] == ["d/a.txt"]
     assert findings.warnings == ("the folder d/locked is left out: permission denied",)
     assert (error.code, error.message) == ("doc_unreadable", "d/locked cannot be read: permission denied")
+
+
+def test_a_folder_that_may_be_listed_but_not_entered_is_a_warning(tree: Tree) -> None:
+    tree("d/a.txt", "d/listed/b.txt", "d/listed/c/d.txt")
+    os.chmod("d/listed", 0o744)
+    with nobody():
+        findings = find_files(["d"])
+        error = refused("d/listed")
+    os.chmod("d/listed", 0o755)
+    assert [file.path for file in findings.files] == ["d/a.txt"]
+    assert "the folder d/listed is left out: permission denied" in findings.warnings
+    assert (error.code, error.message) == ("doc_unreadable", "d/listed cannot be read: permission denied")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="makes folders beside their path")

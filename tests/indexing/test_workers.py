@@ -109,6 +109,16 @@ def test_jobs_run_in_other_processes_that_know_it() -> None:
     assert not is_worker()
 
 
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="the system binds no process to cores")
+def test_there_are_no_more_children_than_cores_for_this_process() -> None:
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(cores)})
+    try:
+        assert len({outcome for _, outcome in run_jobs(act, ["pid"] * 4)}) == 1
+    finally:
+        os.sched_setaffinity(0, cores)
+
+
 def test_what_is_done_first_comes_first() -> None:
     first = next(iter(run_jobs(act, ["sleep", "quick"], processes=2)))
     assert first == (1, "quick")

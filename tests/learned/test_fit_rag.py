@@ -18,6 +18,7 @@ from fbrag_cli.learned.fit_rag import FitRagParts, load
 from fbrag_cli.learned.token_reducer import Detector
 from fbrag_cli.storage.files import sha256_of
 
+RECOGNIZER = {"k": 7, "delta": 1.5, "told": 0.04, "known": 0.5}
 LAYERS = [(4, 20), (1, 4)]
 
 
@@ -125,7 +126,11 @@ def test_what_was_changed_is_refused(tmp_path: Path, spoil: Callable[[Path], obj
         {"model": "taught"},
         {"languages": "en"},
         {"detector": {"threshold": "high"}},
+        {"detector": {"threshold": float("nan")}},
         {"detector": None},
+        {"recognizer": RECOGNIZER | {"k": 7.5}},
+        {"recognizer": RECOGNIZER | {"k": 0}},
+        {"recognizer": RECOGNIZER | {"known": float("nan")}},
     ],
 )
 def test_another_record_is_refused(tmp_path: Path, changed: dict[str, Any]) -> None:

@@ -166,6 +166,7 @@ def test_what_was_changed_is_refused(tmp_path: Path, spoil: Callable[[Path], obj
         ({"heads": 3}, "width 8 cannot be shared by 3 heads"),
         ({"heads": 0}, "lacks what it should name"),
         ({"row_scale": None}, "lacks what it should name"),
+        ({"row_scale": float("nan")}, "lacks what it should name"),
         ({"languages": "en"}, "lacks what it should name"),
         ({"words": "0", "model": {"name": "m"}}, "lacks what it should name"),
         ({"words": 1}, "lacks what it should name"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -12,10 +13,12 @@ from fbrag_cli.corpus import Corpus, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import Call, Generations, ModelInfo, Sampling, Turn
-from fbrag_cli.methods.long_context import cut_middle
+from fbrag_cli.methods.long_context import LongContext, cut_middle
 from fbrag_cli.methods.method import Selecting
 from fbrag_cli.methods.prompts import Templates
 from fbrag_cli.methods.registry import find_method, names
+from fbrag_cli.methods.self_route import SelfRoute
+from fbrag_cli.progress import Event
 from fbrag_cli.trace import Trace
 from tests.methods.scripted import Scripted, tools
 
@@ -87,6 +90,8 @@ def test_long_context_reads_everything(corpus: Corpus) -> None:
     assert "\n".join(CHUNKS) in told(large)
     assert trace.selected == tuple(range(10))
     assert trace.warnings == ()
+    method = LongContext()
+    assert method.retrieve("Xyzzy?", tools(corpus)).warnings == ()
 
 
 def test_long_context_cuts_the_middle_of_what_exceeds_the_window_and_says_so(corpus: Corpus) -> None:
@@ -128,6 +133,24 @@ def test_self_route_reads_the_whole_document_where_the_chunks_do_not_do(corpus: 
     assert FILLER not in told(large, 0)
     assert "\n".join(CHUNKS) in told(large, 1)
     assert [stage.name for stage in trace.stages] == ["recall", "answer", "answer", "verify"]
+
+
+@pytest.mark.parametrize(("first", "route"), [("unanswerable", "long-context"), ("Skerrow, by the log", "retrieved")])
+def test_self_route_sends_the_text_of_the_answer_and_not_of_the_reply_that_declines(
+    corpus: Corpus, first: str, route: str
+) -> None:
+    class Declines(Scripted):
+        def generate(self, turns, n, sampling, call=None):  # type: ignore[no-untyped-def]
+            self.replies = ["Skerrow, by the log"] if self.asked else [first]
+            return super().generate(turns, n, sampling, call)
+
+    events: list[Event] = []
+    given = replace(tools(corpus, large=Declines(["x"])), progress=events.append)
+    method = SelfRoute(select=2, max_tokens=16)
+    trace = method.answer(method.retrieve(QUESTION, given), given)
+    assert trace.route == route
+    assert "".join(event.text for event in events if event.kind == "text") == trace.answer == "Skerrow, by the log"
+    assert ("answer", "start") in [(event.stage, event.kind) for event in events]
 
 
 def test_closed_book_reads_the_question_alone_and_is_not_checked(corpus: Corpus) -> None:

@@ -154,9 +154,13 @@ def knows(known: float) -> FitRagParts:
 
 def test_what_the_model_knows_it_answers_without_the_document() -> None:
     many = [f"The anchor {i} of the brig was forged." for i in range(40)]
-    trace = run(corpus_of(many), FitRag(fit_rag="made", self_knowledge=True), knows(0.5), answer=True)
+    own = knows(0.5)
+    trace = run(corpus_of(many), FitRag(fit_rag="made", self_knowledge=True), own, answer=True)
+    assert isinstance(own.scorer, ByWords)
+    assert own.scorer.asked == 40  # the candidates, and no window
     assert (trace.context, trace.from_document, trace.answer) == ((), False, "Hull")
     assert (reduction(trace).told, reduction(trace).known) == (1, 1)
+    assert (reduction(trace).n_taken, reduction(trace).windows) == (0, ())
     trace = run(corpus_of(many), FitRag(fit_rag="made", self_knowledge=True), knows(1.0), answer=True)
     assert len(trace.context) == 10
     assert trace.from_document
@@ -175,6 +179,10 @@ def test_the_prompt_of_the_paper_asks_for_the_reason() -> None:
     places = [asked.text.index(each) for each in ("say why", "[1] ", "[2] ", QUESTION)]
     assert places == sorted(places)
     assert [trace.context[i].text in asked.text for i in (0, 1)] == [True, True]
+    (checking,) = large.asked[1][0]
+    shared = asked.text[: asked.text.index("Question: ")]
+    assert checking.text.startswith(shared)
+    assert "Proposed answer: Hull, since" in checking.text[len(shared) :]
 
 
 def test_by_the_paper_the_model_writes_a_passage_where_it_does_not_read_the_document() -> None:
@@ -189,7 +197,7 @@ def test_by_the_paper_the_model_writes_a_passage_where_it_does_not_read_the_docu
     assert (trace.from_document, trace.answer) == (False, "The smith of Hull forged it.")
 
 
-def test_labels_of_another_model_and_another_language_make_warnings() -> None:
+def test_labels_of_another_model_make_a_warning() -> None:
     method = FitRag(fit_rag="made", answer_anyway=True)
     for digest in (None, "1" * 64):
         trace = run(corpus_of(TEXTS), method, parts(), answer=True, sha256=digest)
@@ -197,13 +205,31 @@ def test_labels_of_another_model_and_another_language_make_warnings() -> None:
         assert not trace.warnings
     (warning,) = run(corpus_of(TEXTS), method, parts(), answer=True, sha256="2" * 64).warnings
     assert "trained for taught, and" in warning
-    german = Document.of(
-        "d",
-        "d",
-        Extracted(Content("Der Anker der Brigg wurde geschmiedet: the anchor of the brig."), "text/plain"),
-        language="de",
-    )
-    assert "trained on en, and reads de" in " ".join(run(build_corpus([german]), FitRag(fit_rag="made"), parts()).warnings)
+
+
+def test_in_a_language_that_the_scorer_was_not_trained_on_the_retriever_ranks_with_a_warning() -> None:
+    texts = [Extracted(Content(text), "text/plain") for text in TEXTS]
+    german = build_corpus([Document.of(f"d{i}", f"d{i}", text, language="de") for i, text in enumerate(texts)])
+    own = replace(knows(0.5), detector=stops_after(0.9))
+    trace = run(german, FitRag(fit_rag="made", select=3, self_knowledge=True), own)
+    untrained = run(german, FitRag(select=3))
+    assert isinstance(own.scorer, ByWords)
+    assert own.scorer.asked == 0
+    assert (trace.context, trace.from_document) == (untrained.context, True)
+    assert (reduction(trace).labels, reduction(trace).told) == (None, None)
+    (warning,) = trace.warnings
+    assert "trained on en, not on de: the retriever ranks" in warning
+    unknown = parts(languages=())
+    assert run(german, FitRag(fit_rag="made", select=3), unknown).warnings == ()
+    assert isinstance(unknown.scorer, ByWords)
+    assert unknown.scorer.asked
+
+
+def test_the_plan_names_as_many_chunks_as_are_scored_and_selected() -> None:
+    method = FitRag(fit_rag="made", candidates=2, select=4)
+    trace = run(corpus_of(TEXTS), method, parts())
+    assert (len(reduction(trace).candidates), len(trace.context)) == (4, 4)
+    assert method.plan(len(TEXTS)) == ["4 to score", "4 to select"]
 
 
 @pytest.mark.parametrize("n_sentences", range(6))

@@ -99,7 +99,7 @@ def test_a_text_in_another_language_has_a_warning() -> None:
     trained = former(12, {"forward": 9.0})
     assert retrieved(trained, corpus_of()).warnings == ()
     (warning,) = retrieved(trained, corpus_of("de")).warnings
-    assert warning == "the fusion was trained on en, and reads de"
+    assert warning == "the fusion was trained on en, not on de"
 
 
 def test_without_a_folder_it_is_refused_before_a_model_is_asked() -> None:

@@ -57,6 +57,14 @@ def test_a_name_after_the_file_chooses_for_all_data_sets(tmp_path: Path) -> None
     assert only.of().templates.answer == "{context} {input}"
 
 
+def test_a_name_with_e_at_its_end_is_that_of_the_file_or_of_longbench_e(tmp_path: Path) -> None:
+    path = written(tmp_path, {"my_e": "mine {context}", "lcc": "code {context}", "lcc_e": "short code {context}"})
+    assert read_prompt_file(f"{path}:my_e").of().templates.answer == "mine {context}"
+    assert read_prompt_file(path).of("lcc_e").templates.answer == "short code {context}"
+    path = written(tmp_path, LONGBENCH)
+    assert read_prompt_file(f"{path}:musique_e").of().templates.answer == LONGBENCH["musique"]
+
+
 def test_double_braces_are_braces() -> None:
     assert answer_turns(["c"], "q", templates=Templates("{{x}} {context}"))[0].text == "{x} c"
 
@@ -68,6 +76,7 @@ def test_double_braces_are_braces() -> None:
         ("[1]", None, "not an object"),
         ({}, None, "it has no prompts"),
         ({"a": "{input}"}, None, "a prompt without {context}"),
+        ({"a": ""}, None, "a prompt without {context}"),
         ({"a": "{context} {question}"}, None, "{question} is none of"),
         ({"a": "{context} {"}, None, "a: "),
         ({"a": 1}, None, "neither a text nor an object of texts"),

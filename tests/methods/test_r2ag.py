@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -132,10 +133,42 @@ def test_a_longer_list_than_was_trained_is_cut_with_a_warning() -> None:
     trace = answered(corpus_of(), large(), select=8)
     assert len(trace.context) == 6
     assert any("lists of 6 chunks" in each for each in trace.warnings)
+    assert answered(corpus_of(CHUNKS[:6]), large(), select=8).warnings == ()
 
 
 def test_another_language_makes_a_warning() -> None:
-    assert any("trained on en, and reads de" in each for each in answered(corpus_of(language="de"), large()).warnings)
+    assert any("trained on en, not on de" in each for each in answered(corpus_of(language="de"), large()).warnings)
+
+
+def test_the_model_with_the_adapter_answers_and_checks(tmp_path: Path) -> None:
+    plain, adapted = large(), large()
+    given = with_parts(corpus_of(), plain, former(adapter=tmp_path / "lora.gguf"))
+    given = replace(given, adapted={tmp_path / "lora.gguf": adapted}.__getitem__)
+    method = R2Ag(r2ag="made", select=3)
+    trace = method.answer(method.retrieve(QUESTION, given), given)
+    assert (len(plain.asked), len(adapted.asked)) == (0, 2)
+    assert (trace.answer, trace.support) == ("Tobias Wrenn", 1.0)
+
+
+def test_without_a_projection_the_prompts_have_no_rows() -> None:
+    made, model = former(), large()
+    tensors = {name: tensor for name, tensor in made.tensors.items() if not name.startswith("projection.")}
+    trace = answered(corpus_of(), model, replace(made, tensors=tensors))
+    assert [turn.rows for turn in asked_of(model)] == [(), ()]
+    assert not any("similarity" in turn.text for turn in asked_of(model))
+    assert trace.information is not None
+    assert (trace.information.rows, len(trace.information.relevance)) == (None, 3)
+
+
+def test_the_control_gives_each_chunk_the_features_of_another() -> None:
+    own = answered(corpus_of(), large()).information
+    shuffled = answered(corpus_of(), large(), former(control="shuffled")).information
+    assert own is not None
+    assert shuffled is not None
+    assert sorted(map(tuple, own.features)) == sorted(map(tuple, shuffled.features))
+    assert own.features.tolist() != shuffled.features.tolist()
+    assert shuffled.rows is not None
+    np.testing.assert_allclose(shuffled.rows[:, :3], shuffled.features, atol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ def test_seconds_follow_the_weights_that_a_token_is_computed_with() -> None:
     cpu = Machine(64 * GB)
     default = reckoned_seconds(CATALOGUE.default, CATALOGUE, cpu)
     experts = CATALOGUE.models["qwen3-30b-a3b-2507"]
-    assert default == pytest.approx(78.8)
+    assert default == pytest.approx(39.5)
     sparse, dense = (reckoned_seconds(Pair(each, each), CATALOGUE, cpu) for each in (experts, replace(experts, active=1.0)))
     assert sparse is not None
     assert dense is not None
@@ -77,7 +77,7 @@ def test_seconds_follow_the_weights_that_a_token_is_computed_with() -> None:
 
 def test_what_was_not_measured_is_said_to_be_reckoned() -> None:
     cpu, gpu = Machine(16 * GB), Machine(16 * GB, 16 * GB)
-    assert described(CATALOGUE.default, CATALOGUE, cpu).endswith("some 79 s a question on 2 cores (measured)")
+    assert described(CATALOGUE.default, CATALOGUE, cpu).endswith("some 40 s a question on 2 cores (measured)")
     other = suggested(CATALOGUE, cpu)
     assert described(other, CATALOGUE, cpu).endswith("s a question on 2 cores (reckoned from the sizes)")
     assert described(other, CATALOGUE, gpu).endswith("of memory (reckoned)")

@@ -121,6 +121,14 @@ def test_pull_prints_where_the_model_lies_and_how_to_use_it(fbrag: Run, here: En
     assert len(server.gets("/own.gguf")) == 1
 
 
+@pytest.mark.parametrize("option", [(), ("--role", "large"), ("--dry-run",)])
+def test_pull_has_nothing_to_do_for_a_server(fbrag: Run, here: Environ, option: tuple[str, ...]) -> None:
+    servers = {"FBRAG_LARGE": "http://localhost:1/v1#x", "FBRAG_SMALL": "http://localhost:1/v1#x"}
+    done = fbrag("models", "pull", *option, env=here | servers)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "nothing to fetch" in done.stderr
+
+
 def test_pull_of_a_file_that_nobody_vouches_for_tells_its_checksum(
     fbrag: Run, here: Environ, store: Path, tls_server: Server, certificate: Path
 ) -> None:
@@ -208,6 +216,16 @@ def test_rm_deletes_nothing_if_one_of_the_names_is_wrong(fbrag: Run, here: Envir
     assert done.returncode == 4
     assert "did you mean mine?" in done.stderr
     assert (store / "mine.gguf").exists()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is read-only for the superuser")
+def test_rm_of_what_cannot_be_deleted_is_an_error_after_the_bytes_freed(fbrag: Run, here: Environ, store: Path) -> None:
+    (store / "mine.gguf").write_bytes(MODEL)
+    store.chmod(0o500)
+    done = fbrag("models", "rm", "-y", "mine", env=here)
+    store.chmod(0o700)
+    assert (done.returncode, done.stdout) == (2, "0\n")
+    assert done.stderr.startswith(f"error: {store / 'mine.gguf'} cannot be deleted: Permission denied\n")
 
 
 @pytest.mark.parametrize(("answer", "code"), [("n", 1), ("", 1), ("y", 0)])

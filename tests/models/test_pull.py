@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import io
 import os
 import signal
 import socket
@@ -13,6 +15,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import psutil
 import pytest
@@ -387,6 +390,45 @@ def test_a_disk_without_room_is_told_before_a_byte_is_fetched(
     assert server.gets(HUB_PATH) == []
     room(len(MODEL))
     assert fetch(store, environ, HUB).sha256 == SHA256
+
+
+class Filling(io.FileIO):
+    """Of the block that is too long for the disk, a part is written; the rest stays in memory."""
+
+    full = False
+
+    def write(self, data: Any) -> int:
+        if self.full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self.full = self.tell() + len(data) > 100_000
+        return super().write(data[:-5000] if self.full else data)
+
+
+def test_a_disk_that_fills_meanwhile_is_said_to_be_full_and_the_next_pull_goes_on(
+    store: Path, environ: dict[str, str], server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.serve_hub()
+
+    with monkeypatch.context() as patched:
+        patched.setattr("os.fdopen", lambda file, mode: io.BufferedRandom(Filling(file, mode)))
+        with pytest.raises(FbragError, match="No space left") as full:
+            fetch(store, environ, HUB)
+    assert full.value.code == "disk_full"
+    came = (store / "tiny.gguf.part").stat().st_size
+    assert 50_000 < came < len(MODEL)
+    assert fetch(store, environ, HUB).sha256 == SHA256
+    assert [each.get("range") for each in server.gets(HUB_PATH)] == [None, f"bytes={came}-"]
+
+
+def test_a_full_disk_is_said_where_bytes_in_memory_were_to_be_cut(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.fdopen", lambda file, mode: io.BufferedRandom(Filling(file, mode)))
+    monkeypatch.setattr(Filling, "full", True)
+    part = PartFile(store / "tiny.gguf", "tiny", None, silent)
+    part.write(MODEL[:1000])
+    with pytest.raises(FbragError, match="No space left") as full:
+        part.cut(0)
+    assert full.value.code == "disk_full"
+    part.close()
 
 
 def test_wheels_need_room_beside_the_file(store: Path, environ: dict[str, str], server: Server, room: Room) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from fbrag_cli.models.catalogue import load_catalogue
 from fbrag_cli.models.store import installed, remove, resolve
 from fbrag_cli.models.verification import Verified, check, note_verified
 from fbrag_cli.progress import Event
+from fbrag_cli.storage import files as storage_files
 from tests.models.conftest import HUB, MODEL, SHA256, catalogue_of
 
 TINY = catalogue_of(HUB)
@@ -111,6 +114,19 @@ def test_a_model_is_hashed_once_and_again_when_it_changed(store: Path, tiny: Pat
         with pytest.raises(FbragError) as corrupt:
             resolve("tiny", store, TINY)
         assert corrupt.value.code == "model_corrupt"
+
+
+def test_a_model_that_the_disk_cannot_read_is_no_fault_of_this_program(
+    store: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(path: Path) -> Iterator[bytes]:
+        yield MODEL[:1000]
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(storage_files, "blocks_of", failing)
+    with pytest.raises(FbragError, match=r"tiny\.gguf cannot be read: Input/output error") as missing:
+        resolve("tiny", store, TINY)
+    assert missing.value.code == "model_missing"
 
 
 def test_a_note_of_the_wrong_file_does_not_help_it(store: Path, tiny: Path) -> None:

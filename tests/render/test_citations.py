@@ -108,8 +108,8 @@ def test_words_names_and_numbers_that_no_source_has_are_said() -> None:
     trace = trace_of(ROADS, BOX, answer="Captain Silas Wrenn, on 4 May 1894, sealing the boxes with lead.")
     cited = citations(trace)
     assert cited.unseen == ("Captain Silas", "4", "1894")
-    assert list(notes(trace, cited)) == ["not in the passages: Captain Silas, 4, 1894"]
-    assert "\n\nnot in the passages: Captain Silas, 4, 1894\n\n" in markdown(trace, cited, Layout(0))
+    assert list(notes(trace, cited)) == ["in no source: Captain Silas, 4, 1894"]
+    assert "\n\nin no source: Captain Silas, 4, 1894\n\n" in markdown(trace, cited, Layout(0))
     assert as_json.answer(trace, memory_mb=0)["unseen"] == ["Captain Silas", "4", "1894"]
 
 

@@ -20,6 +20,7 @@ from fbrag_cli.documents.document import Content, Document, Extracted, PageSpan,
 from fbrag_cli.generation.generator import ModelInfo
 from fbrag_cli.methods.fb_rag import FBRag
 from fbrag_cli.methods.ranking import whole_chunks
+from fbrag_cli.render.explain_text import samples
 from fbrag_cli.render.html import page
 from fbrag_cli.text.printable import printable
 from fbrag_cli.trace import ForwardSample, Round, Scores, Stage, Status, Trace
@@ -177,6 +178,22 @@ def test_sources_are_linked_into_the_document_and_pages_are_named() -> None:
     assert re.search(r'id="c2"><h3 class="at">.*Source 1.*chunk 2</a> <span>page 8</span>', html)
 
 
+def test_a_sample_is_shown_with_the_scores_of_its_round_and_why_it_was_cut() -> None:
+    """FIT-RAG adds GenRead's round to a trace whose own scores know no sample."""
+    trace = trace_of([document(WATCH * 20)], [0])
+    written = replace(trace.rounds[0].samples[0], finish="repeat")
+    rounds = (replace(trace.rounds[0], samples=(written,)),)
+    trace = replace(trace, rounds=rounds, scores=replace(trace.scores, per_sample=trace.scores.per_sample[:0]))
+    assert "seed 0, cut where it repeats itself ·\nraises most:" in page(trace)
+    assert next(samples(trace)).startswith("sample 1 (seed 0, cut where it repeats itself) raises log.txt")
+
+
+def test_scores_of_an_embedding_model_have_three_digits() -> None:
+    trace = trace_of([document(WATCH * 20)], [0])
+    assert "backward 5.0 (#1) · forward 20.0 (#1)" in page(trace)
+    assert "backward 5.000 (#1) · forward 20.000 (#1)" in page(replace(trace, retriever="minilm"))
+
+
 def test_a_section_is_named_where_it_begins() -> None:
     content = Content(WATCH * 200, sections=(Section("Chapter 1", 1, 0), Section("Chapter 2\n<i>", 1, 4000)))
     html = page(trace_of([Document.of("a.epub", "a.epub", Extracted(content, "application/epub+zip"))], [1]))
@@ -196,7 +213,7 @@ def test_the_answer_links_its_sources_and_the_sentence_that_shows_it_is_marked_t
     text = WATCH * 80 + "\nThe box was sealed by Tobias <Wrenn>\nwith lead in 1893. " + WATCH * 20
     html = page(trace_of([document(text)], [0, 2], answer="Tobias Wrenn, in <1894>"))
     assert 'Tobias Wrenn, in &lt;1894&gt;<a href="#source-2">[2]</a></p>' in html
-    assert '<p class="note">Not in the passages: <bdi lang="">1894</bdi></p>' in html
+    assert '<p class="note">In no source: <bdi lang="">1894</bdi></p>' in html
     words = "<mark>Tobias</mark> &lt;<mark>Wrenn</mark>&gt;"
     sentence = f'<mark class="best">The box was sealed by {words}\nwith lead in 1893.</mark>'
     assert html.count(sentence) == 2

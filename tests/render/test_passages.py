@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 
 from fbrag_cli.corpus import Corpus, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted, PageSpan
@@ -151,6 +152,15 @@ def test_markdown_shows_what_the_document_says_and_obeys_none_of_it() -> None:
     assert "\\*sealed\\*" in told
     assert "\\[it\\](http" in told
     assert told.startswith("Wrenn[^1]")
+
+
+def test_markdown_keeps_the_lines_of_a_document() -> None:
+    text = "Chapter One\n===========\nWrenn\n---\n- sealed\n1. the box\n    with lead"
+    told = noted(trace_of(text, "Wrenn", ""), full=True)
+    quoted = "\n".join(line.removeprefix("    ") for line in told.splitlines() if line.startswith("    >"))
+    html = MarkdownIt("commonmark").render(quoted)
+    assert set(re.findall(r"<(\w+)", html)) == {"blockquote", "p"}
+    assert "\n\xa0\xa0\xa0\xa0with lead" in html
 
 
 @pytest.mark.parametrize("columns", [60, 80, 100])

@@ -32,6 +32,12 @@ def test_terms_add_up_to_the_score() -> None:
         assert sum(added for _, added in bm25.term_scores(question, position)) == pytest.approx(float(score), abs=1e-5)
 
 
+def test_a_term_that_adds_nothing_is_not_listed() -> None:
+    """In two chunks, a term that is in one of them has an idf of 0."""
+    bm25 = BM25.of(corpus_of("storm rope rope chart anchor ship captain lantern harbour chart"))
+    assert [term for term, _ in bm25.term_scores("storm chart", 0)] == ["chart"]
+
+
 def test_text_without_any_term_scores_nothing() -> None:
     assert not BM25.of(corpus_of("the of the of the of")).scores("storm").any()
     assert not BM25.of(corpus_of("storm rope")).scores("").any()

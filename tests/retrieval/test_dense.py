@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import socket
 import sys
@@ -94,11 +95,28 @@ def test_other_chunks_and_other_models_are_embedded_anew(cache: Cache) -> None:
 
 
 def test_a_document_read_otherwise_is_embedded_anew(cache: Cache) -> None:
-    """The same file, of which other pages were read."""
+    """The same file, of which other pages were read, of as many characters."""
     embed_corpus(corpus(document("a", 40, "f" * 64)), Counting(), cache)
     other = Counting()
-    embed_corpus(corpus(document("a", 39, "f" * 64)), other, cache)
+    embed_corpus(corpus(document("b", 40, "f" * 64)), other, cache)
     assert len(other.texts) == 4
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no limit of open files")
+def test_a_folder_of_more_files_than_may_be_open_comes_from_the_cache(cache: Cache) -> None:
+    import resource
+
+    asked = corpus(*(document(f"d{i}-", 10) for i in range(60)))
+    expected = embed_corpus(asked, Counting(), cache)
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    os.close(free := os.dup(0))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free + 20, before[1]))
+    try:
+        again = Counting()
+        np.testing.assert_array_equal(embed_corpus(asked, again, cache), expected)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert again.texts == []
 
 
 def test_equal_documents_are_embedded_once(cache: Cache) -> None:
@@ -277,6 +295,15 @@ def test_lexical_weights_add_up_over_the_words_that_both_texts_have(
     np.testing.assert_allclose(both * 1.3, Dense(model, embeddings).scores(question) + 0.3 * np.float32(expected), atol=1e-4)
 
 
+def test_damaged_lexical_weights_are_told_in_one_line(files: Path, tmp_path: Path) -> None:
+    pytest.importorskip("sentence_transformers", reason="needs the extra fbrag[dense]")
+    folder = shutil.copytree(files / "all-MiniLM-L6-v2", tmp_path / "m3")
+    (folder / "sparse_linear.pt").write_bytes(b"damaged")
+    with pytest.raises(FbragError, match=r"sparse_linear\.pt cannot be read") as told:
+        BgeM3(str(folder))
+    assert told.value.code == "model_corrupt"
+
+
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
@@ -307,7 +334,8 @@ def test_without_the_library_the_command_that_installs_it_is_told(tmp_path: Path
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     with pytest.raises(FbragError) as told:
         SentenceModel(str(tmp_path))
-    assert (told.value.code, told.value.hint) == ("model_missing", "pip install 'fbrag[dense]'")
+    assert told.value.code == "model_missing"
+    assert str(told.value.hint).endswith(" -m pip install 'fbrag[dense]'")
 
 
 def test_excerpts_are_scored_like_chunks(cache: Cache) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from fbrag_cli.errors import FbragError
 from fbrag_cli.methods.fb_rag import FBRag
 from fbrag_cli.methods.self_route import SelfRoute
 from fbrag_cli.methods.vanilla import Vanilla
@@ -17,6 +18,7 @@ from fbrag_cli.session.session import Choice, Listener, Session
 from fbrag_cli.session.settings import DocumentSettings, ModelSettings
 from fbrag_cli.storage.cache import Cache
 from tests.conftest import INQUIRY, ROOT
+from tests.retrieval import minilm
 
 QUESTION = "Where was the Garefowl built?"
 FAST = FBRag(recall=1, select=2, samples=2, forward_tokens=16, max_tokens=8, answer_anyway=True)
@@ -76,6 +78,34 @@ def test_a_run_has_a_listener_of_its_own(session: Session) -> None:
     assert "".join(event.text for event in heard if event.kind == "text").strip() == trace.answer
 
 
+def test_the_same_bytes_read_otherwise_have_scores_of_their_own(tmp_path: Path) -> None:
+    page = "<title>The Garefowl</title>" + "".join(f"<p>Line {i}: the mate <b>swore</b> twice.</p>" for i in range(200))
+    page += "<p>The Garefowl was built in Leith.</p>"
+    for name in ("page.html", "page.md"):
+        (tmp_path / name).write_text(page)
+    read = [("page.html", "en"), ("page.md", "en"), ("page.md", "de")]
+    with Session.open(ModelSettings(), Cache(tmp_path / "cache")) as session:
+        collections = [session.collect([str(tmp_path / name)], DocumentSettings(lang=lang), 30) for name, lang in read]
+        for asked in ("Who built the Garefowl?", "Was she built by the mate?"):
+            for each in collections:
+                scores = session.retrieve(asked, each, Vanilla(select=1)).scores.backward
+                assert scores.tolist() == each.retriever.scores(asked).tolist()
+    assert len({each.corpus.fingerprint for each in collections}) == 3
+
+
+def test_weights_that_a_retriever_cannot_have_are_refused_before_a_text_is_embedded(
+    tmp_path: Path, pytestconfig: pytest.Config
+) -> None:
+    model, cache = minilm.fetched(pytestconfig) / "all-MiniLM-L6-v2.gguf", Cache(tmp_path / "cache")
+    with Session.open(ModelSettings(), cache) as session:
+        collection = session.collect([str(INQUIRY)], DocumentSettings())
+        for weights, told in (("0:0", "both weights are 0"), ("1:0.3", "has one weight only")):
+            with pytest.raises(FbragError, match=told) as caught:
+                session.retrieve(QUESTION, collection, Vanilla(), Choice(retriever=f"{model}@{weights}"))
+            assert caught.value.code == "usage"
+    assert not list(cache.entries("embeddings"))
+
+
 def test_the_prompts_are_those_of_the_method(session: Session) -> None:
     collection = session.collect([str(INQUIRY)], DocumentSettings())
     vanilla = session.retrieve(QUESTION, collection, Vanilla(select=2))
@@ -91,8 +121,6 @@ def test_the_prompts_are_those_of_the_method(session: Session) -> None:
 
 
 def test_an_unknown_retriever_or_model_is_an_error_of_its_kind(session: Session) -> None:
-    from fbrag_cli.errors import FbragError
-
     collection = session.collect([str(INQUIRY)], DocumentSettings())
     with pytest.raises(FbragError) as caught:
         session.retrieve(QUESTION, collection, Vanilla(), Choice(retriever="none.gguf"))

@@ -146,3 +146,17 @@ def test_a_request_to_stop_ends_all_of_them(session: Session, ships: Collection,
 
 def test_on_a_cpu_one_question_at_a_time_pays(session: Session) -> None:
     assert how_many_pay(session, FAST) == 1
+
+
+def test_a_model_that_answers_with_an_adapter_is_not_loaded_without_it_too(
+    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Adapted(Vanilla):
+        def adapter(self, load: object, digest: object) -> Path:
+            return lora
+
+    lora = tmp_path / "lora.gguf"
+    monkeypatch.setattr("fbrag_cli.generation.llama.generator.LlamaGenerator.add_adapter", lambda self, path: None)
+    session.__dict__["on_gpu"] = True  # as on a machine that has one
+    how_many_pay(session, Adapted())
+    assert [adapter for _, adapter in session.models._loaded] == [lora]

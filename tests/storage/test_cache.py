@@ -186,6 +186,22 @@ def test_a_damaged_entry_goes_and_can_be_made_again(cache: Cache, damaged: str) 
     assert cache.load("listings", A, read_list) == ["a"]
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no limit of open files")
+def test_a_lack_of_open_files_is_no_damage(cache: Cache) -> None:
+    place = keep(cache, "documents", A, b"text")
+    code = """
+import resource
+from fbrag_cli.errors import FbragError
+resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
+try:
+    cache.load("documents", sys.argv[2], Path.read_bytes)
+except FbragError as error:
+    print(error.code, error.message)
+"""
+    assert python(code, cache.root, A).stdout == "out_of_memory too many files are open\n"
+    assert place.read_bytes() == b"text"
+
+
 def test_loading_is_a_use(cache: Cache) -> None:
     place = keep(cache, "documents", A, b"text", used=2 * HOUR)
     assert cache.load("documents", A, Path.read_bytes) == b"text"

@@ -247,6 +247,18 @@ def test_a_broken_file_is_not_overwritten(tmp_path: Path) -> None:
     assert file.path.read_text() == "gpu = \n"
 
 
+@pytest.mark.parametrize(
+    ("line", "shown"), [("ask = 3", "3"), ('ask = "x"', '"x"'), ("[[ask]]\nsamples = 3", "a list"), ("ask = [1]", "a list")]
+)
+def test_what_stands_in_the_place_of_a_table_stays(tmp_path: Path, line: str, shown: str) -> None:
+    file = written(tmp_path, line + "\n")
+    for edit in (lambda: set_value(file, KEYS["ask.samples"], 5), lambda: unset_value(file, KEYS["ask.samples"])):
+        with pytest.raises(FbragError) as caught:
+            edit()
+        assert (caught.value.code, caught.value.message) == ("config", f"{file.path}: ask is {shown}, expected a table")
+    assert file.path.read_text() == line + "\n"
+
+
 def _values(key: Key) -> st.SearchStrategy[object]:
     if key.choices:
         return st.sampled_from(key.choices)

@@ -71,6 +71,13 @@ def test_csv_holds_what_is_no_text(tmp_path: Path) -> None:
     assert (tmp_path / "rows.csv").read_bytes() == before
 
 
+def test_csv_reads_back_a_field_of_any_length(tmp_path: Path) -> None:
+    """A question over two thousand files names them all in one."""
+    row = {"schema": SCHEMA, "id": "1", "answer": "a" * 200_000}
+    before = write(tmp_path / "rows.csv", FORMS[1], [row])
+    assert write(tmp_path / "rows.csv", FORMS[1], [row]) == before
+
+
 def test_csv_reads_back_as_it_was_written(tmp_path: Path) -> None:
     write(tmp_path / "rows.csv", FORMS[1], ROWS)
     with (tmp_path / "rows.csv").open(newline="", encoding="utf-8") as file:
@@ -103,8 +110,13 @@ def test_a_second_run_is_refused_until_the_first_ends(tmp_path: Path) -> None:
         assert [row["id"] for row in file.rows] == ["1", "2"]
 
 
+@pytest.mark.parametrize("replaces", [True, False])
 @by_form
-def test_rows_that_are_not_kept_leave_the_file(form: Form, tmp_path: Path) -> None:
+def test_rows_that_are_not_kept_leave_the_file(
+    form: Form, replaces: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Windows cannot replace an open file."""
+    monkeypatch.setattr("fbrag_cli.storage.rows._REPLACES_OPEN_FILES", replaces)
     path = tmp_path / "rows"
     write(path, form, ROWS)
     with open_rows(path, form) as file:
@@ -113,6 +125,33 @@ def test_rows_that_are_not_kept_leave_the_file(form: Form, tmp_path: Path) -> No
         file.write(ROWS[1])
     with open_rows(path, form) as file:
         assert [row["id"] for row in file.rows] == ["1", "3", "4", "2"]
+    assert os.listdir(tmp_path) == ["rows"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="devices and pipes of POSIX systems")
+@by_form
+def test_a_device_a_pipe_or_a_folder_is_refused_in_one_line(form: Form, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (Path(os.devnull), tmp_path / "pipe", tmp_path):
+        with pytest.raises(FbragError, match="is no regular file") as raised, open_rows(path, form):
+            pass
+        assert raised.value.code == "output"
+
+
+@by_form
+def test_a_file_that_cannot_be_read_is_refused_in_one_line(form: Form, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that fails, as no test can make one."""
+
+    def fail(file: int, n: int) -> bytes:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    whole = write(tmp_path / "rows", form, ROWS)
+    monkeypatch.setattr("fbrag_cli.storage.rows.os.read", fail)
+    with pytest.raises(FbragError, match="Input/output error") as raised, open_rows(tmp_path / "rows", form):
+        pass
+    assert raised.value.code == "output"
+    monkeypatch.undo()
+    assert write(tmp_path / "rows", form, ROWS) == whole  # the file is whole, and not locked
 
 
 @by_form

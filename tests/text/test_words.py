@@ -275,3 +275,28 @@ def test_every_end_is_the_best_within_a_tenth(pieces: list[str], n_words: int) -
         assert words in near
         assert end in ends or (words == n_words and not ends & set(near.values()))
         first += words
+
+
+# Long stretches without spaces
+
+
+@pytest.mark.parametrize(
+    ("text", "end"),
+    [
+        ("\n".join(["12345,67890,abcdef,ghijkl,mnopqr,st"] * 2000), "st"),
+        ('{"id":12345,"name":"x"},' * 4000, ","),
+        ("A" * 100_000, "A"),
+    ],
+)
+def test_text_without_spaces_is_cut_by_its_length(text: str, end: str) -> None:
+    chunks = cut(text, 300)
+    assert all(last - start <= 30 * 300 and words <= 330 for start, last, words in chunks)
+    assert all(last - start > 30 * 150 for start, last, _ in chunks[:-1])
+    assert "".join(text[start:last] for start, last, _ in chunks).replace("\n", "") == text.replace("\n", "")
+    assert all(text[start:last].endswith(end) for start, last, _ in chunks[:-1])
+
+
+def test_a_long_address_in_prose_is_one_word() -> None:
+    text = f"{sentence(50)} https://example.org/{'a/b?c=d&' * 40} {sentence(49)} {sentence(100)}"
+    assert lengths(text, 100) == [100, 100]
+    assert lengths(f"one https://example.org/{'a' * 900} two", 3) == [3]

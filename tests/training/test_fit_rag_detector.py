@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fbrag_cli.learned.token_reducer import Detector
-from fbrag_cli.training.fit_rag_detector import fit, threshold_of
+from fbrag_cli.training.fit_rag_detector import fit, right_at_stop, threshold_of
 
 NEEDED = 0.8  # the label of the window that holds the answer
 
@@ -42,6 +42,16 @@ def test_a_detector_that_knows_nothing_takes_all_windows() -> None:
     threshold, searched = threshold_of(rows(40, dev=True, seed=3), blind)
     assert threshold > 0.5
     assert searched["mean_windows"] == 10
+
+
+def test_what_the_search_reaches_is_judged_where_it_stops() -> None:
+    """A blind detector is sure after one window: right only of questions whose first window holds the answer."""
+    dev = rows(40, dev=True, seed=3)
+    sure = Detector([(np.zeros((1, 20), np.float32), np.ones(1, np.float32))], 0.5)
+    first = {(row["dataset"], row["question"]): row["right"] for row in dev if row["windows"] == [0]}
+    assert right_at_stop(dev, sure) == first
+    assert not all(first.values())
+    assert all(right_at_stop(dev, Detector(sure._layers, 0.9)).values())  # never sure: all windows are taken
 
 
 def test_rows_of_one_kind_teach_nothing() -> None:

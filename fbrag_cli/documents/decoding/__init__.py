@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import codecs
-import difflib
 import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from encodings.aliases import aliases
 
 from fbrag_cli.documents.decoding.alphabets import LATIN_ENCODINGS, likeliest_latin
 from fbrag_cli.documents.decoding.east_asian import is_east_asian, likeliest_east_asian
+from fbrag_cli.documents.decoding.names import declared_codec
 from fbrag_cli.documents.decoding.other_alphabets import likeliest_alphabet, mean_run
 from fbrag_cli.documents.signatures import binary, refuse_known
 from fbrag_cli.documents.source import Source
@@ -28,18 +27,7 @@ _LEGACY_ENCODINGS = [
     *(_EAST_ASIAN := ("gb18030", "big5", "big5hkscs", "cp932", "euc_jp", "cp949")),
 ]
 _CONTROLS = bytes(code for code in range(0x20) if code not in b"\t\n\v\f\r\x1a\x1b") + b"\x7f"
-# On the web, some names stand for a larger encoding (WHATWG, Encoding).
-_WEB_NAMES = {
-    **dict.fromkeys(("ascii", "us-ascii", "iso-8859-1", "iso8859-1", "latin1", "latin-1"), "cp1252"),
-    **dict.fromkeys(("gb2312", "gb_2312-80", "gbk", "x-gbk", "cp936"), "gb18030"),
-    **dict.fromkeys(("shift_jis", "shift-jis", "sjis", "x-sjis", "ms_kanji"), "cp932"),
-    **dict.fromkeys(("euc-kr", "ks_c_5601-1987", "ksc5601", "korean"), "cp949"),
-    **dict.fromkeys(("big5", "big5-hkscs", "x-x-big5"), "big5hkscs"),
-    **{"iso-8859-9": "cp1254", "tis-620": "cp874", "iso-8859-11": "cp874"},
-}
-_ESCAPED_ENCODINGS = ("iso2022_jp_2", "iso2022_kr")
-# Codecs of Python for purposes of its own, which no document means.
-_OF_PYTHON = ("charmap", "idna", "mbcs", "oem", "punycode", "raw-unicode-escape", "undefined", "unicode-escape")
+_ESCAPED_ENCODINGS = ("iso2022_jp_2", "iso2022_jp_ext", "iso2022_kr")
 
 _BEYOND_ASCII = re.compile(rb"[\x80-\xff]+[\x00-\x7f]{0,80}")
 _BEFORE = 80  # bytes that are read before them. Within the expression, they would be tried at every byte of the file
@@ -51,6 +39,7 @@ _MAX_ODD_GUESS = 0.01
 # Signs and small letters of Western texts in UTF-8. Their bytes hardly ever meet in another encoding, so they weigh more.
 _FAMILIAR = re.compile(rb"\xe2\x80[\x90-\xaf]|\xe2\x82\xac|\xc3[\xa0-\xbf]")
 _FEW_LOST = 3
+_WHOLE_PER_LOST = 50  # of a declared encoding: Japanese, Chinese or Korean in a wrong one lacks one character in 10 to 50
 _MAX_RUN_LATIN = 2  # bytes: accented letters and signs such as “«” and “°” stand alone
 _MIN_IDEOGRAPHS = 12  # bytes
 
@@ -64,20 +53,8 @@ class Decoded:
     warnings: tuple[str, ...] = ()
 
 
-def codec_name(name: str, path: str) -> str:
-    """Return Python's name of the encoding `name`. path: for the error. Raises FbragError usage if there is no such encoding."""
-    try:
-        " ".encode(name)  # a codec from bytes to bytes is found by `lookup`, but not here
-        return codecs.lookup(name).name
-    except (LookupError, ValueError):
-        pass
-    near = difflib.get_close_matches(name.lower().replace("-", "_"), [*aliases, *aliases.values()], n=1)
-    hint = f"did you mean {near[0].replace('_', '-')}?" if near else "for example utf-8, utf-16, cp1252, gb18030, shift_jis"
-    raise FbragError("usage", f"--encoding: there is no encoding {name!r}", hint, document=path)
-
-
 def decode(source: Source, codec: str | None = None, declared: str | None = None) -> Decoded:
-    """Decode the text of `source`. codec: a name from `codec_name`, used whatever the bytes look like.
+    """Decode the text of `source`. codec: a name from `names.codec_name`, used whatever the bytes look like.
 
     Without a codec, the encoding is that of a byte order mark, else the one that the document declares (`declared`) if it fits,
     else UTF-8 if it is valid, else a guess with a warning.
@@ -112,8 +89,12 @@ def _forced(source: Source, codec: str) -> Decoded:
 
 def _marked(source: Source) -> Decoded | None:
     """Decode by a byte order mark. The mark of UTF-32 LE begins like that of UTF-16 LE, so UTF-32 must fit without errors."""
-    if source.data.startswith(codecs.BOM_UTF8) and (text := _strict(source.data, "utf-8-sig")) is not None:
-        return Decoded(text, "utf-8")
+    if source.data.startswith(codecs.BOM_UTF8):
+        replaced, n_lost, _ = _replaced(source.data, "utf-8-sig")
+        if not n_lost:
+            return Decoded(replaced, "utf-8")
+        if n_lost <= max(_FEW_LOST, _MAX_ODD_UTF8 * len(replaced)):
+            return _with_losses(source, replaced, "utf-8", n_lost)
     if source.data.startswith(_UTF32_MARKS) and (text := _strict(source.data, "utf-32")) is not None:
         return Decoded(text, "utf-32")
     if not source.data.startswith(_UTF16_MARKS):
@@ -129,20 +110,33 @@ def _found(source: Source) -> Decoded:
 
 
 def _declared(source: Source, name: str | None) -> Decoded | None:
-    """Decode by the declared encoding, if the bytes fit. UTF-8 goes first, unless an East Asian encoding is declared: text in
-    other encodings is hardly ever valid UTF-8 by chance."""
-    try:
-        codec = codecs.lookup(_WEB_NAMES.get((name or "").lower(), name or "")).name
-    except (LookupError, ValueError):
+    """Decode by the declared encoding, if the bytes fit but for a few. UTF-8 goes first, unless an East Asian encoding is
+    declared: text in other encodings is hardly ever valid UTF-8 by chance."""
+    codec = declared_codec(name or "")
+    if codec is None or codec.startswith("utf"):
         return None
-    if codec in _OF_PYTHON or codec.startswith(("utf", "iso2022")):
-        return None
+    if codec.startswith("iso2022"):
+        return _declared_escapes(source, codec)
     if codec not in _EAST_ASIAN and _strict(source.data, "utf-8") is not None:
         return None
     try:
-        return Decoded(source.data.decode(codec), codec)
+        text, n_lost, n_whole = _replaced(source.data, codec)
     except (UnicodeError, LookupError):  # LookupError: no encoding of text
         return None
+    if not n_lost:
+        return Decoded(text, codec)
+    few = n_whole > 4 * n_lost if n_lost <= _FEW_LOST else n_whole > _WHOLE_PER_LOST * n_lost
+    return _utf8(source) or (_with_losses(source, text, codec, n_lost) if few and 0 not in source.data else None)
+
+
+def _declared_escapes(source: Source, codec: str) -> Decoded | None:
+    """Decode 7-bit text by the declared encoding, or by one with more characters that loses fewer; None without escapes."""
+    if b"\x1b" not in source.data or not source.data.isascii():
+        return None
+    found = {encoding: _replaced(source.data, encoding) for encoding in (codec, *_ESCAPED_ENCODINGS)}
+    best = min(found, key=lambda encoding: found[encoding][1])  # of equals the first
+    text, n_lost, _ = found[best]
+    return _with_losses(source, text, best, n_lost) if n_lost else Decoded(text, best)
 
 
 def _utf8(source: Source) -> Decoded | None:
@@ -154,9 +148,7 @@ def _utf8(source: Source) -> Decoded | None:
         return None
     # A few broken sequences among many whole ones (a text cut within a character, two encodings pasted into one file)
     # are still UTF-8: any other reading would spoil all the whole ones.
-    text = data.decode("utf-8-sig", "replace")
-    n_lost = text.count("\ufffd") - data.count("\ufffd".encode())
-    n_whole = len(text) - len(text.encode("ascii", "ignore")) - n_lost
+    text, n_lost, n_whole = _replaced(data, "utf-8-sig")
     few = n_lost <= _FEW_LOST and len(_FAMILIAR.findall(data)) >= 2 * n_lost
     return _with_losses(source, text, "utf-8", n_lost) if few or n_whole > 4 * n_lost else None
 
@@ -263,6 +255,14 @@ def _strict(data: bytes, encoding: str) -> str | None:
         return data.decode(encoding)
     except UnicodeDecodeError:
         return None
+
+
+def _replaced(data: bytes, encoding: str) -> tuple[str, int, int]:
+    """Return the text with U+FFFD for what is no character, the number of these, and that of the other ones beyond ASCII."""
+    text = data.decode(encoding, "replace")
+    own = "\ufffd".encode(encoding.removesuffix("-sig"), "ignore")  # the text itself may have some
+    n_lost = text.count("\ufffd") - (data.count(own) if own else 0)
+    return text, n_lost, len(text) - len(text.encode("ascii", "ignore")) - n_lost
 
 
 def _with_losses(source: Source, text: str, encoding: str, n_lost: int) -> Decoded:

@@ -16,7 +16,7 @@ from fbrag_cli.documents.pdf.page_ranges import PageRange, format_ranges, number
 from fbrag_cli.documents.pdf.page_text import rejoin_words
 from fbrag_cli.documents.pdf.pages import PageReader, ReadPage, pypdf_silenced, reason
 from fbrag_cli.documents.source import Source
-from fbrag_cli.errors import FbragError
+from fbrag_cli.errors import FbragError, pip_install
 from fbrag_cli.progress import Event, Progress
 
 _GARBLED = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\ue000-\uf8ff\ufffd]")
@@ -209,7 +209,7 @@ def _damage_reported(source: Source) -> Iterator[None]:
 
         if isinstance(error, DependencyError):
             what = f"{source.name} needs a Python package that is not installed ({error})"
-            raise FbragError("library_missing", what, "pip install 'pypdf[crypto]'", document=source.path) from error
+            raise FbragError("library_missing", what, pip_install("'pypdf[crypto]'"), document=source.path) from error
         raise _damaged(source, reason(error)) from error
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from fbrag_cli.documents.pdf.fonts import FontCache
 from fbrag_cli.documents.pdf.page_lines import PageTooLargeError, page_lines
 from fbrag_cli.documents.pdf.page_text import PageLines
+from fbrag_cli.text.printable import one_line
 
 if TYPE_CHECKING:
     from pypdf import PdfReader
@@ -106,7 +107,7 @@ def reason(error: BaseException) -> str:
     """Return the name and message of an exception in one line."""
     while isinstance(error.__cause__, Exception):  # pypdf wraps a RecursionError
         error = error.__cause__
-    return " ".join(f"{type(error).__name__}: {error}".split())[:_LONGEST_REASON].rstrip(": ")
+    return one_line(f"{type(error).__name__}: {error}".rstrip(": "), _LONGEST_REASON)
 
 
 @contextmanager

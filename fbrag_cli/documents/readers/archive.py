@@ -9,6 +9,7 @@ from io import BytesIO
 
 from fbrag_cli.documents.source import Source
 from fbrag_cli.errors import FbragError
+from fbrag_cli.text.printable import one_line
 
 #: Bytes that the parts of one document may unpack to. The longest books have a few million; a bomb has no end.
 MAX_UNPACKED = 64_000_000
@@ -59,7 +60,7 @@ class Archive:
                     self._left -= len(piece)
                     if self._left < 0:
                         raise self._bomb()
-        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, ValueError) as error:
+        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, OverflowError, NotImplementedError, ValueError) as error:
             raise self.damaged(f"{name}: {_reason(error)}") from None
         return b"".join(pieces)
 
@@ -83,4 +84,4 @@ def packed(parts: Mapping[str, bytes]) -> BytesIO:
 
 
 def _reason(error: Exception) -> str:
-    return " ".join(str(error).split())[:100] or type(error).__name__
+    return one_line(str(error), 100) or type(error).__name__

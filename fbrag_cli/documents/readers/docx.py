@@ -15,6 +15,7 @@ from fbrag_cli.documents.readers.html import read_page
 from fbrag_cli.documents.readers.xml import parse, refuse_entities
 from fbrag_cli.documents.source import Source
 from fbrag_cli.errors import FbragError
+from fbrag_cli.text.printable import one_line
 
 _MEDIA_TYPE = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 _STYLES = "word/styles.xml"
@@ -47,8 +48,11 @@ def read_docx(source: Source, codec: str | None = None) -> Extracted:
         html = _to_html(
             packed(parts), [*islice(_heading_styles(parts, archive), _MAX_STYLES), "p[style-name='Title'] => h1:fresh"]
         )
+    except FbragError:
+        raise
     except Exception as error:  # mammoth raises all kinds of exceptions on damaged parts; RecursionError for absurd nesting
-        raise archive.damaged(f"it cannot be read ({_reason(error)})") from error
+        reason = one_line(f"{type(error).__name__}: {error}".rstrip(": "), 100)
+        raise archive.damaged(f"it cannot be read ({reason})") from error
     laid_out = joined(read_page(html).blocks)
     return Extracted(Content(laid_out.text, sections=laid_out.sections), _MEDIA_TYPE)
 
@@ -92,7 +96,3 @@ def _inherited(name: str, levels: dict[str, int], bases: dict[str, str]) -> int 
             return None
         name = bases[name]
     return None
-
-
-def _reason(error: Exception) -> str:
-    return " ".join(f"{type(error).__name__}: {error}".split())[:100].rstrip(": ")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -107,7 +108,7 @@ def read_epub(source: Source, codec: str | None = None) -> Extracted:
         warnings.append(f"{source.name}: {len(spine.missing)} of its {len(pages)} files are missing, as {spine.missing[0]}")
     if len(named) > len(pages):
         warnings.append(f"{source.name}: of its {len(named)} files only the first {len(pages)} are read")
-    encoding = max(set(spine.encodings), key=spine.encodings.count, default="utf-8")
+    encoding = Counter(spine.encodings).most_common(1)[0][0] if spine.encodings else "utf-8"
     content = Content(text, sections=chapters or tuple(spine.headings))
     return Extracted(content, "application/epub+zip", encoding, warnings=tuple(warnings))
 

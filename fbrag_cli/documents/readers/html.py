@@ -175,7 +175,7 @@ class _Reading:
         pass
 
     def _image(self, alt: str) -> None:
-        """Return the alternative text of an image. A single character is a painted initial."""
+        """Add the alternative text of an image. A single character is a painted initial."""
         alt = " ".join(alt.split())
         if alt:
             self._layout.text(alt if len(alt) == 1 else f"[{alt}]")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from email.message import EmailMessage, MIMEPart
 from email.parser import BytesParser
 from email.policy import EmailPolicy
-from typing import cast
+from typing import Any, cast
 
 from fbrag_cli.documents.decoding import Decoded, decode, without_surrogates
 from fbrag_cli.documents.document import Content, Extracted
@@ -20,21 +20,27 @@ _MAX_HEADER = 2_000  # characters: some fifty addresses
 _MAX_NAMED = 5  # attachments
 
 
-class _ShortHeaders(EmailPolicy):
-    """Cuts long headers: the parser's time grows with the square of their length."""
+class _Headers(EmailPolicy):
+    """Cuts long headers: the parser's time grows with the square of their length. Malformed ones stay as they are written."""
 
     def header_source_parse(self, sourcelines: list[str]) -> tuple[str, str]:
         name, value = super().header_source_parse(sourcelines)
         return name, value if len(value) <= _MAX_HEADER else value[:_MAX_HEADER] + " …"
 
+    def header_fetch_parse(self, name: str, value: str) -> Any:
+        try:
+            return super().header_fetch_parse(name, value)
+        except Exception:  # email raises all kinds of exceptions on malformed addresses
+            return value
+
 
 def read_mail(source: Source, codec: str | None = None) -> Extracted:
-    """Read the plain text part of a mail, or else its HTML part. codec: for a part that declares none.
+    """Read the plain text part of a mail, or else its HTML part. codec: its encoding, whatever it declares.
 
     Raises FbragError doc_unreadable if the parser fails.
     """
     try:
-        message = cast(EmailMessage, BytesParser(EmailMessage, policy=_ShortHeaders()).parsebytes(source.data))
+        message = cast(EmailMessage, BytesParser(EmailMessage, policy=_Headers()).parsebytes(source.data))
         headers = [f"{name}: {' '.join(str(message[name]).split())}" for name in _HEADERS if message[name]]
         part = message.get_body(("plain", "html"))
         body, decoded = ("", None) if part is None else _body(source, part, codec)

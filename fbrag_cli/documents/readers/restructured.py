@@ -22,7 +22,7 @@ def read_rst(source: Source, codec: str | None = None) -> Extracted:
 
 
 def _sections(text: str) -> tuple[Section, ...]:
-    """Yield the titles: lines with a line of one repeated mark below, at least as long (maybe above too), after a blank line."""
+    """Return the titles: lines with a line of one repeated mark below, at least as long (maybe above too), after a blank line."""
     lines = [line.rstrip() for line in text.split("\n")]
     starts = [0]
     for line in text.split("\n"):

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 
 from fbrag_cli.documents.decoding import without_surrogates
 from fbrag_cli.documents.document import Content, Extracted
 from fbrag_cli.documents.source import Source
 from fbrag_cli.errors import FbragError
+from fbrag_cli.text.printable import one_line
 
 _MEDIA_TYPE = "application/rtf"
+_CODE_PAGE = re.compile(rb"\\ansicpg(\d{1,5})(?!\d)")
+_HEAD = 1000  # bytes in which a document names its code page
 _FONT_TABLE = re.compile(r"{[^{}]*\\fonttbl")
 _BRACE = re.compile(r"\\[\\{}]|([{}])")
 _FONT = re.compile(r"\\f(\d{1,9})(?!\d)|\\fcharset(\d{1,9})(?!\d)")
@@ -29,15 +33,16 @@ _BLANK_LINES = re.compile(r"\n[ \t]*\n\s*")
 def read_rtf(source: Source, codec: str | None = None) -> Extracted:
     """Read a rich text document. Empty lines separate paragraphs, tabs the cells of tables.
 
-    codec: for bytes without a code page in the document. Raises FbragError doc_unreadable for a damaged document.
+    codec: for bytes without a code page in the document; by default cp1252. Raises FbragError doc_unreadable for damage.
     """
     from striprtf.striprtf import rtf_to_text
 
+    codec = codec or _code_page(source.data)
     try:
-        prepared = _REWRITTEN.sub(_rewrite, _plain_font_table(source.data.decode(codec or "cp1252", "replace").translate(_MARKS)))
-        text = rtf_to_text(prepared, encoding=codec or "cp1252", errors="replace")
+        prepared = _REWRITTEN.sub(_rewrite, _plain_font_table(source.data.decode(codec, "replace").translate(_MARKS)))
+        text = rtf_to_text(prepared, encoding=codec, errors="replace")
     except Exception as error:  # striprtf does not catch errors of int() and chr() on hostile numbers
-        reason = " ".join(f"{type(error).__name__}: {error}".split())[:100]
+        reason = one_line(f"{type(error).__name__}: {error}", 100)
         what = f"{source.name} is damaged: a rich text document that cannot be read ({reason})"
         raise FbragError("doc_unreadable", what, "get a new copy of it", document=source.path) from error
     text = without_surrogates(text).replace("\r", "\n").replace("\u00ad", "").replace("\u00a0", " ")
@@ -48,6 +53,15 @@ def read_rtf(source: Source, codec: str | None = None) -> Extracted:
     if n_lost := text.count("\ufffd"):
         warnings = (f"{source.name} has {n_lost} characters that its code page does not have, read as \ufffd",)
     return Extracted(Content(text), _MEDIA_TYPE, warnings=warnings)
+
+
+def _code_page(data: bytes) -> str:
+    """Return the code page that a document names, if Python has it; otherwise cp1252."""
+    found = _CODE_PAGE.search(data[:_HEAD])
+    try:
+        return codecs.lookup(f"cp{int(found[1])}").name if found else "cp1252"
+    except LookupError:
+        return "cp1252"
 
 
 def _cells(row: str) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import date, datetime, time, timedelta
 from io import BytesIO
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from fbrag_cli.documents.readers.odt import refuse_encrypted
 from fbrag_cli.documents.readers.xml import refuse_entities
 from fbrag_cli.documents.source import Source
 from fbrag_cli.errors import FbragError
+from fbrag_cli.text.printable import one_line
 
 if TYPE_CHECKING:
     from python_calamine import CalamineWorkbook
@@ -46,7 +48,7 @@ def read_spreadsheet(source: Source, codec: str | None = None) -> Extracted:
     except FbragError:
         raise
     except Exception as error:  # calamine has a dozen exceptions for damaged files
-        raise _damaged(source, " ".join(str(error).split())[:100]) from None
+        raise _damaged(source, one_line(str(error), 100)) from None
     laid_out = joined(blocks)
     return Extracted(Content(laid_out.text, sections=laid_out.sections), media_type)
 
@@ -99,7 +101,9 @@ def written(value: object) -> str:
             whole = float(value).is_integer() and abs(value) < _EXACT_INTEGERS
             return str(int(value)) if whole else format(value, ".15g")  # 0.1 + 0.2 is 0.3
         case datetime():
-            value = (value + _HALF_SECOND).replace(microsecond=0)
+            with suppress(OverflowError):  # in the last half second of the year 9999
+                value += _HALF_SECOND
+            value = value.replace(microsecond=0)
             return value.isoformat(" ", "seconds" if value.second else "minutes")
         case date():
             return value.isoformat()

@@ -7,10 +7,18 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from fbrag_cli.errors import FbragError
+from fbrag_cli.text.printable import one_line
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
 
+_PIECE = 1 << 20  # bytes; of more at once, libxml2 refuses all beyond 10 MB
+# A declared encoding in which "<!ENTITY" may have other bytes than in ASCII, as UTF-7 and ISO-2022. NULs are removed before.
+_NOT_ASCII = re.compile(
+    rb"""(?:\xef\xbb\xbf|\xff\xfe|\xfe\xff)?<\?xml\s[^?]*?encoding\s*=\s*["']"""
+    rb"""(?!utf-?8|utf-?16|(?:us-)?ascii|iso-?8859-|windows-|koi8-|gb2312|gbk|gb18030|big5|shift_jis|euc-)""",
+    re.IGNORECASE,
+)
 _PREFIX = re.compile(r"\{[^}]*\}")
 
 
@@ -38,16 +46,23 @@ def feed(data: bytes, target: Any, damaged: Callable[[str], FbragError]) -> None
     refuse_entities(data, damaged)
     parser = etree.XMLParser(target=target, resolve_entities=False, no_network=True, load_dtd=False)
     try:
-        parser.feed(data)
+        for start in range(0, len(data), _PIECE):
+            parser.feed(data[start : start + _PIECE])
         parser.close()
     except (etree.LxmlError, ValueError) as error:
         raise damaged(_reason(error)) from None
 
 
 def refuse_entities(data: bytes, damaged: Callable[[str], FbragError]) -> None:
-    """Raise if the XML declares entities; office documents and books declare none. UTF-16 is searched too."""
-    if b"<!ENTITY" in data.replace(b"\0", b""):
+    """Raise if the XML declares entities, or an encoding that could hide them; office documents and books do neither.
+
+    UTF-16 and UTF-32 are searched too.
+    """
+    data = data.replace(b"\0", b"")
+    if b"<!ENTITY" in data:
         raise damaged("its XML declares entities")
+    if _NOT_ASCII.match(data):
+        raise damaged("its XML declares an unusual encoding")
 
 
 def local_name(tag: str) -> str:
@@ -56,4 +71,4 @@ def local_name(tag: str) -> str:
 
 
 def _reason(error: Exception) -> str:
-    return f"its XML is broken ({' '.join(str(error).split())[:80]})"
+    return f"its XML is broken ({one_line(str(error), 80)})"

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.llama.machine import free_gpu_memory, free_memory
+from fbrag_cli.generation.llama.machine import free_gpu_memory, free_memory, metadata
 from fbrag_cli.generation.llama.native_log import native_log
 from fbrag_cli.generation.llama.weights import Weights
 
@@ -60,6 +60,9 @@ class Context:
             params.flash_attn_type = llama_cpp.LLAMA_FLASH_ATTN_TYPE_ENABLED
         else:
             params.flash_attn_type = llama_cpp.LLAMA_FLASH_ATTN_TYPE_DISABLED
+        # Flash attention on a CPU divides the cells among the threads when a batch has one token: the result depends on their
+        # number (logits by up to 0.6). Everything else is equal bit by bit.
+        self._one_token_threads_vary = params.flash_attn_type == llama_cpp.LLAMA_FLASH_ATTN_TYPE_DISABLED
         self._context = weights.context(params)
         if not self._context:
             raise _too_large(f"llama.cpp made no context of {n_cells} tokens: {native_log.last_error()}")
@@ -86,7 +89,7 @@ class Context:
             batch.n_seq_id[i], batch.seq_id[i][0] = 1, each.sequence
             batch.logits[i] = each.wanted
         batch.n_tokens = len(tokens)
-        if status := self._weights.decode(self._context, batch):
+        if status := self._weights.decode(self._context, batch, self._one_token_threads_vary):
             raise _too_large(f"llama.cpp stopped at a batch of {len(tokens)} tokens (status {status}): {native_log.last_error()}")
 
     def _embeddings(self, tokens: Sequence[BatchToken], vectors: Mapping[int, NDArray[np.float32]]) -> Any:
@@ -152,8 +155,9 @@ def how_many_fit(weights: Weights, n_cells: int) -> int:
 def _kv_bytes(weights: Weights, n_cells: int) -> int:
     """Return the memory that the keys and values of `n_cells` tokens take."""
     model = weights.model
-    heads = llama_cpp.llama_model_n_head(model)
-    width = llama_cpp.llama_model_n_embd(model) // max(heads, 1) * llama_cpp.llama_model_n_head_kv(model)
+    told = metadata(model, f"{metadata(model, 'general.architecture')}.attention.key_length")
+    width = int(told) if told.isdecimal() else llama_cpp.llama_model_n_embd(model) // max(llama_cpp.llama_model_n_head(model), 1)
+    width *= llama_cpp.llama_model_n_head_kv(model)
     return int(2 * 2 * n_cells * width * llama_cpp.llama_model_n_layer(model))  # keys and values, two bytes each
 
 

@@ -92,7 +92,7 @@ class LlamaGenerator:
         Raises FbragError `prompt_too_long`, with both numbers, before any work; `usage` for embedding rows that the model does
         not take; `out_of_memory`; the error of a cancellation, after which the generator can be used again.
         """
-        request = self._run(self._need(turns, n, sampling.max_tokens, call), sampling, call)
+        request = self._run(self._need(turns, n, sampling.max_tokens), sampling, call)
         samples = tuple(row.generation() for row in request.rows)
         seconds = request.read - request.begun, request.ended - request.read
         return Generations(samples, len(request.need.tokens), request.n_cached, *seconds)
@@ -100,7 +100,7 @@ class LlamaGenerator:
     def choose(self, turns: Sequence[Turn], choices: Sequence[str], call: Call = QUIET) -> tuple[float, ...]:
         """Return the probability that the reply begins with each of `choices`. They sum to 1 at most; the rest is that of other
         words."""
-        request = self._run(self._need(turns, 1, 1, call), None, call)
+        request = self._run(self._need(turns, 1, 1), None, call)
         assert request.logits is not None
         probabilities = _softmax(request.logits)
         totals = []
@@ -168,12 +168,12 @@ class LlamaGenerator:
     def cache(self, cache: Cache) -> None:
         self._rows_check.cache = cache
 
-    def _need(self, turns: Sequence[Turn], n: int, max_tokens: int, call: Call) -> Need:
+    def _need(self, turns: Sequence[Turn], n: int, max_tokens: int) -> Need:
         rows = [each for turn in turns for _, each in turn.rows]
         for each in rows:
             check_taken(each, self._weights, self.info.name)
         vectors = {number: vector for each in rows for number, vector in zip(each.ids, each.vectors, strict=True)}
-        return Need(self.tokenize(turns), n, max_tokens, call.room, vectors)
+        return Need(self.tokenize(turns), n, max_tokens, vectors)
 
     def _run(self, need: Need, sampling: Sampling | None, call: Call) -> Request:
         if not need.tokens:

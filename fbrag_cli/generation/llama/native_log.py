@@ -10,6 +10,8 @@ from typing import Any
 
 import llama_cpp
 
+from fbrag_cli.text.printable import printable
+
 
 class NativeLog:
     """The last lines of llama.cpp's log. verbose: whether all lines go to stderr too."""
@@ -39,7 +41,7 @@ class NativeLog:
         line = text.decode("utf-8", "replace")
         self._lines.append(line)
         if self.verbose:
-            print(line, end="", file=sys.stderr, flush=True)
+            print(printable(line), end="", file=sys.stderr, flush=True)
 
 
 native_log = NativeLog()  # llama.cpp has one log for the process

@@ -26,7 +26,7 @@ _MOST_SEQUENCES = 256  # of a context: LLAMA_MAX_SEQ
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What a call needs: its prompt, `n_rows` samples of `max_tokens` tokens, and a context of `room` cells at least.
+    """What a call needs: its prompt, and `n_rows` samples of `max_tokens` tokens.
 
     vectors: the embedding rows of the prompt, by the negative numbers that stand for them among the tokens.
     """
@@ -34,7 +34,6 @@ class Need:
     tokens: list[int]
     n_rows: int
     max_tokens: int
-    room: int = 0
     vectors: Mapping[int, NDArray[np.float32]] = field(default_factory=dict)
 
     @property
@@ -200,8 +199,7 @@ class Prompts:
         if self.context is None:
             return True
         n = min(self.at_once, self._most)
-        n_cells = max(need.n_cells, min(need.room, self._largest)) * n
-        return n_cells > self.context.n_cells or _n_sequences(n, need) > self.context.n_sequences
+        return need.n_cells * n > self.context.n_cells or _n_sequences(n, need) > self.context.n_sequences
 
     def _enlarge(self, need: Need) -> None:
         """Replace the context by one that is large enough for as many such calls as may run at once, or for fewer where memory
@@ -212,7 +210,7 @@ class Prompts:
             state = self.opened.state(source.sequences[0])
         least = (self.context.n_cells, self.context.n_sequences) if self.context else (0, 0)
         self.close()
-        n_cells = min(_rounded_up(max(need.n_cells + _SPARE, need.room)), self._largest)
+        n_cells = min(_rounded_up(need.n_cells + _SPARE), self._largest)
         n = min(self.at_once, self._most, max(1, how_many_fit(self._weights, n_cells)))
         self.context = self._made(n, n_cells, need, least)
         if state and self.context.restore(0, state):

@@ -48,12 +48,10 @@ class Row:
         self.n_tokens += 1
         self.text += self.decoder.decode(piece_of(vocab, token))
         self.repetition.add(token, self.text)
-        at = min((found for stop in self.sampling.stop if (found := self.text.find(stop)) >= 0), default=-1)
-        if at >= 0:
-            self.text, self.finish = self.text[:at], "stop"
-        elif (end := self.repetition.loop()) is not None:
+        if (end := self.repetition.loop()) is not None:
             self.text, self.finish = self.text[:end], "repeat"
         elif self.n_tokens >= self.sampling.max_tokens:
+            self.text += self.decoder.decode(b"", True)  # the rest of a character that the limit has cut
             self.finish = "length"
 
     def next_piece(self) -> str:
@@ -66,8 +64,7 @@ class Row:
     def generation(self) -> Generation:
         """Return the finished sample."""
         assert self.finish
-        text = self.text + (self.decoder.decode(b"", True) if self.finish == "length" else "")
-        return Generation(text, self.n_tokens, self.finish, self.seed)
+        return Generation(self.text, self.n_tokens, self.finish, self.seed)
 
     def free(self) -> None:
         """Free the sampler."""
@@ -97,5 +94,6 @@ def _sampler(sampling: Sampling, seed: int) -> Any:
         llama_cpp.llama_sampler_chain_add(chain, llama_cpp.llama_sampler_init_top_k(sampling.top_k))
     llama_cpp.llama_sampler_chain_add(chain, llama_cpp.llama_sampler_init_temp(sampling.temperature))
     llama_cpp.llama_sampler_chain_add(chain, llama_cpp.llama_sampler_init_top_p(sampling.top_p, 1))
-    llama_cpp.llama_sampler_chain_add(chain, llama_cpp.llama_sampler_init_dist(seed & 0xFFFFFFFF))
+    seed %= llama_cpp.LLAMA_DEFAULT_SEED  # for which llama.cpp draws another one
+    llama_cpp.llama_sampler_chain_add(chain, llama_cpp.llama_sampler_init_dist(seed))
     return chain

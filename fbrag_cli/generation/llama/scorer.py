@@ -1,4 +1,4 @@
-"""FIT-RAG's bi-label document scorer (section 4.1) through llama.cpp: a cross-encoder that gives each text two logits."""
+"""FIT-RAG's bi-label document scorer (section 4.2) through llama.cpp: a cross-encoder that gives each text two logits."""
 
 from __future__ import annotations
 

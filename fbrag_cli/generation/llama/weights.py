@@ -89,9 +89,6 @@ class Weights:
         params.kv_unified = True
         params.no_perf = True
         params.abort_callback = self._abort
-        # Flash attention on a CPU divides the cells among the threads when a batch has one token: the result depends on their
-        # number (logits by up to 0.6). Everything else is equal bit by bit.
-        self._one_token_threads_vary = params.flash_attn_type == llama_cpp.LLAMA_FLASH_ATTN_TYPE_DISABLED
         native_log.clear()
         context = None
         try:
@@ -105,11 +102,14 @@ class Weights:
             raise
         return context
 
-    def decode(self, context: Any, batch: Any) -> int:
-        """Run one batch and return llama.cpp's status: 0 where all went well. Raises the error of a requested cancellation."""
+    def decode(self, context: Any, batch: Any, one_token_threads_vary: bool = False) -> int:
+        """Run one batch and return llama.cpp's status: 0 where all went well. Raises the error of a requested cancellation.
+
+        one_token_threads_vary: whether a batch of one token, too, leaves cores to other programs.
+        """
         if self._thread_count:
             threads = self._thread_count.current()
-            llama_cpp.llama_set_n_threads(context, threads if self._one_token_threads_vary else self.threads, threads)
+            llama_cpp.llama_set_n_threads(context, threads if one_token_threads_vary else self.threads, threads)
         native_log.clear()
         with self.cancellation.native():
             status = int(llama_cpp.llama_decode(context, batch))

@@ -28,18 +28,19 @@ class Address:
     @classmethod
     def parse(cls, text: str) -> Address:
         """Read an address as users write it. One without a path is that of `/v1`. Raises FbragError `usage`."""
+        shown = "this" if "@" in text else text  # a password is not repeated
+        if "@" in re.split("[/?#]", text.partition("://")[2])[0]:
+            what = "the address of the server holds a user's name or password"
+            raise FbragError("usage", what, "leave it out; a key goes into a file (--key-file) or into FBRAG_KEY")
         try:
             parts = urlsplit(text)
             host, port = parts.hostname or "", parts.port
         except ValueError:
             host, port = "", None
         if not host or re.search(r"[\x00-\x20\x7f-\x9f\\]", text.partition("#")[0]):
-            raise FbragError("usage", f"{text} is no address of a server", _EXAMPLE)
-        if "@" in parts.netloc:  # not repeated: it may hold a password
-            what = f"the address of the server {host} holds a user's name or password"
-            raise FbragError("usage", what, "leave it out; a key goes into a file (--key-file) or into FBRAG_KEY")
+            raise FbragError("usage", f"{shown} is no address of a server", _EXAMPLE)
         if parts.query:
-            raise FbragError("usage", f"{text}: the address of a server has no '?'", _EXAMPLE)
+            raise FbragError("usage", f"{shown}: the address of a server has no '?'", _EXAMPLE)
         where = f"[{host}]" if ":" in host else host
         path = parts.path.rstrip("/") or "/v1"
         return cls(f"{parts.scheme.lower()}://{where}{'' if port is None else f':{port}'}{path}", unquote(parts.fragment))

@@ -29,12 +29,13 @@ class Drawing:
         self.cached_tokens: int | None = None
 
     def together(self) -> bool:
-        """Ask for all samples in one request. Returns False where the server does not take it, or gives fewer."""
+        """Ask for all samples in one request. Returns False where the server does not take it, or gives fewer. Where the reply
+        breaks it returns True, and samples are not finished."""
         try:
-            self._draw([self._rows])
+            broke = self._draw([self._rows], tolerant=True)
         except RefusedError:
             return False
-        return not self._unfinished
+        return broke or not self._unfinished
 
     def at_once(self) -> bool:
         """Ask for each sample, at the same time. Where none is there yet, the first one goes before, so that the others find the
@@ -56,9 +57,10 @@ class Drawing:
     def _unfinished(self) -> list[Row]:
         return [row for row in self._rows if row.finish is None]
 
-    def _draw(self, groups: Sequence[Sequence[Row]], later: Sequence[Sequence[Row]] = (), *, tolerant: bool = False) -> None:
+    def _draw(self, groups: Sequence[Sequence[Row]], later: Sequence[Sequence[Row]] = (), *, tolerant: bool = False) -> bool:
         """Ask for groups of samples, in a request each. later: groups that follow when the first token has come. tolerant: of
-        replies that break, as long as nothing of them was shown."""
+        replies that break, as long as nothing of them was shown. Returns whether one broke."""
+        broke = False
         with Requests(self._host, self._call.cancellation) as requests:
             running = {requests.start(self._url, self._request(group)): group for group in groups}
             for exchange, item in requests:
@@ -69,9 +71,11 @@ class Drawing:
                         requests.stop(exchange)
                 elif exchange.error is not None:
                     self._excuse(exchange, group, tolerant=tolerant)
+                    broke = True
                 if later and (item is None or group[0].n_pieces):
                     running |= {requests.start(self._url, self._request(group)): group for group in later}
                     later = ()
+        return broke
 
     def _request(self, group: Sequence[Row]) -> Json:
         several = {"n": len(group)} if len(group) > 1 else {}
@@ -80,9 +84,10 @@ class Drawing:
     def _excuse(self, exchange: Exchange, group: Sequence[Row], *, tolerant: bool) -> None:
         """Let a reply that broke be asked for again, or raise its error."""
         assert exchange.error
-        if not (tolerant and isinstance(exchange.error, BrokenError)) or any(row.n_sent for row in group):
+        unfinished = [row for row in group if row.finish is None]
+        if not (tolerant and isinstance(exchange.error, BrokenError)) or any(row.n_sent for row in unfinished):
             raise exchange.error
-        for row in group:
+        for row in unfinished:
             row.restart()
 
     def _take(self, item: Json, group: Sequence[Row]) -> None:

@@ -160,7 +160,8 @@ class Exchange:
     def _refuse(self, response: httpx2.Response) -> None:
         status = response.status_code
         if 300 <= status < 400:
-            what = f"it redirects to {response.headers.get('Location', 'elsewhere')}; text goes only to a server that you name"
+            where = self.host.without_key(response.headers.get("Location", "elsewhere"))
+            what = f"it redirects to {where}; text goes only to a server that you name"
             raise self.host.error(what, "name that address, if you trust it")
         asked = response.headers.get("Retry-After", "")
         self._fail(status, failure(response), float(asked) if re.fullmatch(r"\d{1,6}", asked) else None)
@@ -196,7 +197,10 @@ class Exchange:
     def _deliver(self, item: Json) -> None:
         if "error" in item and not item.get("choices"):
             status = item["error"].get("code") if isinstance(item["error"], dict) else None
-            self._fail(status if isinstance(status, int) and 400 <= status < 600 else 500, words_of(item))
+            status = status if isinstance(status, int) and 400 <= status < 600 else 500
+            if self._begun:
+                raise self._broken(f"HTTP {status}{self.host.without_key(words_of(item))}")
+            self._fail(status, words_of(item))
         self._begun = self._begun or any(each.text for each in said(item))
         self._put(item)
 

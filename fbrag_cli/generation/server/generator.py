@@ -37,7 +37,7 @@ _CHARACTERS_OF_A_TOKEN = 6  # or fewer, on the average over a prompt
 
 
 class ServerGenerator:
-    """The `Generator` for a server. It runs one call at a time.
+    """The `Generator` for a server. Calls may come from several threads; each has connections of its own.
 
     host, about: the server, and what it says of itself. max_context: tokens, None for as many as the server says. Making one asks
     for one token, without text of the user, to see what the server can do; raises as `generate`.
@@ -156,8 +156,6 @@ class ServerGenerator:
             "stream": True,
             "stream_options": {"include_usage": True},
         }
-        if sampling.stop:
-            body["stop"] = list(sampling.stop)
         if self._extras:
             body |= {**self._extras, "top_k": sampling.top_k, "return_progress": True}
         return body
@@ -188,5 +186,5 @@ def _first_tokens(reply: Any) -> list[tuple[str, float]]:
     try:
         listed = reply["choices"][0]["logprobs"]["content"][0]["top_logprobs"]
         return [(each["token"].strip(" ▁Ġ\n").casefold(), math.exp(min(0.0, float(each["logprob"])))) for each in listed]
-    except (LookupError, TypeError, ValueError, AttributeError):
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError):
         return []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,7 +19,7 @@ def server_key(file: str | None, environ: Mapping[str, str]) -> str | None:
     if file is not None:
         where = f"--key-file {file}"
         try:
-            key = read_small(Path(file).expanduser(), 64_000).decode("utf-8", "replace")
+            key = read_small(Path(os.path.expanduser(file)), 64_000).decode("utf-8", "replace")
         except OSError as error:
             raise FbragError("usage", f"{where}: it cannot be read: {error.strerror}", "check its path") from None
     key = key.strip()

@@ -64,7 +64,7 @@ def said(item: Json) -> list[Said]:
                 raise ValueError("a reply whose content is no text")
             index = int(choice.get("index") or 0)
             found.append(Said(index, text.encode("utf-8", "replace").decode(), bool(thought), str(finish) if finish else None))
-    except (AttributeError, TypeError) as error:
+    except (AttributeError, TypeError, OverflowError) as error:
         raise ValueError("a reply of another shape than that of OpenAI's API") from error
     return found
 

@@ -62,7 +62,8 @@ class Row:
 
     def restart(self) -> None:
         """Drop what a broken reply held."""
-        self.text, self._held, self.n_pieces, self._repetition = "", "", 0, Repetition()
+        self.text, self._held, self.n_pieces, self.n_thoughts, self.n_tokens = "", "", 0, 0, None
+        self._repetition = Repetition()
 
     @property
     def cut(self) -> bool:

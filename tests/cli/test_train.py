@@ -1,0 +1,31 @@
+"""`fbrag train` as a user runs it, up to the training itself."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.training.test_fit_rag_labels import rows_file
+
+_RUN = """
+import sys
+from fbrag_cli.cli.main import main
+from fbrag_cli.training import r2ag
+def told(work):
+    import torch
+    print("threads", torch.get_num_threads())
+r2ag.train_r2ag = told
+sys.argv = ["fbrag", "train", "r2ag", sys.argv[1], "-t", "1", "-o", sys.argv[2]]
+main()
+"""
+
+
+def test_threads_limit_torch(tmp_path: Path) -> None:
+    for package in ("torch", "transformers", "peft", "gguf"):
+        pytest.importorskip(package, reason="needs pip install 'fbrag[train]'")
+    command = [sys.executable, "-c", _RUN, str(rows_file(tmp_path)), str(tmp_path / "r2ag")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert "threads 1" in done.stdout, done.stderr

@@ -1,0 +1,129 @@
+"""Rows to train on: which are refused, which passages and answers count, and who gets which questions."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fbrag_cli.errors import FbragError
+from fbrag_cli.training.documents import read_long
+from fbrag_cli.training.fit_rag import check_questions
+from fbrag_cli.training.passages import Pool, has_answer
+from fbrag_cli.training.questions import Passage, Question, read_material, split
+from fbrag_cli.training.r2ag_lists import list_of
+from tests.training.test_documents import write
+
+BARE: dict[str, Any] = {"_id": "1", "input": "Who?", "answers": ["Smith"]}
+READERS: list[Callable[[Path], Any]] = [lambda path: read_material([path]), lambda path: read_long([path], None)]
+
+
+def asked(number: int, *, dev: bool = False, **changed: Any) -> Question:
+    fields = {"id": str(number), "dataset": "ships", "text": "Who?", "answers": ("Smith",), "group": "g", "gold": ()}
+    return Question(**{**fields, "verbatim": True, "dev": dev, **changed})
+
+
+@pytest.mark.parametrize("read", READERS)
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        ({"_id": 1}, "needs _id, input and answers"),
+        ({"documents": None}, "`documents` is no list"),
+        ({"documents": [{"title": "Brig"}]}, "`documents` is no list"),
+        ({"story": "none", "gold_sections": ["1"]}, "there is no story 'none'"),
+        ({"story": "s", "gold_sections": ["9"]}, "`gold_sections` names what the story does not have"),
+        ({"meeting": "none", "gold_turns": []}, "there is no meeting 'none'"),
+        ({"meeting": "m", "gold_turns": [[0, 7]]}, "`gold_turns` names what the meeting does not have"),
+        ({"meeting": "m", "gold_turns": [0, 1]}, "`gold_turns` names what the meeting does not have"),
+        ({"documents": [{"text": "A \ud800 brig."}]}, "lone surrogate"),
+        ({"_id": "\udfff"}, "lone surrogate"),
+    ],
+)
+def test_a_bad_row_is_refused_with_its_line(tmp_path: Path, read: Callable[[Path], Any], row: dict[str, Any], told: str) -> None:
+    for kind, content in (("stories", {"s": {"1": "A brig."}}), ("meetings", {"m": ["A: the brig.", "B: yes."]})):
+        (tmp_path / f"ships-{kind}.json.gz").write_bytes(gzip.compress(json.dumps(content).encode()))
+    with pytest.raises(FbragError) as refused:
+        read(write(tmp_path / "ships.jsonl", [BARE | {"_id": "0"}, BARE | row]))
+    assert refused.value.code == "doc_unreadable"
+    assert f"{tmp_path / 'ships.jsonl'}, line 2: " in refused.value.message
+    assert told in refused.value.message
+
+
+@pytest.mark.parametrize("read", READERS)
+@pytest.mark.parametrize("content", [b"no JSON", b"[]", b'{"s": ["A brig."]}', b'{"s": {"1": "\\ud800"}}'])
+def test_a_file_of_stories_that_is_none_is_refused(tmp_path: Path, read: Callable[[Path], Any], content: bytes) -> None:
+    (tmp_path / "ships-stories.json.gz").write_bytes(gzip.compress(content))
+    with pytest.raises(FbragError, match=r"ships-stories\.json\.gz is no object") as refused:
+        read(write(tmp_path / "ships.jsonl", [BARE | {"story": "s", "gold_sections": ["1"]}]))
+    assert refused.value.code == "doc_unreadable"
+
+
+def test_a_story_or_meeting_without_evidence_is_a_question_without(tmp_path: Path) -> None:
+    (tmp_path / "ships-meetings.json.gz").write_bytes(gzip.compress(b'{"m": ["A: the brig.", "B: yes."]}'))
+    path = write(tmp_path / "ships.jsonl", [BARE | {"meeting": "m"}, BARE | {"_id": "2", "meeting": "m", "gold_turns": [[1, 1]]}])
+    assert [bool(each.gold) for each in read_material([path]).questions] == [False, True]
+    assert [each.id for each in read_long([path], None).questions] == ["2"]
+
+
+def test_blank_passages_are_left_out_and_the_others_keep_their_labels(tmp_path: Path) -> None:
+    texts = ["", "The brig lay in Hull.", " \n", "Smith built the brig.", "A cutter lay in York."]
+    documents = [{"text": text, "gold": "Smith" in text} for text in texts]
+    material = read_material([write(tmp_path / "ships.jsonl", [BARE | {"input": "Who built the brig?", "documents": documents}])])
+    (question,), pool = material.questions, Pool(material)
+    passages, chunks = material.passages["ships.jsonl"], pool.of("ships.jsonl").corpus.chunks
+    assert [each.text for each in passages] == [each.text for each in chunks] == [text for text in texts if text.strip()]
+    found = list_of(question, pool, pool.of("ships.jsonl").retriever, 3)
+    assert found is not None
+    assert [text for text, label in zip(found.passages, found.labels, strict=True) if label] == ["Smith built the brig."]
+
+
+def test_a_blank_section_is_no_evidence_for_every_chunk(tmp_path: Path) -> None:
+    (tmp_path / "ships-stories.json.gz").write_bytes(gzip.compress(json.dumps({"s": {"1": " ", "2": "A brig."}}).encode()))
+    path = write(tmp_path / "ships.jsonl", [BARE | {"story": "s", "gold_sections": ["1"]}])
+    assert read_material([path]).questions[0].gold == ()
+    (tmp_path / "ships-meetings.json.gz").write_bytes(gzip.compress(json.dumps({"m": ["", "B: the brig."]}).encode()))
+    path = write(tmp_path / "ships.jsonl", [BARE | {"meeting": "m", "gold_turns": [[0, 0]]}])
+    assert read_material([path]).questions[0].gold == ()
+
+
+def test_a_short_answer_beside_a_long_one_counts_in_replies_only() -> None:
+    question = asked(1, answers=("5", "five"))
+    assert question.is_telling
+    assert question.answered_in("5 ships")
+    assert not has_answer(question, Passage("p", "On page 5 nothing is said.", "g"))
+    assert has_answer(question, Passage("p", "There were five.", "g"))
+
+
+def test_an_id_is_unique_in_a_file_and_refused_in_another(tmp_path: Path) -> None:
+    documents = {"documents": [{"text": "Smith built it.", "gold": True}]}
+    rows = [BARE | documents | {"_id": name, "dataset": "ships"} for name in ("a", "b", "a", "a")]
+    path = write(tmp_path / "ships.jsonl", rows)
+    assert [each.id for each in read_material([path]).questions] == ["a", "b", "a#2", "a#3"]
+    assert {each.id for each in read_long([path], None).questions} == {"a", "b", "a#2", "a#3"}
+    other = write(tmp_path / "more.jsonl", [rows[1] | {"_id": "c"}, rows[1]])
+    with pytest.raises(FbragError, match=r"more\.jsonl, line 2: the id 'b' of ships is taken by a row of .*ships\.jsonl"):
+        read_material([path, other])
+
+
+@pytest.mark.parametrize(
+    ("n", "limit", "shares"), [(9, 9, (6, 3)), (9, 12, (6, 3)), (9, 2, (2, 2)), (9, None, (6, 3)), (2, 2, (2, 0))]
+)
+def test_a_small_data_set_is_shared(n: int, limit: int | None, shares: tuple[int, int]) -> None:
+    first, second = split([*map(asked, range(n)), asked(99, dev=True)], limit)
+    assert (len(first) - 1, len(second) - 1) == shares
+    assert first[-1] == second[-1] == asked(99, dev=True)
+
+
+def test_a_stage_without_questions_is_told_before_the_work() -> None:
+    train, dev, group = asked(1), asked(2, dev=True), asked(3, group="")
+    check_questions("all", [train, dev], [train, dev])
+    check_questions("labels", [group], [group])
+    check_questions("scorer", [train, dev], [])
+    with pytest.raises(FbragError, match="the detector gets none to train on"):
+        check_questions("all", [train, dev], [dev, group])
+    with pytest.raises(FbragError, match="the scorer gets none to check with"):
+        check_questions("scorer", [train], [train])
