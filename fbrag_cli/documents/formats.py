@@ -99,14 +99,14 @@ KNOWN_SUFFIXES: frozenset[str] = frozenset(_BY_SUFFIX)
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundFormat:
     """The format of a file, with warnings about how it was found."""
 
     format: Format
     warnings: tuple[str, ...] = ()
 
 
-def find_format(source: Source) -> Found:
+def find_format(source: Source) -> FoundFormat:
     """Find the format of a file by its content first, by its suffix second; otherwise it is plain text.
 
     A suffix of another format gives a warning. Markdown and source code are known by their suffix, even if they begin like HTML
@@ -120,8 +120,8 @@ def find_format(source: Source) -> Found:
     else:
         found = recognised or PLAIN
     if promised is None or promised is found or (promised.textual and found.textual):
-        return Found(found)
-    return Found(found, (f"{source.name} is not {promised.kind}: read as {found.kind}",))
+        return FoundFormat(found)
+    return FoundFormat(found, (f"{source.name} is not {promised.kind}: read as {found.kind}",))
 
 
 def reader_of(format_: Format) -> Reader:

@@ -30,7 +30,7 @@ from fbrag_cli.storage.unnamed import Unnamed
 
 if TYPE_CHECKING:
     from fbrag_cli.documents.document import Document
-    from fbrag_cli.indexing.walk import Found
+    from fbrag_cli.indexing.walk import FoundFile
 
 #: The limits for a file. Of several files, one that needs more is left out.
 FILE_SECONDS = 120
@@ -100,7 +100,7 @@ def _is_long(source: Source) -> bool:
 
 
 def collect(
-    files: Sequence[Found],
+    files: Sequence[FoundFile],
     reading: Reading,
     cache: Cache,
     *,
@@ -148,7 +148,7 @@ class _Digested:
 class _Run:
     """One call of `collect`: its arguments, and its steps as methods."""
 
-    files: tuple[Found, ...]
+    files: tuple[FoundFile, ...]
     reading: Reading
     store: IndexStore
     stdin: BinaryIO | None

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fbrag_cli.documents.source import Signature, stat_file
 from fbrag_cli.errors import FbragError
 from fbrag_cli.indexing.patterns import Patterns, parse
-from fbrag_cli.indexing.walk import Choice, Found, Walk
+from fbrag_cli.indexing.walk import FoundFile, Walk, Wanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class Findings:
     """The files that were found. files: in the order of the given paths; those of a folder by path, chapter2 before chapter10.
     warnings: one line for each folder or .gitignore that could not be read."""
 
-    files: tuple[Found, ...]
+    files: tuple[FoundFile, ...]
     warnings: tuple[str, ...] = ()
 
 
@@ -34,16 +34,16 @@ def find_files(paths: Iterable[str], include: Sequence[str] = (), exclude: Seque
     Raises FbragError: as `stat_file` for a path that is no folder; doc_unreadable for a folder that cannot be read; doc_empty
     if the folders have no such file and no file is named; usage for an invalid pattern.
     """
-    choice = Choice(_option("--include", include), _option("--exclude", exclude))
-    files: list[Found] = []
+    wanted = Wanted(_option("--include", include), _option("--exclude", exclude))
+    files: list[FoundFile] = []
     warnings: list[str] = []
     barren: list[FbragError] = []
     taken: set[str] = set()  # real paths
     for path in paths:
         if path == "-":
-            files.append(Found(path, Signature(0, now := time.time_ns(), now, 0)))
+            files.append(FoundFile(path, Signature(0, now := time.time_ns(), now, 0)))
         elif os.path.isdir(path):
-            walk = Walk(path, choice, taken)
+            walk = Walk(path, wanted, taken)
             found = walk.run()
             files += found
             warnings += walk.warnings
@@ -53,7 +53,7 @@ def find_files(paths: Iterable[str], include: Sequence[str] = (), exclude: Seque
             signature = stat_file(path)
             if (real := os.path.realpath(path)) not in taken:
                 taken.add(real)
-                files.append(Found(path, signature))
+                files.append(FoundFile(path, signature))
     if barren and not files:
         raise barren[0]
     return Findings(tuple(files), (*warnings, *(error.message for error in barren)))

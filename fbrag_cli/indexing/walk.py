@@ -22,7 +22,7 @@ _DIGITS = re.compile("([0-9]+)")
 _MOST_OF_A_PATH = 200  # characters in a warning: what is too deep to be read has thousands
 
 
-class Found(NamedTuple):
+class FoundFile(NamedTuple):
     """A file to read. path: as the user can give it. signature: before it is read; stdin ("-") counts as changed just now."""
 
     path: str
@@ -30,7 +30,7 @@ class Found(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class Wanted:
     """The patterns of --include and --exclude; None without the option."""
 
     include: Patterns | None
@@ -56,16 +56,16 @@ class Walk:
     of entries by reason. suffixes: of the files of other types."""
 
     root: str
-    choice: Choice
+    wanted: Wanted
     taken: set[str]
     warnings: list[str] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
     suffixes: Counter[str] = field(default_factory=Counter)
     n_known: int = 0  # files found here, also those in `taken` before
 
-    def run(self) -> list[Found]:
+    def run(self) -> list[FoundFile]:
         """Return the files in natural order of their paths. Raises FbragError doc_unreadable if the root cannot be read."""
-        self._found: list[Found] = []
+        self._found: list[FoundFile] = []
         self._links: list[tuple[_Folder, str]] = []
         self._visited: set[str] = set()
         real = _with_separator(os.path.realpath(self.root))
@@ -81,7 +81,7 @@ class Walk:
         """Return the error for a folder without files: how many were skipped and why."""
         reasons = [f"{-count} {reason}" for count, reason in sorted((-count, reason) for reason, count in self.skipped.items())]
         what = f"{self.root} has no file to read" + (f": {', '.join(reasons)}" if reasons else ", it is empty")
-        if self.suffixes and not self.choice.include:
+        if self.suffixes and not self.wanted.include:
             suffix = max(sorted(self.suffixes), key=self.suffixes.__getitem__)
             hint = f"choose by name: --include {shlex.quote('*' + suffix)}"
         elif self.suffixes:
@@ -151,8 +151,8 @@ class Walk:
 
     def _below(self, folder: _Folder, name: str, real: str) -> _Folder | None:
         included = folder.included
-        if self.choice.include:
-            verdict = self.choice.include.match(folder.relative, name, True)
+        if self.wanted.include:
+            verdict = self.wanted.include.match(folder.relative, name, True)
             included = included if verdict is None else verdict
         if self._is_left_out(folder, name, True):
             return None
@@ -161,19 +161,19 @@ class Walk:
 
     def _is_wanted(self, folder: _Folder, name: str) -> bool:
         suffix = os.path.splitext(name)[1].lower()
-        if self.choice.include:
-            verdict = self.choice.include.match(folder.relative, name, False)
+        if self.wanted.include:
+            verdict = self.wanted.include.match(folder.relative, name, False)
             wanted = folder.included if verdict is None else verdict
         else:
             wanted = suffix in KNOWN_SUFFIXES
         if not wanted:
-            self.skipped["that --include does not name" if self.choice.include else "of other types"] += 1
+            self.skipped["that --include does not name" if self.wanted.include else "of other types"] += 1
             self.suffixes[suffix] += 1
             return False
         return not self._is_left_out(folder, name, False)
 
     def _is_left_out(self, folder: _Folder, name: str, is_folder: bool) -> bool:
-        if self.choice.exclude and self.choice.exclude.match(folder.relative, name, is_folder):
+        if self.wanted.exclude and self.wanted.exclude.match(folder.relative, name, is_folder):
             self.skipped["excluded"] += 1
             return True
         for patterns, relative in reversed(folder.rules or ()):
@@ -189,7 +189,7 @@ class Walk:
         self.n_known += 1
         if real not in self.taken:
             self.taken.add(real)
-            self._found.append(Found(path, Signature.of(status)))
+            self._found.append(FoundFile(path, Signature.of(status)))
 
     def _unreadable(self, folder: _Folder, error: OSError) -> None:
         path = folder.path.rstrip(os.sep) or os.sep

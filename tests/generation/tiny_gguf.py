@@ -85,7 +85,7 @@ class Tiny:
         }
         for block in range(min(self.blocks, 2)):
             layer = {"attn_norm": (width,), "ffn_norm": (width,), "ffn_down": (width, inner)}
-            heads = self.heads * (self.head_width or width // self.heads)
+            heads = self.heads * (self.head_width or width // max(self.heads, 1))
             layer |= {f"attn_{name}": (heads, width) for name in ("q", "k", "v")} | {"attn_output": (width, heads)}
             layer |= {f"ffn_{name}": (inner, width) for name in ("gate", "up")}
             shapes |= {f"blk.{block}.{name}": shape for name, shape in layer.items()}
