@@ -55,6 +55,18 @@ def test_the_count_follows_the_load_and_leaves_our_own_work_out(monkeypatch: pyt
     assert after(1, own=1, others=0) == 2
 
 
+def test_others_on_cores_that_a_container_leaves_free_cost_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = {"now": 0.0, "busy": 0.0}
+    monkeypatch.setattr(busy_cores, "busy_seconds", lambda: clock["busy"])
+    monkeypatch.setattr(time, "monotonic", lambda: clock["now"])
+    monkeypatch.setattr(time, "process_time", lambda: 0.0)
+    count = ThreadCount(2, cores=32)
+    for others, threads in ((20, 2), (31, 1)):
+        clock["now"] += 1
+        clock["busy"] += others
+        assert count.current() == threads
+
+
 def test_work_of_others_in_a_pause_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = {"now": 0.0, "busy": 0.0, "others": 0.0}
 

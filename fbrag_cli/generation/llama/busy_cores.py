@@ -5,8 +5,9 @@ them run at its pace, so one thread less is faster. The rule, applied between tw
 
 1. Other work, in cores = CPU time that the allowed CPUs have spent since the last look, less that of this process, by the time
    that has passed.
-2. Threads = physical cores - other work, between 1 and all of them. A fraction of other work counts as a whole core above 0.45,
-   because a program that shares its core with one of our threads gets about half of it.
+2. Threads = physical cores - other work, between 1 and all that may be used. A fraction of other work counts as a whole core
+   above 0.45, because a program that shares its core with one of our threads gets about half of it. A container's limit of CPU
+   time lowers what may be used, not the physical cores.
 
 After a pause, the time since the last look says nothing of the load now: a look of 0.05 s decides.
 
@@ -28,10 +29,12 @@ _SHORT_SECONDS = 0.05  # the look after a pause
 
 
 class ThreadCount:
-    """The number of threads for the next batch: `maximum` of them on an idle machine, fewer beside other work."""
+    """The number of threads for the next batch: `maximum` of them on an idle machine, fewer where other work leaves fewer of
+    `cores` free; by default these are as many."""
 
-    def __init__(self, maximum: int) -> None:
+    def __init__(self, maximum: int, cores: int | None = None) -> None:
         self._maximum = self._current = maximum
+        self._cores = cores or maximum
         self._interval = _FIRST_SECONDS
         self._ended: float | None = None  # when the last batch ended
         self._begin_look()
@@ -47,7 +50,7 @@ class ThreadCount:
         elapsed = time.monotonic() - self._looked
         if elapsed >= self._interval:
             others = (busy_seconds() - self._busy - (time.process_time() - self._own)) / elapsed
-            self._current = threads_beside(others, self._maximum)
+            self._current = min(self._maximum, threads_beside(others, self._cores))
             self._begin_look()
             self._interval = _SECONDS
         return self._current
@@ -60,9 +63,9 @@ class ThreadCount:
         self._looked, self._busy, self._own = time.monotonic(), busy_seconds(), time.process_time()
 
 
-def threads_beside(others: float, maximum: int) -> int:
-    """Return the number of threads beside `others` cores of other work (step 2 of the rule)."""
-    return max(1, min(maximum, math.floor(maximum - others + _IGNORED)))
+def threads_beside(others: float, cores: int) -> int:
+    """Return how many of `cores` are free beside `others` cores of other work, at least 1 (step 2 of the rule)."""
+    return max(1, min(cores, math.floor(cores - others + _IGNORED)))
 
 
 def busy_seconds() -> float:

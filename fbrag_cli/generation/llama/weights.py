@@ -22,6 +22,7 @@ from fbrag_cli.generation.llama.machine import (
     layers_for_gpu,
     physical_cores,
     repacking_helps,
+    usable_cores,
     version,
 )
 from fbrag_cli.generation.llama.native_end import native_end
@@ -58,8 +59,8 @@ class Weights:
         self._adapter: Any = None
         self.cancellation = cancellation or Cancellation()
         self._abort = llama_cpp.ggml_abort_callback(lambda data: self.cancellation.requested)  # of all contexts
-        self.threads = threads or physical_cores()
-        self._thread_count = None if threads else ThreadCount(self.threads)
+        self.threads = threads or usable_cores()
+        self._thread_count = None if threads else ThreadCount(self.threads, physical_cores())
         self._path, self._name = path, path.name
         native_log.install()
         native_log.verbose = verbose
