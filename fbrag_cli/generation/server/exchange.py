@@ -154,7 +154,8 @@ class Exchange:
         """Take up the socket of the request, from httpx's trace of it."""
         if name.endswith(("connect_tcp.complete", "start_tls.complete")):
             self._socket = info["return_value"].get_extra_info("socket")
-        if self._stopped.is_set():
+        ending = name.endswith((".failed", "response_closed.started", "response_closed.complete"))
+        if self._stopped.is_set() and not ending:  # an error while it ends would be one that nobody can catch
             raise ValueError("stopped")
 
     def _refuse(self, response: httpx2.Response) -> None:
