@@ -159,6 +159,7 @@ def read_password(path: str | None, console: Console) -> str | None:
 
 
 def open_stdin(console: Console) -> BinaryIO:
+    """Return stdin. On a terminal a hint says how to end it."""
     if sys.stdin.isatty():
         console.hint("reading stdin, end with Ctrl-D")
     return sys.stdin.buffer

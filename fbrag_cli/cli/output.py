@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import io
 import os
 import sys
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from fbrag_cli.errors import FbragError, lacking
-from fbrag_cli.storage.files import not_writable, whole_file
+from fbrag_cli.storage.files import is_full, not_writable, whole_file
 
 if TYPE_CHECKING:
     from fbrag_cli.trace import Trace
@@ -124,7 +123,7 @@ def open_output(path: str, option: str = "-o") -> Iterator[TextIO]:
         return
 
     def blamed(error: OSError) -> FbragError:
-        code = "disk_full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "output"
+        code = "disk_full" if is_full(error) else "output"
         return lacking(error) or not_writable(path, error, code, f"choose another {option} FILE")
 
     target, at_work = Path(path), False

@@ -10,6 +10,9 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.evaluation.datasets import Example
 from fbrag_cli.storage.rows import Row
 
+#: What to do where an output holds rows of something else.
+ANOTHER = "name another -o FILE, or add --restart"
+
 
 class Digests:
     """identity: returns what identifies a model's file, or a server, by the model's name."""
@@ -27,8 +30,7 @@ class Digests:
         for name, digest in now.items():
             if before.get(name, digest) != digest:
                 what = f"{example.id} of {example.dataset}" if name == "example" else f"the {name} model {models[name]}"
-                another = "name another -o FILE, or add --restart"
-                raise FbragError("usage", f"{what} has changed since {output} got rows of it", another)
+                raise FbragError("usage", f"{what} has changed since {output} got rows of it", ANOTHER)
 
     def _of(self, model: str) -> str:
         if model not in self._models:

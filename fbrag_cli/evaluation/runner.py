@@ -18,7 +18,7 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.evaluation import metrics, results
 from fbrag_cli.evaluation.configurations import ABSENT
 from fbrag_cli.evaluation.datasets import Example
-from fbrag_cli.evaluation.digests import Digests
+from fbrag_cli.evaluation.digests import ANOTHER, Digests
 from fbrag_cli.indexing.collect import Collection, collect_text
 from fbrag_cli.methods.method import Method
 from fbrag_cli.methods.prompt_file import PromptFile
@@ -33,7 +33,6 @@ from fbrag_cli.trace import Stage, Trace
 # Not of one example alone. A server was asked several times.
 _END = ("usage", "out_of_memory", "timeout", "gpu_unavailable", "model_missing", "model_corrupt", "server_failed", "offline")
 _UNTIMED = ("read", "load")  # stages that belong to the run, not to a question
-_ANOTHER = "name another -o FILE, or add --restart"
 _AFTER = ("verify",)  # follows the answer, is no part of the paper's methods, and costs nothing where it is cached
 
 
@@ -157,11 +156,11 @@ def _done(rows: Iterable[Row], output: Path) -> _Done:
         for row in rows:
             if row["versions"] != versions():
                 told = ", ".join(f"{name} {version}" for name, version in row["versions"].items())
-                raise FbragError("usage", f"{output} holds rows of other versions ({told})", _ANOTHER)
+                raise FbragError("usage", f"{output} holds rows of other versions ({told})", ANOTHER)
             if row["status"] != "error":
                 done[row["dataset"], row["id"], results.key(row["configuration"])] = row
     except (AttributeError, KeyError, TypeError):
-        raise FbragError("usage", f"{output} holds lines that are no rows of results", _ANOTHER) from None
+        raise FbragError("usage", f"{output} holds lines that are no rows of results", ANOTHER) from None
     return done
 
 

@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-#: Why a selection may mean nothing.
-LOST = "no word of the question tells one chunk from another"
-
 _NEAREST = 3  # chunks that a listener learns of at once
 _STRANGERS = 100  # chunks of other text with the same score, after which no copy is looked for: reading them takes time
 _SAME = 1e-5  # the relative difference up to which two scores count as equal: copies may differ by rounding
@@ -33,8 +30,8 @@ def unscored(n_chunks: int, n_samples: int = 0) -> Scores:
 
 
 def lost(scores: NDArray[np.float32]) -> tuple[str, ...]:
-    """Return a warning where every score is 0."""
-    return () if scores.any() else (LOST,)
+    """Return a warning where every score is 0, so that a selection means nothing."""
+    return () if scores.any() else ("no word of the question tells one chunk from another",)
 
 
 def whole_chunks(corpus: Corpus, positions: Iterable[int]) -> tuple[Excerpt, ...]:

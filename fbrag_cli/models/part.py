@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
 import shutil
@@ -13,7 +12,7 @@ from pathlib import Path
 from fbrag_cli.errors import FbragError
 from fbrag_cli.models.verification import MAGIC
 from fbrag_cli.progress import Event, Progress
-from fbrag_cli.storage.files import blocks_of, not_writable, open_plain, overwrite, put_in_place
+from fbrag_cli.storage.files import blocks_of, is_full, not_writable, open_plain, overwrite, put_in_place
 from fbrag_cli.text.printable import byte_size
 
 _REPORT_SECONDS = 0.1
@@ -172,7 +171,7 @@ class PartFile:
         return self.path.with_name(self.path.name + ".etag")
 
     def _cannot_write(self, error: OSError) -> FbragError:
-        if error.errno in (errno.ENOSPC, getattr(errno, "EDQUOT", None)):
+        if is_full(error):
             return self._full(f"cannot be written whole to {self.path.parent}: {error.strerror}")
         return not_writable(self.path, error, "download_failed", "choose another folder: FBRAG_MODELS_DIR")
 

@@ -53,6 +53,11 @@ def put_in_place(temporary: Path, target: Path, mode: int | None = None) -> None
         _flush_folder(target.parent)
 
 
+def is_full(error: OSError) -> bool:
+    """Return whether the disk, or what the user may have of it, is full."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
 def not_writable(path: object, error: OSError, code: str, hint: str) -> FbragError:
     """Return the error for a file or folder that cannot be written."""
     return FbragError(code, f"{path} cannot be written: {error.strerror or error}", hint)

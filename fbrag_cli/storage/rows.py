@@ -17,14 +17,13 @@ from time import monotonic
 from typing import Any, Protocol
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.storage.files import not_writable, whole_file
+from fbrag_cli.storage.files import is_full, not_writable, whole_file
 
 Row = Mapping[str, Any]
 
 _ANOTHER = "choose another -o FILE, or add --restart"
 _BLANK = b" \t\r\n\0"  # what stands for rows that a power failure took: a file may have grown, and its blocks be zeros
 _FLUSH_EVERY = 1.0  # seconds between two flushes to the disk (fsync)
-_FULL = (errno.ENOSPC, errno.EDQUOT)
 _REPLACES_OPEN_FILES = os.name != "nt"
 _LOCKED = (errno.EWOULDBLOCK, errno.EACCES, errno.EDEADLK)
 _LONGEST_FIELD = 2**31 - 1  # characters; the csv module takes no more on Windows, and without this 131,072
@@ -234,7 +233,7 @@ class RowFile:
         self._end = start + len(data)
 
     def _failed(self, error: OSError) -> FbragError:
-        code = "disk_full" if error.errno in _FULL else "output"
+        code = "disk_full" if is_full(error) else "output"
         return not_writable(self._path, error, code, "free some space, then start it again: the rows so far stay")
 
 
