@@ -187,14 +187,12 @@ class Trace:
 
     @property
     def sources(self) -> tuple[Chunk, ...]:
-        """The selected chunks, best first, each narrowed to what the large model reads of it."""
-        read: dict[int, tuple[int, int]] = {}
-        for excerpt in self.context:
-            chunk = excerpt.chunk
-            start, end = read.get(chunk.position, (chunk.end, chunk.start))
-            read[chunk.position] = max(chunk.start, min(start, excerpt.start)), min(chunk.end, max(end, excerpt.end))
-        chunks = (self.corpus.chunks[position] for position in self.ranked if position in read)
-        return tuple(replace(chunk, start=read[chunk.position][0], end=read[chunk.position][1]) for chunk in chunks)
+        """What the large model read, the best chunk first: each excerpt as its chunk, narrowed to it."""
+        place = {position: i for i, position in enumerate(self.ranked)}
+        read = sorted(
+            (each for each in self.context if each.chunk.position in place), key=lambda each: place[each.chunk.position]
+        )
+        return tuple(replace(each.chunk, start=each.start, end=each.end) for each in read)
 
     @property
     def samples(self) -> tuple[ForwardSample, ...]:

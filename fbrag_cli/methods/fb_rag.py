@@ -20,9 +20,9 @@ from fbrag_cli.generation.generator import Generation, Sampling
 from fbrag_cli.methods.forward import cost_of, look_forward
 from fbrag_cli.methods.knobs import knob
 from fbrag_cli.methods.learned_fusion import Looked, fused
-from fbrag_cli.methods.method import Selecting, Tools
+from fbrag_cli.methods.method import Reading, Tools
 from fbrag_cli.methods.prompts import forward_turns
-from fbrag_cli.methods.ranking import backward_scores, distinct, foreign, lost, whole_chunks
+from fbrag_cli.methods.ranking import backward_scores, distinct, foreign, lost, what_is_read, whole_chunks
 from fbrag_cli.progress import stage
 from fbrag_cli.text.printable import counted
 from fbrag_cli.trace import ForwardSample, Round, Scores, Stage, Trace
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float32]
 
-_AROUND = 4  # times as many chunks as are read give their windows; more of them add none that count
 _LIMIT = "128 on a GPU, 48 on a CPU, or of --prompts"
 _IN = r"\(in \w+\)[\s*_]*"  # after a label, as the prompt writes it where it names a language
 _ANSWER = re.compile(
@@ -48,18 +47,15 @@ _LABEL = re.compile(rf"^[\s*_#>-]*rationale[\s*_]*(?:{_IN})?:[\s*_]*", re.IGNORE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FBRag(Selecting):
-    """samples: K. eta_forward, eta_backward: weights of the two lookups (equation 6).
-
-    reads: Stage II of the paper reads the recalled chunks whole. Of windows it reads as many words as `recall` chunks have.
-    """
+class FBRag(Reading):
+    """samples: K. eta_forward, eta_backward: weights of the two lookups (equation 6)."""
 
     name: ClassVar[str] = "fb-rag"
     needs_small: ClassVar[bool] = True
 
     recall: int = knob(2, "chunks for the small model, or words as 6k", on_gpu=20, chunks=True, minimum=1, metavar="N")
-    reads: Literal["chunks", "windows"] = knob(
-        "chunks", "whole chunks as in the paper, or as many words of the best windows: a few sentences each"
+    reads: Literal["windows", "chunks"] = knob(
+        "chunks", "what the large model reads: the best windows of a few sentences, or whole chunks as in the papers"
     )
     samples: int = knob(3, "forward samples", on_gpu=5, minimum=1, maximum=64, metavar="K")
     eta_forward: float = knob(0.5, "weight of the forward lookup", minimum=0, maximum=1e6, group="Advanced", metavar="X")
@@ -82,7 +78,7 @@ class FBRag(Selecting):
 
     def plan(self, n_chunks: int) -> list[str]:
         recalled = f"{min(self.recall, n_chunks)} to recall"
-        return [recalled, counted(self.samples, "forward sample"), *Selecting.plan(self, n_chunks)]
+        return [recalled, counted(self.samples, "forward sample"), *Reading.plan(self, n_chunks)]
 
     def retrieve(self, question: str, tools: Tools) -> Trace:
         """Run Stages I and II. Raises FbragError `usage` for learned fusion without its folder, and with another retriever."""
@@ -90,7 +86,7 @@ class FBRag(Selecting):
         # Stage I: the chunks that the question itself points to.
         with stage("recall") as recalling:
             backward = backward_scores(question, tools)  # S_B
-            read = self._read(question, backward, tools)
+            read = whole_chunks(tools.corpus, sorted(distinct(tools.corpus, backward, self.recall)))
 
         # Stage II: K samples of rationale and answer from these chunks, ...
         turns = forward_turns([excerpt.text for excerpt in read], question, self.templates, main_language(read))
@@ -104,7 +100,9 @@ class FBRag(Selecting):
             if former is not None:
                 looked = Looked(question=question, samples=samples, scores=scores, corpus=tools.corpus, retriever=tools.retriever)
                 scores = fused(looked, former)
-            selected = distinct(tools.corpus, scores.combined, self.select)
+            selected, context = what_is_read(
+                self, tools.corpus, scores.combined, lambda windows: self._window_scores(question, samples, windows, tools)
+            )
             ranked = tuple(selected)
 
         return Trace(
@@ -115,7 +113,7 @@ class FBRag(Selecting):
             scores=scores,
             ranked=ranked,
             copies=selected,
-            context=whole_chunks(tools.corpus, sorted(ranked)),
+            context=context,
             rounds=(Round(read=read, turns=turns, samples=samples, scores=scores, selected=ranked),),
             stages=(Stage("recall", recalling.seconds), cost_of(generations), Stage("select", selecting.seconds)),
             models={"small": tools.small().info},
@@ -130,7 +128,7 @@ class FBRag(Selecting):
         """
         from fbrag_cli.learned.r2_former import R2AG
 
-        settings = Selecting.described(self)
+        settings = Reading.described(self)
         learned, folder = self.fusion == "learned", settings.pop("r2ag")
         if learned and folder:
             settings["r2ag"] = R2AG.described(folder)
@@ -139,16 +137,6 @@ class FBRag(Selecting):
         if not self.eta_forward:
             del settings["pooling"]
         return settings
-
-    def _read(self, question: str, backward: Array, tools: Tools) -> tuple[Excerpt, ...]:
-        """Return what the small model reads, in reading order."""
-        if self.reads == "windows":
-            from fbrag_cli.methods.windows import best_windows
-
-            around = [tools.corpus.chunks[position] for position in distinct(tools.corpus, backward, _AROUND * self.recall)]
-            windows = best_windows(question, around, backward, tools.retriever, self.recall * tools.corpus.chunk_words)
-            return tuple(sorted(windows, key=lambda window: (window.chunk.position, window.start)))
-        return whole_chunks(tools.corpus, sorted(distinct(tools.corpus, backward, self.recall)))
 
     def _former(self, tools: Tools) -> R2Former | None:
         """Return what was trained for learned fusion, None for another fusion."""
@@ -160,6 +148,15 @@ class FBRag(Selecting):
         former = tools.r2ag(self.r2ag)
         former.check(tools.retriever)
         return former
+
+    def _window_scores(
+        self, question: str, samples: tuple[ForwardSample, ...], windows: Sequence[Excerpt], tools: Tools
+    ) -> Array:
+        """Return equation 6 for windows, float32 (n_windows,): each is scored by its own text, as chunks are."""
+        import numpy as np
+
+        backward = tools.retriever.excerpt_scores(question, windows)
+        return score(backward, np.stack([tools.retriever.excerpt_scores(each.said, windows) for each in samples]), self).combined
 
     def _scores(self, backward: Array, samples: tuple[ForwardSample, ...], tools: Tools) -> Scores:
         import numpy as np

@@ -9,7 +9,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn
 
 from fbrag_cli.corpus import Corpus
 from fbrag_cli.errors import FbragError
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 
     from fbrag_cli.learned.fit_rag import FitRagParts
     from fbrag_cli.learned.r2_former import R2Former
+
+
+_GAP = " … "
 
 
 def no_parts(path: str | Path) -> NoReturn:
@@ -93,8 +97,9 @@ class Method(ABC):
         """Run Stages I and II: scores, samples, and the context. The Trace has no answer."""
 
     def passages(self, trace: Trace) -> list[str]:
-        """Return the texts of the context, as the prompts take them."""
-        return [excerpt.text for excerpt in trace.context]
+        """Return the texts of the context, as the prompts take them: one for each chunk, with "…" where it is not read on."""
+        by_chunk = groupby(trace.context, key=lambda excerpt: excerpt.chunk.position)
+        return [_GAP.join(excerpt.text for excerpt in excerpts) for _, excerpts in by_chunk]
 
     def turns(self, trace: Trace) -> tuple[Turn, ...]:
         """Return the prompt of Stage III, as `explain --prompt` prints it."""
@@ -144,3 +149,31 @@ class Selecting(Method):
 
     def n_read(self, n_chunks: int) -> int:
         return min(self.select, n_chunks)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading(Selecting):
+    """A method whose large model reads the selected chunks whole, or the best windows of the best chunks.
+
+    reads: "chunks" is the paper's. budget, window_words: of windows alone. select: of whole chunks alone.
+    """
+
+    reads: Literal["windows", "chunks"] = knob(
+        "chunks", "what the large model reads: the best windows of a few sentences, or whole chunks as in the papers"
+    )
+    budget: int = knob(600, "words of windows for the large model", minimum=1, varies="600 of windows", metavar="N")
+    window_words: int = knob(40, "words of a window, about", minimum=1, group="Advanced", metavar="N")
+
+    def plan(self, n_chunks: int) -> list[str]:
+        return Selecting.plan(self, n_chunks) if self.reads == "chunks" else [f"{self.budget:,} words of windows to read"]
+
+    def n_read(self, n_chunks: int) -> int:
+        """Return how many chunks hold as many words as are read."""
+        read = self.select if self.reads == "chunks" else -(-self.budget // self.chunk_words)
+        return min(read, n_chunks)
+
+    def described(self) -> dict[str, Any]:
+        """Return the settings, without the one that counts for another `reads`."""
+        settings = Selecting.described(self)
+        unread = ("budget", "window_words") if self.reads == "chunks" else ("select",)
+        return {name: value for name, value in settings.items() if name not in unread}

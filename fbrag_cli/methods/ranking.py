@@ -6,16 +6,20 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fbrag_cli.corpus import Chunk, Corpus, Excerpt
-from fbrag_cli.methods.method import Selecting, Tools
+from fbrag_cli.methods.method import Reading, Selecting, Tools
+from fbrag_cli.methods.windows import best_windows, in_reading_order
 from fbrag_cli.progress import Event, stage
 from fbrag_cli.trace import Scores, Stage, Trace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
 
+    Array = NDArray[np.float32]
+
+_AROUND = 12  # chunks that give their windows
 _NEAREST = 3  # chunks that a listener learns of at once
 _STRANGERS = 100  # chunks of other text with the same score, after which no copy is looked for: reading them takes time
 _SAME = 1e-5  # the relative difference up to which two scores count as equal: copies may differ by rounding
@@ -65,6 +69,32 @@ def distinct(corpus: Corpus, scores: NDArray[np.float32], n: int) -> dict[int, t
     return {first: tuple(sorted(copies)) for first, *copies in found.values()}
 
 
+def what_is_read(
+    method: Reading, corpus: Corpus, scores: Array, score_windows: Callable[[Sequence[Excerpt]], Array]
+) -> tuple[dict[int, tuple[int, ...]], tuple[Excerpt, ...]]:
+    """Return the selected chunks, best first, each with its copies, and what the large model reads of them in reading order.
+
+    scores: float32 (n_chunks,). score_windows: returns float32 (n_windows,). A corpus within the budget is read whole; of a
+    larger one no chunk is read that scores nothing, unless all do.
+    """
+    if method.reads == "chunks" or corpus.n_words <= method.budget:
+        n = method.select if method.reads == "chunks" else len(scores)
+        selected = distinct(corpus, scores, n)
+        if n < len(scores):
+            selected = _scoring(selected, scores)
+        return selected, whole_chunks(corpus, sorted(selected))
+    around = _scoring(distinct(corpus, scores, _AROUND), scores)
+    chunks = [corpus.chunks[position] for position in around]
+    windows = best_windows(chunks, score_windows, method.budget, method.window_words)
+    positions = dict.fromkeys(window.chunk.position for window in windows)
+    return {position: around[position] for position in positions}, in_reading_order(windows)
+
+
+def _scoring(found: dict[int, tuple[int, ...]], scores: Array) -> dict[int, tuple[int, ...]]:
+    """Return the chunks that score above 0; all where none does."""
+    return {position: copies for position, copies in found.items() if scores[position] > 0} or found
+
+
 def backward_scores(question: str, tools: Tools) -> NDArray[np.float32]:
     """Return S_B, float32 (n_chunks,). A listener learns of the chunks that score highest, before any model is loaded."""
     from fbrag_cli.retrieval.ranking import best
@@ -85,7 +115,13 @@ def select_by_question(method: Selecting, question: str, tools: Tools) -> Trace:
     """Select the chunks that the retriever ranks highest for the question. The context has them in document order."""
     with stage("recall") as watch:
         backward = backward_scores(question, tools)
-        selected = distinct(tools.corpus, backward, method.select)
+        if isinstance(method, Reading):
+            selected, context = what_is_read(
+                method, tools.corpus, backward, lambda windows: tools.retriever.excerpt_scores(question, windows)
+            )
+        else:
+            selected = distinct(tools.corpus, backward, method.select)
+            context = whole_chunks(tools.corpus, sorted(selected))
     ranked = tuple(selected)
     return Trace(
         question=question,
@@ -95,7 +131,7 @@ def select_by_question(method: Selecting, question: str, tools: Tools) -> Trace:
         scores=replace(unscored(len(backward)), backward=backward, combined=backward),
         ranked=ranked,
         copies=selected,
-        context=whole_chunks(tools.corpus, sorted(ranked)),
+        context=context,
         stages=(Stage("recall", watch.seconds),),
         models={},
         warnings=lost(backward),

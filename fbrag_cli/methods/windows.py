@@ -1,12 +1,12 @@
 """Windows: parts of chunks that a model reads in place of whole chunks.
 
-FB-RAG cuts chunks into windows for the model that looks forward (beyond the paper: 600 words of windows hold more of the evidence
-than 600 words of chunks, tests/benchmarks/README.md). FIT-RAG slides a window over each chunk (its section 4.4).
+FB-RAG cuts its best chunks into windows, and the large model reads those that score best (beyond the paper; measured in
+tests/benchmarks/README.md, "Windows"). FIT-RAG slides a window over each chunk (its section 4.4).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from fbrag_cli.corpus import Chunk, Excerpt
@@ -17,15 +17,11 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from fbrag_cli.retrieval import Retriever
-
-#: Words of a window, about.
-WINDOW_WORDS = 80
 #: Sentences of a window of FIT-RAG.
 SENTENCES = 3
 
 
-def windows_of(chunk: Chunk, n_words: int = WINDOW_WORDS) -> list[Excerpt]:
+def windows_of(chunk: Chunk, n_words: int) -> list[Excerpt]:
     """Cut a chunk into windows of about `n_words` words, in order, each of whole sentences; a poem, a table, a list or code is
     not cut. A chunk of at most 1.5 times `n_words` is one window."""
     text = chunk.text
@@ -42,28 +38,39 @@ def windows_of(chunk: Chunk, n_words: int = WINDOW_WORDS) -> list[Excerpt]:
 
 
 def best_windows(
-    question: str, chunks: Sequence[Chunk], backward: NDArray[np.float32], retriever: Retriever, n_words: int
+    chunks: Sequence[Chunk], scores: Callable[[Sequence[Excerpt]], NDArray[np.float32]], budget: int, n_words: int
 ) -> list[Excerpt]:
-    """Return the windows of `chunks` that score highest for the question, best first, of about `n_words` words together.
+    """Return the windows of `chunks` with the best scores, best first, until `budget` words are spent; at least one.
 
-    backward: S_B, float32 (n_chunks,). The score of a window is its own and that of its chunk: by its own alone, windows of told
-    stories, where "he" stands for a name, are torn from what they tell of.
+    scores: returns float32 (n_windows,) for windows. A window of score 0 is not read to fill up, unless all have it.
     """
     from fbrag_cli.retrieval.ranking import best
 
-    windows = [window for chunk in chunks for window in windows_of(chunk)]
-    scores = retriever.excerpt_scores(question, windows) + backward[[window.chunk.position for window in windows]]
+    windows = [window for chunk in chunks for window in windows_of(chunk, n_words)]
+    values = scores(windows)
     taken: list[Excerpt] = []
-    left = n_words
-    for position in best(scores, None):
+    left = budget
+    for position in best(values, None):
         n = sum(1 for _ in word_spans(windows[position].text))
-        if taken and n > 2 * left:  # the sum is nearer to `n_words` without it
+        if taken and (n > 2 * left or (values[position] <= 0 < values.max())):  # without it the sum is nearer to the budget
             break
         taken.append(windows[position])
         left -= n
         if left <= 0:
             break
     return taken
+
+
+def in_reading_order(windows: Iterable[Excerpt]) -> tuple[Excerpt, ...]:
+    """Return windows in document order. Windows of a chunk with only white space between them become one excerpt."""
+    found: list[Excerpt] = []
+    for window in sorted(windows, key=lambda each: (each.chunk.position, each.start)):
+        before = found[-1] if found else None
+        if before is not None and before.chunk.position == window.chunk.position and not _between(before, window).strip():
+            found[-1] = Excerpt(window.chunk, before.start, window.end)
+        else:
+            found.append(window)
+    return tuple(found)
 
 
 def sliding_windows(chunk: Chunk, n_sentences: int = SENTENCES) -> list[Excerpt]:
@@ -75,3 +82,7 @@ def sliding_windows(chunk: Chunk, n_sentences: int = SENTENCES) -> list[Excerpt]
     n_windows = max(1, len(spans) - n_sentences + 1) if spans else 0
     runs = (spans[i : i + n_sentences] for i in range(n_windows))
     return [Excerpt(chunk, chunk.start + run[0][0], chunk.start + run[-1][1]) for run in runs]
+
+
+def _between(before: Excerpt, after: Excerpt) -> str:
+    return after.chunk.document.text[before.end : after.start]

@@ -6,7 +6,7 @@
 The questions are the 270 of `recall*.jsonl.gz`, taken from the six sets in turn, so that the first n are a fair part of each.
 `draw` writes the samples of a setting, a row a question. `recall` prints evidence recall in percent at 3, 5 and 10 chunks: the
 mean over all ways to take n of the samples of rows, and the paired difference to the paper's setting (8 chunks, 5 samples), whose
-samples are those of `recall*.jsonl.gz`; no model runs. --read: also "2 windows", "2 chunks greedy". --after: a second look
+samples are those of `recall*.jsonl.gz`; no model runs. --read: also "2 chunks greedy". --after: a second look
 forward, at chunks that the samples of ROWS raise. --pooling: over the samples of rows. A run that is started again goes on where
 it stopped. Answers from these samples: answers.py.
 """
@@ -41,7 +41,7 @@ from fbrag_cli.text.languages import detect
 from fbrag_cli.trace import Trace
 
 MODEL = "qwen2.5-coder-1.5b"
-PAPER = FBRag(recall=8, reads="chunks", samples=5, forward_tokens=128)
+PAPER = FBRag(recall=8, samples=5, forward_tokens=128)
 SECOND = "2 chunks more"
 DRAWN = FBRag(samples=3, forward_tokens=48)
 
@@ -49,9 +49,9 @@ Key = tuple[str, str]  # of a question: data set and id
 
 
 def reading(name: str) -> FBRag:
-    """The settings of "2 chunks", "2 windows" (as many words as 2 chunks have), or "2 chunks greedy" (the likeliest sample)."""
-    n, kind, *greedy = name.split()
-    method = replace(DRAWN, recall=int(n), reads="windows" if kind == "windows" else "chunks")
+    """The settings of "2 chunks", or "2 chunks greedy" (the likeliest sample)."""
+    n, _, *greedy = name.split()
+    method = replace(DRAWN, recall=int(n))
     return replace(method, temperature=0.0, samples=1) if greedy else method
 
 

@@ -84,18 +84,37 @@ def test_the_large_model_gets_the_selected_chunks_in_document_order_and_is_greed
     assert (done.answer, done.status) == ("Skerrow", "answered")
 
 
-def test_windows_are_as_many_words_as_the_recalled_chunks_and_in_document_order() -> None:
-    sentences = [f"Grey water lay flat under low cloud on day {i}." for i in range(60)]
-    sentences[9], sentences[40] = "The lantern of the barque was sealed.", "Wrenn sealed the lantern at sea."
+def test_the_large_model_reads_the_best_windows_in_document_order_and_no_more_words_than_the_budget() -> None:
+    sentences = [f"Grey water lay flat under low cloud on day {i}." for i in range(300)]
+    sentences[9], sentences[240] = "The lantern of the barque was sealed.", "Wrenn came from Skerrow as a boy."
     corpus = build_corpus([Document.of("d", "d", Extracted(Content(" ".join(sentences)), "text/plain"))], 200)
-    small = Scripted(["x"])
-    trace = FBRag(recall=1, reads="windows").retrieve(QUESTION, tools(corpus, small))
-    read = trace.rounds[0].read
-    assert list(read) == sorted(read, key=lambda window: window.start)
-    assert 160 <= sum(len(window.text.split()) for window in read) <= 280
-    told = said(small.asked[0][0])
-    assert told.index(sentences[9]) < told.index(sentences[40]) < told.index(QUESTION)
-    assert sentences[59] not in told
+    small = Scripted([" Wrenn sealed it; he came from Skerrow.\nAnswer: Wrenn"])
+    trace = FBRag(recall=1, reads="windows", budget=100, window_words=40).retrieve(QUESTION, tools(corpus, small))
+    assert list(trace.context) == sorted(trace.context, key=lambda excerpt: excerpt.start)
+    assert sum(len(excerpt.text.split()) for excerpt in trace.context) <= 120
+    told = said(trace.method.turns(trace))  # type: ignore[attr-defined]
+    assert told.index(sentences[9]) < told.index(sentences[240]) < told.index(QUESTION)
+    assert {source.position for source in trace.sources} == set(trace.ranked)
+
+
+def test_two_windows_of_a_chunk_are_two_sources_and_one_passage_with_a_mark_between() -> None:
+    filler = "Grey water lay flat under low cloud all that watch, and nobody spoke of it. " * 6
+    text = f"The lantern was sealed. {filler} Wrenn sealed the lantern. {filler}"
+    corpus = build_corpus([Document.of("d", "d", Extracted(Content(f"{text} {filler * 20}"), "text/plain"))], 300)
+    trace = FBRag(reads="windows", budget=30, window_words=15).retrieve("Who sealed the lantern?", tools(corpus, Scripted(["x"])))
+    assert len(trace.context) == len(trace.sources) == 2
+    (passage,) = trace.method.passages(trace)  # type: ignore[attr-defined]
+    assert passage == f"{trace.context[0].text} … {trace.context[1].text}"
+
+
+def test_a_document_within_the_budget_is_read_whole_but_for_copies(corpus: Corpus) -> None:
+    trace = FBRag(reads="windows", budget=corpus.n_words).retrieve(QUESTION, tools(corpus, Scripted(["x"])))
+    assert [excerpt.text for excerpt in trace.context] == [FILLER, CHUNKS[2], CHUNKS[7]]
+
+
+def test_chunks_that_score_nothing_fill_no_place(corpus: Corpus) -> None:
+    trace = FBRag(select=9, reads="chunks", samples=1).retrieve(QUESTION, tools(corpus, Scripted(["Skerrow"])))
+    assert sorted(trace.ranked) == [2, 7]
 
 
 def test_an_answer_that_the_chunks_do_not_show_is_declined_unless_asked_for(corpus: Corpus) -> None:

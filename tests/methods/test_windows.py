@@ -1,4 +1,4 @@
-"""Windows: what the model that looks forward reads in place of whole chunks."""
+"""Windows: parts of chunks that a model reads in place of whole chunks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from fbrag_cli.corpus import Corpus, Excerpt, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.documents.load import load
-from fbrag_cli.methods.windows import best_windows, windows_of
+from fbrag_cli.methods.windows import best_windows, in_reading_order, windows_of
 from fbrag_cli.retrieval.bm25 import BM25
 from tests.conftest import INQUIRY
 
@@ -65,27 +65,22 @@ def test_windows_of_chinese_are_of_whole_sentences() -> None:
     assert all(window.text.endswith("。") for window in found)
 
 
-def test_the_best_windows_are_those_of_the_question_and_fill_the_words_asked_for() -> None:
+def test_the_best_windows_come_first_and_spend_the_budget() -> None:
     filler = "Grey water lay flat under low cloud all that watch, and nobody spoke of it. " * 30
     told = "The lantern of the barque was sealed by Tobias Wrenn."
     corpus = corpus_of(f"{filler}{told} {filler}")
     retriever = BM25.of(corpus)
-    question = "Who sealed the lantern?"
-    backward = retriever.scores(question)
-    found = best_windows(question, corpus.chunks, backward, retriever, 200)
-    assert told in found[0].text
-    assert 160 <= sum(len(window.text.split()) for window in found) <= 240
-    assert len(best_windows(question, corpus.chunks, backward, retriever, 1)) == 1
-    everything = best_windows(question, corpus.chunks, backward, retriever, 10**6)
-    assert sum(len(window.text.split()) for window in everything) == corpus.n_words
+
+    def found(question: str, budget: int) -> list[Excerpt]:
+        return best_windows(corpus.chunks, lambda windows: retriever.excerpt_scores(question, windows), budget, 80)
+
+    assert told in found("Who sealed the lantern?", 200)[0].text
+    assert len(found("Who sealed the lantern?", 10**6)) == 1  # no other has a word of the question
+    assert 160 <= sum(len(window.text.split()) for window in found("Mermaids?", 200)) <= 240  # no window has it: the first ones
+    assert len(found("Mermaids?", 1)) == 1
 
 
-def test_a_window_without_the_words_of_the_question_is_taken_from_the_chunk_that_has_them() -> None:
-    """As in told stories, where "he" stands for the name."""
-    he = "He came from Skerrow and went to sea as a boy of nine years old, he said. " * 5
-    other = "Grey water lay flat under low cloud all that watch, and nobody spoke of it. " * 5
-    corpus = corpus_of(f"{other}\n\nThe lantern was sealed by Tobias Wrenn. {he}\n\n{other}\n\n{other}", 80)
-    retriever = BM25.of(corpus)
-    found = best_windows("lantern", corpus.chunks, retriever.scores("lantern"), retriever, 90)
-    assert len({window.chunk.position for window in found}) == 1
-    assert any("Skerrow" in window.text for window in found)
+def test_windows_that_touch_become_one_excerpt() -> None:
+    corpus = corpus_of(" ".join(f"Grey water lay flat under low cloud on day {i}." for i in range(60)))
+    one, two, _, four, *_ = (window for chunk in corpus.chunks for window in windows_of(chunk, 40))
+    assert in_reading_order([four, two, one]) == (Excerpt(one.chunk, one.start, two.end), four)

@@ -1,0 +1,191 @@
+"""What the large model reads, on questions that no other table used: samples drawn anew, answers, and what was in the context.
+
+    python tests/benchmarks/stage_three.py draw SAMPLES.jsonl [--without-evidence]
+    python tests/benchmarks/stage_three.py answer ROWS.jsonl --samples SAMPLES.jsonl --ways "windows 40, 600" default ...
+    python tests/benchmarks/stage_three.py compare ROWS.jsonl.gz ... --samples SAMPLES.jsonl.gz [--from default]
+
+The questions are 60 each of MuSiQue, HotpotQA and 2WikiMultihopQA, 30 of FairytaleQA and 20 of QMSum, none of which is in
+`recall*.jsonl.gz`; the sets take turns, so that the first n are a fair part of each. --without-evidence: their documents lack the
+gold evidence, so no answer is right. Rows are written as they come, and a run that is started again goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from chunk_ends import ROWS, samples_of
+from looking_forward import DRAWN, MODEL, Key, from_samples, interval, retrieved
+from question_recall import BENCH
+from sample_languages import loaded, read
+
+from fbrag_cli.evaluation.datasets import Example, load_examples
+from fbrag_cli.evaluation.metrics import answer_in, evidence_recall, main_metric, score
+from fbrag_cli.generation.generator import Call, Generator
+from fbrag_cli.methods.method import Method
+from fbrag_cli.methods.order_preserving import OrderPreserving
+from fbrag_cli.trace import Trace
+
+FRESH = {"musique": 60, "hotpotqa": 60, "2wikimqa": 60, "fairytaleqa": 30, "qmsum": 20}
+_LONG = {"qmsum": 256}  # tokens of an answer; of the others 64
+
+
+def _windows(size: int, budget: int) -> Method:
+    return replace(DRAWN, reads="windows", budget=budget, window_words=size)
+
+
+WAYS: dict[str, Method] = {
+    "windows 40, 600": _windows(40, 600),
+    "windows 40, 500": _windows(40, 500),
+    "windows 40, 800": _windows(40, 800),
+    "windows 80, 600": _windows(80, 600),
+    "windows 80, 1000": _windows(80, 1000),
+    "default": replace(DRAWN, reads="chunks"),
+    "order-preserving, 5": OrderPreserving(select=5),
+    "order-preserving, 8": OrderPreserving(select=8),
+    "order-preserving, windows 40, 600": OrderPreserving(reads="windows", budget=600, window_words=40),
+}
+
+
+def questions() -> dict[Key, Example]:
+    """The first questions of each set that no other table used, in turns."""
+    used = {id for _, id in samples_of(ROWS)}
+    sets = [
+        [each for each in load_examples([BENCH / f"{name}.jsonl.gz"]) if each.id not in used][:n] for name, n in FRESH.items()
+    ]
+    placed = sorted(((i + 0.5) / len(found), j, each) for j, found in enumerate(sets) for i, each in enumerate(found))
+    return {(each.dataset, each.id): each for _, _, each in placed}
+
+
+def without_evidence(example: Example) -> Example:
+    text = example.context()
+    for passage in example.evidence:
+        text = text.replace(passage.strip(), "")
+    return replace(example, context=lambda: text)
+
+
+def asked(options: argparse.Namespace) -> dict[Key, Example]:
+    first, last = map(int, options.questions.split(":"))
+    chosen = dict(list(questions().items())[first:last])
+    return {key: without_evidence(each) for key, each in chosen.items()} if options.without_evidence else chosen
+
+
+def draw(out: Path, options: argparse.Namespace) -> None:
+    small = loaded(MODEL, options.threads)
+    done = {(row["set"], row["id"]) for row in read(out)} if out.exists() else set()
+    with out.open("a", encoding="utf-8") as rows:
+        for key, example in asked(options).items():
+            if key in done:
+                continue
+            trace, _ = retrieved(example, DRAWN, small)
+            cost = next(stage for stage in trace.stages if stage.name == "forward")
+            row = {
+                "set": key[0],
+                "id": key[1],
+                "model": MODEL,
+                "settings": DRAWN.described(),
+                "samples": [[sample.seed, sample.finish, sample.text] for sample in trace.samples],
+                "cost": {name: value for name, value in asdict(cost).items() if name not in ("name", "first_token_seconds")},
+            }
+            print(json.dumps(row, ensure_ascii=False), file=rows, flush=True)
+
+
+def answered(example: Example, name: str, texts: Sequence[str], large: Generator) -> dict[str, Any]:
+    method = replace(WAYS[name], max_tokens=_LONG.get(example.dataset, 64))
+    trace, tools = from_samples(example, texts, method)
+    done = method.answer(trace, replace(tools, large=lambda: large))
+    stage = next(each for each in done.stages if each.name == "answer")
+    return {
+        "set": example.dataset,
+        "id": example.id,
+        "way": name,
+        "read": [[excerpt.chunk.position, excerpt.start, excerpt.end] for excerpt in done.context],
+        "answer": done.answer,
+        "support": done.support,
+        "judged": judged(method, done, large) if method.needs_small else None,
+        "scores": score(example, done.answer or ""),
+        "tokens": {"prompt": stage.prompt_tokens, "cached": stage.cached_tokens, "written": stage.generated_tokens},
+    }
+
+
+def judged(method: Method, trace: Trace, large: Generator) -> dict[str, list[float]]:
+    """P(yes) and P(no) of each distinct answer of the samples, by the check."""
+    proposed = dict.fromkeys(sample.answer for sample in trace.samples if sample.answer)
+    assert large.choose is not None
+    return {each: list(large.choose(method.support_turns(trace, each), ("yes", "no"), Call())) for each in proposed}
+
+
+def answer(out: Path, options: argparse.Namespace) -> None:
+    large, examples = loaded(MODEL, options.threads), asked(options)
+    done = {(row["set"], row["id"], row["way"]) for row in read(out)} if out.exists() else set()
+    drawn = drawn_samples(options.samples)
+    with out.open("a", encoding="utf-8") as rows:
+        for key, example in examples.items():
+            for way in options.ways:
+                if key in drawn and (*key, way) not in done:
+                    row = answered(example, way, drawn[key], large)
+                    print(json.dumps(row, ensure_ascii=False), file=rows, flush=True)
+
+
+def drawn_samples(paths: Sequence[Path]) -> dict[Key, list[str]]:
+    return {(row["set"], row["id"]): [text for *_, text in row["samples"]] for path in paths for row in read(path)}
+
+
+def compare(rows: Sequence[dict[str, Any]], options: argparse.Namespace) -> None:
+    """Print for each way the main metric (F1; Rouge-L for QMSum), what its context held, and the difference to --from."""
+    examples = asked(options)
+    by_way: dict[str, dict[Key, dict[str, Any]]] = {}
+    for row in rows:
+        if (row["set"], row["id"]) in examples:
+            by_way.setdefault(row["way"], {})[row["set"], row["id"]] = row
+    base = by_way[options.base]
+    for way, found in by_way.items():
+        keys = [key for key in found if key in base]
+        mine, other = (np.array([_main(examples[key], each[key]) for key in keys]) for each in (found, base))
+        held = [_held(examples[key], found[key]) for key in keys]
+        by_set = ", ".join(
+            f"{name} {mine[at].mean():.1f} {interval(mine[at] - other[at])}"
+            for name in FRESH
+            if (at := [i for i, key in enumerate(keys) if key[0] == name])
+        )
+        tokens = np.mean([found[key]["tokens"]["prompt"] for key in keys])
+        told = [np.mean([each[i] for each in held if each[i] is not None]) * 100 for i in (0, 1)]
+        print(f"{way:34} n {len(keys):3}  {mine.mean():5.1f}  {interval(mine - other)}  {tokens:.0f} tokens", end="")
+        print(f"  answer in context {told[0]:.1f}, evidence {told[1]:.1f} | {by_set}")
+
+
+def _main(example: Example, row: Mapping[str, Any]) -> float:
+    return 100 * row["scores"][main_metric(example)]
+
+
+def _held(example: Example, row: Mapping[str, Any]) -> tuple[float | None, float | None]:
+    """Whether a gold answer stands in what was read, and the share of the evidence in it."""
+    text, spans = example.context(), [(start, end) for _, start, end in row["read"]]
+    holds = None if example.dataset == "qmsum" else answer_in(example, [text[start:end] for start, end in spans])
+    return holds, evidence_recall(example.evidence, spans, text)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("do", choices=["draw", "answer", "compare"])
+    parser.add_argument("files", type=Path, nargs="+")
+    parser.add_argument("--samples", type=Path, nargs="+", default=[])
+    parser.add_argument("--without-evidence", action="store_true")
+    parser.add_argument("--ways", nargs="+", default=list(WAYS), choices=list(WAYS))
+    parser.add_argument("--questions", default="0:230", metavar="FROM:TO")
+    parser.add_argument("--from", dest="base", default="default")
+    parser.add_argument("--threads", type=int, default=2)
+    options = parser.parse_args()
+    if options.do == "compare":
+        compare([row for path in options.files for row in read(path)], options)
+    else:
+        {"draw": draw, "answer": answer}[options.do](options.files[0], options)
+
+
+if __name__ == "__main__":
+    main()
