@@ -139,7 +139,9 @@ class Trace:
     positions of the other chunks of the same text, which count as one with it. context: the excerpts that the large model reads,
     in reading order; empty where it answers from its own knowledge. rounds: each look forward. answer: None until Stage III.
     truncated: whether it was cut at its length limit; a warning says where it was cut because the model repeated itself. support:
-    the probability, by the large model, that the context shows the answer, 0 to 1; None where it was not asked. cached: of
+    the probability, by the large model, that the context shows the answer, 0 to 1; None where it was not asked. agreement: the
+    share of the samples that hold the answer, 0 to 1; None without samples of the document. confidence: of both, 0 to 1. unsure:
+    whether the confidence is too low for an answer that looks sure (`methods.confidence`). cached: of
     "text", "index", "samples" and "answer", what was not computed for this question. route: the way that Self-Route took.
     reduction: of FIT-RAG. information: of R2AG.
     """
@@ -159,6 +161,9 @@ class Trace:
     answer: str | None = None
     truncated: bool = False
     support: float | None = None
+    agreement: float | None = None
+    confidence: float | None = None
+    unsure: bool = False
     warnings: tuple[str, ...] = ()
     cached: tuple[str, ...] = ()
     route: Literal["", "retrieved", "long-context"] = ""

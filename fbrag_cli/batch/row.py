@@ -7,14 +7,16 @@ from typing import Any
 
 from fbrag_cli.batch.jobs import Job
 from fbrag_cli.errors import FbragError
-from fbrag_cli.render.as_json import sources, versions
+from fbrag_cli.render.as_json import certainty, sources, versions
 from fbrag_cli.render.citations import citations
 from fbrag_cli.storage.rows import Csv, Form, JsonLines, as_text
 from fbrag_cli.text.printable import dumps, printable
 from fbrag_cli.trace import Trace
 
 SCHEMA = "fbrag.row/1"
-COLUMNS = tuple("id document question status answer answers sources support seconds error sha256 settings".split())
+COLUMNS = tuple(
+    "id document question status answer answers sources unsure support agreement confidence seconds error sha256 settings".split()
+)
 
 #: Of a source, what a row holds.
 _OF_A_SOURCE = ("document", "page", "last_page", "section", "start_line", "end_line", "start_char", "end_char")
@@ -30,7 +32,7 @@ def answered(job: Job, trace: Trace, settings: Mapping[str, object]) -> dict[str
         "status": trace.status,
         "answer": trace.answer if found else None,
         "unsupported_answer": None if found else trace.answer,
-        "support": None if trace.support is None else round(trace.support, 4),
+        **certainty(trace),
         "sources": [
             {"id": source["id"], **{name: source[name] for name in _OF_A_SOURCE}, "score": source["relative"]}
             for source in sources(trace, cited)
@@ -48,7 +50,7 @@ def failed(job: Job, error: FbragError, settings: Mapping[str, object]) -> dict[
     return {
         **_head(job),
         "status": "error",
-        **dict.fromkeys(("answer", "unsupported_answer", "support")),
+        **dict.fromkeys(("answer", "unsupported_answer", "unsure", "support", "agreement", "confidence")),
         "sources": [],
         "citations": [],
         "seconds": None,

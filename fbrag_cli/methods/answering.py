@@ -10,14 +10,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from fbrag_cli.generation.generator import Call, Generation, Sampling, Turn
+from fbrag_cli.methods.confidence import judged
 from fbrag_cli.progress import Event, Progress, stage
 from fbrag_cli.trace import Stage, Trace
 
 if TYPE_CHECKING:
     from fbrag_cli.methods.method import Method, Tools
 
-#: Below this support the answer is "the document does not say". Set on 23 of 54 cases (tests/benchmarks/README.md).
-MIN_SUPPORT = 0.45
 #: Why an answer may end early.
 REPEATED = "the model repeated itself: the answer was cut"
 _SAYS_EITHER = 0.2  # of the probability on yes and no together, for their ratio to mean anything
@@ -28,15 +27,14 @@ def answer_from(method: Method, trace: Trace, tools: Tools) -> Trace:
     the context is empty)."""
     trace, reply = ask(method, trace, method.turns(trace), tools)
     trace = answered_by(trace, reply)
-    text = reply.text.strip()
-    if method.answer_anyway or not trace.from_document:
+    if not trace.from_document:
         return trace
+    if method.answer_anyway:
+        return replace(judged(trace, None), status="answered")
     elapsed = tools.timer()
     with stage("verify", tools.progress):
-        support = _support(method, trace, text, tools) if text else None
-    found = bool(text) and (support is None or support >= MIN_SUPPORT)
-    verified = Stage("verify", elapsed())
-    return replace(trace, support=support, status="answered" if found else "not_found", stages=(*trace.stages, verified))
+        support = _support(method, trace, trace.answer, tools) if trace.answer else None
+    return replace(judged(trace, support), stages=(*trace.stages, Stage("verify", elapsed())))
 
 
 def ask(method: Method, trace: Trace, turns: Sequence[Turn], tools: Tools) -> tuple[Trace, Generation]:

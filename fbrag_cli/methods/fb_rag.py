@@ -37,12 +37,14 @@ if TYPE_CHECKING:
 
 _LIMIT = "128 on a GPU, 48 on a CPU, or of --prompts"
 _IN = r"\(in \w+\)[\s*_]*"  # after a label, as the prompt writes it where it names a language
+_QUOTE = "[\"'”’」』)）]"  # may stand between a sentence's end and the label
 _ANSWER = re.compile(
     rf"^[\s*_#>-]*(?:final\s+)?answer[\s*_]*(?:{_IN})?:[\s*_]*"
-    rf"|(?:(?<=[.!?])\s+|(?<=[。！？])\s*)answer\s*:\s*"
+    rf"|(?:(?:(?<=[.!?])|(?<=[.!?]{_QUOTE})|(?<=[.!?]\s{_QUOTE}))\s+|(?:(?<=[。！？])|(?<=[。！？]{_QUOTE}))\s*)answer\s*:\s*"
     rf"|\s*answer\s*{_IN}:\s*",
     re.IGNORECASE | re.MULTILINE,
 )
+_AGAIN = re.compile(r"\s+rationale[\s*_]*(?:\(in \w+\)[\s*_]*)?:", re.IGNORECASE)
 _LABEL = re.compile(rf"^[\s*_#>-]*rationale[\s*_]*(?:{_IN})?:[\s*_]*", re.IGNORECASE)
 
 
@@ -199,11 +201,11 @@ def minmax(scores: Array) -> Array:
 
 
 def parse_sample(index: int, generation: Generation) -> ForwardSample:
-    """Cut a sample at its first 'Answer:'. Without one the whole text counts, as the rationale."""
+    """Cut a sample at its first 'Answer:', and what follows at a second 'Rationale:'. Without an answer all is rationale."""
     text = generation.text.strip()
     rationale, answer = text, ""
     if found := _ANSWER.search(text):
-        rationale, answer = text[: found.start()], text[found.end() :]
+        rationale, answer = text[: found.start()], _AGAIN.split(text[found.end() :], maxsplit=1)[0]
     return ForwardSample(
         index, generation.seed, text, _LABEL.sub("", rationale).strip(), answer.strip().rstrip("*_"), generation.finish
     )

@@ -35,7 +35,7 @@ def answer(trace: Trace, *, memory_mb: float) -> dict[str, Any]:
         "from_document": trace.from_document,
         "citations": [{"start": claim.start, "end": claim.end, "sources": list(claim.sources)} for claim in cited.claims],
         "unseen": list(cited.unseen),
-        "support": _rounded(trace.support),
+        **certainty(trace),
         "truncated": trace.truncated,
         "sources": sources(trace, cited),
         **_shared(trace, memory_mb),
@@ -131,6 +131,16 @@ def _shared(trace: Trace, memory_mb: float) -> dict[str, Any]:
         "warnings": [*trace.warnings, *(warning for document in trace.corpus.documents for warning in document.warnings)],
         "seed": trace.method.seed,
         "versions": versions(),
+    }
+
+
+def certainty(trace: Trace) -> dict[str, Any]:
+    """Return how sure the answer is: whether it is unsure, and the numbers by which that was decided."""
+    return {
+        "unsure": trace.unsure,
+        "support": _rounded(trace.support),
+        "agreement": _rounded(trace.agreement),
+        "confidence": _rounded(trace.confidence),
     }
 
 

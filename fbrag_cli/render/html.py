@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from fbrag_cli.render.answer_text import OWN_KNOWLEDGE, answer_of
+from fbrag_cli.render.answer_text import OWN_KNOWLEDGE, proposals
 from fbrag_cli.render.as_json import settings, versions
 from fbrag_cli.render.citations import citations
 from fbrag_cli.render.page_views import answer_view, document_views, other_views, sample_views, shading, source_views
@@ -39,7 +39,8 @@ def page(trace: Trace) -> str:
     return _template().render(
         trace=trace,
         title=one_line(trace.question, 80),
-        answer=answer_view(answer_of(trace), cited),
+        answer=answer_view(trace, cited),
+        proposals=proposals(trace),
         own_knowledge=f"The answer is {OWN_KNOWLEDGE}.",
         unseen=cited.unseen,
         documents=documents,

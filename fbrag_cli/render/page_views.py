@@ -12,6 +12,7 @@ from markupsafe import Markup, escape
 from fbrag_cli.corpus import Chunk
 from fbrag_cli.documents.document import Document, Section
 from fbrag_cli.documents.lines import lines_of, pages_of, section_of
+from fbrag_cli.render.answer_text import answer_of, head_of
 from fbrag_cli.render.citations import Citations, Shown
 from fbrag_cli.render.line_layout import LineLayout
 from fbrag_cli.render.passages import also_in, around, cut, digits, place, scored, scored_samples, shown_lines
@@ -121,9 +122,10 @@ def shading(trace: Trace) -> Shade:
     return lambda score: round((score - low) / (high - low) * (_SHADES - 1)) if high > low else 0
 
 
-def answer_view(answer: str, cited: Citations) -> Markup:
-    """Return the answer with a link to each source that shows a sentence, at the sentence's end."""
-    pieces, at = [], 0
+def answer_view(trace: Trace, cited: Citations) -> Markup:
+    """Return the answer with a link to each source that shows a sentence, at the sentence's end; an unsure one with its head."""
+    answer = answer_of(trace)
+    pieces, at = [escape(head_of(trace))], 0
     for claim in cited.claims:
         links = (Markup('<a href="#source-{0}">[{0}]</a>').format(number) for number in claim.sources)
         pieces += [escape(printable(answer[at : claim.end])), *links]

@@ -1,0 +1,78 @@
+"""How sure an answer is: agreement of the samples with it, the check, and what both decide."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fbrag_cli.corpus import build_corpus
+from fbrag_cli.documents.document import Content, Document, Extracted
+from fbrag_cli.methods.confidence import DECLINED, SURE, agreement, judged
+from fbrag_cli.methods.fb_rag import FBRag
+from fbrag_cli.methods.order_preserving import OrderPreserving
+from fbrag_cli.trace import Trace
+from tests.methods.scripted import Scripted, tools
+
+QUESTION = "Where was the man born who sealed the lantern?"
+
+
+def answered(answer: str, *samples: str, language: str = "en", question: str = QUESTION) -> Trace:
+    text = "The lantern was sealed by Tobias Wrenn. Wrenn was born at Skerrow."
+    corpus = build_corpus([Document.of("d", "d", Extracted(Content(text), "text/plain"), language=language)])
+    trace = FBRag(samples=len(samples)).retrieve(question, tools(corpus, Scripted(list(samples))))
+    return replace(trace, answer=answer)
+
+
+def test_samples_agree_that_hold_the_answer_in_another_form() -> None:
+    trace = answered(
+        "At Skerrow.", " Wrenn was born in Skerrow.\nAnswer: Skerrow", " It was Hull.\nAnswer: Hull", " Skerrow, I think"
+    )
+    assert agreement(trace) == pytest.approx(2 / 3)
+
+
+def test_words_of_the_question_are_no_agreement() -> None:
+    assert (
+        agreement(answered("The man who sealed the lantern was born in Hull", " The man who sealed the lantern\nAnswer: Goss"))
+        == 0
+    )
+
+
+def test_a_long_answer_is_held_by_half_of_its_words() -> None:
+    told = "Tobias Wrenn, a boy from the island of Skerrow, went to sea with his uncle"
+    assert agreement(answered(told, " Tobias Wrenn was a boy from the island of Skerrow")) == 1
+    assert agreement(answered(told, " Skerrow")) == 0
+
+
+def test_agreement_in_a_script_without_spaces() -> None:
+    trace = answered(
+        "斯凯罗岛", " 他生于斯凯罗岛。\n答案: 斯凯罗岛", " 他生于赫尔。", language="zh", question="封灯的人生于哪里?"
+    )
+    assert agreement(trace) == 0.5
+
+
+def test_without_samples_or_words_of_its_own_nothing_agrees_or_differs() -> None:
+    assert agreement(answered("The.", " Skerrow")) is None
+    corpus = answered("x", " x").corpus
+    assert agreement(replace(OrderPreserving().retrieve(QUESTION, tools(corpus, Scripted(["x"]))), answer="Skerrow")) is None
+
+
+def test_low_confidence_declines_middle_confidence_is_unsure() -> None:
+    same, other = " Born at Skerrow.\nAnswer: Skerrow", " Born at Hull.\nAnswer: Hull"
+    seen = {}
+    for support in np.linspace(0, 1, 21):
+        for name, samples in (("all", (same, same)), ("one", (same, other)), ("none", (other, other))):
+            trace = judged(answered("Skerrow", *samples), float(support))
+            assert trace.confidence is not None
+            assert (trace.status == "not_found") == (trace.confidence < DECLINED)
+            assert trace.unsure == (DECLINED <= trace.confidence < SURE)
+            seen[name] = trace
+    assert [seen[name].agreement for name in ("all", "one", "none")] == [1, 0.5, 0]
+    assert not seen["all"].unsure
+    assert seen["none"].unsure  # the check alone makes no answer sure that no sample holds
+
+
+def test_without_a_check_an_answer_is_unsure_that_no_sample_holds() -> None:
+    assert judged(answered("Hull", " Skerrow", " Goss"), None).unsure
+    assert not judged(answered("Hull", " Skerrow", " Hull"), None).unsure
