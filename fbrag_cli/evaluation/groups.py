@@ -21,6 +21,7 @@ METRICS = {
     "accuracy": "Accuracy",
     "evidence_recall": "Evidence recall at the selected chunks",
     "full_evidence": "All evidence among the selected chunks",
+    "answer_in_context": "Answer in what the large model read",
     "answer_in_samples": "Answer in a forward sample",
     "abstain": "Abstained where the document has no answer",
     "abstain_wrongly": "Abstained where the document has the answer",

@@ -8,22 +8,28 @@ from collections.abc import Iterator, Mapping, Sequence
 from fbrag_cli.errors import FbragError
 from fbrag_cli.evaluation.configurations import shared
 from fbrag_cli.evaluation.groups import LESS, SCORE, Group, group_rows, known_metric
-from fbrag_cli.evaluation.report_tables import Pair, cost_table, difference_table, outcome_table, score_table
+from fbrag_cli.evaluation.report_tables import Pair, cost_table, coverage_table, difference_table, outcome_table, score_table
 from fbrag_cli.evaluation.results import Row, key
 from fbrag_cli.evaluation.tables import Report
 from fbrag_cli.text.printable import one_line
 
-_REPORTED = (SCORE, "contains", "evidence_recall", "full_evidence", "answer_in_samples", "abstain", "abstain_wrongly")
+_REPORTED = (
+    *(SCORE, "contains", "evidence_recall", "full_evidence"),
+    *("answer_in_context", "answer_in_samples", "abstain", "abstain_wrongly"),
+)
 _ERRORS_NAMED = 3
 
 
 def summarise(rows: Sequence[Row]) -> Report:
     """Return the tables of a run, like the paper's 1, 2, 7 and 8: configurations down, data sets across, their average first.
 
-    The tables are the score and the evidence metrics, as far as any row has them, how the runs ended, and what they cost.
+    The tables are the score and the evidence metrics and the coverage of confident answers, as far as any row has them, how the
+    runs ended, and what they cost.
     """
     groups = group_rows(rows)
     tables = [score_table(name, groups) for name in _REPORTED if any(group.values(name) for group in groups)]
+    if any(row.confidence is not None and row.right is not None for row in rows):
+        tables.append(coverage_table(groups))
     if groups:
         tables += [outcome_table(groups), cost_table(groups)]
     return Report("Evaluation", tuple(tables), shared([group.configuration for group in groups]), tuple(_notes(groups)))

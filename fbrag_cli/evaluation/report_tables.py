@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from math import ceil
 
 from fbrag_cli.evaluation import statistics
 from fbrag_cli.evaluation.groups import LESS, METRICS, SCORE, Group, Values, datasets
@@ -14,6 +15,7 @@ from fbrag_cli.text.printable import one_line
 
 Pair = tuple[Group, Group]  # a configuration, and the one that it is compared with
 
+_COVERED = (0.25, 0.5, 0.75, 1.0)  # shares of the answers
 _SURE = 0.05  # p below which a difference is marked; the interval of a few pairs is too narrow
 _STAGES = ("read", "load", "recall", "forward", "select", "answer", "verify", "first_token", "total")
 
@@ -72,6 +74,32 @@ def outcome_table(groups: Sequence[Group]) -> Table:
     rows = [[row[i] for i in shown] for row in rows]
     columns = [columns[i] for i in shown]
     return _table("outcomes", "Outcomes", "Examples with an error count in no average", columns, groups, rows)
+
+
+def coverage_table(groups: Sequence[Group]) -> Table:
+    """Return the share of right answers among the most confident 25 to 100 % of the answers.
+
+    Answers of the same confidence are taken together. An answer that was declined counts as it was proposed.
+    """
+    columns = [Column(f"{share:.0%}", "most confident") for share in _COVERED]
+    rows = [[_right_among(group, share) for share in _COVERED] for group in groups]
+    return _table(
+        "coverage",
+        "Right answers among the most confident",
+        "In percent of all data sets together, [95 % interval]; right: F1 of 0.5 or more, or the right choice",
+        _counted(columns, rows),
+        groups,
+        _marked(rows, [max] * len(columns)),
+    )
+
+
+def _right_among(group: Group, share: float) -> Cell:
+    answers = [(row.confidence, float(row.right)) for row in group.rows if row.confidence is not None and row.right is not None]
+    if not answers:
+        return Cell()
+    answers.sort(reverse=True)
+    least, _ = answers[ceil(share * len(answers)) - 1]
+    return _cell(statistics.bootstrap([right for confidence, right in answers if confidence >= least]))
 
 
 def cost_table(groups: Sequence[Group]) -> Table:
@@ -153,6 +181,12 @@ def _columns(
 ) -> list[Column]:
     found = [Column("Average", unit=unit)] if len(names) > 1 else []
     found += [Column(name, details.get(name, ""), unit) for name in names]
+    return _counted(found, rows)
+
+
+def _counted(columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> list[Column]:
+    """Return the columns with the number of examples that most of their cells have."""
+    found = list(columns)
     for i, column in enumerate(found):
         counts = Counter(row[i].n for row in rows if row[i].value is not None)
         if counts:

@@ -13,6 +13,7 @@ from fbrag_cli.text.printable import one_line
 SCHEMA = "fbrag.eval/1"
 STATUSES = ("answered", "not_found", "retrieved", "error")
 
+_RIGHT = {"f1": 0.5, "accuracy": 1.0}  # the least score of a right answer
 _BLANK = b" \t\r\0"  # a file that outlived a power failure ends in zeros
 _START = f'{{"schema":"{SCHEMA}"'.encode()
 _HINT = "name the JSONL file that `fbrag eval -o` wrote"
@@ -23,7 +24,7 @@ class Row:
     """One result row.
 
     metrics: the measured ones, 0 to 1. tokens_read: of all prompts. seconds: by stage, and their "total". memory_mb: the peak.
-    error: what went wrong, where status is "error".
+    confidence: in the answer, 0 to 1; None where none was measured. error: what went wrong, where status is "error".
     """
 
     id: str
@@ -36,11 +37,21 @@ class Row:
     seconds: dict[str, float]
     memory_mb: float | None
     error: str | None
+    confidence: float | None = None
 
     @property
     def score(self) -> float | None:
         """The metric that the data set's benchmark reports, 0 to 1; None without an answer."""
         return self.metrics.get(self.main_metric)
+
+    @property
+    def right(self) -> bool | None:
+        """Whether the answer is right: F1 of 0.5 or more, accuracy of 1; never where the document has no answer. None for a
+        summary, and for a row without an answer."""
+        if "abstain" in self.metrics:
+            return False
+        least = _RIGHT.get(self.main_metric)
+        return None if least is None or self.score is None else self.score >= least
 
 
 def planned(configuration: dict[str, object]) -> Row:
@@ -110,6 +121,7 @@ def _row(found: object, path: Path, number: int) -> Row:
             seconds=_numbers(found, "seconds"),
             memory_mb=_number(found.get("memory_mb"), "memory_mb"),
             error=_text(found, "error") if found.get("error") is not None else None,
+            confidence=_number(found.get("confidence"), "confidence"),
         )
     except ValueError as error:
         raise _malformed(path, number, str(error)) from None

@@ -228,6 +228,8 @@ def _row(example: Example, configuration: Configuration, trace: Trace) -> dict[s
     text = trace.corpus.documents[0].text
     recall = metrics.evidence_recall(example.evidence, spans, text)
     found: dict[str, float | None] = {"evidence_recall": recall, "full_evidence": metrics.full_evidence(recall)}
+    if metrics.main_metric(example) != "rouge_l":
+        found["answer_in_context"] = metrics.answer_in(example, [excerpt.text for excerpt in trace.context])
     if trace.samples:
         found["answer_in_samples"] = metrics.answer_in(example, [sample.text for sample in trace.samples])
     if trace.answer is not None:
@@ -238,6 +240,7 @@ def _row(example: Example, configuration: Configuration, trace: Trace) -> dict[s
         **_identity(example, configuration),
         "status": trace.status,
         "answer": trace.answer,
+        "confidence": trace.confidence,
         "route": trace.route or None,
         "metrics": found,
         "tokens_read": sum(stage.prompt_tokens for stage in trace.stages),

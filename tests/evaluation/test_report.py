@@ -96,7 +96,7 @@ def test_a_metric_that_older_rows_lack_is_reported_of_those_that_have_it(results
     assert found.low < 0.5 < found.high
     assert cell(report, "contains", "order-preserving", "musique").value is None
     assert "contains" not in [table.name for table in summarise(results(old, "old.jsonl")).tables]
-    assert parse_minimum("contains=0.5") == {"contains": 0.5}
+    assert parse_minimum("contains=0.5,answer_in_context=0.4") == {"contains": 0.5, "answer_in_context": 0.4}
 
 
 # Reading
@@ -439,6 +439,44 @@ def test_a_minimum_of_abstention(results: Any) -> None:
     assert below(rows, parse_minimum("abstain=0.8")) == ["order-preserving: abstain 0.5000 is below 0.8"]
     with pytest.raises(FbragError, match="less of abstain_wrongly is better"):
         parse_minimum("abstain-wrongly=0.8")
+
+
+# Confidence
+
+
+def confident(configuration: dict[str, Any], right: Iterable[tuple[float, float]], **more: Any) -> list[dict[str, Any]]:
+    """Rows by (confidence, F1)."""
+    return [row(str(i), configuration, f1, confidence=sure, **more) for i, (sure, f1) in enumerate(right)]
+
+
+def test_coverage_is_the_share_of_right_answers_among_the_most_confident(results: Any) -> None:
+    sure = confident(FB, [(0.1, 0), (0.9, 0.5), (0.2, 0.4), (0.8, 1), (0.7, 0), (0.6, 1), (0.5, 0), (0.3, 0)])
+    report = summarise(results([*sure, *(row(str(i), OP, 0.9) for i in range(8))]))
+    found = [cell(report, "coverage", "fb-rag", share) for share in ("25%", "50%", "75%", "100%")]
+    assert [(each.value, each.n) for each in found] == [(1, 2), (0.75, 4), (0.5, 6), (0.375, 8)]
+    assert found[1].low is not None
+    assert found[1].low < 0.75
+    assert cell(report, "coverage", "order-preserving", "50%").value is None  # rows without a confidence
+    assert "Right answers among the most confident" in as_text(report, 100)
+    assert "| 25% most confident n=2 |" in as_markdown(report)
+
+
+def test_answers_of_the_same_confidence_are_taken_together(results: Any) -> None:
+    report = summarise(results(confident(FB, [(1, 1), (1, 0), (1, 0), (0, 0)])))
+    found = cell(report, "coverage", "fb-rag", "25%")
+    assert (found.value, found.n) == (pytest.approx(1 / 3), 3)
+
+
+def test_of_coverage_a_choice_is_right_as_a_whole_and_a_question_without_an_answer_is_never(results: Any) -> None:
+    choices = confident(FB, [(0.9, 0)], main_metric="accuracy", metrics={"accuracy": 0.5})
+    unanswerable = row("u", FB, None, confidence=0.8, status="not_found", metrics={"abstain": 1})
+    report = summarise(results([*choices, unanswerable, row("f", FB, 1, confidence=0.7)]))
+    assert cell(report, "coverage", "fb-rag", "100%").value == pytest.approx(1 / 3)
+
+
+def test_summaries_have_no_coverage(results: Any) -> None:
+    report = summarise(results(confident(FB, [(0.9, 0)], main_metric="rouge_l", metrics={"rouge_l": 0.6})))
+    assert "coverage" not in [table.name for table in report.tables]
 
 
 # Renderings

@@ -95,10 +95,20 @@ def test_a_row_tells_the_metrics_and_what_they_cost(tmp_path: Path) -> None:
     assert (row["id"], row["dataset"], row["status"], row["main_metric"]) == ("q1", "tales", "answered", "f1")
     assert row["metrics"]["evidence_recall"] == row["metrics"]["full_evidence"] == row["metrics"]["answer_in_samples"] == 1
     assert 0 < row["metrics"]["f1"] <= 1
+    assert row["confidence"] == 1  # both samples hold the answer
     assert row["tokens_read"] == 200
     assert row["seconds"]["total"] >= row["seconds"]["forward"] > 0
     assert row["configuration"]["recall"] == 3
     assert read_rows(tmp_path / "rows.jsonl")[0].score == row["metrics"]["f1"]
+
+
+def test_the_answer_in_the_context_is_sought_in_each_excerpt_for_itself(tmp_path: Path) -> None:
+    """The chunks end with "Tobias" and begin with "Wrenn": the answer stands in neither of them."""
+    parts = ["Grey water lay flat under the low cloud by Tobias.", "Wrenn sealed the lantern of the old barque that day."]
+    split = replace(example(1, text="\n".join(parts)), document="split", evidence=())
+    asked = [split, example(2), replace(example(3), dataset="qmsum"), replace(example(4), answers=(), answerable=False)]
+    run(asked, [replace(BASE, method=OrderPreserving(select=2), large=None)], tmp_path / "rows.jsonl", Bench().session())
+    assert [row["metrics"].get("answer_in_context") for row in rows(tmp_path / "rows.jsonl")] == [0, 1, None, None]
 
 
 def test_evidence_in_a_copy_of_what_was_read_counts(tmp_path: Path) -> None:
@@ -148,6 +158,7 @@ def test_the_check_runs_where_a_data_set_has_questions_without_an_answer(tmp_pat
     others = [replace(example(3), dataset="others")]
     bench, path = Bench(), tmp_path / "rows.jsonl"
     bench.models["large"].yes = 0.1  # the answer is not in the chunks
+    bench.models["small"] = Scripted(["Rationale: Nobody did.\nAnswer: nobody"])  # and in no sample
     run(open_ones, [BASE], path, bench.session())
     assert not any("abstain" in name for row in rows(path) for name in row["metrics"])
     checked = replace(BASE, checked=checked_data_sets([*open_ones, *others], None))
@@ -175,7 +186,7 @@ def test_without_a_large_model_nothing_is_answered(tmp_path: Path) -> None:
     run([example(1)], [replace(BASE, large=None)], tmp_path / "rows.jsonl", bench.session())
     (row,) = rows(tmp_path / "rows.jsonl")
     assert (row["status"], row["answer"]) == ("retrieved", None)
-    assert set(row["metrics"]) == {"evidence_recall", "full_evidence", "answer_in_samples"}
+    assert set(row["metrics"]) == {"evidence_recall", "full_evidence", "answer_in_context", "answer_in_samples"}
     assert bench.models["large"].asked == []
 
 
