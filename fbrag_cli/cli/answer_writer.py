@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TextIO
 
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.options import AnswerOptions
 from fbrag_cli.cli.progress_line import ProgressLine
+from fbrag_cli.corpus import Excerpt
 from fbrag_cli.progress import Event
 from fbrag_cli.session.memory import peak_memory_mb
 from fbrag_cli.text.printable import dumps, one_line
@@ -45,8 +47,8 @@ class AnswerWriter:
 
             self._put_json({"schema": _EVENT, "event": "selected", "sources": as_json.sources(trace, citations(trace))})
 
-    def finish(self, trace: Trace) -> None:
-        """Put all that is not out yet."""
+    def finish(self, trace: Trace, before: Sequence[Excerpt] = ()) -> None:
+        """Put all that is not out yet. before: what an earlier answer was from, where there was one."""
         from fbrag_cli.render import answer_text, as_json
         from fbrag_cli.render.citations import citations
 
@@ -67,7 +69,7 @@ class AnswerWriter:
             if cited and cited.shown:
                 colored, columns = self._console.colored(self._stream), columns_of(self._stream)
                 layout = answer_text.Layout(options.context, options.full, colored, columns)
-                self._put(f"\n{answer_text.sources(trace, cited, layout)}\n")
+                self._put(f"\n{answer_text.sources(trace, cited, layout, before)}\n")
 
     def _put_json(self, value: dict[str, object]) -> None:
         self._put(dumps(value) + "\n")

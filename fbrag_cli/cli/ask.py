@@ -5,18 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from typing import Literal
 
 from fbrag_cli.cli.answer_writer import AnswerWriter
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.forecast import forecast, keep, pace_key
-from fbrag_cli.cli.method_options import chosen_method
+from fbrag_cli.cli.method_options import chosen_method, reading_more
 from fbrag_cli.cli.opening import QuestionOptions, collect, open_question, planned, split_question
 from fbrag_cli.cli.options import AnswerOptions
 from fbrag_cli.cli.output import print_after_error
 from fbrag_cli.cli.preview import Preview
 from fbrag_cli.cli.takes import takes
+from fbrag_cli.cli.usage import typed_with
+from fbrag_cli.corpus import Excerpt
 from fbrag_cli.errors import ExitCode
+from fbrag_cli.methods.method import Method
 from fbrag_cli.session.session import Choice, Listener
+from fbrag_cli.trace import Trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +46,8 @@ def ask(console: Console, options: AskOptions) -> int:
         session, stream = opened.session, opened.stream
         paths, question = split_question(options.document, console)
         collection = collect(session, paths, options, console)
-        method = chosen_method(options.method, options.knobs, on_gpu=session.on_gpu)
+        plain = chosen_method(options.method, options.knobs, on_gpu=session.on_gpu)
+        method = reading_more(plain, options.run.more)
         if options.run.dry_run:
             stream.write(planned(collection.corpus, method) + "\n")
             return ExitCode.DONE
@@ -50,21 +57,58 @@ def ask(console: Console, options: AskOptions) -> int:
         line.forecast = forecast(method, collection.corpus, session.cache, key)
         line.preview = Preview(question, collection) if _has_preview(options, console) else None
         writer = AnswerWriter(stream, options.output.form, options.answer, console, line)
-        trace = session.retrieve(question, collection, method, choice)
+        retrieve = partial(session.retrieve, question, collection, choice=choice)
+        trace = retrieve(method)
+        silent = partial(retrieve, listener=Listener(cancellation=console.cancellation))
+        more = _More(plain, options.run.more, "-" not in options.document.arguments, silent)
+        before = more.before()
         writer.selected(trace)
-        listener = Listener(progress=writer.event, cancellation=console.cancellation)
-        trace = session.answer(trace, choice, listener)
-        writer.finish(trace)
+        trace = session.answer(trace, choice, Listener(progress=writer.event, cancellation=console.cancellation))
+        writer.finish(trace, before)
         line_is_out()
         keep({} if "answer" in trace.cached else line.forecast.pace, session.cache, key)  # a cached one is checked in no time
         opened.page(trace)
-        device = session.device
-    if trace.truncated:
-        console.warn(f"the answer was cut at {method.max_tokens} tokens (--max-tokens)")
+        device, rest = session.device, more.rest(trace, before)
+    _say_how(trace, device, rest, console)
+    return ExitCode.DONE if trace.status == "answered" or options.output.exit_zero else ExitCode.NEGATIVE
+
+
+@dataclass(frozen=True, slots=True)
+class _More:
+    """What a question reads with another number of --more. Its samples are in memory, so no model runs.
+
+    method: without --more. n: how often it was given. repeats: whether its command can be given again, unlike one that reads
+    stdin. retrieve: of another method.
+    """
+
+    method: Method
+    n: int
+    repeats: bool
+    retrieve: Callable[[Method], Trace]
+
+    def before(self) -> tuple[Excerpt, ...]:
+        """Return what one --more less reads; nothing where none was given."""
+        return self.retrieve(reading_more(self.method, self.n - 1)).context if self.n else ()
+
+    def rest(self, trace: Trace, before: tuple[Excerpt, ...]) -> Literal["none", "unread", ""]:
+        """Return "none" where this reading was no larger than `before`; "unread" where another --more may find the answer."""
+        if self.n and trace.context == before:
+            return "none"
+        larger = self.method.scaled(self.n + 2) if trace.status == "not_found" and self.repeats else None
+        return "unread" if larger and self.retrieve(larger).context != trace.context else ""
+
+
+def _say_how(trace: Trace, device: str, rest: str, console: Console) -> None:
+    """Say what happened, and where no answer was found, how to read on. rest: as of `_More`."""
     from fbrag_cli.render.answer_text import summary
 
+    if trace.truncated:
+        console.warn(f"the answer was cut at {trace.method.max_tokens} tokens (--max-tokens)")
     console.note(summary(trace, device))
-    return ExitCode.DONE if trace.status == "answered" or options.output.exit_zero else ExitCode.NEGATIVE
+    if rest == "none":
+        console.note("there is nothing more to read: all that scores was read before")
+    elif rest == "unread":
+        console.hint(f"to read the next passages: {typed_with('--more')}")
 
 
 def _has_preview(options: AskOptions, console: Console) -> bool:

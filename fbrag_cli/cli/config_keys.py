@@ -22,7 +22,7 @@ OF_ONE_RUN = frozenset(
     "quiet verbose version show_completion install_completion config yes json output html arguments pages include exclude"
     " password_file dry_run find chunk prompt text all tokens repeat maximum retrieval_only restart compare plots minimum"
     " role sha256 older_than kind origin again suggested documents questions jobs together n_rows shard resume"
-    " retry_errors".split()
+    " retry_errors more".split()
 )
 _NAMES = {"large": "models.large", "small": "models.small"}
 _DEFAULTS: dict[str, Any] = {"color": "auto"}  # of options whose own default stands for "not given"

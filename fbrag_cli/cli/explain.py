@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TextIO
 
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.method_options import chosen_method
+from fbrag_cli.cli.method_options import chosen_method, reading_more
 from fbrag_cli.cli.opening import QuestionOptions, collect, open_question, planned, split_question
 from fbrag_cli.cli.options import ExplainOptions, option
 from fbrag_cli.cli.takes import takes
@@ -53,7 +53,7 @@ def explain(console: Console, options: ExplainCommand) -> int:
         n_chunks = len(collection.corpus.chunks)
         if shown.chunk and shown.chunk > n_chunks:
             raise FbragError("usage", f"--chunk {shown.chunk}: the text has {counted(n_chunks, 'chunk')}", "count from 1")
-        method = chosen_method(options.method, options.knobs, on_gpu=session.on_gpu)
+        method = reading_more(chosen_method(options.method, options.knobs, on_gpu=session.on_gpu), options.run.more)
         if options.run.dry_run:
             stream.write(planned(collection.corpus, method) + "\n")
             return ExitCode.DONE

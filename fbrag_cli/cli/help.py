@@ -19,7 +19,7 @@ from fbrag_cli.text.printable import counted
 #: The options that `--help` shows of a command with many, at most the ten that people need. Other commands show all of theirs.
 FIRST = {
     "fbrag": "--version --quiet --verbose --offline --yes --config",
-    "ask": "--answer-only --json --output --html --fast --thorough --pages --password-file --large --gpu",
+    "ask": "--answer-only --json --output --html --fast --thorough --more --pages --large --gpu",
     "explain": "--json --html --pages --select --limit --find --chunk --samples-text --prompt --text",
     "batch": "--questions --jobs --together --output --resume --retry-errors --shard --parallel --large --gpu",
     "eval": "--limit --method --select --retrieval-only --output --json --compare --min --large --gpu",

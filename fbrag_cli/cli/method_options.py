@@ -99,6 +99,16 @@ def chosen_method(options: MethodOptions, given: Any, *, on_gpu: bool) -> Method
     return replace(read_prompt_file(options.prompts).of().applied(method), **limits)
 
 
+def reading_more(method: Method, more: int) -> Method:
+    """Return the method that reads as much again for each --more. Raises FbragError `usage` where what it reads is fixed."""
+    if not more:
+        return method
+    if (scaled := method.scaled(1 + more)) is None:
+        what = "the whole document" if method.n_read(1) else "no document"
+        raise FbragError("usage", f"--more: {method.name} reads {what} anyway", "leave out --more, or --method")
+    return scaled
+
+
 def method_with(method: type[Method], values: Mapping[str, Any], chunk_words: int, *, on_gpu: bool) -> Method:
     """Return a method with those of the settings that it reads. None stands for the default on this machine."""
     settings: dict[str, Any] = {}

@@ -209,6 +209,14 @@ class ParallelOptions:
 @dataclass(frozen=True, slots=True)
 class QuestionRunOptions(RunOptions):
     dry_run: bool = option(False, "--dry-run", help="read, chunk, count and plan; run no model", group="Run", envvar=None)
+    more: int = option(
+        0,
+        "--more",
+        help="the same question again, with the next passages too: twice as much is read; --more --more: three times",
+        group="Method",
+        count=True,
+        envvar=None,
+    )
 
 
 @dataclass(frozen=True, slots=True)

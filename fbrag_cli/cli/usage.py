@@ -148,6 +148,13 @@ def typed(words: Sequence[str], meant: Sequence[str]) -> str:
     return shlex.join(["fbrag", "explain" if "explain" in line[:1] else "ask", *meant])
 
 
+def typed_with(option: str) -> str:
+    """Return the command line of this process with one more option, to be pasted into a shell."""
+    line = sys.argv[1:]
+    place = line.index(command) + 1 if (command := first_word(line)) else 0
+    return shlex.join(["fbrag", *line[:place], option, *line[place:]])
+
+
 def _meant(words: Sequence[str]) -> list[str]:
     """Return the documents, and then the question as one word, that `words` most likely stand for."""
     documents = list(takewhile(_is_document, words))

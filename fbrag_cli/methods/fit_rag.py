@@ -123,6 +123,9 @@ class FitRag(Method):
     def n_read(self, n_chunks: int) -> int:
         return min(self.select, n_chunks)
 
+    def scaled(self, times: int) -> Method | None:
+        return replace(self, select=self.select * times, budget=self.budget and self.budget * times)
+
     def passages(self, trace: Trace) -> list[str]:
         """Return the texts of the windows, or the background passage that was written in place of them."""
         return [sample.rationale for sample in trace.samples] or Method.passages(self, trace)

@@ -31,6 +31,9 @@ class LongContext(Selecting):
     def n_read(self, n_chunks: int) -> int:
         return n_chunks
 
+    def scaled(self, times: int) -> None:
+        return None
+
     def retrieve(self, question: str, tools: Tools) -> Trace:
         """Take the whole of every document as the context."""
         return replace(select_by_question(self, question, tools), context=whole_document(tools.corpus), warnings=())

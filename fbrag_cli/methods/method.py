@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn
 
@@ -132,6 +132,10 @@ class Method(ABC):
         """Return how many chunks of so many the large model reads to answer."""
         return 0
 
+    def scaled(self, times: int) -> Method | None:
+        """Return the method that reads `times` as much to answer; None where the settings do not say how much is read."""
+        return None
+
     def described(self) -> dict[str, Any]:
         """Return the settings that make a difference to a result, by name. They are the key of an evaluation's rows."""
         hidden = ("instructions", "answer_anyway", "templates")
@@ -149,6 +153,9 @@ class Selecting(Method):
 
     def n_read(self, n_chunks: int) -> int:
         return min(self.select, n_chunks)
+
+    def scaled(self, times: int) -> Method | None:
+        return replace(self, select=self.select * times)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,6 +178,9 @@ class Reading(Selecting):
         """Return how many chunks hold as many words as are read."""
         read = self.select if self.reads == "chunks" else -(-self.budget // self.chunk_words)
         return min(read, n_chunks)
+
+    def scaled(self, times: int) -> Method | None:
+        return Selecting.scaled(self, times) if self.reads == "chunks" else replace(self, budget=self.budget * times)
 
     def described(self) -> dict[str, Any]:
         """Return the settings, without the one that counts for another `reads`."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float32]
 
-_AROUND = 12  # chunks that give their windows
+_AROUND = 12  # chunks that give their windows, where these have as many words as are read
 _NEAREST = 3  # chunks that a listener learns of at once
 _STRANGERS = 100  # chunks of other text with the same score, after which no copy is looked for: reading them takes time
 _SAME = 1e-5  # the relative difference up to which two scores count as equal: copies may differ by rounding
@@ -83,7 +83,7 @@ def what_is_read(
         if n < len(scores):
             selected = _scoring(selected, scores)
         return selected, whole_chunks(corpus, sorted(selected))
-    around = _scoring(distinct(corpus, scores, _AROUND), scores)
+    around = _scoring(distinct(corpus, scores, max(_AROUND, -(-method.budget // corpus.chunk_words))), scores)
     chunks = [corpus.chunks[position] for position in around]
     windows = best_windows(chunks, score_windows, method.budget, method.window_words)
     positions = dict.fromkeys(window.chunk.position for window in windows)

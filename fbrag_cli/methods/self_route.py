@@ -37,6 +37,10 @@ class SelfRoute(Selecting):
         whole = LongContext(**{each.name: getattr(self, each.name) for each in fields(LongContext)})
         return whole, replace(trace, context=whole_document(trace.corpus), route="long-context")
 
+    def scaled(self, times: int) -> None:
+        """Return None: where the chunks do not say, it reads the whole document by itself."""
+        return None
+
     def answer(self, trace: Trace, tools: Tools) -> Trace:
         """Answer from the chunks, unless the model declines; then from the whole document.
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from fbrag_cli.corpus import Chunk
+from fbrag_cli.corpus import Chunk, Excerpt
 from fbrag_cli.render.citations import Citations, Shown
 from fbrag_cli.render.not_found import not_found
 from fbrag_cli.render.passages import LONGEST_LINE, Line, also_in, around, place, scored, shown_lines
@@ -72,14 +72,17 @@ class Layout:
         return place(chunk, None if self.full else shown.sentence)
 
 
-def sources(trace: Trace, cited: Citations, layout: Layout) -> str:
-    """Return the selected chunks, best first: place, score, and the sentence that shows the answer best."""
+def sources(trace: Trace, cited: Citations, layout: Layout, before: Sequence[Excerpt] = ()) -> str:
+    """Return the selected chunks, best first: place, score, and the sentence that shows the answer best.
+
+    before: what an earlier answer was from, where there was one; what has no part of it is marked as new.
+    """
     colored = layout.colored
     blocks = ["Closest:" if trace.status == "not_found" else "Sources:"]
     for number, (chunk, shown) in enumerate(zip(trace.sources, cited.shown, strict=True), 1):
         where = layout.place(chunk, shown)
         head = f"[{number}] {_BOLD}{where}{_END}" if colored else f"[{number}] {where}"
-        blocks.append(f"{head}{also_in(trace, chunk)}   {scored(trace.scores, chunk.position)}")
+        blocks.append(f"{head}{also_in(trace, chunk)}   {scored(trace.scores, chunk.position)}{_news(chunk, before)}")
         for line in layout.lines(chunk, shown):
             margin = "  > " if _overlaps(line, shown.sentence) and not colored else "    "
             blocks.append((margin + (_colored(chunk, shown, line) if colored else _plain(chunk, line))).rstrip())
@@ -150,6 +153,11 @@ def _with_marks(
 
 def _overlaps(line: Line, span: Span | None) -> bool:
     return span is not None and line.start < span[1] and span[0] < line.end
+
+
+def _news(chunk: Chunk, before: Sequence[Excerpt]) -> str:
+    read = any(each.chunk.position == chunk.position and each.start < chunk.end and chunk.start < each.end for each in before)
+    return " (new)" if before and not read else ""
 
 
 def _plain(chunk: Chunk, line: Line) -> str:

@@ -83,7 +83,7 @@ class Prompts:
                 "prompt_too_long",
                 f"the prompt of {len(need.tokens)} tokens and {need.n_rows} x {need.max_tokens} for the reply need "
                 f"{need.n_cells}, and {self._name} can take {self._limit}",
-                "use fewer chunks (--recall, --select), fewer samples, or a model with a longer context",
+                "read less (--recall, --select, --budget; no --more), take fewer samples, or a model with a longer context",
             )
 
     def admit(self, need: Need) -> Prompt | None:

@@ -171,7 +171,7 @@ class Exchange:
         """Raise the error for a status and the server's words."""
         what = f"HTTP {status}{self.host.without_key(words)}"
         if _TOO_LONG.search(words):
-            hint = "use fewer chunks (--recall, --select), or start the server with a longer context"
+            hint = "read less (--recall, --select, --budget; no --more), or start the server with a longer context"
             raise self.host.error(f"the prompt is too long for it: {what}", hint, "prompt_too_long")
         if status == 429 or (status >= 500 and status != 501):
             raise _TryAgain(what, seconds)
