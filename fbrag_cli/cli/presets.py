@@ -10,7 +10,7 @@ from fbrag_cli.methods.order_preserving import OrderPreserving
 
 #: Name -> what it sets.
 PRESETS: Mapping[str, Mapping[str, Any]] = {
-    "fast": {"method": OrderPreserving.name, "answer_anyway": True},
+    "fast": {"method": OrderPreserving.name, "answer_anyway": True, "window_weight": 0.6},
     "thorough": {"select": "10"},
 }
 
@@ -29,7 +29,9 @@ def with_preset(values: Mapping[str, Any], origins: Mapping[str, str]) -> dict[s
         return dict(values)
     if len(asked) > 1 and rank[asked[0]] == rank[asked[1]]:
         raise FbragError("usage", "--fast and --thorough contradict each other", "leave one of them out")
-    (preset, *_), chosen = asked, PRESETS[asked[0]]
+    (preset, *_), chosen = asked, dict(PRESETS[asked[0]])
+    if values["retriever"] != "bm25":
+        chosen.pop("window_weight", None)  # no other retriever has windows
     method, given = chosen.get("method"), values["method"]
     if method and given != method and rank["method"] >= rank[preset]:
         if rank["method"] > rank[preset]:

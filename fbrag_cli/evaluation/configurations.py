@@ -6,14 +6,15 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 
-from fbrag_cli.methods.registry import names
+from fbrag_cli.methods.knobs import settings_of
+from fbrag_cli.methods.registry import METHODS, names
 from fbrag_cli.text.printable import one_line
 
 Settings = Mapping[str, object]
 
 _ETAS = ("eta_forward", "eta_backward")
 #: Settings that rows leave out where they have this value: the rows of older versions lack them.
-ABSENT: dict[str, object] = {"pooling": "max", "reads": "chunks"}
+ABSENT: dict[str, object] = {"pooling": "max", "reads": "chunks", "window_weight": 0.0}
 _ORDER = "recall reads select order weights fusion pooling small large retriever samples temperature chunk_words".split()
 _QUOTED = re.compile(r"[^\w.:/+@%…-]+")  # what a shell takes as its own, and what parts a label
 _LONGEST = 60  # characters of one value
@@ -21,7 +22,8 @@ _LONGEST = 60  # characters of one value
 
 def _full(configuration: Settings) -> dict[str, object]:
     """The settings of a row, and those that it leaves out."""
-    return {**ABSENT, **configuration} if "samples" in configuration else dict(configuration)
+    read = {name for method in METHODS if method.name == configuration.get("method") for name in settings_of(method)}
+    return {name: value for name, value in ABSENT.items() if name in read} | dict(configuration)
 
 
 def shared(configurations: Sequence[Settings]) -> dict[str, object]:

@@ -6,9 +6,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fbrag_cli.corpus import Chunk, Corpus, Excerpt
+from fbrag_cli.errors import FbragError
 from fbrag_cli.methods.method import Reading, Selecting, Tools
 from fbrag_cli.methods.windows import best_windows, in_reading_order
 from fbrag_cli.progress import Event, stage
+from fbrag_cli.retrieval import Windowed
 from fbrag_cli.trace import Scores, Stage, Trace
 
 if TYPE_CHECKING:
@@ -111,16 +113,20 @@ def foreign(part: str, languages: Sequence[str], chunks: Iterable[Chunk]) -> tup
     return (f"{part} was trained on {', '.join(languages)}, not on {', '.join(strange)}",) if strange else ()
 
 
-def select_by_question(method: Selecting, question: str, tools: Tools) -> Trace:
-    """Select the chunks that the retriever ranks highest for the question. The context has them in document order."""
+def select_by_question(method: Selecting, question: str, tools: Tools, window_weight: float = 0.0) -> Trace:
+    """Select the chunks that the retriever ranks highest for the question. The context has them in document order.
+
+    window_weight: of a chunk's best window beside its own score. Raises FbragError `usage` where the retriever has no windows.
+    """
     with stage("recall") as watch:
         backward = backward_scores(question, tools)
+        combined = backward + window_weight * _window_scores(question, tools) if window_weight else backward
         if isinstance(method, Reading):
             selected, context = what_is_read(
-                method, tools.corpus, backward, lambda windows: tools.retriever.excerpt_scores(question, windows)
+                method, tools.corpus, combined, lambda windows: tools.retriever.excerpt_scores(question, windows)
             )
         else:
-            selected = distinct(tools.corpus, backward, method.select)
+            selected = distinct(tools.corpus, combined, method.select)
             context = whole_chunks(tools.corpus, sorted(selected))
     ranked = tuple(selected)
     return Trace(
@@ -128,7 +134,7 @@ def select_by_question(method: Selecting, question: str, tools: Tools) -> Trace:
         method=method,
         corpus=tools.corpus,
         retriever=tools.retriever.name,
-        scores=replace(unscored(len(backward)), backward=backward, combined=backward),
+        scores=replace(unscored(len(backward)), backward=backward, combined=combined),
         ranked=ranked,
         copies=selected,
         context=context,
@@ -136,3 +142,11 @@ def select_by_question(method: Selecting, question: str, tools: Tools) -> Trace:
         models={},
         warnings=lost(backward),
     )
+
+
+def _window_scores(question: str, tools: Tools) -> Array:
+    """Return float32 (n_chunks,): the best window that touches each chunk."""
+    if not isinstance(tools.retriever, Windowed):
+        what = f"--window-weight needs the retriever bm25, not {tools.retriever.name}"
+        raise FbragError("usage", what, "leave out --window-weight, or --retriever")
+    return tools.retriever.window_scores(question, tools.corpus)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from fbrag_cli.corpus import Chunk, Excerpt
+    from fbrag_cli.corpus import Chunk, Corpus, Excerpt
 
 
 class Retriever(Protocol):
@@ -25,6 +25,15 @@ class Retriever(Protocol):
 
     def excerpt_scores(self, text: str, excerpts: Sequence[Excerpt]) -> NDArray[np.float32]:
         """Return float32 `(len(excerpts),)`: S(excerpt; text), on the scale of `scores`, though no index holds the excerpts."""
+        ...
+
+
+@runtime_checkable
+class Windowed(Retriever, Protocol):
+    """A `Retriever` that also scores windows which run over the ends of chunks."""
+
+    def window_scores(self, text: str, corpus: Corpus) -> NDArray[np.float32]:
+        """Return float32 `(n_chunks,)`: the best window that touches each chunk, on the scale of `scores`."""
         ...
 
 

@@ -15,6 +15,7 @@ from rank_bm25 import BM25Okapi
 
 from fbrag_cli.corpus import Chunk, Corpus, Excerpt
 from fbrag_cli.retrieval.term_counts import TermCounts, count_terms
+from fbrag_cli.retrieval.term_windows import term_windows
 from fbrag_cli.text.languages import detect, foreign_language
 from fbrag_cli.text.words import terms
 
@@ -69,6 +70,23 @@ class BM25:
                 tf = np.array([each[term] for each in counts], np.float64)
                 totals += count * self._idf[found] * tf * (K1 + 1) / (tf + norms)
         return totals.astype(np.float32)
+
+    def window_scores(self, text: str, corpus: Corpus, candidates: int = 40) -> NDArray[np.float32]:
+        """Return float32 `(n_chunks,)`: the score of the best window of 60 terms that touches each chunk.
+
+        Beyond the papers (`term_windows`). Windows are scored by the idf of the chunks, all as of one length. corpus: the corpus
+        that was counted. candidates: how many of the best chunks have their windows scored; chunks far from these get 0.
+        """
+        weights = {
+            term: count * self._idf[at]
+            for term, count in self._terms_of(text).items()
+            if (at := self._counts.vocabulary.find(term)) is not None
+        }
+        numbers = {term: number for number, term in enumerate(weights)}
+        windows = term_windows(numbers, self.scores(text), candidates, corpus, self._counts.lengths)
+        tf = windows.counts
+        scores = np.array([*weights.values()]) @ (tf * (K1 + 1) / (tf + K1))
+        return windows.touching(scores, len(self._norms))
 
     def bounds(self, text: str) -> tuple[float, float]:
         """Return 0, and what a chunk would get that held each term of `text` without end; 0 where the corpus has none of them.

@@ -286,6 +286,7 @@ FLAG, VARIABLE, FILE, NONE = "COMMANDLINE", "ENVIRONMENT", "DEFAULT_MAP", "DEFAU
 def resolved(**given: tuple[object, str]) -> dict[str, object]:
     """The values of options of which `given` are set, each with its origin."""
     usual = {"fast": False, "thorough": False, "method": "fb-rag", "answer_anyway": False, "select": None}
+    usual |= {"retriever": "bm25", "window_weight": 0.0}
     values = {name: given[name][0] if name in given else value for name, value in usual.items()}
     found = with_preset(values, {name: given[name][1] if name in given else NONE for name in usual})
     return {name: value for name, value in found.items() if value != usual[name] and name not in ("fast", "thorough")}
@@ -293,7 +294,7 @@ def resolved(**given: tuple[object, str]) -> dict[str, object]:
 
 def test_fast_is_the_question_alone_and_thorough_more_chunks() -> None:
     assert resolved() == {}
-    assert resolved(fast=(True, FLAG)) == {"method": "order-preserving", "answer_anyway": True}
+    assert resolved(fast=(True, FLAG)) == {"method": "order-preserving", "answer_anyway": True, "window_weight": 0.6}
     assert resolved(thorough=(True, FLAG)) == {"select": "10"}
 
 
@@ -305,6 +306,11 @@ def test_an_option_beside_a_preset_counts_unless_it_comes_from_further_away() ->
     assert resolved(fast=(True, FILE), method=("vanilla", FLAG)) == {"method": "vanilla"}
     assert resolved(fast=(True, FILE), thorough=(True, FLAG)) == {"select": "10"}
     assert resolved(fast=(True, FLAG), method=("order-preserving", FLAG))["answer_anyway"] is True
+
+
+def test_fast_weighs_windows_with_bm25_alone() -> None:
+    assert "window_weight" not in resolved(fast=(True, FLAG), retriever=("minilm.gguf", FILE))
+    assert "window_weight" not in resolved(fast=(True, FLAG), window_weight=(0.0, FLAG))
 
 
 @pytest.mark.parametrize("other", [{"thorough": (True, FLAG)}, {"method": ("vanilla", FLAG)}])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,6 +17,7 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import Call, Generations, ModelInfo, Sampling, Turn
 from fbrag_cli.methods.long_context import LongContext, cut_middle
 from fbrag_cli.methods.method import Selecting
+from fbrag_cli.methods.order_preserving import OrderPreserving
 from fbrag_cli.methods.prompts import Templates
 from fbrag_cli.methods.registry import find_method, names
 from fbrag_cli.methods.self_route import SelfRoute
@@ -61,6 +64,30 @@ def test_order_preserving_reads_the_same_chunks_in_document_order(corpus: Corpus
     trace = run("order-preserving", corpus, large)
     assert trace.ranked == (7, 2)
     assert told(large).index(CHUNKS[2]) < told(large).index(CHUNKS[7])
+
+
+def test_a_window_over_the_end_of_a_chunk_lifts_both_chunks() -> None:
+    """Chunk 4 ends with the lantern, chunk 5 begins with the rest; chunk 20 names two of the question's words alone."""
+    texts = [FILLER] * 30
+    texts[4:6] = [
+        "grey water lay flat low cloud under all that lantern",
+        "sealed captain lost grey water lay flat under low cloud",
+    ]
+    texts[20] = "lantern captain grey water lay flat under low cloud"
+    corpus = build_corpus([Document.of("d", "d", Extracted(Content("\n".join(texts)), "text/plain"))], 10)
+
+    def selected(weight: float) -> set[int]:
+        method = OrderPreserving(select=2, window_weight=weight)
+        return set(method.retrieve("Which captain lost the sealed lantern?", tools(corpus)).selected)
+
+    assert (selected(0), selected(1)) == ({5, 20}, {4, 5})
+
+
+def test_windows_need_bm25(corpus: Corpus) -> None:
+    given = tools(corpus)
+    dense: Any = SimpleNamespace(name="dense:mini", scores=given.retriever.scores, excerpt_scores=given.retriever.excerpt_scores)
+    with pytest.raises(FbragError, match="bm25, not dense:mini"):
+        OrderPreserving(window_weight=0.6).retrieve(QUESTION, replace(given, retriever=dense))
 
 
 @pytest.mark.parametrize("name", [name for name in names() if name not in ("fb-rag", "r2ag")])
