@@ -112,9 +112,13 @@ def reading_more(method: Method, more: int) -> Method:
 def method_with(method: type[Method], values: Mapping[str, Any], chunk_words: int, *, on_gpu: bool) -> Method:
     """Return a method with those of the settings that it reads. None stands for the default on this machine."""
     settings: dict[str, Any] = {}
-    for name, setting in settings_of(method).items():
+    known = settings_of(method)
+    implied = [each.knob.implies for name, each in known.items() if each.knob.implies and values.get(name) is not None]
+    for name, setting in known.items():
         value = values.get(name)
-        if value is None:
+        if value is None and len(implied) == 1 and implied[0][0] == name:
+            value = implied[0][1]
+        elif value is None:
             value = setting.knob.on_gpu if on_gpu and setting.knob.on_gpu is not None else setting.default
         elif setting.knob.chunks and isinstance(value, str):
             value = chunk_count(setting.option, value, chunk_words)

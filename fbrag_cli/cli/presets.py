@@ -11,10 +11,15 @@ from fbrag_cli.methods.order_preserving import OrderPreserving
 #: Name -> what it sets.
 PRESETS: Mapping[str, Mapping[str, Any]] = {
     "fast": {"method": OrderPreserving.name, "answer_anyway": True, "window_weight": 0.6},
-    "thorough": {"select": "10"},
+    "thorough": {"select": "10", "budget": 1000},
 }
 
 _ORIGINS = ("DEFAULT", "DEFAULT_MAP", "ENVIRONMENT", "COMMANDLINE")  # the last one counts most; DEFAULT_MAP is the file
+
+
+def preset_settings(preset: str, retriever: str) -> dict[str, Any]:
+    """Return what a preset sets beside a retriever: BM25 alone has windows to weigh."""
+    return {name: value for name, value in PRESETS[preset].items() if name != "window_weight" or retriever == "bm25"}
 
 
 def with_preset(values: Mapping[str, Any], origins: Mapping[str, str]) -> dict[str, Any]:
@@ -29,9 +34,7 @@ def with_preset(values: Mapping[str, Any], origins: Mapping[str, str]) -> dict[s
         return dict(values)
     if len(asked) > 1 and rank[asked[0]] == rank[asked[1]]:
         raise FbragError("usage", "--fast and --thorough contradict each other", "leave one of them out")
-    (preset, *_), chosen = asked, dict(PRESETS[asked[0]])
-    if values["retriever"] != "bm25":
-        chosen.pop("window_weight", None)  # no other retriever has windows
+    (preset, *_), chosen = asked, preset_settings(asked[0], values["retriever"])
     method, given = chosen.get("method"), values["method"]
     if method and given != method and rank["method"] >= rank[preset]:
         if rank["method"] > rank[preset]:

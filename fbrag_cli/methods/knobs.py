@@ -13,7 +13,7 @@ class Knob:
     help: one phrase. varies: the default in words, where it depends on something else than this field. on_gpu: the default where
     the models run on a GPU, None for the same. chunks: whether it is a number of chunks, which may be given in words ("6k").
     group: of options in the help. names: of the option, () for the field's own name. compared: whether an evaluation takes a
-    list of values.
+    list of values. implies: another setting and its value, where the user gives a value here and none there.
     """
 
     help: str
@@ -26,6 +26,7 @@ class Knob:
     names: tuple[str, ...] = ()
     metavar: str | None = None
     compared: bool = True
+    implies: tuple[str, Any] | None = None
 
     def default_text(self, default: Any) -> str:
         """Return the default as the help shows it, "" for none."""

@@ -29,7 +29,12 @@ if TYPE_CHECKING:
     from fbrag_cli.learned.r2_former import R2Former
 
 
-_GAP = " … "
+#: Help of --reads.
+READS = "what the large model reads: the best windows of a few sentences, or whole chunks as in the papers"
+
+_SELECT = "chunks for the large model, or words as 3k"
+_BUDGET = "words for the large model, of the best windows"
+_GAP = " … "  # between two windows of a chunk
 
 
 def no_parts(path: str | Path) -> NoReturn:
@@ -146,7 +151,7 @@ class Method(ABC):
 class Selecting(Method):
     """A method that selects a number of chunks."""
 
-    select: int = knob(5, "chunks for the large model, or words as 3k", on_gpu=10, chunks=True, minimum=1, metavar="N")
+    select: int = knob(5, _SELECT, on_gpu=10, chunks=True, minimum=1, metavar="N")
 
     def plan(self, n_chunks: int) -> list[str]:
         return [f"{min(self.select, n_chunks)} to select"]
@@ -165,10 +170,11 @@ class Reading(Selecting):
     reads: "chunks" is the paper's. budget, window_words: of windows alone. select: of whole chunks alone.
     """
 
-    reads: Literal["windows", "chunks"] = knob(
-        "chunks", "what the large model reads: the best windows of a few sentences, or whole chunks as in the papers"
+    reads: Literal["windows", "chunks"] = knob("chunks", READS)
+    select: int = knob(
+        5, _SELECT, on_gpu=10, chunks=True, minimum=1, metavar="N", implies=("reads", "chunks"), varies="5, on a GPU 10"
     )
-    budget: int = knob(600, "words of windows for the large model", minimum=1, varies="600 of windows", metavar="N")
+    budget: int = knob(600, _BUDGET, minimum=1, varies="600", metavar="N", implies=("reads", "windows"))
     window_words: int = knob(40, "words of a window, about", minimum=1, group="Advanced", metavar="N")
 
     def plan(self, n_chunks: int) -> list[str]:

@@ -41,9 +41,9 @@ from fbrag_cli.text.languages import detect
 from fbrag_cli.trace import Trace
 
 MODEL = "qwen2.5-coder-1.5b"
-PAPER = FBRag(recall=8, samples=5, forward_tokens=128)
+PAPER = FBRag(recall=8, reads="chunks", samples=5, forward_tokens=128)
 SECOND = "2 chunks more"
-DRAWN = FBRag(samples=3, forward_tokens=48)
+DRAWN = FBRag(reads="chunks", samples=3, forward_tokens=48)
 
 Key = tuple[str, str]  # of a question: data set and id
 

@@ -34,7 +34,7 @@ PARTS = ["Grey water lay flat under low cloud."] * 8
 PARTS[2] = "The lantern of the barque was sealed by Tobias Wrenn."
 PARTS[5] = "Wrenn was born at Skerrow and went to sea as a boy."
 TEXT = "\n".join(PARTS)
-METHOD = FBRag(recall=3, select=2, samples=2, answer_anyway=True)
+METHOD = FBRag(reads="chunks", recall=3, select=2, samples=2, answer_anyway=True)
 BASE = Configuration(METHOD, "small", "large", chunk_words=10)
 
 

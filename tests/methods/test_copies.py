@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from fbrag_cli.corpus import Corpus, build_corpus
+from fbrag_cli.corpus import Corpus, Excerpt, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.methods.fb_rag import FBRag
 from fbrag_cli.methods.order_preserving import OrderPreserving
@@ -45,7 +46,7 @@ def test_copies_take_one_place_and_the_next_best_chunk_moves_up() -> None:
 
 def test_the_small_model_reads_a_copy_once_as_well() -> None:
     small = Scripted([f"{LAMP} Answer: Agnes Moor"])
-    trace = FBRag(recall=2, select=2, samples=1).retrieve(QUESTION, tools(COPIED, small=small))
+    trace = FBRag(recall=2, select=2, reads="chunks", samples=1).retrieve(QUESTION, tools(COPIED, small=small))
     assert trace.recalled == (1, 3)
     assert (trace.ranked, trace.copies) == ((1, 3), {1: (2, 4), 3: ()})
 
@@ -106,7 +107,23 @@ def test_all_places_are_named() -> None:
     assert second["copies"] == []
     explained = as_json.explanation(trace, memory_mb=1)["chunks"]
     assert [chunk["copy_of"] for chunk in explained] == [None, None, 2, None, 2]
-    assert [line.rpartition("  ")[2] for line in found(trace, [1, 2])] == ["selected", "a copy of chunk 2, which is selected"]
+    fates = [line.rpartition("  ")[2] for line in found(trace, {1: {True}, 2: {False}})]
+    assert fates == ["selected", "a copy of chunk 2, which is selected"]
+
+
+def test_of_a_chunk_that_is_read_in_part_that_part_of_its_copies_is_named() -> None:
+    texts = [
+        "The gulls slept.\nAgnes Moor kept the lamp.\nIt rained.",
+        "The gulls\nslept.\n\nAgnes\nMoor kept the lamp. It rained.",
+    ]
+    trace = OrderPreserving(select=1).retrieve(QUESTION, tools(corpus_of(texts)))
+    chunk = trace.context[0].chunk
+    trace = replace(trace, context=(Excerpt(chunk, 17, 42),))
+    (source,) = as_json.sources(trace, citations(trace))
+    assert source["text"] == "Agnes Moor kept the lamp."
+    (copy,) = source["copies"]
+    assert texts[1][copy["start_char"] : copy["end_char"]] == "Agnes\nMoor kept the lamp."
+    assert "[1] a.txt:2, also in b.txt:4-5  " in sources(trace, citations(trace), Layout(0))
 
 
 def test_many_places_are_counted_in_a_text() -> None:

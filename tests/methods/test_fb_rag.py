@@ -44,7 +44,7 @@ def said(turns: Sequence[Turn]) -> str:
 
 def test_a_chunk_that_only_the_samples_name_is_selected(corpus: Corpus) -> None:
     small = Scripted(["Rationale: Tobias Wrenn sealed it. Wrenn came from Skerrow.\nAnswer: Skerrow", "no idea"])
-    settings = FBRag(recall=3, select=2)
+    settings = FBRag(recall=3, select=2, reads="chunks")
     trace = look_forward(QUESTION, corpus, small, settings)
     assert trace.selected == (2, 7)
     assert [excerpt.text for excerpt in trace.context] == [CHUNKS[2], CHUNKS[7]]
@@ -74,7 +74,7 @@ def test_the_small_model_gets_the_recalled_chunks_in_document_order_and_k_seeds(
 
 
 def test_the_large_model_gets_the_selected_chunks_in_document_order_and_is_greedy(corpus: Corpus) -> None:
-    trace = look_forward(QUESTION, corpus, Scripted(["Wrenn Skerrow born"]), FBRag(select=2))
+    trace = look_forward(QUESTION, corpus, Scripted(["Wrenn Skerrow born"]), FBRag(select=2, reads="chunks"))
     large = Scripted([" Skerrow \n"])
     done = answer(trace, large)
     told = said(large.asked[0][0])
