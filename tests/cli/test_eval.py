@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from fbrag_cli.cli.presets import PRESETS
 from tests.conftest import INQUIRY, Run
 from tests.retrieval import minilm
 
@@ -48,6 +49,23 @@ def test_retrieval_alone_needs_no_model_and_makes_a_table_with_intervals(fbrag: 
     assert json.loads(done.stdout)
 
 
+def test_a_preset_is_compared_with_the_default(fbrag: Run, data: Path, tmp_path: Path) -> None:
+    """A list varies the settings that the preset leaves open."""
+    rows, command = tmp_path / "rows.jsonl", ("eval", data, "--retrieval-only", "--method", "vanilla", "--limit", "1")
+    done = fbrag(*command, "--reads", "chunks", "--select", "3,5", "--preset", "default,fast", "-o", rows)
+    assert done.returncode == 0, done.stderr
+    found = [json.loads(line)["configuration"] for line in rows.read_text().splitlines()]
+    assert sorted((each["method"], each["select"]) for each in found) == [
+        ("order-preserving", 3),
+        ("order-preserving", 5),
+        ("vanilla", 3),
+        ("vanilla", 5),
+    ]
+    assert {each.get("window_weight") for each in found} == {None, PRESETS["fast"]["window_weight"]}
+    refused = fbrag(*command, "--preset", "slow", "-o", rows)
+    assert (refused.returncode, "'slow' is none of default, fast, thorough" in refused.stderr) == (2, True)
+
+
 def test_a_threshold_that_is_missed_is_exit_1_and_a_second_run_writes_nothing(fbrag: Run, data: Path, tmp_path: Path) -> None:
     rows = tmp_path / "rows.jsonl"
     command = ("eval", data, "--retrieval-only", "--method", "vanilla", "-o", rows)
@@ -66,7 +84,7 @@ def test_two_questions_are_answered_and_compared(fbrag: Run, data: Path, tmp_pat
     short = ("--chunk-words", "60", "--forward-tokens", "24", "--max-tokens", "8")
     done = fbrag("eval", data, "--limit", "2", *models, *short, *compared, "-o", rows)
     assert done.returncode == 0, done.stderr
-    assert "| fb-rag |" in done.stdout
+    assert "| fb-rag" in done.stdout
     written = [json.loads(line) for line in rows.read_text().splitlines()]
     assert sorted(row["configuration"]["method"] for row in written) == [
         "fb-rag",
