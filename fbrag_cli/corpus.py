@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 from typing import TYPE_CHECKING, overload
@@ -43,6 +43,18 @@ class Excerpt:
     def whole(cls, chunk: Chunk) -> Excerpt:
         """The excerpt that is the whole chunk."""
         return cls(chunk, chunk.start, chunk.end)
+
+    @property
+    def narrowed(self) -> Chunk:
+        """The chunk, narrowed to the excerpt."""
+        return replace(self.chunk, start=self.start, end=self.end, n_words=self.n_words)
+
+    @property
+    def n_words(self) -> int:
+        """The number of words, counted as a chunk's are."""
+        from fbrag_cli.text.words import word_spans
+
+        return sum(1 for _ in word_spans(self.text))
 
     @property
     def text(self) -> str:

@@ -97,11 +97,12 @@ def _print_explanation(
     else:
         lines = _explanation(stream, trace, options, session, choice) if found is None else explain_text.found(trace, found)
         stream.writelines([f"{line}\n" for line in lines])  # all of them, or none where one fails
-    return found != []
+    return found is None or bool(found)
 
 
 def _explanation(stream: TextIO, trace: Trace, options: ExplainOptions, session: Session, choice: Choice) -> Iterator[str]:
     from fbrag_cli.render import explain_text, windows_text
+    from fbrag_cli.render.passages import in_part
 
     if options.chunk is not None:
         term_scores = getattr(session.retriever_of(trace, choice), "term_scores", None)
@@ -119,6 +120,9 @@ def _explanation(stream: TextIO, trace: Trace, options: ExplainOptions, session:
         if trace.reduction:
             yield ""
             yield from windows_text.table(trace.reduction)
+        elif in_part(trace):
+            yield ""
+            yield from explain_text.excerpts(trace, columns)
         if options.samples_text:
             yield ""
             yield from explain_text.samples(trace)

@@ -8,8 +8,8 @@ from itertools import pairwise
 
 from fbrag_cli.corpus import Chunk, Excerpt
 from fbrag_cli.render.citations import Citations, Shown
-from fbrag_cli.render.not_found import not_found
-from fbrag_cli.render.passages import LONGEST_LINE, Line, also_in, around, place, scored, shown_lines
+from fbrag_cli.render.not_found import not_found, not_sure
+from fbrag_cli.render.passages import LONGEST_LINE, Line, also_in, around, in_part, place, scored, shown_lines
 from fbrag_cli.text.markdown import escaped, escaped_line
 from fbrag_cli.text.printable import counted, one_line, printable
 from fbrag_cli.text.spans import Span
@@ -31,8 +31,8 @@ def answer_of(trace: Trace) -> str:
 
 
 def cited_answer(trace: Trace, cited: Citations | None) -> str:
-    """Return the answer as it is printed, each sentence with the numbers of the sources that show it."""
-    return _with_marks(answer_of(trace), cited, _text_marks, printable)
+    """Return the answer as it is printed: its head if it is unsure, each sentence with the numbers of sources that show it."""
+    return head_of(trace) + _with_marks(answer_of(trace), cited, _text_marks, printable)
 
 
 def notes(trace: Trace, cited: Citations | None) -> Iterator[str]:
@@ -40,11 +40,24 @@ def notes(trace: Trace, cited: Citations | None) -> Iterator[str]:
     and one for the answer's words in no source."""
     if not trace.from_document:
         yield f"The answer is {OWN_KNOWLEDGE}."
+    if trace.unsure and (said := proposals(trace)):
+        yield f"The looks ahead said: {said}"
     if trace.status == "not_found" and trace.answer:
         yield f"Proposed, but not shown by the chunks: {one_line(trace.answer, _PROPOSED)} (--answer-anyway gives it)"
     if cited and cited.unseen:
         more = len(cited.unseen) - _UNSEEN
         yield f"in no source: {one_line(', '.join(cited.unseen[:_UNSEEN]))}" + (f" and {more} more" if more > 0 else "")
+
+
+def head_of(trace: Trace) -> str:
+    """Return what stands before an unsure answer; "" before another one."""
+    return f"{not_sure(trace.question)} " if trace.unsure else ""
+
+
+def proposals(trace: Trace) -> str:
+    """Return the answers of the forward samples, each once, in a line; "" without any."""
+    said = dict.fromkeys(one_line(sample.answer, _PROPOSED).rstrip(".") for sample in trace.samples if sample.answer)
+    return "; ".join(said)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +112,10 @@ def markdown(trace: Trace, cited: Citations | None, layout: Layout) -> str:
     named = {number for claim in cited.claims for number in claim.sources}
     others = [number for number in range(1, len(cited.shown) + 1) if number not in named]
     what = "Closest" if trace.status == "not_found" else "Other sources" if named else "Sources"
-    parts = [_with_marks(answer_of(trace), cited, _footnote_marks, escaped), *map(escaped_line, notes(trace, cited))]
+    parts = [
+        escaped(head_of(trace)) + _with_marks(answer_of(trace), cited, _footnote_marks, escaped),
+        *map(escaped_line, notes(trace, cited)),
+    ]
     parts += [f"{what}: {_footnote_marks(others)}"] if others else []
     for number, (chunk, shown) in enumerate(zip(trace.sources, cited.shown, strict=True), 1):
         lines = (_plain(chunk, line) for line in layout.lines(chunk, shown))
@@ -116,10 +132,17 @@ def summary(trace: Trace, device: str) -> str:
     if forward := stages.get("forward"):
         cost = "from the cache" if "samples" in trace.cached else f"in {forward.seconds:.1f} s ({_read(forward)})"
         parts.append(f"{counted(len(trace.samples), 'sample')} {cost}")
-    parts.append(f"{len(trace.selected) or 'none'} selected")
+    if in_part(trace):
+        words = counted(sum(excerpt.n_words for excerpt in trace.context), "word")
+        parts.append(f"{words} of {counted(len(trace.selected), 'chunk')} read")
+    else:
+        parts.append(f"{len(trace.selected) or 'none'} selected")
     if answer := stages.get("answer"):
         cached = "answer" in trace.cached
         parts.append("answer from the cache" if cached else f"answered in {answer.seconds:.1f} s ({_read(answer)})")
+    if trace.agreement is not None:
+        n = len(trace.samples)
+        parts.append(f"{round(trace.agreement * n)} of {counted(n, 'sample')} agree")
     if trace.route:
         parts.append(f"route: {trace.route}")
     if trace.answer is not None and not trace.from_document:

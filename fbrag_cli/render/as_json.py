@@ -13,6 +13,7 @@ from fbrag_cli.documents.lines import lines_of, pages_of, section_of
 from fbrag_cli.render import windows_text
 from fbrag_cli.render.citations import Citations, Shown, citations
 from fbrag_cli.render.judged import judged, list_record
+from fbrag_cli.render.passages import copies, read_of
 from fbrag_cli.retrieval.ranking import ranks
 from fbrag_cli.trace import Stage, Trace
 
@@ -45,12 +46,13 @@ def answer(trace: Trace, *, memory_mb: float) -> dict[str, Any]:
 def explanation(trace: Trace, *, memory_mb: float, found: Collection[int] | None = None) -> dict[str, Any]:
     """Return `fbrag.explanation/1`: every chunk with its scores, ranks and place, in document order.
 
+    read: (start, end) of each part of a chunk that the large model reads, in characters of the document; empty if none is.
     found: the positions of the chunks that hold the text of --find; None without one, and the chunks then have no key `found`.
     """
     scores = trace.scores
     combined, backward, forward = map(ranks, (scores.combined, scores.backward, scores.forward))
     selected, recalled, held = set(trace.selected), set(trace.recalled), set(found or ())
-    copy_of = {copy: position + 1 for copy, position in trace.copy_of.items()}
+    copy_of, read = {copy: position + 1 for copy, position in trace.copy_of.items()}, read_of(trace)
     by_parts = judged(trace)
     return {
         "schema": "fbrag.explanation/1",
@@ -64,6 +66,7 @@ def explanation(trace: Trace, *, memory_mb: float, found: Collection[int] | None
                 "forward_rank": forward[chunk.position],
                 "recalled": chunk.position in recalled,
                 "selected": chunk.position in selected,
+                "read": [[excerpt.start, excerpt.end] for excerpt in read.get(chunk.position, ())],
                 "copy_of": copy_of.get(chunk.position),
                 **(by_parts.record(chunk.position) if by_parts else {}),
                 **({} if found is None else {"found": chunk.position in held}),
@@ -75,10 +78,10 @@ def explanation(trace: Trace, *, memory_mb: float, found: Collection[int] | None
 
 
 def sources(trace: Trace, cited: Citations) -> list[dict[str, Any]]:
-    """Return the selected chunks, best first.
+    """Return what the large model reads of the selected chunks, best first: each whole, or a source for each part of it.
 
-    sentence: the one that shows the answer best, (start, end) in characters of `text`, and its place; null if there is none.
-    highlights: (start, end) of words, in characters of `text`.
+    copies: the places of the same text in other chunks. sentence: the one that shows the answer best, (start, end) in characters
+    of `text`, and its place; null if there is none. highlights: (start, end) of words, in characters of `text`.
     """
     by_parts = judged(trace)
     return [
@@ -87,7 +90,7 @@ def sources(trace: Trace, cited: Citations) -> list[dict[str, Any]]:
             **_place(chunk),
             **_scores(trace, chunk.position),
             **(by_parts.record(chunk.position) if by_parts else {}),
-            "copies": [_place(trace.corpus.chunks[position]) for position in trace.copies.get(chunk.position, ())],
+            "copies": [_place(copy) for copy in copies(trace, chunk)],
             "text": chunk.text,
             "sentence": _sentence(chunk, shown),
             "highlights": [list(span) for span in shown.marks],

@@ -1,20 +1,20 @@
-"""Renders why chunks were selected as terminal text: the table of scores, one chunk, the samples, the map."""
+"""Renders why chunks were selected as terminal text: the table of scores, what is read, one chunk, the samples, the map."""
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from fbrag_cli.corpus import Chunk
+from fbrag_cli.corpus import Excerpt
 from fbrag_cli.documents.document import Document
 from fbrag_cli.documents.lines import line_of
 from fbrag_cli.render.judged import judged
-from fbrag_cli.render.passages import cut, digits, place, scored, scored_samples
+from fbrag_cli.render.passages import cut, digits, in_part, parts, place, read_of, scored, scored_samples
 from fbrag_cli.retrieval.ranking import best, ranks
-from fbrag_cli.text.printable import one_line, printable
+from fbrag_cli.text.printable import counted, one_line, printable
 from fbrag_cli.text.table import aligned, shortened, width_of
 from fbrag_cli.trace import Trace
 
@@ -69,6 +69,19 @@ def table(
     return _fitted([header, *rows], columns)
 
 
+def excerpts(trace: Trace, columns: int | None = None) -> Iterator[str]:
+    """Yield a header, a line for each excerpt that the large model reads, in reading order, and their number.
+
+    columns: of the terminal; None off one.
+    """
+    rows = [
+        (f"{each.n_words}", place(each.narrowed), one_line(each.text[: 8 * _FIRST_WORDS], _FIRST_WORDS)) for each in trace.context
+    ]
+    yield from _fitted([("words", "place", "first words"), *rows], columns)
+    words = sum(each.n_words for each in trace.context)
+    yield f"{counted(len(rows), 'excerpt')}, {counted(words, 'word')} for the large model"
+
+
 def _fitted(rows: Sequence[tuple[str, ...]], columns: int | None) -> Iterator[str]:
     """Yield the lines of the table: its place (at its start) and its first words are shortened to fit `columns`.
 
@@ -101,53 +114,61 @@ def _short_place(where: str, columns: int) -> str:
     return shortened(where, columns, at_start=True)
 
 
-def holders(trace: Trace, sought: str) -> list[int]:
+def holders(trace: Trace, sought: str) -> dict[int, set[bool]]:
     """Return the positions of the chunks that hold `sought` or a part of it, ignoring case and white space.
 
-    A text that goes on over a chunk's end is in both chunks.
+    Each is given with whether the large model reads what it holds there; both values where it reads a part. A text that goes on
+    over a chunk's end is in both chunks.
     """
-    needle = _folded(sought)
-    positions: list[int] = []
+    needle, read = _folded(sought), read_of(trace)
+    held: dict[int, set[bool]] = {}
     for document in range(len(trace.corpus.documents)):
-        chunks = trace.corpus.chunks_of(document)
-        text, starts = _joined(trace.corpus.chunks[position] for position in chunks)
+        chunks = (trace.corpus.chunks[position] for position in trace.corpus.chunks_of(document))
+        pieces = [part for chunk in chunks for part in parts(chunk, read.get(chunk.position, ()))]
+        text, starts = _joined(piece for piece, _ in pieces)
         at, end = text.find(needle), 0
         while at >= 0:
             first, before = bisect_right(starts, at) - 1, end
             end = bisect_left(starts, at + len(needle), first + 1)
-            positions += chunks[max(first, before) : end]
-            # What does not reach into the next chunk is in no other one.
-            at = text.find(needle, max(at, starts[end] - len(needle)) + 1) if end < len(chunks) else -1
-    return positions
+            for piece, is_read in pieces[max(first, before) : end]:
+                held.setdefault(piece.chunk.position, set()).add(is_read)
+            # What does not reach into the next piece is in no other one.
+            at = text.find(needle, max(at, starts[end] - len(needle)) + 1) if end < len(pieces) else -1
+    return held
 
 
-def _joined(chunks: Iterable[Chunk]) -> tuple[str, list[int]]:
-    """Return the folded text of a document's chunks, and where each of them starts in it."""
-    pieces: list[str] = []
+def _joined(pieces: Iterable[Excerpt]) -> tuple[str, list[int]]:
+    """Return the folded text of the pieces of a document, and where each of them starts in it."""
+    texts: list[str] = []
     starts: list[int] = []
     length, end = 0, None
-    for chunk in chunks:
-        piece = _folded(chunk.text)
-        if end is not None and chunk.start > end:
-            pieces.append(" ")
+    for piece in pieces:
+        text = _folded(piece.text)
+        if end is not None and piece.start > end:
+            texts.append(" ")
             length += 1
         starts.append(length)
-        pieces.append(piece)
-        length, end = length + len(piece), chunk.end
-    return "".join(pieces), starts
+        texts.append(text)
+        length, end = length + len(text), piece.end
+    return "".join(texts), starts
 
 
 def _folded(text: str) -> str:
     return " ".join(text.split()).casefold()
 
 
-def found(trace: Trace, positions: Iterable[int]) -> Iterator[str]:
-    """Yield a line for each of the chunks at `positions`: rank, scores, place, and whether it is selected."""
+def found(trace: Trace, held: Mapping[int, set[bool]]) -> Iterator[str]:
+    """Yield a line for each chunk: rank, scores, place, whether it is selected, and if in part, whether what it holds is read.
+
+    held: as of `holders`.
+    """
     scores = trace.scores
     combined, backward, forward = map(ranks, (scores.combined, scores.backward, scores.forward))
-    selected, recalled, copies = set(trace.selected), set(trace.recalled), trace.copy_of
-    for position in positions:
+    selected, recalled, copies, partly = set(trace.selected), set(trace.recalled), trace.copy_of, in_part(trace)
+    for position, is_read in held.items():
         fate = "selected" if position in selected else "not selected"
+        if partly and position in selected:
+            fate += ", read in part" if len(is_read) == 2 else ", read" if True in is_read else ", not read"
         if position in copies:
             fate = f"a copy of chunk {copies[position] + 1}, which is selected"
         if position in recalled:

@@ -17,6 +17,7 @@ from fbrag_cli.render.answer_text import OWN_KNOWLEDGE, proposals
 from fbrag_cli.render.as_json import settings, versions
 from fbrag_cli.render.citations import citations
 from fbrag_cli.render.page_views import answer_view, document_views, other_views, sample_views, shading, source_views
+from fbrag_cli.render.passages import in_part
 from fbrag_cli.render.shown import positions_shown, with_texts_in_memory
 from fbrag_cli.text.printable import one_line, printable
 from fbrag_cli.trace import Trace
@@ -43,6 +44,7 @@ def page(trace: Trace) -> str:
         proposals=proposals(trace),
         own_knowledge=f"The answer is {OWN_KNOWLEDGE}.",
         unseen=cited.unseen,
+        in_part=in_part(trace),
         documents=documents,
         sources=tuple(source_views(trace, chunks, layouts, cited)),
         samples=tuple(sample_views(trace, chunks)),

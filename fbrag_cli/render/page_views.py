@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 from markupsafe import Markup, escape
 
-from fbrag_cli.corpus import Chunk
+from fbrag_cli.corpus import Chunk, Excerpt
 from fbrag_cli.documents.document import Document, Section
 from fbrag_cli.documents.lines import lines_of, pages_of, section_of
 from fbrag_cli.render.answer_text import answer_of, head_of
 from fbrag_cli.render.citations import Citations, Shown
 from fbrag_cli.render.line_layout import LineLayout
-from fbrag_cli.render.passages import also_in, around, cut, digits, place, scored, scored_samples, shown_lines
+from fbrag_cli.render.passages import also_in, around, cut, digits, parts, place, read_of, scored, scored_samples, shown_lines
 from fbrag_cli.retrieval.ranking import best, ranks
-from fbrag_cli.text.printable import one_line, printable
+from fbrag_cli.text.printable import counted, one_line, printable
+from fbrag_cli.text.spans import Span
 from fbrag_cli.trace import ForwardSample, Trace
 
 _RAISED = 5  # chunks named for a forward sample
 _CONTEXT = 1  # lines around a source's sentence
 _SHADES = 10
 _TITLE = 60  # characters of a section's title
-_NOTHING = Shown(None, ())
 
 Shade = Callable[[float], int]  # a combined score -> 0 to 9
 
@@ -34,8 +34,9 @@ class ChunkView:
     """A chunk that the page shows.
 
     number: from 1. within: its lines or pages. section: the title of its section, where the section begins; else empty.
-    after_gap: the number of chunks left out before it. shade: 0 to 9. source: its rank among the selected chunks, from 1; None
-    if it is not selected. next_selected: the number of the next selected chunk.
+    after_gap: the number of chunks left out before it. shade: 0 to 9. sources: the numbers of the sources in it, from 1; none if
+    it is not selected. read: how many of its words the large model reads; empty unless it reads a part. next_selected: the number
+    of the next selected chunk.
     """
 
     number: int
@@ -45,7 +46,8 @@ class ChunkView:
     after_gap: int
     shade: int
     score: float
-    source: int | None
+    sources: tuple[int, ...]
+    read: str
     recalled: bool
     next_selected: int | None
     text: Markup
@@ -76,7 +78,7 @@ class OtherView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceView:
-    """A selected chunk. Ranks count from 1, among all chunks.
+    """What is read of a selected chunk. Ranks count from 1, among all chunks.
 
     place: of the sentence that shows the answer best. also_in: the places of its copies. scored: the score and its scale.
     sample: which one raised it, from 1; None if none did. excerpt: the sentence and lines around it.
@@ -103,7 +105,7 @@ class RaisedView:
     number: int
     score: str
     place: str
-    source: int | None
+    sources: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,10 +137,11 @@ def answer_view(trace: Trace, cited: Citations) -> Markup:
 
 def document_views(trace: Trace, shown: list[int], shade: Shade, cited: Citations) -> Iterator[DocumentView]:
     """Yield the documents of the chunks at the positions `shown`, in their order."""
-    marks = {}
-    for source, of_source in zip(trace.sources, cited.shown, strict=True):
-        marks[source.position] = _of_chunk(of_source, source.start - trace.corpus.chunks[source.position].start)
-    corpus = trace.corpus
+    corpus, read = trace.corpus, read_of(trace)
+    sources: dict[int, dict[int, Shown]] = {}
+    for number, (source, of_source) in enumerate(zip(trace.sources, cited.shown, strict=True), 1):
+        before = source.start - corpus.chunks[source.position].start
+        sources.setdefault(source.position, {})[number] = _of_chunk(of_source, before)
     owners = corpus.spans[shown, 0]
     for owner in np.unique(owners).tolist():
         first, end = np.searchsorted(owners, [owner, owner + 1])
@@ -149,7 +152,7 @@ def document_views(trace: Trace, shown: list[int], shade: Shade, cited: Citation
             document=document,
             n_words=corpus.words_of(owner),
             n_chunks=len(positions),
-            chunks=tuple(_chunk_views(trace, shown[first:end], marks, shade, layout)),
+            chunks=tuple(_chunk_views(trace, shown[first:end], sources, read, shade, layout)),
             after_gap=positions.stop - 1 - shown[end - 1],
             layout=layout,
         )
@@ -162,16 +165,24 @@ def _of_chunk(shown: Shown, before: int) -> Shown:
 
 
 def _chunk_views(
-    trace: Trace, shown: list[int], marks: Mapping[int, Shown], shade: Shade, layout: LineLayout
+    trace: Trace,
+    shown: list[int],
+    sources: Mapping[int, Mapping[int, Shown]],
+    read: Mapping[int, Sequence[Excerpt]],
+    shade: Shade,
+    layout: LineLayout,
 ) -> Iterator[ChunkView]:
-    """Yield chunks of one document. marks: of the selected chunks, by position."""
-    rank = {source.position: i for i, source in enumerate(trace.sources, 1)}
+    """Yield chunks of one document.
+
+    sources: of the selected chunks, by position, what each source shows, by its number. read: as of `read_of`.
+    """
     following, recalled = dict(pairwise(trace.selected)), set(trace.recalled)
     before = trace.corpus.chunks_of(int(trace.corpus.spans[shown[0], 0])).start - 1
     section: Section | None = None
     for position in shown:
         chunk = trace.corpus.chunks[position]
         score = float(trace.scores.combined[position])
+        own, unread = sources.get(position, {}), _unread(chunk, read.get(position, ()))
         last_section, section = section, section_of(chunk.document, chunk.start, chunk.end)
         yield ChunkView(
             number=position + 1,
@@ -181,12 +192,20 @@ def _chunk_views(
             after_gap=position - before - 1,
             shade=shade(score),
             score=score,
-            source=rank.get(position),
+            sources=tuple(own),
+            read=f"{sum(each.n_words for each in read[position])} of {counted(chunk.n_words, 'word')} read" if unread else "",
             recalled=position in recalled,
             next_selected=following[position] + 1 if position in following else None,
-            text=_marked(chunk.text, marks.get(position, _NOTHING), layout.breaks(chunk.start, chunk.end)),
+            text=_marked(chunk.text, own.values(), layout.breaks(chunk.start, chunk.end), unread),
         )
         before = position
+
+
+def _unread(chunk: Chunk, read: Sequence[Excerpt]) -> list[Span]:
+    """Return the parts of a selected chunk that the large model does not read, in characters of the chunk."""
+    if not read:
+        return []
+    return [(part.start - chunk.start, part.end - chunk.start) for part, is_read in parts(chunk, read) if not is_read]
 
 
 def other_views(trace: Trace, shown: set[int], shade: Shade) -> list[OtherView]:
@@ -205,7 +224,7 @@ def other_views(trace: Trace, shown: set[int], shade: Shade) -> list[OtherView]:
 def source_views(
     trace: Trace, chunks: dict[int, ChunkView], layouts: dict[int, LineLayout], cited: Citations
 ) -> Iterator[SourceView]:
-    """Yield the selected chunks, best first. chunks: by number. layouts: by the position of the document."""
+    """Yield the sources, best first. chunks: by number. layouts: by the position of the document."""
     scores = trace.scores
     backward_ranks, forward_ranks = ranks(scores.backward), ranks(scores.forward)
     for chunk, shown in zip(trace.sources, cited.shown, strict=True):
@@ -227,7 +246,7 @@ def source_views(
             sample=int(scores.best_sample[position]) + 1 if scores.forward[position] > 0 else None,
             language=chunk.document.language,
             layout=layout,
-            excerpt=_marked(chunk.text[start:end], _of_chunk(within, -start), breaks),
+            excerpt=_marked(chunk.text[start:end], [_of_chunk(within, -start)], breaks),
         )
 
 
@@ -238,8 +257,8 @@ def sample_views(trace: Trace, chunks: dict[int, ChunkView]) -> Iterator[SampleV
         for position in best(scores, _RAISED):
             if scores[position] > 0:
                 chunk = chunks.get(position + 1)
-                where, source = (chunk.place, chunk.source) if chunk else ("", None)
-                raised.append(RaisedView(position + 1, digits(trace, scores[position]), where, source))
+                where, sources = (chunk.place, chunk.sources) if chunk else ("", ())
+                raised.append(RaisedView(position + 1, digits(trace, scores[position]), where, sources))
         yield SampleView(sample, cut(sample), tuple(raised))
 
 
@@ -250,14 +269,18 @@ def _within(chunk: Chunk) -> str:
     return f"{unit} {first}" if first == last else f"{unit}s {first}-{last}"
 
 
-def _marked(text: str, shown: Shown, breaks: Iterable[int]) -> Markup:
-    """Return `text` escaped, with its best sentence marked, the words in it and elsewhere, and a `<br>` at each of `breaks`."""
+def _marked(text: str, sources: Iterable[Shown], breaks: Iterable[int], unread: Iterable[Span] = ()) -> Markup:
+    """Return `text` escaped, with each source's best sentence marked, the words in it and elsewhere, what is unread, and a `<br>`
+    at each of `breaks`."""
     text = printable(text)
     tags = [(at, 2, "<br>") for at in breaks]  # position, order at the same position, tag
-    if shown.sentence is not None:
-        tags += [(shown.sentence[0], 3, '<mark class="best">'), (shown.sentence[1], 1, "</mark>")]
-    for start, end in shown.marks:
-        tags += [(start, 4, "<mark>"), (end, 0, "</mark>")]
+    for start, end in unread:
+        tags += [(start, 3, '<span class="unread">'), (end, 1, "</span>")]
+    for shown in sources:
+        if shown.sentence is not None:
+            tags += [(shown.sentence[0], 3, '<mark class="best">'), (shown.sentence[1], 1, "</mark>")]
+        for start, end in shown.marks:
+            tags += [(start, 4, "<mark>"), (end, 0, "</mark>")]
     pieces, done = [], 0
     for at, _, tag in sorted(tags):
         pieces += [escape(text[done:at]), Markup(tag)]

@@ -1,13 +1,14 @@
-"""The lines of a chunk as they are shown around the sentence that shows the answer, the chunk's place, and its score."""
+"""The lines of a chunk as they are shown around the sentence that shows the answer, its place, its score, and its parts."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
-from fbrag_cli.corpus import Chunk
+from fbrag_cli.corpus import Chunk, Excerpt
 from fbrag_cli.documents.lines import line_of, lines_of, pages_of, section_of
 from fbrag_cli.render.line_layout import layout_of, wrapped
 from fbrag_cli.text.printable import counted, one_line, printable
@@ -24,6 +25,7 @@ LONGEST_LINE = 120
 
 _LONGEST_TITLE = 60  # characters of a heading in a citation
 _COPIES = 3  # places of copies that a citation names
+_INK = re.compile(r"\S")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +54,49 @@ def place(chunk: Chunk, sentence: Span | None = None) -> str:
     return f"{name}:{lines}" + (f" ({one_line(section.title, _LONGEST_TITLE)})" if section else "")
 
 
-def also_in(trace: Trace, chunk: Chunk) -> str:
-    """Return where the copies of a selected chunk stand, to follow its place: `, also in b.txt:1-9`; "" where it has none."""
-    copies = trace.copies.get(chunk.position, ())
-    named = [place(trace.corpus.chunks[position]) for position in copies[:_COPIES]]
-    if len(copies) > _COPIES:
-        named.append(counted(len(copies) - _COPIES, "other place"))
-    return f", also in {', '.join(named)}" if copies else ""
+def copies(trace: Trace, source: Chunk) -> Iterator[Chunk]:
+    """Yield where the text of a source stands as well: the copies of its chunk, each narrowed as the source is."""
+    chunk = trace.corpus.chunks[source.position]
+    before = len(_INK.findall(chunk.document.text, chunk.start, source.start))
+    length = len(_INK.findall(source.text))
+    for position in trace.copies.get(source.position, ()):
+        copy = trace.corpus.chunks[position]  # of the same words, with other white space between them
+        ink = [found.start() for found in _INK.finditer(copy.document.text, copy.start, copy.end)]
+        yield Excerpt(copy, ink[before], ink[before + length - 1] + 1).narrowed
+
+
+def also_in(trace: Trace, source: Chunk) -> str:
+    """Return where the text of a source stands as well, to follow its place: `, also in b.txt:1-9`; "" where it has no copies."""
+    named = [place(copy) for copy in islice(copies(trace, source), _COPIES)]
+    if (more := len(trace.copies.get(source.position, ())) - _COPIES) > 0:
+        named.append(counted(more, "other place"))
+    return f", also in {', '.join(named)}" if named else ""
+
+
+def in_part(trace: Trace) -> bool:
+    """Return whether the large model reads parts of chunks, not whole ones alone."""
+    return any(each.start > each.chunk.start or each.end < each.chunk.end for each in trace.context)
+
+
+def read_of(trace: Trace) -> dict[int, list[Excerpt]]:
+    """Return what the large model reads of each selected chunk, in document order, by the position of the chunk."""
+    found: dict[int, list[Excerpt]] = {}
+    for excerpt in sorted(trace.context, key=lambda each: (each.chunk.position, each.start)):
+        found.setdefault(excerpt.chunk.position, []).append(excerpt)
+    return found
+
+
+def parts(chunk: Chunk, read: Sequence[Excerpt]) -> Iterator[tuple[Excerpt, bool]]:
+    """Yield the parts of a chunk in order, without the white space between them, each with whether the large model reads it.
+
+    read: of this chunk, as of `read_of`.
+    """
+    edges = [chunk.start, *(edge for each in read for edge in (each.start, each.end)), chunk.end]
+    for i, (first, last) in enumerate(pairwise(edges)):
+        start, end = max(first, chunk.start), min(last, chunk.end)
+        text = chunk.document.text[start:end]
+        if text.strip():
+            yield Excerpt(chunk, start + len(text) - len(text.lstrip()), start + len(text.rstrip())), i % 2 == 1
 
 
 def scored(scores: Scores, position: int) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 from fbrag_cli.render.passages import place
@@ -29,7 +28,7 @@ def table(reduction: Reduction) -> Iterator[str]:
                 "-" if own is None else f"{own[0]:.2f}",
                 "-" if own is None else f"{own[1]:.2f}",
                 f"{reduction.eligible[i]:.2f}" if i < len(reduction.eligible) else "-",
-                place(replace(window.chunk, start=window.start, end=window.end)),
+                place(window.narrowed),
                 one_line(window.text[: 8 * _FIRST_WORDS], _FIRST_WORDS),
             )
         )

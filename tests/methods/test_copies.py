@@ -113,8 +113,8 @@ def test_all_places_are_named() -> None:
 
 def test_of_a_chunk_that_is_read_in_part_that_part_of_its_copies_is_named() -> None:
     texts = [
-        "The gulls slept.\nAgnes Moor kept the lamp.\nIt rained.",
-        "The gulls\nslept.\n\nAgnes\nMoor kept the lamp. It rained.",
+        "The gulls slept.\nAgnes Moor kept the lamp.",
+        "The gulls\nslept.\n\nAgnes\nMoor kept the lamp.",
     ]
     trace = OrderPreserving(select=1).retrieve(QUESTION, tools(corpus_of(texts)))
     chunk = trace.context[0].chunk

@@ -1,15 +1,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fbrag_cli.render import as_json
-from fbrag_cli.render.explain_text import found, holders, table
+from fbrag_cli.render.explain_text import excerpts, found, holders, table
 from fbrag_cli.text.table import width_of
-from tests.render.test_passages import TEXT, trace_of
+from tests.render.test_passages import TEXT, read_in_part, trace_of
 
 
 @pytest.mark.parametrize("columns", [60, 80, 100, 200])
@@ -29,17 +30,17 @@ def test_the_table_fits_the_terminal(columns: int, name: str, text: str) -> None
 
 def test_find_finds_a_text_over_the_ends_of_chunks() -> None:
     trace = trace_of(TEXT, "", "", chunk_words=8)
-    assert holders(trace, "IN the  roads. nobody\nslept") == [0, 1]
-    assert holders(trace, "roads. Nobody slept. The rain kept on. The box was sealed") == [0, 1, 2]
-    assert holders(trace, "the barque lay") == [0]
-    assert holders(trace, "roads. slept") == []
-    assert len(list(found(trace, [0, 1]))) == 2
+    assert list(holders(trace, "IN the  roads. nobody\nslept")) == [0, 1]
+    assert list(holders(trace, "roads. Nobody slept. The rain kept on. The box was sealed")) == [0, 1, 2]
+    assert list(holders(trace, "the barque lay")) == [0]
+    assert not holders(trace, "roads. slept")
+    assert len(list(found(trace, holders(trace, "roads. Nobody")))) == 2
 
 
 def test_find_needs_no_spaces_between_chunks_of_a_script_without_them() -> None:
     trace = trace_of("箱は船長によって封印された", "", "", chunk_words=3)
     assert len(trace.corpus.chunks) > 2
-    assert holders(trace, "箱は船長によって封印された") == list(range(len(trace.corpus.chunks)))
+    assert list(holders(trace, "箱は船長によって封印された")) == list(range(len(trace.corpus.chunks)))
 
 
 def test_find_in_json_marks_the_chunks() -> None:
@@ -47,6 +48,58 @@ def test_find_in_json_marks_the_chunks() -> None:
     chunks = as_json.explanation(trace, memory_mb=0, found=[1])["chunks"]
     assert [chunk["chunk"] for chunk in chunks if chunk["found"]] == [2]
     assert "found" not in json.dumps(as_json.explanation(trace, memory_mb=0))
+
+
+def test_the_excerpts_are_listed_in_reading_order_with_their_number_of_words() -> None:
+    header, *rows, total = excerpts(read_in_part())
+    assert header.split() == ["words", "place", "first", "words"]
+    assert [row.split(maxsplit=2) for row in rows] == [
+        ["2", "log.txt:2-2", "Nobody slept."],
+        ["9", "log.txt:3-3", "The box was sealed by Tobias Wrenn with lea…"],
+        ["6", "log.txt:5-5", "At dawn the wind went round."],
+    ]
+    assert total == "3 excerpts, 17 words for the large model"
+
+
+@pytest.mark.parametrize("columns", [40, 80])
+def test_the_excerpts_fit_the_terminal(columns: int) -> None:
+    assert max(map(width_of, excerpts(read_in_part(), columns))) <= columns
+
+
+@pytest.mark.parametrize(
+    ("sought", "fates"),
+    [
+        ("sealed by tobias", ["selected, read"]),
+        ("the steward", ["selected, not read"]),
+        ("slept.  The rain", ["selected, read in part"]),
+        ("with lead. The steward", ["selected, read", "selected, not read"]),
+    ],
+)
+def test_find_says_whether_the_text_of_a_selected_chunk_is_read(sought: str, fates: list[str]) -> None:
+    trace = read_in_part()
+    ends = [line.rpartition("  ")[2] for line in found(trace, holders(trace, sought))]
+    assert ends == [f"{fate}, recalled" for fate in fates]
+
+
+def test_find_says_nothing_of_parts_where_chunks_are_read_whole() -> None:
+    trace = trace_of(TEXT, "", "", chunk_words=8)
+    trace = replace(trace, context=trace.context[:1])
+    assert [line.rpartition("  ")[2] for line in found(trace, holders(trace, "in the roads. Nobody"))] == [
+        "selected, recalled",
+        "not selected, recalled",
+    ]
+
+
+def test_json_has_what_is_read_of_each_chunk() -> None:
+    trace = read_in_part()
+    first, second = as_json.explanation(trace, memory_mb=0)["chunks"]
+    assert [TEXT[start:end] for start, end in first["read"]] == [
+        "Nobody slept.",
+        "The box was sealed by Tobias Wrenn with lead.",
+    ]
+    assert [TEXT[start:end] for start, end in second["read"]] == ["At dawn the wind went round."]
+    unread = replace(trace, context=trace.context[:1])
+    assert [chunk["read"] for chunk in as_json.explanation(unread, memory_mb=0)["chunks"]] == [first["read"][:1], []]
 
 
 @given(st.text("ab ", min_size=1, max_size=60), st.text("ab ", min_size=1, max_size=6), st.integers(1, 3))
@@ -60,4 +113,4 @@ def test_find_finds_what_is_there(text: str, sought: str, chunk_words: int) -> N
         at += len(" ".join(chunk.text.split())) + 1
     ends = [start - 1 for start in [*starts[1:], at]]
     held = {i for i in range(len(starts)) for spot in spots if spot < ends[i] and spot + len(needle) > starts[i]}
-    assert holders(trace, sought) == (sorted(held) if needle else list(range(len(starts))))
+    assert list(holders(trace, sought)) == (sorted(held) if needle else list(range(len(starts))))

@@ -227,8 +227,51 @@ def test_the_marks_of_a_source_that_is_a_part_of_its_chunk_are_in_the_right_plac
     chunk = trace.corpus.chunks[0]
     html = page(replace(trace, context=(Excerpt(chunk, 14, len(text)),)))
     sentence = '<mark class="best">The box was sealed by <mark>Tobias</mark> <mark>Wrenn</mark>.</mark>'
-    assert f">Nobody slept. {sentence}<" in html
+    assert f'><span class="unread">Nobody slept.</span> {sentence}<' in html
     assert f">{sentence}</blockquote>" in html
+
+
+def read_in_part() -> Trace:
+    """Two chunks: of the first, the best, two sentences are read, of the second all."""
+    text = (
+        "Nobody slept. The box was sealed by Tobias Wrenn. The <rain> kept on.\nMr. Wrenn was the smith. Nothing else was said. "
+        + WATCH * 2
+    )
+    trace = trace_of([document(text)], [0, 1], recalled=(1,), chunk_words=24)
+    best, other = trace.corpus.chunks
+    read = [(text.index(said), text.index(said) + len(said)) for said in ("The box was sealed by Tobias Wrenn.", "Mr. Wrenn was")]
+    return replace(trace, context=(*(Excerpt(best, *span) for span in read), Excerpt.whole(other)))
+
+
+def test_a_chunk_that_is_read_in_part_links_its_sources_and_shows_what_is_read() -> None:
+    html = page(read_in_part())
+    first, second = re.findall(r'<div class="k .*?</div></div>', html, re.DOTALL)
+    assert re.findall(r'href="#source-(\d)">(.*?)</a>', first) == [("1", "Source 1"), ("2", "Source 2")]
+    assert re.findall(r'<span class="unread">(.*?)</span>', first) == [
+        "Nobody slept.",
+        "The &lt;rain&gt; kept on.",
+        "the smith. Nothing else was said.",
+    ]
+    assert '<mark class="best">The box was sealed by <mark>Tobias</mark> <mark>Wrenn</mark>.</mark>' in first
+    assert '<mark class="best">Mr. <mark>Wrenn</mark> was</mark>' in first
+    assert "<span>10 of 22 words read</span>" in first
+    assert re.findall(r'href="#source-(\d)"', second) == ["3"]
+    assert "unread" not in second
+    assert re.findall(r'<li id="source-\d">\n<h3><a href="#(c\d)"><bdi>(.*?)</bdi>', html) == [
+        ("c1", "log.txt:1"),
+        ("c1", "log.txt:2"),
+        ("c2", "log.txt:2-2"),
+    ]
+    assert 'title="1 · log.txt:1-2 · 10.00 · sources 1, 2"' in html
+    assert "chunk 1 (sources 1, 2)</a>" in html
+    assert "the rest of their text is pale" in html
+
+
+def test_a_page_of_whole_chunks_says_nothing_of_parts() -> None:
+    html = page(trace_of([document(WATCH * 200)], [0, 2]))
+    assert 'class="unread"' not in html
+    assert "words read" not in html
+    assert "pale" not in html
 
 
 def test_languages_are_told_where_they_are_known() -> None:
@@ -309,12 +352,14 @@ def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def opened(chromium: Chrome, path: Path, *, width: int = 1400, scheme: str = "light", scripts: bool = False) -> None:
+def opened(
+    chromium: Chrome, path: Path, *, width: int = 1400, scheme: str = "light", media: str = "screen", scripts: bool = False
+) -> None:
     """The page in a fresh view, the network off."""
     chromium.get("about:blank")
     for command, parameters in {
         "Emulation.setScriptExecutionDisabled": {"value": not scripts},
-        "Emulation.setEmulatedMedia": {"features": [{"name": "prefers-color-scheme", "value": scheme}]},
+        "Emulation.setEmulatedMedia": {"media": media, "features": [{"name": "prefers-color-scheme", "value": scheme}]},
         "Emulation.setDeviceMetricsOverride": {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False},
         "Network.emulateNetworkConditions": {"offline": True, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1},
     }.items():
@@ -352,6 +397,17 @@ def test_the_page_fits_is_readable_and_asks_for_nothing(chromium: Chrome, book: 
     assert (luminance(paper) > 0.5) == (scheme == "light")
     assert requested(chromium) == [book.as_uri()]
     assert chromium.get_log("browser") == []
+
+
+@pytest.mark.parametrize("media", ["screen", "print"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_what_is_not_read_is_paler_and_readable(chromium: Chrome, tmp_path: Path, scheme: str, media: str) -> None:
+    path = tmp_path / "page.html"
+    path.write_text(page(read_in_part()), "utf-8")
+    opened(chromium, path, scheme=scheme, media=media)
+    assert 4.5 <= contrast(chromium, ".k.on .unread") < contrast(chromium, ".k.on .t") / 1.5
+    chromium.get(f"{path.as_uri()}#c1")
+    assert contrast(chromium, ".k:target .unread") >= 4.5
 
 
 @pytest.mark.parametrize(("width", "scheme"), [FORMS[0], FORMS[-1]])
@@ -422,13 +478,20 @@ def luminance(color: str) -> float:
 
 
 def contrast(chromium: Chrome, selector: str) -> float:
-    """Of the first such element's text to the nearest background behind it (WCAG 2, contrast ratio)."""
+    """Of the first such element's text to the backgrounds behind it, one painted over the other (WCAG 2, contrast ratio)."""
     color, behind = measured(
         chromium,
         f"""(e => {{
-            const color = getComputedStyle(e).color;
-            while (getComputedStyle(e).backgroundColor === 'rgba(0, 0, 0, 0)') e = e.parentElement;
-            return [color, getComputedStyle(e).backgroundColor];
+            const canvas = document.createElement('canvas').getContext('2d', {{willReadFrequently: true}});
+            const painted = color => {{
+                canvas.fillStyle = color;
+                canvas.fillRect(0, 0, 1, 1);
+                return canvas.getImageData(0, 0, 1, 1).data.slice(0, 3).join();
+            }};
+            const color = getComputedStyle(e).color, behind = [];
+            for (; e; e = e.parentElement) behind.unshift(getComputedStyle(e).backgroundColor);
+            const last = behind.map(painted).at(-1);
+            return [painted(color), last];
         }})(document.querySelector({selector!r}))""",
     )
     light, dark = sorted((luminance(color), luminance(behind)), reverse=True)

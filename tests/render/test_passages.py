@@ -10,10 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from fbrag_cli.corpus import Corpus, build_corpus
+from fbrag_cli.batch.jobs import Job, Question
+from fbrag_cli.batch.row import answered
+from fbrag_cli.corpus import Corpus, Excerpt, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted, PageSpan
 from fbrag_cli.methods.fb_rag import FBRag
 from fbrag_cli.methods.ranking import whole_chunks
+from fbrag_cli.render import as_json
 from fbrag_cli.render.answer_text import Layout, markdown, sources, summary
 from fbrag_cli.render.citations import citations
 from fbrag_cli.render.explain_text import table
@@ -55,6 +58,19 @@ def trace_of(
         status="answered",
         answer=answer,
     )
+
+
+def read_in_part() -> Trace:
+    """Two chunks, of which the sentences are read that begin with Nobody, The box and At dawn."""
+    trace = trace_of(TEXT, "Tobias Wrenn", "Wrenn sealed the box.", chunk_words=22)
+    first, second = trace.corpus.chunks
+    said = (
+        (first, "Nobody slept."),
+        (first, "The box was sealed by Tobias Wrenn with lead."),
+        (second, "At dawn the wind went round."),
+    )
+    starts = ((chunk, TEXT.index(text), len(text)) for chunk, text in said)
+    return replace(trace, context=tuple(Excerpt(chunk, start, start + length) for chunk, start, length in starts))
 
 
 def shown(trace: Trace, context: int = 0, *, full: bool = False, colored: bool = False, columns: int | None = None) -> str:
@@ -213,6 +229,43 @@ def test_the_variation_selector_of_a_marked_word_stays() -> None:
     colored = shown(trace, full=True, colored=True)
     assert "\U000e0100" in colored
     assert "\ufffd" not in colored
+
+
+def test_each_excerpt_of_a_chunk_is_a_source_and_the_text_around_it_is_not_shown() -> None:
+    expected = [
+        "[1] log.txt:2-2   1.00 (1.00)",
+        "    Nobody slept.",
+        "[2] log.txt:3   1.00 (1.00)",
+        "  > The box was sealed by Tobias Wrenn with lead.",
+        "[3] log.txt:5-5   1.00 (1.00)",
+        "    At dawn the wind went round.",
+    ]
+    assert shown(read_in_part(), 5).splitlines()[1:] == expected
+    assert shown(read_in_part(), full=True).replace(":3-3 ", ":3 ").splitlines()[1:] == expected
+    assert re.findall(r"^    > (.*)", noted(read_in_part(), full=True), re.MULTILINE) == [line[4:] for line in expected[1::2]]
+
+
+def test_json_has_a_source_for_each_excerpt_of_a_chunk() -> None:
+    trace = read_in_part()
+    found = as_json.sources(trace, citations(trace))
+    assert [(source["id"], source["chunk"], source["start_line"], source["end_line"]) for source in found] == [
+        (1, 1, 2, 2),
+        (2, 1, 3, 3),
+        (3, 2, 5, 5),
+    ]
+    assert all(source["text"] == TEXT[source["start_char"] : source["end_char"]] for source in found)
+    sentence, text = found[1]["sentence"], found[1]["text"]
+    assert text[sentence["start"] : sentence["end"]] == "The box was sealed by Tobias Wrenn with lead."
+    assert (sentence["start_line"], sentence["end_line"]) == (3, 3)
+    assert [text[start:end] for start, end in found[1]["highlights"]] == ["Tobias", "Wrenn"]
+    assert as_json.answer(trace, memory_mb=0)["citations"][0]["sources"] == [2]
+    row = answered(Job(("log.txt",), Question("1", trace.question)), trace, {})
+    assert [(source["id"], source["start_line"]) for source in row["sources"]] == [(1, 2), (2, 3), (3, 5)]
+
+
+def test_the_summary_says_how_many_words_of_parts_of_chunks_are_read() -> None:
+    assert ", 17 words of 2 chunks read" in summary(read_in_part(), "")
+    assert summary(trace_of(TEXT, "", "", 22), "").endswith(", 2 selected")
 
 
 def test_one_chunk_is_not_called_chunks() -> None:
