@@ -181,16 +181,10 @@ def _rows(todo: Sequence[_Given], session: Session) -> Iterator[tuple[_Given, di
 
 
 def _trace(example: Example, configuration: Configuration, collection: Collection, session: Session) -> Trace:
-    choice, listener, method = configuration.choice, Listener(), configuration.method_for(example.dataset)
-    trace = session.retrieve(_question(example), collection, method, choice, listener)
+    choice, listener = configuration.choice, Listener()
+    method = replace(configuration.method_for(example.dataset), choices=example.choices)
+    trace = session.retrieve(example.question, collection, method, choice, listener)
     return session.answer(trace, choice, listener) if configuration.large else trace
-
-
-def _question(example: Example) -> str:
-    """With the choices, where there are some, a line each."""
-    letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-    choices = [f"{letter}. {choice}" for letter, choice in zip(letters, example.choices, strict=False)]
-    return "\n".join([example.question, *choices])
 
 
 class _Collections:

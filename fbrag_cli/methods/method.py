@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from itertools import groupby
+from string import ascii_uppercase
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn
 
 from fbrag_cli.corpus import Corpus
@@ -76,7 +77,7 @@ class Method(ABC):
 
     name: as users type it. needs_small, needs_large: whether `retrieve` asks the small or the large model. retrieves: whether the
     context depends on the retriever. chunk_words: words of a chunk, where the user names no number. templates: prompts in place
-    of ours, from a file.
+    of ours, from a file. choices: of a multiple-choice question; prompts have them, and retrieval does not.
     """
 
     name: ClassVar[str]
@@ -92,6 +93,7 @@ class Method(ABC):
     instructions: str | None = knob(None, "form of the answer: 'in one sentence'; @FILE reads it", compared=False, metavar="TEXT")
     answer_anyway: bool = knob(False, "never answer that the document does not say", compared=False)
     templates: Templates | None = None
+    choices: tuple[str, ...] = ()
 
     @abstractmethod
     def plan(self, n_chunks: int) -> list[str]:
@@ -100,6 +102,11 @@ class Method(ABC):
     @abstractmethod
     def retrieve(self, question: str, tools: Tools) -> Trace:
         """Run Stages I and II: scores, samples, and the context. The Trace has no answer."""
+
+    def asked(self, question: str) -> str:
+        """Return the question as prompts have it: with the choices, a line each."""
+        lettered = zip(ascii_uppercase, self.choices, strict=False)
+        return "\n".join([question, *(f"{letter}. {choice}" for letter, choice in lettered)])
 
     def passages(self, trace: Trace) -> list[str]:
         """Return the texts of the context, as the prompts take them: one for each chunk, with "…" where it is not read on."""
@@ -143,7 +150,7 @@ class Method(ABC):
 
     def described(self) -> dict[str, Any]:
         """Return the settings that make a difference to a result, by name. They are the key of an evaluation's rows."""
-        hidden = ("instructions", "answer_anyway", "templates")
+        hidden = ("instructions", "answer_anyway", "templates", "choices")
         return {each.name: getattr(self, each.name) for each in fields(self) if each.name not in hidden}
 
 

@@ -34,7 +34,7 @@ class Refeed(Selecting):
         with stage("recall") as recalling:
             backward = backward_scores(question, tools)
 
-        large, turns = tools.large(), alone_turns(question)
+        large, turns = tools.large(), alone_turns(self.asked(question))
         generations = look_forward(large, turns, 1, Sampling(self.max_tokens, temperature=0, seed=self.seed), tools)
         reply = generations.samples[0]
         first = ForwardSample(0, reply.seed, reply.text, "", reply.text.strip(), reply.finish)

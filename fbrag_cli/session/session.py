@@ -183,6 +183,7 @@ class Session:
         _warn(trace.warnings, listener)
         return replace(
             trace,
+            question=method.asked(question),
             stages=(Stage("read", collection.seconds), load, *trace.stages),
             warnings=(*collection.warnings, *trace.warnings),
             cached=(*collection.cached, *trace.cached),

@@ -121,6 +121,20 @@ def test_evidence_in_a_copy_of_what_was_read_counts(tmp_path: Path) -> None:
     assert (len(row["selected"]), row["metrics"]["evidence_recall"]) == (1, 1)
 
 
+def test_choices_are_asked_and_not_retrieved_by(tmp_path: Path) -> None:
+    """The paper has them in the prompts of both models alone. By the words of the wrong one another chunk would be the best."""
+    bench, wrong = Bench(), "a boy who was born at Skerrow and went to sea"
+    asked = replace(example(1), answers=("Tobias Wrenn", "B"), choices=(wrong, "Tobias Wrenn"))
+    one = replace(METHOD, recall=1, select=1, reads="chunks")
+    run([asked], [replace(BASE, method=one)], tmp_path / "rows.jsonl", bench.session())
+    (row,) = rows(tmp_path / "rows.jsonl")
+    assert (row["selected"], row["main_metric"], row["metrics"]["answer_in_context"]) == ([3], "accuracy", 1)
+    for name in ("small", "large"):
+        prompt = "".join(turn.text for turn in bench.models[name].asked[0][0])
+        assert f"Question: Who sealed the lantern?\nA. {wrong}\nB. Tobias Wrenn" in prompt
+        assert "sea as a boy" not in prompt
+
+
 def test_configurations_share_index_samples_and_answers(tmp_path: Path) -> None:
     bench = Bench()
     configurations = [
