@@ -155,7 +155,8 @@ def make_detector(training: Training) -> None:
     found = fitted.report["search"]
     training.note(
         f"detector: {found['mean_windows']:.1f} windows at {fitted.threshold}, accuracy {found['accuracy']:.1f} "
-        f"({found['accuracy_whole']:.1f} from all), {counted(int(found['questions']), 'question')}"
+        f"({found['accuracy_paper']:.1f} at the paper's {fit_rag_detector.PAPERS}, {found['accuracy_whole']:.1f} from all), "
+        f"{counted(int(found['questions']), 'question')}"
     )
 
 

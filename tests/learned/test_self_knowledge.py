@@ -70,6 +70,15 @@ def test_what_the_model_knows_is_not_retrieved_and_what_it_does_not_know_is() ->
     assert not recognizer.knows(1.0, recognizer.known_share(unknown), 100)
 
 
+def test_the_report_is_of_questions_that_chose_nothing() -> None:
+    """The questions that choose are known alone; those that the report is of are not, and are skipped all the same."""
+    told = np.full(100, 0.95, np.float32)
+    checked = [Checked(has_answer=told, embedding=EMBEDDINGS[0], alone=bool(i % 2), retrieved=True) for i in range(20)]
+    _, report = fit(EMBEDDINGS, np.ones(50, np.uint8), 1.0, checked)
+    assert (report["dev"], report["share_without_retrieval"]) == (10, 1)
+    assert (report["accuracy"], report["accuracy_retrieved"]) == (0, 100)
+
+
 def test_where_retrieval_always_wins_nothing_is_skipped() -> None:
     checked = [
         Checked(has_answer=np.ones(100, np.float32), embedding=EMBEDDINGS[i], alone=False, retrieved=True) for i in range(20)

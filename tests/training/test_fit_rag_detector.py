@@ -44,6 +44,26 @@ def test_a_detector_that_knows_nothing_takes_all_windows() -> None:
     assert searched["mean_windows"] == 10
 
 
+def of_labels(*right: list[bool]) -> list[dict[str, Any]]:
+    """The prefixes of a question for each list: whether the reply is right after 1, 2, … windows. Every label is 0.5."""
+    return [
+        {"dataset": "ships", "question": str(i), "windows": list(range(n)), "labels": [[0.5, 0.5]] * n, "right": each[n - 1]}
+        for i, each in enumerate(right)
+        for n in range(1, len(each) + 1)
+    ]
+
+
+def test_the_threshold_is_that_of_the_best_accuracy_and_then_of_the_fewest_windows() -> None:
+    """Of a model that more windows confuse, every threshold is better than all windows; the lowest is not the best."""
+    rising = Detector([(np.ones((1, 20), np.float32), np.full(1, -2.5, np.float32))], 0.5)  # 0.18, 0.38, 0.62 after 1, 2, 3
+    threshold, searched = threshold_of(of_labels([True, True, False], [False, True, False]), rising)
+    assert 0.18 < threshold < 0.38
+    assert (searched["accuracy"], searched["mean_windows"], searched["accuracy_whole"]) == (100, 2, 0)
+    assert (searched["accuracy_paper"], searched["mean_windows_paper"]) == (0, 3)
+    always, searched = threshold_of(of_labels([True, True], [True, True]), rising)
+    assert (always, searched["mean_windows"]) == (0.02, 1)
+
+
 def test_what_the_search_reaches_is_judged_where_it_stops() -> None:
     """A blind detector is sure after one window: right only of questions whose first window holds the answer."""
     dev = rows(40, dev=True, seed=3)
