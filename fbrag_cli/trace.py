@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import Field, dataclass, field, replace
+from dataclasses import Field, dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
@@ -197,7 +197,7 @@ class Trace:
         read = sorted(
             (each for each in self.context if each.chunk.position in place), key=lambda each: place[each.chunk.position]
         )
-        return tuple(replace(each.chunk, start=each.start, end=each.end) for each in read)
+        return tuple(each.narrowed for each in read)
 
     @property
     def samples(self) -> tuple[ForwardSample, ...]:

@@ -26,7 +26,6 @@ from fbrag_cli.methods.prompts import alone_turns, reasoned_support_turns, reaso
 from fbrag_cli.methods.ranking import backward_scores, distinct, foreign, lost, unscored
 from fbrag_cli.methods.windows import sliding_windows
 from fbrag_cli.progress import stage
-from fbrag_cli.text.words import word_spans
 from fbrag_cli.trace import Reduction, Scores, Stage, Trace
 
 if TYPE_CHECKING:
@@ -261,7 +260,7 @@ def _within(windows: Sequence[Excerpt], budget: int | None) -> int:
     """Return how many windows, from the first one on, have at most `budget` words together; at least one."""
     words = 0
     for n, window in enumerate(windows):
-        words += sum(1 for _ in word_spans(window.text))
+        words += window.n_words
         if budget is not None and n and words > budget:
             return n
     return len(windows)

@@ -185,7 +185,7 @@ class Reading(Selecting):
     window_words: int = knob(40, "words of a window, about", minimum=1, group="Advanced", metavar="N")
 
     def plan(self, n_chunks: int) -> list[str]:
-        return Selecting.plan(self, n_chunks) if self.reads == "chunks" else [f"{self.budget:,} words of windows to read"]
+        return Selecting.plan(self, n_chunks) if self.reads == "chunks" else [f"up to {self.budget:,} words of windows to read"]
 
     def n_read(self, n_chunks: int) -> int:
         """Return how many chunks hold as many words as are read."""

@@ -51,7 +51,7 @@ def best_windows(
     taken: list[Excerpt] = []
     left = budget
     for position in best(values, None):
-        n = sum(1 for _ in word_spans(windows[position].text))
+        n = windows[position].n_words
         if taken and (n > 2 * left or (values[position] <= 0 < values.max())):  # without it the sum is nearer to the budget
             break
         taken.append(windows[position])

@@ -193,6 +193,9 @@ def one_chunk(trace: Trace, position: int, term_scores: TermScores | None) -> It
     if trace.samples and trace.scores.forward[position] != 0:
         added = _added(term_scores, trace.samples[raised_by].said, position)
         yield f"forward {digits(trace, trace.scores.forward[position])}, by sample {raised_by + 1}{added}"
+    if in_part(trace) and (read := read_of(trace).get(position)):
+        words = sum(each.n_words for each in read)
+        yield f"read {words:,} of {counted(chunk.n_words, 'word')}: {', '.join(place(each.narrowed) for each in read)}"
     yield ""
     yield printable(chunk.text)
 

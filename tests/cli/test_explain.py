@@ -84,6 +84,25 @@ def test_find_tells_the_fate_of_a_passage_across_line_ends(fbrag_cached: Run) ->
     assert "no chunk holds" in missing.stderr
 
 
+def test_what_the_large_model_reads_is_listed_and_found(fbrag_cached: Run) -> None:
+    asked = ("explain", INQUIRY, QUESTION, "--method", "order-preserving", "--reads", "windows", "--budget", "200", "-n", "3")
+    told, text = json.loads(fbrag_cached(*asked, "--json").stdout), INQUIRY.read_text("utf-8")
+    read = [text[start:end] for chunk in told["chunks"] for start, end in chunk["read"]]
+    n_words = sum(len(part.split()) for part in read)
+    assert 150 <= n_words <= 250
+    done = fbrag_cached(*asked)
+    *rows, total = done.stdout.partition("\n\n")[2].splitlines()[1:]
+    assert [int(row.split()[0]) for row in rows] == [len(part.split()) for part in read]
+    assert total == f"{len(read)} excerpts, {n_words} words for the large model"
+    n_selected = sum(chunk["selected"] for chunk in told["chunks"])
+    assert f"{n_words} words of {n_selected} chunks read" in done.stderr
+    assert fbrag_cached(*asked, "--dry-run").stdout.endswith(" 36 chunks: up to 200 words of windows to read\n")
+    chunk = next(chunk for chunk in told["chunks"] if chunk["selected"] and chunk["start_char"] < chunk["read"][0][0] - 40)
+    unread = text[chunk["start_char"] : chunk["read"][0][0] - 1]
+    assert fbrag_cached(*asked, "--find", unread).stdout.endswith("  selected, not read\n")
+    assert fbrag_cached(*asked, "--find", read[0]).stdout.endswith("  selected, read\n")
+
+
 def test_one_chunk_shows_its_terms_and_its_text(fbrag_cached: Run) -> None:
     done = fbrag_cached("explain", INQUIRY, QUESTION, "--chunk", "1", *FAST)
     assert done.stdout.startswith("chunk 1 of 36")

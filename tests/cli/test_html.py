@@ -13,7 +13,7 @@ from tests.conftest import INQUIRY, Run
 
 QUESTION = "Who was the master of the ship?"
 SHORT = ("--chunk-words", "60", "--forward-tokens", "24")
-FAST = ("--recall", "2", "--select", "2", "--samples", "2", *SHORT, "--small", "smollm2-135m")
+FAST = ("--recall", "2", "--samples", "2", *SHORT, "--small", "smollm2-135m")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -25,15 +25,17 @@ def words(text: str) -> str:
     return " ".join(text.split())
 
 
-def test_ask_writes_the_page_beside_the_answer(fbrag: Run, tmp_path: Path) -> None:
+@pytest.mark.parametrize("read", [("--select", "2"), ("--budget", "120")])
+def test_ask_writes_the_page_beside_the_answer(fbrag: Run, tmp_path: Path, read: tuple[str, str]) -> None:
     page = tmp_path / "page.html"
-    options = ("-m", "smollm2-135m", "--max-tokens", "16", "--answer-anyway", "--json", *FAST)
+    options = ("-m", "smollm2-135m", "--max-tokens", "16", "--answer-anyway", "--json", *FAST, *read)
     done = fbrag("ask", INQUIRY, QUESTION, "--html", page, *options)
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     shown = words(unescape(re.sub(r"<[^>]*>", "", page.read_text("utf-8"))))
     assert words(QUESTION) in shown
     assert all(words(source["text"]) in shown for source in told["sources"])
+    assert ("the rest of their text is pale" in shown) == ("--budget" in read)
     assert all(words(sample["rationale"]) in shown for sample in told["samples"])
 
 

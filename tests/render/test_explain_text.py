@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fbrag_cli.render import as_json
-from fbrag_cli.render.explain_text import excerpts, found, holders, table
+from fbrag_cli.render.explain_text import excerpts, found, holders, one_chunk, table
 from fbrag_cli.text.table import width_of
 from tests.render.test_passages import TEXT, read_in_part, trace_of
 
@@ -88,6 +88,11 @@ def test_find_says_nothing_of_parts_where_chunks_are_read_whole() -> None:
         "selected, recalled",
         "not selected, recalled",
     ]
+
+
+def test_a_chunk_says_what_is_read_of_it() -> None:
+    assert list(one_chunk(read_in_part(), 0, None))[3] == "read 11 of 23 words: log.txt:2-2, log.txt:3-3"
+    assert not any(line.startswith("read") for line in one_chunk(trace_of(TEXT, "", ""), 0, None))
 
 
 def test_json_has_what_is_read_of_each_chunk() -> None:
