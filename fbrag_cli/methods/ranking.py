@@ -14,14 +14,14 @@ from fbrag_cli.retrieval import Windowed
 from fbrag_cli.trace import Scores, Stage, Trace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
 
     Array = NDArray[np.float32]
 
-_AROUND = 12  # chunks that give their windows, where these have as many words as are read
+_AROUND = 12  # chunks that give their windows; where these do not suffice, as many more
 _NEAREST = 3  # chunks that a listener learns of at once
 _STRANGERS = 100  # chunks of other text with the same score, after which no copy is looked for: reading them takes time
 _SAME = 1e-5  # the relative difference up to which two scores count as equal: copies may differ by rounding
@@ -85,11 +85,18 @@ def what_is_read(
         if n < len(scores):
             selected = _scoring(selected, scores)
         return selected, whole_chunks(corpus, sorted(selected))
-    around = _scoring(distinct(corpus, scores, max(_AROUND, -(-method.budget // corpus.chunk_words))), scores)
-    chunks = [corpus.chunks[position] for position in around]
-    windows = best_windows(chunks, score_windows, method.budget, method.window_words)
+    copies: dict[int, tuple[int, ...]] = {}
+
+    def groups() -> Iterator[list[Chunk]]:
+        while (n := len(copies)) % _AROUND == 0:
+            copies.update(_scoring(distinct(corpus, scores, n + _AROUND), scores))
+            if not (found := list(copies)[n:]):
+                return
+            yield [corpus.chunks[position] for position in found]
+
+    windows = best_windows(groups(), score_windows, method.budget, method.window_words)
     positions = dict.fromkeys(window.chunk.position for window in windows)
-    return {position: around[position] for position in positions}, in_reading_order(windows)
+    return {position: copies[position] for position in positions}, in_reading_order(windows)
 
 
 def _scoring(found: dict[int, tuple[int, ...]], scores: Array) -> dict[int, tuple[int, ...]]:
