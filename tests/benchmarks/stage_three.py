@@ -2,7 +2,8 @@
 
     python tests/benchmarks/stage_three.py draw SAMPLES.jsonl [--without-evidence]
     python tests/benchmarks/stage_three.py answer ROWS.jsonl --samples SAMPLES.jsonl --ways "windows 40, 600" default ...
-    python tests/benchmarks/stage_three.py compare ROWS.jsonl.gz ... --samples SAMPLES.jsonl.gz [--from default]
+    python tests/benchmarks/stage_three.py compare ROWS.jsonl.gz ... [--from default]
+    python tests/benchmarks/stage_three.py confidence ROWS.jsonl.gz ... --samples SAMPLES.jsonl.gz --ways "windows 40, 600"
 
 The questions are 60 each of MuSiQue, HotpotQA and 2WikiMultihopQA, 30 of FairytaleQA and 20 of QMSum, none of which is in
 `recall*.jsonl.gz`; the sets take turns, so that the first n are a fair part of each. --without-evidence: their documents lack the
@@ -27,6 +28,7 @@ from sample_languages import loaded, read
 from fbrag_cli.evaluation.datasets import Example, load_examples
 from fbrag_cli.evaluation.metrics import answer_in, evidence_recall, main_metric, score
 from fbrag_cli.generation.generator import Call, Generator
+from fbrag_cli.methods.confidence import judged
 from fbrag_cli.methods.method import Method
 from fbrag_cli.methods.order_preserving import OrderPreserving
 from fbrag_cli.trace import Trace
@@ -107,17 +109,17 @@ def answered(example: Example, name: str, texts: Sequence[str], large: Generator
         "read": [[excerpt.chunk.position, excerpt.start, excerpt.end] for excerpt in done.context],
         "answer": done.answer,
         "support": done.support,
-        "judged": judged(method, done, large) if method.needs_small else None,
+        "judged": proposed(method, done, large) if method.needs_small else None,
         "scores": score(example, done.answer or ""),
         "tokens": {"prompt": stage.prompt_tokens, "cached": stage.cached_tokens, "written": stage.generated_tokens},
     }
 
 
-def judged(method: Method, trace: Trace, large: Generator) -> dict[str, list[float]]:
+def proposed(method: Method, trace: Trace, large: Generator) -> dict[str, list[float]]:
     """P(yes) and P(no) of each distinct answer of the samples, by the check."""
-    proposed = dict.fromkeys(sample.answer for sample in trace.samples if sample.answer)
+    answers = dict.fromkeys(sample.answer for sample in trace.samples if sample.answer)
     assert large.choose is not None
-    return {each: list(large.choose(method.support_turns(trace, each), ("yes", "no"), Call())) for each in proposed}
+    return {each: list(large.choose(method.support_turns(trace, each), ("yes", "no"), Call())) for each in answers}
 
 
 def answer(out: Path, options: argparse.Namespace) -> None:
@@ -170,9 +172,72 @@ def _held(example: Example, row: Mapping[str, Any]) -> tuple[float | None, float
     return holds, evidence_recall(example.evidence, spans, text)
 
 
+# -- how sure the answers are ------------------------------------------------------------------------------------------------
+
+
+def confidence(rows: Sequence[dict[str, Any]], options: argparse.Namespace) -> None:
+    """Print how well support, agreement and both tell right answers from wrong ones, and what the thresholds do to either."""
+    examples, drawn = asked(options), drawn_samples(options.samples)
+    for way in options.ways:
+        judged_ = [
+            (_main(examples[key], row) >= 50, _judged(examples[key], row, drawn[key]))
+            for row in rows
+            if row["way"] == way and (key := (row["set"], row["id"])) in examples and key[0] != "qmsum"
+        ]
+        right = np.array([each for each, _ in judged_])
+        traces = [trace for _, trace in judged_]
+        print(f"\n{way}: {len(right)} questions, {right.sum()} right")
+        known = {
+            name: np.array([getattr(trace, name) or 0 for trace in traces]) for name in ("support", "agreement", "confidence")
+        }
+        for name, values in known.items():
+            print(f"  AUC of {name:10} {_auc(values, right):.3f}")
+        order = np.argsort(-known["confidence"], kind="stable")
+        for share in (25, 50, 75, 100):
+            most = order[: round(len(order) * share / 100)]
+            print(f"  right among the {share} % most confident: {100 * right[most].mean():.0f} %")
+        for half, name in ((slice(None), "all"), (slice(0, None, 2), "even"), (slice(1, None, 2), "odd")):
+            for least in (0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.6, 0.7):
+                low = known["confidence"][half] < least
+                print(f"  {name:4} below {least}: {_share(low, ~right[half])} of wrong, {_share(low, right[half])} of right ones")
+
+
+def _judged(example: Example, row: Mapping[str, Any], texts: Sequence[str]) -> Trace:
+    trace, _ = from_samples(example, texts, WAYS[row["way"]])
+    return judged(replace(trace, answer=row["answer"]), row["support"])
+
+
+def _auc(values: Any, right: Any) -> float:
+    above = values[right][:, None] - values[~right]
+    return float(((above > 0) + 0.5 * (above == 0)).mean())
+
+
+def _share(chosen: Any, of: Any) -> str:
+    return f"{100 * chosen[of].mean():3.0f} % ({chosen[of].sum()} of {of.sum()})"
+
+
+def candidates(rows: Sequence[dict[str, Any]], options: argparse.Namespace) -> None:
+    """Print F1 where the check chooses among the answers of Stage III and of the samples, and the difference to Stage III's."""
+    examples = asked(options)
+    found = [row for row in rows if row["judged"] is not None and (row["set"], row["id"]) in examples and row["set"] != "qmsum"]
+    final = np.array([_main(examples[row["set"], row["id"]], row) for row in found])
+    for bonus in (0.0, 0.1, 0.2, 0.3, 0.5):
+        chosen = np.array([_chosen(examples[row["set"], row["id"]], row, bonus) for row in found])
+        print(
+            f"{bonus:.1f} for Stage III's: n {len(found)}, {final.mean():.1f} -> {chosen.mean():.1f} {interval(chosen - final)}"
+        )
+
+
+def _chosen(example: Example, row: Mapping[str, Any], bonus: float) -> float:
+    given = {text: yes / (yes + no) for text, (yes, no) in row["judged"].items() if yes + no > 0}
+    given[row["answer"]] = max((row["support"] or 0.0) + bonus, given.get(row["answer"], 0.0))
+    best = max(given, key=lambda text: given[text])
+    return 100 * (score(example, best)["f1"] or 0.0)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("do", choices=["draw", "answer", "compare"])
+    parser.add_argument("do", choices=["draw", "answer", "compare", "confidence", "candidates"])
     parser.add_argument("files", type=Path, nargs="+")
     parser.add_argument("--samples", type=Path, nargs="+", default=[])
     parser.add_argument("--without-evidence", action="store_true")
@@ -181,10 +246,11 @@ def main() -> None:
     parser.add_argument("--from", dest="base", default="default")
     parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args()
-    if options.do == "compare":
-        compare([row for path in options.files for row in read(path)], options)
-    else:
+    if options.do in ("draw", "answer"):
         {"draw": draw, "answer": answer}[options.do](options.files[0], options)
+    else:
+        rows = [row for path in options.files for row in read(path)]
+        {"compare": compare, "confidence": confidence, "candidates": candidates}[options.do](rows, options)
 
 
 if __name__ == "__main__":
