@@ -14,14 +14,14 @@ from fbrag_cli.retrieval import Windowed
 from fbrag_cli.trace import Scores, Stage, Trace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
 
     Array = NDArray[np.float32]
 
-_AROUND = 12  # chunks that give their windows; where these do not suffice, as many more
+_AROUND, _TIMES = 12, 4  # chunks that give their windows, at least; times as many words as are read
 _NEAREST = 3  # chunks that a listener learns of at once
 _STRANGERS = 100  # chunks of other text with the same score, after which no copy is looked for: reading them takes time
 _SAME = 1e-5  # the relative difference up to which two scores count as equal: copies may differ by rounding
@@ -85,16 +85,10 @@ def what_is_read(
         if n < len(scores):
             selected = _scoring(selected, scores)
         return selected, whole_chunks(corpus, sorted(selected))
-    copies: dict[int, tuple[int, ...]] = {}
-
-    def groups() -> Iterator[list[Chunk]]:
-        while (n := len(copies)) % _AROUND == 0:
-            copies.update(_scoring(distinct(corpus, scores, n + _AROUND), scores))
-            if not (found := list(copies)[n:]):
-                return
-            yield [corpus.chunks[position] for position in found]
-
-    windows = best_windows(groups(), score_windows, method.budget, method.window_words)
+    n_around = max(_AROUND, _TIMES * method.budget // corpus.chunk_words)
+    copies = _scoring(distinct(corpus, scores, n_around), scores)
+    chunks = [corpus.chunks[position] for position in copies]
+    windows = best_windows(chunks, score_windows, method.budget, method.window_words)
     positions = dict.fromkeys(window.chunk.position for window in windows)
     return {position: copies[position] for position in positions}, in_reading_order(windows)
 

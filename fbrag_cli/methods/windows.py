@@ -38,35 +38,26 @@ def windows_of(chunk: Chunk, n_words: int) -> list[Excerpt]:
 
 
 def best_windows(
-    groups: Iterable[Sequence[Chunk]],
-    scores: Callable[[Sequence[Excerpt]], NDArray[np.float32]],
-    budget: int,
-    n_words: int,
+    chunks: Sequence[Chunk], scores: Callable[[Sequence[Excerpt]], NDArray[np.float32]], budget: int, n_words: int
 ) -> list[Excerpt]:
-    """Return the windows with the best scores, until `budget` words are spent; at least one. Those of a group of chunks come best
-    first, and before those of the next group.
+    """Return the windows of `chunks` with the best scores, best first, until `budget` words are spent; at least one.
 
-    scores: returns float32 (n_windows,) for windows. A window of score 0 is not read to fill up, unless all of the first group
-    have it.
+    scores: returns float32 (n_windows,) for windows. A window of score 0 is not read to fill up, unless all have it.
     """
     from fbrag_cli.retrieval.ranking import best
 
+    windows = [window for chunk in chunks for window in windows_of(chunk, n_words)]
+    values = scores(windows)
     taken: list[Excerpt] = []
     left = budget
-    for chunks in groups:
-        windows = [window for chunk in chunks for window in windows_of(chunk, n_words)]
-        values = scores(windows)
-        fills_up = not taken and values.max() <= 0
-        for position in best(values, None):
-            if values[position] <= 0 and not fills_up:
-                break
-            n = windows[position].n_words
-            if taken and n > 2 * left:  # without it the sum is nearer to the budget
-                return taken
-            taken.append(windows[position])
-            left -= n
-            if left <= 0:
-                return taken
+    for position in best(values, None):
+        n = windows[position].n_words
+        if taken and (n > 2 * left or values[position] <= 0 < values.max()):  # without it the sum is nearer to the budget
+            break
+        taken.append(windows[position])
+        left -= n
+        if left <= 0:
+            break
     return taken
 
 

@@ -97,6 +97,13 @@ def test_the_large_model_reads_the_best_windows_in_document_order_and_no_more_wo
     assert {source.position for source in trace.sources} == set(trace.ranked)
 
 
+def test_a_large_budget_takes_windows_of_more_chunks() -> None:
+    text = " ".join(f"The lantern was sealed on day {i}. Grey water lay flat under low cloud." for i in range(200))
+    corpus = build_corpus([Document.of("d", "d", Extracted(Content(text), "text/plain"))], 30)
+    read = FBRag(reads="windows", budget=900).retrieve("lantern?", tools(corpus, Scripted(["lantern"]))).context
+    assert 850 < sum(excerpt.n_words for excerpt in read) < 950
+
+
 def test_two_windows_of_a_chunk_are_two_sources_and_one_passage_with_a_mark_between() -> None:
     filler = "Grey water lay flat under low cloud all that watch, and nobody spoke of it. " * 6
     text = f"The lantern was sealed. {filler} Wrenn sealed the lantern. {filler}"

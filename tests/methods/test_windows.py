@@ -72,26 +72,12 @@ def test_the_best_windows_come_first_and_spend_the_budget() -> None:
     retriever = BM25.of(corpus)
 
     def found(question: str, budget: int) -> list[Excerpt]:
-        return best_windows([corpus.chunks], lambda windows: retriever.excerpt_scores(question, windows), budget, 80)
+        return best_windows(corpus.chunks, lambda windows: retriever.excerpt_scores(question, windows), budget, 80)
 
     assert told in found("Who sealed the lantern?", 200)[0].text
     assert len(found("Who sealed the lantern?", 10**6)) == 1  # no other has a word of the question
     assert 160 <= sum(len(window.text.split()) for window in found("Mermaids?", 200)) <= 240  # no window has it: the first ones
     assert len(found("Mermaids?", 1)) == 1
-
-
-def test_the_next_chunks_give_what_the_best_ones_lack_and_no_window_without_a_word() -> None:
-    filler = "Grey water lay flat under low cloud all that watch, and nobody spoke of it. " * 30
-    corpus = corpus_of(f"{filler}A lantern. {filler}A lantern, and another lantern. {filler}")
-    retriever = BM25.of(corpus)
-    groups = [[chunk] for chunk in corpus.chunks if "lantern" in chunk.text]
-
-    def found(budget: int) -> list[int]:
-        windows = best_windows(groups, lambda windows: retriever.excerpt_scores("Which lantern?", windows), budget, 40)
-        return [window.chunk.position for window in windows]
-
-    first, second = (chunk.position for (chunk,) in groups)
-    assert (found(20), found(10**6)) == ([first], [first, second])
 
 
 def test_windows_that_touch_become_one_excerpt() -> None:
