@@ -3,11 +3,14 @@
     python tests/benchmarks/stage_three.py draw SAMPLES.jsonl [--without-evidence]
     python tests/benchmarks/stage_three.py answer ROWS.jsonl --samples SAMPLES.jsonl --ways "windows 40, 600" default ...
     python tests/benchmarks/stage_three.py compare ROWS.jsonl.gz ... [--from default]
+    python tests/benchmarks/stage_three.py held --samples SAMPLES.jsonl.gz [--kept] --ways "windows 40, 600" default ...
     python tests/benchmarks/stage_three.py confidence ROWS.jsonl.gz ... --samples SAMPLES.jsonl.gz --ways "windows 40, 600"
 
 The questions are 60 each of MuSiQue, HotpotQA and 2WikiMultihopQA, 30 of FairytaleQA and 20 of QMSum, none of which is in
 `recall*.jsonl.gz`; the sets take turns, so that the first n are a fair part of each. --without-evidence: their documents lack the
-gold evidence, so no answer is right. Rows are written as they come, and a run that is started again goes on where it stopped.
+gold evidence, so no answer is right. `held` runs no model: it says what would be read. --kept: the 270 questions of
+looking_forward.py, whose samples are results/looking-forward.jsonl.gz. Rows are written as they come, and a run that is started
+again goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from typing import Any
 import numpy as np
 from chunk_ends import ROWS, samples_of
 from looking_forward import DRAWN, MODEL, Key, from_samples, interval, retrieved
+from looking_forward import questions as kept
 from question_recall import BENCH
 from sample_languages import loaded, read
 
@@ -45,6 +49,8 @@ WAYS: dict[str, Method] = {
     "windows 40, 600": _windows(40, 600),
     "windows 40, 500": _windows(40, 500),
     "windows 40, 800": _windows(40, 800),
+    "windows 40, 1000": _windows(40, 1000),
+    "windows 20, 600": _windows(20, 600),
     "windows 80, 600": _windows(80, 600),
     "windows 80, 1000": _windows(80, 1000),
     "default": replace(DRAWN, reads="chunks"),
@@ -73,7 +79,7 @@ def without_evidence(example: Example) -> Example:
 
 def asked(options: argparse.Namespace) -> dict[Key, Example]:
     first, last = map(int, options.questions.split(":"))
-    chosen = dict(list(questions().items())[first:last])
+    chosen = dict(list((kept() if options.kept else questions()).items())[first:last])
     return {key: without_evidence(each) for key, each in chosen.items()} if options.without_evidence else chosen
 
 
@@ -172,6 +178,23 @@ def _held(example: Example, row: Mapping[str, Any]) -> tuple[float | None, float
     return holds, evidence_recall(example.evidence, spans, text)
 
 
+def held(options: argparse.Namespace) -> None:
+    """Print for each way how often a gold answer stands in what is read, the evidence in it, and its words and excerpts."""
+    drawn = drawn_samples(options.samples)
+    examples = {key: example for key, example in asked(options).items() if key in drawn}
+    base: list[float] = []
+    for way in options.ways:
+        traces = [from_samples(example, drawn[key], WAYS[way])[0] for key, example in examples.items()]
+        read_ = [[[each.chunk.position, each.start, each.end] for each in trace.context] for trace in traces]
+        found = [_held(example, {"read": spans}) for example, spans in zip(examples.values(), read_, strict=True)]
+        answers = [100 * holds for holds, _ in found if holds is not None]
+        base = base or answers
+        evidence = 100 * np.mean([share for _, share in found if share is not None])
+        n_words, n = (np.mean([sum(each.n_words for each in trace.context) for trace in traces]), len(answers))
+        print(f"{way:34} n {n}  {n_words:5.0f} words in {np.mean(list(map(len, read_))):4.1f} excerpts", end="")
+        print(f"  answer {np.mean(answers):.1f} {interval(np.subtract(answers, base))}  evidence {evidence:.1f}", flush=True)
+
+
 # -- how sure the answers are ------------------------------------------------------------------------------------------------
 
 
@@ -237,10 +260,11 @@ def _chosen(example: Example, row: Mapping[str, Any], bonus: float) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("do", choices=["draw", "answer", "compare", "confidence", "candidates"])
-    parser.add_argument("files", type=Path, nargs="+")
+    parser.add_argument("do", choices=["draw", "answer", "compare", "held", "confidence", "candidates"])
+    parser.add_argument("files", type=Path, nargs="*")
     parser.add_argument("--samples", type=Path, nargs="+", default=[])
     parser.add_argument("--without-evidence", action="store_true")
+    parser.add_argument("--kept", action="store_true")
     parser.add_argument("--ways", nargs="+", default=list(WAYS), choices=list(WAYS))
     parser.add_argument("--questions", default="0:230", metavar="FROM:TO")
     parser.add_argument("--from", dest="base", default="default")
@@ -248,6 +272,8 @@ def main() -> None:
     options = parser.parse_args()
     if options.do in ("draw", "answer"):
         {"draw": draw, "answer": answer}[options.do](options.files[0], options)
+    elif options.do == "held":
+        held(options)
     else:
         rows = [row for path in options.files for row in read(path)]
         {"compare": compare, "confidence": confidence, "candidates": candidates}[options.do](rows, options)
