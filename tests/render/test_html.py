@@ -209,6 +209,13 @@ def test_an_explanation_has_no_answer_and_a_refusal_says_so() -> None:
     assert "Closest chunks" in refused
 
 
+def test_what_no_sentence_shows_and_what_stands_nowhere_is_said_beside_the_answer() -> None:
+    trace = replace(trace_of([document(WATCH * 100)], [0], answer="Tobias Wrenn"), absent=("<horse>",))
+    html = page(trace)
+    assert '<p class="note"><bdi lang="">&lt;horse&gt; stands nowhere in the document</bdi></p>' in html
+    assert '<p class="note">no sentence of the sources shows this</p>' in html
+
+
 def test_the_answer_links_its_sources_and_the_sentence_that_shows_it_is_marked_there_and_in_the_document() -> None:
     text = WATCH * 80 + "\nThe box was sealed by Tobias <Wrenn>\nwith lead in 1893. " + WATCH * 20
     html = page(trace_of([document(text)], [0, 2], answer="Tobias Wrenn, in <1894>"))
@@ -244,7 +251,9 @@ def read_in_part() -> Trace:
 
 
 def test_a_chunk_that_is_read_in_part_links_its_sources_and_shows_what_is_read() -> None:
-    html = page(read_in_part())
+    trace = read_in_part()
+    html = page(trace)
+    assert _Page(html).chunks == [chunk.text for chunk in trace.corpus.chunks]
     first, second = re.findall(r'<div class="k .*?</div></div>', html, re.DOTALL)
     assert re.findall(r'href="#source-(\d)">(.*?)</a>', first) == [("1", "Source 1"), ("2", "Source 2")]
     assert re.findall(r'<span class="unread">(.*?)</span>', first) == [

@@ -20,7 +20,7 @@ from fbrag_cli.render import as_json
 from fbrag_cli.render.answer_text import Layout, markdown, sources, summary
 from fbrag_cli.render.citations import citations
 from fbrag_cli.render.explain_text import table
-from fbrag_cli.render.passages import around, place, shown_lines
+from fbrag_cli.render.passages import around, parts, place, shown_lines
 from fbrag_cli.text.table import width_of
 from fbrag_cli.trace import ForwardSample, Round, Scores, Trace
 
@@ -160,6 +160,18 @@ def test_lines_are_spans_of_the_chunk_that_miss_no_word(text: str, context: int,
     assert told
     first = lines.index(told[0])
     assert told == lines[first : first + len(told)]
+
+
+@given(st.text(alphabet="ab. \n", max_size=60), st.lists(st.integers(0, 60), max_size=6, unique=True))
+def test_parts_hold_every_word_of_a_chunk_once(text: str, edges: list[int]) -> None:
+    chunk = trace_of(f"x{text}", "", "").corpus.chunks[0]
+    inside = sorted(chunk.start + edge for edge in edges if edge <= chunk.end - chunk.start)
+    read = [Excerpt(chunk, start, end) for start, end in zip(inside[::2], inside[1::2], strict=False)]
+    found = list(parts(chunk, read))
+    assert "".join("".join(part.text.split()) for part, _ in found) == "".join(chunk.text.split())
+    told = "".join(part.text for part, is_read in found if is_read)
+    assert "".join(told.split()) == "".join("".join(each.text.split()) for each in read)
+    assert all(part.text == part.text.strip() for part, _ in found)
 
 
 def test_markdown_shows_what_the_document_says_and_obeys_none_of_it() -> None:
