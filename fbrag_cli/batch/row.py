@@ -15,7 +15,8 @@ from fbrag_cli.trace import Trace
 
 SCHEMA = "fbrag.row/1"
 COLUMNS = tuple(
-    "id document question status answer answers sources unsure support agreement confidence seconds error sha256 settings".split()
+    "id document question status answer answers sources absent unsure support agreement confidence seconds error sha256 "
+    "settings".split()
 )
 
 #: Of a source, what a row holds.
@@ -33,6 +34,7 @@ def answered(job: Job, trace: Trace, settings: Mapping[str, object]) -> dict[str
         "answer": trace.answer if found else None,
         "unsupported_answer": None if found else trace.answer,
         **certainty(trace),
+        "absent": list(trace.absent),
         "sources": [
             {"id": source["id"], **{name: source[name] for name in _OF_A_SOURCE}, "score": source["relative"]}
             for source in sources(trace, cited)
@@ -51,6 +53,7 @@ def failed(job: Job, error: FbragError, settings: Mapping[str, object]) -> dict[
         **_head(job),
         "status": "error",
         **dict.fromkeys(("answer", "unsupported_answer", "unsure", "support", "agreement", "confidence")),
+        "absent": [],
         "sources": [],
         "citations": [],
         "seconds": None,
@@ -92,6 +95,7 @@ class _Columns(Csv):
             "question": shown(row["question"]),
             "answer": row["answer"] and shown(row["answer"]),
             "sources": shown("; ".join(map(_place, row["sources"]))),
+            "absent": shown(" ".join(row["absent"])),
             "error": shown(row["error"]["message"]) if row["error"] else None,
             "sha256": " ".join(row["sha256"]),
             "settings": dumps({**row["settings"], "versions": row["versions"]}),

@@ -64,6 +64,7 @@ class AnswerWriter:
             self._put(one_line(answer_text.answer_of(trace)) + "\n")
         else:
             cited = citations(trace) if with_sources else None
+            self._put(f"{above}\n" if (above := answer_text.absent(trace)) else "")
             self._put(answer_text.cited_answer(trace, cited))
             self._put("".join(f"\n{note}" for note in answer_text.notes(trace, cited)) + "\n")
             if cited and cited.shown:

@@ -17,11 +17,13 @@ from fbrag_cli.trace import Stage, Trace
 
 #: Where no text of the document was read.
 OWN_KNOWLEDGE = "from the model's own knowledge, not from the document"
+#: Where an answer was given, and no sentence earns a citation.
+UNPROVED = "no sentence of the sources shows this"
 
 _MARGIN = 4  # columns before a line of a source
 _LEAST = 20  # columns of such a line in the narrowest terminal
 _PROPOSED = 200  # characters of an answer that the chunks do not show
-_UNSEEN = 8  # words that are named
+_NAMED = 8  # words that are named
 _NAME, _WORD, _BOLD, _END = "\x1b[33m", "\x1b[1;33m", "\x1b[1m", "\x1b[0m"
 
 
@@ -37,16 +39,30 @@ def cited_answer(trace: Trace, cited: Citations | None) -> str:
 
 def notes(trace: Trace, cited: Citations | None) -> Iterator[str]:
     """Yield a line for an answer that is not from the document, one for the model's answer where the document does not say it,
-    and one for the answer's words in no source."""
+    one for an answer that no sentence shows, and one for the answer's words in no source."""
     if not trace.from_document:
         yield f"The answer is {OWN_KNOWLEDGE}."
     if trace.unsure and (said := proposals(trace)):
         yield f"The looks ahead said: {said}"
     if trace.status == "not_found" and trace.answer:
         yield f"Proposed, but not shown by the chunks: {one_line(trace.answer, _PROPOSED)} (--answer-anyway gives it)"
+    if cited and cited.unproved:
+        yield UNPROVED
     if cited and cited.unseen:
-        more = len(cited.unseen) - _UNSEEN
-        yield f"in no source: {one_line(', '.join(cited.unseen[:_UNSEEN]))}" + (f" and {more} more" if more > 0 else "")
+        yield f"in no source: {_first(cited.unseen)}"
+
+
+def absent(trace: Trace) -> str:
+    """Return the words of the question that stand nowhere in what was read, in a sentence to print above the answer; "" without
+    any."""
+    where = "document" if len(trace.corpus.documents) == 1 else "documents"
+    verb = "stands" if len(trace.absent) == 1 else "stand"
+    return f"{_first(trace.absent)} {verb} nowhere in the {where}" if trace.absent else ""
+
+
+def _first(words: Sequence[str]) -> str:
+    more = len(words) - _NAMED
+    return one_line(", ".join(words[:_NAMED])) + (f" and {more} more" if more > 0 else "")
 
 
 def head_of(trace: Trace) -> str:
@@ -113,6 +129,7 @@ def markdown(trace: Trace, cited: Citations | None, layout: Layout) -> str:
     others = [number for number in range(1, len(cited.shown) + 1) if number not in named]
     what = "Closest" if trace.status == "not_found" else "Other sources" if named else "Sources"
     parts = [
+        *filter(None, [escaped_line(absent(trace))]),
         escaped(head_of(trace)) + _with_marks(answer_of(trace), cited, _footnote_marks, escaped),
         *map(escaped_line, notes(trace, cited)),
     ]

@@ -23,7 +23,7 @@ def answer(trace: Trace, *, memory_mb: float) -> dict[str, Any]:
 
     from_document: whether text of the document was read for the answer; if not, it is from the model's own knowledge.
     citations: of each sentence of the answer its (start, end) in characters and the `id` of each source that shows it. unseen:
-    words, names and numbers of the answer that stand in no source.
+    words, names and numbers of the answer that stand in no source. absent: words of the question that stand in no chunk.
     """
     found = trace.status == "answered"
     cited = citations(trace)
@@ -34,6 +34,7 @@ def answer(trace: Trace, *, memory_mb: float) -> dict[str, Any]:
         "answer": trace.answer if found else None,
         "unsupported_answer": None if found else trace.answer,
         "from_document": trace.from_document,
+        "absent": list(trace.absent),
         "citations": [{"start": claim.start, "end": claim.end, "sources": list(claim.sources)} for claim in cited.claims],
         "unseen": list(cited.unseen),
         **certainty(trace),

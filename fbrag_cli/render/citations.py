@@ -4,15 +4,19 @@ A sentence of a chunk is scored by the terms that it shares with the answer (or 
 Terms that are rare among the sentences of all selected chunks weigh more, and so do names and numbers. A term counts half in the
 sentence before or after, and a quarter elsewhere in the chunk: "He lives there" follows the name. The words of the sample that
 raised a chunk count through the chunk's score. Counted here too, they make citations worse (tests/benchmarks/README.md).
+
+A citation means proof: a sentence earns it that holds what the answer adds to the question, and besides a content word of the
+question. Names of the question do not count for that: most sentences of the sources have one. What an answer says after its
+first sentence was not asked, so that a content word of its own does as well.
 """
 
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain
 from operator import gt
 
@@ -20,17 +24,20 @@ from fbrag_cli.render.line_layout import wrapped
 from fbrag_cli.text.languages import detect
 from fbrag_cli.text.sentences import sentence_spans
 from fbrag_cli.text.spans import Span, joined
+from fbrag_cli.text.word_forms import are_alike, word_terms
 from fbrag_cli.text.words import term_of, term_spans, terms
 from fbrag_cli.trace import Trace
 
 _NAMED, _ASKED = 2.0, 0.5  # weight of a name or number of the answer, and of the question's terms, where other terms have 1
 _BESIDE, _ELSEWHERE = 0.5, 0.25  # of a term's weight where it stands beside the sentence, and elsewhere in the chunk
 _RANKED = 0.25  # added to a chunk's support for the best score of all chunks, in proportion to the score
-_LEAST = 0.5  # of what a sentence of the answer says, by weight, for a chunk to show it
+_LEAST = 0.5  # of what a sentence of the answer says, by weight, for a sentence of a chunk to show it
 _CLOSE, _MOST = 0.9, 3  # of the best chunk's support, for another one to be cited as well; citations a sentence
 _LONGEST = 400  # columns of a sentence; a longer one is a table or has no punctuation, and each line counts for itself
 _TITLE = 4  # characters of a title at most, which is not highlighted: Mr., Prof.
 _FEW, _RARE = 3, 0.1  # sentences, or their share, that have a rare term
+
+_CAPITAL_NOUNS = frozenset({"de"})  # languages in which a capital shows no name
 
 # They say nothing that a chunk could hold. "No" is a function word in most languages.
 _YES_AND_NO = frozenset(
@@ -63,36 +70,43 @@ class Shown:
 @dataclass(frozen=True, slots=True)
 class Citations:
     """What shows an answer. claims: of an answer that was given from the document, else none. shown: aligned with
-    `Trace.sources`. unseen: words, names and numbers of such an answer that stand in no source, as the answer spells them."""
+    `Trace.sources`. unseen: words, names and numbers of such an answer that stand in no source, as the answer spells them.
+    unproved: whether no sentence of the sources shows a claim; False for an answer in another language."""
 
     claims: tuple[Claim, ...]
     shown: tuple[Shown, ...]
     unseen: tuple[str, ...]
+    unproved: bool
 
 
 def citations(trace: Trace) -> Citations:
     """Return which sources show the answer of a trace.
 
-    A source without a term of the answer or the question shows what the sample says that raised it; without an answer, each does.
+    Where the document does not say, a source shows what is nearest to the question. A source without a term of the answer or the
+    question shows what the sample says that raised it; without an answer, each does.
     """
     evidence = _Evidence(trace)
     given = (trace.answer or "") if trace.status == "answered" and trace.from_document else ""
-    sought = evidence.sought(trace.answer) if trace.answer else None
-    shown = []
+    said = trace.question if trace.status == "not_found" else trace.answer
+    sought, shown = evidence.sought(said) if said else None, []
     for i in range(len(evidence.sources)):
         found = evidence.shown(i, sought) if sought else None
         shown.append(found or evidence.shown(i, evidence.sought(evidence.sample(i))) or Shown(None, ()))
-    return Citations(tuple(_claims(evidence, given)), tuple(shown), tuple(_unseen(evidence, given)))
+    claims, foreign = tuple(_claims(evidence, given)), evidence.is_foreign(given)
+    unproved = bool(claims) and not foreign and not any(claim.sources for claim in claims)
+    return Citations(claims, tuple(shown), tuple(_unseen(evidence, given, foreign)), unproved)
 
 
 @dataclass(frozen=True, slots=True)
 class _Sought:
     """What a text says. weights: of its terms and the question's. new: its terms that the question does not have; all if the
-    question has all; the question's if it has none. names: terms of its names and numbers."""
+    question has all; the question's if it has none. names: terms of its names and numbers. besides: the question's other terms,
+    without names where it has others, of which a proof holds one; none where "yes" is sought."""
 
     weights: Mapping[str, float]
     new: frozenset[str]
     names: frozenset[str]
+    besides: frozenset[str]
 
 
 class _Source:
@@ -104,13 +118,16 @@ class _Source:
         self.terms = [frozenset(terms(text[start:end], languages)) for start, end in self.spans]
         self.held = frozenset(chain.from_iterable(self.terms))
 
-    def best(self, weights: Mapping[str, float]) -> tuple[float, int]:
-        """Return the support of the sentence that has most of the weighted terms, and its number; 0 and -1 if none has any."""
+    def best(self, weights: Mapping[str, float], among: Iterable[int]) -> tuple[float, int]:
+        """Return the support of the sentence that has most of the weighted terms, and its number; 0 and -1 if none has any.
+
+        among: numbers of sentences, ascending.
+        """
         sought = weights.keys() & self.held
         whole = _sum(weights, sought)
         best, found = 0.0, -1
-        for i, own in enumerate(self.terms):
-            if here := own & sought:
+        for i in among:
+            if here := self.terms[i] & sought:
                 beside = (self.around(i) & sought) - here
                 elsewhere = whole - _sum(weights, here | beside)
                 support = _sum(weights, here) + _BESIDE * _sum(weights, beside) + _ELSEWHERE * elsewhere
@@ -132,6 +149,7 @@ class _Evidence:
         self.languages = tuple(dict.fromkeys(chunk.document.language for chunk in chunks)) or ("",)
         self.sources = [_Source(chunk.text, self.languages) for chunk in chunks]
         self.question, self.asked = trace.question, frozenset(terms(trace.question, self.languages))
+        self._plain = frozenset(self.plain(trace.question))
         self._positions = [chunk.position for chunk in chunks]
         sentences = [held for source in self.sources for held in source.terms]
         self._n, self._shared = len(sentences), Counter(chain.from_iterable(sentences))
@@ -153,15 +171,15 @@ class _Evidence:
             if _is_name(word):
                 names.add(term)
             weights[term] = max(weights.get(term, 0.0), self._idf(term) * (_NAMED if term in names else 1))
-        return _Sought(weights, frozenset(own - self.asked or own or self.asked), frozenset(names))
+        new = frozenset(own - self.asked or own or self.asked)
+        return _Sought(weights, new, frozenset(names), self._plain - new or self.asked - new)
 
     def cited(self, sought: _Sought) -> tuple[int, ...]:
         """Return the numbers of the sources that show what is sought, best first."""
-        least = _LEAST * self._weight(sought.new)
         supports = {}
         for i, source in enumerate(self.sources):
-            support, at = source.best(sought.weights)
-            if at >= 0 and self._weight(sought.new & source.around(at)) >= least:
+            support, at = source.best(sought.weights, self._proofs(source, sought))
+            if at >= 0:
                 supports[i + 1] = support * self._rank(i)
         ranked = sorted(supports, key=lambda number: -supports[number])[:_MOST]
         return tuple(number for number in ranked if supports[number] >= _CLOSE * supports[ranked[0]])
@@ -169,7 +187,7 @@ class _Evidence:
     def shown(self, i: int, sought: _Sought) -> Shown | None:
         """Return the sentence of source `i` that shows best what is sought, and the words to highlight; None if none does."""
         source = self.sources[i]
-        _, at = source.best(sought.weights)
+        _, at = source.best(sought.weights, self._proofs(source, sought) or range(len(source.spans)))
         if at < 0:
             return None
         start, end = source.spans[at]
@@ -177,7 +195,7 @@ class _Evidence:
         inside, outside = [], []
         for first, last, term in term_spans(source.text, self.languages):
             word, here = source.text[first:last], start <= first and last <= end
-            if _is_title(word) and source.text[last : last + 1] == "." and last + 1 != end:
+            if word.istitle() and len(word) <= _TITLE and source.text[last : last + 1] == "." and last + 1 != end:
                 continue
             if here and term in within and (term in sought.names or self._is_rare(term)):
                 inside.append((first, last))
@@ -185,6 +203,32 @@ class _Evidence:
                 outside.append((first, last))
         # Where terms are pairs of characters, neighbours overlap; words that only touch keep a mark each.
         return Shown((start, end), tuple(sorted([*joined(inside, gt), *joined(outside, gt)])))
+
+    def plain(self, text: str, *, first: bool = True) -> Iterator[str]:
+        """Yield the terms of the words of `text` that are no names and no numbers. first: even if they begin a sentence."""
+        begins = {start for start, _ in sentence_spans(text)} if first else ()
+        capitals = not _CAPITAL_NOUNS.isdisjoint(self.languages)
+        for start, end, term in term_spans(text, self.languages):
+            word = text[start:end]
+            if not _is_number(word) and (capitals or start in begins or not _is_name(word)):
+                yield term
+
+    @cached_property
+    def plain_terms(self) -> frozenset[str]:
+        """The terms of words of the sources that are certainly no names and no numbers."""
+        return frozenset(chain.from_iterable(self.plain(source.text, first=False) for source in self.sources))
+
+    def is_foreign(self, answer: str) -> bool:
+        """Return whether an answer is in another language than the sources."""
+        spoken = detect(answer) or detect(self.question)
+        return spoken != "" and spoken not in self.languages
+
+    def _proofs(self, source: _Source, sought: _Sought) -> list[int]:
+        """Return the numbers of the sentences that show what is sought; "yes" is shown together with the sentences beside."""
+        least, besides = _LEAST * self._weight(sought.new), sought.besides
+        if not besides:
+            return [i for i in range(len(source.terms)) if self._weight(sought.new & source.around(i)) >= least]
+        return [i for i, own in enumerate(source.terms) if own & besides and self._weight(own & sought.new) >= least]
 
     def _rank(self, i: int) -> float:
         relative = self._trace.scores.relative
@@ -204,20 +248,25 @@ def _claims(evidence: _Evidence, answer: str) -> Iterator[Claim]:
     at = 0
     for line in answer.split("\n"):  # nobody cuts the lines of an answer at a width
         for start, end in sentence_spans(line):
-            yield Claim(at + start, at + end, evidence.cited(evidence.sought(line[start:end])))
+            sought = evidence.sought(line[start:end])
+            if sought.besides and at + start:
+                sought = replace(sought, besides=sought.besides.union(evidence.plain(line[start:end])))
+            yield Claim(at + start, at + end, evidence.cited(sought))
         at += len(line) + 1
 
 
-def _unseen(evidence: _Evidence, answer: str) -> Iterator[str]:
-    """Yield what stands in no source, neighbouring words together; of an answer in another language, only numbers."""
+def _unseen(evidence: _Evidence, answer: str, foreign: bool) -> Iterator[str]:
+    """Yield what stands in no source, neighbouring words together; of an answer in another language, only numbers. Words that
+    are no names are seen where a source has another form of them."""
     seen = evidence.asked.union(*(source.held for source in evidence.sources))
-    spoken = detect(answer) or detect(evidence.question)
-    foreign = spoken != "" and spoken not in evidence.languages
+    spoken, plain = detect(answer) or detect(evidence.question), frozenset(evidence.plain(answer))
     spans = []
-    for start, end, held in _words(answer, evidence.languages):
+    for start, end, held in word_terms(answer, evidence.languages):
         word = answer[start:end]
         silent = foreign or word.casefold() in _YES_AND_NO or not term_of(word, spoken)
-        if not held & seen and (_is_number(word) or not silent):
+        if held & seen or (silent and not _is_number(word)):
+            continue
+        if not any(are_alike(term, other) for term in held & plain for other in evidence.plain_terms):
             spans.append((start, end))
     sentences = {start for start, _ in sentence_spans(answer)}
 
@@ -225,18 +274,6 @@ def _unseen(evidence: _Evidence, answer: str) -> Iterator[str]:
         return answer[end:start].strip(" ") in ("", ".") and start not in sentences  # "Silas Pell", "Mrs. Goss"
 
     yield from dict.fromkeys(answer[start:end] for start, end in joined(spans, is_one_name))
-
-
-def _words(text: str, languages: Sequence[str]) -> Iterator[tuple[int, int, set[str]]]:
-    """Yield (start, end, terms) of each word of `text`. A run in a script without spaces, whose terms are pairs, is one word."""
-    found = list(term_spans(text, languages))
-    spans = joined(((start, end) for start, end, _ in found), gt)
-    held: dict[int, set[str]] = {start: set() for start, _ in spans}
-    starts = list(held)
-    for first, _, term in found:
-        held[starts[bisect_right(starts, first) - 1]].add(term)
-    for start, end in spans:
-        yield start, end, held[start]
 
 
 def _sentences(text: str) -> Iterator[Span]:
@@ -256,10 +293,6 @@ def _sum(weights: Mapping[str, float], sought: Iterable[str]) -> float:
 
 def _is_name(word: str) -> bool:
     return word[:1].isupper() or _is_number(word)
-
-
-def _is_title(word: str) -> bool:
-    return word.istitle() and len(word) <= _TITLE
 
 
 def _is_number(word: str) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from fbrag_cli.render.answer_text import OWN_KNOWLEDGE, proposals
+from fbrag_cli.render.answer_text import OWN_KNOWLEDGE, UNPROVED, absent, proposals
 from fbrag_cli.render.as_json import settings, versions
 from fbrag_cli.render.citations import citations
 from fbrag_cli.render.page_views import answer_view, document_views, other_views, sample_views, shading, source_views
@@ -44,6 +44,8 @@ def page(trace: Trace) -> str:
         proposals=proposals(trace),
         own_knowledge=f"The answer is {OWN_KNOWLEDGE}.",
         unseen=cited.unseen,
+        unproved=UNPROVED if cited.unproved else "",
+        absent=absent(trace),
         in_part=in_part(trace),
         documents=documents,
         sources=tuple(source_views(trace, chunks, layouts, cited)),

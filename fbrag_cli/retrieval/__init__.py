@@ -38,6 +38,15 @@ class Windowed(Retriever, Protocol):
 
 
 @runtime_checkable
+class Counting(Retriever, Protocol):
+    """A `Retriever` that counts the words of the chunks."""
+
+    def lacks(self, text: str) -> tuple[str, ...]:
+        """Return the words of `text` that stand in no chunk."""
+        ...
+
+
+@runtime_checkable
 class Comparing(Retriever, Protocol):
     """A `Retriever` whose scores compare between texts, and which also compares chunks with each other (R2AG.md, 2.3).
 

@@ -16,8 +16,10 @@ from rank_bm25 import BM25Okapi
 from fbrag_cli.corpus import Chunk, Corpus, Excerpt
 from fbrag_cli.retrieval.term_counts import TermCounts, count_terms
 from fbrag_cli.retrieval.term_windows import term_windows
+from fbrag_cli.text.asking_words import asking_words
 from fbrag_cli.text.languages import detect, foreign_language
-from fbrag_cli.text.words import terms
+from fbrag_cli.text.word_forms import are_alike, beginning, word_terms
+from fbrag_cli.text.words import term_of, terms
 
 #: rank-bm25's defaults: saturation, length normalisation, and the share of the mean idf that a negative one is lifted to.
 K1, B, EPSILON = 1.5, 0.75, 0.25
@@ -120,6 +122,28 @@ class BM25:
             if at < len(chunks) and chunks[at] == position and weights[at]:
                 added.append((term, float(count * weights[at])))
         return sorted(added, key=lambda item: -item[1])
+
+    def lacks(self, text: str) -> tuple[str, ...]:
+        """Return the words, names and numbers of a question that stand in no chunk in any form, each once, as it spells them.
+
+        Words that only ask are left out. None where `text` is in another language than the documents, or theirs is unknown.
+        """
+        languages = self._counts.languages
+        spoken = detect(text)
+        if "" in languages or (spoken and spoken not in languages):
+            return ()
+        asking = frozenset[str]().union(*map(asking_words, languages))
+        lacked = {}
+        for start, end, held in word_terms(text, languages):
+            word = text[start:end]
+            if word.casefold() not in asking and all(term_of(word, each) for each in languages):
+                lacked[word] = not any(map(self._has, held))
+        return tuple(word for word in lacked if lacked[word])
+
+    def _has(self, term: str) -> bool:
+        """Return whether a chunk holds a term, or another form of its word."""
+        known = self._counts.vocabulary
+        return known.find(term) is not None or any(are_alike(term, other) for other in known.starting(beginning(term)))
 
     def _columns_of(self, text: str) -> Iterator[tuple[str, int, Column]]:
         """Yield each term of `text` that the corpus has, how often the text has it, and its column."""

@@ -40,6 +40,20 @@ class Vocabulary:
     def find(self, term: str) -> int | None:
         """Return the position of `term`, or None if it is missing."""
         sought = term.encode("utf-8", "surrogatepass")
+        at = self._place(sought)
+        return at if at < len(self.ends) and self._term(at) == sought else None
+
+    def starting(self, letters: str) -> Iterator[str]:
+        """Yield the terms that start with `letters`, in order."""
+        sought = letters.encode("utf-8", "surrogatepass")
+        for at in range(self._place(sought), len(self.ends)):
+            term = self._term(at)
+            if not term.startswith(sought):
+                return
+            yield term.decode("utf-8", "surrogatepass")
+
+    def _place(self, sought: bytes) -> int:
+        """Return the position of the first term that is not before `sought`."""
         low, high = 0, len(self.ends)
         while low < high:
             middle = (low + high) // 2
@@ -47,7 +61,7 @@ class Vocabulary:
                 low = middle + 1
             else:
                 high = middle
-        return low if low < len(self.ends) and self._term(low) == sought else None
+        return low
 
     def _term(self, position: int) -> bytes:
         start = self.ends[position - 1] if position else 0

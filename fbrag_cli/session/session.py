@@ -176,6 +176,8 @@ class Session:
         self, question: str, collection: Collection, method: Method, choice: Choice = DEFAULT, listener: Listener | None = None
     ) -> Trace:
         """Run Stages I and II. Raises what the method, its models and its retriever raise."""
+        from fbrag_cli.retrieval import Counting
+
         listener = listener or self._listener
         retriever, waited = self.retriever(collection, choice, listener), self.models.load_seconds
         trace = method.retrieve(question, self._tools(collection.corpus, retriever, choice, listener))
@@ -187,6 +189,7 @@ class Session:
             stages=(Stage("read", collection.seconds), load, *trace.stages),
             warnings=(*collection.warnings, *trace.warnings),
             cached=(*collection.cached, *trace.cached),
+            absent=retriever.lacks(question) if isinstance(retriever, Counting) else (),
         )
 
     def answer(self, trace: Trace, choice: Choice = DEFAULT, listener: Listener | None = None) -> Trace:

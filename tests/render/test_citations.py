@@ -11,7 +11,7 @@ from fbrag_cli.corpus import build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.methods.ranking import whole_chunks
 from fbrag_cli.render import as_json
-from fbrag_cli.render.answer_text import Layout, cited_answer, markdown, notes
+from fbrag_cli.render.answer_text import UNPROVED, Layout, absent, cited_answer, markdown, notes
 from fbrag_cli.render.citations import Citations, citations
 from fbrag_cli.render.not_found import not_found
 from fbrag_cli.trace import Scores, Trace
@@ -69,9 +69,51 @@ def test_each_sentence_carries_its_own_sources_and_one_without_support_none() ->
     cited = citations(trace)
     assert [claim.sources for claim in cited.claims] == [(3,), (2,), ()]
     assert [answer[claim.start : claim.end] for claim in cited.claims][1] == "He was born in Dunlathe."
+    assert UNPROVED not in notes(trace, cited)
     assert cited_answer(trace, cited).startswith("Tobias Wrenn sealed it in 1893. [3] He was born in Dunlathe. [2] His ship")
     assert cited_answer(trace, cited).endswith("Greenock.")
     assert cited_answer(trace, None) == answer
+
+
+HORSES = "Captain Thaxter came. I did not see the Garefowl again. He rode. Where shall you change horses? Oh! Bromley is next."
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("What is the name of the horse of Captain Thaxter?", "The horse was named Garefowl."),
+        ("What is the name of Captain Thaxter's horse?", "Bromley"),  # the horses stand in the sentence before
+        ("Did Garefowl win, or Thaxter?", "Thaxter"),
+        ("Which vessel did Captain Thaxter command?", "The Captain commanded the Cormorant."),
+    ],
+)
+def test_a_sentence_with_the_answer_and_no_other_word_of_the_question_than_names_is_no_proof(question: str, answer: str) -> None:
+    trace = trace_of(HORSES, answer=answer, question=question)
+    cited = citations(trace)
+    assert cited_answer(trace, cited) == answer
+    assert next(notes(trace, cited)) == UNPROVED == "no sentence of the sources shows this"
+    assert f"\n\n{UNPROVED}\n\n" in markdown(trace, cited, Layout(0))
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "question", "answer"),
+    [
+        ("Das Gehalt betrug zwei Pfund. Wrenn ging.", "de", "Welches Gehalt erhielt Wrenn?", "Zwei Pfund"),  # a noun is capital
+        ("He was paid two pounds. Wrenn left.", "en", "What was Wrenn paid?", "Two pounds"),
+        ("Tobias Wrenn and the Cormorant.", "en", "Wrenn?", "Tobias"),  # nothing else to hold
+    ],
+)
+def test_a_sentence_with_the_answer_and_a_word_that_was_asked_is_a_proof(
+    text: str, language: str, question: str, answer: str
+) -> None:
+    trace = trace_of(text, answer=answer, question=question, language=language)
+    assert cited_answer(trace, citations(trace)) == f"{answer} [1]"
+    assert UNPROVED not in notes(trace, citations(trace))
+
+
+def test_of_an_answer_in_another_language_than_the_sources_nobody_says_that_no_sentence_shows_it() -> None:
+    trace = trace_of(BOX, answer="Le capitaine a scellé la boîte avec du plomb.")
+    assert list(notes(trace, citations(trace))) == []
 
 
 def test_sources_that_show_the_same_are_cited_together_best_first() -> None:
@@ -108,7 +150,7 @@ def test_words_names_and_numbers_that_no_source_has_are_said() -> None:
     trace = trace_of(ROADS, BOX, answer="Captain Silas Wrenn, on 4 May 1894, sealing the boxes with lead.")
     cited = citations(trace)
     assert cited.unseen == ("Captain Silas", "4", "1894")
-    assert list(notes(trace, cited)) == ["in no source: Captain Silas, 4, 1894"]
+    assert list(notes(trace, cited))[-1] == "in no source: Captain Silas, 4, 1894"
     assert "\n\nin no source: Captain Silas, 4, 1894\n\n" in markdown(trace, cited, Layout(0))
     assert as_json.answer(trace, memory_mb=0)["unseen"] == ["Captain Silas", "4", "1894"]
 
@@ -127,6 +169,22 @@ def test_words_names_and_numbers_that_no_source_has_are_said() -> None:
 )
 def test_only_what_the_answer_adds_is_unseen(answer: str, unseen: tuple[str, ...]) -> None:
     assert citations(trace_of(ROADS, BOX, answer=answer)).unseen == unseen
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "answer", "unseen"),
+    [
+        ("She practised at the piano every morning.", "en", "Her constant practice.", ("constant",)),
+        ("Il paraît que la boîte est à lui.", "fr", "Paraître avec la boîte.", ()),
+        ("Silsbury and Martin were silent. Frederick left in 18935.", "en", "Silas, then Martina and Frederica in 18936.",
+         ("Silas", "Martina", "Frederica", "18936")),
+        ("Martin was silent, and the contract lost.", "en", "Martina. A contrast.", ("Martina", "contrast")),
+    ],
+)  # fmt: skip
+def test_another_form_of_a_word_is_seen_and_another_name_is_not(
+    text: str, language: str, answer: str, unseen: tuple[str, ...]
+) -> None:
+    assert citations(trace_of(text, answer=answer, question="", language=language)).unseen == unseen
 
 
 def test_scripts_without_spaces_are_cited_and_compared_by_pairs_of_characters() -> None:
@@ -174,6 +232,25 @@ def test_what_was_proposed_is_said_where_the_document_does_not_say() -> None:
     assert (told["answer"], told["citations"], told["unseen"]) == (None, [], [])
     assert told["unsupported_answer"] == trace.answer
     assert list(notes(replace(trace, answer=""), cited)) == []
+
+
+def test_where_the_document_does_not_say_the_sentence_nearest_to_the_question_is_shown_and_not_the_rejected_answer() -> None:
+    text = "A tall, mild gentleman was very seasick. So the captain came to be short of sleep. Nobody spoke. It rained."
+    asked = trace_of(text, ROADS, answer="He was seasick.", question="Why was the captain short of sleep?")
+    trace = replace(asked, status="not_found")
+    cited = citations(trace)
+    assert sentences(trace, cited)[0] == "So the captain came to be short of sleep."
+    assert marked(trace, cited)[0] == ["captain", "short", "sleep"]
+
+
+def test_words_of_the_question_that_stand_nowhere_are_said_above_the_answer() -> None:
+    trace = replace(trace_of(BOX, answer="Wrenn"), absent=("horse", "Thax\x1bter_1_"))
+    assert absent(trace) == "horse, Thax␛ter_1_ stand nowhere in the document"
+    assert absent(replace(trace, absent=("horse",))) == "horse stands nowhere in the document"
+    assert absent(replace(trace_of(BOX, TOWN, answer="Wrenn"), absent=("horse",))).endswith("nowhere in the documents")
+    above = "horse, Thax␛ter\\_1\\_ stand nowhere in the document\n\nWrenn"
+    assert markdown(trace, citations(trace), Layout(0)).startswith(above)
+    assert as_json.answer(trace, memory_mb=0)["absent"] == ["horse", "Thax\x1bter_1_"]
 
 
 @pytest.mark.parametrize(

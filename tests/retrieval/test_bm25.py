@@ -36,6 +36,28 @@ def test_terms_add_up_to_the_score() -> None:
         assert sum(added for _, added in bm25.term_scores(question, position)) == pytest.approx(float(score), abs=1e-5)
 
 
+CAPTAIN = "Captain Thaxter practised in the harbour of Skarn. He was paid 10 pounds, and called it his salary."
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "question", "lacked"),
+    [
+        (CAPTAIN, "en", "What is the name of Captain Thaxter's horse and of his saddle, or the horse?", ("horse", "saddle")),
+        (CAPTAIN, "en", "Where did he practise, and why is the harbour called Skarn?", ()),
+        (CAPTAIN, "en", "Was he paid 11 pounds by Dabney?", ("11", "Dabney")),
+        (CAPTAIN, "en", "Tell me what the document says of captains' salaries.", ()),
+        (CAPTAIN, "en", "Wie heißt das Pferd, auf dem der Kapitän ritt?", ()),  # a question in another language
+        ("Der Kapitän ritt durch die Stadt, und er hatte zwei Pferde.", "de", "Wie hieß der Sattel vom Pferd?", ("Sattel",)),
+        ("船长王明用铅封好箱子。时间是1893年。", "zh", "箱子是谁封的？", ()),
+        (CAPTAIN, "", "Where is the horse?", ()),
+        (CAPTAIN, "en", "", ()),
+    ],
+)
+def test_words_of_a_question_that_stand_in_no_chunk(text: str, language: str, question: str, lacked: tuple[str, ...]) -> None:
+    found = Document.of("d", "d", Extracted(Content(text), "text/plain"), language=language)
+    assert BM25.of(build_corpus([found], 5)).lacks(question) == lacked
+
+
 def test_a_term_that_adds_nothing_is_not_listed() -> None:
     """In two chunks, a term that is in one of them has an idf of 0."""
     bm25 = BM25.of(corpus_of("storm rope rope chart anchor ship captain lantern harbour chart"))

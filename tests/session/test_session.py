@@ -43,8 +43,10 @@ def test_a_second_question_finds_the_models_loaded(session: Session) -> None:
     first = session.answer(session.retrieve(QUESTION, collection, FAST))
     assert [stage.name for stage in first.stages] == ["read", "load", "recall", "forward", "select", "answer"]
     assert first.stages[1].seconds > 0
+    assert first.absent == ()
     assert (first.status, len(first.samples), len(first.selected)) == ("answered", 2, 2)
-    again = session.answer(session.retrieve("Who was her master?", collection, FAST))
+    again = session.answer(session.retrieve("Who was her master on horseback?", collection, FAST))
+    assert again.absent == ("horseback",)
     assert again.stages[1].seconds == 0
     other = session.retrieve(QUESTION, collection, Vanilla(select=1))
     assert (other.status, other.samples, len(other.selected)) == ("retrieved", (), 1)

@@ -1,0 +1,38 @@
+"""Whole words of a text, and other forms of them: what a term alone does not show."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
+from math import ceil
+from operator import eq, gt
+
+from fbrag_cli.text.spans import joined
+from fbrag_cli.text.words import term_spans
+
+_ALIKE, _LEAST = 0.8, 5  # letters with which two forms of a word begin: of the longer one, and at least
+
+
+def word_terms(text: str, languages: Sequence[str] = ("en",)) -> Iterator[tuple[int, int, frozenset[str]]]:
+    """Yield (start, end, terms) for each word of `text` that has a term. A run in a script without spaces is one word."""
+    found = list(term_spans(text, languages))
+    spans = joined(((start, end) for start, end, _ in found), gt)
+    starts = [start for start, _ in spans]
+    held: list[set[str]] = [set() for _ in spans]
+    for first, _, term in found:
+        held[bisect_right(starts, first) - 1].add(term)
+    for (start, end), own in zip(spans, held, strict=True):
+        yield start, end, frozenset(own)
+
+
+def beginning(term: str) -> str:
+    """Return the first letters of a term that no other form of its word may lack."""
+    return term[: max(_LEAST, ceil(_ALIKE * len(term)))]
+
+
+def are_alike(term: str, other: str) -> bool:
+    """Return whether two terms are spellings or forms of one word that the stemmer keeps apart: "practic" and "practis"."""
+    longer = max(term, other, key=len)
+    common = sum(takewhile(bool, map(eq, term, other)))
+    return len(longer) >= _LEAST and common >= len(beginning(longer)) and (term + other).isalpha()
