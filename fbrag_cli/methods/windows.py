@@ -1,7 +1,7 @@
 """Windows: parts of chunks that a model reads in place of whole chunks.
 
 FB-RAG cuts its best chunks into windows, and the large model reads those that score best (beyond the paper; measured in
-tests/benchmarks/README.md, "Windows"). FIT-RAG slides a window over each chunk (its section 4.4).
+tests/benchmarks/README.md, "Windows: what the large model reads"). FIT-RAG slides a window over each chunk (its section 4.4).
 """
 
 from __future__ import annotations
