@@ -95,7 +95,7 @@ def test_a_row_tells_the_metrics_and_what_they_cost(tmp_path: Path) -> None:
     assert (row["id"], row["dataset"], row["status"], row["main_metric"]) == ("q1", "tales", "answered", "f1")
     assert row["metrics"]["evidence_recall"] == row["metrics"]["full_evidence"] == row["metrics"]["answer_in_samples"] == 1
     assert 0 < row["metrics"]["f1"] <= 1
-    assert row["confidence"] == 1  # both samples hold the answer
+    assert row["confidence"] == row["metrics"]["answer_in_context"] == 1  # both samples hold the answer
     assert row["tokens_read"] == 200
     assert row["seconds"]["total"] >= row["seconds"]["forward"] > 0
     assert row["configuration"]["recall"] == 3
