@@ -23,6 +23,7 @@ UNPROVED = "no sentence of the sources shows this"
 _MARGIN = 4  # columns before a line of a source
 _LEAST = 20  # columns of such a line in the narrowest terminal
 _PROPOSED = 200  # characters of an answer that the chunks do not show
+_SAID = 60  # characters of the answer of a sample
 _NAMED = 8  # words that are named
 _NAME, _WORD, _BOLD, _END = "\x1b[33m", "\x1b[1;33m", "\x1b[1m", "\x1b[0m"
 
@@ -72,7 +73,7 @@ def head_of(trace: Trace) -> str:
 
 def proposals(trace: Trace) -> str:
     """Return the answers of the forward samples, each once, in a line; "" without any."""
-    said = dict.fromkeys(one_line(sample.answer, _PROPOSED).rstrip(".") for sample in trace.samples if sample.answer)
+    said = dict.fromkeys(one_line(sample.answer, _SAID).rstrip(".") for sample in trace.samples if sample.answer)
     return "; ".join(said)
 
 
