@@ -84,7 +84,6 @@ HORSES = "Captain Thaxter came. I did not see the Garefowl again. He rode. Where
         ("What is the name of the horse of Captain Thaxter?", "The horse was named Garefowl."),
         ("What is the name of Captain Thaxter's horse?", "Bromley"),  # the horses stand in the sentence before
         ("Did Garefowl win, or Thaxter?", "Thaxter"),
-        ("Which vessel did Captain Thaxter command?", "The Captain commanded the Cormorant."),
     ],
 )
 def test_a_sentence_with_the_answer_and_no_other_word_of_the_question_than_names_is_no_proof(question: str, answer: str) -> None:
@@ -236,7 +235,7 @@ def test_what_was_proposed_is_said_where_the_document_does_not_say() -> None:
 
 def test_where_the_document_does_not_say_the_sentence_nearest_to_the_question_is_shown_and_not_the_rejected_answer() -> None:
     text = "A tall, mild gentleman was very seasick. So the captain came to be short of sleep. Nobody spoke. It rained."
-    asked = trace_of(text, ROADS, answer="He was seasick.", question="Why was the captain short of sleep?")
+    asked = trace_of(text, ROADS, answer="The tall, mild gentleman was seasick.", question="Why was the captain short of sleep?")
     trace = replace(asked, status="not_found")
     cited = citations(trace)
     assert sentences(trace, cited)[0] == "So the captain came to be short of sleep."
