@@ -23,6 +23,8 @@ UNPROVED = "no sentence of the sources shows this"
 _MARGIN = 4  # columns before a line of a source
 _LEAST = 20  # columns of such a line in the narrowest terminal
 _PROPOSED = 200  # characters of an answer that the chunks do not show
+_IN_FULL = 5  # sources with their lines, whether they are cited or not
+_BEGINNING = 60  # characters of the sentence of another source
 _SAID = 60  # characters of the answer of a sample
 _NAMED = 8  # words that are named
 _NAME, _WORD, _BOLD, _END = "\x1b[33m", "\x1b[1;33m", "\x1b[1m", "\x1b[0m"
@@ -103,14 +105,20 @@ class Layout:
 
 
 def sources(trace: Trace, cited: Citations, layout: Layout, before: Sequence[Excerpt] = ()) -> str:
-    """Return the selected chunks, best first: place, score, and the sentence that shows the answer best.
+    """Return what was read, best first: place, score, and the sentence that shows the answer best.
 
-    before: what an earlier answer was from, where there was one; what has no part of it is marked as new.
+    Those that are cited and the best five have their lines, each other one the beginning of its sentence. before: what an earlier
+    answer was from, where there was one; what has no part of it is marked as new.
     """
     colored = layout.colored
     blocks = ["Closest:" if trace.status == "not_found" else "Sources:"]
+    named = {number for claim in cited.claims for number in claim.sources}
     for number, (chunk, shown) in enumerate(zip(trace.sources, cited.shown, strict=True), 1):
         where = layout.place(chunk, shown)
+        if number > _IN_FULL and number not in named and not layout.full:
+            start, end = shown.sentence or (0, len(chunk.text))
+            blocks.append(f"[{number}] {where}{_news(chunk, before)}  {one_line(chunk.text[start:end], _BEGINNING)}")
+            continue
         head = f"[{number}] {_BOLD}{where}{_END}" if colored else f"[{number}] {where}"
         blocks.append(f"{head}{also_in(trace, chunk)}   {scored(trace.scores, chunk.position)}{_news(chunk, before)}")
         for line in layout.lines(chunk, shown):

@@ -11,7 +11,7 @@ from fbrag_cli.corpus import build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.methods.ranking import whole_chunks
 from fbrag_cli.render import as_json
-from fbrag_cli.render.answer_text import UNPROVED, Layout, absent, cited_answer, markdown, notes
+from fbrag_cli.render.answer_text import UNPROVED, Layout, absent, cited_answer, markdown, notes, sources
 from fbrag_cli.render.citations import Citations, citations
 from fbrag_cli.render.not_found import not_found
 from fbrag_cli.trace import Scores, Trace
@@ -276,3 +276,15 @@ def test_that_the_document_does_not_say_is_said_in_the_language_of_the_question(
 def test_without_an_answer_the_sentence_is_that_of_the_sample_that_raised_the_chunk() -> None:
     trace = replace(test_passages.trace_of(BOX, "", "Wrenn sealed it with lead"), status="retrieved", answer=None)
     assert sentences(trace, citations(trace)) == ["The box was sealed by Tobias Wrenn with lead in 1893."]
+
+
+def test_sources_beyond_the_best_five_are_a_line_each_unless_they_are_cited() -> None:
+    texts = [f"The box of pier {i} was open. It stood there all night." for i in range(8)]
+    texts[7] = "The box was sealed by Tobias Wrenn with lead in 1893."
+    trace = trace_of(*texts, answer="Tobias Wrenn")
+    shown = sources(trace, citations(trace), Layout(0))
+    assert sum(line.startswith("  > ") for line in shown.splitlines()) == 6
+    assert "\n[6] 5.txt:1  The box of pier 5 was open.\n[7] 6.txt:1  The box of pier 6 was open.\n[8] 7.txt:1   0.12" in shown
+    assert shown.endswith("  > The box was sealed by Tobias Wrenn with lead in 1893.")
+    whole = sources(trace, citations(trace), Layout(0, full=True))
+    assert sum(line.startswith("  > ") for line in whole.splitlines()) == 8
