@@ -5,9 +5,8 @@ Terms that are rare among the sentences of all selected chunks weigh more, and s
 sentence before or after, and a quarter elsewhere in the chunk: "He lives there" follows the name. The words of the sample that
 raised a chunk count through the chunk's score. Counted here too, they make citations worse (tests/benchmarks/README.md).
 
-A citation means proof: a sentence earns it that holds what the answer adds to the question, and besides a content word of the
-question. Names of the question do not count for that: most sentences of the sources have one. What an answer says after its
-first sentence was not asked, so that a content word of its own does as well.
+A citation means proof: its sentence holds what the answer adds to the question, and besides a content word of the question. Names
+do not count as such unless they are half of it. After an answer's first sentence a content word of its own does as well.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from fbrag_cli.trace import Trace
 _NAMED, _ASKED = 2.0, 0.5  # weight of a name or number of the answer, and of the question's terms, where other terms have 1
 _BESIDE, _ELSEWHERE = 0.5, 0.25  # of a term's weight where it stands beside the sentence, and elsewhere in the chunk
 _RANKED = 0.25  # added to a chunk's support for the best score of all chunks, in proportion to the score
-_LEAST = 0.5  # of what a sentence of the answer says, by weight, for a sentence of a chunk to show it
+_LEAST = 0.5  # of what a sentence of the answer says, by weight, for one of a chunk to show it; of the question too, by names
 _CLOSE, _MOST = 0.9, 3  # of the best chunk's support, for another one to be cited as well; citations a sentence
 _LONGEST = 400  # columns of a sentence; a longer one is a table or has no punctuation, and each line counts for itself
 _TITLE = 4  # characters of a title at most, which is not highlighted: Mr., Prof.
@@ -100,8 +99,8 @@ def citations(trace: Trace) -> Citations:
 @dataclass(frozen=True, slots=True)
 class _Sought:
     """What a text says. weights: of its terms and the question's. new: its terms that the question does not have; all if the
-    question has all; the question's if it has none. names: terms of its names and numbers. besides: the question's other terms,
-    without names where it has others, of which a proof holds one; none where "yes" is sought."""
+    question has all; the question's if it has none. names: terms of its names and numbers. besides: other terms of the question,
+    without names where it has others, of which a proof holds one."""
 
     weights: Mapping[str, float]
     new: frozenset[str]
@@ -225,10 +224,12 @@ class _Evidence:
 
     def _proofs(self, source: _Source, sought: _Sought) -> list[int]:
         """Return the numbers of the sentences that show what is sought; "yes" is shown together with the sentences beside."""
-        least, besides = _LEAST * self._weight(sought.new), sought.besides
-        if not besides:
+        rest = self.asked - sought.new
+        least, half = _LEAST * self._weight(sought.new), _LEAST * self._weight(rest)
+        if not rest:
             return [i for i in range(len(source.terms)) if self._weight(sought.new & source.around(i)) >= least]
-        return [i for i, own in enumerate(source.terms) if own & besides and self._weight(own & sought.new) >= least]
+        asked = [i for i, own in enumerate(source.terms) if own & sought.besides or self._weight(own & rest) >= half]
+        return [i for i in asked if self._weight(source.terms[i] & sought.new) >= least]
 
     def _rank(self, i: int) -> float:
         relative = self._trace.scores.relative
@@ -249,7 +250,7 @@ def _claims(evidence: _Evidence, answer: str) -> Iterator[Claim]:
     for line in answer.split("\n"):  # nobody cuts the lines of an answer at a width
         for start, end in sentence_spans(line):
             sought = evidence.sought(line[start:end])
-            if sought.besides and at + start:
+            if at + start:
                 sought = replace(sought, besides=sought.besides.union(evidence.plain(line[start:end])))
             yield Claim(at + start, at + end, evidence.cited(sought))
         at += len(line) + 1

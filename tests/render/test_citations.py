@@ -99,6 +99,7 @@ def test_a_sentence_with_the_answer_and_no_other_word_of_the_question_than_names
     [
         ("Das Gehalt betrug zwei Pfund. Wrenn ging.", "de", "Welches Gehalt erhielt Wrenn?", "Zwei Pfund"),  # a noun is capital
         ("He was paid two pounds. Wrenn left.", "en", "What was Wrenn paid?", "Two pounds"),
+        ("Polonia has its ways to win the Polish Cup in 2000.", "en", "Who won the Polish Cup in 2000?", "Polonia"),  # names
         ("Tobias Wrenn and the Cormorant.", "en", "Wrenn?", "Tobias"),  # nothing else to hold
     ],
 )
