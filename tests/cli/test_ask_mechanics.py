@@ -146,7 +146,7 @@ def test_where_the_document_does_not_say_the_proposal_is_shown_and_alone_it_is_o
     absent = "master, ship stand nowhere in the document"
     assert found.stdout.startswith(f"{absent}\nThe document does not say.\n{proposed}\n\nClosest:\n")
     assert alone.stdout == "The document does not say.\n"
-    assert [line.split(" ")[0] for line in none.stdout.splitlines()] == ["The", "Proposed,"]
+    assert [line.split(" ")[0] for line in none.stdout.splitlines()] == ["master,", "The", "Proposed,"]
     assert [found.returncode, alone.returncode, none.returncode, zero.returncode] == [1, 1, 1, 0]
 
 
