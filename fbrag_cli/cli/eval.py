@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import find_spec
@@ -18,7 +18,7 @@ from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.method_options import CHUNK_WORDS_HELP, ListKnobs, compared_settings, listed_values, method_with, number
 from fbrag_cli.cli.opening import open_cache, open_session
 from fbrag_cli.cli.options import RunOptions, arguments, option
-from fbrag_cli.cli.presets import PRESETS, preset_settings
+from fbrag_cli.cli.presets import PLAIN, PRESETS, preset_settings, ways
 from fbrag_cli.cli.progress_line import progress_line
 from fbrag_cli.cli.signals import limit_time
 from fbrag_cli.cli.takes import takes
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
     Comparison = Callable[[Sequence[Row]], Report]
 
-_PLAIN = "default"  # the preset that sets nothing
 _LISTS = "several, parted by commas, are compared"
 _ANSWER_TOKENS = 64  # of most benchmarks
 
@@ -55,9 +54,9 @@ class EvalOptions:
         autocompletion=method_list,
     )
     preset: str = option(
-        _PLAIN,
+        PLAIN,
         "--preset",
-        help=f"settings as of 'fbrag ask --fast' and its like: {', '.join((_PLAIN, *PRESETS))}; {_LISTS} ({_PLAIN})",
+        help=f"settings as of 'fbrag ask --fast' and its like: {', '.join((PLAIN, *PRESETS))}; {_LISTS} ({PLAIN})",
         group="Compare",
         metavar="NAMES",
     )
@@ -253,7 +252,7 @@ def _configurations(command: EvalCommand, *, on_gpu: bool) -> list[Configuration
     if prompts and prompts.has_limits and (options.max_tokens or command.lists.forward_tokens):  # type: ignore[attr-defined]
         raise FbragError("usage", f"{prompts.path} has length limits of its own", "leave out --max-tokens and --forward-tokens")
     found = []
-    for preset, name in _ways(options):
+    for preset, name in ways(_split(options.preset), _split(options.method)):
         method = find_method(name)
         words = options.chunk_words or method.chunk_words
         smalls = _split(models.small or catalogue.default_small) if method.needs_small else [None]
@@ -261,21 +260,11 @@ def _configurations(command: EvalCommand, *, on_gpu: bool) -> list[Configuration
         fixed = {"max_tokens": options.max_tokens or _ANSWER_TOKENS, "seed": options.seed}
         for values in product(*own.values()):
             for small, retriever in product(smalls, _split(options.retriever)):
-                of_preset = {} if preset == _PLAIN else preset_settings(preset, retriever)
+                of_preset = preset_settings(preset, retriever)
                 given = {**fixed, **dict(zip(own, values, strict=True)), **of_preset}
                 settings = method_with(method, given, words, on_gpu=on_gpu)
                 found.append(Configuration(settings, small, large, retriever, words, prompts))
     return distinct(_weighted(found, options.weights))
-
-
-def _ways(options: EvalOptions) -> Iterator[tuple[str, str]]:
-    """Yield the presets, each with the methods to compare, or with its own. Raises FbragError `usage` for an unknown preset."""
-    for preset in _split(options.preset):
-        if preset not in (_PLAIN, *PRESETS):
-            what = f"--preset {options.preset}: {preset!r} is none of {', '.join((_PLAIN, *PRESETS))}"
-            raise FbragError("usage", what, "fbrag eval --help")
-        named = PRESETS.get(preset, {}).get("method", options.method)
-        yield from ((preset, method) for method in _split(named))
 
 
 def _lists(command: EvalCommand, words: int) -> dict[str, list[Any]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from fbrag_cli.errors import FbragError
@@ -14,12 +14,25 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
     "thorough": {"select": "10", "budget": 1000},
 }
 
+#: The preset of `fbrag eval` that sets nothing.
+PLAIN = "default"
+
 _ORIGINS = ("DEFAULT", "DEFAULT_MAP", "ENVIRONMENT", "COMMANDLINE")  # the last one counts most; DEFAULT_MAP is the file
 
 
 def preset_settings(preset: str, retriever: str) -> dict[str, Any]:
     """Return what a preset sets beside a retriever: BM25 alone has windows to weigh."""
-    return {name: value for name, value in PRESETS[preset].items() if name != "window_weight" or retriever == "bm25"}
+    return {name: value for name, value in PRESETS.get(preset, {}).items() if name != "window_weight" or retriever == "bm25"}
+
+
+def ways(presets: Sequence[str], methods: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield each preset with each method, or with its own. Raises FbragError `usage` for an unknown preset."""
+    for preset in presets:
+        if preset not in (PLAIN, *PRESETS):
+            what = f"--preset {','.join(presets)}: {preset!r} is none of {', '.join((PLAIN, *PRESETS))}"
+            raise FbragError("usage", what, "fbrag eval --help")
+        own = PRESETS.get(preset, {}).get("method")
+        yield from ((preset, method) for method in ([own] if own else methods))
 
 
 def with_preset(values: Mapping[str, Any], origins: Mapping[str, str]) -> dict[str, Any]:
