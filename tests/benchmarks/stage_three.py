@@ -32,7 +32,7 @@ from sample_languages import loaded, read
 from fbrag_cli.evaluation.datasets import Example, load_examples
 from fbrag_cli.evaluation.metrics import answer_in, evidence_recall, main_metric, score
 from fbrag_cli.generation.generator import Call, Generator
-from fbrag_cli.methods.confidence import judged
+from fbrag_cli.methods.confidence import DECLINED, SURE, judged
 from fbrag_cli.methods.method import Method
 from fbrag_cli.methods.order_preserving import OrderPreserving
 from fbrag_cli.trace import Trace
@@ -220,7 +220,7 @@ def confidence(rows: Sequence[dict[str, Any]], options: argparse.Namespace) -> N
             most = order[: round(len(order) * share / 100)]
             print(f"  right among the {share} % most confident: {100 * right[most].mean():.0f} %")
         for half, name in ((slice(None), "all"), (slice(0, None, 2), "even"), (slice(1, None, 2), "odd")):
-            for least in (0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.6, 0.7):
+            for least in (0.2, 0.25, DECLINED, 0.3, 0.35, 0.4, 0.45, SURE, 0.6, 0.7):
                 low = known["confidence"][half] < least
                 print(f"  {name:4} below {least}: {_share(low, ~right[half])} of wrong, {_share(low, right[half])} of right ones")
 
