@@ -20,7 +20,7 @@ from fbrag_cli.generation.generator import Generation, Sampling
 from fbrag_cli.methods.forward import cost_of, look_forward
 from fbrag_cli.methods.knobs import knob
 from fbrag_cli.methods.learned_fusion import Looked, fused
-from fbrag_cli.methods.method import READS, Reading, Tools
+from fbrag_cli.methods.method import Reading, Tools
 from fbrag_cli.methods.prompts import forward_turns
 from fbrag_cli.methods.ranking import backward_scores, distinct, foreign, lost, what_is_read, whole_chunks
 from fbrag_cli.progress import stage
@@ -56,7 +56,6 @@ class FBRag(Reading):
     needs_small: ClassVar[bool] = True
 
     recall: int = knob(2, "chunks for the small model, or words as 6k", on_gpu=20, chunks=True, minimum=1, metavar="N")
-    reads: Literal["windows", "chunks"] = knob("windows", READS, on_gpu="chunks")
     samples: int = knob(3, "forward samples", on_gpu=5, minimum=1, maximum=64, metavar="K")
     eta_forward: float = knob(0.5, "weight of the forward lookup", minimum=0, maximum=1e6, group="Advanced", metavar="X")
     eta_backward: float = knob(0.5, "weight of the backward lookup", minimum=0, maximum=1e6, group="Advanced", metavar="Y")

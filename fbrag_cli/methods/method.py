@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from fbrag_cli.learned.r2_former import R2Former
 
 
-#: Help of --reads.
-READS = "what the large model reads: the best windows of a few sentences, or whole chunks as in the papers"
-
 _SELECT = "chunks for the large model, or words as 3k"
 _BUDGET = "words for the large model, of the best windows"
 _GAP = " … "  # between two windows of a chunk
@@ -177,7 +174,11 @@ class Reading(Selecting):
     reads: "chunks" is the paper's. budget, window_words: of windows alone. select: of whole chunks alone.
     """
 
-    reads: Literal["windows", "chunks"] = knob("chunks", READS)
+    reads: Literal["chunks", "windows"] = knob(
+        "chunks",
+        "what the large model reads: whole chunks as in the papers, or the best windows of a few sentences",
+        varies="chunks",
+    )
     select: int = knob(
         5, _SELECT, on_gpu=10, chunks=True, minimum=1, metavar="N", implies=("reads", "chunks"), varies="5, on a GPU 10"
     )

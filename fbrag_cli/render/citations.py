@@ -5,8 +5,9 @@ Terms that are rare among the sentences of all selected chunks weigh more, and s
 sentence before or after, and a quarter elsewhere in the chunk: "He lives there" follows the name. The words of the sample that
 raised a chunk count through the chunk's score. Counted here too, they make citations worse (tests/benchmarks/README.md).
 
-A citation means proof: its sentence holds what the answer adds to the question, and besides a content word of the question. Names
-do not count as such unless they are half of it. After an answer's first sentence a content word of its own does as well.
+A citation means proof: its sentence holds what the answer adds to the question, and besides a content word of the question, or a
+name from a sentence with half of the question. Names of the question do not count unless they are half of it. After an answer's
+first sentence a content word of its own does as well.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from fbrag_cli.render.line_layout import wrapped
 from fbrag_cli.text.languages import detect
 from fbrag_cli.text.sentences import sentence_spans
 from fbrag_cli.text.spans import Span, joined
-from fbrag_cli.text.word_forms import are_alike, word_terms
+from fbrag_cli.text.word_forms import YES_AND_NO, are_alike, is_name, is_number, word_terms
 from fbrag_cli.text.words import term_of, term_spans, terms
 from fbrag_cli.trace import Trace
 
@@ -37,12 +38,6 @@ _TITLE = 4  # characters of a title at most, which is not highlighted: Mr., Prof
 _FEW, _RARE = 3, 0.1  # sentences, or their share, that have a rare term
 
 _CAPITAL_NOUNS = frozenset({"de"})  # languages in which a capital shows no name
-
-# They say nothing that a chunk could hold. "No" is a function word in most languages.
-_YES_AND_NO = frozenset(
-    "yes yeah no nope ja jawohl nein oui si non sí sì sim não nee nej nei kyllä ei tak nie ano ne da nu igen nem evet hayır ya "
-    "tidak có không да нет так ні ναι όχι כן לא نعم لا はい いいえ 是 是的 不是 否 예 네 아니요 हाँ नहीं".split()
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,10 +159,10 @@ class _Evidence:
         own, names = set(), set()
         for start, end, term in term_spans(text, self.languages):
             word = text[start:end]
-            if word.casefold() in _YES_AND_NO:
+            if word.casefold() in YES_AND_NO:
                 continue
             own.add(term)
-            if _is_name(word):
+            if is_name(word):
                 names.add(term)
             weights[term] = max(weights.get(term, 0.0), self._idf(term) * (_NAMED if term in names else 1))
         new = frozenset(own - self.asked or own or self.asked)
@@ -198,7 +193,7 @@ class _Evidence:
                 continue
             if here and term in within and (term in sought.names or self._is_rare(term)):
                 inside.append((first, last))
-            elif not here and term in sought.names & sought.new and self._is_rare(term) and _is_name(word):
+            elif not here and term in sought.names & sought.new and self._is_rare(term) and is_name(word):
                 outside.append((first, last))
         # Where terms are pairs of characters, neighbours overlap; words that only touch keep a mark each.
         return Shown((start, end), tuple(sorted([*joined(inside, gt), *joined(outside, gt)])))
@@ -209,13 +204,20 @@ class _Evidence:
         capitals = not _CAPITAL_NOUNS.isdisjoint(self.languages)
         for start, end, term in term_spans(text, self.languages):
             word = text[start:end]
-            if not _is_number(word) and (capitals or start in begins or not _is_name(word)):
+            if not is_number(word) and (capitals or start in begins or not is_name(word)):
                 yield term
 
     @cached_property
     def plain_terms(self) -> frozenset[str]:
         """The terms of words of the sources that are certainly no names and no numbers."""
         return frozenset(chain.from_iterable(self.plain(source.text, first=False) for source in self.sources))
+
+    @cached_property
+    def bridges(self) -> frozenset[str]:
+        """The terms of names in sentences that hold half of the question: a second fact stands beside such a name."""
+        half, every = _LEAST * self._weight(self.asked), chain.from_iterable(source.terms for source in self.sources)
+        held = (own for own in every if self._weight(own & self.asked) >= half > 0)
+        return frozenset(chain.from_iterable(held)) - self.plain_terms - self.asked
 
     def is_foreign(self, answer: str) -> bool:
         """Return whether an answer is in another language than the sources."""
@@ -228,7 +230,8 @@ class _Evidence:
         least, half = _LEAST * self._weight(sought.new), _LEAST * self._weight(rest)
         if not rest:
             return [i for i in range(len(source.terms)) if self._weight(sought.new & source.around(i)) >= least]
-        asked = [i for i, own in enumerate(source.terms) if own & sought.besides or self._weight(own & rest) >= half]
+        besides = sought.besides | (self.bridges - sought.new)
+        asked = [i for i, own in enumerate(source.terms) if own & besides or self._weight(own & rest) >= half]
         return [i for i in asked if self._weight(source.terms[i] & sought.new) >= least]
 
     def _rank(self, i: int) -> float:
@@ -264,8 +267,8 @@ def _unseen(evidence: _Evidence, answer: str, foreign: bool) -> Iterator[str]:
     spans = []
     for start, end, held in word_terms(answer, evidence.languages):
         word = answer[start:end]
-        silent = foreign or word.casefold() in _YES_AND_NO or not term_of(word, spoken)
-        if held & seen or (silent and not _is_number(word)):
+        silent = foreign or word.casefold() in YES_AND_NO or not term_of(word, spoken)
+        if held & seen or (silent and not is_number(word)):
             continue
         if not any(are_alike(term, other) for term in held & plain for other in evidence.plain_terms):
             spans.append((start, end))
@@ -290,11 +293,3 @@ def _sentences(text: str) -> Iterator[Span]:
 
 def _sum(weights: Mapping[str, float], sought: Iterable[str]) -> float:
     return math.fsum(weights[term] for term in sought)  # its result does not depend on the order
-
-
-def _is_name(word: str) -> bool:
-    return word[:1].isupper() or _is_number(word)
-
-
-def _is_number(word: str) -> bool:
-    return any(map(str.isdigit, word))

@@ -323,7 +323,7 @@ def test_what_contradicts_a_preset_is_an_error(other: dict[str, tuple[object, st
 
 def test_presets_are_options_of_ask_and_explain_and_of_their_file(fbrag: Run, tmp_path: Path) -> None:
     assert fbrag("ask", INQUIRY, QUESTION, "--dry-run", "--fast").stdout.endswith(" chunks: 5 to select\n")
-    assert fbrag("ask", INQUIRY, QUESTION, "--dry-run", env={"FBRAG_THOROUGH": "1"}).stdout.endswith(", up to 1,000 words of windows to read\n")
+    assert fbrag("ask", INQUIRY, QUESTION, "--dry-run", env={"FBRAG_THOROUGH": "1"}).stdout.endswith(", 10 to select\n")
     (tmp_path / "fast.toml").write_text("fast = true\n")
     configured = ("--config", tmp_path / "fast.toml", "--dry-run")
     assert fbrag("ask", INQUIRY, QUESTION, *configured).stdout.endswith(" chunks: 5 to select\n")

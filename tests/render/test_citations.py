@@ -289,3 +289,13 @@ def test_sources_beyond_the_best_five_are_a_line_each_unless_they_are_cited() ->
     assert shown.endswith("  > The box was sealed by Tobias Wrenn with lead in 1893.")
     whole = sources(trace, citations(trace), Layout(0, full=True))
     assert sum(line.startswith("  > ") for line in whole.splitlines()) == 8
+
+
+def test_a_second_fact_is_cited_by_the_name_that_the_first_one_gives() -> None:
+    first = "The anchor that lost its fluke was forged at the Ironhythe works. It had a year on it."
+    second = "The Ironhythe concern has been the property of Mrs. Lavinia Goss since 1882."
+    other = "Mrs. Lavinia Goss wore a hat. It rained."
+    question = "Who owns the works where the anchor that lost its fluke was forged?"
+    cited = citations(trace_of(first, other, second, answer="Mrs. Lavinia Goss", question=question))
+    assert [claim.sources for claim in cited.claims] == [(3,)]
+    assert citations(trace_of(other, second, answer="Mrs. Lavinia Goss", question=question)).unproved
