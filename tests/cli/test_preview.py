@@ -349,7 +349,9 @@ def test_a_terminal_shows_what_is_known_and_then_what_a_pipe_gets(
     screen, code = on_screen(160, 40, command, module_environment, tmp_path, lambda screen, *_: seen.append(screen.lines()))
     piped = fbrag_cached(*command)
     assert code == piped.returncode
-    assert screen.lines()[:-1] == piped.stdout.replace("\n  > ", "\n    ").splitlines()
+    answered = piped.stdout.replace("\n  > ", "\n    ").splitlines()
+    assert screen.lines()[: len(answered)] == answered
+    assert " chunks: 2 recalled, " in screen.lines()[len(answered)]
     # The nearest chunks come before any model is loaded, dimmed; the answer before its check.
     nearest = [lines for lines in seen if any(line.startswith("Nearest") for line in lines)]
     assert re.match(rf"{re.escape(str(INQUIRY))}:\d+(-\d+)?$", nearest[0][1])
