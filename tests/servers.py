@@ -202,6 +202,15 @@ def stream(*pieces: str, finish: str = "stop", usage: dict[str, Any] | None = No
     return reply
 
 
+def declining_reply(handler: Handler, body: dict[str, Any]) -> None:
+    """Propose "Captain Vance.", and find it in nothing that was read."""
+    if "Reply with yes or no" not in str(body["messages"]):
+        stream("Captain Vance.")(handler, body)
+        return
+    listed = [{"token": "No", "logprob": -0.1}, {"token": "Yes", "logprob": -3.0}]
+    handler.send({"choices": [{"message": {"content": "No"}, "logprobs": {"content": [{"top_logprobs": listed}]}}]})
+
+
 def status(code: int, body: Any = "", kind: str = "application/json", **headers: str) -> Reply:
     return lambda handler, asked: handler.send(body, code, kind, **headers)
 

@@ -14,14 +14,13 @@ import subprocess
 import sys
 from pathlib import Path
 from time import monotonic, sleep
-from typing import Any
 
 import pytest
 
 from tests.cli.test_batch import time_limit
 from tests.cli.test_explain import on_terminal
 from tests.conftest import INQUIRY, ROOT, Run
-from tests.servers import Handler, Loopback, stream
+from tests.servers import Loopback, declining_reply
 
 QUESTION = "Who was the master of the ship?"
 MODELS = ("--small", "smollm2-135m", "-m", "smollm2-135m")
@@ -130,15 +129,8 @@ def test_where_the_document_does_not_say_the_proposal_is_shown_and_alone_it_is_o
 ) -> None:
     (tmp_path / "soup.txt").write_text("Peel the onions. Boil the soup for an hour. Add the salt. " * 9)
 
-    def reply(handler: Handler, body: dict[str, Any]) -> None:
-        if "Reply with yes or no" not in str(body["messages"]):
-            stream("Captain Vance.")(handler, body)
-            return
-        listed = [{"token": "No", "logprob": -0.1}, {"token": "Yes", "logprob": -3.0}]
-        handler.send({"choices": [{"message": {"content": "No"}, "logprobs": {"content": [{"top_logprobs": listed}]}}]})
-
     with Loopback() as server:
-        server.default = reply
+        server.default = declining_reply
         asked = ("ask", tmp_path / "soup.txt", QUESTION, "--method", "vanilla", "--large", server.address)
         found = fbrag_cached(*asked)
         alone, none, zero = (fbrag_cached(*asked, *options) for options in (["-a"], ["--sources", "none"], ["--exit-zero"]))

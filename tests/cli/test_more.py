@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import INQUIRY, Run
-from tests.servers import Handler, Loopback, stream
+from tests.servers import Loopback, declining_reply
 
 QUESTION = "Where was the Garefowl built?"
 ASKED = "Who mended the captain's lamp?"
@@ -32,15 +32,8 @@ def lamps(tmp_path: Path) -> Path:
 def declining() -> Iterator[str]:
     """The address of a server whose model proposes an answer, and then finds it in nothing that it reads."""
 
-    def reply(handler: Handler, body: dict[str, Any]) -> None:
-        if "Reply with yes or no" not in str(body["messages"]):
-            stream("Captain Vance.")(handler, body)
-            return
-        listed = [{"token": "No", "logprob": -0.1}, {"token": "Yes", "logprob": -3.0}]
-        handler.send({"choices": [{"message": {"content": "No"}, "logprobs": {"content": [{"top_logprobs": listed}]}}]})
-
     with Loopback() as server:
-        server.default = reply
+        server.default = declining_reply
         yield server.address
 
 
