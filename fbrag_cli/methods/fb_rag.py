@@ -44,7 +44,7 @@ _ANSWER = re.compile(
     rf"|\s*answer\s*{_IN}:\s*",
     re.IGNORECASE | re.MULTILINE,
 )
-_AGAIN = re.compile(r"\s+rationale[\s*_]*(?:\(in \w+\)[\s*_]*)?:", re.IGNORECASE)
+_AGAIN = re.compile(rf"\s+rationale[\s*_]*(?:{_IN})?:", re.IGNORECASE)
 _LABEL = re.compile(rf"^[\s*_#>-]*rationale[\s*_]*(?:{_IN})?:[\s*_]*", re.IGNORECASE)
 
 
