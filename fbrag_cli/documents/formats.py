@@ -124,7 +124,7 @@ def find_format(source: Source) -> FoundFormat:
     return FoundFormat(found, (f"{source.name} is not {promised.kind}: read as {found.kind}",))
 
 
-def reader_of(format_: Format) -> Reader:
+def reader_of(format_: Format) -> Reader:  # noqa: C901 - a line a format
     """Return the function that reads a format."""
     match format_.reader:
         case "epub":

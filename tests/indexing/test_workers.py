@@ -33,7 +33,7 @@ def add(more: int, number: int) -> int:
     return number + more
 
 
-def act(job: str) -> str:
+def act(job: str) -> str:  # noqa: C901 - a branch a job
     if job == "sleep":
         time.sleep(600)
     elif job == "loop":

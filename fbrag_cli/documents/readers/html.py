@@ -88,7 +88,7 @@ class _Reading:
     def page(self) -> Page:
         return Page(" ".join("".join(self._title).split()), self._layout.blocks())
 
-    def start(self, tag: str, attributes: dict[str, str]) -> None:
+    def start(self, tag: str, attributes: dict[str, str]) -> None:  # noqa: C901 - a branch a tag
         if self._skipped_depth:
             self._skipped_depth += 1
             return
