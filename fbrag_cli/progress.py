@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Literal
+
+from fbrag_cli.cancellation import Cancellation
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,14 @@ Progress = Callable[[Event], None]
 
 def silent(event: Event) -> None:
     """Ignore the event."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listener:
+    """The listener of a run: it receives progress and warnings, and can request a stop."""
+
+    progress: Progress = silent
+    cancellation: Cancellation = field(default_factory=Cancellation)
 
 
 class Stopwatch:

@@ -19,6 +19,7 @@ from typing import get_type_hints
 
 import pytest
 
+from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.cli.config_keys import known_keys, known_variables
 from fbrag_cli.cli.explain import explain
 from fbrag_cli.cli.main import run
@@ -26,7 +27,6 @@ from fbrag_cli.cli.takes import hint_of, option_of
 from fbrag_cli.doctor import probe
 from fbrag_cli.documents.load import load
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.cancellation import Cancellation
 from fbrag_cli.methods.knobs import kind_of
 from tests.conftest import Run
 from tests.hostile import MADE, NAMES, ROWS, VALUES, mutants, spoiled, written

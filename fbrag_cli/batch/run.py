@@ -12,7 +12,8 @@ from fbrag_cli.batch.jobs import Job
 from fbrag_cli.batch.resume import Done
 from fbrag_cli.errors import FbragError
 from fbrag_cli.methods.method import Method
-from fbrag_cli.session.session import Choice, Listener, Session
+from fbrag_cli.progress import Listener
+from fbrag_cli.session.session import Choice, Session
 from fbrag_cli.session.settings import DocumentSettings
 from fbrag_cli.session.together import answer_all
 

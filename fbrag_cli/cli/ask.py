@@ -21,7 +21,8 @@ from fbrag_cli.cli.usage import typed_with
 from fbrag_cli.corpus import Excerpt
 from fbrag_cli.errors import ExitCode
 from fbrag_cli.methods.method import Method
-from fbrag_cli.session.session import Choice, Listener
+from fbrag_cli.progress import Listener
+from fbrag_cli.session.session import Choice
 from fbrag_cli.trace import Trace
 
 

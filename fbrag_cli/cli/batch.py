@@ -19,8 +19,8 @@ from fbrag_cli.cli.signals import limit_time
 from fbrag_cli.cli.takes import takes
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.reuse import Reuse
-from fbrag_cli.progress import Event
-from fbrag_cli.session.session import Choice, Listener, Session
+from fbrag_cli.progress import Event, Listener
+from fbrag_cli.session.session import Choice, Session
 from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ import sys
 from dataclasses import dataclass, field
 from typing import Literal, TextIO
 
+from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.cancellation import Cancellation
 from fbrag_cli.text.printable import one_line
 
 ColorMode = Literal["auto", "always", "never"]

@@ -10,6 +10,7 @@ from typing import Any
 
 import typer
 
+from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.cli.completion import INSTRUCTION, complete
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.help import Command, Group, print_help
@@ -19,7 +20,6 @@ from fbrag_cli.cli.signals import Terminated, handle_signals
 from fbrag_cli.cli.takes import takes
 from fbrag_cli.errors import ExitCode, FbragError, lacking
 from fbrag_cli.generation.aborts import aborts
-from fbrag_cli.generation.cancellation import Cancellation
 from fbrag_cli.generation.start import set_environment
 from fbrag_cli.text.printable import dumps
 

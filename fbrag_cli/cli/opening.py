@@ -21,8 +21,8 @@ from fbrag_cli.corpus import Corpus
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.reuse import Reuse
 from fbrag_cli.methods.method import Method
-from fbrag_cli.progress import Progress
-from fbrag_cli.session.session import Listener, Session
+from fbrag_cli.progress import Listener, Progress
+from fbrag_cli.session.session import Session
 from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
 from fbrag_cli.storage.files import read_small
 from fbrag_cli.text.printable import byte_size, counted

@@ -9,11 +9,11 @@ from typing import Any, Literal
 
 import typer
 
+from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.cli.completion import install_script, show_script
 from fbrag_cli.cli.console import ColorMode, Console
 from fbrag_cli.cli.version import print_version
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.cancellation import Cancellation
 
 #: Where the context of a command keeps the request to stop.
 CANCELLATION = "fbrag.cancellation"

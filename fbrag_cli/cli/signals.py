@@ -6,8 +6,8 @@ import os
 import signal
 from types import FrameType
 
+from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import ExitCode, FbragError
-from fbrag_cli.generation.cancellation import Cancellation
 
 
 class Terminated(BaseException):

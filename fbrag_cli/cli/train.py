@@ -20,7 +20,7 @@ from fbrag_cli.cli.progress_line import progress_line
 from fbrag_cli.cli.signals import limit_time
 from fbrag_cli.cli.takes import takes
 from fbrag_cli.errors import FbragError, pip_install
-from fbrag_cli.session.session import Listener
+from fbrag_cli.progress import Listener
 from fbrag_cli.session.settings import CacheSettings, ModelSettings
 from fbrag_cli.storage.files import not_writable
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from fbrag_cli.generation.cancellation import Cancellation
+from fbrag_cli.cancellation import Cancellation
 
 if TYPE_CHECKING:
     import numpy as np

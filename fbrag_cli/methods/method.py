@@ -13,9 +13,9 @@ from itertools import groupby
 from string import ascii_uppercase
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn
 
+from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.corpus import Corpus
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.cancellation import Cancellation
 from fbrag_cli.generation.generator import Generator, Turn
 from fbrag_cli.methods.knobs import knob
 from fbrag_cli.methods.prompts import Templates, answer_turns, support_turns

@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from fbrag_cli.generation.cancellation import Cancellation
 from fbrag_cli.generation.server.address import is_server
 from fbrag_cli.generation.start import set_environment
 from fbrag_cli.methods.method import Method, Tools
-from fbrag_cli.progress import Event, Progress, silent, stage
+from fbrag_cli.progress import Event, Listener, stage
 from fbrag_cli.session.models import Fetch, Models
 from fbrag_cli.session.placement import check_gpu
 from fbrag_cli.session.retrievers import BM25, Retrievers
@@ -30,14 +29,6 @@ if TYPE_CHECKING:
     from fbrag_cli.indexing.collect import Collection
     from fbrag_cli.retrieval import Retriever
     from fbrag_cli.storage.cache import Cache
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listener:
-    """The listener of a run: it receives progress and warnings, and can request a stop."""
-
-    progress: Progress = silent
-    cancellation: Cancellation = field(default_factory=Cancellation)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

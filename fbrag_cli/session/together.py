@@ -10,10 +10,10 @@ from itertools import islice
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, TypeVar
 
+from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.cancellation import Cancellation
-from fbrag_cli.progress import Event, Progress
-from fbrag_cli.session.session import DEFAULT, Choice, Listener, Session
+from fbrag_cli.progress import Event, Listener, Progress
+from fbrag_cli.session.session import DEFAULT, Choice, Session
 from fbrag_cli.trace import Trace
 
 if TYPE_CHECKING:

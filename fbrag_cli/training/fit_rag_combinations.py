@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.corpus import Excerpt
-from fbrag_cli.generation.cancellation import Cancellation
 from fbrag_cli.generation.generator import Call, Generator, Sampling
 from fbrag_cli.learned.fit_rag import FitRagParts
 from fbrag_cli.methods.fit_rag import FitRag

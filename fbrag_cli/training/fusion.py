@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.learned.r2_former import R2AG
+from fbrag_cli.progress import Listener
 from fbrag_cli.retrieval import Comparing
 from fbrag_cli.retrieval.list_features import ALL, comparing
-from fbrag_cli.session.session import Choice, Listener
+from fbrag_cli.session.session import Choice
 from fbrag_cli.storage.rows import Row
 from fbrag_cli.text.printable import counted
 from fbrag_cli.training import fusion_samples as drawing

@@ -13,7 +13,8 @@ from typing import Any
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.indexing.collect import Collection, collect_text
 from fbrag_cli.methods.fb_rag import FBRag
-from fbrag_cli.session.session import Choice, Listener, Session
+from fbrag_cli.progress import Listener
+from fbrag_cli.session.session import Choice, Session
 from fbrag_cli.storage.rows import Row
 from fbrag_cli.text.languages import detect
 from fbrag_cli.training.documents import WORDS, LongQuestion

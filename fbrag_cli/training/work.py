@@ -8,8 +8,8 @@ from time import perf_counter
 from typing import TypeVar
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.progress import Event, stage
-from fbrag_cli.session.session import DEFAULT, Choice, Listener, Session
+from fbrag_cli.progress import Event, Listener, stage
+from fbrag_cli.session.session import DEFAULT, Choice, Session
 from fbrag_cli.text.languages import detect
 
 #: Rows or seconds, whichever come first, after which the time for the others is said.

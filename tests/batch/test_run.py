@@ -9,7 +9,8 @@ from pathlib import Path
 from fbrag_cli.batch.jobs import Job, Question, every
 from fbrag_cli.batch.run import Asking, rows
 from fbrag_cli.methods.vanilla import Vanilla
-from fbrag_cli.session.session import Choice, Listener
+from fbrag_cli.progress import Listener
+from fbrag_cli.session.session import Choice
 from fbrag_cli.session.settings import DocumentSettings
 from tests.evaluation.test_runner import Bench
 

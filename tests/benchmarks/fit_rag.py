@@ -36,7 +36,7 @@ from looking_forward import MODEL
 from question_recall import BENCH, interval
 from sample_languages import by_system, dense, embedder, loaded, read
 
-from fbrag_cli.generation.cancellation import Cancellation
+from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.generation.generator import Generator
 from fbrag_cli.generation.llama.machine import ON_THE_CPU
 from fbrag_cli.generation.llama.scorer import LlamaScorer

@@ -27,10 +27,10 @@ from chunk_ends import AT, ROWS, SETS, samples_of
 from question_recall import BENCH
 from sample_languages import Kept, loaded, read
 
+from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.evaluation.datasets import Example, load_examples
 from fbrag_cli.evaluation.metrics import evidence_recall
-from fbrag_cli.generation.cancellation import Cancellation
 from fbrag_cli.generation.generator import Generation, Generator
 from fbrag_cli.indexing.collect import Collection, collect_text
 from fbrag_cli.methods.fb_rag import FBRag

@@ -24,10 +24,10 @@ from typing import Any
 import numpy as np
 from question_recall import interval, questions
 
+from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.corpus import Corpus, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.evaluation.metrics import evidence_recall
-from fbrag_cli.generation.cancellation import Cancellation
 from fbrag_cli.generation.generator import Generation, Generations, Generator, ModelInfo
 from fbrag_cli.generation.llama.embedding import LlamaEmbedder
 from fbrag_cli.generation.llama.machine import ON_THE_CPU

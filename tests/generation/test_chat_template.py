@@ -6,8 +6,8 @@ from time import monotonic
 import psutil
 import pytest
 
+from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.cancellation import Cancellation
 from fbrag_cli.generation.generator import Turn
 from fbrag_cli.generation.llama import chat_template
 from fbrag_cli.generation.llama.chat_template import ChatTemplate, Markup, Prompt, TemplateChild, Text

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.cancellation import Cancellation
 from fbrag_cli.generation.llama.embedding import LlamaEmbedder
 from fbrag_cli.retrieval.prefixes import prefixes_of
 from tests.retrieval import minilm

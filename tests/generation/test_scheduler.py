@@ -18,8 +18,8 @@ from typing import Any
 import llama_cpp
 import pytest
 
+from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.cancellation import Cancellation
 from fbrag_cli.generation.generator import QUIET, Call, Generations, Sampling, Turn
 from fbrag_cli.generation.llama import prompts as prompts_module
 from fbrag_cli.generation.llama.context import Context

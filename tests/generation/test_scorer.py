@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.cancellation import Cancellation
 from fbrag_cli.generation.llama.scorer import LABELS, LlamaScorer
 from fbrag_cli.learned.document_scorer import DocumentScorer
 from fbrag_cli.training.bert_gguf import write_gguf

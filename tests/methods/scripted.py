@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.corpus import Corpus
-from fbrag_cli.generation.cancellation import Cancellation
 from fbrag_cli.generation.generator import Call, Finish, Generation, Generations, Generator, ModelInfo, Sampling, Turn
 from fbrag_cli.methods.method import Tools
 from fbrag_cli.progress import silent

@@ -12,8 +12,8 @@ from types import MappingProxyType
 
 import pytest
 
+from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.cli.main import run
-from fbrag_cli.generation.cancellation import Cancellation
 from fbrag_cli.models.advice import Machine, bytes_needed, described, pair_bytes, reckoned_seconds, suggested
 from fbrag_cli.models.catalogue import Catalogue, Pair, load_catalogue
 from tests.models.conftest import HUB, HUB_PATH, MODEL, Server, catalogue_of

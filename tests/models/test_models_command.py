@@ -95,7 +95,7 @@ def test_list_loads_nothing_heavy(here: Environ, clean_environment: Environ) -> 
     code = """
 import sys
 from fbrag_cli.cli.main import run
-from fbrag_cli.generation.cancellation import Cancellation
+from fbrag_cli.cancellation import Cancellation
 run(["models", "list"], Cancellation())
 print(*sys.modules)
 """

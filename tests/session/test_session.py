@@ -13,8 +13,8 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.methods.fb_rag import FBRag
 from fbrag_cli.methods.self_route import SelfRoute
 from fbrag_cli.methods.vanilla import Vanilla
-from fbrag_cli.progress import Event
-from fbrag_cli.session.session import Choice, Listener, Session
+from fbrag_cli.progress import Event, Listener
+from fbrag_cli.session.session import Choice, Session
 from fbrag_cli.session.settings import DocumentSettings, ModelSettings
 from fbrag_cli.storage.cache import Cache
 from tests.conftest import INQUIRY, ROOT

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.cancellation import Cancellation
 from fbrag_cli.indexing.collect import Collection, collect_text
 from fbrag_cli.methods.fb_rag import FBRag
 from fbrag_cli.methods.vanilla import Vanilla
-from fbrag_cli.progress import Event
-from fbrag_cli.session.session import Listener, Session
+from fbrag_cli.progress import Event, Listener
+from fbrag_cli.session.session import Session
 from fbrag_cli.session.settings import ModelSettings
 from fbrag_cli.session.together import answer_all, how_many_pay
 from fbrag_cli.storage.cache import Cache

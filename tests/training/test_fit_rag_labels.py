@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fbrag_cli.generation.generator import Call, Generation, Generations, ModelInfo, Sampling, Turn
-from fbrag_cli.session.session import Listener
+from fbrag_cli.progress import Listener
 from fbrag_cli.training import fit_rag_labels as labelling
 from fbrag_cli.training.passages import Pool
 from fbrag_cli.training.questions import Material, Passage, Question, read_material

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from time import monotonic
 
+from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.cancellation import Cancellation
 from fbrag_cli.generation.generator import Rows, Turn
 
 

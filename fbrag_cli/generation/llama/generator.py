@@ -13,8 +13,8 @@ import llama_cpp
 import numpy as np
 from numpy.typing import NDArray
 
+from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.cancellation import Cancellation
 from fbrag_cli.generation.generator import QUIET, Call, Generations, ModelInfo, Rows, Sampling, Turn
 from fbrag_cli.generation.llama.chat_template import ChatTemplate, Markup, TemplateChild
 from fbrag_cli.generation.llama.embedding_rows import RowsCheck, check_taken, takes_rows

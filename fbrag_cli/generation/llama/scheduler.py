@@ -17,7 +17,7 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-from fbrag_cli.generation.cancellation import Cancellation
+from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.generation.generator import Call, Sampling
 from fbrag_cli.generation.llama.context import BATCH, BatchToken
 from fbrag_cli.generation.llama.prompts import Need, Prompt, Prompts

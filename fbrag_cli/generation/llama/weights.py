@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import llama_cpp
 
+from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.cancellation import Cancellation
 from fbrag_cli.generation.llama.busy_cores import ThreadCount
 from fbrag_cli.generation.llama.machine import (
     WHERE_IT_FITS,

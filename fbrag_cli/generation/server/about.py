@@ -6,8 +6,8 @@ import difflib
 from dataclasses import dataclass, field
 from typing import Any
 
+from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.cancellation import Cancellation
 from fbrag_cli.generation.server.host import Host
 from fbrag_cli.generation.server.replies import Json, RefusedError
 from fbrag_cli.generation.server.requests import ask

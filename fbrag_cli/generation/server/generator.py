@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from time import perf_counter
 from typing import Any
 
+from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.cancellation import Cancellation
 from fbrag_cli.generation.generator import QUIET, Call, Choose, Generations, ModelInfo, Sampling, Turn
 from fbrag_cli.generation.server.about import About
 from fbrag_cli.generation.server.drawing import Drawing

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from queue import Empty, Queue
 from time import perf_counter
 
-from fbrag_cli.generation.cancellation import Cancellation
+from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.generation.server.exchange import TICK, Exchange
 from fbrag_cli.generation.server.host import Host
 from fbrag_cli.generation.server.replies import Json

@@ -1,4 +1,4 @@
-"""Requests to stop that reach into llama.cpp, where Python cannot raise an exception."""
+"""Requests to stop that reach into child processes and into llama.cpp, where Python cannot raise an exception."""
 
 from __future__ import annotations
 
@@ -49,15 +49,16 @@ class Cancellation:
     @contextmanager
     def native(self) -> Iterator[None]:
         """Surround native code. Raises the error of a request, before or after that code."""
-        self._raise_if_requested()
+        self.raise_if_requested()
         _this_thread.running = self
         try:
             yield
         finally:
             _this_thread.running = None
-        self._raise_if_requested()
+        self.raise_if_requested()
 
-    def _raise_if_requested(self) -> None:
+    def raise_if_requested(self) -> None:
+        """Raise the error of a request."""
         if (error := self.error) is not None:
             raise error
 
