@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from fbrag_cli.citations import Citations
+
     Labels = NDArray[np.float32]
 
 Status = Literal["answered", "not_found", "retrieved"]  # "retrieved": Stages I and II only
@@ -131,7 +133,7 @@ class RetrievalInformation:
     rows: NDArray[np.float32] | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Trace:
     """A question, its method with settings, and what became of it.
 
@@ -205,6 +207,21 @@ class Trace:
     def samples(self) -> tuple[ForwardSample, ...]:
         """The samples of all looks forward."""
         return tuple(sample for each in self.rounds for sample in each.samples)
+
+    @cached_property
+    def citations(self) -> Citations:
+        """Which of `sources` shows which sentence of the answer. Computed at the first use, from the sources' texts."""
+        from fbrag_cli.citations import Candidate, citations
+
+        relative, raised_by, samples = self.scores.relative, self.scores.best_sample, self.samples
+        found = []
+        for chunk in self.sources:
+            score = 0.0 if relative is None else float(relative[chunk.position])
+            k = int(raised_by[chunk.position])
+            said = samples[k].said if 0 <= k < len(samples) else ""
+            found.append(Candidate(chunk.text, chunk.document.language, score, said))
+        answer = self.answer if self.status == "answered" and self.from_document else None
+        return citations(self.question, answer or "", found, declined=self.status == "not_found")
 
 
 def _positions(excerpts: Iterable[Excerpt]) -> tuple[int, ...]:

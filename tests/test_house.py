@@ -19,7 +19,7 @@ FLOORS = [
     ["progress"],
     ["text"],
     ["storage"],
-    ["documents"],
+    ["documents", "citations"],
     ["corpus"],
     ["retrieval", "generation"],
     ["learned"],

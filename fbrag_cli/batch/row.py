@@ -7,8 +7,7 @@ from typing import Any
 
 from fbrag_cli.batch.jobs import Job
 from fbrag_cli.errors import FbragError
-from fbrag_cli.render.as_json import certainty, sources, versions
-from fbrag_cli.render.citations import citations
+from fbrag_cli.render.as_json import certainty, citations, sources, versions
 from fbrag_cli.storage.rows import Csv, Form, JsonLines, as_text
 from fbrag_cli.text.printable import dumps, printable
 from fbrag_cli.trace import Trace
@@ -27,7 +26,7 @@ _NO_QUESTION = ("read", "load")  # stages that many rows share
 def answered(job: Job, trace: Trace, settings: Mapping[str, object]) -> dict[str, Any]:
     """Return the row of an answered question. seconds: of its own stages, without reading the document and loading models."""
     found = trace.status == "answered"
-    cited, documents = citations(trace), trace.corpus.documents
+    documents = trace.corpus.documents
     return {
         **_head(job),
         "status": trace.status,
@@ -37,9 +36,9 @@ def answered(job: Job, trace: Trace, settings: Mapping[str, object]) -> dict[str
         "absent": list(trace.absent),
         "sources": [
             {"id": source["id"], **{name: source[name] for name in _OF_A_SOURCE}, "score": source["relative"]}
-            for source in sources(trace, cited)
+            for source in sources(trace)
         ],
-        "citations": [{"start": claim.start, "end": claim.end, "sources": list(claim.sources)} for claim in cited.claims],
+        "citations": citations(trace),
         "seconds": round(sum(stage.seconds for stage in trace.stages if stage.name not in _NO_QUESTION), 3),
         "warnings": [*trace.warnings, *(warning for document in documents for warning in document.warnings)],
         "error": None,

@@ -43,14 +43,12 @@ class AnswerWriter:
         """Put the sources, where the form has events."""
         if self._form == "jsonl":
             from fbrag_cli.render import as_json
-            from fbrag_cli.render.citations import citations
 
-            self._put_json({"schema": _EVENT, "event": "selected", "sources": as_json.sources(trace, citations(trace))})
+            self._put_json({"schema": _EVENT, "event": "selected", "sources": as_json.sources(trace)})
 
     def finish(self, trace: Trace, before: Sequence[Excerpt] = ()) -> None:
         """Put all that is not out yet. before: what an earlier answer was from, where there was one."""
         from fbrag_cli.render import answer_text, as_json
-        from fbrag_cli.render.citations import citations
 
         self._line.clear()
         options, with_sources = self._options, self._options.sources == "selected" and not self._options.answer_only
@@ -58,12 +56,12 @@ class AnswerWriter:
             found = as_json.answer(trace, memory_mb=peak_memory_mb())
             self._put_json({"event": "done", **found} if self._form == "jsonl" else found)
         elif self._form == "md":
-            cited = citations(trace) if with_sources else None
+            cited = trace.citations if with_sources else None
             self._put(answer_text.markdown(trace, cited, answer_text.Layout(options.context, options.full)) + "\n")
         elif options.answer_only:
             self._put(one_line(answer_text.answer_of(trace)) + "\n")
         else:
-            cited = citations(trace) if with_sources else None
+            cited = trace.citations if with_sources else None
             self._put(f"{above}\n" if (above := answer_text.absent(trace)) else "")
             self._put(answer_text.cited_answer(trace, cited))
             self._put("".join(f"\n{note}" for note in answer_text.notes(trace, cited)) + "\n")

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from fbrag_cli.citations import Citations, Shown
 from fbrag_cli.corpus import Chunk, Excerpt
-from fbrag_cli.render.citations import Citations, Shown
 from fbrag_cli.render.not_found import not_found, not_sure
 from fbrag_cli.render.passages import LONGEST_LINE, Line, also_in, around, in_part, place, scored, shown_lines
 from fbrag_cli.text.markdown import escaped, escaped_line

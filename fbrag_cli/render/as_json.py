@@ -8,10 +8,10 @@ from importlib.metadata import version
 from typing import Any
 
 from fbrag_cli import __version__
+from fbrag_cli.citations import Shown
 from fbrag_cli.corpus import Chunk
 from fbrag_cli.documents.lines import lines_of, pages_of, section_of
 from fbrag_cli.render import windows_text
-from fbrag_cli.render.citations import Citations, Shown, citations
 from fbrag_cli.render.judged import judged, list_record
 from fbrag_cli.render.passages import copies, read_of
 from fbrag_cli.retrieval.ranking import ranks
@@ -22,11 +22,9 @@ def answer(trace: Trace, *, memory_mb: float) -> dict[str, Any]:
     """Return `fbrag.answer/1`. memory_mb: the peak of this process.
 
     from_document: whether text of the document was read for the answer; if not, it is from the model's own knowledge.
-    citations: of each sentence of the answer its (start, end) in characters and the `id` of each source that shows it. unseen:
-    words, names and numbers of the answer that stand in no source. absent: words of the question that stand in no chunk.
+    unseen: words, names and numbers of the answer that stand in no source. absent: words of the question that stand in no chunk.
     """
     found = trace.status == "answered"
-    cited = citations(trace)
     return {
         "schema": "fbrag.answer/1",
         "question": trace.question,
@@ -35,11 +33,11 @@ def answer(trace: Trace, *, memory_mb: float) -> dict[str, Any]:
         "unsupported_answer": None if found else trace.answer,
         "from_document": trace.from_document,
         "absent": list(trace.absent),
-        "citations": [{"start": claim.start, "end": claim.end, "sources": list(claim.sources)} for claim in cited.claims],
-        "unseen": list(cited.unseen),
+        "citations": citations(trace),
+        "unseen": list(trace.citations.unseen),
         **certainty(trace),
         "truncated": trace.truncated,
-        "sources": sources(trace, cited),
+        "sources": sources(trace),
         **_shared(trace, memory_mb),
     }
 
@@ -78,7 +76,12 @@ def explanation(trace: Trace, *, memory_mb: float, found: Collection[int] | None
     }
 
 
-def sources(trace: Trace, cited: Citations) -> list[dict[str, Any]]:
+def citations(trace: Trace) -> list[dict[str, Any]]:
+    """Return each sentence of the answer, (start, end) in characters of it, with the `id` of each source that shows it."""
+    return [{"start": each.start, "end": each.end, "sources": list(each.sources)} for each in trace.citations.claims]
+
+
+def sources(trace: Trace) -> list[dict[str, Any]]:
     """Return what the large model reads of the selected chunks, best first: each whole, or a source for each part of it.
 
     copies: the places of the same text in other chunks. sentence: the one that shows the answer best, (start, end) in characters
@@ -96,7 +99,7 @@ def sources(trace: Trace, cited: Citations) -> list[dict[str, Any]]:
             "sentence": _sentence(chunk, shown),
             "highlights": [list(span) for span in shown.marks],
         }
-        for number, (chunk, shown) in enumerate(zip(trace.sources, cited.shown, strict=True), 1)
+        for number, (chunk, shown) in enumerate(zip(trace.sources, trace.citations.shown, strict=True), 1)
     ]
 
 

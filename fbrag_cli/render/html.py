@@ -15,7 +15,6 @@ from markupsafe import Markup
 
 from fbrag_cli.render.answer_text import OWN_KNOWLEDGE, UNPROVED, absent, proposals
 from fbrag_cli.render.as_json import settings, versions
-from fbrag_cli.render.citations import citations
 from fbrag_cli.render.page_views import answer_view, document_views, other_views, sample_views, shading, source_views
 from fbrag_cli.render.passages import in_part
 from fbrag_cli.render.shown import positions_shown, with_texts_in_memory
@@ -30,9 +29,9 @@ _OTHERS = 1_000  # documents that are not shown, but have a cell in the map
 
 def page(trace: Trace) -> str:
     """Return the whole page, to be written as UTF-8."""
-    shown = positions_shown(trace)
+    shown, cited = positions_shown(trace), trace.citations
     trace = with_texts_in_memory(trace, shown)
-    shade, cited = shading(trace), citations(trace)
+    shade = shading(trace)
     documents = tuple(document_views(trace, shown, shade, cited))
     chunks = {chunk.number: chunk for document in documents for chunk in document.chunks}
     layouts = {document.number - 1: document.layout for document in documents}

@@ -9,11 +9,11 @@ from itertools import pairwise
 import numpy as np
 from markupsafe import Markup, escape
 
+from fbrag_cli.citations import Citations, Shown
 from fbrag_cli.corpus import Chunk, Excerpt
 from fbrag_cli.documents.document import Document, Section
 from fbrag_cli.documents.lines import lines_of, pages_of, section_of
 from fbrag_cli.render.answer_text import answer_of, head_of
-from fbrag_cli.render.citations import Citations, Shown
 from fbrag_cli.render.line_layout import LineLayout
 from fbrag_cli.render.passages import also_in, around, cut, digits, parts, place, read_of, scored, scored_samples, shown_lines
 from fbrag_cli.retrieval.ranking import best, ranks

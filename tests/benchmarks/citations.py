@@ -10,7 +10,7 @@ BM25's five chunks. A chunk is right if it overlaps a gold passage ("any"), and 
 
 The second table has the share of wrong and of right answers with a citation: "answers", and those of results/answers-cpu.jsonl.gz
 with the chunks that they were from. Right: an F1 of 0.5 or more, and of more than 0.5. The first half of the questions chose the
-rule. --before: another version of citations.py, as `git show REVISION:fbrag_cli/render/citations.py` gives it.
+rule. --before: another version of citations.py, as `git show 3b152d0:fbrag_cli/render/citations.py` gives it.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
+from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
@@ -30,13 +31,13 @@ from chunk_ends import ROWS, samples_of
 from looking_forward import questions
 from sample_languages import read
 
+from fbrag_cli.citations import Citations
 from fbrag_cli.corpus import Corpus, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.evaluation.datasets import Example, load_examples
 from fbrag_cli.evaluation.metrics import score
 from fbrag_cli.methods.fb_rag import FBRag
 from fbrag_cli.methods.ranking import whole_chunks
-from fbrag_cli.render.citations import Citations, citations
 from fbrag_cli.retrieval.bm25 import BM25
 from fbrag_cli.trace import Scores, Trace
 
@@ -118,7 +119,7 @@ def counted(example: Example, trace: Trace) -> Counter[str]:
     any_, has = right_ones(trace, example.evidence), [p for p in example.evidence if _has(p, example.answers)]
     if not any_:
         return Counter()
-    cited = citations(trace)
+    cited = trace.citations
     numbers = [number for claim in cited.claims for number in claim.sources]
     holding = right_ones(trace, has) or any_
     count = Counter(n=1)
@@ -199,7 +200,7 @@ def main() -> None:
             f"{share['rank_h']:.1f} -> {share['first_h']:.1f} | {100 * n['right'] / n['marks']:.0f} % | "
             f"{n['marks'] / n['cited']:.2f} | {100 * n['unseen'] / n['n']:.0f} % |"
         )
-    compare({**({"before": rule_of(before)} if before else {}), "after": citations})
+    compare({**({"before": rule_of(before)} if before else {}), "after": attrgetter("citations")})
 
 
 if __name__ == "__main__":

@@ -18,7 +18,6 @@ from fbrag_cli.methods.fb_rag import FBRag
 from fbrag_cli.methods.ranking import whole_chunks
 from fbrag_cli.render import as_json
 from fbrag_cli.render.answer_text import Layout, markdown, sources, summary
-from fbrag_cli.render.citations import citations
 from fbrag_cli.render.explain_text import table
 from fbrag_cli.render.passages import around, parts, place, shown_lines
 from fbrag_cli.text.table import width_of
@@ -74,11 +73,11 @@ def read_in_part() -> Trace:
 
 
 def shown(trace: Trace, context: int = 0, *, full: bool = False, colored: bool = False, columns: int | None = None) -> str:
-    return sources(trace, citations(trace), Layout(context, full, colored, columns))
+    return sources(trace, trace.citations, Layout(context, full, colored, columns))
 
 
 def noted(trace: Trace, *, full: bool = False) -> str:
-    return markdown(trace, citations(trace), Layout(0, full))
+    return markdown(trace, trace.citations, Layout(0, full))
 
 
 def test_the_sentence_that_says_the_answer_is_shown_with_its_neighbours_and_marked() -> None:
@@ -156,7 +155,7 @@ def test_lines_are_spans_of_the_chunk_that_miss_no_word(text: str, context: int,
     lines = shown_lines(chunk, columns)
     assert "".join("".join(chunk.text[line.start : line.end] for line in lines).split()) == "".join(chunk.text.split())
     assert all(chunk.text.count("\n", 0, line.start) + 1 == line.number for line in lines)
-    told = around(lines, citations(trace).shown[0].sentence, context)
+    told = around(lines, trace.citations.shown[0].sentence, context)
     assert told
     first = lines.index(told[0])
     assert told == lines[first : first + len(told)]
@@ -259,7 +258,7 @@ def test_each_excerpt_of_a_chunk_is_a_source_and_the_text_around_it_is_not_shown
 
 def test_json_has_a_source_for_each_excerpt_of_a_chunk() -> None:
     trace = read_in_part()
-    found = as_json.sources(trace, citations(trace))
+    found = as_json.sources(trace)
     assert [(source["id"], source["chunk"], source["start_line"], source["end_line"]) for source in found] == [
         (1, 1, 2, 2),
         (2, 1, 3, 3),

@@ -20,24 +20,33 @@ from functools import cached_property
 from itertools import chain
 from operator import gt
 
-from fbrag_cli.render.line_layout import wrapped
 from fbrag_cli.text.languages import detect
 from fbrag_cli.text.sentences import sentence_spans
 from fbrag_cli.text.spans import Span, joined
 from fbrag_cli.text.word_forms import YES_AND_NO, are_alike, is_name, is_number, word_terms
-from fbrag_cli.text.words import term_of, term_spans, terms
-from fbrag_cli.trace import Trace
+from fbrag_cli.text.words import term_of, term_spans, terms, word_spans
 
 _NAMED, _ASKED = 2.0, 0.5  # weight of a name or number of the answer, and of the question's terms, where other terms have 1
 _BESIDE, _ELSEWHERE = 0.5, 0.25  # of a term's weight where it stands beside the sentence, and elsewhere in the chunk
 _RANKED = 0.25  # added to a chunk's support for the best score of all chunks, in proportion to the score
 _LEAST = 0.5  # of what a sentence of the answer says, by weight, for one of a chunk to show it; of the question too, by names
 _CLOSE, _MOST = 0.9, 3  # of the best chunk's support, for another one to be cited as well; citations a sentence
-_LONGEST = 400  # columns of a sentence; a longer one is a table or has no punctuation, and each line counts for itself
+_LONGEST = 400  # characters of a sentence; a longer one is a table or has no punctuation, and each line counts for itself
 _TITLE = 4  # characters of a title at most, which is not highlighted: Mr., Prof.
 _FEW, _RARE = 3, 0.1  # sentences, or their share, that have a rare term
 
 _CAPITAL_NOUNS = frozenset({"de"})  # languages in which a capital shows no name
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A source that may be cited: its text and language, its combined score (the best chunk has 1; 0 where none is above 0), and
+    what the sample says that raised it ("" without one)."""
+
+    text: str
+    language: str
+    score: float
+    said: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +73,7 @@ class Shown:
 @dataclass(frozen=True, slots=True)
 class Citations:
     """What shows an answer. claims: of an answer that was given from the document, else none. shown: aligned with
-    `Trace.sources`. unseen: words, names and numbers of such an answer that stand in no source, as the answer spells them.
+    the sources. unseen: words, names and numbers of such an answer that stand in no source, as the answer spells them.
     unproved: whether no sentence of the sources shows a claim; False for an answer in another language."""
 
     claims: tuple[Claim, ...]
@@ -73,22 +82,21 @@ class Citations:
     unproved: bool
 
 
-def citations(trace: Trace) -> Citations:
-    """Return which sources show the answer of a trace.
+def citations(question: str, answer: str, sources: Sequence[Candidate], *, declined: bool) -> Citations:
+    """Return which sources show an answer from the document; "" without one.
 
-    Where the document does not say, a source shows what is nearest to the question. A source without a term of the answer or the
-    question shows what the sample says that raised it; without an answer, each does.
+    declined: whether the document does not say; a source then shows what is nearest to the question. A source without a term of
+    the answer or the question shows what its sample says; without an answer, each does.
     """
-    evidence = _Evidence(trace)
-    given = (trace.answer or "") if trace.status == "answered" and trace.from_document else ""
-    said = trace.question if trace.status == "not_found" else trace.answer
+    evidence = _Evidence(question, sources)
+    said = question if declined else answer
     sought, shown = evidence.sought(said) if said else None, []
-    for i in range(len(evidence.sources)):
+    for i, source in enumerate(sources):
         found = evidence.shown(i, sought) if sought else None
-        shown.append(found or evidence.shown(i, evidence.sought(evidence.sample(i))) or Shown(None, ()))
-    claims, foreign = tuple(_claims(evidence, given)), evidence.is_foreign(given)
+        shown.append(found or evidence.shown(i, evidence.sought(source.said)) or Shown(None, ()))
+    claims, foreign = tuple(_claims(evidence, answer)), evidence.is_foreign(answer)
     unproved = bool(claims) and not foreign and not any(claim.sources for claim in claims)
-    return Citations(claims, tuple(shown), tuple(_unseen(evidence, given, foreign)), unproved)
+    return Citations(claims, tuple(shown), tuple(_unseen(evidence, answer, foreign)), unproved)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,23 +143,16 @@ class _Source:
 
 
 class _Evidence:
-    """The sources of a trace, and the weights of terms in them."""
+    """The sources of an answer, and the weights of terms in them."""
 
-    def __init__(self, trace: Trace) -> None:
-        chunks = trace.sources
-        self._trace = trace
-        self.languages = tuple(dict.fromkeys(chunk.document.language for chunk in chunks)) or ("",)
-        self.sources = [_Source(chunk.text, self.languages) for chunk in chunks]
-        self.question, self.asked = trace.question, frozenset(terms(trace.question, self.languages))
-        self._plain = frozenset(self.plain(trace.question))
-        self._positions = [chunk.position for chunk in chunks]
+    def __init__(self, question: str, sources: Sequence[Candidate]) -> None:
+        self.languages = tuple(dict.fromkeys(source.language for source in sources)) or ("",)
+        self.sources = [_Source(source.text, self.languages) for source in sources]
+        self.question, self.asked = question, frozenset(terms(question, self.languages))
+        self._plain = frozenset(self.plain(question))
+        self._ranks = [1 + _RANKED * max(0.0, source.score) for source in sources]
         sentences = [held for source in self.sources for held in source.terms]
         self._n, self._shared = len(sentences), Counter(chain.from_iterable(sentences))
-
-    def sample(self, i: int) -> str:
-        """Return what the sample says that raised source `i`; "" without one."""
-        raised_by, samples = int(self._trace.scores.best_sample[self._positions[i]]), self._trace.samples
-        return samples[raised_by].said if 0 <= raised_by < len(samples) else ""
 
     def sought(self, text: str) -> _Sought:
         """Return the terms to look for: those of `text` and the question."""
@@ -174,7 +175,7 @@ class _Evidence:
         for i, source in enumerate(self.sources):
             support, at = source.best(sought.weights, self._proofs(source, sought))
             if at >= 0:
-                supports[i + 1] = support * self._rank(i)
+                supports[i + 1] = support * self._ranks[i]
         ranked = sorted(supports, key=lambda number: -supports[number])[:_MOST]
         return tuple(number for number in ranked if supports[number] >= _CLOSE * supports[ranked[0]])
 
@@ -234,10 +235,6 @@ class _Evidence:
         asked = [i for i, own in enumerate(source.terms) if own & besides or self._weight(own & rest) >= half]
         return [i for i in asked if self._weight(source.terms[i] & sought.new) >= least]
 
-    def _rank(self, i: int) -> float:
-        relative = self._trace.scores.relative
-        return 1.0 if relative is None else 1 + _RANKED * max(0.0, float(relative[self._positions[i]]))
-
     def _weight(self, sought: Iterable[str]) -> float:
         return math.fsum(map(self._idf, sought))  # its result does not depend on the order
 
@@ -287,8 +284,21 @@ def _sentences(text: str) -> Iterator[Span]:
             continue
         at = start
         for line in text[start:end].split("\n"):
-            yield from (span for span in wrapped(line, at, _LONGEST) if span[0] < span[1])
+            yield from ((at + first, at + last) for first, last in _pieces(line))
             at += len(line) + 1
+
+
+def _pieces(line: str) -> list[Span]:
+    """Return the pieces of a line of at most `_LONGEST` characters, cut between words; a longer word is cut as well."""
+    if len(line) <= _LONGEST:
+        return [(0, len(line))] if line else []
+    found: list[Span] = []
+    for start, end in word_spans(line):
+        if found and end - found[-1][0] <= _LONGEST:
+            found[-1] = (found[-1][0], end)
+        else:
+            found += [(at, min(at + _LONGEST, end)) for at in range(start, end, _LONGEST)]
+    return found
 
 
 def _sum(weights: Mapping[str, float], sought: Iterable[str]) -> float:

@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from fbrag_cli.citations import Citations
 from fbrag_cli.corpus import build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.methods.ranking import whole_chunks
 from fbrag_cli.render import as_json
 from fbrag_cli.render.answer_text import UNPROVED, Layout, absent, cited_answer, markdown, notes, sources
-from fbrag_cli.render.citations import Citations, citations
 from fbrag_cli.render.not_found import not_found
 from fbrag_cli.trace import Scores, Trace
 from tests.render import test_passages
@@ -57,7 +57,7 @@ def marked(trace: Trace, cited: Citations) -> list[list[str]]:
 
 def test_the_source_that_holds_the_answer_is_cited_whatever_its_rank() -> None:
     trace = trace_of(ROADS, TOWN, BOX, answer="Tobias Wrenn")
-    cited = citations(trace)
+    cited = trace.citations
     assert [claim.sources for claim in cited.claims] == [(3,)]
     assert sentences(trace, cited)[2] == "The box was sealed by Tobias Wrenn with lead in 1893."
     assert cited_answer(trace, cited) == "Tobias Wrenn [3]"
@@ -66,7 +66,7 @@ def test_the_source_that_holds_the_answer_is_cited_whatever_its_rank() -> None:
 def test_each_sentence_carries_its_own_sources_and_one_without_support_none() -> None:
     answer = "Tobias Wrenn sealed it in 1893. He was born in Dunlathe. His ship was the Zanzibar of Greenock."
     trace = trace_of(ROADS, TOWN, BOX, answer=answer)
-    cited = citations(trace)
+    cited = trace.citations
     assert [claim.sources for claim in cited.claims] == [(3,), (2,), ()]
     assert [answer[claim.start : claim.end] for claim in cited.claims][1] == "He was born in Dunlathe."
     assert UNPROVED not in notes(trace, cited)
@@ -88,7 +88,7 @@ HORSES = "Captain Thaxter came. I did not see the Garefowl again. He rode. Where
 )
 def test_a_sentence_with_the_answer_and_no_other_word_of_the_question_than_names_is_no_proof(question: str, answer: str) -> None:
     trace = trace_of(HORSES, answer=answer, question=question)
-    cited = citations(trace)
+    cited = trace.citations
     assert cited_answer(trace, cited) == answer
     assert next(notes(trace, cited)) == UNPROVED == "no sentence of the sources shows this"
     assert f"\n\n{UNPROVED}\n\n" in markdown(trace, cited, Layout(0))
@@ -107,48 +107,48 @@ def test_a_sentence_with_the_answer_and_a_word_that_was_asked_is_a_proof(
     text: str, language: str, question: str, answer: str
 ) -> None:
     trace = trace_of(text, answer=answer, question=question, language=language)
-    assert cited_answer(trace, citations(trace)) == f"{answer} [1]"
-    assert UNPROVED not in notes(trace, citations(trace))
+    assert cited_answer(trace, trace.citations) == f"{answer} [1]"
+    assert UNPROVED not in notes(trace, trace.citations)
 
 
 def test_of_an_answer_in_another_language_than_the_sources_nobody_says_that_no_sentence_shows_it() -> None:
     trace = trace_of(BOX, answer="Le capitaine a scellé la boîte avec du plomb.")
-    assert list(notes(trace, citations(trace))) == []
+    assert list(notes(trace, trace.citations)) == []
 
 
 def test_sources_that_show_the_same_are_cited_together_best_first() -> None:
     other = "The second box was sealed by Tobias Wrenn as well. It was lost."
-    cited = citations(trace_of(ROADS, other, BOX, answer="Tobias Wrenn"))
+    cited = trace_of(ROADS, other, BOX, answer="Tobias Wrenn").citations
     assert [set(claim.sources) for claim in cited.claims] == [{2, 3}]
 
 
 def test_words_before_and_after_a_sentence_count_for_it() -> None:
     near = "Lady Catherine was tall. She lives at Rosings all the year. She is proud."
     far = "Mr. Collins dined at Rosings twice. It is a house in Kent."
-    cited = citations(trace_of(far, near, answer="Rosings", question="Where does Lady Catherine live?"))
+    cited = trace_of(far, near, answer="Rosings", question="Where does Lady Catherine live?").citations
     assert cited.claims[0].sources[0] == 2
 
 
 def test_yes_is_shown_by_what_the_question_asks() -> None:
-    cited = citations(trace_of(ROADS, BOX, answer="Yes.", question="Was the box sealed with lead?"))
+    cited = trace_of(ROADS, BOX, answer="Yes.", question="Was the box sealed with lead?").citations
     assert [claim.sources for claim in cited.claims] == [(2,)]
     assert cited.unseen == ()
 
 
 def test_the_answer_is_marked_and_words_like_mr_say_still_and_the_are_not() -> None:
     trace = trace_of(BOX, TOWN, answer="Mr. Dabney said that Tobias Wrenn still sealed the box.")
-    assert marked(trace, citations(trace)) == [["Dabney", "Tobias", "Wrenn", "Dabney"], ["Wrenn"]]
+    assert marked(trace, trace.citations) == [["Dabney", "Tobias", "Wrenn", "Dabney"], ["Wrenn"]]
 
 
 def test_names_and_numbers_of_the_answer_are_marked_outside_the_sentence_too_and_other_words_are_not() -> None:
     text = f"{BOX} In 1894 Wrenn had little lead left."
     trace = trace_of(text, ROADS, answer="Tobias Wrenn, with lead, in 1893 and 1894")
-    assert marked(trace, citations(trace))[0] == ["Tobias", "Wrenn", "lead", "1893", "1894", "Wrenn"]
+    assert marked(trace, trace.citations)[0] == ["Tobias", "Wrenn", "lead", "1893", "1894", "Wrenn"]
 
 
 def test_words_names_and_numbers_that_no_source_has_are_said() -> None:
     trace = trace_of(ROADS, BOX, answer="Captain Silas Wrenn, on 4 May 1894, sealing the boxes with lead.")
-    cited = citations(trace)
+    cited = trace.citations
     assert cited.unseen == ("Captain Silas", "4", "1894")
     assert list(notes(trace, cited))[-1] == "in no source: Captain Silas, 4, 1894"
     assert "\n\nin no source: Captain Silas, 4, 1894\n\n" in markdown(trace, cited, Layout(0))
@@ -168,7 +168,7 @@ def test_words_names_and_numbers_that_no_source_has_are_said() -> None:
     ],
 )
 def test_only_what_the_answer_adds_is_unseen(answer: str, unseen: tuple[str, ...]) -> None:
-    assert citations(trace_of(ROADS, BOX, answer=answer)).unseen == unseen
+    assert trace_of(ROADS, BOX, answer=answer).citations.unseen == unseen
 
 
 @pytest.mark.parametrize(
@@ -184,23 +184,30 @@ def test_only_what_the_answer_adds_is_unseen(answer: str, unseen: tuple[str, ...
 def test_another_form_of_a_word_is_seen_and_another_name_is_not(
     text: str, language: str, answer: str, unseen: tuple[str, ...]
 ) -> None:
-    assert citations(trace_of(text, answer=answer, question="", language=language)).unseen == unseen
+    assert trace_of(text, answer=answer, question="", language=language).citations.unseen == unseen
 
 
 def test_scripts_without_spaces_are_cited_and_compared_by_pairs_of_characters() -> None:
     question, texts = "谁封了箱子？", ("船停在港口。大家都没睡。雨下到早晨。", "箱子由船长王明用铅封好。时间是1893年。")
     trace = trace_of(*texts, answer="船长王明", question=question, language="zh")
-    cited = citations(trace)
+    cited = trace.citations
     assert [claim.sources for claim in cited.claims] == [(2,)]
     assert sentences(trace, cited)[1] == "箱子由船长王明用铅封好。"
     assert cited.unseen == ()
-    assert citations(trace_of(*texts, answer="李刚，1894年", question=question, language="zh")).unseen == ("李刚", "1894")
+    assert trace_of(*texts, answer="李刚，1894年", question=question, language="zh").citations.unseen == ("李刚", "1894")
 
 
 def test_a_list_without_sentences_shows_its_line() -> None:
     rows = "\n".join(f"row {i} of the register of the harbour master, {i} tons" for i in range(9))
     trace = trace_of(f"{rows}\nTobias Wrenn, watchmaker\n{rows}", answer="watchmaker", question="What was Tobias Wrenn?")
-    assert sentences(trace, citations(trace)) == ["Tobias Wrenn, watchmaker"]
+    assert sentences(trace, trace.citations) == ["Tobias Wrenn, watchmaker"]
+
+
+def test_a_sentence_is_not_cut_by_the_columns_of_its_characters() -> None:
+    narrow = f"{'名簿は長く' * 60}印章は李剛が押した"  # 309 characters, 618 columns
+    table = f"{narrow}\n{'表' * 500}"
+    cited = trace_of(table, answer="李剛", question="印章は誰が押した?", language="ja").citations
+    assert cited.shown[0].sentence == (0, len(narrow))
 
 
 def test_json_has_the_citations_beside_the_answer_and_the_place_of_each_sentence() -> None:
@@ -217,14 +224,14 @@ def test_json_has_the_citations_beside_the_answer_and_the_place_of_each_sentence
 
 def test_markdown_refers_to_the_cited_sources_in_the_answer_and_to_the_others_in_a_line() -> None:
     trace = trace_of(ROADS, BOX, answer="Tobias Wrenn")
-    told = markdown(trace, citations(trace), Layout(0))
+    told = markdown(trace, trace.citations, Layout(0))
     assert told.startswith("Tobias Wrenn[^2]\n\nOther sources: [^1]\n\n[^1]: 0.txt")
     assert "\n\n[^2]: 1.txt:1, 0.50 (1.00)\n\n    > Mr. Dabney said little. The box was sealed" in told
 
 
 def test_what_was_proposed_is_said_where_the_document_does_not_say() -> None:
     trace = replace(trace_of(ROADS, BOX, answer="Silas\x1b Pell\nof Greenock"), status="not_found")
-    cited = citations(trace)
+    cited = trace.citations
     assert cited_answer(trace, cited) == "The document does not say."
     proposed = "Proposed, but not shown by the chunks: Silas␛ Pell of Greenock (--answer-anyway gives it)"
     assert list(notes(trace, cited)) == list(notes(trace, None)) == [proposed]
@@ -238,7 +245,7 @@ def test_where_the_document_does_not_say_the_sentence_nearest_to_the_question_is
     text = "A tall, mild gentleman was very seasick. So the captain came to be short of sleep. Nobody spoke. It rained."
     asked = trace_of(text, ROADS, answer="The tall, mild gentleman was seasick.", question="Why was the captain short of sleep?")
     trace = replace(asked, status="not_found")
-    cited = citations(trace)
+    cited = trace.citations
     assert sentences(trace, cited)[0] == "So the captain came to be short of sleep."
     assert marked(trace, cited)[0] == ["captain", "short", "sleep"]
 
@@ -249,7 +256,7 @@ def test_words_of_the_question_that_stand_nowhere_are_said_above_the_answer() ->
     assert absent(replace(trace, absent=("horse",))) == "horse stands nowhere in the document"
     assert absent(replace(trace_of(BOX, TOWN, answer="Wrenn"), absent=("horse",))).endswith("nowhere in the documents")
     above = "horse, Thax␛ter\\_1\\_ stand nowhere in the document\n\nWrenn"
-    assert markdown(trace, citations(trace), Layout(0)).startswith(above)
+    assert markdown(trace, trace.citations, Layout(0)).startswith(above)
     assert as_json.answer(trace, memory_mb=0)["absent"] == ["horse", "Thax\x1bter_1_"]
 
 
@@ -276,18 +283,18 @@ def test_that_the_document_does_not_say_is_said_in_the_language_of_the_question(
 
 def test_without_an_answer_the_sentence_is_that_of_the_sample_that_raised_the_chunk() -> None:
     trace = replace(test_passages.trace_of(BOX, "", "Wrenn sealed it with lead"), status="retrieved", answer=None)
-    assert sentences(trace, citations(trace)) == ["The box was sealed by Tobias Wrenn with lead in 1893."]
+    assert sentences(trace, trace.citations) == ["The box was sealed by Tobias Wrenn with lead in 1893."]
 
 
 def test_sources_beyond_the_best_five_are_a_line_each_unless_they_are_cited() -> None:
     texts = [f"The box of pier {i} was open. It stood there all night." for i in range(8)]
     texts[7] = "The box was sealed by Tobias Wrenn with lead in 1893."
     trace = trace_of(*texts, answer="Tobias Wrenn")
-    shown = sources(trace, citations(trace), Layout(0))
+    shown = sources(trace, trace.citations, Layout(0))
     assert sum(line.startswith("  > ") for line in shown.splitlines()) == 6
     assert "\n[6] 5.txt:1  The box of pier 5 was open.\n[7] 6.txt:1  The box of pier 6 was open.\n[8] 7.txt:1   0.12" in shown
     assert shown.endswith("  > The box was sealed by Tobias Wrenn with lead in 1893.")
-    whole = sources(trace, citations(trace), Layout(0, full=True))
+    whole = sources(trace, trace.citations, Layout(0, full=True))
     assert sum(line.startswith("  > ") for line in whole.splitlines()) == 8
 
 
@@ -296,6 +303,6 @@ def test_a_second_fact_is_cited_by_the_name_that_the_first_one_gives() -> None:
     second = "The Ironhythe concern has been the property of Mrs. Lavinia Goss since 1882."
     other = "Mrs. Lavinia Goss wore a hat. It rained."
     question = "Who owns the works where the anchor that lost its fluke was forged?"
-    cited = citations(trace_of(first, other, second, answer="Mrs. Lavinia Goss", question=question))
+    cited = trace_of(first, other, second, answer="Mrs. Lavinia Goss", question=question).citations
     assert [claim.sources for claim in cited.claims] == [(3,)]
-    assert citations(trace_of(other, second, answer="Mrs. Lavinia Goss", question=question)).unproved
+    assert trace_of(other, second, answer="Mrs. Lavinia Goss", question=question).citations.unproved
