@@ -12,8 +12,7 @@ from fbrag_cli.corpus import build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.methods.ranking import whole_chunks
 from fbrag_cli.render import as_json
-from fbrag_cli.render.answer_text import UNPROVED, Layout, absent, cited_answer, markdown, notes, sources
-from fbrag_cli.render.not_found import not_found
+from fbrag_cli.render.answer_text import UNPROVED, Layout, absent, answer_of, cited_answer, markdown, notes, sources
 from fbrag_cli.trace import Scores, Trace
 from tests.render import test_passages
 
@@ -278,7 +277,7 @@ def test_words_of_the_question_that_stand_nowhere_are_said_above_the_answer() ->
     ],
 )
 def test_that_the_document_does_not_say_is_said_in_the_language_of_the_question(question: str, sentence: str) -> None:
-    assert not_found(question) == sentence
+    assert answer_of(replace(trace_of(BOX, answer=None, question=question), status="not_found")) == sentence
 
 
 def test_without_an_answer_the_sentence_is_that_of_the_sample_that_raised_the_chunk() -> None:

@@ -8,11 +8,12 @@ from itertools import pairwise
 
 from fbrag_cli.citations import Citations, Shown
 from fbrag_cli.corpus import Chunk, Excerpt
-from fbrag_cli.render.not_found import not_found, not_sure
 from fbrag_cli.render.passages import LONGEST_LINE, Line, also_in, around, in_part, place, scored, shown_lines
+from fbrag_cli.text.languages import detect, sentence, stop_words
 from fbrag_cli.text.markdown import escaped, escaped_line
 from fbrag_cli.text.printable import counted, one_line, printable
 from fbrag_cli.text.spans import Span
+from fbrag_cli.text.words import word_spans
 from fbrag_cli.trace import Stage, Trace
 
 #: Where no text of the document was read.
@@ -27,12 +28,16 @@ _IN_FULL = 5  # sources with their lines, whether they are cited or not
 _BEGINNING = 60  # characters of the sentence of another source
 _SAID = 60  # characters of the answer of a sample
 _NAMED = 8  # words that are named
+_SCRIPT_SHOWS = ("el", "ja", "ko", "zh")  # languages that a question's script shows
+_CERTAIN = 2  # function words of another language in a question, for the question to be in it
 _NAME, _WORD, _BOLD, _END = "\x1b[33m", "\x1b[1;33m", "\x1b[1m", "\x1b[0m"
 
 
 def answer_of(trace: Trace) -> str:
     """Return the answer as it is printed."""
-    return not_found(trace.question) if trace.status == "not_found" else printable(trace.answer or "")
+    if trace.status == "not_found":
+        return sentence(_asked_in(trace.question), "not_found")
+    return printable(trace.answer or "")
 
 
 def cited_answer(trace: Trace, cited: Citations | None) -> str:
@@ -70,7 +75,17 @@ def _first(words: Sequence[str]) -> str:
 
 def head_of(trace: Trace) -> str:
     """Return what stands before an unsure answer; "" before another one."""
-    return f"{not_sure(trace.question)} " if trace.unsure else ""
+    return f"{sentence(_asked_in(trace.question), 'not_sure')} " if trace.unsure else ""
+
+
+def _asked_in(question: str) -> str:
+    """Return the language of a question; "en" where another one is uncertain."""
+    language = detect(question)
+    if language in _SCRIPT_SHOWS:
+        return language
+    words = [question[start:end].strip(".,;:!?¿¡«»“”\"'()؟।").casefold() for start, end in word_spans(question)]
+    found, english = (sum(word in stop_words(each) for word in words) for each in (language, "en"))
+    return language if found >= _CERTAIN and found > english else "en"
 
 
 def proposals(trace: Trace) -> str:

@@ -16,8 +16,7 @@ from rank_bm25 import BM25Okapi
 from fbrag_cli.corpus import Chunk, Corpus, Excerpt
 from fbrag_cli.retrieval.term_counts import TermCounts, count_terms
 from fbrag_cli.retrieval.term_windows import term_windows
-from fbrag_cli.text.asking_words import asking_words
-from fbrag_cli.text.languages import detect, foreign_language
+from fbrag_cli.text.languages import asking_words, detect, foreign_language
 from fbrag_cli.text.word_forms import are_alike, beginning, word_terms
 from fbrag_cli.text.words import term_of, terms
 

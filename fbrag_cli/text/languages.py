@@ -1,36 +1,17 @@
-"""Languages by ISO 639-1 code: their names and function words, and detection of a text's language."""
+"""Languages by ISO 639-1 code: their names and words (`languages.toml`), and detection of a text's language."""
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from functools import cache, lru_cache
+from importlib.resources import files
+from typing import Literal
 from unicodedata import normalize
 
 from fbrag_cli.errors import FbragError
 
-_NAMES = {
-    "af": "Afrikaans", "am": "Amharic", "ar": "Arabic", "be": "Belarusian", "bg": "Bulgarian", "bn": "Bengali", "bo": "Tibetan",
-    "ca": "Catalan", "cs": "Czech", "da": "Danish", "de": "German", "el": "Greek", "en": "English", "eo": "Esperanto",
-    "es": "Spanish", "et": "Estonian", "eu": "Basque", "fa": "Persian", "fi": "Finnish", "fr": "French", "ga": "Irish",
-    "gu": "Gujarati", "he": "Hebrew", "hi": "Hindi", "hr": "Croatian", "hu": "Hungarian", "hy": "Armenian", "id": "Indonesian",
-    "is": "Icelandic", "it": "Italian", "ja": "Japanese", "ka": "Georgian", "km": "Khmer", "kn": "Kannada", "ko": "Korean",
-    "la": "Latin", "lo": "Lao", "lt": "Lithuanian", "lv": "Latvian", "mk": "Macedonian", "ml": "Malayalam", "mr": "Marathi",
-    "my": "Burmese", "ne": "Nepali", "nl": "Dutch", "no": "Norwegian", "or": "Odia", "pa": "Punjabi", "pl": "Polish",
-    "pt": "Portuguese", "ro": "Romanian", "ru": "Russian", "si": "Sinhala", "sk": "Slovak", "sl": "Slovenian", "sq": "Albanian",
-    "sr": "Serbian", "st": "Sesotho", "sv": "Swedish", "sw": "Swahili", "ta": "Tamil", "te": "Telugu", "th": "Thai",
-    "tr": "Turkish", "uk": "Ukrainian", "ur": "Urdu", "vi": "Vietnamese", "yi": "Yiddish", "zh": "Chinese",
-}  # fmt: skip
-
 _SYNONYMS = {"nb": "no", "nn": "no", "iw": "he", "in": "id", "farsi": "fa", "myanmar": "my", "mandarin": "zh"}
-
-#: ISO 639-1 code -> the name of the language's Snowball stemmer.
-STEMMERS = {
-    "ar": "arabic", "ca": "catalan", "cs": "czech", "da": "danish", "de": "german", "el": "greek", "en": "english",
-    "eo": "esperanto", "es": "spanish", "et": "estonian", "eu": "basque", "fa": "persian", "fi": "finnish", "fr": "french",
-    "ga": "irish", "hi": "hindi", "hu": "hungarian", "hy": "armenian", "id": "indonesian", "it": "italian", "lt": "lithuanian",
-    "ne": "nepali", "nl": "dutch", "no": "norwegian", "pl": "polish", "pt": "portuguese", "ro": "romanian", "ru": "russian",
-    "sr": "serbian", "st": "sesotho", "sv": "swedish", "ta": "tamil", "tr": "turkish", "yi": "yiddish",
-}  # fmt: skip
 
 # The languages of each script; where there are several, their function words decide.
 _SCRIPTS = {
@@ -61,25 +42,57 @@ def resolve(name: str) -> str:
     """
     asked = name.strip().casefold()
     code = asked.replace("_", "-").partition("-")[0]
-    for known, called in _NAMES.items():
-        if code == known or asked == called.casefold():
+    for known, entry in _languages().items():
+        if code == known or asked == entry["name"].casefold():
             return known
     if known := _SYNONYMS.get(code, ""):
         return known
     raise FbragError("usage", f"unknown language: {name!r}", "give its ISO 639-1 code or English name, such as de or German")
 
 
+def codes() -> list[str]:
+    """Return the codes of all languages that have a name."""
+    return list(_languages())
+
+
 def name_of(language: str) -> str:
     """Return the English name of a language by its ISO 639-1 code; "" for an unknown code."""
-    return _NAMES.get(language, "")
+    return _text(language, "name")
+
+
+def stemmer_of(language: str) -> str:
+    """Return the name of a language's Snowball stemmer; "" without one."""
+    return _text(language, "stemmer")
 
 
 @cache
 def stop_words(language: str) -> frozenset[str]:
     """Return the function words of a language in lower case; empty for an unknown language."""
-    from fbrag_cli.text.function_words import FUNCTION_WORDS
+    return frozenset(normalize("NFKC", _text(language, "function_words")).casefold().split())
 
-    return frozenset(normalize("NFKC", FUNCTION_WORDS.get(language, "")).casefold().split())
+
+@cache
+def asking_words(language: str) -> frozenset[str]:
+    """Return the case-folded words by which questions in a language ask; empty for a language without a list."""
+    return frozenset(_text(language, "asking_words").casefold().split())
+
+
+def sentence(language: str, name: Literal["not_found", "not_sure"]) -> str:
+    """Return what replaces an answer that is not found, or heads one that is not sure; in English for a language without it."""
+    return _text(language, name) or _text("en", name)
+
+
+def _text(language: str, key: str) -> str:
+    return _languages().get(language, {}).get(key, "")
+
+
+@cache
+def _languages() -> dict[str, dict[str, str]]:
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    return tomllib.loads((files(__package__ or "fbrag_cli.text") / "languages.toml").read_text("utf-8"))
 
 
 def detect(text: str) -> str:

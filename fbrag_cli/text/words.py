@@ -17,7 +17,7 @@ from unicodedata import digit, is_normalized, normalize
 
 import regex
 
-from fbrag_cli.text.languages import STEMMERS, stop_words
+from fbrag_cli.text.languages import stemmer_of, stop_words
 from fbrag_cli.text.sentences import sentence_starts
 
 _PERSIAN = str.maketrans("يىك", "ییک")
@@ -291,10 +291,10 @@ def _folded(word: str, language: str) -> str:
 
 @cache
 def _stemmer(language: str) -> Callable[[str], str]:
-    if language not in STEMMERS:
+    if not (name := stemmer_of(language)):
         return str
 
     import Stemmer
 
-    stem: Callable[[str], str] = Stemmer.Stemmer(STEMMERS[language], 0).stemWord  # its own cache is off: `term_of` has one
+    stem: Callable[[str], str] = Stemmer.Stemmer(name, 0).stemWord  # its own cache is off: `term_of` has one
     return stem

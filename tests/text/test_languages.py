@@ -3,9 +3,21 @@ import random
 from pathlib import Path
 
 import pytest
+import Stemmer
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.text.languages import STEMMERS, detect, foreign_language, name_of, resolve, stop_words
+from fbrag_cli.text.languages import (
+    _SCRIPTS,
+    _languages,
+    codes,
+    detect,
+    foreign_language,
+    name_of,
+    resolve,
+    sentence,
+    stemmer_of,
+    stop_words,
+)
 
 NOTICES = json.loads((Path(__file__).parents[1] / "benchmarks" / "notices.json").read_text(encoding="utf-8"))
 
@@ -68,9 +80,29 @@ def test_an_unknown_language_is_a_usage_error_that_says_what_to_give() -> None:
     assert "German" in (raised.value.hint or "")
 
 
-def test_every_language_with_a_stemmer_has_a_name_and_function_words() -> None:
-    assert all(resolve(code) == code for code in STEMMERS)
-    assert all(stop_words(language) for language in STEMMERS)
+@pytest.mark.parametrize("code", codes())
+def test_every_language_is_complete(code: str) -> None:
+    assert resolve(code) == resolve(name_of(code)) == code
+    needs_words = stemmer_of(code) or any(code in known and len(known) > 1 for known in _SCRIPTS.values())
+    assert stop_words(code) or not needs_words, "words show its language, or are no terms, and there are none"
+    assert stemmer_of(code) in ("", *Stemmer.algorithms())
+    entry = _languages()[code]
+    assert entry.keys() <= {"name", "stemmer", "not_found", "not_sure", "function_words", "asking_words"}
+    assert ("not_found" in entry) == ("not_sure" in entry)
+    assert entry.get("not_sure", ":")[-1] in ":："
+    assert entry.get("not_found", ".")[-1] in ".।。"
+    for words in (entry.get("function_words", ""), entry.get("asking_words", "")):
+        assert len({*words.split()}) == len(words.split()), "a word stands twice"
+        assert words == words.lower()
+
+
+def test_every_script_has_languages_that_are_known() -> None:
+    assert {code for known in _SCRIPTS.values() for code in known} == set(codes())
+
+
+def test_a_language_without_a_sentence_says_it_in_english() -> None:
+    assert sentence("de", "not_sure") == "Nicht sicher:"
+    assert sentence("mk", "not_sure") == sentence("", "not_sure") == "Not sure:"
 
 
 def test_a_text_in_another_language_is_known_as_foreign() -> None:
