@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from dataclasses import dataclass
 
@@ -16,6 +15,7 @@ from fbrag_cli.cli.takes import takes
 from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.storage.cache import Cache
 from fbrag_cli.storage.places import cache_dir
+from fbrag_cli.text.near import suggestion
 from fbrag_cli.text.printable import byte_size, dumps, printable
 from fbrag_cli.text.table import aligned
 
@@ -138,8 +138,7 @@ def _known_kind(kind: str | None, cache: Cache) -> str | None:
     known = {*_KINDS, *cache.size()}
     if kind in {None, *known}:
         return kind
-    near = difflib.get_close_matches(str(kind), known, 1)
-    hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(sorted(known))}"
+    hint = suggestion(str(kind), known, f"one of {', '.join(sorted(known))}")
     raise FbragError("usage", f"there is no kind {kind} in the cache", hint)
 
 

@@ -11,9 +11,8 @@ import platform
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from math import isfinite
-from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fbrag_cli.progress import Event
 
@@ -119,17 +118,14 @@ class Forecast:
 
 def forecast(method: Method, corpus: Corpus, cache: Cache, key: str) -> Forecast:
     """Return the forecast for a question on a corpus, by the pace that is in the cache."""
-    pace = cache.load(KIND, key, lambda path: _read(path, key))
+    pace = cache.read_json(KIND, key, _read)
     return Forecast(pace, _words_read(method, corpus), checked=not method.answer_anyway and method.n_read(1) > 0)
 
 
 def keep(pace: Pace, cache: Cache, key: str) -> None:
     """Put the pace of a run into the cache, in place of that of the last one."""
-    from fbrag_cli.storage import arrays
-
     if pace:
-        cache.discard(KIND, key)
-        cache.store(KIND, key, lambda path: arrays.save(path, f"{KIND}/{key}", dict(pace), {}))
+        cache.write_json(KIND, key, pace)
 
 
 def pace_key(models: ModelSettings, method: Method) -> str:
@@ -139,12 +135,10 @@ def pace_key(models: ModelSettings, method: Method) -> str:
     return entry_key(KIND, platform.node(), asdict(models), method.name)
 
 
-def _read(path: Path, key: str) -> Pace:
-    from fbrag_cli.storage import arrays
-
-    pace = {str(name): (float(seconds), float(units)) for name, (seconds, units) in arrays.load(path, f"{KIND}/{key}")[0].items()}
+def _read(entry: Mapping[str, Any]) -> Pace:
+    pace = {name: (float(seconds), float(units)) for name, (seconds, units) in entry.items()}
     if not all(isfinite(value) and value > 0 for each in pace.values() for value in each):
-        raise ValueError(f"{path} holds no pace")
+        raise ValueError("not a pace")
     return pace
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 import shlex
@@ -20,6 +19,7 @@ from fbrag_cli.cli.takes import option_of
 from fbrag_cli.errors import FbragError
 from fbrag_cli.methods.knobs import kind_of
 from fbrag_cli.storage.config_key import Key
+from fbrag_cli.text.near import suggestion
 
 #: A question to put into a command where none was given.
 EXAMPLE = "Who …?"
@@ -65,9 +65,8 @@ def _wrong_value(error: Any) -> FbragError | None:
     named = next((name for name in variables if os.environ.get(name) == value and value not in sys.argv), None)
     name = named or max(option.opts, key=len)
     expects = Key(name, kind, choices=choices, minimum=option.min, maximum=option.max).expects
-    near = difflib.get_close_matches(value.lower(), choices, 1)
     path = error.ctx.command_path if error.ctx else "fbrag"
-    return FbragError("usage", f"{name} {value}: expected {expects}", f"did you mean {near[0]}?" if near else f"{path} --help")
+    return FbragError("usage", f"{name} {value}: expected {expects}", suggestion(value.lower(), choices, f"{path} --help"))
 
 
 def _of_the_other_command(error: Any, context: Any, arguments: Sequence[str]) -> FbragError | None:

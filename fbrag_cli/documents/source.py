@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import errno
 import os
 import shlex
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from fbrag_cli.errors import FbragError
+from fbrag_cli.text.near import closest
 from fbrag_cli.text.printable import byte_size
 
 #: Larger files are refused: reading one takes several times its size in memory.
@@ -161,8 +161,7 @@ def _nearest(folder: str, name: str) -> str | None:
             }
     except (OSError, ValueError):
         return None
-    near = difflib.get_close_matches(name.lower(), names, n=1)
-    return names[near[0]] if near else None
+    return names.get(closest(name.lower(), names) or "")
 
 
 def _unreadable(path: str, name: str, error: OSError) -> FbragError:

@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 
 from fbrag_cli.generation.generator import QUIET, Call, Choose, Generation, Generations, Generator, ModelInfo, Sampling, Turn
 from fbrag_cli.generation.reuse import Reuse
-from fbrag_cli.storage import arrays
 from fbrag_cli.storage.cache import Cache, entry_key
 
 #: The kind of cache entry.
@@ -132,7 +131,7 @@ class CachedGenerator:
         """Return what `read` makes of an entry; None where there is none, or where it shall not be read."""
         if self._cache is None or self._reuse.again:
             return None
-        found = self._cache.load(KIND, key, lambda path: _restored(arrays.load(path, f"{KIND}/{key}")[0], read))
+        found = self._cache.read_json(KIND, key, lambda meta: _restored(meta, read))
         if found is None:
             return None
         self._known = self._known or found[0]
@@ -140,9 +139,8 @@ class CachedGenerator:
 
     def _store(self, key: str, reply: dict[str, Any]) -> None:
         if self._cache is not None:
-            self._cache.discard(KIND, key)  # an entry with fewer samples, or one that --again replaces
-            meta = {"about": asdict(self._about), **reply}
-            self._cache.store(KIND, key, lambda path: arrays.save(path, f"{KIND}/{key}", meta, {}))
+            # It replaces an entry with fewer samples, and any with --again.
+            self._cache.write_json(KIND, key, {"about": asdict(self._about), **reply})
 
     def _key(self, turns: _Turns, asked: object) -> str:
         messages = [

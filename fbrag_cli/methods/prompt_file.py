@@ -7,7 +7,6 @@ each task and limits: {"prompts": {"musique": {"answer": …, "self_route": …,
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 from collections.abc import Mapping
@@ -20,6 +19,7 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.methods.method import Method
 from fbrag_cli.methods.prompts import TASKS, Templates
 from fbrag_cli.storage.files import read_small
+from fbrag_cli.text.near import closest
 from fbrag_cli.text.printable import one_line
 
 AnyMethod = TypeVar("AnyMethod", bound=Method)
@@ -61,10 +61,10 @@ class PromptFile:
                 return self.tasks[each]
         if dataset is None and not self.chosen and len(self.tasks) == 1:
             return next(iter(self.tasks.values()))
-        near = difflib.get_close_matches(name, self.tasks, 1) or list(self.tasks)
+        near = closest(name, self.tasks) or next(iter(self.tasks))
         what = f"no prompt for {one_line(name)}" if name else f"prompts for {len(self.tasks)} data sets"
         names = ", ".join(map(one_line, self.tasks))
-        hint = f"name one: --prompts {self.path}:{one_line(near[0])}"
+        hint = f"name one: --prompts {self.path}:{one_line(near)}"
         raise FbragError("usage", f"{self.path} has {what}; it has {names}", hint)
 
     @property

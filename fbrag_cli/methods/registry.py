@@ -5,8 +5,6 @@ A method is registered by one line here.
 
 from __future__ import annotations
 
-import difflib
-
 from fbrag_cli.errors import FbragError
 from fbrag_cli.methods.closed_book import ClosedBook
 from fbrag_cli.methods.fb_rag import FBRag
@@ -19,6 +17,7 @@ from fbrag_cli.methods.r2ag import R2Ag
 from fbrag_cli.methods.refeed import Refeed
 from fbrag_cli.methods.self_route import SelfRoute
 from fbrag_cli.methods.vanilla import Vanilla
+from fbrag_cli.text.near import suggestion
 
 METHODS: list[type[Method]] = [
     ClosedBook,
@@ -46,6 +45,5 @@ def find_method(name: str) -> type[Method]:
     for method in METHODS:
         if method.name == name:
             return method
-    near = difflib.get_close_matches(name, names(), 1)
-    hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(names())}"
+    hint = suggestion(name, names(), f"one of {', '.join(names())}")
     raise FbragError("usage", f"--method {name}: there is no such method", hint)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import shlex
 from collections.abc import Sequence
@@ -14,6 +13,7 @@ from urllib.parse import urlsplit
 from fbrag_cli.errors import FbragError
 from fbrag_cli.models.catalogue import Catalogue, ModelEntry
 from fbrag_cli.models.verification import check, check_magic, known_sha256
+from fbrag_cli.text.near import closest
 from fbrag_cli.text.printable import byte_size
 
 #: The folder of the store where pulls keep their locks and unfinished wheels.
@@ -119,10 +119,10 @@ def _missing(name: str, store: Path, catalogue: Catalogue) -> FbragError:
 def closest_hint(name: str, catalogue: Catalogue, here: Sequence[str] = ()) -> str:
     """Return a hint with the name most like a misspelled one. here: names of models in the store."""
     names, asked = [*here, *catalogue.models], name.casefold()
-    near = difflib.get_close_matches(asked, names, n=1) or [each for each in names if asked and asked in each.casefold()]
+    near = closest(asked, names) or next((each for each in names if asked and asked in each.casefold()), None)
     if not near:
         return "fbrag models list --all"
-    return f"did you mean {near[0]}?" + ("" if near[0] in here else f" fbrag models pull {near[0]}")
+    return f"did you mean {near}?" + ("" if near in here else f" fbrag models pull {near}")
 
 
 def installed(store: Path, catalogue: Catalogue) -> tuple[StoredModel, ...]:

@@ -11,12 +11,12 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from fbrag_cli import __version__
 from fbrag_cli.errors import lacking
@@ -135,6 +135,20 @@ class Cache:
         except OSError:
             return False
         return True
+
+    def read_json(self, kind: str, key: str, made_from: Callable[[dict[str, Any]], T]) -> T | None:
+        """Return what `made_from` makes of an entry of `write_json`; None if there is none. A wrong key or type there, or a
+        ValueError, means a damaged entry. Raises as `load`."""
+        from fbrag_cli.storage import arrays
+
+        return self.load(kind, key, lambda path: made_from(arrays.load(path, f"{kind}/{key}")[0]))
+
+    def write_json(self, kind: str, key: str, value: Mapping[str, Any]) -> bool:
+        """Add an entry that holds a JSON object, in place of one with the same key. Return False if that fails."""
+        from fbrag_cli.storage import arrays
+
+        self.discard(kind, key)
+        return self.store(kind, key, lambda path: arrays.save(path, f"{kind}/{key}", value, {}))
 
     def keys(self, kind: str) -> set[str]:
         """Return the keys of all entries of a kind."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from fbrag_cli.errors import FbragError
+from fbrag_cli.text.near import closest
 
 Value: TypeAlias = "str | int | float | bool"
 
@@ -98,12 +99,11 @@ def find_key(name: str, keys: Keys) -> Key:
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
     """Return the full name most like a misspelled one, None if none is close; "large" may mean "models.large"."""
-    import difflib
 
     full = {each: each for each in names}
     short = {each.rpartition(".")[2]: each for each in reversed(full)}  # the first of that name
     last = name.rpartition(".")[2]
     for candidates, spelled, likeness in ((short, last, 1.0), (full, name, 0.7), (short, last, 0.7)):
-        if near := difflib.get_close_matches(spelled, candidates, 1, cutoff=likeness):
-            return candidates[near[0]]
+        if near := closest(spelled, candidates, likeness):
+            return candidates[near]
     return None

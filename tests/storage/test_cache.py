@@ -555,3 +555,13 @@ def test_a_cache_that_holds_nothing_touches_no_folder(monkeypatch: pytest.Monkey
     assert NOWHERE.keys("documents") == set()
     NOWHERE.discard("documents", "aaaaaaaa")
     NOWHERE.trim()
+
+
+def test_a_json_entry_is_replaced_and_one_of_a_wrong_form_is_removed(tmp_path: Path) -> None:
+    cache, key = Cache(tmp_path / "cache"), "0" * 64
+    assert cache.read_json("pace", key, dict) is None
+    assert cache.write_json("pace", key, {"load": [1.5, 1]})
+    assert cache.write_json("pace", key, {"load": [2.5, 1]})
+    assert cache.read_json("pace", key, lambda entry: entry["load"][0]) == 2.5
+    assert cache.read_json("pace", key, lambda entry: entry["forward"]) is None
+    assert cache.keys("pace") == set()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import codecs
-import difflib
 from encodings.aliases import aliases
 
 from fbrag_cli.errors import FbragError
+from fbrag_cli.text.near import suggestion
 
 # On the web, some names stand for a larger encoding (WHATWG, Encoding).
 _WEB_NAMES = {
@@ -28,8 +28,8 @@ def codec_name(name: str, path: str) -> str:
         return codecs.lookup(name).name
     except (LookupError, ValueError):
         pass
-    near = difflib.get_close_matches(name.lower().replace("-", "_"), [*aliases, *aliases.values()], n=1)
-    hint = f"did you mean {near[0].replace('_', '-')}?" if near else "for example utf-8, utf-16, cp1252, gb18030, shift_jis"
+    known = [each.replace("_", "-") for each in (*aliases, *aliases.values())]
+    hint = suggestion(name.lower().replace("_", "-"), known, "for example utf-8, utf-16, cp1252, gb18030, shift_jis")
     raise FbragError("usage", f"--encoding: there is no encoding {name!r}", hint, document=path)
 
 

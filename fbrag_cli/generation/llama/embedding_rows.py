@@ -9,7 +9,6 @@ from fbrag_cli.generation.generator import Rows
 from fbrag_cli.generation.llama.context import BatchToken, Context
 from fbrag_cli.generation.llama.machine import gpus, metadata, system_info, version
 from fbrag_cli.generation.llama.weights import Weights
-from fbrag_cli.storage import arrays
 from fbrag_cli.storage.cache import NOWHERE, entry_key
 
 #: The kind of cache entry.
@@ -65,11 +64,10 @@ class RowsCheck:
         if self._sha256 is None:
             return _difference(self._weights)
         key = entry_key(self._sha256, version(), system_info(), self._weights.layers_on_gpu)
-        found = self.cache.load(KIND, key, lambda path: float(arrays.load(path, f"{KIND}/{key}")[0]["difference"]))
+        found = self.cache.read_json(KIND, key, lambda entry: float(entry["difference"]))
         if found is None:
             found = _difference(self._weights)
-            meta = {"difference": found}
-            self.cache.store(KIND, key, lambda path: arrays.save(path, f"{KIND}/{key}", meta, {}))
+            self.cache.write_json(KIND, key, {"difference": found})
         return found
 
 

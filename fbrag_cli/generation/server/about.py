@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +10,7 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.server.host import Host
 from fbrag_cli.generation.server.replies import Json, RefusedError
 from fbrag_cli.generation.server.requests import ask
+from fbrag_cli.text.near import closest
 from fbrag_cli.text.printable import one_line
 
 _MOST_NAMED = 10
@@ -82,9 +82,9 @@ def _entry(host: Host, listed: Json) -> Json:
     if not names:
         what = "it lists no models"
         raise host.error(what, f"name the model: {host.address.base}#name", "model_missing")
-    near = difflib.get_close_matches(asked, names, 1) or names[:1]
+    near = closest(asked, names) or names[0]
     what = f"it has no model {one_line(asked, 80)}, but {shown}" if asked else f"it has {len(names)} models: {shown}"
-    raise host.error(what, f"name one of them: {host.address.base}#{near[0]}", "model_missing")
+    raise host.error(what, f"name one of them: {host.address.base}#{near}", "model_missing")
 
 
 def _names(entry: Json) -> list[Any]:

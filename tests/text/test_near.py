@@ -1,0 +1,11 @@
+from fbrag_cli.text.near import closest, suggestion
+
+
+def test_a_misspelled_name_suggests_the_name_that_is_most_like_it() -> None:
+    assert suggestion("ordr-preserving", ["fb-rag", "order-preserving"], "one of two") == "did you mean order-preserving?"
+    assert suggestion("x", ["fb-rag", "order-preserving"], "one of two") == "one of two"
+
+
+def test_a_name_that_is_less_alike_than_asked_is_none() -> None:
+    assert closest("largo", {"large": 1}, 1.0) is None
+    assert closest("", []) is None
