@@ -113,7 +113,7 @@ def list_(console: Console, options: ListOptions) -> None:
     advice = _advice(catalogue) if options.all else None
     if options.json:
         records = [record(model, roles, advice) for model in models]
-        about = advice.record(catalogue) if advice else {}
+        about = advice.record() if advice else {}
         print(dumps({"schema": "fbrag.models/1", "store": str(store), "models": records, **about}))
     elif models:
         print("\n".join(table(models, roles, advice)), flush=True)  # before what stderr says of it

@@ -1,6 +1,6 @@
 """Which models fit a machine, and which pair of the catalogue it would take.
 
-All of it is arithmetic on the sizes of files and KV cells, and on the speed of the default pair. No answer was measured for it.
+All of it is arithmetic on the sizes of files and KV cells. No answer was measured for it.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ _KV_BYTES = 131_072  # of a token, for a model of which this is not known: as an
 _BUFFERS = 500_000_000  # bytes of the program and of llama.cpp's buffers
 _FOR_OTHERS = 2_500_000_000  # bytes of main memory that are left for the system and other programs
 _FOR_OTHERS_ON_GPU = 2_000_000_000  # as `layers_for_gpu` leaves
-# Seconds of a question with the default pair on 2 cores without a GPU (README): looking forward, answering.
-_FORWARD_SECONDS, _ANSWER_SECONDS = 11.0, 28.5
+_DEFAULT_SECONDS = 40  # of a question with the default pair on 2 cores without a GPU (README)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,28 +75,10 @@ def suggested(catalogue: Catalogue, machine: Machine) -> Pair:
     return found
 
 
-def reckoned_seconds(pair: Pair, catalogue: Catalogue, machine: Machine) -> float | None:
-    """Return the seconds of a question on 2 cores: those of the default pair, by the bytes that a token is computed with.
-
-    None on a GPU, where no pair was timed.
-    """
-    if machine.on_gpu:
-        return None
-    default = catalogue.default
-    forward, answer = _active(pair.small) / _active(default.small), _active(pair.large) / _active(default.large)
-    return _FORWARD_SECONDS * forward + _ANSWER_SECONDS * answer
-
-
 def described(pair: Pair, catalogue: Catalogue, machine: Machine) -> str:
-    """Return a pair in words: its models, size, memory and seconds, which are said to be reckoned unless they were measured."""
+    """Return a pair in words: its models, size and memory, and the seconds of a question where they were measured."""
     small, large = pair.small.id, pair.large.id
     names = f"{small} for both" if small == large else f"{small} (small) and {large} (large)"
     files = f"{counted(len(pair.models), 'model')}, {byte_size(pair.bytes)}: {names}; {byte_size(pair_bytes(pair))} of memory"
-    if (seconds := reckoned_seconds(pair, catalogue, machine)) is None:
-        return f"{files} (reckoned)"
-    how = "measured" if pair.models == catalogue.default.models else "reckoned from the sizes"
-    return f"{files}, some {seconds:.0f} s a question on 2 cores ({how})"
-
-
-def _active(entry: ModelEntry) -> float:
-    return entry.bytes * entry.active
+    timed = pair.models == catalogue.default.models and not machine.on_gpu
+    return f"{files}, some {_DEFAULT_SECONDS} s a question on 2 cores" if timed else files

@@ -10,44 +10,16 @@ from importlib.resources import files
 from types import MappingProxyType
 from typing import Any
 
-
-@dataclass(frozen=True, slots=True)
-class HubSource:
-    """A file of a model hub, at one revision of its repository."""
-
-    repo: str
-    revision: str
-    file: str
-
-
-@dataclass(frozen=True, slots=True)
-class WheelPart:
-    """One file inside one wheel of the package index. bytes: size of the unpacked file."""
-
-    package: str
-    version: str
-    member: str
-    bytes: int
-
-    @property
-    def wheel(self) -> str:
-        """The file name of the wheel."""
-        return f"{self.package.replace('-', '_')}-{self.version}-py3-none-any.whl"
-
-
-@dataclass(frozen=True, slots=True)
-class WheelSource:
-    """Wheels whose files, one after the other, make the model."""
-
-    parts: tuple[WheelPart, ...]
+from fbrag_cli.models.hub import HubSource
+from fbrag_cli.models.part import Source
+from fbrag_cli.models.wheels import WheelPart, WheelSource
 
 
 @dataclass(frozen=True, slots=True)
 class ModelEntry:
     """A model of the catalogue. file: its name in a store. bytes, sha256: of that file. context: tokens. sources: best first.
 
-    kv_bytes: of the KV cells of a token, in 16 bits; 0 where they are not known. active: the share of the weights that a token
-    is computed with, below 1 for a mixture of experts.
+    kv_bytes: of the KV cells of a token, in 16 bits; 0 where they are not known.
     """
 
     id: str
@@ -59,9 +31,8 @@ class ModelEntry:
     architecture: str
     parameters: str
     licence: str
-    sources: tuple[HubSource | WheelSource, ...]
+    sources: tuple[Source, ...]
     kv_bytes: int = 0
-    active: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +86,7 @@ def _entry(data: dict[str, Any]) -> ModelEntry:
     return ModelEntry(**data | {"sources": tuple(_source(source) for source in data["sources"])})
 
 
-def _source(data: dict[str, Any]) -> HubSource | WheelSource:
+def _source(data: dict[str, Any]) -> Source:
     if "hub" in data:
         return HubSource(**data["hub"])
     wheels = data["wheels"]

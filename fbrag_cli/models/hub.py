@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote, urlsplit
 
-from fbrag_cli.models.catalogue import HubSource
 from fbrag_cli.models.part import PartFile, SourceFailedError
 
 if TYPE_CHECKING:
@@ -21,37 +22,45 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def hub_url(source: HubSource, environ: Mapping[str, str]) -> str:
-    """Return the URL of the file, on the mirror HF_ENDPOINT if that is set."""
-    endpoint = (environ.get("HF_ENDPOINT") or "https://huggingface.co").rstrip("/")
-    return f"{endpoint}/{source.repo}/resolve/{quote(source.revision, safe='')}/{quote(source.file)}"
+@dataclass(frozen=True, slots=True)
+class HubSource:
+    """A file of a model hub, at one revision of its repository."""
 
+    repo: str
+    revision: str
+    file: str
 
-def fetch(source: HubSource, part: PartFile, sha256: str | None, *, environ: Mapping[str, str], patience: float) -> str | None:
-    """Complete `part` from the hub. Returns the SHA-256 (hex) that the hub gives for the file, None if it gives none.
+    def where(self, environ: Mapping[str, str]) -> str:
+        return urlsplit(self._url(environ)).netloc
 
-    sha256: the expected one, None where it is unknown. patience: seconds until the hub must answer.
-    Raises SourceFailedError; FbragError `disk_full`.
-    """
-    import httpx2
+    def plan(self, environ: Mapping[str, str]) -> Iterator[str]:
+        yield f"  {self._url(environ)}"
 
-    from fbrag_cli.models.stream import reason, stream
+    def fetch(self, part: PartFile, folder: Path, environ: Mapping[str, str], patience: float) -> str | None:
+        import httpx2
 
-    url = hub_url(source, environ)
-    try:
-        about, token = _within(patience, lambda: _ask(url, environ.get("HF_TOKEN"), patience))
-    except TimeoutError:
-        raise SourceFailedError(f"no answer within {patience:g} s") from None
-    except (httpx2.HTTPError, OSError, ValueError) as error:
-        raise SourceFailedError(_refusal(error, reason)) from None
-    vouched = about.etag if about.etag and re.fullmatch("[0-9a-f]{64}", about.etag) else None
-    if sha256 and vouched and vouched != sha256:
-        raise SourceFailedError(f"it has the SHA-256 {vouched} there")
-    if about.size is not None:
-        part.expect(about.size)
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
-    stream(url, part, headers=headers, pinned=bool(sha256 or vouched))
-    return vouched
+        from fbrag_cli.models.stream import reason, stream
+
+        url = self._url(environ)
+        try:
+            about, token = _within(patience, lambda: _ask(url, environ.get("HF_TOKEN"), patience))
+        except TimeoutError:
+            raise SourceFailedError(f"no answer within {patience:g} s") from None
+        except (httpx2.HTTPError, OSError, ValueError) as error:
+            raise SourceFailedError(_refusal(error, reason)) from None
+        vouched = about.etag if about.etag and re.fullmatch("[0-9a-f]{64}", about.etag) else None
+        if part.expected and vouched and vouched != part.expected:
+            raise SourceFailedError(f"it has the SHA-256 {vouched} there")
+        if about.size is not None:
+            part.expect(about.size)
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        stream(url, part, headers=headers, pinned=bool(part.expected or vouched))
+        return vouched
+
+    def _url(self, environ: Mapping[str, str]) -> str:
+        """Return the URL of the file, on the mirror HF_ENDPOINT if that is set."""
+        endpoint = (environ.get("HF_ENDPOINT") or "https://huggingface.co").rstrip("/")
+        return f"{endpoint}/{self.repo}/resolve/{quote(self.revision, safe='')}/{quote(self.file)}"
 
 
 def _ask(url: str, token: str | None, seconds: float) -> tuple[HfFileMetadata, str | None]:
@@ -62,10 +71,6 @@ def _ask(url: str, token: str | None, seconds: float) -> tuple[HfFileMetadata, s
     constants.HF_HUB_DISABLE_TELEMETRY = True  # else its User-Agent costs a request and reveals more than needed
     token = token or (None if constants.HF_HUB_DISABLE_IMPLICIT_TOKEN else get_token())
     return get_hf_file_metadata(url, token=token or False, timeout=seconds), token
-
-
-def host(source: HubSource, environ: Mapping[str, str]) -> str:
-    return urlsplit(hub_url(source, environ)).netloc
 
 
 def _within(seconds: float, call: Callable[[], T]) -> T:

@@ -6,14 +6,18 @@ import hashlib
 import os
 import shutil
 import time
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Protocol
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.models.verification import MAGIC
 from fbrag_cli.progress import Event, Progress
 from fbrag_cli.storage.files import blocks_of, is_full, not_writable, open_plain, overwrite, put_in_place
 from fbrag_cli.text.printable import byte_size
+
+#: The first bytes of every GGUF file.
+MAGIC = b"GGUF"
 
 _REPORT_SECONDS = 0.1
 
@@ -25,14 +29,15 @@ class SourceFailedError(Exception):
 class PartFile:
     """`path`.part, which goes on where an earlier attempt stopped, whichever source that one used.
 
-    name: of the model, for progress and errors. limit: bytes of the whole file, None until a source reports them.
-    progress: stage "download", in bytes of the whole file.
+    name: name of the model, for progress and errors. limit: bytes of the whole file, None until a source reports them.
+    progress: stage "download", in bytes of the whole file. expected: SHA-256 (hex) of the whole file, None where it is unknown.
     """
 
-    def __init__(self, path: Path, name: str, limit: int | None, progress: Progress) -> None:
+    def __init__(self, path: Path, name: str, limit: int | None, progress: Progress, expected: str | None = None) -> None:
         self.path = path.with_name(path.name + ".part")
         self.name = name
         self.limit = limit
+        self.expected = expected
         self._progress = progress
         try:
             self._file = os.fdopen(open_plain(self.path, os.O_RDWR | os.O_CREAT, 0o666), "r+b")
@@ -177,3 +182,23 @@ class PartFile:
 
     def _full(self, what: str) -> FbragError:
         return FbragError("disk_full", f"{self.name} {what}", "free some space, or choose another folder: FBRAG_MODELS_DIR")
+
+
+class Source(Protocol):
+    """A place that a model is fetched from. environ: environment variables of the pull."""
+
+    def where(self, environ: Mapping[str, str]) -> str:
+        """Return a short name of the place, for people."""
+        ...
+
+    def plan(self, environ: Mapping[str, str]) -> Iterator[str]:
+        """Yield lines that tell a person how to fetch the file on another machine."""
+        ...
+
+    def fetch(self, part: PartFile, folder: Path, environ: Mapping[str, str], patience: float) -> str | None:
+        """Complete `part`. Return the SHA-256 (hex) that the source gives for the file, None if it gives none.
+
+        folder: folder for temporary downloads, deleted afterwards. patience: seconds until a hub must answer.
+        Raises SourceFailedError; FbragError `disk_full`.
+        """
+        ...

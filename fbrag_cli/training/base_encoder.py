@@ -10,8 +10,8 @@ from tempfile import TemporaryDirectory
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.models import wheels
-from fbrag_cli.models.catalogue import WheelPart
 from fbrag_cli.models.part import SourceFailedError
+from fbrag_cli.models.wheels import WheelPart
 from fbrag_cli.progress import Event, Progress
 from fbrag_cli.storage.files import flush, not_writable, sha256_of
 

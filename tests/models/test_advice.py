@@ -1,4 +1,4 @@
-"""What a machine is told to take: by its memory and its GPU, and with the arithmetic said."""
+"""What a machine is told to take: by its memory and its GPU."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.cli.main import run
-from fbrag_cli.models.advice import Machine, bytes_needed, described, pair_bytes, reckoned_seconds, suggested
+from fbrag_cli.models.advice import Machine, bytes_needed, described, pair_bytes, suggested
 from fbrag_cli.models.catalogue import Catalogue, Pair, load_catalogue
 from tests.models.conftest import HUB, HUB_PATH, MODEL, Server, catalogue_of
 
@@ -63,24 +63,11 @@ def test_a_pair_that_is_one_model_needs_its_weights_once() -> None:
     assert bytes_needed(10**9, None) > 2 * 10**9
 
 
-def test_seconds_follow_the_weights_that_a_token_is_computed_with() -> None:
-    cpu = Machine(64 * GB)
-    default = reckoned_seconds(CATALOGUE.default, CATALOGUE, cpu)
-    experts = CATALOGUE.models["qwen3-30b-a3b-2507"]
-    assert default == pytest.approx(39.5)
-    sparse, dense = (reckoned_seconds(Pair(each, each), CATALOGUE, cpu) for each in (experts, replace(experts, active=1.0)))
-    assert sparse is not None
-    assert dense is not None
-    assert default < sparse < dense / 5
-    assert reckoned_seconds(CATALOGUE.default, CATALOGUE, Machine(64 * GB, 24 * GB)) is None
-
-
-def test_what_was_not_measured_is_said_to_be_reckoned() -> None:
+def test_seconds_are_said_where_they_were_measured() -> None:
     cpu, gpu = Machine(16 * GB), Machine(16 * GB, 16 * GB)
-    assert described(CATALOGUE.default, CATALOGUE, cpu).endswith("some 40 s a question on 2 cores (measured)")
-    other = suggested(CATALOGUE, cpu)
-    assert described(other, CATALOGUE, cpu).endswith("s a question on 2 cores (reckoned from the sizes)")
-    assert described(other, CATALOGUE, gpu).endswith("of memory (reckoned)")
+    assert described(CATALOGUE.default, CATALOGUE, cpu).endswith("some 40 s a question on 2 cores")
+    assert described(CATALOGUE.default, CATALOGUE, gpu).endswith("of memory")
+    assert described(suggested(CATALOGUE, cpu), CATALOGUE, cpu).endswith("of memory")
 
 
 @pytest.fixture

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 
 from fbrag_cli.models.advice import pair_bytes
-from fbrag_cli.models.catalogue import HubSource, WheelSource, load_catalogue
+from fbrag_cli.models.catalogue import load_catalogue
+from fbrag_cli.models.hub import HubSource
+from fbrag_cli.models.wheels import WheelSource
 
 
 def test_every_model_can_be_had_and_checked() -> None:
