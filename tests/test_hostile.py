@@ -20,7 +20,8 @@ from typing import get_type_hints
 import pytest
 
 from fbrag_cli.cancellation import Cancellation
-from fbrag_cli.cli.config_keys import known_keys, known_variables
+from fbrag_cli.cli.commands import known_variables
+from fbrag_cli.cli.config_keys import known_keys
 from fbrag_cli.cli.explain import explain
 from fbrag_cli.cli.main import run
 from fbrag_cli.cli.takes import hint_of, option_of

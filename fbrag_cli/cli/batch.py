@@ -13,7 +13,7 @@ from fbrag_cli.cli.batch_output import Output, Tally, of_the_run, open_rows_to, 
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.method_options import MethodKnobs, MethodOptions, chosen_method
 from fbrag_cli.cli.opening import open_cache, open_session, open_stdin, read_password
-from fbrag_cli.cli.options import ParallelOptions, PasswordOptions, RunOptions, arguments, option
+from fbrag_cli.cli.options import BatchOptions, PasswordOptions, RunOptions
 from fbrag_cli.cli.progress_line import progress_line
 from fbrag_cli.cli.signals import limit_time
 from fbrag_cli.cli.takes import takes
@@ -28,71 +28,6 @@ if TYPE_CHECKING:
     from fbrag_cli.batch.on_ray import Workers
     from fbrag_cli.batch.resume import Done
     from fbrag_cli.batch.run import Asking
-
-
-@dataclass(frozen=True, slots=True)
-class BatchOptions(ParallelOptions):
-    documents: list[str] = arguments("documents; of a folder, each file is one", "DOC...")
-    questions: str | None = option(
-        None,
-        "-Q",
-        "--questions",
-        help="text (one a line, # begins a comment), CSV (question, id) or JSON lines; '-' is stdin",
-        group="Jobs",
-        metavar="FILE",
-        envvar=None,
-    )
-    jobs: str | None = option(
-        None,
-        "--jobs",
-        help="CSV or JSON lines with document and question; id and answers may stand beside them",
-        group="Jobs",
-        metavar="FILE",
-        envvar=None,
-    )
-    together: bool = option(False, "--together", help="pool all DOCs: one row a question", group="Jobs", envvar=None)
-    n_rows: int | None = option(None, "--limit", help="the first N rows (all)", group="Jobs", metavar="N", min=1, envvar=None)
-    shard: str | None = option(
-        None, "--shard", help="every N-th row from the I-th on, for several machines", group="Jobs", metavar="I/N", envvar=None
-    )
-    output: str = option(
-        "-",
-        "-o",
-        "--output",
-        help="rows as they come: JSON lines, or CSV by its name (stdout)",
-        group="Output",
-        metavar="FILE",
-    )
-    resume: bool = option(
-        True,
-        "--resume/--restart",
-        help="go on with what -o FILE holds, or begin anew (resume)",
-        group="Run",
-        envvar=None,
-    )
-    retry_errors: bool = option(False, "--retry-errors", help="do rows with an error again", group="Run", envvar=None)
-    max_errors: int | None = option(
-        None, "--max-errors", help="stop after so many rows with an error (no limit)", group="Run", metavar="N", min=1
-    )
-    fail_fast: bool = option(False, "--fail-fast", help="stop at the first row with an error", group="Run")
-    engine: str = option(
-        "local",
-        "--engine",
-        help="who answers: this process (local), or the workers of a Ray cluster (ray)",
-        group="Cluster",
-        choices=("local", "ray"),
-    )
-    address: str | None = option(
-        None,
-        "--address",
-        help="a running Ray cluster: auto, or host:port; without it one is started on this machine",
-        group="Cluster",
-        metavar="ADDRESS",
-    )
-
-    @property
-    def most_errors(self) -> float:
-        return 1 if self.fail_fast else self.max_errors or float("inf")
 
 
 @dataclass(frozen=True, slots=True)

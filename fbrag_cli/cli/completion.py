@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import typer
@@ -17,19 +16,16 @@ INSTRUCTION = "_FBRAG_COMPLETE"
 _SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
 
 
-def complete(command_for: Callable[[list[str]], Any]) -> int:
-    """Print the words that may stand at the cursor, and exit. Whatever goes wrong, nothing else is printed.
+def complete(command: Any) -> int:
+    """Print the words that may stand at the cursor, and return an exit code. Whatever goes wrong, nothing else is printed.
 
-    command_for: returns Typer's command for a command line. It loads all commands only if the first word names none.
+    command: Typer's, for all of fbrag.
     """
     try:
         from typer.completion import get_completion_inspect_parameters
 
         get_completion_inspect_parameters()  # registers the shells
         _join_values()
-        typed = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS", "")
-        command = command_for(typed.split()[1:2])
-        _leave_values()
         sys.modules["rich"] = None  # type: ignore[assignment]  # Typer loads it, if it is there, to take markup out of the help
         command.main([], "fbrag")
     except SystemExit as stop:  # Typer ends so; with 1 where the instruction or what was typed cannot be read
@@ -37,14 +33,6 @@ def complete(command_for: Callable[[list[str]], Any]) -> int:
     except Exception:  # an error message between the words would end up in the user's command line
         return ExitCode.INTERNAL
     return ExitCode.DONE
-
-
-def _leave_values() -> None:
-    """Make the parser leave all values as they were typed: checking them loads Pydantic, which takes half of the time."""
-    from typer.core import TyperArgument, TyperOption
-
-    for kind in (TyperArgument, TyperOption):
-        kind.process_value = lambda self, ctx, value: value  # type: ignore[method-assign]
 
 
 def _join_values() -> None:
@@ -118,20 +106,3 @@ def method_list(incomplete: str) -> list[str]:
 
     before = incomplete.rpartition(",")[0].split(",") if "," in incomplete else []
     return [",".join([*before, name]) for name in names() if name not in before]
-
-
-def config_keys() -> list[str]:
-    from fbrag_cli.cli.config_keys import known_keys
-
-    return list(known_keys())
-
-
-def config_values(context: typer.Context) -> list[str]:
-    """Return the words that the key on the command line takes."""
-    from fbrag_cli.cli.config_keys import known_keys
-    from fbrag_cli.storage.config_key import find_key
-
-    key = find_key(context.params["key"], known_keys())
-    if key.option in ("large", "small"):
-        return model_names()
-    return ["true", "false"] if key.kind is bool else list(key.choices)

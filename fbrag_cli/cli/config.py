@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 import typer
 
-from fbrag_cli.cli.completion import config_keys, config_values
+from fbrag_cli.cli.completion import model_names
 from fbrag_cli.cli.config_keys import expected, known_keys, setting, warn_of_unknown
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.help import Command, Group
 from fbrag_cli.cli.options import argument, option
 from fbrag_cli.cli.takes import takes
 from fbrag_cli.errors import ExitCode, FbragError
-from fbrag_cli.storage.config_file import Config, ConfigFile, Effective, load, locate, set_value, shared_name, unset_value
+from fbrag_cli.storage.config_file import Config, ConfigFile, Effective, load, locate, set_value, unset_value
 from fbrag_cli.storage.config_key import Key, Keys, Value, find_key, toml
 from fbrag_cli.text.printable import dumps, printable
 
@@ -38,14 +38,24 @@ class ShowOptions:
     json: bool = option(False, "--json", help="one JSON object", group="Output", envvar=None)
 
 
+def _words(context: typer.Context) -> list[str]:
+    """Return the words that the key on the command line takes, for tab completion."""
+    key = find_key(context.params["key"], known_keys())
+    if key.option in ("large", "small"):
+        return model_names()
+    return ["true", "false"] if key.kind is bool else list(key.choices)
+
+
 @dataclass(frozen=True, slots=True)
 class KeyArgument:
-    key: str = argument("a key of 'fbrag config show': gpu, models.large, ask.sources", "KEY", config_keys)
+    key: str = argument(
+        "a key of 'fbrag config show': gpu, models.large, ask.sources", "KEY", autocompletion=lambda: list(known_keys())
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class ValueArgument:
-    value: str = argument("the value, as for the option", "VALUE", config_values)
+    value: str = argument("the value, as for the option", "VALUE", autocompletion=_words)
 
 
 @config_app.command(cls=Command)
@@ -153,7 +163,7 @@ def _file_to_write(console: Console) -> ConfigFile:
 
 def _shown(keys: Keys, config: Config) -> Iterator[Key]:
     """Yield the keys to show: one of a single command only if no key sets its option for all, or if the file has it."""
-    return (key for key in keys.values() if shared_name(key, keys) == key.name or key.name in config.values)
+    return (key for key in keys.values() if not key.shared or key.name in config.values)
 
 
 def _origin(found: Effective, file: ConfigFile | None) -> str:

@@ -11,8 +11,10 @@ from typing import Any, TextIO
 
 from typer.core import TyperCommand, TyperGroup
 
+from fbrag_cli.cli.argv import value_of
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.options import FORMATS
+from fbrag_cli.cli.values import OptionValue
 from fbrag_cli.methods.knobs import kind_of
 from fbrag_cli.text.printable import counted
 
@@ -36,11 +38,14 @@ _HEADING = re.compile(r"^(?:Usage:|(?: {2})?[A-Z][a-z]+(?: options)?:$)", re.MUL
 
 
 class _Helping:
-    """Gives a command of Typer its help, and the option --help-all."""
+    """Gives a command of Typer its help, the option --help-all, and our reading of values."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        found = super().get_params(ctx)  # type: ignore[misc]
-        return [*found, self._help_all] if self._help_all else found
+        found: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        found += [self._help_all] if self._help_all else []
+        for each in found:
+            each._runtime_param = OptionValue(each)
+        return found
 
     def get_help_option(self, ctx: Any) -> Any:
         if option := super().get_help_option(ctx):  # type: ignore[misc]
@@ -101,9 +106,12 @@ class Command(_Helping, TyperCommand):
 
 class Group(_Helping, TyperGroup):
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write each command with the whole first sentence of its help."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, self.commands[name].get_short_help_str(limit=1000)) for name in self.list_commands(ctx)])
+            self.write_commands(formatter)
+
+    def write_commands(self, formatter: Any) -> None:
+        """Write each command with the whole first sentence of its help."""
+        formatter.write_dl([(name, each.get_short_help_str(limit=1000)) for name, each in self.commands.items()])
 
 
 def _plain(argument: Any) -> str:
@@ -114,8 +122,6 @@ def _plain(argument: Any) -> str:
 
 def print_help(text: str, stream: TextIO) -> None:
     """Print a help text, with coloured headings where the stream gets colour (--color, FBRAG_COLOR, NO_COLOR, FORCE_COLOR)."""
-    from fbrag_cli.cli.config_keys import value_of
-
     mode: Any = value_of("--color", sys.argv[1:]) or os.environ.get("FBRAG_COLOR")
     if Console(color=mode if mode in ("always", "never") else "auto").colored(stream):
         text = _HEADING.sub(lambda heading: f"\x1b[1;32m{heading[0]}\x1b[0m", text)

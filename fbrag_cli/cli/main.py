@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
-from importlib import import_module
 from typing import Any
 
 import typer
 
 from fbrag_cli.cancellation import Cancellation
+from fbrag_cli.cli.argv import asks_for_help, before_dashes, first_word, in_json, is_quiet, value_of
+from fbrag_cli.cli.commands import Commands, warn_of_variables
 from fbrag_cli.cli.completion import INSTRUCTION, complete
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.help import Command, Group, print_help
+from fbrag_cli.cli.help import print_help
 from fbrag_cli.cli.options import CANCELLATION, GlobalOptions, RootOptions
 from fbrag_cli.cli.output import open_streams, print_after_error
 from fbrag_cli.cli.signals import Terminated, handle_signals
@@ -38,7 +38,7 @@ def main() -> None:
     open_streams()
     set_environment()
     if os.environ.get(INSTRUCTION):
-        sys.exit(complete(lambda typed: _command(typed, [name for name in COMMANDS if name.startswith(tuple(typed))])))
+        sys.exit(complete(_command()))
     cancellation = Cancellation()
     handle_signals(cancellation)
     sys.exit(run(sys.argv[1:], cancellation))
@@ -49,7 +49,7 @@ def run(arguments: list[str], cancellation: Cancellation) -> int:
     options, defaults = GlobalOptions(), dict[str, Any]()
     try:
         try:
-            command, defaults = _command(arguments), _config_defaults(arguments)
+            command, defaults = _command(), _config_defaults(arguments)
             with command.make_context("fbrag", list(arguments), default_map=defaults) as context:
                 context.meta[CANCELLATION] = cancellation
                 aborts.report = lambda error: _failed(error, context.obj or options, arguments, defaults)
@@ -88,31 +88,27 @@ def root(console: Console, options: RootOptions) -> None:
     """The options that may stand before the command."""
 
 
-#: The modules of the commands, in the order of the help. A module with several commands has its own Typer.
-COMMANDS = ("ask", "explain", "batch", "bench", "doctor", "eval", "train", "models", "config", "cache")
-
-
-def _command(arguments: list[str], begun: Sequence[str] = ()) -> Any:
-    """Return the command that comes first, else all of them: a question does not wait for the options of others.
-
-    begun: those that a word at the cursor may become; with none, all of them.
-    """
+def _command() -> Any:
+    """Return Typer's command for all of fbrag."""
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
     settings = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
-    app.callback(cls=Group, help=HELP, no_args_is_help=True, context_settings=settings)(root)
-    for name in arguments[:1] if arguments[:1] and arguments[0] in COMMANDS else begun or COMMANDS:
-        module = import_module(f"fbrag_cli.cli.{name}")
-        if group := getattr(module, f"{name}_app", None):
-            app.add_typer(group, name=name)
-        else:
-            app.command(name, cls=Command)(getattr(module, name))
+    app.callback(cls=Commands, help=HELP, no_args_is_help=True, context_settings=settings)(root)
     return typer.main.get_command(app)
 
 
 def _config_defaults(arguments: list[str]) -> dict[str, Any]:
+    """Return the defaults of the options, by the configuration file. Warn of what nothing reads in it or in the environment."""
+    flags = before_dashes(arguments)
+    if asks_for_help(flags):
+        return {}
     from fbrag_cli.cli.config_keys import config_defaults
 
-    return config_defaults(arguments, os.environ)
+    color: Any = "never" if value_of("--color", flags) == "never" else "auto"
+    console = Console(-1 if is_quiet(flags) else 0, color, config=value_of("--config", flags))
+    command = first_word(flags)
+    if command != "doctor":  # which reports them itself
+        warn_of_variables(os.environ, console, command)
+    return config_defaults(command, console, os.environ)
 
 
 def _usage_error(error: typer.TyperException, arguments: list[str]) -> FbragError:
@@ -122,10 +118,8 @@ def _usage_error(error: typer.TyperException, arguments: list[str]) -> FbragErro
 
 
 def _failed(error: FbragError, options: GlobalOptions, arguments: list[str], defaults: dict[str, Any]) -> int:
-    from fbrag_cli.cli.config_keys import in_json
-
     options.console().error(error)
-    if in_json(arguments, os.environ, defaults):
+    if in_json(arguments, defaults):
         record = {"code": error.code, "message": error.message, "hint": error.hint, "document": error.document}
         print_after_error(dumps({"schema": "fbrag.error/1", "error": record}))
     return error.exit_code

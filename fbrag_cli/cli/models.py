@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
 from fbrag_cli.cli.completion import model_names
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.help import Command, Group
-from fbrag_cli.cli.options import option
+from fbrag_cli.cli.options import argument, option
 from fbrag_cli.cli.takes import takes
 from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.storage.places import models_dir
@@ -39,10 +40,7 @@ models_app = typer.Typer(cls=Group, help=HELP, no_args_is_help=True, rich_markup
 Role = Literal["small", "large"]
 
 
-def _names(help: str, metavar: str, **default: Any) -> Any:
-    """Return a field for names of models, with completion; required without a `default`."""
-    about = typer.Argument(help=help, metavar=metavar, autocompletion=model_names, show_default=False)
-    return field(metadata={"option": about}, **default)
+_names = partial(argument, autocompletion=model_names)
 
 
 @dataclass(frozen=True, slots=True)

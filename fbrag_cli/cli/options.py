@@ -33,10 +33,10 @@ def arguments(help: str, metavar: str) -> Any:
     return field(default=(), metadata={"option": typer.Argument(help=help, metavar=metavar, show_default=False)})
 
 
-def argument(help: str, metavar: str, words: Callable[..., list[str]]) -> Any:
-    """A field that is one argument, and has to be there. words: returns those that tab completion offers."""
-    about = typer.Argument(help=help, metavar=metavar, show_default=False, autocompletion=words)
-    return field(metadata={"option": about})
+def argument(help: str, metavar: str, *, autocompletion: Callable[..., list[str]], **default: Any) -> Any:
+    """A field that is an argument, required without a `default`. autocompletion: returns the words that may stand there."""
+    about = typer.Argument(help=help, metavar=metavar, show_default=False, autocompletion=autocompletion)
+    return field(metadata={"option": about}, **default)
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +242,71 @@ class ExplainOptions:
         group="Explain",
         envvar=None,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class BatchOptions(ParallelOptions):
+    documents: list[str] = arguments("documents; of a folder, each file is one", "DOC...")
+    questions: str | None = option(
+        None,
+        "-Q",
+        "--questions",
+        help="text (one a line, # begins a comment), CSV (question, id) or JSON lines; '-' is stdin",
+        group="Jobs",
+        metavar="FILE",
+        envvar=None,
+    )
+    jobs: str | None = option(
+        None,
+        "--jobs",
+        help="CSV or JSON lines with document and question; id and answers may stand beside them",
+        group="Jobs",
+        metavar="FILE",
+        envvar=None,
+    )
+    together: bool = option(False, "--together", help="pool all DOCs: one row a question", group="Jobs", envvar=None)
+    n_rows: int | None = option(None, "--limit", help="the first N rows (all)", group="Jobs", metavar="N", min=1, envvar=None)
+    shard: str | None = option(
+        None, "--shard", help="every N-th row from the I-th on, for several machines", group="Jobs", metavar="I/N", envvar=None
+    )
+    output: str = option(
+        "-",
+        "-o",
+        "--output",
+        help="rows as they come: JSON lines, or CSV by its name (stdout)",
+        group="Output",
+        metavar="FILE",
+    )
+    resume: bool = option(
+        True,
+        "--resume/--restart",
+        help="go on with what -o FILE holds, or begin anew (resume)",
+        group="Run",
+        envvar=None,
+    )
+    retry_errors: bool = option(False, "--retry-errors", help="do rows with an error again", group="Run", envvar=None)
+    max_errors: int | None = option(
+        None, "--max-errors", help="stop after so many rows with an error (no limit)", group="Run", metavar="N", min=1
+    )
+    fail_fast: bool = option(False, "--fail-fast", help="stop at the first row with an error", group="Run")
+    engine: str = option(
+        "local",
+        "--engine",
+        help="who answers: this process (local), or the workers of a Ray cluster (ray)",
+        group="Cluster",
+        choices=("local", "ray"),
+    )
+    address: str | None = option(
+        None,
+        "--address",
+        help="a running Ray cluster: auto, or host:port; without it one is started on this machine",
+        group="Cluster",
+        metavar="ADDRESS",
+    )
+
+    @property
+    def most_errors(self) -> float:
+        return 1 if self.fail_fast else self.max_errors or float("inf")
 
 
 @dataclass(frozen=True, slots=True)

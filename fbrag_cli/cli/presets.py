@@ -6,11 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.methods.order_preserving import OrderPreserving
 
 #: Name -> what it sets.
 PRESETS: Mapping[str, Mapping[str, Any]] = {
-    "fast": {"method": OrderPreserving.name, "answer_anyway": True, "window_weight": 0.6},
+    "fast": {"method": "order-preserving", "answer_anyway": True, "window_weight": 0.6},
     "thorough": {"select": "10", "budget": 1000},
 }
 

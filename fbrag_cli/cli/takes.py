@@ -8,7 +8,6 @@ def ask(console: Console, documents: DocumentOptions, method: MethodOptions) -> 
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from types import MappingProxyType
@@ -19,7 +18,6 @@ import typer
 from fbrag_cli.cli.completion import model_names
 from fbrag_cli.cli.options import CANCELLATION, GlobalOptions, option
 from fbrag_cli.cli.presets import with_preset
-from fbrag_cli.errors import FbragError
 from fbrag_cli.methods.knobs import Knob, option_name
 
 
@@ -39,7 +37,6 @@ def takes(
                 options = options.over(before)
             typer_context.find_root().obj = options
             console = options.console(typer_context.meta.get(CANCELLATION))
-            _check_finite(values)
             if "fast" in values:
                 values = with_preset(values, {name: _origin(typer_context, name) for name in values})
             return function(console, *(_record(group, values) for group in groups))
@@ -104,13 +101,6 @@ def _origin(context: typer.Context, name: str) -> str:
     """Return where an option's value comes from: COMMANDLINE, ENVIRONMENT, DEFAULT_MAP (the configuration file) or DEFAULT."""
     source = context.get_parameter_source(name)
     return source.name if source else "DEFAULT"
-
-
-def _check_finite(values: Mapping[str, Any]) -> None:
-    """Raise FbragError `usage` for a number without end, or that is none: the bounds of an option let "nan" pass."""
-    for name, value in values.items():
-        if isinstance(value, float) and not math.isfinite(value):
-            raise FbragError("usage", f"{option_name(name)} {value}: a finite number is needed", "give one, as 0.5")
 
 
 def _record(group: type[Any], values: dict[str, Any]) -> Any:

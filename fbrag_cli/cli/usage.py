@@ -13,13 +13,10 @@ from typing import Any
 
 import typer
 
-from fbrag_cli.cli.config_keys import first_word
+from fbrag_cli.cli.argv import first_word
 from fbrag_cli.cli.options import AnswerOptions, ExplainOptions
 from fbrag_cli.cli.takes import option_of
 from fbrag_cli.errors import FbragError
-from fbrag_cli.methods.knobs import kind_of
-from fbrag_cli.storage.config_key import Key
-from fbrag_cli.text.near import suggestion
 
 #: A question to put into a command where none was given.
 EXAMPLE = "Who …?"
@@ -38,8 +35,6 @@ def usage_error(error: typer.TyperException, arguments: Sequence[str]) -> FbragE
     """Return Typer's error in the words of this program. arguments: the whole command line."""
     message = error.format_message().strip()
     context: Any = getattr(error, "ctx", None)
-    if found := _wrong_value(error):
-        return found
     if found := _of_the_other_command(error, context, arguments):
         return found
     if message.startswith("No such command") and not context.parent and (found := _without_command(arguments)):
@@ -51,22 +46,6 @@ def usage_error(error: typer.TyperException, arguments: Sequence[str]) -> FbragE
             hint = f"did you mean {rest.strip().rstrip('?)')}?"
     message = message[:1].lower() + message[1:].rstrip(".")
     return FbragError("usage", message, hint or f"{context.command_path if context else 'fbrag'} --help")
-
-
-def _wrong_value(error: Any) -> FbragError | None:
-    """Return the error of a value that an option does not take; None for another error."""
-    errors = getattr(error.__cause__, "errors", None)  # Pydantic's
-    if not (errors and isinstance(error, typer.BadParameter) and error.param):
-        return None
-    option: Any = error.param
-    value = str(errors()[0]["input"])
-    kind, choices = kind_of(option.type_descriptor.annotation)
-    variables = [option.envvar] if isinstance(option.envvar, str) else option.envvar or []
-    named = next((name for name in variables if os.environ.get(name) == value and value not in sys.argv), None)
-    name = named or max(option.opts, key=len)
-    expects = Key(name, kind, choices=choices, minimum=option.min, maximum=option.max).expects
-    path = error.ctx.command_path if error.ctx else "fbrag"
-    return FbragError("usage", f"{name} {value}: expected {expects}", suggestion(value.lower(), choices, f"{path} --help"))
 
 
 def _of_the_other_command(error: Any, context: Any, arguments: Sequence[str]) -> FbragError | None:

@@ -66,7 +66,7 @@ def environment(situation: Situation) -> Check:
     finding = " ".join(shown) or "no variable that fbrag uses is set"
     try:
         for key in situation.keys.values():
-            effective(key, situation.keys, Config({}), environ)
+            effective(key, Config({}), environ)
     except FbragError as error:
         return Check("environment", "fail", f"{error.message}; in force: {finding}", error.hint)
     unread = [name for name in environ if name.startswith("FBRAG_") and name not in situation.variables]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -65,15 +65,14 @@ def load(file: ConfigFile | None, keys: Keys) -> Config:
         return Config({})
     values: dict[str, Value] = {}
     unknown = []
-    tables = {name.partition(".")[0] for name in keys if "." in name}
-    for name, value in _leaves(_parse(text, file.path), tables):
+    for name, value in _leaves(_parse(text, file.path), keys.tables):
         if key := keys.get(canonical(name)):
             checked = key.checked(value)
             if checked is None:
                 what = f"{file.path}: {name} is {_shown(value)}, expected {key.expects}"
                 raise FbragError("config", what, f"fbrag config unset {key.name}")
             values[key.name] = checked
-        elif name in tables:
+        elif name in keys.tables:
             raise _no_table(file.path, name, value)
         else:
             unknown.append(name)
@@ -101,7 +100,7 @@ def _parse(text: str, path: Path) -> Mapping[str, Any]:
         raise FbragError("config", f"{path}, line {line}: {what}", "correct the line: see https://toml.io") from None
 
 
-def _leaves(table: Mapping[str, Any], tables: set[str]) -> Iterator[tuple[str, object]]:
+def _leaves(table: Mapping[str, Any], tables: Container[str]) -> Iterator[tuple[str, object]]:
     """Yield (dotted name, value) for each entry; an unknown table counts as one."""
     for name, value in table.items():
         if isinstance(value, dict) and name in tables:
@@ -134,25 +133,17 @@ class Effective:
     origin: str
 
 
-def effective(key: Key, keys: Keys, config: Config, environ: Mapping[str, str]) -> Effective:
+def effective(key: Key, config: Config, environ: Mapping[str, str]) -> Effective:
     """Return the value that a command without flags uses. Raises FbragError `config` for a variable that the key rejects."""
     for variable in key.variables:
         if text := environ.get(variable):
             if (value := key.parsed(text)) is None:
                 raise FbragError("config", f"{variable} is {text!r}, expected {key.expects}", f"correct or unset {variable}")
             return Effective(value, variable)
-    for name in (key.name, shared_name(key, keys)):
+    for name in (key.name, key.shared):
         if name in config.values:
             return Effective(config.values[name], "file")
     return Effective(key.default, "default")
-
-
-def shared_name(key: Key, keys: Keys) -> str:
-    """Return the name of the key that sets the same option for all commands: "samples" for "ask.samples"."""
-    for other in keys.values():
-        if other.option == key.option and set(other.commands) > set(key.commands):
-            return other.name
-    return key.name
 
 
 # -- writing ---------------------------------------------------------------------------------------------------------------

@@ -1,10 +1,11 @@
-"""The keys of the configuration file: their names, their types, and the values that they accept."""
+"""The keys of the configuration file, and the values that they and the options accept."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import TypeAlias
 
 from fbrag_cli.errors import FbragError
@@ -12,29 +13,23 @@ from fbrag_cli.text.near import closest
 
 Value: TypeAlias = "str | int | float | bool"
 
-_WORDS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+_WORDS = dict.fromkeys(("true", "t", "yes", "y", "on", "1"), True) | dict.fromkeys(("false", "f", "no", "n", "off", "0"), False)
 _PHRASES = {bool: "true or false", int: "a whole number", float: "a number", str: "a text in quotes"}
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
-    """One key of the file: the default of an option.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accepted:
+    """The values that a setting, an option or a key accepts.
 
-    name: its spelling in the file, "gpu" or "ask.sources". kind: bool, int, float or str. variables: environment variables, of
-    which the first that is set counts. word_or_number: a text that may be written as a bare number. option: the option's name.
-    commands: those that have the option; empty for all commands.
+    kind: bool, int, float or str. choices: the accepted words, () for any. word_or_number: a text that may be written as a bare
+    number.
     """
 
-    name: str
     kind: type
-    default: Value | None = None
-    variables: tuple[str, ...] = ()
     choices: tuple[str, ...] = ()
     minimum: float | None = None
     maximum: float | None = None
     word_or_number: bool = False
-    option: str = ""
-    commands: tuple[str, ...] = ()
 
     @property
     def expects(self) -> str:
@@ -67,13 +62,47 @@ class Key:
     def parsed(self, text: str) -> Value | None:
         """Return the value that `text` of a variable or a command line stands for, or None."""
         try:
-            value: object = _WORDS.get(text.lower()) if self.kind is bool else self.kind(text)
+            value: object = _WORDS.get(text.strip().lower()) if self.kind is bool else self.kind(text)
         except ValueError:
             return None
         return self.checked(value)
 
 
-Keys: TypeAlias = Mapping[str, Key]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key(Accepted):
+    """One key of the file: the default of an option.
+
+    name: its spelling in the file, "gpu" or "ask.sources". variables: environment variables, of which the first that is set
+    counts. option: name of the option. commands: those that have the option; empty for all commands. shared: name of the key that
+    sets the option for several commands, where this one sets it for one of them.
+    """
+
+    name: str
+    default: Value | None = None
+    variables: tuple[str, ...] = ()
+    option: str = ""
+    commands: tuple[str, ...] = ()
+    shared: str = ""
+
+
+class Keys(Mapping[str, Key]):
+    """Keys by name, some of which take long to make: these are made where a name is none of the others, or for a list of all.
+
+    quick: the others, with keys of each table of the file. make_all: returns all keys, in their order.
+    """
+
+    def __init__(self, quick: Mapping[str, Key], make_all: Callable[[], Mapping[str, Key]]) -> None:
+        self._quick, self._make_all = quick, cache(make_all)
+        self.tables = {name.partition(".")[0] for name in quick if "." in name}
+
+    def __getitem__(self, name: str) -> Key:
+        return self._quick[name] if name in self._quick else self._make_all()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._make_all())
+
+    def __len__(self) -> int:
+        return len(self._make_all())
 
 
 def canonical(name: str) -> str:

@@ -359,7 +359,7 @@ def test_a_signal_that_python_wraps_is_no_internal_error(
 import sys
 from fbrag_cli.cli import main
 from fbrag_cli.cli.signals import Terminated
-def wrapped(arguments):
+def wrapped():
     raise RuntimeError("Error calling __set_name__") from {stop}
 main._command = wrapped
 sys.argv = ["fbrag", "config", "path"]

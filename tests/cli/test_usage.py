@@ -221,7 +221,7 @@ def all_commands() -> dict[str, Any]:
     """Typer's commands by their path, as "fbrag models list"."""
     from fbrag_cli.cli.main import _command
 
-    found = {"fbrag": _command([])}
+    found = {"fbrag": _command()}
     for path, command in [*found.items()]:
         found |= {f"{path} {name}": each for name, each in command.commands.items()}
     for path, command in [*found.items()][1:]:
@@ -469,7 +469,8 @@ def test_a_wrong_value_of_a_variable_names_the_variable(fbrag: Run, files: Path)
 def test_every_long_option_has_its_variable_or_belongs_to_one_run() -> None:
     from dataclasses import fields
 
-    from fbrag_cli.cli.config_keys import OF_ONE_RUN, every_group
+    from fbrag_cli.cli.commands import every_group
+    from fbrag_cli.cli.config_keys import OF_ONE_RUN
     from fbrag_cli.cli.options import RootOptions
     from fbrag_cli.cli.takes import option_of
 
@@ -487,8 +488,8 @@ def test_a_variable_sets_the_encoding(fbrag: Run, files: Path) -> None:
 
 
 def test_variables_of_a_command_do_not_load_the_others(clean_environment: dict[str, str]) -> None:
-    code = "import sys; from fbrag_cli.cli.config_keys import config_defaults\n"
-    code += "import os; config_defaults(['ask', 'fine.txt', 'Who?'], os.environ)\n"
+    code = "import sys; from fbrag_cli.cli.main import _config_defaults\n"
+    code += "_config_defaults(['ask', 'fine.txt', 'Who?'])\n"
     code += "print([name for name in sys.modules if name.startswith('fbrag_cli.cli.') and name.endswith(('eval', 'bench'))])"
     for variable, loaded in (("FBRAG_SAMPLES", False), ("FBRAG_SAMPELS", True)):
         environment = clean_environment | {variable: "3"}

@@ -10,7 +10,9 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from fbrag_cli.cli.config_keys import config_defaults, known_keys, known_variables
+from fbrag_cli.cli.commands import known_variables
+from fbrag_cli.cli.config_keys import known_keys
+from fbrag_cli.cli.main import _config_defaults
 from fbrag_cli.errors import FbragError
 from fbrag_cli.storage.config_file import Config, ConfigFile, effective, load, locate, set_value, unset_value
 from fbrag_cli.storage.config_key import Key, find_key
@@ -149,7 +151,7 @@ def test_which_value_counts() -> None:
     config = Config({"samples": 3, "ask.samples": 4})
 
     def found(name: str, **environ: str) -> object:
-        return effective(KEYS[name], KEYS, config, environ).value
+        return effective(KEYS[name], config, environ).value
 
     assert (found("ask.samples"), found("explain.samples"), found("samples")) == (4, 3, 3)
     assert found("ask.samples", FBRAG_SAMPLES="7") == 7
@@ -162,24 +164,24 @@ def test_which_value_counts() -> None:
 def test_the_defaults_of_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = written(tmp_path, 'color = "never"\nthreads = 2\nsamples = 3\nsampels = 9\n[ask]\nsamples = 4\n[explain]\nlimit = 5\n')
     arguments = ["ask", "--config", str(file.path), "book.txt", "--", "--quiet"]
-    assert config_defaults(arguments, {}) == {
+    assert _config_defaults(arguments) == {
         "color": "never",
         "ask": {"threads": 2, "samples": 4},
         "explain": {"threads": 2, "samples": 3, "limit": 5},
         "batch": {"threads": 2, "samples": 3},
     }
     assert capsys.readouterr().err == f"warning: {file.path}: there is no key sampels; did you mean samples?\n"
-    config_defaults(["ask", f"--config={file.path}", "-qa", "book.txt", "Who?"], {})
+    _config_defaults(["ask", f"--config={file.path}", "-qa", "book.txt", "Who?"])
     assert capsys.readouterr().err == ""
 
 
-def test_help_and_repairs_work_with_a_broken_file(tmp_path: Path) -> None:
-    environ = {"FBRAG_CONFIG": str(written(tmp_path, "gpu = ").path)}
+def test_help_and_repairs_work_with_a_broken_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FBRAG_CONFIG", str(written(tmp_path, "gpu = ").path))
     for arguments in (["ask", "--help"], ["--version"], ["config", "path"], ["--color", "never", "doctor"]):
-        assert config_defaults(arguments, environ) == {}
+        assert _config_defaults(arguments) == {}
     for arguments in (["ask", "a.txt", "config"], ["--color", "always", "explain"], ["ask", "a.txt", "--", "--help"]):
         with pytest.raises(FbragError, match="line 1"):
-            config_defaults(arguments, environ)
+            _config_defaults(arguments)
 
 
 # -- edits -----------------------------------------------------------------------------------------------------------------

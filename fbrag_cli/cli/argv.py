@@ -1,0 +1,80 @@
+"""The command line before it is parsed: the commands that it may name, and what an error needs to know of it."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+#: The commands, in the order of the help, each with the first sentence of its own help.
+COMMANDS: Mapping[str, str] = {
+    "ask": "Answer a question from a document, and show the chunks that the answer rests on.",
+    "explain": "Show every chunk's scores for a question, and why it was selected or not.",
+    "batch": "Answer many questions on many documents, a row each.",
+    "bench": "How long this machine takes to load the models, to score a text, to read prompts and to write.",
+    "doctor": "Check the installation, the GPU, the models and the network.",
+    "eval": "Answer and evidence quality, tokens and time, of one or several configurations on the same questions.",
+    "train": "Train the small parts of a method for a language model, which stays as it is.",
+    "models": "Fetch, list, verify and delete models.",
+    "config": "Read and change the configuration file.",
+    "cache": "The cache of texts, indexes and samples that makes the next question quick.",
+}
+
+_WITH_FORMATS = ("ask", "explain", "eval")
+_FORM = re.compile(r"(?:--format(?:=|$)|-[aqvy]*f)(.*)")
+_EAGER = {"-h", "--help", "--help-all", "-V", "--version"}
+
+
+def before_dashes(arguments: list[str]) -> list[str]:
+    """Return the arguments before "--": only these can be options."""
+    return arguments[: arguments.index("--")] if "--" in arguments else arguments
+
+
+def value_of(option: str, arguments: Sequence[str]) -> str | None:
+    """Return the value of an option, as `--config X` or `--config=X`. The last one counts."""
+    value = None
+    rest = iter(arguments)
+    for argument in rest:
+        if argument == option:
+            value = next(rest, value)
+        elif argument.startswith(option + "="):
+            value = argument.partition("=")[2]
+    return value
+
+
+def first_word(arguments: Sequence[str]) -> str | None:
+    """Return the first argument that is neither an option nor the value of one: the command."""
+    rest = iter(arguments)
+    for argument in rest:
+        if argument in ("--config", "--color"):
+            next(rest, None)
+        elif not argument.startswith("-"):
+            return argument
+    return None
+
+
+def asks_for_help(arguments: Sequence[str]) -> bool:
+    """Return whether the arguments ask for a help or the version, which read no configuration."""
+    return not _EAGER.isdisjoint(arguments)
+
+
+def is_quiet(arguments: Sequence[str]) -> bool:
+    return any(argument == "--quiet" or re.fullmatch(r"-[aqvy]*q[aqvy]*", argument) for argument in arguments)
+
+
+def in_json(arguments: list[str], defaults: Mapping[str, Any]) -> bool:
+    """Return whether an error is JSON too: by the command line, else by FBRAG_FORMAT, else by the `defaults` of the file."""
+    flags = before_dashes(arguments)
+    if "--json" in flags:
+        return True
+    form, rest = "", iter(flags)
+    for argument in rest:
+        if found := _FORM.fullmatch(argument):
+            form = found[1] or next(rest, "")
+    command = first_word(flags)
+    if command not in COMMANDS:
+        command = "ask"  # a word that is no command was meant for it
+    if not form and command in _WITH_FORMATS:
+        form = os.environ.get("FBRAG_FORMAT") or defaults.get(command, {}).get("format", "")
+    return form in ("json", "jsonl")

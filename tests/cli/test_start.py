@@ -1,0 +1,67 @@
+"""What a command loads before it does anything: the start of every command is paid for by what it imports."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fbrag_cli.cli.argv import COMMANDS
+from fbrag_cli.cli.commands import Commands
+from fbrag_cli.cli.config_keys import _TABLES, _resolved
+
+CODE = """
+import sys
+from fbrag_cli.__main__ import main
+try:
+    main()
+finally:
+    print(*sys.modules, file=sys.stderr)
+"""
+HEAVY = {"numpy", "regex", "llama_cpp", "pydantic"}
+
+
+def loaded(environment: dict[str, str], *arguments: str) -> set[str]:
+    """Return the modules that are loaded when `fbrag` with these arguments ends."""
+    command = [sys.executable, "-c", CODE, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+    return set(done.stderr.splitlines()[-1].split())
+
+
+QUICK = ["--version", "--help", "config path", "config get gpu", "config set gpu off", "config unset gpu", "config show --help"]
+QUICK += ["cache dir", "cache size", "cache clear -y", "cache --help", "models list", "models path", "models pull --help"]
+QUICK += ["doctor --help", "-q --offline models path"]
+
+
+@pytest.mark.parametrize("command", QUICK)
+@pytest.mark.parametrize("text", ["", 'gpu = "off"\n[models]\nlarge = "smollm2-135m"\n'], ids=["", "file"])
+def test_a_quick_command_loads_no_library_of_numbers_and_no_method(
+    command: str, text: str, clean_environment: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "config.toml").write_text(text)
+    own = {"FBRAG_CACHE_DIR": str(tmp_path / "cache"), "FBRAG_CONFIG": str(tmp_path / "config.toml")}
+    modules = loaded(clean_environment | own, *command.split())
+    assert not {name.partition(".")[0] for name in modules} & HEAVY
+    methods = {name for name in modules if name.startswith("fbrag_cli.methods.")} - {"fbrag_cli.methods.knobs"}
+    assert not methods
+    assert not [name for name in modules if name.startswith(("fbrag_cli.documents", "fbrag_cli.retrieval", "fbrag_cli.trace"))]
+
+
+def test_one_command_does_not_load_another(clean_environment: dict[str, str]) -> None:
+    for arguments in (["--help"], ["doctor", "--help"], ["-v", "--color=never", "doctor", "--help"]):
+        modules = loaded(clean_environment, *arguments)
+        assert {f"fbrag_cli.cli.{name}" for name in COMMANDS} & modules <= {"fbrag_cli.cli.doctor"}
+
+
+def test_the_list_of_commands_has_the_first_sentence_of_each_help() -> None:
+    assert {name: each.get_short_help_str(limit=1000) for name, each in Commands(name="fbrag").commands.items()} == COMMANDS
+
+
+def test_the_tables_of_the_configuration_file_are_the_options_of_their_commands() -> None:
+    from fbrag_cli.cli import ask, batch, explain
+
+    for name, command in (("ask", ask.ask), ("explain", explain.explain), ("batch", batch.batch)):
+        groups = {group.__name__ for group in command.groups} - {"DocumentOptions", "PasswordOptions"}  # of one run only
+        assert {group.__name__ for group in _resolved(_TABLES[name])} == groups
