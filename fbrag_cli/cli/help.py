@@ -26,7 +26,6 @@ FIRST = {
     "batch": "--questions --jobs --together --output --resume --retry-errors --shard --parallel --large --gpu",
     "eval": "--limit --method --select --retrieval-only --output --json --compare --min --large --gpu",
     "train fit-rag": "--output --stage --limit --base --restart --large --gpu --threads --timeout",
-    "train fusion": "--output --stage --limit --retriever --restart --small --gpu --threads --timeout",
     "train r2ag": "--output --limit --epochs --lora --retriever --restart --large --gpu --threads --timeout",
     "models pull": "--role --suggested --sha256 --dry-run --quiet --offline --yes",
     "bench": "--json --tokens --repeat --max --large --small --gpu --threads --timeout",

@@ -29,7 +29,6 @@ HELP = """Train the small parts of a method for a language model, which stays as
 \b
 Examples:
   fbrag train fit-rag nq.jsonl.gz 2wikimqa.jsonl.gz --limit 400 -o fit-rag/
-  fbrag train fusion nq.jsonl.gz fairytaleqa.jsonl.gz --limit 200 -o fusion/
   fbrag train r2ag nq.jsonl.gz 2wikimqa.jsonl.gz -m qwen2.5-coder-0.5b -o r2ag/
 """
 
@@ -77,15 +76,6 @@ class FitRagOptions(ParallelOptions):
 
 
 @dataclass(frozen=True, slots=True)
-class FusionOptions(RetrieverOptions):
-    output: str = option("fusion", "-o", "--output", help="folder of what is made (fusion)", group="Output", metavar="FOLDER")
-    stage: Literal["all", "samples", "fusion"] = option(
-        "all", "--stage", help="all, samples or fusion (all)", group="Training", envvar=None
-    )
-    limit: int | None = _limit("questions of each data set")
-
-
-@dataclass(frozen=True, slots=True)
 class R2agOptions(RetrieverOptions):
     output: str = option("r2ag", "-o", "--output", help="folder of what is made (r2ag)", group="Output", metavar="FOLDER")
     limit: int | None = _limit("lists of each data set")
@@ -116,15 +106,6 @@ class R2agOptions(RetrieverOptions):
 class FitRagCommand:
     training: TrainingOptions
     fit_rag: FitRagOptions
-    models: ModelSettings
-    cache: CacheSettings
-    run: RunOptions
-
-
-@dataclass(frozen=True, slots=True)
-class FusionCommand:
-    training: TrainingOptions
-    fusion: FusionOptions
     models: ModelSettings
     cache: CacheSettings
     run: RunOptions
@@ -178,32 +159,6 @@ def fit_rag(console: Console, command: FitRagCommand) -> None:
         _run(stages.STAGES, options.stage, training)
 
 
-@train_app.command("fusion", cls=Command)
-@takes(FusionCommand)
-def fusion(console: Console, command: FusionCommand) -> None:
-    """Train how FB-RAG weighs its scores: what --fusion learned takes. Needs pip install 'fbrag[train]' (with CUDA 5.6 GB).
-
-    \b
-    Examples:
-      fbrag train fusion nq.jsonl.gz fairytaleqa.jsonl.gz --limit 200 -o fusion/
-      fbrag ask book.txt "Who sealed the chronometer box?" --fusion learned --r2ag fusion/
-
-    Samples take longest: FB-RAG looks forward at a document of 10,000 words for each question, which is made of the rows.
-    Training takes minutes, and no language model. A run that was stopped goes on where it was.
-    """
-    from fbrag_cli.session.session import Choice
-    from fbrag_cli.training.documents import read_long
-    from fbrag_cli.training.fusion import STAGES, FusionTraining
-
-    options = command.fusion
-    _check(() if options.stage == "samples" else ("torch",))
-    folder = _made(options.output)
-    material = read_long(map(Path, command.training.arguments), options.limit)
-    with _work(console, command) as work:
-        training = FusionTraining(**work, folder=folder, material=material, choice=Choice(retriever=options.retriever))
-        _run(STAGES, options.stage, training)
-
-
 @train_app.command("r2ag", cls=Command)
 @takes(R2agCommand)
 def r2ag(console: Console, command: R2agCommand) -> None:
@@ -217,7 +172,7 @@ def r2ag(console: Console, command: R2agCommand) -> None:
     Without a GPU it takes hours: the model reads each list, and gradients go back through it. A run that was stopped goes on
     where it was.
     """
-    from fbrag_cli.retrieval.list_features import OF_THE_QUESTION
+    from fbrag_cli.retrieval.list_features import FEATURES
     from fbrag_cli.session.session import Choice
     from fbrag_cli.training.questions import read_material
     from fbrag_cli.training.r2ag import R2agWork, train_r2ag
@@ -236,12 +191,12 @@ def r2ag(console: Console, command: R2agCommand) -> None:
         )
         work |= {"folder": folder, "material": material, "settings": settings, "choice": Choice(retriever=options.retriever)}
         work |= {"limit": options.limit, "length": options.list_length}
-        work |= {"features": tuple(name for name in OF_THE_QUESTION if name != options.without)}
+        work |= {"features": tuple(name for name in FEATURES if name != options.without)}
         train_r2ag(R2agWork(**work))
 
 
 @contextmanager
-def _work(console: Console, command: FitRagCommand | FusionCommand | R2agCommand) -> Iterator[dict[str, Any]]:
+def _work(console: Console, command: FitRagCommand | R2agCommand) -> Iterator[dict[str, Any]]:
     """Yield the fields of `training.work.Work`."""
     if command.run.timeout:
         limit_time(command.run.timeout, console.cancellation)

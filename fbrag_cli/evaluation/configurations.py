@@ -13,17 +13,22 @@ from fbrag_cli.text.printable import one_line
 Settings = Mapping[str, object]
 
 _ETAS = ("eta_forward", "eta_backward")
-#: Settings that rows leave out where they have this value: the rows of older versions lack them.
-ABSENT: dict[str, object] = {"pooling": "max", "reads": "chunks", "window_weight": 0.0}
+#: Settings that rows leave out where they have this value. Older versions lack the setting, or had it (`fusion`) and wrote it.
+_ABSENT: dict[str, object] = {"pooling": "max", "reads": "chunks", "window_weight": 0.0, "fusion": "raw"}
 _ORDER = "recall reads select order weights fusion pooling small large retriever samples temperature chunk_words".split()
 _QUOTED = re.compile(r"[^\w.:/+@%…-]+")  # what a shell takes as its own, and what parts a label
 _LONGEST = 60  # characters of one value
 
 
+def written(configuration: Settings) -> dict[str, object]:
+    """Return the settings that a row has of a configuration, the same for rows of older versions."""
+    return {name: value for name, value in configuration.items() if _ABSENT.get(name) != value}
+
+
 def _full(configuration: Settings) -> dict[str, object]:
     """The settings of a row, and those that it leaves out."""
     read = {name for method in METHODS if method.name == configuration.get("method") for name in settings_of(method)}
-    return {name: value for name, value in ABSENT.items() if name in read} | dict(configuration)
+    return {name: value for name, value in _ABSENT.items() if name in read} | dict(configuration)
 
 
 def shared(configurations: Sequence[Settings]) -> dict[str, object]:
@@ -67,7 +72,7 @@ def _named(configuration: Settings) -> dict[str, object]:
 
 
 def _label(settings: Settings, names: Sequence[str]) -> str:
-    parts = ",".join(f"{name.replace('_', '-')}={_value(settings.get(name))}" for name in names)
+    parts = ",".join(f"{name.replace('_', '-')}={_value(settings.get(name, _ABSENT.get(name)))}" for name in names)
     return ":".join(filter(None, [_value(settings.get("method")), parts]))
 
 

@@ -8,6 +8,7 @@ from math import isfinite
 from pathlib import Path
 
 from fbrag_cli.errors import FbragError
+from fbrag_cli.evaluation.configurations import written
 from fbrag_cli.text.printable import one_line
 
 SCHEMA = "fbrag.eval/1"
@@ -113,7 +114,7 @@ def _row(found: object, path: Path, number: int) -> Row:
         return Row(
             id=_text(found, "id"),
             dataset=_text(found, "dataset"),
-            configuration=_object(found, "configuration"),
+            configuration=written(_object(found, "configuration")),
             status=_status(found),
             main_metric=_text(found, "main_metric") if found.get("main_metric") is not None else "",
             metrics=_numbers(found, "metrics"),

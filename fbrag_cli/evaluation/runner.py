@@ -16,7 +16,7 @@ from typing import Any
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.errors import FbragError
 from fbrag_cli.evaluation import metrics, results
-from fbrag_cli.evaluation.configurations import ABSENT
+from fbrag_cli.evaluation.configurations import written
 from fbrag_cli.evaluation.datasets import Example
 from fbrag_cli.evaluation.digests import ANOTHER, Digests
 from fbrag_cli.indexing.collect import Collection, collect_text
@@ -77,7 +77,7 @@ class Configuration:
             settings["prompts"] = self.prompts.label
             if self.prompts.has_limits:
                 settings = {name: value for name, value in settings.items() if name not in ("max_tokens", "forward_tokens")}
-        return {name: value for name, value in settings.items() if ABSENT.get(name) != value}
+        return written(settings)
 
     @property
     def key(self) -> str:
@@ -158,7 +158,7 @@ def _done(rows: Iterable[Row], output: Path) -> _Done:
                 told = ", ".join(f"{name} {version}" for name, version in row["versions"].items())
                 raise FbragError("usage", f"{output} holds rows of other versions ({told})", ANOTHER)
             if row["status"] != "error":
-                done[row["dataset"], row["id"], results.key(row["configuration"])] = row
+                done[row["dataset"], row["id"], results.key(written(row["configuration"]))] = row
     except (AttributeError, KeyError, TypeError):
         raise FbragError("usage", f"{output} holds lines that are no rows of results", ANOTHER) from None
     return done

@@ -14,7 +14,7 @@ import numpy as np
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.learned.folder import Kind, is_files, is_number, is_texts, read_tensors, refuse
-from fbrag_cli.retrieval.list_features import ALL, comparing
+from fbrag_cli.retrieval.list_features import FEATURES, comparing
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,23 +35,22 @@ class R2Former:
     """Encodes lists of chunks. tensors: float32, by the names of `shapes`.
 
     features: names of `list_features`, in the order of columns. max_list: chunks of the longest list. heads: of the attention.
-    layers: Transformer layers, 0 or 1. row_scale: factor of the rows. retriever: name and key of the one whose features were
-    learnt. languages: of the rows that it was trained on (ISO 639-1). model: name and SHA-256 of the language model that reads
-    its rows; None for a fusion, which no model reads. adapter: LoRA of that model, a GGUF file. words: SHA-256 of the prompt's
-    (`prompts.list_words`). control: "shuffled" for parts that take the features of other chunks of the list.
+    row_scale: factor of the rows. retriever: name and key of the one whose features were learnt. languages: of the rows that it
+    was trained on (ISO 639-1). model: name and SHA-256 of the language model that reads its rows. adapter: LoRA of that model, a
+    GGUF file. words: SHA-256 of the prompt's (`prompts.list_words`). control: "shuffled" for parts that take the features of
+    other chunks of the list.
     """
 
     tensors: Mapping[str, Array]
     features: tuple[str, ...]
     max_list: int
     heads: int
-    layers: int
     row_scale: float = 1.0
     retriever: Mapping[str, str]
     languages: tuple[str, ...]
-    model: Mapping[str, str] | None = None
+    model: Mapping[str, str]
+    words: str
     adapter: Path | None = None
-    words: str = ""
     control: str = ""
 
     @property
@@ -92,9 +91,8 @@ class R2Former:
         named = self.tensors
         x = (features - named["feature.mean"]) / named["feature.std"]
         h = _linear(named, "input", x) + named["position"][: len(x)]
-        if self.layers:
-            h = _normed(named, "norm1", h + _attention(named, h, self.heads))
-            h = _normed(named, "norm2", h + _linear(named, "ffn.down", np.maximum(_linear(named, "ffn.up", h), 0)))
+        h = _normed(named, "norm1", h + _attention(named, h, self.heads))
+        h = _normed(named, "norm2", h + _linear(named, "ffn.down", np.maximum(_linear(named, "ffn.up", h), 0)))
         return np.asarray(h, np.float32)
 
 
@@ -129,7 +127,7 @@ def load(folder: Path) -> R2Former:
     cannot make, a file that is not the one that was written, tensors that are missing, too many, wrongly shaped or not finite.
     """
     about = R2AG.read(folder, _fits)
-    if unknown := [name for name in about["features"] if name not in ALL]:
+    if unknown := [name for name in about["features"] if name not in FEATURES]:
         refuse(folder / R2AG.record, f"this version cannot make the features {', '.join(map(repr, unknown))}")
     R2AG.check_files(folder, about["files"])
     tensors = {name: np.asarray(tensor, np.float32) for name, tensor in read_tensors(folder / R2AG.tensors).items()}
@@ -140,23 +138,22 @@ def load(folder: Path) -> R2Former:
         features=tuple(about["features"]),
         max_list=about["max_list"],
         heads=about["heads"],
-        layers=about["layers"],
         row_scale=about["row_scale"],
         retriever=about["retriever"],
         languages=tuple(about["languages"]),
-        model=about["model"] if "words" in about else None,
+        model=about["model"],
         adapter=folder / ADAPTER if ADAPTER in about["files"] else None,
-        words=about.get("words", ""),
+        words=about["words"],
         control=about.get("control", ""),
     )
 
 
 def _fits(about: Mapping[str, Any]) -> bool:
-    numbers = [about.get(name) for name in ("max_list", "heads", "layers")]
+    numbers = [about.get(name) for name in ("max_list", "heads")]
     return (
         is_files(about.get("files"), {R2AG.tensors, ADAPTER}, {R2AG.tensors})
-        and is_texts({"words": "", "control": "", **about}, "words", "control")
-        and ("words" not in about or is_texts(about.get("model"), "name", "sha256"))
+        and is_texts({"control": "", **about}, "words", "control")
+        and is_texts(about.get("model"), "name", "sha256")
         and is_texts(about.get("retriever"), "name", "key")
         and is_texts(about.get("features"))
         and is_texts(about.get("languages"))
@@ -164,7 +161,6 @@ def _fits(about: Mapping[str, Any]) -> bool:
         and all(isinstance(number, int) for number in numbers)
         and about["max_list"] > 0
         and about["heads"] > 0
-        and about["layers"] in (0, 1)
         and is_number(about.get("row_scale"))
     )
 
@@ -177,9 +173,7 @@ def _misfit(tensors: Mapping[str, Array], about: Mapping[str, Any]) -> str:
         return found.shape[0] if found is not None and found.ndim else 0
 
     width, n_embd = rows_of("input.weight"), rows_of("projection.weight")
-    expected = shapes(
-        len(about["features"]), width, about["max_list"], rows_of("ffn.up.weight") if about["layers"] else 0, n_embd
-    )
+    expected = shapes(len(about["features"]), width, about["max_list"], rows_of("ffn.up.weight"), n_embd)
     if lacking := sorted(expected.keys() - tensors.keys()):
         return f"it lacks the tensors {', '.join(lacking)}"
     if strange := sorted(tensors.keys() - expected.keys()):
@@ -193,14 +187,18 @@ def _misfit(tensors: Mapping[str, Array], about: Mapping[str, Any]) -> str:
 
 
 def shapes(n_features: int, width: int, max_list: int, feed_forward: int, n_embd: int = 0) -> dict[str, tuple[int, ...]]:
-    """Return the shape of each tensor by name. feed_forward: 0 without a layer. n_embd: 0 without a projection."""
-    linear = {"input": (width, n_features), "match": (1, width)}
+    """Return the shape of each tensor by name. n_embd: 0 without a projection."""
+    linear = {
+        "input": (width, n_features),
+        "match": (1, width),
+        "attention.in": (3 * width, width),
+        "attention.out": (width, width),
+        "ffn.up": (feed_forward, width),
+        "ffn.down": (width, feed_forward),
+    }
     found: dict[str, tuple[int, ...]] = dict.fromkeys(("feature.mean", "feature.std"), (n_features,))
     found["position"] = (max_list, width)
-    if feed_forward:
-        linear |= {"attention.in": (3 * width, width), "attention.out": (width, width)}
-        linear |= {"ffn.up": (feed_forward, width), "ffn.down": (width, feed_forward)}
-        found |= {f"{name}.{kind}": (width,) for name in ("norm1", "norm2") for kind in ("weight", "bias")}
+    found |= {f"{name}.{kind}": (width,) for name in ("norm1", "norm2") for kind in ("weight", "bias")}
     if n_embd:
         linear["projection"] = (n_embd, width)
     for name, shape in linear.items():

@@ -14,15 +14,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from fbrag_cli.corpus import Corpus, Excerpt
-from fbrag_cli.errors import FbragError
+from fbrag_cli.corpus import Excerpt
 from fbrag_cli.generation.generator import Generation, Sampling
 from fbrag_cli.methods.forward import cost_of, look_forward
 from fbrag_cli.methods.knobs import knob
-from fbrag_cli.methods.learned_fusion import Looked, fused
 from fbrag_cli.methods.method import Reading, Tools
 from fbrag_cli.methods.prompts import forward_turns
-from fbrag_cli.methods.ranking import backward_scores, distinct, foreign, lost, what_is_read, whole_chunks
+from fbrag_cli.methods.ranking import backward_scores, distinct, lost, what_is_read, whole_chunks
 from fbrag_cli.progress import stage
 from fbrag_cli.text.printable import counted
 from fbrag_cli.trace import ForwardSample, Round, Scores, Stage, Trace
@@ -30,8 +28,6 @@ from fbrag_cli.trace import ForwardSample, Round, Scores, Stage, Trace
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-    from fbrag_cli.learned.r2_former import R2Former
 
     Array = NDArray[np.float32]
 
@@ -59,12 +55,6 @@ class FBRag(Reading):
     samples: int = knob(3, "forward samples", on_gpu=5, minimum=1, maximum=64, metavar="K")
     eta_forward: float = knob(0.5, "weight of the forward lookup", minimum=0, maximum=1e6, group="Advanced", metavar="X")
     eta_backward: float = knob(0.5, "weight of the backward lookup", minimum=0, maximum=1e6, group="Advanced", metavar="Y")
-    fusion: Literal["raw", "minmax", "learned"] = knob(
-        "raw", "add the raw scores as in the paper; minmax: each scaled to 0..1; learned: by --r2ag", group="Advanced"
-    )
-    r2ag: str | None = knob(
-        None, "folder that 'fbrag train r2ag' (or fusion) wrote", varies="none", group="Advanced", metavar="FOLDER"
-    )
     pooling: Literal["max", "mean"] = knob(
         "max", "a chunk's score over the samples: the best as in the paper, or the mean", group="Advanced"
     )
@@ -80,8 +70,6 @@ class FBRag(Reading):
         return [recalled, counted(self.samples, "forward sample"), *Reading.plan(self, n_chunks)]
 
     def retrieve(self, question: str, tools: Tools) -> Trace:
-        """Run Stages I and II. Raises FbragError `usage` for learned fusion without its folder, and with another retriever."""
-        former = self._former(tools)
         # Stage I: the chunks that the question itself points to.
         with stage("recall") as recalling:
             backward = backward_scores(question, tools)  # S_B
@@ -96,9 +84,6 @@ class FBRag(Reading):
         # ... by which every chunk of the whole document is scored.
         with stage("select") as selecting:
             scores = self._scores(backward, samples, tools)
-            if former is not None:
-                looked = Looked(question=question, samples=samples, scores=scores, corpus=tools.corpus, retriever=tools.retriever)
-                scores = fused(looked, former)
             selected, context = what_is_read(
                 self, tools.corpus, scores.combined, lambda windows: self._window_scores(question, samples, windows, tools)
             )
@@ -116,37 +101,16 @@ class FBRag(Reading):
             rounds=(Round(read=read, turns=turns, samples=samples, scores=scores, selected=ranked),),
             stages=(Stage("recall", recalling.seconds), cost_of(generations), Stage("select", selecting.seconds)),
             models={"small": tools.small().info},
-            warnings=_warnings(backward, ranked, tools.corpus, former),
+            warnings=lost(backward),
             cached=("samples",) if generations.cached else (),
         )
 
     def described(self) -> dict[str, Any]:
-        """Return the settings, without those that mean nothing: fusion and pooling where a weight is 0, another fusion's folder.
-
-        A folder counts by its content, not by its path.
-        """
-        from fbrag_cli.learned.r2_former import R2AG
-
+        """Return the settings, without the pooling of samples that weigh nothing."""
         settings = Reading.described(self)
-        learned, folder = self.fusion == "learned", settings.pop("r2ag")
-        if learned and folder:
-            settings["r2ag"] = R2AG.described(folder)
-        if not (learned or (self.eta_forward and self.eta_backward)):
-            del settings["fusion"]
         if not self.eta_forward:
             del settings["pooling"]
         return settings
-
-    def _former(self, tools: Tools) -> R2Former | None:
-        """Return what was trained for learned fusion, None for another fusion."""
-        if self.fusion != "learned":
-            return None
-        if self.r2ag is None:
-            what = "--fusion learned needs a trained folder"
-            raise FbragError("usage", what, "name it: --r2ag FOLDER; train it: fbrag train fusion --help")
-        former = tools.r2ag(self.r2ag)
-        former.check(tools.retriever)
-        return former
 
     def _window_scores(
         self, question: str, samples: tuple[ForwardSample, ...], windows: Sequence[Excerpt], tools: Tools
@@ -163,13 +127,6 @@ class FBRag(Reading):
         return score(backward, np.stack([tools.retriever.scores(sample.said) for sample in samples]), self)
 
 
-def _warnings(backward: Array, ranked: Sequence[int], corpus: Corpus, former: R2Former | None) -> tuple[str, ...]:
-    found = lost(backward)
-    if former is None:
-        return found
-    return (*found, *foreign("the fusion", former.languages, [corpus.chunks[position] for position in ranked]))
-
-
 def main_language(read: Sequence[Excerpt]) -> str:
     """Return the language (ISO 639-1) of most words that are read; "" where it is unknown."""
     words = Counter[str]()
@@ -181,20 +138,12 @@ def main_language(read: Sequence[Excerpt]) -> str:
 def score(backward: Array, per_sample: Array, settings: FBRag) -> Scores:
     """Equations 5 and 6: S_F = max_k S(C_i; [R_k, A_k]), and eta_B S_B + eta_F S_F.
 
-    backward: (n_chunks,). per_sample: (n_samples, n_chunks). Two choices are not in the paper. With `fusion` "minmax" S_B and
-    S_F are scaled to 0..1 first, so that long samples, whose sums have many terms, do not outweigh a short question. With
-    `pooling` "mean" S_F is the mean over k, so that one long sample does not outweigh what the others agree on.
+    backward: (n_chunks,). per_sample: (n_samples, n_chunks). Not in the paper: with `pooling` "mean" S_F is the mean over k, so
+    that one long sample does not outweigh what the others agree on.
     """
     forward = per_sample.mean(axis=0) if settings.pooling == "mean" else per_sample.max(axis=0)  # (n_chunks,)
-    backward_part, forward_part = (minmax(backward), minmax(forward)) if settings.fusion == "minmax" else (backward, forward)
-    combined = settings.eta_backward * backward_part + settings.eta_forward * forward_part
+    combined = settings.eta_backward * backward + settings.eta_forward * forward
     return Scores(backward, per_sample, forward, per_sample.argmax(axis=0), combined.astype("float32"))
-
-
-def minmax(scores: Array) -> Array:
-    """Return `scores` scaled to 0..1; all zero where they are all equal."""
-    low, high = scores.min(), scores.max()
-    return (scores - low) / (high - low) if high > low else scores * 0
 
 
 def parse_sample(index: int, generation: Generation) -> ForwardSample:

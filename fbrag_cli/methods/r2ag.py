@@ -39,7 +39,7 @@ class R2Ag(Selecting):
 
     name: ClassVar[str] = "r2ag"
 
-    r2ag: str | None = knob(None, "folder that 'fbrag train r2ag' (or fusion) wrote", varies="none", metavar="FOLDER")
+    r2ag: str | None = knob(None, "folder that 'fbrag train r2ag' wrote", varies="none", metavar="FOLDER")
 
     def described(self) -> dict[str, Any]:
         """Return the settings, with the content of the folder in place of its path."""
@@ -81,9 +81,9 @@ class R2Ag(Selecting):
 
     def adapter(self, load: Callable[[str], R2Former], digest: Callable[[], str | None]) -> Path | None:
         """Return the LoRA. Raises FbragError `usage` for another model than the one that the parts were trained for."""
-        former = load(self.r2ag) if self.r2ag else None
-        if former is None or former.model is None:  # `retrieve` refuses them
+        if self.r2ag is None:  # `retrieve` refuses it
             return None
+        former = load(self.r2ag)
         _check_model(former.model, digest())
         return former.adapter
 
@@ -99,8 +99,6 @@ class R2Ag(Selecting):
             raise FbragError("usage", "--method r2ag needs trained parts", f"name their folder, --r2ag FOLDER, or {_TRAIN}")
         former = tools.r2ag(self.r2ag)
         former.check(tools.retriever)
-        if former.model is None:
-            raise FbragError("usage", f"{self.r2ag} holds the parts of --fusion learned alone", _TRAIN)
         if former.words != list_words():
             raise FbragError("usage", f"the parts in {self.r2ag} were trained for another prompt than this version has", _TRAIN)
         return former

@@ -15,16 +15,10 @@ from numpy.typing import NDArray
 from fbrag_cli.corpus import Chunk
 from fbrag_cli.errors import FbragError
 from fbrag_cli.retrieval import Comparing, Retriever
-from fbrag_cli.retrieval.ranking import best
 
 Array = NDArray[np.float32]
 
-RELEVANCE, PRECEDENT, NEIGHBOUR, FORWARD, AGREEMENT = "relevance", "precedent", "neighbour", "forward", "agreement"
-#: R2AG's three, and two that need forward samples.
-OF_THE_QUESTION = (RELEVANCE, PRECEDENT, NEIGHBOUR)
-ALL = (*OF_THE_QUESTION, FORWARD, AGREEMENT)
-
-_AMONG = 5  # a sample speaks for so many chunks: those that score highest for it
+RELEVANCE, PRECEDENT, NEIGHBOUR = FEATURES = "relevance", "precedent", "neighbour"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,29 +37,21 @@ def comparing(retriever: Retriever) -> Comparing:
     raise FbragError("usage", what, "use bm25, or an embedding model")
 
 
-def list_features(
-    names: Sequence[str], chunks: Sequence[Chunk], retriever: Retriever, question: Scored, samples: Sequence[Scored] = ()
-) -> Array:
-    """Return float32 (n_chunks_of_the_list, len(names)), column i for names[i] of `ALL`. chunks: at least one, best first.
+def list_features(names: Sequence[str], chunks: Sequence[Chunk], retriever: Retriever, question: Scored) -> Array:
+    """Return float32 (n_chunks_of_the_list, len(names)), column i for names[i] of `FEATURES`. chunks: at least one, best first.
 
     relevance: the score for the question by its bound. precedent: cosine with the mean of the chunks before it, weighted by
-    exp(relevance); 1 for the first. neighbour: mean cosine with the chunks next to it; 0 for a chunk alone. forward: the largest
-    of the scores for samples, each by its bound. agreement: the share of the samples that speak for the chunk. Without samples
-    these two are 0. Raises FbragError `usage` for a retriever that cannot compare chunks.
+    exp(relevance); 1 for the first. neighbour: mean cosine with the chunks next to it; 0 for a chunk alone.
+    Raises FbragError `usage` for a retriever that cannot compare chunks.
     """
     by = comparing(retriever)
     positions = [each.position for each in chunks]
     cosines = by.similarities(chunks).astype(np.float64)
     relevance = _bounded(question, by)[positions]
-    nothing = np.zeros((1, len(chunks)))
-    forward = [_bounded(sample, by)[positions] for sample in samples]
-    agreement = [np.isin(positions, _spoken_for(sample)) for sample in samples]
     columns = {
         RELEVANCE: relevance,
         PRECEDENT: _precedent(relevance, cosines),
         NEIGHBOUR: _neighbour(cosines),
-        FORWARD: np.max([*forward, *([] if samples else nothing)], axis=0),
-        AGREEMENT: np.mean([*agreement, *([] if samples else nothing)], axis=0),
     }
     return np.stack([columns[name] for name in names], axis=1).astype(np.float32)
 
@@ -81,10 +67,6 @@ def _bounded(text: Scored, retriever: Comparing) -> NDArray[np.float64]:
     """Return float64 (n_chunks,): scores that compare between texts; 0 where the text has no term of the corpus."""
     least, most = retriever.bounds(text.text)
     return np.asarray(np.maximum(text.scores, least) / most if most > 0 else np.zeros_like(text.scores), np.float64)
-
-
-def _spoken_for(sample: Scored) -> list[int]:
-    return [position for position in best(sample.scores, _AMONG) if sample.scores[position] > 0]
 
 
 def _precedent(relevance: NDArray[np.float64], cosines: NDArray[np.float64]) -> NDArray[np.float64]:

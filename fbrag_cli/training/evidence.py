@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import accumulate
 from typing import Any
 
@@ -13,32 +12,21 @@ from fbrag_cli.corpus import Chunk
 Span = tuple[int, int]  # start and end, in characters
 
 
-@dataclass(frozen=True)
-class Text:
-    """A passage, a story or a meeting."""
-
-    text: str
-
-    @cached_property
-    def n_words(self) -> int:
-        return len(self.text.split())
-
-
 @dataclass(frozen=True, slots=True)
 class Parts:
     """A text of parts, such as the turns of a meeting. spans: where each stands, by its name."""
 
-    text: Text
+    text: str
     spans: Mapping[Any, Span]
 
     @classmethod
     def of(cls, parts: Iterable[str], names: Iterable[Any]) -> Parts:
         parts = list(parts)
-        return cls(Text("\n".join(parts)), dict(zip(names, spans_of(parts, 1), strict=True)))
+        return cls("\n".join(parts), dict(zip(names, spans_of(parts, 1), strict=True)))
 
-    def with_evidence(self, evidence: Iterable[tuple[Any, ...]]) -> tuple[Text, tuple[Span, ...]]:
-        """Return the text with its evidence. evidence: names of the first and the last part of each piece."""
-        return self.text, tuple((self.spans[first][0], self.spans[last][1]) for first, last in evidence)
+    def spans_of(self, evidence: Iterable[tuple[Any, ...]]) -> tuple[Span, ...]:
+        """Return where the evidence stands. evidence: names of the first and the last part of each piece."""
+        return tuple((self.spans[first][0], self.spans[last][1]) for first, last in evidence)
 
 
 def spans_of(texts: Iterable[str], between: int) -> list[Span]:

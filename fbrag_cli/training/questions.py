@@ -115,7 +115,7 @@ class _Meeting:
     @classmethod
     def of(cls, turns: Sequence[str]) -> _Meeting:
         parts = Parts.of(turns, range(len(turns)))
-        text = parts.text.text
+        text = parts.text
         document = Document.of("m", "m", Extracted(Content(text), "text/plain"), language=detect(text))
         return cls(parts, tuple(build_corpus([document], _CHUNK_WORDS).chunks))
 
@@ -134,7 +134,7 @@ def _passages(file: RowsOfFile, row: Row, meetings: Mapping[str, _Meeting]) -> t
         return found, tuple(each.id for each, section in zip(found, sections, strict=True) if section in wanted)
     if "meeting" in row:
         meeting = meetings[row["meeting"]]
-        _, spans = meeting.turns.with_evidence(map(tuple, row["gold_turns"]))
+        spans = meeting.turns.spans_of(map(tuple, row["gold_turns"]))
         found = [_passage(chunk.text, f"{name}: {row['meeting']}") for chunk in meeting.chunks]
         return found, tuple(each.id for each, chunk in zip(found, meeting.chunks, strict=True) if is_relevant(chunk, spans))
     return [], ()

@@ -32,10 +32,8 @@ _OF_THE_LAYER = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """layers: 0 or 1; without one each chunk is judged by itself, by a logistic regression. positions: whether the place in the
-    list counts. Defaults: the paper's."""
+    """positions: whether the place in the list counts. Defaults: the paper's."""
 
-    layers: int = 1
     width: int = 256
     heads: int = 4
     feed_forward: int = 2048
@@ -56,10 +54,9 @@ class R2FormerNetwork(nn.Module):  # type: ignore[misc]
         self.position = nn.Parameter(0.02 * sizes.positions * torch.randn(max_list, sizes.width), sizes.positions)
         self.match = nn.Linear(sizes.width, 1)
         self.projection = nn.Linear(sizes.width, n_embd) if n_embd else None
-        if sizes.layers:
-            self.layer = nn.TransformerEncoderLayer(
-                sizes.width, sizes.heads, sizes.feed_forward, sizes.dropout, activation="relu", batch_first=True
-            )
+        self.layer = nn.TransformerEncoderLayer(
+            sizes.width, sizes.heads, sizes.feed_forward, sizes.dropout, activation="relu", batch_first=True
+        )
 
     def forward(self, features: Tensor, is_chunk: Tensor) -> Tensor:
         """Return the logits of relevance. is_chunk: False where a list is padded; what stands there counts for nothing."""
@@ -73,9 +70,8 @@ class R2FormerNetwork(nn.Module):  # type: ignore[misc]
     def encoded(self, features: Tensor, is_chunk: Tensor) -> Tensor:
         """Return H, (b, n, width)."""
         h: Tensor = self.input((features - self.mean) / self.std) + self.position[: features.shape[1]]
-        if self.sizes.layers:
-            h = self.layer(h, src_key_padding_mask=~is_chunk)
-        return h
+        encoded: Tensor = self.layer(h, src_key_padding_mask=~is_chunk)
+        return encoded
 
     def tensors(self) -> dict[str, Array]:
         """Return the tensors by the names of the folder."""
@@ -83,7 +79,7 @@ class R2FormerNetwork(nn.Module):  # type: ignore[misc]
         own = {"feature.mean": state["mean"], "feature.std": state["std"], "position": state["position"]}
         linear = ("input", "match", *(["projection"] if self.projection else []))
         own |= {f"{name}.{kind}": state[f"{name}.{kind}"] for name in linear for kind in ("weight", "bias")}
-        return own | ({ours: state[f"layer.{theirs}"] for ours, theirs in _OF_THE_LAYER.items()} if self.sizes.layers else {})
+        return own | {ours: state[f"layer.{theirs}"] for ours, theirs in _OF_THE_LAYER.items()}
 
 
 def matching_loss(logits: Tensor, labels: Tensor, is_chunk: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ from fbrag_cli.learned.r2_former import ADAPTER, R2AG
 from fbrag_cli.methods.prompts import list_turns, list_words
 from fbrag_cli.progress import Listener
 from fbrag_cli.retrieval import Comparing
-from fbrag_cli.retrieval.list_features import OF_THE_QUESTION, RELEVANCE, comparing
+from fbrag_cli.retrieval.list_features import FEATURES, RELEVANCE, comparing
 from fbrag_cli.session.session import Choice
 from fbrag_cli.storage.files import not_writable
 from fbrag_cli.text.printable import counted
@@ -47,7 +47,7 @@ class R2agWork(Work):
     settings: R2agSettings
     limit: int | None = None
     length: int | None = None
-    features: tuple[str, ...] = OF_THE_QUESTION
+    features: tuple[str, ...] = FEATURES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,7 +187,7 @@ def _put(folder: Folder, training: R2agTraining, model: FrozenModel, inputs: Fie
         write_lora(lora, folder.path / ADAPTER, architecture=model.architecture, n_heads=model.n_heads, alpha=ALPHA)
         settings = {**settings, "lora": {"rank": RANK, "alpha": ALPHA}}
     settings = {**settings, "model": {**settings["model"], "architecture": model.architecture}}
-    network = {"max_list": training.max_list, "row_scale": training.row_scale, "heads": sizes.heads, "layers": sizes.layers}
+    network = {"max_list": training.max_list, "row_scale": training.row_scale, "heads": sizes.heads}
     folder.put("r2ag", inputs, report, R2AG.tensors, *([ADAPTER] if lora else []), **settings, **network)
 
 

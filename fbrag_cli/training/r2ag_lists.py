@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fbrag_cli.retrieval import Retriever
-from fbrag_cli.retrieval.list_features import OF_THE_QUESTION, Scored, list_features, permuted
+from fbrag_cli.retrieval.list_features import FEATURES, Scored, list_features, permuted
 from fbrag_cli.retrieval.ranking import best
 from fbrag_cli.training.passages import Pool, has_answer
 from fbrag_cli.training.questions import Question
@@ -43,7 +43,7 @@ class PassageList:
 
 
 def list_of(
-    question: Question, pool: Pool, retriever: Retriever, length: int | None, names: Sequence[str] = OF_THE_QUESTION
+    question: Question, pool: Pool, retriever: Retriever, length: int | None, names: Sequence[str] = FEATURES
 ) -> PassageList | None:
     """Return the list of a question: its evidence, and the nearest passages of its group that do not hold an answer.
 

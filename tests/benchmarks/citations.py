@@ -44,7 +44,7 @@ from fbrag_cli.trace import Scores, Trace
 BENCH = Path(__file__).parents[3] / "shared" / "bench"
 RESULTS = Path(__file__).with_name("results")
 RECALL = ("recall", "recall-fairytaleqa", "recall-qmsum", "recall-musique150k")
-FB = {"method": "fb-rag", "recall": 8, "select": 5, "samples": 5, "eta_forward": 0.5, "eta_backward": 0.5, "fusion": "raw"}
+FB = {"method": "fb-rag", "recall": 8, "select": 5, "samples": 5, "eta_forward": 0.5, "eta_backward": 0.5}
 
 WAYS = ("default", "order-preserving", "paper")  # of answers-cpu
 

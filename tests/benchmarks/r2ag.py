@@ -42,7 +42,7 @@ from fbrag_cli.generation.llama.generator import LlamaGenerator
 from fbrag_cli.learned.r2_former import R2Former, load
 from fbrag_cli.methods.prompts import list_turns
 from fbrag_cli.retrieval import Retriever
-from fbrag_cli.retrieval.list_features import OF_THE_QUESTION, permuted
+from fbrag_cli.retrieval.list_features import FEATURES, permuted
 from fbrag_cli.training.passages import Pool
 from fbrag_cli.training.questions import Material, Passage, Question, read_material
 from fbrag_cli.training.r2ag_lists import PassageList, list_of
@@ -97,7 +97,7 @@ def answer(out: Path, options: argparse.Namespace) -> None:
                     model.add_adapter(former.adapter)
                 for question in questions:
                     if (question.id, name) not in kept:
-                        names = former.features if former else OF_THE_QUESTION
+                        names = former.features if former else FEATURES
                         found = list_of(question, pool, retriever_of(question), options.length, names)
                         row = answered(question, name, found, former, model)
                         print(json.dumps(row, ensure_ascii=False), file=rows, flush=True)

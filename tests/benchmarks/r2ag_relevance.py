@@ -21,21 +21,20 @@ from pathlib import Path
 import numpy as np
 import torch
 from question_recall import BENCH
+from relevance_fit import SIZES, Logistic, fit
 from sample_languages import dense, embedder
 
 from fbrag_cli.retrieval import Retriever
-from fbrag_cli.retrieval.list_features import OF_THE_QUESTION, RELEVANCE
+from fbrag_cli.retrieval.list_features import FEATURES, RELEVANCE
 from fbrag_cli.training.dev_metrics import auc
-from fbrag_cli.training.fusion_fit import FORMERS, fit
-from fbrag_cli.training.fusion_lists import ChunkList
 from fbrag_cli.training.passages import Pool
 from fbrag_cli.training.questions import read_material
-from fbrag_cli.training.r2ag_lists import list_of
+from fbrag_cli.training.r2ag_lists import PassageList, list_of
 
 DRAWS = 1000
 
 
-def lists(name: str, lengths: list[int], path: Path | None, threads: int) -> Iterator[tuple[int, list[ChunkList]]]:
+def lists(name: str, lengths: list[int], path: Path | None, threads: int) -> Iterator[tuple[int, list[PassageList]]]:
     """Yield each length with the lists of a set's questions."""
     material = read_material([BENCH.parent / "train" / f"{name}.jsonl.gz"])
     pool, by = Pool(material), embedder(path, threads) if path else None
@@ -46,31 +45,24 @@ def lists(name: str, lengths: list[int], path: Path | None, threads: int) -> Ite
 
     for length in lengths:
         found = (list_of(each, pool, retriever(each.group), length) for each in material.questions)
-        yield (
-            length,
-            [
-                ChunkList(dataset=name, dev=each.dev, features=each.features, labels=each.labels, needed=())
-                for each in found
-                if each is not None
-            ],
-        )
+        yield length, [each for each in found if each is not None]
 
 
-def logits(made: list[ChunkList], *, ablations: bool) -> dict[str, list[np.ndarray]]:
+def logits(made: list[PassageList], *, ablations: bool) -> dict[str, list[np.ndarray]]:
     """Return what each system gives the passages of the lists for checking."""
-    dev, sizes = [each for each in made if each.dev], FORMERS["transformer"]
-    found = {"retriever": [each.features[:, OF_THE_QUESTION.index(RELEVANCE)] for each in dev]}
-    found["logistic"] = fit(made, OF_THE_QUESTION, FORMERS["logistic"]).scores
-    found["relevance"] = fit(made, [RELEVANCE], sizes).scores
-    found["all"] = fit(made, OF_THE_QUESTION, sizes).scores
-    for name in OF_THE_QUESTION if ablations else ():
-        found[f"without {name}"] = fit(made, [each for each in OF_THE_QUESTION if each != name], sizes).scores
+    dev = [each for each in made if each.dev]
+    found = {"retriever": [each.features[:, FEATURES.index(RELEVANCE)] for each in dev]}
+    found["logistic"] = fit(made, FEATURES, kind=Logistic).scores
+    found["relevance"] = fit(made, [RELEVANCE]).scores
+    found["all"] = fit(made, FEATURES).scores
+    for name in FEATURES if ablations else ():
+        found[f"without {name}"] = fit(made, [each for each in FEATURES if each != name]).scores
     if ablations:
-        found["without place"] = fit(made, OF_THE_QUESTION, replace(sizes, positions=False)).scores
+        found["without place"] = fit(made, FEATURES, replace(SIZES, positions=False)).scores
     return found
 
 
-def report(length: int, made: list[ChunkList], *, ablations: bool) -> None:
+def report(length: int, made: list[PassageList], *, ablations: bool) -> None:
     dev, random = [each for each in made if each.dev], np.random.default_rng(0)
     draws = [random.integers(len(dev), size=len(dev)) for _ in range(DRAWS)]
     areas = {name: of(scores, dev, draws) for name, scores in logits(made, ablations=ablations).items()}
@@ -83,7 +75,7 @@ def report(length: int, made: list[ChunkList], *, ablations: bool) -> None:
         print(told, flush=True)
 
 
-def of(scores: list[np.ndarray], dev: list[ChunkList], draws: list[np.ndarray]) -> tuple[float, np.ndarray]:
+def of(scores: list[np.ndarray], dev: list[PassageList], draws: list[np.ndarray]) -> tuple[float, np.ndarray]:
     """Return the AUC of all lists, and that of each draw of them."""
 
     def area(chosen: np.ndarray) -> float:

@@ -56,7 +56,7 @@ def in_bash(environment: dict[str, str], folder: Path, *words: str) -> list[str]
         (["ask", "--help"], ["--help", "--help-all"]),
         (["ask", "--method", "v"], ["vanilla"]),
         (["ask", "--method", "=", "v"], ["vanilla"]),  # as bash splits --method=v
-        (["ask", "book.txt", "--fusion", ""], ["raw", "minmax", "learned"]),
+        (["ask", "book.txt", "--pooling", ""], ["max", "mean"]),
         (["--color", "al"], ["always"]),
         (["ask", "--small", "my"], ["my-own"]),
         (["ask", "-m", "smollm2-135m"], ["smollm2-135m"]),

@@ -118,11 +118,12 @@ def test_global_options_of_the_file_yield_to_flags(fbrag: Run) -> None:
 
 def test_unknown_keys_are_one_warning_each(fbrag: Run, config: Path, book: Path) -> None:
     config.parent.mkdir(parents=True)
-    config.write_text("sampels = 3\n[servre]\nidle = 1\nport = 2\n")
+    config.write_text("sampels = 3\nfusion = 'raw'\n[servre]\nidle = 1\nport = 2\n")
     done = fbrag("ask", book, "Who?", "--dry-run")
     assert done.returncode == 0
     assert done.stderr.splitlines() == [
         f"warning: {config}: there is no key sampels; did you mean samples?",
+        f"warning: {config}: there is no key fusion",
         f"warning: {config}: there is no key servre",
     ]
     assert fbrag("ask", "-q", book, "Who?", "--dry-run").stderr == ""

@@ -25,7 +25,6 @@ FB: dict[str, Any] = {
     "samples": 5,
     "eta_forward": 0.5,
     "eta_backward": 0.5,
-    "fusion": "raw",
     "temperature": 1.0,
 }
 OP = {"method": "order-preserving", "large": "large-3b", "select": 5}

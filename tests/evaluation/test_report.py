@@ -35,10 +35,9 @@ FB: dict[str, Any] = {
     "samples": 5,
     "eta_forward": 0.5,
     "eta_backward": 0.5,
-    "fusion": "raw",
     "temperature": 1.0,
 }
-F = {name: value for name, value in FB.items() if name != "fusion"} | {"eta_forward": 1, "eta_backward": 0}
+F = FB | {"eta_forward": 1, "eta_backward": 0}
 OP = {"method": "order-preserving", "retriever": "bm25", "large": "large-3b", "chunk_words": 300, "select": 5}
 
 
@@ -169,7 +168,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
         ),
         ([FB | {"select": 3, "recall": 20}, FB], ["fb-rag:recall=20,select=3", "fb-rag:recall=8,select=5"]),
         ([F, FB], ["fb-rag:weights=0.5:0.5", "fb-rag:weights=1:0"]),
-        ([FB, FB | {"fusion": "minmax"}], ["fb-rag:fusion=minmax", "fb-rag:fusion=raw"]),
+        ([FB | {"fusion": "raw"}, FB | {"fusion": "minmax"}], ["fb-rag:fusion=minmax", "fb-rag:fusion=raw"]),
         ([FB, FB | {"pooling": "mean"}], ["fb-rag:pooling=max", "fb-rag:pooling=mean"]),
         ([FB, FB | {"chunk_words": 60}], ["fb-rag:chunk-words=60", "fb-rag:chunk-words=300"]),
         (

@@ -138,12 +138,12 @@ def test_choices_are_asked_and_not_retrieved_by(tmp_path: Path) -> None:
 def test_configurations_share_index_samples_and_answers(tmp_path: Path) -> None:
     bench = Bench()
     configurations = [
-        replace(BASE, method=replace(METHOD, samples=k, select=n, eta_forward=x, eta_backward=y, fusion=fusion))
-        for k, n, (x, y), fusion in product([1, 2], [1, 2], [(0.5, 0.5), (1.0, 0.0)], ["raw", "minmax"])
+        replace(BASE, method=replace(METHOD, samples=k, select=n, eta_forward=x, eta_backward=y, pooling=pooling))
+        for k, n, (x, y), pooling in product([1, 2], [1, 2], [(0.5, 0.5), (0.0, 1.0)], ["max", "mean"])
     ]
     run([example(1), example(2, "Where was Wrenn born?")], configurations, tmp_path / "rows.jsonl", bench.session())
     written = rows(tmp_path / "rows.jsonl")
-    assert len(written) == 2 * 2 * 2 * (2 + 1)  # for F alone, how the two are fused makes no difference
+    assert len(written) == 2 * 2 * 2 * (2 + 1)  # without F, how samples are pooled makes no difference
     assert bench.retrievers.made == 1
     assert [n for _, n, _ in bench.models["small"].asked] == [2, 2]  # one look forward a question; one sample is taken of two
     asked = [prompt for prompt, _, _ in bench.models["large"].asked]
@@ -263,6 +263,20 @@ def test_rows_of_older_versions_stay_valid(tmp_path: Path) -> None:
     before, bench = path.read_bytes(), Bench()
     run([replace(example(1), question="Who broke it?")], [BASE], path, bench.session())
     assert (path.read_bytes(), bench.models["large"].asked) == (before, [])
+
+
+def test_a_setting_that_is_gone_costs_no_row_that_had_its_default(tmp_path: Path) -> None:
+    """Older rows name `fusion`: "raw" is what is left."""
+    path, examples = tmp_path / "rows.jsonl", [example(1), example(2)]
+    run(examples, [BASE], path, Bench().session())
+    first, second = rows(path)
+    first["configuration"]["fusion"], second["configuration"]["fusion"] = "raw", "minmax"
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in (first, second)), "utf-8")
+    bench = Bench()
+    run(examples, [BASE], path, bench.session())
+    assert [row["id"] for row in rows(path)] == ["q1", "q2", "q2"]
+    assert len(bench.models["small"].asked) == 1
+    assert [row.configuration.get("fusion") for row in read_rows(path)] == [None, "minmax", None]
 
 
 def test_one_example_that_fails_is_a_row_and_is_tried_again(tmp_path: Path) -> None:

@@ -19,15 +19,16 @@ from fbrag_cli.retrieval.bm25 import BM25
 from fbrag_cli.retrieval.dense import Dense
 from fbrag_cli.storage.files import sha256_of
 
-FEATURES = ["relevance", "forward", "agreement"]
+FEATURES = ["relevance", "precedent", "neighbour"]
 TENSORS = "r2ag.safetensors"
+MODEL = {"name": "m", "sha256": "1" * 64}
 
 
-def write(folder: Path, *, n_layers: int = 1, n_embd: int = 0, **changed: Any) -> Path:
-    """Write a folder as `fbrag train fusion` does: 3 features, width 8, 2 heads, feed-forward 12, lists of up to 6 chunks."""
+def write(folder: Path, *, n_embd: int = 0, **changed: Any) -> Path:
+    """Write a folder as `fbrag train r2ag` does: 3 features, width 8, 2 heads, feed-forward 12, lists of up to 6 chunks."""
     folder.mkdir(exist_ok=True)
     random = np.random.default_rng(0)
-    sizes = shapes(len(FEATURES), 8, 6, 12 if n_layers else 0, n_embd)
+    sizes = shapes(len(FEATURES), 8, 6, 12, n_embd)
     tensors = {name: (0.4 * random.normal(size=shape)).astype(np.float32) for name, shape in sizes.items()}
     tensors["feature.std"] = np.abs(tensors["feature.std"]) + 1
     save_file(tensors, folder / TENSORS)
@@ -37,7 +38,8 @@ def write(folder: Path, *, n_layers: int = 1, n_embd: int = 0, **changed: Any) -
         "features": FEATURES,
         "max_list": 6,
         "heads": 2,
-        "layers": n_layers,
+        "model": MODEL,
+        "words": "0",
         "row_scale": 0.03,
         "languages": ["en"],
         "files": {TENSORS: sha256_of(folder / TENSORS)},
@@ -51,9 +53,8 @@ def some_features(n: int) -> NDArray[np.float32]:
 
 
 @pytest.mark.parametrize("n", [1, 2, 6])
-@pytest.mark.parametrize("layers", [0, 1])
-def test_a_folder_is_read_and_gives_probabilities(tmp_path: Path, n: int, layers: int) -> None:
-    former = load(write(tmp_path / "made", n_layers=layers))
+def test_a_folder_is_read_and_gives_probabilities(tmp_path: Path, n: int) -> None:
+    former = load(write(tmp_path / "made"))
     found = former.relevance(some_features(n))
     assert found.shape == (n,)
     assert found.dtype == np.float32
@@ -62,22 +63,12 @@ def test_a_folder_is_read_and_gives_probabilities(tmp_path: Path, n: int, layers
     assert former.languages == ("en",)
 
 
-def test_with_a_layer_a_chunk_counts_for_the_others_and_without_one_it_does_not(tmp_path: Path) -> None:
+def test_a_chunk_counts_for_the_others(tmp_path: Path) -> None:
     x = some_features(4)
     changed = x.copy()
     changed[3] += 1
-    attending, alone = load(write(tmp_path / "one")), load(write(tmp_path / "two", n_layers=0))
+    attending = load(write(tmp_path / "made"))
     assert np.abs(attending.relevance(changed) - attending.relevance(x))[:3].min() > 1e-5
-    assert (alone.relevance(changed) == alone.relevance(x))[:3].all()
-
-
-def test_without_a_layer_it_is_a_logistic_regression(tmp_path: Path) -> None:
-    folder = write(tmp_path / "made", n_layers=0)
-    named, x = load_file(folder / TENSORS), some_features(3)
-    standard = (x - named["feature.mean"]) / named["feature.std"]
-    weights = named["match.weight"][0] @ named["input.weight"]
-    offsets = named["match.weight"][0] @ (named["input.bias"] + named["position"][:3]).T + named["match.bias"]
-    np.testing.assert_allclose(load(folder).relevance(x), 1 / (1 + np.exp(-(standard @ weights + offsets))), atol=1e-6)
 
 
 def test_rows_are_projected_and_scaled(tmp_path: Path) -> None:
@@ -86,7 +77,7 @@ def test_rows_are_projected_and_scaled(tmp_path: Path) -> None:
     expected = 0.03 * (former.encoded(x) @ named["projection.weight"].T + named["projection.bias"])
     np.testing.assert_allclose(former.rows(x), expected, atol=1e-6)
     with pytest.raises(ValueError, match="no projection"):
-        load(write(tmp_path / "fusion")).rows(x)
+        load(write(tmp_path / "plain")).rows(x)
 
 
 def test_a_list_that_is_too_long_is_no_list(tmp_path: Path) -> None:
@@ -152,8 +143,8 @@ def test_what_was_changed_is_refused(tmp_path: Path, spoil: Callable[[Path], obj
     ("changed", "told"),
     [
         ({"format": "fbrag.r2ag/2"}, "its format is not fbrag.r2ag/1"),
-        ({"features": ["relevance", "forward", "colour"]}, "cannot make the features 'colour'"),
-        ({"features": ["relevance", "forward", "forward"]}, "lacks what it should name"),
+        ({"features": ["relevance", "forward", "neighbour"]}, "cannot make the features 'forward'"),
+        ({"features": ["relevance", "neighbour", "neighbour"]}, "lacks what it should name"),
         ({"features": FEATURES[:2]}, "feature.mean has the shape"),
         ({"features": "relevance"}, "lacks what it should name"),
         ({"retriever": {"name": "bm25"}}, "lacks what it should name"),
@@ -161,8 +152,6 @@ def test_what_was_changed_is_refused(tmp_path: Path, spoil: Callable[[Path], obj
         ({"files": {TENSORS: "0", "weights.pt": "0"}}, "lacks what it should name"),
         ({"max_list": "6"}, "lacks what it should name"),
         ({"max_list": 7}, "position has the shape"),
-        ({"layers": 2}, "lacks what it should name"),
-        ({"layers": 0}, "which nothing reads"),
         ({"heads": 3}, "width 8 cannot be shared by 3 heads"),
         ({"heads": 0}, "lacks what it should name"),
         ({"row_scale": None}, "lacks what it should name"),
@@ -170,6 +159,7 @@ def test_what_was_changed_is_refused(tmp_path: Path, spoil: Callable[[Path], obj
         ({"languages": "en"}, "lacks what it should name"),
         ({"words": "0", "model": {"name": "m"}}, "lacks what it should name"),
         ({"words": 1}, "lacks what it should name"),
+        ({"model": None}, "lacks what it should name"),
         ({"control": None}, "lacks what it should name"),
     ],
 )
@@ -179,11 +169,9 @@ def test_another_record_is_refused(tmp_path: Path, changed: dict[str, Any], told
     assert error.value.code == "model_corrupt"
 
 
-def test_parts_for_a_language_model_name_it_and_those_of_a_fusion_do_not(tmp_path: Path) -> None:
-    model = {"name": "m", "sha256": "1" * 64}
-    assert load(write(tmp_path / "fusion", model=model)).model is None
-    made = write(tmp_path / "rows", model=model, words="0", control="soft", n_embd=5)
-    assert (load(made).model, load(made).words, load(made).control, load(made).adapter) == (model, "0", "soft", None)
+def test_parts_name_their_language_model_and_its_adapter(tmp_path: Path) -> None:
+    made = write(tmp_path / "rows", control="soft", n_embd=5)
+    assert (load(made).model, load(made).words, load(made).control, load(made).adapter) == (MODEL, "0", "soft", None)
     (made / "lora.gguf").write_bytes(b"GGUF")
     about = json.loads((made / "r2ag.json").read_text())
     about["files"]["lora.gguf"] = sha256_of(made / "lora.gguf")

@@ -11,7 +11,7 @@ import pytest
 from fbrag_cli.corpus import Corpus, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.generation.generator import Generation, Turn
-from fbrag_cli.methods.fb_rag import FBRag, minmax, parse_sample, score
+from fbrag_cli.methods.fb_rag import FBRag, parse_sample, score
 from fbrag_cli.retrieval.ranking import best
 from fbrag_cli.trace import Trace
 from tests.methods.scripted import Scripted, tools
@@ -147,11 +147,11 @@ def test_the_check_reads_the_context_as_the_answer_did(corpus: Corpus) -> None:
 def test_equations_5_and_6_on_raw_scores() -> None:
     backward = np.array([1, 2, 3], np.float32)
     per_sample = np.array([[4, 0, 1], [0, 6, 1]], np.float32)
-    scores = score(backward, per_sample, FBRag(eta_forward=0.5, eta_backward=0.25, fusion="raw"))
+    scores = score(backward, per_sample, FBRag(eta_forward=0.5, eta_backward=0.25))
     assert scores.forward.tolist() == [4, 6, 1]
     assert scores.best_sample.tolist()[:2] == [0, 1]
     assert scores.combined.tolist() == [2.25, 3.5, 1.25]
-    only_forward = score(backward, per_sample, FBRag(eta_forward=1, eta_backward=0, fusion="raw"))
+    only_forward = score(backward, per_sample, FBRag(eta_forward=1, eta_backward=0))
     assert only_forward.combined.tolist() == [4, 6, 1]
 
 
@@ -162,14 +162,6 @@ def test_one_long_sample_does_not_outweigh_what_the_others_agree_on_where_the_me
     scores = score(backward, per_sample, FBRag(pooling="mean"))
     assert scores.forward.tolist() == [3.5, 3.25, 2]
     assert scores.best_sample.tolist() == [0, 3, 3]
-
-
-def test_minmax_weighs_both_lookups_alike_whatever_their_size() -> None:
-    backward = np.array([1, 0, 0.5], np.float32)
-    huge = np.array([[0, 1000, 400]], np.float32)
-    scores = score(backward, huge, FBRag(fusion="minmax"))
-    np.testing.assert_allclose(scores.combined, [0.5, 0.5, 0.45])
-    assert minmax(np.full(3, 7, np.float32)).tolist() == [0, 0, 0]
 
 
 def test_of_equal_scores_the_earlier_chunk_wins() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from fbrag_cli.corpus import Corpus, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
@@ -36,25 +37,26 @@ def corpus_of(chunks: list[str] = CHUNKS, language: str = "en") -> Corpus:
     return build_corpus([Document.of("d", "d", Extracted(Content("\n".join(chunks)), "text/plain"), language=language)], 10)
 
 
+class Plain(R2Former):
+    """Its H are the features as they are."""
+
+    def encoded(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
+        return features
+
+
 def former(**changed: Any) -> R2Former:
     """A logistic regression on the relevance alone, whose rows hold the three features and a one."""
     tensors = {
-        "feature.mean": np.zeros(3),
-        "feature.std": np.ones(3),
-        "input.weight": np.eye(3),
-        "input.bias": np.zeros(3),
-        "position": np.zeros((6, 3)),
         "match.weight": np.array([[9.0, 0, 0]]),
         "match.bias": np.array([-1.0]),
         "projection.weight": np.eye(N_EMBD, 3),
         "projection.bias": np.eye(N_EMBD)[-1],
     }
-    made = R2Former(
+    made = Plain(
         tensors={name: tensor.astype(np.float32) for name, tensor in tensors.items()},
         features=FEATURES,
         max_list=6,
         heads=1,
-        layers=0,
         retriever={"name": "bm25", "key": BM25.key},
         languages=("en",),
         model={"name": "taught", "sha256": SHA256},
@@ -176,7 +178,6 @@ def test_the_control_gives_each_chunk_the_features_of_another() -> None:
     [
         (large(), former(), {"r2ag": None}, "needs trained parts"),
         (large(), former(), {"templates": Templates("{context}{input}")}, "a prompt of its own"),
-        (large(), former(model=None), {}, "--fusion learned alone"),
         (large(), former(words="0"), {}, "another prompt"),
         (large(), former(retriever={"name": "other", "key": "k"}), {}, "for the retriever other"),
         (large("2" * 64), former(), {}, "SHA-256 1111"),

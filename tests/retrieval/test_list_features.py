@@ -17,14 +17,14 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.retrieval import Retriever
 from fbrag_cli.retrieval.bm25 import BM25
 from fbrag_cli.retrieval.dense import Dense
-from fbrag_cli.retrieval.list_features import ALL, OF_THE_QUESTION, Scored, list_features
+from fbrag_cli.retrieval.list_features import FEATURES, Scored, list_features
 from fbrag_cli.text.words import terms
 
 TEXT = """The ferry left Quorn harbour at dawn. The pilot of the ferry slept. A goat ate the pilot's map of the harbour.
 Nobody in Quorn had another map. The goat was sold at noon to a baker. The baker sold bread and honey at dawn.
 Bread was dear in Quorn, and honey was dearer. The harbour froze in winter. The winter was long, and the ferry lay in ice."""
 QUESTION = "Who ate the map of the harbour, and who ate the bread?"
-SAMPLES = ["The goat ate the map of the pilot.", "A baker sold bread in winter.", "Zxqv."]
+TEXTS = [QUESTION, "The goat ate the map of the pilot.", "A baker sold bread in winter.", "Zxqv."]
 
 
 def corpus_of(text: str, chunk_words: int = 9) -> Corpus:
@@ -42,9 +42,10 @@ class ByLetters:
         return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), np.float32)
 
 
-def features(corpus: Corpus, retriever: Retriever, positions: Sequence[int], names: Sequence[str] = ALL) -> NDArray[np.float32]:
-    question, *samples = [Scored(text, retriever.scores(text)) for text in (QUESTION, *SAMPLES)]
-    return list_features(names, [corpus.chunks[i] for i in positions], retriever, question, samples)
+def features(
+    corpus: Corpus, retriever: Retriever, positions: Sequence[int], names: Sequence[str] = FEATURES, text: str = QUESTION
+) -> NDArray[np.float32]:
+    return list_features(names, [corpus.chunks[i] for i in positions], retriever, Scored(text, retriever.scores(text)))
 
 
 def cosine(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
@@ -52,9 +53,9 @@ def cosine(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
     return sum(x * y for x, y in zip(a, b, strict=True)) / lengths if lengths else 0.0
 
 
-def naive(vectors: list[NDArray[np.float64]], bounded: list[list[float]], ranked: Sequence[int]) -> list[list[float]]:
-    """vectors: of all chunks. bounded: scores of all chunks for the question, then for each sample."""
-    relevance, rows = bounded[0], []
+def naive(vectors: list[NDArray[np.float64]], relevance: list[float], ranked: Sequence[int]) -> list[list[float]]:
+    """vectors, relevance: of all chunks."""
+    rows = []
     for i, at in enumerate(ranked):
         gamma = 1.0
         if i:
@@ -63,10 +64,7 @@ def naive(vectors: list[NDArray[np.float64]], bounded: list[list[float]], ranked
             gamma = cosine(vectors[at], mean)  # type: ignore[arg-type]
         beside = [cosine(vectors[at], vectors[ranked[j]]) for j in (i - 1, i + 1) if 0 <= j < len(ranked)]
         zeta = sum(beside) / len(beside) if beside else 0.0
-        forward = [scores[at] for scores in bounded[1:]]
-        speak = [sorted(range(len(scores)), key=lambda p: -scores[p])[:5] for scores in bounded[1:]]
-        agree = [at in some and scores[at] > 0 for some, scores in zip(speak, bounded[1:], strict=True)]
-        rows.append([relevance[at], gamma, zeta, max(forward), sum(agree) / len(agree)])
+        rows.append([relevance[at], gamma, zeta])
     return rows
 
 
@@ -77,17 +75,18 @@ def test_those_of_bm25_are_what_the_equations_say() -> None:
     vocabulary = sorted({term for each in counted for term in each})
     vectors = [each / np.linalg.norm(each) for each in np.array([okapi.get_scores([term]) for term in vocabulary]).T]
     bounded = []
-    for text in (QUESTION, *SAMPLES):
+    for text in TEXTS:
         asked = [term for term in terms(text, ("en",)) if term in okapi.idf]
         bound = sum(okapi.idf[term] * 2.5 for term in asked)  # K1 + 1
         bounded.append([float(each) / bound for each in okapi.get_scores(asked)] if asked else [0.0] * len(counted))
     assert len(counted) > 6
-    assert bounded[-1] == [0.0] * len(counted)  # the last sample has no word of the document
+    assert bounded[-1] == [0.0] * len(counted)  # the last text has no word of the document
     for ranked in ([3, 0, 5, 1, 4], [2, 6], [4], list(range(len(counted)))):
-        found = features(corpus, BM25.of(corpus), ranked)
-        assert found.dtype == np.float32
-        np.testing.assert_allclose(found, naive(vectors, bounded, ranked), atol=1e-6)
-        assert (found[:, 0] < 1).all()
+        for text, relevance in zip(TEXTS, bounded, strict=True):
+            found = features(corpus, BM25.of(corpus), ranked, text=text)
+            assert found.dtype == np.float32
+            np.testing.assert_allclose(found, naive(vectors, relevance, ranked), atol=1e-6)
+            assert (found[:, 0] < 1).all()
 
 
 @pytest.mark.parametrize("n_chunks", [1, 2, 3])
@@ -98,35 +97,25 @@ def test_the_relevance_is_from_0_to_1_in_a_corpus_of_few_chunks(n_chunks: int) -
     retriever = BM25.of(corpus)
     assert (retriever.scores(QUESTION) < 0).any()
     found = features(corpus, retriever, range(n_chunks))
-    for name in ("relevance", "forward"):
-        column = found[:, ALL.index(name)]
-        assert ((column >= 0) & (column < 1)).all(), column
+    assert ((found[:, 0] >= 0) & (found[:, 0] < 1)).all()
 
 
 def test_those_of_embeddings_are_cosines() -> None:
     corpus = corpus_of(TEXT)
     embedder = ByLetters()
     embeddings = embedder.embed([chunk.text for chunk in corpus.chunks], query=False)
-    bounded = [(embeddings @ each).tolist() for each in embedder.embed([QUESTION, *SAMPLES], query=True)]
+    bounded = [(embeddings @ each).tolist() for each in embedder.embed(TEXTS, query=True)]
     for ranked in ([3, 0, 5, 1, 4], [2, 6], [4]):
-        found = features(corpus, Dense(embedder, embeddings), ranked)
-        np.testing.assert_allclose(found, naive(list(embeddings.astype(np.float64)), bounded, ranked), atol=1e-6)
+        for text, relevance in zip(TEXTS, bounded, strict=True):
+            found = features(corpus, Dense(embedder, embeddings), ranked, text=text)
+            np.testing.assert_allclose(found, naive(list(embeddings.astype(np.float64)), relevance, ranked), atol=1e-6)
 
 
 def test_they_come_in_the_order_of_their_names() -> None:
     corpus = corpus_of(TEXT)
     whole = features(corpus, BM25.of(corpus), [3, 0, 5])
-    some = features(corpus, BM25.of(corpus), [3, 0, 5], ("agreement", "relevance"))
-    assert (some == whole[:, [ALL.index("agreement"), ALL.index("relevance")]]).all()
-
-
-def test_without_samples_there_is_nothing_forward() -> None:
-    corpus = corpus_of(TEXT)
-    retriever = BM25.of(corpus)
-    chunks = [corpus.chunks[0], corpus.chunks[2]]
-    found = list_features(ALL, chunks, retriever, Scored(QUESTION, retriever.scores(QUESTION)))
-    assert (found[:, len(OF_THE_QUESTION) :] == 0).all()
-    assert found[0, 1] == 1
+    some = features(corpus, BM25.of(corpus), [3, 0, 5], ("neighbour", "relevance"))
+    assert (some == whole[:, [2, 0]]).all()
 
 
 @pytest.mark.parametrize("text", ["... --- ...", "One two. " * 30])

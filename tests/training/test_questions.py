@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fbrag_cli.corpus import Chunk
+from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.errors import FbragError
-from fbrag_cli.training.documents import read_long
+from fbrag_cli.training.evidence import is_relevant
 from fbrag_cli.training.fit_rag import check_questions
 from fbrag_cli.training.passages import Pool, has_answer
 from fbrag_cli.training.questions import Passage, Question, read_material, split
 from fbrag_cli.training.r2ag_lists import list_of
-from tests.training.test_documents import write
 
 BARE: dict[str, Any] = {"_id": "1", "input": "Who?", "answers": ["Smith"]}
-READERS: list[Callable[[Path], Any]] = [lambda path: read_material([path]), lambda path: read_long([path], None)]
+
+
+def write(path: Path, rows: Iterable[dict[str, Any]]) -> Path:
+    path.write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    return path
 
 
 def asked(number: int, *, dev: bool = False, **changed: Any) -> Question:
@@ -27,7 +32,6 @@ def asked(number: int, *, dev: bool = False, **changed: Any) -> Question:
     return Question(**{**fields, "verbatim": True, "dev": dev, **changed})
 
 
-@pytest.mark.parametrize("read", READERS)
 @pytest.mark.parametrize(
     ("row", "told"),
     [
@@ -43,22 +47,21 @@ def asked(number: int, *, dev: bool = False, **changed: Any) -> Question:
         ({"_id": "\udfff"}, "lone surrogate"),
     ],
 )
-def test_a_bad_row_is_refused_with_its_line(tmp_path: Path, read: Callable[[Path], Any], row: dict[str, Any], told: str) -> None:
+def test_a_bad_row_is_refused_with_its_line(tmp_path: Path, row: dict[str, Any], told: str) -> None:
     for kind, content in (("stories", {"s": {"1": "A brig."}}), ("meetings", {"m": ["A: the brig.", "B: yes."]})):
         (tmp_path / f"ships-{kind}.json.gz").write_bytes(gzip.compress(json.dumps(content).encode()))
     with pytest.raises(FbragError) as refused:
-        read(write(tmp_path / "ships.jsonl", [BARE | {"_id": "0"}, BARE | row]))
+        read_material([write(tmp_path / "ships.jsonl", [BARE | {"_id": "0"}, BARE | row])])
     assert refused.value.code == "doc_unreadable"
     assert f"{tmp_path / 'ships.jsonl'}, line 2: " in refused.value.message
     assert told in refused.value.message
 
 
-@pytest.mark.parametrize("read", READERS)
 @pytest.mark.parametrize("content", [b"no JSON", b"[]", b'{"s": ["A brig."]}', b'{"s": {"1": "\\ud800"}}'])
-def test_a_file_of_stories_that_is_none_is_refused(tmp_path: Path, read: Callable[[Path], Any], content: bytes) -> None:
+def test_a_file_of_stories_that_is_none_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "ships-stories.json.gz").write_bytes(gzip.compress(content))
     with pytest.raises(FbragError, match=r"ships-stories\.json\.gz is no object") as refused:
-        read(write(tmp_path / "ships.jsonl", [BARE | {"story": "s", "gold_sections": ["1"]}]))
+        read_material([write(tmp_path / "ships.jsonl", [BARE | {"story": "s", "gold_sections": ["1"]}])])
     assert refused.value.code == "doc_unreadable"
 
 
@@ -66,7 +69,6 @@ def test_a_story_or_meeting_without_evidence_is_a_question_without(tmp_path: Pat
     (tmp_path / "ships-meetings.json.gz").write_bytes(gzip.compress(b'{"m": ["A: the brig.", "B: yes."]}'))
     path = write(tmp_path / "ships.jsonl", [BARE | {"meeting": "m"}, BARE | {"_id": "2", "meeting": "m", "gold_turns": [[1, 1]]}])
     assert [bool(each.gold) for each in read_material([path]).questions] == [False, True]
-    assert [each.id for each in read_long([path], None).questions] == ["2"]
 
 
 def test_blank_passages_are_left_out_and_the_others_keep_their_labels(tmp_path: Path) -> None:
@@ -103,7 +105,6 @@ def test_an_id_is_unique_in_a_file_and_refused_in_another(tmp_path: Path) -> Non
     rows = [BARE | documents | {"_id": name, "dataset": "ships"} for name in ("a", "b", "a", "a")]
     path = write(tmp_path / "ships.jsonl", rows)
     assert [each.id for each in read_material([path]).questions] == ["a", "b", "a#2", "a#3"]
-    assert {each.id for each in read_long([path], None).questions} == {"a", "b", "a#2", "a#3"}
     other = write(tmp_path / "more.jsonl", [rows[1] | {"_id": "c"}, rows[1]])
     with pytest.raises(FbragError, match=r"more\.jsonl, line 2: the id 'b' of ships is taken by a row of .*ships\.jsonl"):
         read_material([path, other])
@@ -127,3 +128,19 @@ def test_a_stage_without_questions_is_told_before_the_work() -> None:
         check_questions("all", [train, dev], [dev, group])
     with pytest.raises(FbragError, match="the scorer gets none to check with"):
         check_questions("scorer", [train], [train])
+
+
+@pytest.mark.parametrize(
+    ("gold", "relevant"),
+    [
+        ((120, 140), True),  # wholly in the chunk
+        ((90, 110), True),  # half of the evidence
+        ((88, 110), False),
+        ((150, 900), True),  # half of the chunk
+        ((151, 900), False),
+        ((200, 300), False),
+    ],
+)
+def test_half_of_the_evidence_or_half_of_the_chunk_makes_it_relevant(gold: tuple[int, int], relevant: bool) -> None:
+    document = Document.of("d", "d", Extracted(Content("x" * 1000), "text/plain"))
+    assert is_relevant(Chunk(1, document, 100, 200, 1), [(500, 510), gold]) == relevant

@@ -12,13 +12,13 @@ torch = pytest.importorskip("torch", reason="needs torch: pip install 'fbrag[tra
 
 from fbrag_cli.training.r2_former_network import R2FormerNetwork, Sizes, padded  # noqa: E402
 
-FEATURES = ("relevance", "precedent", "neighbour", "forward", "agreement")
-PAPER = Sizes()
+PAPER, FEATURES = Sizes(), tuple("abcde")
+N = len(FEATURES)
 
 
 def network(sizes: Sizes) -> R2FormerNetwork:
     torch.manual_seed(1)
-    made = R2FormerNetwork(np.full(5, 0.3, np.float32), np.linspace(0.1, 2, 5, dtype=np.float32), 40, sizes)
+    made = R2FormerNetwork(np.full(N, 0.3, np.float32), np.linspace(0.1, 2, N, dtype=np.float32), 40, sizes)
     with torch.no_grad():
         for parameter in made.parameters():  # norms and biases that do something
             parameter.add_(0.1 * torch.randn_like(parameter))
@@ -27,13 +27,13 @@ def network(sizes: Sizes) -> R2FormerNetwork:
 
 def lists(*lengths: int) -> list[NDArray[np.float32]]:
     random = np.random.default_rng(2)
-    return [random.normal(size=(n, 5)).astype(np.float32) for n in lengths]
+    return [random.normal(size=(n, N)).astype(np.float32) for n in lengths]
 
 
-@pytest.mark.parametrize("sizes", [PAPER, Sizes(layers=0, width=16), Sizes(width=8, heads=2, feed_forward=20)])
+@pytest.mark.parametrize("sizes", [PAPER, Sizes(width=8, heads=2, feed_forward=20)])
 def test_both_compute_the_same(sizes: Sizes) -> None:
     made = network(sizes)
-    about = {"features": FEATURES, "max_list": 40, "heads": sizes.heads, "layers": sizes.layers}
+    about = {"features": FEATURES, "max_list": 40, "heads": sizes.heads, "model": {}, "words": ""}
     former = R2Former(tensors=made.tensors(), retriever={}, languages=(), **about)  # type: ignore[arg-type]
     for features in lists(1, 2, 33, 40):
         with torch.no_grad():

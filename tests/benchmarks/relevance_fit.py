@@ -10,56 +10,65 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fbrag_cli.retrieval.list_features import ALL
-from fbrag_cli.training.fusion_lists import MAX_LIST, ChunkList
+from fbrag_cli.retrieval.list_features import FEATURES
 from fbrag_cli.training.r2_former_network import R2FormerNetwork, Sizes, matching_loss, padded
+from fbrag_cli.training.r2ag_lists import PassageList
 
 Array = NDArray[np.float32]
 
 #: R2AG.md, 2.6: a step is a batch. Training ends where the dev loss has not fallen for so many epochs.
 RATE, CLIP, WARM_UP, BATCH, STEPS, PATIENCE = 2e-4, 0.3, 0.03, 16, 3000, 10
+MAX_LIST = 40
 _SMALLEST = 1e-6  # a spread of a feature
 
-#: By name: the Transformer, small as there are few rows, and its control, a logistic regression of each chunk and its place.
-FORMERS = {"transformer": Sizes(width=64, feed_forward=256), "logistic": Sizes(layers=0, width=64)}
+#: Of the Transformer and of its control: small, as there are few rows.
+SIZES = Sizes(width=64, feed_forward=256)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fitted:
-    """tensors: by the names of the folder. losses: (train, dev) of each epoch; `best` is the one whose tensors these are.
-    scores: logits (n,) of each list for checking."""
+    """losses: (train, dev) of each epoch; `best` is the one that was kept. scores: logits (n,) of each list for checking."""
 
-    tensors: dict[str, Array]
     losses: list[tuple[float, float]]
     best: int
     scores: list[Array]
 
-    @property
-    def dev_loss(self) -> float:
-        return self.losses[self.best][1]
+
+class Logistic(R2FormerNetwork):
+    """The control: a logistic regression of each chunk and its place."""
+
+    def encoded(self, features: Tensor, is_chunk: Tensor) -> Tensor:
+        return self.input((features - self.mean) / self.std) + self.position[: features.shape[1]]
 
 
-def fit(lists: Sequence[ChunkList], names: Sequence[str], sizes: Sizes, *, seed: int = 0) -> Fitted:
+def fit(
+    lists: Sequence[PassageList],
+    names: Sequence[str],
+    sizes: Sizes = SIZES,
+    *,
+    kind: type[R2FormerNetwork] = R2FormerNetwork,
+    seed: int = 0,
+) -> Fitted:
     """Train on lists, and keep the epoch with the lowest loss on those for checking.
 
     names: the features that count. Raises ValueError without a relevant chunk, or without lists for checking.
     """
-    columns = [ALL.index(name) for name in names]
+    columns = [FEATURES.index(name) for name in names]
     train, dev = ([each for each in lists if each.dev == is_dev] for is_dev in (False, True))
     if not any(each.labels.any() for each in train) or not dev:
-        raise ValueError("the fusion needs lists with a relevant chunk, and questions for checking")
+        raise ValueError("a training needs lists with a relevant chunk, and questions for checking")
     features = np.concatenate([each.features[:, columns] for each in train])
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         spread = np.maximum(features.std(axis=0), _SMALLEST)
-        network = R2FormerNetwork(features.mean(axis=0), spread, MAX_LIST, sizes)
+        network = kind(features.mean(axis=0), spread, MAX_LIST, sizes)
         return _trained(network, _Data(train, columns), _Data(dev, columns))
 
 
 class _Data:
     """Lists as padded tensors."""
 
-    def __init__(self, lists: Sequence[ChunkList], columns: Sequence[int]) -> None:
+    def __init__(self, lists: Sequence[PassageList], columns: Sequence[int]) -> None:
         self.features, self.is_chunk = padded([each.features[:, columns] for each in lists])
         self.labels, _ = padded([each.labels for each in lists])
 
@@ -93,7 +102,7 @@ def _trained(network: R2FormerNetwork, train: _Data, dev: _Data) -> Fitted:
         if epoch - best >= PATIENCE:
             break
     network.load_state_dict(kept)
-    return Fitted(tensors=network.tensors(), losses=losses, best=best, scores=dev.scores(network))
+    return Fitted(losses=losses, best=best, scores=dev.scores(network))
 
 
 def _epochs(network: R2FormerNetwork, train: _Data) -> Iterator[float]:
