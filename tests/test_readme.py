@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import PurePosixPath
 
@@ -48,8 +49,22 @@ def test_the_tree_names_every_home() -> None:
     assert homes | modules <= set(_tree())
 
 
+def _prose() -> list[str]:
+    """Return the lines that stand outside of code and tables."""
+    outside = re.sub(r"^```.*?^```", "", README, flags=re.DOTALL | re.MULTILINE)
+    return [line for line in outside.splitlines() if not line.startswith("|")]
+
+
 def test_it_is_short() -> None:
-    assert len(README.splitlines()) <= 220
+    assert len(" ".join(_prose()).split()) <= 1400
+    assert not [line for line in _prose() if len(line) > 100]
+
+
+def test_the_first_forty_lines_say_what_it_is_and_how_it_is_installed() -> None:
+    first = README.splitlines()[:40]
+    assert first[2].startswith("Ask a long document a question")
+    assert "## Install" in first
+    assert _command("main")[0] in first
 
 
 def test_the_main_command_is_one_line_and_asks_the_repositorys_document() -> None:
