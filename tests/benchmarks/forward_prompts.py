@@ -8,7 +8,7 @@ The questions are those of stage_three.py, which draws the samples of our own pr
 explanation (FB-RAG, Table 8), in as many tokens. "paper": the prompts of Tables 4 to 6 (../shared/bench/paper_prompts.json).
 `compare` prints how many samples hold an answer, evidence recall at 5 chunks and how often those hold a gold answer, each with
 the paired difference to the first file; with --answers, how well agreement tells right answers of the default from wrong ones.
-`dense` does the same for MiniLM in place of BM25 as S of equations 4 and 5: for the question alone, and with the samples (Table 7).
+`dense` does the same for MiniLM as S of equations 4 and 5 (Table 7), for the question alone and with the samples.
 """
 
 from __future__ import annotations

@@ -1,0 +1,54 @@
+"""OPTIONS.md: all options of all commands, as each command's --help-all prints them.
+
+python -m tests.options_page    # writes it anew
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from pathlib import Path
+from unittest.mock import patch
+
+from fbrag_cli.cancellation import Cancellation
+from fbrag_cli.cli.main import run
+
+PAGE = Path(__file__).parent.parent / "OPTIONS.md"
+HEAD = """# All options
+
+What `--help-all` prints, for each command; global options stand under `fbrag` alone. `python -m tests.options_page` writes this
+page, and a test compares it with the commands. Most options can also be set in the environment, `--chunk-words` as
+`FBRAG_CHUNK_WORDS`, and those that `fbrag config show` lists in the configuration file.
+"""
+
+_GLOBAL = re.compile(r"\nGlobal options:\n(?:  .*\n)+")
+_COMMAND = re.compile(r"^  ([a-z][a-z0-9-]*)  ", re.MULTILINE)
+
+
+def page() -> str:
+    """The whole page. No setting of the user changes it."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("FBRAG_", "FORCE_COLOR"))}
+    with (
+        patch.dict(os.environ, {**clean, "FBRAG_CONFIG": "none", "COLUMNS": "102"}, clear=True),
+        patch.object(sys, "argv", ["fbrag"]),
+    ):
+        return "\n".join([HEAD, *_sections([])])
+
+
+def _sections(command: list[str]) -> Iterator[str]:
+    out = io.StringIO()
+    with redirect_stdout(out):
+        assert run([*command, "--help-all"], Cancellation()) == 0
+    text = out.getvalue()
+    shown = _GLOBAL.sub("", text) if command else text
+    yield f"## {' '.join(['fbrag', *command])}\n\n```text\n{shown.strip()}\n```\n"
+    for name in _COMMAND.findall(text.partition("\nCommands:\n")[2]):
+        yield from _sections([*command, name])
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), "utf-8")
