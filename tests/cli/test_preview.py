@@ -269,12 +269,10 @@ def test_a_pace_is_kept_in_the_cache_and_a_damaged_one_is_dropped(tmp_path: Path
     cache, key = Cache(tmp_path / "cache"), "0" * 64
     for seconds in (0.5, 0.25):
         forecast.keep({"load": (seconds, 1.0)}, cache, key)
-    path = cache.path(KIND, key)
-    assert path is not None
-    assert forecast._read(path, key) == {"load": (0.25, 1.0)}
+    assert cache.read_json(KIND, key, forecast._read) == {"load": (0.25, 1.0)}
     for damaged in (-1.0, 0.0, float("1e999")):
         forecast.keep({"load": (damaged, 1.0)}, cache, key)
-        assert cache.load(KIND, key, lambda path: forecast._read(path, key)) is None
+        assert cache.read_json(KIND, key, forecast._read) is None
         assert cache.path(KIND, key) is None
 
 
