@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from fbrag_cli.corpus import Excerpt
 from fbrag_cli.generation.generator import Generation, Sampling
-from fbrag_cli.methods.forward import cost_of, look_forward
 from fbrag_cli.methods.knobs import knob
-from fbrag_cli.methods.method import Reading, Tools
+from fbrag_cli.methods.method import Reading, Tools, cost_of, look_forward
 from fbrag_cli.methods.prompts import forward_turns
 from fbrag_cli.methods.ranking import backward_scores, distinct, lost, what_is_read, whole_chunks
 from fbrag_cli.progress import stage

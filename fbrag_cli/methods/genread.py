@@ -12,9 +12,8 @@ from typing import ClassVar
 
 from fbrag_cli.generation.generator import Sampling
 from fbrag_cli.methods.closed_book import unread
-from fbrag_cli.methods.forward import cost_of, look_forward
 from fbrag_cli.methods.knobs import knob
-from fbrag_cli.methods.method import Method, Tools
+from fbrag_cli.methods.method import Method, Tools, cost_of, look_forward
 from fbrag_cli.methods.prompts import background_turns
 from fbrag_cli.methods.ranking import unscored
 from fbrag_cli.trace import ForwardSample, Round, Trace

@@ -2,12 +2,14 @@
 
 A method is added in one file, and one line in `registry`. Its fields make the options of the command line, the labels of tables,
 the keys of rows and the JSON.
+
+Below it are the calls of a model that methods share: `ask` the large model, `look_forward` before chunks are selected.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import groupby
 from string import ascii_uppercase
@@ -16,12 +18,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.corpus import Corpus
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.generator import Generator, Turn
+from fbrag_cli.generation.generator import Call, Generation, Generations, Generator, Sampling, Turn
+from fbrag_cli.methods.confidence import judged
 from fbrag_cli.methods.knobs import knob
 from fbrag_cli.methods.prompts import Templates, answer_turns, support_turns
-from fbrag_cli.progress import Progress, Stopwatch
+from fbrag_cli.progress import Event, Progress, Stopwatch, stage
 from fbrag_cli.retrieval import Retriever
-from fbrag_cli.trace import Trace
+from fbrag_cli.text.printable import counted
+from fbrag_cli.trace import Stage, Trace
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,8 +34,11 @@ if TYPE_CHECKING:
     from fbrag_cli.learned.r2_former import R2Former
 
 
+#: Why an answer may end early.
+REPEATED = "the model repeated itself: the answer was cut"
 _SELECT = "chunks for the large model, or words as 3k"
 _BUDGET = "words for the large model, of the best windows"
+_SAYS_EITHER = 0.2  # of the probability on yes and no together, for their ratio to mean anything
 _GAP = " … "  # between two windows of a chunk
 
 
@@ -132,10 +139,21 @@ class Method(ABC):
         return None
 
     def answer(self, trace: Trace, tools: Tools) -> Trace:
-        """Run Stage III: the large model answers from the context."""
-        from fbrag_cli.methods.answering import answer_from
+        """Run Stage III: the large model answers greedily from the context.
 
-        return answer_from(self, self.fitted(trace, tools.large()), tools)
+        Beyond the papers, it is then asked whether the context supports the answer; if not, the document does not say. This check
+        is left out with `answer_anyway`, and where the context is empty.
+        """
+        trace = self.fitted(trace, tools.large())
+        trace = answered_by(*ask(self, trace, self.turns(trace), tools))
+        if not trace.from_document:
+            return trace
+        if self.answer_anyway:
+            return replace(judged(trace, None), status="answered")
+        elapsed = tools.timer()
+        with stage("verify", tools.progress):
+            support = _support(self, trace, trace.answer, tools) if trace.answer else None
+        return replace(judged(trace, support), stages=(*trace.stages, Stage("verify", elapsed())))
 
     def n_read(self, n_chunks: int) -> int:
         """Return how many chunks of so many the large model reads to answer."""
@@ -201,3 +219,95 @@ class Reading(Selecting):
         settings = Selecting.described(self)
         unread = ("budget", "window_words") if self.reads == "chunks" else ("select",)
         return {name: value for name, value in settings.items() if name not in unread}
+
+
+def ask(method: Method, trace: Trace, turns: Sequence[Turn], tools: Tools) -> tuple[Trace, Generation]:
+    """Ask the large model. Return the trace with the cost, and the reply."""
+    large = tools.large()
+    first_token: list[float] = []
+    elapsed = tools.timer()
+
+    def send(piece: str) -> None:
+        if piece.strip() and not first_token:
+            first_token.append(elapsed())
+        tools.progress(Event("answer", "text", text=piece))
+
+    with stage("answer", tools.progress):
+        generations = large.generate(
+            turns,
+            1,
+            Sampling(method.max_tokens, temperature=0, seed=method.seed),
+            Call(
+                cancellation=tools.cancellation,
+                on_prompt=report_tokens(tools.progress, "answer"),
+                on_written=report_tokens(tools.progress, "answer", "written"),
+                on_text=send,
+            ),
+        )
+    answered = Stage(
+        "answer",
+        max(elapsed(), generations.prefill_seconds + generations.decode_seconds),
+        generations.prompt_tokens,
+        generations.cached_tokens,
+        generations.generated_tokens,
+        # Without a piece (an answer with its first costs) the first word waited for the reading of the prompt.
+        first_token[0] if first_token else generations.prefill_seconds if generations.samples[0].text.strip() else None,
+    )
+    models = {**trace.models, "large": large.info}
+    cached = (*(each for each in trace.cached if each != "answer"), *(("answer",) if generations.cached else ()))
+    return replace(trace, stages=(*trace.stages, answered), models=models, cached=cached), generations.samples[0]
+
+
+def answered_by(trace: Trace, reply: Generation) -> Trace:
+    """Return the trace with a reply as its answer. A reply that was cut where the model repeated itself makes a warning."""
+    return replace(
+        trace,
+        answer=reply.text.strip(),
+        truncated=reply.finish == "length",
+        status="answered",
+        warnings=(*trace.warnings, REPEATED) if reply.finish == "repeat" else trace.warnings,
+    )
+
+
+def report_tokens(
+    progress: Progress, name: str, kind: Literal["progress", "written"] = "progress", text: str = ""
+) -> Callable[[int, int], None]:
+    """Return a listener that reports how many tokens of a stage's prompt are read, or written of its reply."""
+    return lambda done, total: progress(Event(name, kind, done, total, text))
+
+
+def _support(method: Method, trace: Trace, answer: str, tools: Tools) -> float | None:
+    """Return P(yes) / (P(yes) + P(no)) that the context shows the answer; None where the model says neither."""
+    large = tools.large()
+    if large.choose is None:
+        return None
+    yes, no = large.choose(method.support_turns(trace, answer), ("yes", "no"), Call(cancellation=tools.cancellation))
+    return yes / (yes + no) if yes + no >= _SAYS_EITHER else None
+
+
+def look_forward(model: Generator, turns: Sequence[Turn], n: int, sampling: Sampling, tools: Tools) -> Generations:
+    """Return `n` replies of the model. A listener learns how far they are; their text is no part of the answer."""
+    tools.progress(Event("forward", "start"))
+    generations = model.generate(
+        turns,
+        n,
+        sampling,
+        Call(
+            cancellation=tools.cancellation,
+            on_prompt=report_tokens(tools.progress, "forward"),
+            on_written=report_tokens(tools.progress, "forward", "written", counted(n, "sample")),
+        ),
+    )
+    tools.progress(Event("forward", "done"))
+    return generations
+
+
+def cost_of(generations: Generations) -> Stage:
+    """Return what a look forward cost."""
+    return Stage(
+        "forward",
+        generations.prefill_seconds + generations.decode_seconds,
+        generations.prompt_tokens,
+        generations.cached_tokens,
+        generations.generated_tokens,
+    )

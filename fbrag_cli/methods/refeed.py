@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from fbrag_cli.generation.generator import Sampling
-from fbrag_cli.methods.forward import cost_of, look_forward
-from fbrag_cli.methods.method import Selecting, Tools
+from fbrag_cli.methods.method import Selecting, Tools, cost_of, look_forward
 from fbrag_cli.methods.prompts import alone_turns
 from fbrag_cli.methods.ranking import backward_scores, distinct, lost, whole_chunks
 from fbrag_cli.progress import stage
