@@ -134,8 +134,8 @@ def fit_rag(console: Console, command: FitRagCommand) -> None:
     """
     from fbrag_cli.learned.fit_rag import FIT_RAG
     from fbrag_cli.storage.places import models_dir
-    from fbrag_cli.training import fit_rag as stages
-    from fbrag_cli.training.base_encoder import fetch
+    from fbrag_cli.training.fit_rag import stages
+    from fbrag_cli.training.fit_rag.base_encoder import fetch
     from fbrag_cli.training.folder import Folder
     from fbrag_cli.training.questions import read_material, split
 
@@ -175,7 +175,7 @@ def r2ag(console: Console, command: R2agCommand) -> None:
     from fbrag_cli.retrieval.list_features import FEATURES
     from fbrag_cli.session.session import Choice
     from fbrag_cli.training.questions import read_material
-    from fbrag_cli.training.r2ag import R2agWork, train_r2ag
+    from fbrag_cli.training.r2ag.stages import R2agWork, train_r2ag
 
     options = command.r2ag
     if not options.rows and (not options.lora or options.control != "none"):
@@ -184,7 +184,7 @@ def r2ag(console: Console, command: R2agCommand) -> None:
     folder, control = _made(options.output), "" if options.control == "none" else options.control
     material = read_material(map(Path, command.training.arguments))
     with _work(console, command) as work:
-        from fbrag_cli.training.r2ag_fit import R2agSettings  # imports torch, whose threads `_work` limits
+        from fbrag_cli.training.r2ag.fit import R2agSettings  # imports torch, whose threads `_work` limits
 
         settings = R2agSettings(
             rows=options.rows, lora=options.lora, control=control, epochs=options.epochs, qdm_weight=options.qdm_weight

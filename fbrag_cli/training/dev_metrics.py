@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fbrag_cli.training.pairs import Kind, Pair, kind_of
+from fbrag_cli.training.fit_rag.pairs import Kind, Pair, kind_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,9 +26,10 @@ from fit_rag import AT, NQ, Passages
 from fbrag_cli.generation.llama.embedding import LlamaEmbedder
 from fbrag_cli.generation.llama.machine import ON_THE_CPU
 from fbrag_cli.retrieval.ranking import best
-from fbrag_cli.training import fit_rag_labels, imbalance
 from fbrag_cli.training.dev_metrics import DevMetrics, measure
-from fbrag_cli.training.pairs import Batches, Kind, Pair, label_counts, split
+from fbrag_cli.training.fit_rag import imbalance
+from fbrag_cli.training.fit_rag import labels as fit_rag_labels
+from fbrag_cli.training.fit_rag.pairs import Batches, Kind, Pair, label_counts, split
 from fbrag_cli.training.passages import Pool, has_answer
 from fbrag_cli.training.questions import read_material
 

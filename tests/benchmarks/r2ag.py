@@ -45,7 +45,7 @@ from fbrag_cli.retrieval import Retriever
 from fbrag_cli.retrieval.list_features import FEATURES, permuted
 from fbrag_cli.training.passages import Pool
 from fbrag_cli.training.questions import Material, Passage, Question, read_material
-from fbrag_cli.training.r2ag_lists import PassageList, list_of
+from fbrag_cli.training.r2ag.lists import PassageList, list_of
 
 NQ = BENCH.parent / "train" / "nq.jsonl.gz"
 PERMUTED = " permuted"

@@ -29,7 +29,7 @@ from fbrag_cli.retrieval.list_features import FEATURES, RELEVANCE
 from fbrag_cli.training.dev_metrics import auc
 from fbrag_cli.training.passages import Pool
 from fbrag_cli.training.questions import read_material
-from fbrag_cli.training.r2ag_lists import PassageList, list_of
+from fbrag_cli.training.r2ag.lists import PassageList, list_of
 
 DRAWS = 1000
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fbrag_cli.retrieval.list_features import FEATURES
-from fbrag_cli.training.r2_former_network import R2FormerNetwork, Sizes, matching_loss, padded
-from fbrag_cli.training.r2ag_lists import PassageList
+from fbrag_cli.training.r2ag.lists import PassageList
+from fbrag_cli.training.r2ag.network import R2FormerNetwork, Sizes, matching_loss, padded
 
 Array = NDArray[np.float32]
 

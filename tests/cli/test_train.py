@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.training.test_fit_rag_labels import rows_file
+from tests.training.fit_rag.test_labels import rows_file
 
 _RUN = """
 import sys
 from fbrag_cli.cli.main import main
-from fbrag_cli.training import r2ag
+from fbrag_cli.training.r2ag import stages as r2ag
 def told(work):
     import torch
     print("threads", torch.get_num_threads())

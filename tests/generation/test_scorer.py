@@ -14,7 +14,7 @@ from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.llama.scorer import LABELS, LlamaScorer
 from fbrag_cli.learned.document_scorer import DocumentScorer
-from fbrag_cli.training.bert_gguf import write_gguf
+from fbrag_cli.training.fit_rag.bert_gguf import write_gguf
 from tests.retrieval import minilm
 
 QUESTION = "Who lit the lamp of the lighthouse?"

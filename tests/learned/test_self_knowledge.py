@@ -7,7 +7,7 @@ import pytest
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.learned.self_knowledge import Recognizer
-from fbrag_cli.training.fit_rag_recognizer import Checked, delta_of, fit
+from fbrag_cli.training.fit_rag.recognizer import Checked, delta_of, fit
 
 RANDOM = np.random.default_rng(0)
 EMBEDDINGS = RANDOM.normal(size=(50, 8)).astype(np.float32)

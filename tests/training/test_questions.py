@@ -14,10 +14,10 @@ from fbrag_cli.corpus import Chunk
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.errors import FbragError
 from fbrag_cli.training.evidence import is_relevant
-from fbrag_cli.training.fit_rag import check_questions
+from fbrag_cli.training.fit_rag.stages import check_questions
 from fbrag_cli.training.passages import Pool, has_answer
 from fbrag_cli.training.questions import Passage, Question, read_material, split
-from fbrag_cli.training.r2ag_lists import list_of
+from fbrag_cli.training.r2ag.lists import list_of
 
 BARE: dict[str, Any] = {"_id": "1", "input": "Who?", "answers": ["Smith"]}
 

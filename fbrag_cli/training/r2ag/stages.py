@@ -25,13 +25,13 @@ from fbrag_cli.training.dev_metrics import auc
 from fbrag_cli.training.folder import Folder
 from fbrag_cli.training.passages import Pool
 from fbrag_cli.training.questions import Material, Question
-from fbrag_cli.training.r2ag_lists import PassageList, list_of, shuffled
+from fbrag_cli.training.r2ag.lists import PassageList, list_of, shuffled
 from fbrag_cli.training.work import Work, languages_of
 
 if TYPE_CHECKING:
     from fbrag_cli.generation.llama.generator import LlamaGenerator
-    from fbrag_cli.training.frozen_model import FrozenModel
-    from fbrag_cli.training.r2ag_fit import R2agSettings, R2agTraining, Standing, Task
+    from fbrag_cli.training.r2ag.fit import R2agSettings, R2agTraining, Standing, Task
+    from fbrag_cli.training.r2ag.frozen_model import FrozenModel
 
 Fields = dict[str, Any]  # of a record
 
@@ -63,8 +63,8 @@ class _Read:
 def train_r2ag(work: R2agWork) -> None:
     """Train the parts, and write FOLDER. Raises FbragError `usage` without lists of both kinds, or for a model that takes no
     rows; `output` where the folder cannot be written."""
-    from fbrag_cli.training.frozen_model import FrozenModel
-    from fbrag_cli.training.r2ag_fit import CHECKPOINT, R2agTraining
+    from fbrag_cli.training.r2ag.fit import CHECKPOINT, R2agTraining
+    from fbrag_cli.training.r2ag.frozen_model import FrozenModel
 
     lists, retriever = _lists(work)
     read = _read(work, lists)
@@ -126,7 +126,7 @@ def _chosen(questions: Sequence[Question], limit: int | None) -> Iterator[Questi
 
 def _read(work: R2agWork, lists: Sequence[PassageList]) -> _Read:
     """Return the model's tokens of each prompt. The model's weights are not run."""
-    from fbrag_cli.training.r2ag_fit import Task
+    from fbrag_cli.training.r2ag.fit import Task
 
     loaders = work.session.models.loaders()  # refuses a server, before it is asked anything
     asked = work.model("large", work.choice)
@@ -142,7 +142,7 @@ def _read(work: R2agWork, lists: Sequence[PassageList]) -> _Read:
 
 def _examples(each: PassageList, generator: LlamaGenerator) -> Fields:
     """Return the prompt with rows, and without them."""
-    from fbrag_cli.training.frozen_model import Example
+    from fbrag_cli.training.r2ag.frozen_model import Example
 
     places = [Rows.of(np.array([[i]], np.float32)) for i in range(len(each.passages))]
     reply = tuple(generator.tokenize_reply(each.answer)) if each.answer else ()
@@ -176,8 +176,8 @@ def _record(work: R2agWork, read: _Read, retriever: Comparing, lists: Sequence[P
 
 def _put(folder: Folder, training: R2agTraining, model: FrozenModel, inputs: Fields, report: Fields, settings: Fields) -> None:
     """Write the files, and the record that names them."""
-    from fbrag_cli.training.frozen_model import ALPHA, RANK
-    from fbrag_cli.training.lora_gguf import write_lora
+    from fbrag_cli.training.r2ag.frozen_model import ALPHA, RANK
+    from fbrag_cli.training.r2ag.lora import write_lora
 
     sizes, lora = training.sizes, model.lora()
     folder.about = {}  # of a training before this one nothing stays

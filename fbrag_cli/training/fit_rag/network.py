@@ -16,8 +16,8 @@ from transformers import BertModel
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.llama.scorer import LABELS
 from fbrag_cli.training import checkpoint_file
-from fbrag_cli.training.base_encoder import BaseEncoder
-from fbrag_cli.training.pairs import Pair
+from fbrag_cli.training.fit_rag.base_encoder import BaseEncoder
+from fbrag_cli.training.fit_rag.pairs import Pair
 from fbrag_cli.training.torch_models import device, has_bfloat16, quiet
 
 _RANK, _ALPHA, _DROPOUT = 16, 32, 0.05  # the paper's

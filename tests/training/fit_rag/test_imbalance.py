@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fbrag_cli.training import imbalance
 from fbrag_cli.training.dev_metrics import auc, measure
-from fbrag_cli.training.pairs import Batches, Kind, Pair, kind_of, label_counts, split
+from fbrag_cli.training.fit_rag import imbalance
+from fbrag_cli.training.fit_rag.pairs import Batches, Kind, Pair, kind_of, label_counts, split
 
 Array = NDArray[np.float64]
 

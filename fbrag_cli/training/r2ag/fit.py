@@ -19,9 +19,9 @@ import torch
 
 from fbrag_cli.training import checkpoint_file as file
 from fbrag_cli.training.dev_metrics import auc
-from fbrag_cli.training.frozen_model import Example, FrozenModel
-from fbrag_cli.training.r2_former_network import R2FormerNetwork, Sizes, matching_loss
-from fbrag_cli.training.r2ag_lists import PassageList, spread
+from fbrag_cli.training.r2ag.frozen_model import Example, FrozenModel
+from fbrag_cli.training.r2ag.lists import PassageList, spread
+from fbrag_cli.training.r2ag.network import R2FormerNetwork, Sizes, matching_loss
 
 Tensor = Any  # of torch, whose types are not known here
 

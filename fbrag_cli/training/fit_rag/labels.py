@@ -15,7 +15,7 @@ from fbrag_cli.progress import Listener
 from fbrag_cli.session.together import in_order
 from fbrag_cli.storage.rows import Row
 from fbrag_cli.text.printable import counted
-from fbrag_cli.training.pairs import Pair
+from fbrag_cli.training.fit_rag.pairs import Pair
 from fbrag_cli.training.passages import Pool, has_answer
 from fbrag_cli.training.questions import Material, Passage, Question
 

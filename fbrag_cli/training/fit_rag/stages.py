@@ -24,11 +24,12 @@ from fbrag_cli.session.together import how_many_pay
 from fbrag_cli.storage.files import sha256_of
 from fbrag_cli.storage.rows import Row
 from fbrag_cli.text.printable import counted, dumps
-from fbrag_cli.training import fit_rag_combinations as combining
-from fbrag_cli.training import fit_rag_detector, fit_rag_recognizer
-from fbrag_cli.training import fit_rag_labels as labelling
-from fbrag_cli.training.base_encoder import read_base
 from fbrag_cli.training.dev_metrics import DevMetrics
+from fbrag_cli.training.fit_rag import combinations as combining
+from fbrag_cli.training.fit_rag import detector as fit_rag_detector
+from fbrag_cli.training.fit_rag import labels as labelling
+from fbrag_cli.training.fit_rag import recognizer as fit_rag_recognizer
+from fbrag_cli.training.fit_rag.base_encoder import read_base
 from fbrag_cli.training.folder import Folder
 from fbrag_cli.training.passages import Pool
 from fbrag_cli.training.questions import Material, Question
@@ -105,7 +106,7 @@ def _made_labels(training: Training) -> dict[labelling.Key, Row]:
 
 def make_scorer(training: Training) -> None:
     """Train the scorer on the labels, and write FOLDER/scorer.gguf."""
-    from fbrag_cli.training.fit_rag_scorer import CHECKPOINT, train_scorer
+    from fbrag_cli.training.fit_rag.scorer import CHECKPOINT, train_scorer
 
     folder = training.folder
     pairs = labelling.pairs_of(training.questions, training.pool, _made_labels(training).values())

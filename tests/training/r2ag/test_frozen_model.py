@@ -23,8 +23,8 @@ def turns(rows: np.ndarray) -> tuple[Turn, ...]:
 
 def test_torch_and_llama_cpp_read_the_same(smollm2: Path, tmp_path: Path) -> None:
     torch = pytest.importorskip("torch", reason=TORCH)
-    from fbrag_cli.training.frozen_model import ALPHA, Example, FrozenModel
-    from fbrag_cli.training.lora_gguf import write_lora
+    from fbrag_cli.training.r2ag.frozen_model import ALPHA, Example, FrozenModel
+    from fbrag_cli.training.r2ag.lora import write_lora
 
     random = np.random.default_rng(0)
     rows = (0.117 * random.normal(size=(3, WIDTH))).astype(np.float32)
@@ -74,7 +74,7 @@ def test_torch_and_llama_cpp_read_the_same(smollm2: Path, tmp_path: Path) -> Non
 
 def test_what_is_no_language_model_is_refused(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason=TORCH)
-    from fbrag_cli.training.frozen_model import FrozenModel
+    from fbrag_cli.training.r2ag.frozen_model import FrozenModel
 
     (tmp_path / "none.gguf").write_bytes(b"GGUF" + bytes(64))
     with pytest.raises(FbragError, match="transformers cannot load") as refused:

@@ -10,7 +10,7 @@ from fbrag_cli.learned.r2_former import R2Former
 
 torch = pytest.importorskip("torch", reason="needs torch: pip install 'fbrag[train]'")
 
-from fbrag_cli.training.r2_former_network import R2FormerNetwork, Sizes, padded  # noqa: E402
+from fbrag_cli.training.r2ag.network import R2FormerNetwork, Sizes, padded  # noqa: E402
 
 PAPER, FEATURES = Sizes(), tuple("abcde")
 N = len(FEATURES)

@@ -21,7 +21,7 @@ from fbrag_cli.methods.fit_rag import FitRag
 from fbrag_cli.methods.method import Tools
 from fbrag_cli.methods.prompts import answer_turns
 from fbrag_cli.progress import silent
-from fbrag_cli.training.fit_rag_labels import REPLY_TOKENS
+from fbrag_cli.training.fit_rag.labels import REPLY_TOKENS
 from fbrag_cli.training.passages import Pool
 from fbrag_cli.training.questions import Question
 

@@ -10,7 +10,7 @@ import pytest
 
 from fbrag_cli.generation.generator import Call, Generation, Generations, ModelInfo, Sampling, Turn
 from fbrag_cli.progress import Listener
-from fbrag_cli.training import fit_rag_labels as labelling
+from fbrag_cli.training.fit_rag import labels as labelling
 from fbrag_cli.training.passages import Pool
 from fbrag_cli.training.questions import Material, Passage, Question, read_material
 from tests.conftest import Run

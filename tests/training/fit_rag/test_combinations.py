@@ -14,9 +14,9 @@ from fbrag_cli.corpus import Excerpt, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.generation.generator import Call
 from fbrag_cli.learned.fit_rag import FitRagParts
-from fbrag_cli.training.fit_rag_combinations import KEPT, PREFIXES, Case, Labeller, combinations, key_of, skyline, telling
+from fbrag_cli.training.fit_rag.combinations import KEPT, PREFIXES, Case, Labeller, combinations, key_of, skyline, telling
 from fbrag_cli.training.questions import Question
-from tests.training.test_fit_rag_labels import Parrot
+from tests.training.fit_rag.test_labels import Parrot
 
 AT = 3  # of the window that holds the answer
 

@@ -13,15 +13,15 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.llama.scorer import LlamaScorer
 from fbrag_cli.progress import Event
 from fbrag_cli.storage.files import sha256_of
-from fbrag_cli.training.base_encoder import BaseEncoder, read_base
-from fbrag_cli.training.pairs import Pair
+from fbrag_cli.training.fit_rag.base_encoder import BaseEncoder, read_base
+from fbrag_cli.training.fit_rag.pairs import Pair
 from tests.retrieval import minilm
 
 for _library in ("torch", "transformers", "peft"):
     pytest.importorskip(_library, reason=f"needs {_library} (pip install 'fbrag[train]')")
 
 if TYPE_CHECKING:
-    from fbrag_cli.training.fit_rag_scorer import ScorerSettings, TrainedScorer
+    from fbrag_cli.training.fit_rag.scorer import ScorerSettings, TrainedScorer
 
 _SHIPS = "Argo Bounty Beagle Endurance Fram Gjoa Hermione Jason Kestrel Lydia Mary Nautilus Orion Pinta Rattler Swift".split()
 _DEV = 12  # of the ships on are for checking
@@ -58,14 +58,14 @@ def base(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) 
 
 
 def settings(**changes: float) -> ScorerSettings:
-    from fbrag_cli.training.fit_rag_scorer import ScorerSettings
+    from fbrag_cli.training.fit_rag.scorer import ScorerSettings
 
     return ScorerSettings(**{"epochs": 5, "batch": 8, "every": 3, "validation": 4, "rate": 5e-3, **changes})  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")
 def trained(base: BaseEncoder, tmp_path_factory: pytest.TempPathFactory) -> TrainedScorer:
-    from fbrag_cli.training.fit_rag_scorer import train_scorer
+    from fbrag_cli.training.fit_rag.scorer import train_scorer
 
     return train_scorer(ship_pairs(), base, tmp_path_factory.mktemp("trained"), settings())
 
@@ -101,7 +101,7 @@ def test_the_course_of_w_and_the_labels_are_told(trained: TrainedScorer) -> None
 
 
 def test_a_stopped_run_goes_on_and_ends_with_the_same_scorer(trained: TrainedScorer, base: BaseEncoder, tmp_path: Path) -> None:
-    from fbrag_cli.training.fit_rag_scorer import train_scorer
+    from fbrag_cli.training.fit_rag.scorer import train_scorer
 
     steps = []
 
@@ -123,7 +123,7 @@ def test_a_stopped_run_goes_on_and_ends_with_the_same_scorer(trained: TrainedSco
 
 
 def test_a_checkpoint_of_other_pairs_is_refused(trained: TrainedScorer, base: BaseEncoder, tmp_path: Path) -> None:
-    from fbrag_cli.training.fit_rag_scorer import train_scorer
+    from fbrag_cli.training.fit_rag.scorer import train_scorer
 
     shutil.copy(trained.path.with_name("scorer.checkpoint.safetensors"), tmp_path)
     with pytest.raises(FbragError, match="other data or settings") as refused:
@@ -135,7 +135,7 @@ def test_a_checkpoint_of_other_pairs_is_refused(trained: TrainedScorer, base: Ba
 
 
 def test_w_stays_where_there_is_nothing_to_weigh(base: BaseEncoder, tmp_path: Path) -> None:
-    from fbrag_cli.training.fit_rag_scorer import train_scorer
+    from fbrag_cli.training.fit_rag.scorer import train_scorer
 
     events: list[Event] = []
     matched = [pair for pair in ship_pairs() if pair.prefers in (None, pair.has_answer)]
@@ -145,7 +145,7 @@ def test_w_stays_where_there_is_nothing_to_weigh(base: BaseEncoder, tmp_path: Pa
 
 
 def test_pairs_for_checking_are_needed(base: BaseEncoder, tmp_path: Path) -> None:
-    from fbrag_cli.training.fit_rag_scorer import train_scorer
+    from fbrag_cli.training.fit_rag.scorer import train_scorer
 
     with pytest.raises(FbragError, match="0 for checking") as refused:
         train_scorer([pair for pair in ship_pairs() if not pair.dev], base, tmp_path, settings())

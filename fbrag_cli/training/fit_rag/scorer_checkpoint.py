@@ -8,8 +8,8 @@ from typing import Any
 
 from fbrag_cli.training import checkpoint_file as file
 from fbrag_cli.training.dev_metrics import DevMetrics
-from fbrag_cli.training.imbalance import START
-from fbrag_cli.training.scorer_network import ScorerNetwork, Tensor
+from fbrag_cli.training.fit_rag.imbalance import START
+from fbrag_cli.training.fit_rag.network import ScorerNetwork, Tensor
 
 FORMAT = "fbrag.fit-rag-checkpoint/1"
 

@@ -19,13 +19,13 @@ from fbrag_cli.generation.llama.machine import ON_THE_CPU
 from fbrag_cli.generation.llama.scorer import LABELS, LlamaScorer
 from fbrag_cli.progress import Event, Progress, silent, stage
 from fbrag_cli.storage.files import not_writable
-from fbrag_cli.training import imbalance
-from fbrag_cli.training.base_encoder import BaseEncoder
-from fbrag_cli.training.bert_gguf import write_gguf
 from fbrag_cli.training.dev_metrics import DevMetrics, measure
-from fbrag_cli.training.pairs import Batches, Kind, Pair, label_counts, split
-from fbrag_cli.training.scorer_checkpoint import Checkpoint, Epoch
-from fbrag_cli.training.scorer_network import ScorerNetwork, Tensor, Windows
+from fbrag_cli.training.fit_rag import imbalance
+from fbrag_cli.training.fit_rag.base_encoder import BaseEncoder
+from fbrag_cli.training.fit_rag.bert_gguf import write_gguf
+from fbrag_cli.training.fit_rag.network import ScorerNetwork, Tensor, Windows
+from fbrag_cli.training.fit_rag.pairs import Batches, Kind, Pair, label_counts, split
+from fbrag_cli.training.fit_rag.scorer_checkpoint import Checkpoint, Epoch
 
 FILE, CHECKPOINT = "scorer.gguf", "scorer.checkpoint.safetensors"
 _RANK = 4  # llama.cpp's number of pooling by rank

@@ -17,9 +17,9 @@ from fbrag_cli.learned.r2_former import load
 from fbrag_cli.retrieval.list_features import permuted
 from fbrag_cli.training.passages import Pool
 from fbrag_cli.training.questions import Material, Passage, Question, read_material
-from fbrag_cli.training.r2ag_lists import LONGEST, LONGEST_ANSWER, SHORTEST, PassageList, list_of
+from fbrag_cli.training.r2ag.lists import LONGEST, LONGEST_ANSWER, SHORTEST, PassageList, list_of
 from tests.conftest import Run
-from tests.training.test_fit_rag_labels import rows_file
+from tests.training.fit_rag.test_labels import rows_file
 
 TORCH = "needs torch: pip install 'fbrag[train]'"
 
@@ -109,8 +109,8 @@ class Reader:
 
 def tasks(n: int, *, dev: bool, seed: int) -> list[Any]:
     """Lists whose relevant passage has a high feature, anywhere in the list."""
-    from fbrag_cli.training.frozen_model import Example
-    from fbrag_cli.training.r2ag_fit import Task
+    from fbrag_cli.training.r2ag.fit import Task
+    from fbrag_cli.training.r2ag.frozen_model import Example
 
     random, found = np.random.default_rng(seed), []
     for i in range(n):
@@ -126,7 +126,7 @@ def tasks(n: int, *, dev: bool, seed: int) -> list[Any]:
 
 
 def training(path: Path, settings: Any, seed: int = 1) -> Any:
-    from fbrag_cli.training.r2ag_fit import R2agTraining
+    from fbrag_cli.training.r2ag.fit import R2agTraining
 
     both = [*tasks(120, dev=False, seed=seed), *tasks(40, dev=True, seed=seed + 1)]
     return R2agTraining(both, Reader(), settings, path, n_embd=4, deviation=0.58)  # type: ignore[arg-type]
@@ -134,7 +134,7 @@ def training(path: Path, settings: Any, seed: int = 1) -> Any:
 
 def test_rows_say_what_features_say_and_soft_rows_cannot(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason=TORCH)
-    from fbrag_cli.training.r2ag_fit import R2agSettings
+    from fbrag_cli.training.r2ag.fit import R2agSettings
 
     found = {}
     for control in ("", "soft"):
@@ -151,7 +151,7 @@ def test_rows_say_what_features_say_and_soft_rows_cannot(tmp_path: Path) -> None
 
 def test_lists_without_an_answer_teach_relevance_alone(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason=TORCH)
-    from fbrag_cli.training.r2ag_fit import R2agSettings, R2agTraining
+    from fbrag_cli.training.r2ag.fit import R2agSettings, R2agTraining
 
     both = [*tasks(120, dev=False, seed=1), *tasks(40, dev=True, seed=2)]
     for i, each in enumerate(both):
@@ -169,7 +169,7 @@ def test_lists_without_an_answer_teach_relevance_alone(tmp_path: Path) -> None:
 
 def test_a_stopped_run_ends_as_one_that_was_not(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason=TORCH)
-    from fbrag_cli.training.r2ag_fit import R2agSettings
+    from fbrag_cli.training.r2ag.fit import R2agSettings
 
     settings = R2agSettings(epochs=2)
     whole = training(tmp_path / "whole.safetensors", settings)
@@ -196,8 +196,8 @@ def test_a_stopped_run_ends_as_one_that_was_not(tmp_path: Path) -> None:
 
 def test_a_killed_run_has_what_was_written_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch", reason=TORCH)
-    from fbrag_cli.training import r2ag_fit
-    from fbrag_cli.training.r2ag_fit import R2agSettings
+    from fbrag_cli.training.r2ag import fit as r2ag_fit
+    from fbrag_cli.training.r2ag.fit import R2agSettings
 
     monkeypatch.setattr(r2ag_fit, "_BETWEEN_WRITES", 0.0)
     running = training(tmp_path / "killed.safetensors", R2agSettings()).run()

@@ -1,0 +1,1 @@
+"""The training of FIT-RAG: labels, scorer, detector, recognizer."""
