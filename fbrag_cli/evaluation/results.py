@@ -9,15 +9,15 @@ from pathlib import Path
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.evaluation.configurations import written
+from fbrag_cli.storage.rows import JsonLines
 from fbrag_cli.text.printable import one_line
 
 SCHEMA = "fbrag.eval/1"
+FORM = JsonLines(SCHEMA, json.dumps)
 STATUSES = ("answered", "not_found", "retrieved", "error")
 
 _RIGHT = {"f1": 0.5, "accuracy": 1.0}  # the least score of a right answer
-_BLANK = b" \t\r\0"  # a file that outlived a power failure ends in zeros
-_START = f'{{"schema":"{SCHEMA}"'.encode()
-_HINT = "name the JSONL file that `fbrag eval -o` wrote"
+_HINT = "name a file that `fbrag eval -o` of this version wrote"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,56 +76,39 @@ def read_rows(path: Path) -> list[Row]:
         data = path.read_bytes()
     except OSError as error:
         raise FbragError("usage", f"{path}: {error.strerror or error}", _HINT) from None
+    data += b"" if data.endswith(b"\n") else b"\n"
+    try:
+        lines = FORM.split(data)
+    except ValueError as error:
+        raise FbragError("usage", f"{path}, {error}", _HINT) from None
     rows: dict[tuple[str, str, str], Row] = {}
-    for number, line in enumerate(data.split(b"\n"), 1):
-        line = line.strip(_BLANK)
-        if not line:
-            continue
+    for found, end in lines:
         try:
-            found = json.loads(line.decode("utf-8-sig"), parse_constant=_refused)
-        except (ValueError, RecursionError):
-            if _is_cut_off(line):
-                continue
-            raise _malformed(path, number, "not JSON") from None
-        row = _row(found, path, number)
+            row = _row(found)
+        except ValueError as error:
+            line = data.count(b"\n", 0, end)
+            raise FbragError("usage", f"{path}, line {line}: {error}", _HINT) from None
         place = row.dataset, row.id, key(row.configuration)
         rows.pop(place, None)
         rows[place] = row
     return list(rows.values())
 
 
-def _is_cut_off(line: bytes) -> bool:
-    """Return whether a line that is not JSON is the beginning of a row."""
-    start = line[: 2 * len(_START)].replace(b" ", b"")[: len(_START)]
-    return start == _START[: len(start)]
-
-
-def _row(found: object, path: Path, number: int) -> Row:
-    if not isinstance(found, dict):
-        raise _malformed(path, number, "not an object")
-    if found.get("schema") != SCHEMA:
-        schema = one_line(str(found.get("schema")), 40)
-        raise FbragError(
-            "usage",
-            f"{path}, line {number}: schema is {schema}, not {SCHEMA}",
-            "evaluate again into a new file; rows of two versions are not mixed",
-        )
-    try:
-        return Row(
-            id=_text(found, "id"),
-            dataset=_text(found, "dataset"),
-            configuration=written(_object(found, "configuration")),
-            status=_status(found),
-            main_metric=_text(found, "main_metric") if found.get("main_metric") is not None else "",
-            metrics=_numbers(found, "metrics"),
-            tokens_read=_number(found.get("tokens_read"), "tokens_read"),
-            seconds=_numbers(found, "seconds"),
-            memory_mb=_number(found.get("memory_mb"), "memory_mb"),
-            error=_text(found, "error") if found.get("error") is not None else None,
-            confidence=_number(found.get("confidence"), "confidence"),
-        )
-    except ValueError as error:
-        raise _malformed(path, number, str(error)) from None
+def _row(found: dict[str, object]) -> Row:
+    """Return the row of an object. Raises ValueError where a value does not fit."""
+    return Row(
+        id=_text(found, "id"),
+        dataset=_text(found, "dataset"),
+        configuration=written(_object(found, "configuration")),
+        status=_status(found),
+        main_metric=_text(found, "main_metric") if found.get("main_metric") is not None else "",
+        metrics=_numbers(found, "metrics"),
+        tokens_read=_number(found.get("tokens_read"), "tokens_read"),
+        seconds=_numbers(found, "seconds"),
+        memory_mb=_number(found.get("memory_mb"), "memory_mb"),
+        error=_text(found, "error") if found.get("error") is not None else None,
+        confidence=_number(found.get("confidence"), "confidence"),
+    )
 
 
 def _text(found: dict[str, object], name: str) -> str:
@@ -162,11 +145,3 @@ def _number(value: object, name: str) -> float | None:
     if isinstance(value, int | float) and abs(value) < 1e300 and isfinite(value):
         return float(value)
     raise ValueError(f"{name} is not a number")
-
-
-def _refused(constant: str) -> float:
-    raise ValueError(constant)
-
-
-def _malformed(path: Path, number: int, reason: str) -> FbragError:
-    return FbragError("usage", f"{path}, line {number}: no result row: {reason}", _HINT)

@@ -6,7 +6,6 @@ answer to a prompt.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -26,7 +25,7 @@ from fbrag_cli.progress import Event, Listener, Progress, silent
 from fbrag_cli.render.as_json import versions
 from fbrag_cli.session.memory import peak_memory_mb
 from fbrag_cli.session.session import Choice, Session
-from fbrag_cli.storage.rows import JsonLines, Row, open_rows
+from fbrag_cli.storage.rows import Row, open_rows
 from fbrag_cli.text.languages import detect
 from fbrag_cli.trace import Stage, Trace
 
@@ -118,7 +117,7 @@ def run(
     for example in examples:
         _check(example, configurations)
     progress(Event("eval", "start"))
-    with open_rows(output, JsonLines(results.SCHEMA, json.dumps), restart=restart) as file:
+    with open_rows(output, results.FORM, restart=restart) as file:
         done = _done(file.rows, output)
         wanted = [(example, configuration) for example in examples for configuration in configurations]
         digests = Digests(lambda name: session.models.identity(name)[:2])

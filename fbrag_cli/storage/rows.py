@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.storage.files import is_full, not_writable, whole_file
+from fbrag_cli.text.printable import one_line
 
 Row = Mapping[str, Any]
 
@@ -71,9 +72,14 @@ class JsonLines:
                 rows.append((row, end))
             elif row is not None or not self._is_cut_off(line):
                 number = data.count(b"\n", 0, start) + 1
-                raise ValueError(f"line {number} is no {self._schema}")
+                raise ValueError(f"line {number}: {self._fault(row)}")
             start = end
         return rows
+
+    def _fault(self, row: Any) -> str:
+        if isinstance(row, dict):
+            return f"schema is {one_line(str(row.get('schema')), 40)}, not {self._schema}"
+        return "not JSON" if row is None else "not an object"
 
     def _is_cut_off(self, line: bytes) -> bool:
         """Return whether a line is blank or the beginning of a row."""

@@ -124,17 +124,17 @@ def test_of_an_example_that_was_tried_again_the_last_row_counts(results: Any) ->
     [
         ('{"schema": "fbrag.eval/2", "id": "1"}', "line 1: schema is fbrag.eval/2, not fbrag.eval/1"),
         ('{"id": "1"}', "line 1: schema is None"),
-        ("\n\nsome notes\n", "line 3: no result row: not JSON"),
-        ("some notes", "line 1: no result row: not JSON"),
-        ("[1, 2]", "line 1: no result row: not an object"),
-        ("[" * 100_000, "line 1: no result row: not JSON"),
+        ("\n\nsome notes\n", "line 3: not JSON"),
+        ("some notes", "line 1: not JSON"),
+        ("[1, 2]", "line 1: not an object"),
+        ("[" * 100_000, "line 1: not JSON"),
         (json.dumps(row("1", FB, 0.5, id=7)), "id is not a string"),
         (json.dumps(row("1", FB, 0.5, status="done")), "status is none of answered, not_found, retrieved, error"),
         (json.dumps(row("1", FB, 0.5, configuration=[])), "configuration is not an object"),
         (json.dumps(row("1", FB, 0.5, metrics={"f1": "high"})), "metrics: f1 is not a number"),
         (json.dumps(row("1", FB, 0.5, memory_mb=10**400)), "memory_mb is not a number"),
         (json.dumps(row("1", FB, 0.5, seconds={"total": 1e308})), "seconds: total is not a number"),
-        ('{"id": "1", "schema": "fbrag.eval/1", "metrics": {"f1": NaN}}', "line 1: no result row: not JSON"),
+        (json.dumps(row("1", FB, 0.5, metrics={"f1": float("nan")})), "line 1: metrics: f1 is not a number"),
     ],
 )
 def test_what_is_no_result_row_is_refused_with_its_line(tmp_path: Path, text: str, said: str) -> None:
