@@ -11,7 +11,7 @@ from pathlib import Path
 from fbrag_cli.batch.jobs import Job, Key, row_key
 from fbrag_cli.batch.row import shown
 from fbrag_cli.errors import FbragError
-from fbrag_cli.render.as_json import versions
+from fbrag_cli.generation.build import versions
 from fbrag_cli.storage.files import sha256_of
 from fbrag_cli.storage.rows import Row, as_text
 from fbrag_cli.text.printable import one_line

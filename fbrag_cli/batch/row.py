@@ -7,7 +7,8 @@ from typing import Any
 
 from fbrag_cli.batch.jobs import Job
 from fbrag_cli.errors import FbragError
-from fbrag_cli.render.as_json import certainty, citations, sources, versions
+from fbrag_cli.generation.build import versions
+from fbrag_cli.render.as_json import certainty, citations, sources
 from fbrag_cli.storage.rows import Csv, Form, JsonLines, as_text
 from fbrag_cli.text.printable import dumps, printable
 from fbrag_cli.trace import Trace

@@ -143,9 +143,8 @@ def _number(value: float) -> str:
 
 
 def _told(measures: Measures, n_words: int) -> dict[str, Any]:
-    from fbrag_cli.doctor.installation import nvidia_driver
+    from fbrag_cli.generation.build import nvidia_driver, versions
     from fbrag_cli.generation.llama.machine import cpu_name, gpus, physical_cores
-    from fbrag_cli.render.as_json import versions
 
     return {
         "schema": SCHEMA,

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import re
-import shutil
 import sys
 from collections.abc import Iterator, Mapping
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from fbrag_cli import __version__
 from fbrag_cli.doctor import Check, Situation, probe
-from fbrag_cli.errors import pip_install
+from fbrag_cli.generation.build import has_nvidia, nvidia_driver, rebuild
 from fbrag_cli.text.printable import byte_size
 
 _SIMD = ("AVX", "AVX2", "AVX512", "NEON", "SVE")
@@ -88,32 +85,6 @@ def amx(report: Mapping[str, Any]) -> Check:
     return Check(
         "amx", "ok", "in this build of llama.cpp, whose code for it crashes (ggml-org/llama.cpp#20824): fbrag goes without"
     )
-
-
-def rebuild(**variables: str) -> str:
-    """Return the command that builds llama.cpp again. Without --no-cache-dir pip would install the last build's wheel."""
-    try:
-        package = f"--no-deps llama-cpp-python=={metadata.version('llama-cpp-python')}"
-    except metadata.PackageNotFoundError:
-        package = "llama-cpp-python"
-    install = pip_install("--force-reinstall --no-cache-dir --no-binary llama-cpp-python", package)
-    if os.name == "nt":
-        return "; ".join([*(f"$env:{name}='{value}'" for name, value in variables.items()), install])
-    return " ".join([*(f'{name}="{value}"' for name, value in variables.items()), install])
-
-
-def has_nvidia(environ: Mapping[str, str]) -> bool:
-    """Whether this machine has the driver of an NVIDIA GPU."""
-    return bool(shutil.which("nvidia-smi", path=environ.get("PATH"))) or Path("/proc/driver/nvidia").exists()
-
-
-def nvidia_driver() -> str | None:
-    """Return the version of NVIDIA's kernel driver, None where Linux does not show it."""
-    try:
-        found = re.search(r"Kernel Module\D*?\s([\d.]+)", Path("/proc/driver/nvidia/version").read_text())
-    except OSError:
-        return None
-    return found[1] if found else None
 
 
 def cpu_flags() -> set[str]:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from fbrag_cli.doctor import Check, Situation, probe
-from fbrag_cli.doctor.installation import rebuild
 from fbrag_cli.errors import FbragError
+from fbrag_cli.generation.build import rebuild
 from fbrag_cli.generation.server.address import Address, is_server
 from fbrag_cli.models.catalogue import load_catalogue
 from fbrag_cli.models.store import ModelFile, locate, resolve

@@ -18,11 +18,11 @@ from fbrag_cli.evaluation import metrics, results
 from fbrag_cli.evaluation.configurations import written
 from fbrag_cli.evaluation.datasets import Example
 from fbrag_cli.evaluation.digests import ANOTHER, Digests
+from fbrag_cli.generation.build import versions
 from fbrag_cli.indexing.collect import Collection, collect_text
 from fbrag_cli.methods.method import Method
 from fbrag_cli.methods.prompt_file import PromptFile
 from fbrag_cli.progress import Event, Listener, Progress, silent
-from fbrag_cli.render.as_json import versions
 from fbrag_cli.session.memory import peak_memory_mb
 from fbrag_cli.session.session import Choice, Session
 from fbrag_cli.storage.rows import Row, open_rows

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import asdict, replace
-from importlib.metadata import version
 from typing import Any
 
-from fbrag_cli import __version__
 from fbrag_cli.citations import Shown
 from fbrag_cli.corpus import Chunk
 from fbrag_cli.documents.lines import lines_of, pages_of, section_of
+from fbrag_cli.generation.build import versions
 from fbrag_cli.render import windows_text
 from fbrag_cli.render.judged import judged, list_record
 from fbrag_cli.render.passages import copies, read_of
@@ -155,11 +154,6 @@ def settings(trace: Trace) -> dict[str, Any]:
     """Return the method's name and settings, the retriever and the length of the chunks."""
     name, words = trace.method.name, trace.corpus.chunk_words
     return {"name": name, **asdict(trace.method), "retriever": trace.retriever, "chunk_words": words}
-
-
-def versions() -> dict[str, str]:
-    """Return the versions on which an answer depends."""
-    return {"fbrag": __version__, "llama_cpp_python": version("llama-cpp-python")}
 
 
 def _place(chunk: Chunk) -> dict[str, Any]:

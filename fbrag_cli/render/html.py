@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
+from fbrag_cli.generation.build import versions
 from fbrag_cli.render.answer_text import OWN_KNOWLEDGE, UNPROVED, absent, proposals
-from fbrag_cli.render.as_json import settings, versions
+from fbrag_cli.render.as_json import settings
 from fbrag_cli.render.page_views import answer_view, document_views, other_views, sample_views, shading, source_views
 from fbrag_cli.render.passages import in_part
 from fbrag_cli.render.shown import positions_shown, with_texts_in_memory

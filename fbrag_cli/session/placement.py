@@ -22,7 +22,7 @@ def check_gpu(settings: ModelSettings, models: Sequence[str], progress: Progress
     else is known of it. Raises FbragError: `usage` for settings that name nothing, `gpu_unavailable` where a GPU is asked for and
     not there.
     """
-    from fbrag_cli.doctor.installation import has_nvidia, rebuild
+    from fbrag_cli.generation.build import has_nvidia, rebuild
     from fbrag_cli.generation.llama.machine import built_for_gpu, gpus
 
     _layers(settings.gpu_layers)

@@ -6,7 +6,7 @@ import pytest
 
 from fbrag_cli.batch.resume import done
 from fbrag_cli.errors import FbragError
-from fbrag_cli.render.as_json import versions
+from fbrag_cli.generation.build import versions
 
 
 def test_rows_with_a_setting_that_is_gone_are_refused_by_its_name() -> None:

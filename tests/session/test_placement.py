@@ -69,9 +69,9 @@ def test_off_leaves_no_card_to_either(placements: dict[str, Placement]) -> None:
 
 def test_a_server_elsewhere_counts_as_a_gpu_and_one_here_as_what_is_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fbrag_cli.generation.llama.machine.gpus", lambda: ())
-    monkeypatch.setattr("fbrag_cli.doctor.installation.has_nvidia", lambda environ: False)
+    monkeypatch.setattr("fbrag_cli.generation.build.has_nvidia", lambda environ: False)
     here, elsewhere = "http://localhost:8080/v1", "http://gpu-box:8000/v1"
     for models, on_gpu in (((elsewhere, elsewhere), True), ((here, elsewhere), False), (("small", elsewhere), False)):
         assert check_gpu(ModelSettings(), models, silent) is on_gpu
-    monkeypatch.setattr("fbrag_cli.doctor.installation.has_nvidia", lambda environ: True)
+    monkeypatch.setattr("fbrag_cli.generation.build.has_nvidia", lambda environ: True)
     assert check_gpu(ModelSettings(), (here, here), silent)
