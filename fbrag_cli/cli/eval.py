@@ -30,8 +30,8 @@ from fbrag_cli.session.settings import CacheSettings, ModelSettings
 from fbrag_cli.storage.files import not_writable, whole_file
 
 if TYPE_CHECKING:
+    from fbrag_cli.evaluation.configurations import Configuration
     from fbrag_cli.evaluation.results import Row
-    from fbrag_cli.evaluation.runner import Configuration
     from fbrag_cli.evaluation.tables import Report
 
     Comparison = Callable[[Sequence[Row]], Report]
@@ -242,7 +242,7 @@ def _draw(rows: Sequence[Row], folder: Path, console: Console) -> None:
 
 def _configurations(command: EvalCommand, *, on_gpu: bool) -> list[Configuration]:
     """Return every combination of the lists that a method reads, with the settings of each preset."""
-    from fbrag_cli.evaluation.runner import Configuration, distinct
+    from fbrag_cli.evaluation.configurations import Configuration, distinct
     from fbrag_cli.methods.prompt_file import read_prompt_file
     from fbrag_cli.models.catalogue import load_catalogue
 

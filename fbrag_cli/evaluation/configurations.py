@@ -1,13 +1,20 @@
-"""Names of configurations in a table: the settings in which each differs from the others."""
+"""Configurations: the columns of an evaluation. Each is a method with its settings, its models and its retriever.
+
+A row names the settings of its configuration. A table labels each configuration by the settings in which it differs from others.
+"""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from fbrag_cli.methods.knobs import settings_of
+from fbrag_cli.methods.method import Method
+from fbrag_cli.methods.prompt_file import PromptFile
 from fbrag_cli.methods.registry import METHODS, names
+from fbrag_cli.session.session import Choice
 from fbrag_cli.text.printable import one_line
 
 Settings = Mapping[str, object]
@@ -20,26 +27,89 @@ _QUOTED = re.compile(r"[^\w.:/+@%…-]+")  # what a shell takes as its own, and 
 _LONGEST = 60  # characters of one value
 
 
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """One way to answer.
+
+    small, large: names of models; large is None where nothing is answered (`--retrieval-only`). chunk_words: words in a chunk.
+    prompts: prompts and length limits of a benchmark, by data set, in place of ours. checked: data sets whose answers are checked
+    and may be declined.
+    """
+
+    method: Method
+    small: str | None
+    large: str | None
+    retriever: str = "bm25"
+    chunk_words: int = 300
+    prompts: PromptFile | None = None
+    checked: frozenset[str] = frozenset()
+
+    @property
+    def choice(self) -> Choice:
+        return Choice(small=self.small, large=self.large, retriever=self.retriever)
+
+    def method_for(self, dataset: str) -> Method:
+        """Return the method with the prompts and the check for a data set. Raises FbragError `usage` where it has no prompts."""
+        method = replace(self.method, answer_anyway=dataset not in self.checked)
+        return self.prompts.of(dataset).applied(method) if self.prompts else method
+
+    @property
+    def models(self) -> dict[str, str]:
+        """The names of the models that it asks, by role."""
+        asked = {"small": self.small if self.method.needs_small else None, "large": self.large}
+        return {role: name for role, name in asked.items() if name}
+
+    def described(self) -> dict[str, object]:
+        """Return the settings that make a difference, as a row has them. Configurations with equal descriptions are one."""
+        settings: dict[str, object] = {"method": self.method.name, **self.method.described()}
+        if self.method.needs_small:
+            settings["small"] = self.small
+        if self.large:
+            settings["large"] = self.large
+        if self.method.retrieves:
+            settings |= {"retriever": self.retriever, "chunk_words": self.chunk_words}
+        if self.prompts:
+            settings["prompts"] = self.prompts.label
+            if self.prompts.has_limits:
+                settings = {name: value for name, value in settings.items() if name not in ("max_tokens", "forward_tokens")}
+        return written(settings)
+
+    @property
+    def key(self) -> str:
+        return key(self.described())
+
+
+def distinct(configurations: Sequence[Configuration]) -> list[Configuration]:
+    """Return each configuration once, those with most samples first: the others reuse some of their samples."""
+    by_key = {configuration.key: configuration for configuration in configurations}
+    return sorted(by_key.values(), key=lambda configuration: -getattr(configuration.method, "samples", 0))
+
+
+def key(configuration: dict[str, object]) -> str:
+    """Return a text that is equal for equal settings in any order."""
+    return json.dumps(configuration, sort_keys=True)
+
+
 def written(configuration: Settings) -> dict[str, object]:
-    """Return the settings that a row has of a configuration, the same for rows of older versions."""
+    """Return the settings that a row holds, without those at a default that rows of older versions lack."""
     return {name: value for name, value in configuration.items() if _ABSENT.get(name) != value}
 
 
 def _full(configuration: Settings) -> dict[str, object]:
-    """The settings of a row, and those that it leaves out."""
+    """Return the settings of a row with those that it leaves out."""
     read = {name for method in METHODS if method.name == configuration.get("method") for name in settings_of(method)}
     return {name: value for name, value in _ABSENT.items() if name in read} | dict(configuration)
 
 
 def shared(configurations: Sequence[Settings]) -> dict[str, object]:
-    """The settings that every configuration that reads them has alike."""
+    """Return the settings that have one value in all configurations that read them."""
     settings = [_full(configuration) for configuration in configurations]
     names = dict.fromkeys(name for each in settings for name in each)
     return {name: next(each[name] for each in settings if name in each) for name in names if not _differs(settings, name)}
 
 
 def order(configuration: Settings) -> tuple[tuple[float, str], ...]:
-    """Sorts configurations as a table has them: the same number of chunks together, the methods in the paper's order."""
+    """Return a sort key for the columns of a table: by the number of selected chunks, then by method in the paper's order."""
     settings = _full(configuration)
     known, method = names(), str(settings.get("method"))
     rank = float(known.index(method) if method in known else len(known))
@@ -49,7 +119,7 @@ def order(configuration: Settings) -> tuple[tuple[float, str], ...]:
 
 
 def labels(configurations: Sequence[Settings]) -> list[str]:
-    """Return a label for each, no two alike, that a shell takes without quotes: "fb-rag:recall=8,select=5" beside "vanilla"."""
+    """Return a unique label for each that needs no quotes in a shell, as "fb-rag:recall=8,select=5" and "vanilla"."""
     settings = [_named(configuration) for configuration in configurations]
     names = sorted({name for each in settings for name in each if _differs(settings, name)} - {"method"}, key=_rank)
     found = [_label(each, [name for name in names if name in each]) for each in settings]
@@ -64,7 +134,7 @@ def labels(configurations: Sequence[Settings]) -> list[str]:
 
 
 def _named(configuration: Settings) -> dict[str, object]:
-    """Return all settings, the weights of the two lookups as one, as `fbrag eval --weights` takes them."""
+    """Return all settings. The weights of the two lookups are one, "X:Y", as `fbrag eval --weights` takes them."""
     settings = _full(configuration)
     if all(eta in settings for eta in _ETAS):
         settings["weights"] = ":".join(_value(settings.pop(eta)) for eta in _ETAS)

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.evaluation.configurations import labels, order
-from fbrag_cli.evaluation.results import Row, key
+from fbrag_cli.evaluation.configurations import key, labels, order
+from fbrag_cli.evaluation.results import Row
 from fbrag_cli.text.printable import one_line
 
 SCORE = "score"  # the main metric of each data set

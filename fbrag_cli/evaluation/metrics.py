@@ -20,7 +20,7 @@ from fbrag_cli.evaluation.scorers import (
 )
 from fbrag_cli.text.spans import joined
 
-METRICS = ("f1", "em", "contains", "rouge_l", "accuracy")
+ANSWER_METRICS = ("f1", "em", "contains", "rouge_l", "accuracy")
 
 # Datasets for which LongBench's `eval.py` computes Rouge-L (`dataset2metric`), and those of which it reads the first line only
 _SUMMARIES = frozenset("dureader gov_report multi_news qmsum samsum vcsum".split())
@@ -35,7 +35,7 @@ _UNSPACED = frozenset("ja km lo my th".split())  # languages without a rule in t
 
 
 def main_metric(example: Example) -> str:
-    """Return the one of `METRICS` that a dataset is reported by: F1; Rouge-L for summaries; accuracy for choices and classes.
+    """Return the one of `ANSWER_METRICS` that a dataset is reported by: F1; Rouge-L for summaries; accuracy for choices and classes.
 
     Raises FbragError (usage) for tasks of the benchmarks that need other metrics (code, counting, retrieval).
     """
@@ -47,7 +47,7 @@ def main_metric(example: Example) -> str:
 
 
 def score(example: Example, answer: str) -> dict[str, float | None]:
-    """Return each of `METRICS`, 0 to 1, the best over the gold answers as in both benchmarks; None where it does not apply.
+    """Return each of `ANSWER_METRICS`, 0 to 1, the best over the gold answers as in both benchmarks; None where it does not apply.
 
     F1, exact match, "contains" and Rouge-L apply to questions, Rouge-L to summaries, accuracy to choices and classes, and nothing
     without gold answers. "contains" is 1 where a gold answer stands in the reply: the accuracy of FIT-RAG, and of others. Raises
@@ -56,7 +56,7 @@ def score(example: Example, answer: str) -> dict[str, float | None]:
     main = main_metric(example)
     if _name(example) in _FIRST_LINE:
         answer = answer.lstrip("\n").split("\n")[0]
-    values: dict[str, float | None] = dict.fromkeys(METRICS)
+    values: dict[str, float | None] = dict.fromkeys(ANSWER_METRICS)
     gold = example.answers
     if not gold:
         return values

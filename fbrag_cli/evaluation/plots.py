@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from fbrag_cli.errors import FbragError, pip_install
 from fbrag_cli.evaluation import statistics
-from fbrag_cli.evaluation.configurations import labels, order
+from fbrag_cli.evaluation.configurations import key, labels, order
 from fbrag_cli.evaluation.groups import METRICS, SCORE
-from fbrag_cli.evaluation.results import Row, key
+from fbrag_cli.evaluation.results import Row
 from fbrag_cli.text.printable import one_line
 
 if TYPE_CHECKING:

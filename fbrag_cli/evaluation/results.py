@@ -8,7 +8,7 @@ from math import isfinite
 from pathlib import Path
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.evaluation.configurations import written
+from fbrag_cli.evaluation.configurations import key, written
 from fbrag_cli.storage.rows import JsonLines
 from fbrag_cli.text.printable import one_line
 
@@ -59,11 +59,6 @@ def planned(configuration: dict[str, object]) -> Row:
     """Return a row that nothing was measured for yet: to check before a run what its report is asked for."""
     nothing: dict[str, float] = {}
     return Row("", "", configuration, "retrieved", "", nothing, None, nothing, None, None)
-
-
-def key(configuration: dict[str, object]) -> str:
-    """Return the same text for the same settings, in whatever order they are."""
-    return json.dumps(configuration, sort_keys=True)
 
 
 def read_rows(path: Path) -> list[Row]:

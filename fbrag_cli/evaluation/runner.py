@@ -7,7 +7,7 @@ answer to a prompt.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -15,16 +15,14 @@ from typing import Any
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.errors import FbragError
 from fbrag_cli.evaluation import metrics, results
-from fbrag_cli.evaluation.configurations import written
+from fbrag_cli.evaluation.configurations import Configuration, distinct, key, written
 from fbrag_cli.evaluation.datasets import Example
 from fbrag_cli.evaluation.digests import ANOTHER, Digests
 from fbrag_cli.generation.build import versions
 from fbrag_cli.indexing.collect import Collection, collect_text
-from fbrag_cli.methods.method import Method
-from fbrag_cli.methods.prompt_file import PromptFile
 from fbrag_cli.progress import Event, Listener, Progress, silent
 from fbrag_cli.session.memory import peak_memory_mb
-from fbrag_cli.session.session import Choice, Session
+from fbrag_cli.session.session import Session
 from fbrag_cli.storage.rows import Row, open_rows
 from fbrag_cli.text.languages import detect
 from fbrag_cli.trace import Stage, Trace
@@ -35,54 +33,6 @@ _UNTIMED = ("read", "load")  # stages that belong to the run, not to a question
 _AFTER = ("verify",)  # follows the answer, is no part of the paper's methods, and costs nothing where it is cached
 
 
-@dataclass(frozen=True, slots=True)
-class Configuration:
-    """One way to answer. small, large: names of models; large is None where nothing is answered (`--retrieval-only`). prompts: in
-    place of ours, with their limits, for each data set its own. checked: the data sets whose answers may be declined."""
-
-    method: Method
-    small: str | None
-    large: str | None
-    retriever: str = "bm25"
-    chunk_words: int = 300
-    prompts: PromptFile | None = None
-    checked: frozenset[str] = frozenset()
-
-    @property
-    def choice(self) -> Choice:
-        return Choice(small=self.small, large=self.large, retriever=self.retriever)
-
-    def method_for(self, dataset: str) -> Method:
-        """The method, with the prompts and the check for a data set. Raises FbragError `usage` where it has no prompts."""
-        method = replace(self.method, answer_anyway=dataset not in self.checked)
-        return self.prompts.of(dataset).applied(method) if self.prompts else method
-
-    @property
-    def models(self) -> dict[str, str]:
-        """The names of the models that are asked, by role."""
-        asked = {"small": self.small if self.method.needs_small else None, "large": self.large}
-        return {role: name for role, name in asked.items() if name}
-
-    def described(self) -> dict[str, object]:
-        """The settings that make a difference, as a row has them. Two configurations that are described alike are one."""
-        settings: dict[str, object] = {"method": self.method.name, **self.method.described()}
-        if self.method.needs_small:
-            settings["small"] = self.small
-        if self.large:
-            settings["large"] = self.large
-        if self.method.retrieves:
-            settings |= {"retriever": self.retriever, "chunk_words": self.chunk_words}
-        if self.prompts:
-            settings["prompts"] = self.prompts.label
-            if self.prompts.has_limits:
-                settings = {name: value for name, value in settings.items() if name not in ("max_tokens", "forward_tokens")}
-        return written(settings)
-
-    @property
-    def key(self) -> str:
-        return results.key(self.described())
-
-
 _Given = tuple[Example, Configuration]
 _Done = Mapping[tuple[str, str, str], Row]  # data set, example, configuration
 
@@ -90,12 +40,6 @@ _Done = Mapping[tuple[str, str, str], Row]  # data set, example, configuration
 def checked_data_sets(examples: Sequence[Example], asked: bool | None) -> frozenset[str]:
     """Return the data sets whose answers are checked: those with rows that have no answer, unless `asked` says all or none."""
     return frozenset(each.dataset for each in examples if asked or (asked is None and not each.answerable))
-
-
-def distinct(configurations: Sequence[Configuration]) -> list[Configuration]:
-    """Each once, those with more samples first: fewer are taken from them."""
-    by_key = {configuration.key: configuration for configuration in configurations}
-    return sorted(by_key.values(), key=lambda configuration: -getattr(configuration.method, "samples", 0))
 
 
 def run(
@@ -157,7 +101,7 @@ def _done(rows: Iterable[Row], output: Path) -> _Done:
                 told = ", ".join(f"{name} {version}" for name, version in row["versions"].items())
                 raise FbragError("usage", f"{output} holds rows of other versions ({told})", ANOTHER)
             if row["status"] != "error":
-                done[row["dataset"], row["id"], results.key(written(row["configuration"]))] = row
+                done[row["dataset"], row["id"], key(written(row["configuration"]))] = row
     except (AttributeError, KeyError, TypeError):
         raise FbragError("usage", f"{output} holds lines that are no rows of results", ANOTHER) from None
     return done

@@ -15,7 +15,7 @@ from rouge import Rouge
 from fbrag_cli.errors import FbragError
 from fbrag_cli.evaluation import scorers
 from fbrag_cli.evaluation.datasets import Example
-from fbrag_cli.evaluation.metrics import METRICS, answer_in, evidence_recall, full_evidence, main_metric, score
+from fbrag_cli.evaluation.metrics import ANSWER_METRICS, answer_in, evidence_recall, full_evidence, main_metric, score
 from fbrag_cli.evaluation.scorers import rouge_l
 
 
@@ -230,7 +230,7 @@ def test_more_gold_answers_never_lower_a_score(dataset, prediction, golds):
     language = "zh" if dataset[-2:] in ("zh", "hn", "um") and dataset != "qmsum" else dataset[-2:]
     best = score(example(dataset, *golds, language=language), prediction)
     each = [score(example(dataset, gold, language=language), prediction) for gold in golds]
-    for metric in METRICS:
+    for metric in ANSWER_METRICS:
         values = [found[metric] for found in each]
         assert best[metric] == (None if None in values else max(values))
 

@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from fbrag_cli.errors import FbragError
+from fbrag_cli.evaluation.configurations import Configuration
 from fbrag_cli.evaluation.datasets import Example
 from fbrag_cli.evaluation.results import read_rows
-from fbrag_cli.evaluation.runner import Configuration, checked_data_sets, run
+from fbrag_cli.evaluation.runner import checked_data_sets, run
 from fbrag_cli.generation.generator import Call, Generations, Sampling, Turn
 from fbrag_cli.generation.reuse import Reuse
 from fbrag_cli.indexing.collect import Collection
