@@ -35,7 +35,7 @@ _UNSPACED = frozenset("ja km lo my th".split())  # languages without a rule in t
 
 
 def main_metric(example: Example) -> str:
-    """Return the one of `ANSWER_METRICS` that a dataset is reported by: F1; Rouge-L for summaries; accuracy for choices and classes.
+    """Return the metric that a dataset is reported by: F1; for summaries Rouge-L; for choices and classes accuracy.
 
     Raises FbragError (usage) for tasks of the benchmarks that need other metrics (code, counting, retrieval).
     """
@@ -47,7 +47,7 @@ def main_metric(example: Example) -> str:
 
 
 def score(example: Example, answer: str) -> dict[str, float | None]:
-    """Return each of `ANSWER_METRICS`, 0 to 1, the best over the gold answers as in both benchmarks; None where it does not apply.
+    """Return each of `ANSWER_METRICS`, 0 to 1, the best over the gold answers, as in both benchmarks. None: it does not apply.
 
     F1, exact match, "contains" and Rouge-L apply to questions, Rouge-L to summaries, accuracy to choices and classes, and nothing
     without gold answers. "contains" is 1 where a gold answer stands in the reply: the accuracy of FIT-RAG, and of others. Raises
