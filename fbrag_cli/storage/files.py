@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
-import secrets
 import shutil
 import stat
 from collections.abc import Callable, Iterator
@@ -33,7 +31,7 @@ def whole_file(path: Path) -> Iterator[Path]:
     if target.is_dir():
         raise IsADirectoryError(errno.EISDIR, "it is a folder", str(path))
     mode = target.stat().st_mode & 0o777 if target.exists() else None
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
+    temporary = target.with_name(f".{target.name}.{os.urandom(4).hex()}.part")
     try:
         temporary.touch(0o666 if mode is None else 0o600, exist_ok=False)
         yield temporary
@@ -90,6 +88,8 @@ def _flush_folder(path: Path) -> None:
 
 def sha256_of(path: Path, progress: Callable[[int], object] = lambda done: None) -> str:
     """Return the SHA-256 (hex) of a file. progress: called with the number of bytes read so far. Raises OSError."""
+    import hashlib
+
     digest, done = hashlib.sha256(), 0
     for block in blocks_of(path):
         digest.update(block)

@@ -6,7 +6,6 @@ import errno
 import os
 import platform
 import re
-import secrets
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -88,7 +87,7 @@ class SharedFolder:
 
     def temporary(self) -> Path:
         """Return a new path where this process may make a file or a folder, to be renamed then."""
-        return self._unfinished / f"{os.getpid()}-{_machine()}-{secrets.token_hex(8)}"
+        return self._unfinished / f"{os.getpid()}-{_machine()}-{os.urandom(8).hex()}"
 
     def remove(self, path: Path) -> bool:
         """Remove a file or folder in one step, then delete it. Returns False if another process did. Raises OSError."""
