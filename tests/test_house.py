@@ -77,22 +77,25 @@ def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text("utf-8"))
 
 
-def imports(path: Path, *, at_load: bool = False) -> Iterator[str]:
-    """The modules that a file imports, as "a.b.c"; at_load: only those that are imported with it."""
+def imports(path: Path, *, at_load: bool = False, for_types: bool = True) -> Iterator[str]:
+    """The modules that a file imports, as "a.b.c".
+
+    at_load: only those that are imported with it. for_types: also those that only annotations need.
+    """
     tree = parsed(path)
-    nodes = list(_at_load(tree)) if at_load else list(ast.walk(tree))
-    for node in nodes:
+    for node in ast.walk(tree) if for_types and not at_load else _run(tree, at_load=at_load):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-def _at_load(tree: ast.Module) -> Iterator[ast.AST]:
+def _run(tree: ast.Module, *, at_load: bool) -> Iterator[ast.AST]:
+    """What runs of a module: when it is loaded (at_load), or ever."""
     todo: list[ast.AST] = list(tree.body)
     while todo:
         node = todo.pop()
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+        if at_load and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
             continue
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
             todo += node.orelse
@@ -139,7 +142,7 @@ def test_libraries_stay_in_their_homes(path: Path) -> None:
 def test_nothing_happens_at_import() -> None:
     """No module writes to the environment, or installs a hook, when it is loaded."""
     for path in MODULES:
-        for node in _at_load(parsed(path)):
+        for node in _run(parsed(path), at_load=True):
             written = ast.unparse(node) if isinstance(node, ast.Expr | ast.Assign | ast.AugAssign) else ""
             assert not re.search(r"environ(\[|\.setdefault|\.update| \|=)|log_set\(", written), name_of(path)
 
@@ -166,11 +169,11 @@ def test_the_sizes() -> None:
 
 
 def test_no_circle() -> None:
-    """No two modules need each other to be loaded."""
+    """No two modules need each other, to be loaded or to run."""
     needs: dict[str, set[str]] = defaultdict(set)
     known = {name_of(path).replace("/", "."): path for path in MODULES}
     for module, path in known.items():
-        for name in imports(path, at_load=True):
+        for name in imports(path, for_types=False):
             target = name.removeprefix("fbrag_cli.")
             while target and target not in known:
                 target = target.rpartition(".")[0]

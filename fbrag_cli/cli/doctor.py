@@ -41,7 +41,7 @@ def doctor(console: Console, options: DoctorOptions) -> int:
 def _situation(console: Console, options: DoctorOptions) -> Any:
     from fbrag_cli.cli.commands import known_variables
     from fbrag_cli.cli.config_keys import known_keys, setting
-    from fbrag_cli.doctor import Situation
+    from fbrag_cli.doctor.check import Situation
     from fbrag_cli.storage.config_file import Config, load, locate
     from fbrag_cli.storage.places import models_dir
 

@@ -2,49 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Literal
+from collections.abc import Iterator
 
-from fbrag_cli.storage.config_file import ConfigFile
-from fbrag_cli.storage.config_key import Keys
-
-Status = Literal["ok", "warn", "fail"]
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One line of `fbrag doctor`. fix: what to do, best a command; None where the status is "ok"."""
-
-    name: str
-    status: Status
-    finding: str
-    fix: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Situation:
-    """The inputs of the checks. large, small, gpu, threads, key_file: as `ask` uses them without flags.
-
-    variables: the environment variables that fbrag reads. cache_limit: bytes. colored: whether stdout gets colour.
-    offline: whether the network is left alone. probe_gpu: whether a check may use the GPU's driver.
-    """
-
-    environ: Mapping[str, str]
-    config_file: ConfigFile | None
-    keys: Keys
-    variables: Sequence[str]
-    models_dir: Path
-    large: str
-    small: str
-    cache_limit: int
-    gpu: str = "auto"
-    threads: int | None = None
-    key_file: str | None = None
-    colored: bool = False
-    offline: bool = False
-    probe_gpu: bool = True
+from fbrag_cli.doctor.check import Check, Situation
 
 
 def checks(situation: Situation) -> Iterator[Check]:

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from fbrag_cli import __version__
-from fbrag_cli.doctor import Check, Situation, probe
+from fbrag_cli.doctor import probe
+from fbrag_cli.doctor.check import Check, Situation
 from fbrag_cli.generation.build import has_nvidia, nvidia_driver, rebuild
 from fbrag_cli.text.printable import byte_size
 

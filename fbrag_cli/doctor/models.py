@@ -9,7 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fbrag_cli.doctor import Check, Situation, probe
+from fbrag_cli.doctor import probe
+from fbrag_cli.doctor.check import Check, Situation
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.build import rebuild
 from fbrag_cli.generation.server.address import Address, is_server

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from threading import Thread
 
-from fbrag_cli.doctor import Check, Situation
+from fbrag_cli.doctor.check import Check, Situation
 from fbrag_cli.errors import FbragError
 from fbrag_cli.storage.cache import Cache
 from fbrag_cli.storage.config_file import Config, effective, load

@@ -5,7 +5,8 @@
 
 question: plain_rag.py, beside this file, against `fbrag ask` with the same model and as many chunks: order-preserving, and the
 default with the model looking forward as well; each cold (an empty cache) and warm (the document's index is kept, and for the
-default nothing else: the question is another one each time). start: `import typer` against commands that load no model; CPU seconds.
+default nothing else: the question is another one each time).
+start: `import typer` against commands that load no model, in CPU seconds.
 The contenders take turns; medians, the lowest and the highest, and the median of the ratios to the first of them.
 """
 
