@@ -36,6 +36,13 @@ class Cancellation:
         called from any thread, and returns at once."""
         self._error = self._error or error
 
+    def after(self, seconds: float, error: BaseException) -> threading.Timer:
+        """Request a stop after `seconds` of wall time, unless the returned timer is cancelled before. For any thread."""
+        timer = threading.Timer(seconds, self.request, (error,))
+        timer.daemon = True
+        timer.start()
+        return timer
+
     def interrupt(self, error: BaseException) -> None:
         """Request a stop from a signal handler, which runs in the main thread. Raises `error` at once, unless the main thread is
         inside native code: then that code returns early and the error is raised where it was called, whichever cancellation

@@ -15,15 +15,17 @@ from fbrag_cli.text.printable import dumps, one_line
 from fbrag_cli.text.table import columns_of
 from fbrag_cli.trace import Trace
 
-_EVENT = "fbrag.event/1"  # the schema of every event but the last, which is the answer's
-
 
 class AnswerWriter:
     """Puts the answer on the stream in the asked form, as it comes where the form allows it."""
 
     def __init__(self, stream: TextIO, form: str, options: AnswerOptions, console: Console, line: ProgressLine) -> None:
         self._stream, self._form, self._options, self._console, self._line = stream, form, options, console, line
-        self._begun = False  # whether a piece of the answer is out
+        self._events = None
+        if form == "jsonl":
+            from fbrag_cli.render.events import Events
+
+            self._events = Events()
 
     def event(self, event: Event) -> None:
         """Put the pieces of the answer, where the form has events; pass every other event on to stderr.
@@ -31,20 +33,19 @@ class AnswerWriter:
         Text has no pieces: the citations of a sentence follow it, and an answer that the chunks do not show is withdrawn. A
         terminal shows them in its preview.
         """
-        if event.kind != "text" or self._form != "jsonl":
+        if self._events is None or event.kind != "text":
             self._line(event)
-        elif piece := event.text if self._begun else event.text.lstrip():
-            if not self._begun:
+            return
+        begun = self._events.begun
+        if piece := self._events.token(event):
+            if not begun:
                 self._line.clear()
-            self._begun = True
-            self._put_json({"schema": _EVENT, "event": "token", "text": piece})
+            self._put_json(piece)
 
     def selected(self, trace: Trace) -> None:
         """Put the sources, where the form has events."""
-        if self._form == "jsonl":
-            from fbrag_cli.render import as_json
-
-            self._put_json({"schema": _EVENT, "event": "selected", "sources": as_json.sources(trace)})
+        if self._events:
+            self._put_json(self._events.selected(trace))
 
     def finish(self, trace: Trace, before: Sequence[Excerpt] = ()) -> None:
         """Put all that is not out yet. before: what an earlier answer was from, where there was one."""
@@ -52,9 +53,10 @@ class AnswerWriter:
 
         self._line.clear()
         options, with_sources = self._options, self._options.sources == "selected" and not self._options.answer_only
-        if self._form in ("json", "jsonl"):
-            found = as_json.answer(trace, memory_mb=peak_memory_mb())
-            self._put_json({"event": "done", **found} if self._form == "jsonl" else found)
+        if self._events:
+            self._put_json(self._events.done(trace, peak_memory_mb()))
+        elif self._form == "json":
+            self._put_json(as_json.answer(trace, memory_mb=peak_memory_mb()))
         elif self._form == "md":
             cited = trace.citations if with_sources else None
             self._put(answer_text.markdown(trace, cited, answer_text.Layout(options.context, options.full)) + "\n")

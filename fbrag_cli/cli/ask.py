@@ -11,7 +11,7 @@ from typing import Literal
 from fbrag_cli.cli.answer_writer import AnswerWriter
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.forecast import forecast, keep, pace_key
-from fbrag_cli.cli.method_options import chosen_method, reading_more
+from fbrag_cli.cli.method_options import chosen_method
 from fbrag_cli.cli.opening import QuestionOptions, collect, open_question, planned, split_question
 from fbrag_cli.cli.options import AnswerOptions
 from fbrag_cli.cli.output import print_after_error
@@ -20,6 +20,7 @@ from fbrag_cli.cli.takes import takes
 from fbrag_cli.cli.usage import typed_with
 from fbrag_cli.corpus import Excerpt
 from fbrag_cli.errors import ExitCode
+from fbrag_cli.methods.choosing import reading_more
 from fbrag_cli.methods.method import Method
 from fbrag_cli.progress import Listener
 from fbrag_cli.session.session import Choice

@@ -15,15 +15,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from fbrag_cli.cli.completion import method_list
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.method_options import CHUNK_WORDS_HELP, ListKnobs, compared_settings, listed_values, method_with, number
+from fbrag_cli.cli.method_options import CHUNK_WORDS_HELP, ListKnobs, compared_settings, listed_values, number
 from fbrag_cli.cli.opening import open_cache, open_session
 from fbrag_cli.cli.options import RunOptions, arguments, option
-from fbrag_cli.cli.presets import PLAIN, PRESETS, preset_settings, ways
+from fbrag_cli.cli.presets import PLAIN, ways
 from fbrag_cli.cli.progress_line import progress_line
 from fbrag_cli.cli.signals import limit_time
 from fbrag_cli.cli.takes import takes
 from fbrag_cli.errors import ExitCode, FbragError, pip_install
 from fbrag_cli.generation.reuse import Reuse
+from fbrag_cli.methods.choosing import PRESETS, method_with, preset_settings
 from fbrag_cli.methods.knobs import settings_of
 from fbrag_cli.methods.registry import DEFAULT, find_method, names
 from fbrag_cli.session.settings import CacheSettings, ModelSettings

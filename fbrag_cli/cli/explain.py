@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import TextIO
 
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.method_options import chosen_method, reading_more
+from fbrag_cli.cli.method_options import chosen_method
 from fbrag_cli.cli.opening import QuestionOptions, collect, open_question, planned, split_question
 from fbrag_cli.cli.options import ExplainOptions, option
 from fbrag_cli.cli.takes import takes
 from fbrag_cli.cli.usage import check_no_address
 from fbrag_cli.errors import ExitCode, FbragError
+from fbrag_cli.methods.choosing import reading_more
 from fbrag_cli.session.memory import peak_memory_mb
 from fbrag_cli.session.session import Choice, Session
 from fbrag_cli.text.printable import counted, dumps, one_line

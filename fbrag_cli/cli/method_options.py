@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, make_dataclass, replace
-from pathlib import Path
 from typing import Any, Literal
 
 from fbrag_cli.cli.options import option
 from fbrag_cli.errors import FbragError
+from fbrag_cli.methods.choosing import choose_method, chunk_count
 from fbrag_cli.methods.knobs import Setting, settings_of
 from fbrag_cli.methods.method import Method
 from fbrag_cli.methods.registry import DEFAULT, METHODS, find_method, names
-from fbrag_cli.storage.files import read_small
 
 _NAMES = sorted(names(), key=lambda name: name != DEFAULT)  # the default first
 _OTHERS = ", ".join(f"{each.chunk_words} for {each.name}" for each in METHODS if each.chunk_words != Method.chunk_words)
 #: Help of --chunk-words.
 CHUNK_WORDS_HELP = f"about how many words a chunk has ({Method.chunk_words}; {_OTHERS})"
-_CHUNKS_HINT = "use 8, or words as 6k"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,68 +86,7 @@ def chosen_method(options: MethodOptions, given: Any, *, on_gpu: bool) -> Method
     given: a record of `MethodKnobs`. Raises FbragError `usage`.
     """
     values = {each.name: getattr(given, each.name) for each in fields(given)}
-    method = method_with(find_method(options.method), values, options.words, on_gpu=on_gpu)
-    if options.prompts is None:
-        return method
-    if values.get("instructions"):
-        raise FbragError("usage", "--prompts and --instructions both say how to answer", "leave one of them out")
-    from fbrag_cli.methods.prompt_file import read_prompt_file
-
-    limits = {name: values[name] for name in ("max_tokens", "forward_tokens") if values.get(name) and hasattr(method, name)}
-    return replace(read_prompt_file(options.prompts).of().applied(method), **limits)
-
-
-def reading_more(method: Method, more: int) -> Method:
-    """Return the method that reads as much again for each --more. Raises FbragError `usage` where what it reads is fixed."""
-    if not more:
-        return method
-    if (scaled := method.scaled(1 + more)) is None:
-        what = "the whole document" if method.n_read(1) else "no document"
-        raise FbragError("usage", f"--more: {method.name} reads {what} anyway", "leave out --more, or --method")
-    return scaled
-
-
-def method_with(method: type[Method], values: Mapping[str, Any], chunk_words: int, *, on_gpu: bool) -> Method:
-    """Return a method with those of the settings that it reads. None stands for the default on this machine."""
-    settings: dict[str, Any] = {}
-    known = settings_of(method)
-    implied = [each.knob.implies for name, each in known.items() if each.knob.implies and values.get(name) is not None]
-    for name, setting in known.items():
-        value = values.get(name)
-        if value is None and len(implied) == 1 and implied[0][0] == name:
-            value = implied[0][1]
-        elif value is None:
-            value = setting.knob.on_gpu if on_gpu and setting.knob.on_gpu is not None else setting.default
-        elif setting.knob.chunks and isinstance(value, str):
-            value = chunk_count(setting.option, value, chunk_words)
-        settings[name] = value
-    if settings.get("instructions"):
-        settings["instructions"] = _instructions(settings["instructions"])
-    return method(**settings)
-
-
-def chunk_count(name: str, value: str, chunk_words: int) -> int:
-    """Parse a number of chunks: "20", or in words "6k" (20 chunks of 300). name: of the option, for the error (`usage`)."""
-    number, words = value.strip().lower(), False
-    if number.endswith("k"):
-        number, words = number[:-1], True
-    try:
-        chunks = round(float(number) * 1000 / chunk_words) if words else int(number)
-    except (ValueError, OverflowError):
-        raise FbragError("usage", f"{name} {value}: not a number of chunks", _CHUNKS_HINT) from None
-    if chunks < 1:
-        raise FbragError("usage", f"{name} {value}: at least one chunk is needed", _CHUNKS_HINT)
-    return chunks
-
-
-def _instructions(value: str) -> str:
-    if not value.startswith("@"):
-        return value
-    try:
-        return read_small(Path(value[1:])).decode().strip()
-    except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise FbragError("usage", f"the instructions in {value[1:]} cannot be read: {why}", "name a UTF-8 text file") from None
+    return choose_method(options.method, values, chunk_words=options.chunk_words, prompts=options.prompts, on_gpu=on_gpu)
 
 
 # -- lists, for comparisons ------------------------------------------------------------------------------------------------

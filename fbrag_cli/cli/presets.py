@@ -6,22 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from fbrag_cli.errors import FbragError
-
-#: Name -> what it sets.
-PRESETS: Mapping[str, Mapping[str, Any]] = {
-    "fast": {"method": "order-preserving", "answer_anyway": True, "window_weight": 0.6},
-    "thorough": {"select": "10", "budget": 1000},
-}
+from fbrag_cli.methods.choosing import PRESETS, preset_settings
 
 #: The preset of `fbrag eval` that sets nothing.
 PLAIN = "default"
 
 _ORIGINS = ("DEFAULT", "DEFAULT_MAP", "ENVIRONMENT", "COMMANDLINE")  # the last one counts most; DEFAULT_MAP is the file
-
-
-def preset_settings(preset: str, retriever: str) -> dict[str, Any]:
-    """Return what a preset sets beside a retriever: BM25 alone has windows to weigh."""
-    return {name: value for name, value in PRESETS.get(preset, {}).items() if name != "window_weight" or retriever == "bm25"}
 
 
 def ways(presets: Sequence[str], methods: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -36,14 +36,14 @@ def handle_signals(cancellation: Cancellation) -> None:
 
 
 def limit_time(seconds: float, cancellation: Cancellation) -> None:
-    """Stop the work with FbragError `timeout` after `seconds` of wall time. Raises FbragError `usage` on Windows: no timers."""
+    """Stop the work with FbragError `timeout` after `seconds` of wall time; on Windows not before its next check."""
+    error = FbragError("timeout", f"not done within {seconds:g} s", "allow more seconds (--timeout), or ask for less work")
     if not hasattr(signal, "setitimer"):
-        raise FbragError("usage", "--timeout: Windows has no timers that stop the work", "leave out --timeout (FBRAG_TIMEOUT)")
+        cancellation.after(seconds, error)
+        return
 
     def expired(signum: int, frame: FrameType | None) -> None:
-        cancellation.interrupt(
-            FbragError("timeout", f"not done within {seconds:g} s", "allow more seconds (--timeout), or ask for less work")
-        )
+        cancellation.interrupt(error)
 
     signal.signal(signal.SIGALRM, expired)
     signal.setitimer(signal.ITIMER_REAL, seconds)

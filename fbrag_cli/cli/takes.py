@@ -17,7 +17,6 @@ import typer
 
 from fbrag_cli.cli.completion import model_names
 from fbrag_cli.cli.options import CANCELLATION, GlobalOptions, option
-from fbrag_cli.cli.presets import with_preset
 from fbrag_cli.methods.knobs import Knob, option_name
 
 
@@ -38,6 +37,8 @@ def takes(
             typer_context.find_root().obj = options
             console = options.console(typer_context.meta.get(CANCELLATION))
             if "fast" in values:
+                from fbrag_cli.cli.presets import with_preset
+
                 values = with_preset(values, {name: _origin(typer_context, name) for name in values})
             return function(console, *(_record(group, values) for group in groups))
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fbrag_cli.cli.presets import PRESETS
+from fbrag_cli.methods.choosing import PRESETS
 from tests.conftest import INQUIRY, Run
 from tests.retrieval import minilm
 

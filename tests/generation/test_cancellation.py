@@ -120,3 +120,19 @@ def test_a_signal_while_a_context_is_made_is_raised_and_not_lost_in_the_log(
         with pytest.raises(FbragError, match="no answer"):
             generator.generate([Turn("user", "Hello")], 1, Sampling(2), Call(cancellation=cancellation))
     generator.close()
+
+
+def test_a_time_limit_works_in_any_thread_and_can_be_taken_back() -> None:
+    error = FbragError("timeout", "not done within 0.05 s", None)
+
+    def wait() -> Cancellation:
+        limited, unlimited = Cancellation(), Cancellation()
+        unlimited.after(0.05, error).cancel()
+        limited.after(0.05, error)
+        with pytest.raises(FbragError) as caught, limited.native():
+            sleep(0.5)
+        assert caught.value is error
+        return unlimited
+
+    with ThreadPoolExecutor(1) as pool:
+        assert not pool.submit(wait).result().requested

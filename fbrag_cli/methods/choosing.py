@@ -1,0 +1,101 @@
+"""Values that a user gives become a `Method`, whatever front they come from: its name, its settings, and presets of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from fbrag_cli.errors import FbragError
+from fbrag_cli.methods.knobs import settings_of
+from fbrag_cli.methods.method import Method
+from fbrag_cli.methods.registry import find_method
+from fbrag_cli.storage.files import read_small
+
+#: Name -> the settings that it stands for. Their cost was measured (tests/benchmarks/README.md).
+PRESETS: Mapping[str, Mapping[str, Any]] = {
+    "fast": {"method": "order-preserving", "answer_anyway": True, "window_weight": 0.6},
+    "thorough": {"select": "10", "budget": 1000},
+}
+
+_CHUNKS_HINT = "use 8, or words as 6k"
+
+
+def preset_settings(preset: str, retriever: str) -> dict[str, Any]:
+    """Return the settings of a preset, none for another name. retriever: BM25 alone has windows to weigh."""
+    return {name: value for name, value in PRESETS.get(preset, {}).items() if name != "window_weight" or retriever == "bm25"}
+
+
+def choose_method(
+    name: str, values: Mapping[str, Any], *, chunk_words: int | None = None, prompts: str | None = None, on_gpu: bool
+) -> Method:
+    """Return the method of this name, with those of the values that it reads.
+
+    values: by the names of settings; None, or none, stands for the default on this machine. chunk_words: words of a chunk; None
+    for those of the method. prompts: a file of prompts in place of ours, or None. on_gpu: whether the models run on a GPU.
+    Raises FbragError `usage` for a name, a value or a file that cannot be used.
+    """
+    kind = find_method(name)
+    method = method_with(kind, values, chunk_words or kind.chunk_words, on_gpu=on_gpu)
+    if prompts is None:
+        return method
+    if values.get("instructions"):
+        raise FbragError("usage", "--prompts and --instructions both say how to answer", "leave one of them out")
+    from fbrag_cli.methods.prompt_file import read_prompt_file
+
+    limits = {name: values[name] for name in ("max_tokens", "forward_tokens") if values.get(name) and hasattr(method, name)}
+    return replace(read_prompt_file(prompts).of().applied(method), **limits)
+
+
+def method_with(method: type[Method], values: Mapping[str, Any], chunk_words: int, *, on_gpu: bool) -> Method:
+    """Return a method with those of the values that it reads. None stands for the default on this machine."""
+    settings: dict[str, Any] = {}
+    known = settings_of(method)
+    implied = [each.knob.implies for name, each in known.items() if each.knob.implies and values.get(name) is not None]
+    for name, setting in known.items():
+        value = values.get(name)
+        if value is None and len(implied) == 1 and implied[0][0] == name:
+            value = implied[0][1]
+        elif value is None:
+            value = setting.knob.on_gpu if on_gpu and setting.knob.on_gpu is not None else setting.default
+        elif setting.knob.chunks and isinstance(value, str):
+            value = chunk_count(setting.option, value, chunk_words)
+        settings[name] = value
+    if settings.get("instructions"):
+        settings["instructions"] = _instructions(settings["instructions"])
+    return method(**settings)
+
+
+def reading_more(method: Method, more: int) -> Method:
+    """Return the method that reads as much again for each --more. Raises FbragError `usage` where what it reads is fixed."""
+    if not more:
+        return method
+    if (scaled := method.scaled(1 + more)) is None:
+        what = "the whole document" if method.n_read(1) else "no document"
+        raise FbragError("usage", f"--more: {method.name} reads {what} anyway", "leave out --more, or --method")
+    return scaled
+
+
+def chunk_count(name: str, value: str, chunk_words: int) -> int:
+    """Parse a number of chunks: "20", or in words "6k" (20 chunks of 300). name: of the option, for the error (`usage`)."""
+    number, words = value.strip().lower(), False
+    if number.endswith("k"):
+        number, words = number[:-1], True
+    try:
+        chunks = round(float(number) * 1000 / chunk_words) if words else int(number)
+    except (ValueError, OverflowError):
+        raise FbragError("usage", f"{name} {value}: not a number of chunks", _CHUNKS_HINT) from None
+    if chunks < 1:
+        raise FbragError("usage", f"{name} {value}: at least one chunk is needed", _CHUNKS_HINT)
+    return chunks
+
+
+def _instructions(value: str) -> str:
+    if not value.startswith("@"):
+        return value
+    try:
+        return read_small(Path(value[1:])).decode().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise FbragError("usage", f"the instructions in {value[1:]} cannot be read: {why}", "name a UTF-8 text file") from None
