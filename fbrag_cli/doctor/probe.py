@@ -6,8 +6,6 @@ The child prints one JSON object as its last line on stdout.
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +13,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from fbrag_cli import children
+from fbrag_cli.children import Child, signal_name
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.aborts import aborts
 from fbrag_cli.generation.start import set_environment
@@ -32,47 +32,30 @@ class Death:
 
 
 def command(*arguments: str) -> list[str]:
-    """Return the command of a child that runs `main` with these arguments. It imports nothing from the current folder."""
-    root = str(Path(__file__).parents[2])
-    start = f"import sys; sys.path = [p for p in sys.path if p] + [{root!r}]; from fbrag_cli.doctor.probe import main; main()"
-    return [sys.executable, "-c", start, *arguments]
+    """Return the command of a child that runs `main` with these arguments."""
+    return children.command("fbrag_cli.doctor.probe:main", *arguments)
 
 
 def run(child: Sequence[str], environ: Mapping[str, str], *, gpu: bool = True, timeout: float = 300) -> dict[str, Any] | Death:
     """Run a child and return its report, or how it died. timeout: seconds. gpu: whether it may see GPUs."""
     try:
-        ended = subprocess.run(
-            child,
-            env={**environ, **({} if gpu else _NO_GPU)},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            encoding="utf-8",
-            errors="replace",
-            timeout=timeout,
-        )
-    except subprocess.TimeoutExpired:
+        with Child(child, "load llama.cpp", environ={**environ, **({} if gpu else _NO_GPU)}, errors=True) as started:
+            ended = started.finish(seconds=timeout)
+    except FbragError as error:
+        return Death(None, error.message)
+    if ended.late:
         return Death("timeout", f"no result within {timeout:g} s")
-    except OSError as error:
-        return Death(None, f"no process can be started: {(error.strerror or str(error)).lower()}")
-    if ended.returncode < 0:
-        name = _signal_name(-ended.returncode)
+    if ended.status < 0:
+        name = signal_name(-ended.status)
         return Death(name, f"killed by {name}")
-    if ended.returncode > 255:  # an exception in native code, on Windows
-        return Death("SIGSEGV", f"killed by the exception {ended.returncode:#x}")
+    if ended.status > 255:  # an exception in native code, on Windows
+        return Death("SIGSEGV", f"killed by the exception {ended.status:#x}")
     try:
-        report = json.loads(ended.stdout.splitlines()[-1])
+        report = json.loads(ended.output.splitlines()[-1])
     except (IndexError, ValueError):
-        lines = [line for line in ended.stderr.splitlines() if line.strip()]
-        return Death(None, lines[-1].strip() if lines else f"exit code {ended.returncode}")
+        lines = [line for line in ended.errors.decode("utf-8", "replace").splitlines() if line.strip()]
+        return Death(None, lines[-1].strip() if lines else f"exit code {ended.status}")
     return report if isinstance(report, dict) else Death(None, "no report")
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 # -- inside the child ------------------------------------------------------------------------------------------------------

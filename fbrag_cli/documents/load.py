@@ -11,7 +11,7 @@ from fbrag_cli.documents.document import Document, Extracted
 from fbrag_cli.documents.formats import PDF, find_format, reader_of
 from fbrag_cli.documents.source import Source, read_source
 from fbrag_cli.errors import FbragError
-from fbrag_cli.progress import Progress, silent
+from fbrag_cli.progress import Listener
 from fbrag_cli.text.languages import detect
 
 if TYPE_CHECKING:
@@ -28,17 +28,17 @@ def load(
     language: str | None = None,
     source: Source | None = None,
     share: Share | None = None,
-    progress: Progress = silent,
+    listener: Listener | None = None,
 ) -> Document:
     """Read the file `path` in any format of `formats`; "-" reads the process's stdin to its end.
 
     encoding: of a text; by default it is found out. pages: of a PDF, as "3-9,12". password: for a PDF that does not open without
     one. language: ISO 639-1; by default it is found out. source: the file's bytes, if they are at hand already. share: reads
-    pages of a long PDF in other processes. progress: stage "read", in pages, for a PDF.
+    pages of a long PDF in other processes. listener: receives the stage "read", in pages, and can stop the reading, of a PDF.
 
     Raises FbragError, with `document` = `path`: doc_not_found, doc_unreadable, doc_empty, unsupported_format, library_missing,
     pdf_encrypted, pdf_bad_password, pdf_no_text; usage for an unknown `encoding`, or for `pages` that are malformed or do not
-    exist.
+    exist. Raises the error of a cancellation.
     """
     # 1. The options are checked before anything is read.
     ranges = None if pages is None else _ranges(pages, path)
@@ -50,7 +50,7 @@ def load(
     if found.format is PDF:
         from fbrag_cli.documents.pdf import read_pdf
 
-        extracted = read_pdf(source, ranges=ranges, password=password, progress=progress, share=share)
+        extracted = read_pdf(source, ranges=ranges, password=password, listener=listener or Listener(), share=share)
     else:
         extracted = reader_of(found.format)(source, codec)
     if not extracted.content.text.strip():

@@ -14,16 +14,16 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
+from fbrag_cli.cancellation import Cancellation
+from fbrag_cli.children import Failure, run_jobs
 from fbrag_cli.corpus import Corpus, build_corpus
 from fbrag_cli.documents.formats import PDF, find_format
 from fbrag_cli.documents.source import Source, read_source
 from fbrag_cli.errors import FbragError
-from fbrag_cli.indexing.child import Failure
 from fbrag_cli.indexing.digest import Digest, Reading, digest_key, load_digest, make_digest, packed_digest, save_digest
 from fbrag_cli.indexing.pool import Member, load_pool, make_pool, pool_key, single
 from fbrag_cli.indexing.store import IndexStore, index_key
-from fbrag_cli.indexing.workers import run_jobs
-from fbrag_cli.progress import Event, Progress, silent
+from fbrag_cli.progress import Event, Listener
 from fbrag_cli.retrieval.bm25 import BM25
 from fbrag_cli.storage.cache import Cache
 from fbrag_cli.storage.unnamed import Unnamed
@@ -68,10 +68,10 @@ def collect_text(document: Document, chunk_words: int = 300) -> Collection:
     return Collection(corpus, BM25.of(corpus))
 
 
-def collect_one(path: str, reading: Reading, cache: Cache, stdin: BinaryIO | None, progress: Progress) -> Collection:
+def collect_one(path: str, reading: Reading, cache: Cache, stdin: BinaryIO | None, listener: Listener) -> Collection:
     """Return the collection of one file, or of `stdin` for "-".
 
-    Raises FbragError as `documents.load` does, and doc_unreadable for a file beyond the limits.
+    Raises FbragError as `documents.load` does, doc_unreadable for a file beyond the limits, and the error of a cancellation.
     """
     store = IndexStore(cache, Unnamed())
     source = read_source(path, stdin)
@@ -79,11 +79,11 @@ def collect_one(path: str, reading: Reading, cache: Cache, stdin: BinaryIO | Non
     if (digest := load_digest(key, path, store)) is not None:
         return _single(digest, reading, cached=("text", "index"))
     if _is_long(source):
-        ((_, outcome),) = _digested([source if path == "-" else path], reading, store)
+        ((_, outcome),) = _digested([source if path == "-" else path], reading, store, listener.cancellation)
         if isinstance(outcome, Failure):
             raise _error(path, outcome, store)
         return _single(Member(outcome.key, path).load(store), reading)
-    digest = make_digest(source, reading, progress)
+    digest = make_digest(source, reading, listener)
     save_digest(key, digest, store)
     return _single(load_digest(key, path, store) or digest, reading)
 
@@ -106,15 +106,16 @@ def collect(
     *,
     strict: bool = False,
     stdin: BinaryIO | None = None,
-    progress: Progress = silent,
+    listener: Listener | None = None,
 ) -> Collection:
     """Return the collection of several files, in their order; "-" is `stdin`. A file that cannot be read is left out with a
     warning.
 
-    progress: stages "read" and "index", in files. Raises FbragError: the first file's error if no file can be read, or, if
-    `strict`, the error of the first file that cannot be; `disk_full` where the cache cannot be written.
+    listener: receives the stages "read" and "index", in files; a cancellation ends the child processes. Raises FbragError: the
+    first file's error if no file can be read, or, if `strict`, the error of the first file that cannot be; `disk_full` where the
+    cache cannot be written. Raises the error of a cancellation.
     """
-    run = _Run(tuple(files), reading, IndexStore.for_run(cache), stdin, progress)
+    run = _Run(tuple(files), reading, IndexStore.for_run(cache), stdin, listener or Listener())
     # 1. If nothing has changed, nothing is read.
     unchanged = run.unchanged()
     if unchanged and not (strict and unchanged.warnings):
@@ -152,7 +153,7 @@ class _Run:
     reading: Reading
     store: IndexStore
     stdin: BinaryIO | None
-    progress: Progress
+    listener: Listener
 
     # -- 1. a listing: which pool these files made, when they had these sizes and times ------------------------------------
 
@@ -191,7 +192,7 @@ class _Run:
             else:
                 digested.keys[i] = outcome.key
                 digested.cached &= outcome.cached
-            self.progress(Event("read", "progress", done, len(self.files), "files"))
+            self.listener.progress(Event("read", "progress", done, len(self.files), "files"))
         return digested
 
     def _outcomes(self) -> Iterator[tuple[int, _Outcome | Failure]]:
@@ -204,7 +205,7 @@ class _Run:
                 del jobs[i]
                 yield i, Failure("error", error.message, error)
         positions = list(jobs)
-        for job, outcome in _digested(list(jobs.values()), self.reading, self.store):
+        for job, outcome in _digested(list(jobs.values()), self.reading, self.store, self.listener.cancellation):
             yield positions[job], outcome
 
     # -- 3. the pool -------------------------------------------------------------------------------------------------------
@@ -227,15 +228,16 @@ class _Run:
 
     def _make_pool(self, members: Sequence[Member]) -> None:
         def tell(done: int, total: int) -> None:
-            self.progress(Event("index", "progress", done // 2, total // 2, "files"))  # there are two rounds
+            self.listener.cancellation.raise_if_requested()
+            self.listener.progress(Event("index", "progress", done // 2, total // 2, "files"))  # there are two rounds
 
-        self.progress(Event("index", "start"))
+        self.listener.progress(Event("index", "start"))
         try:
             make_pool(members, self.reading.chunk_words, self.store, tell)
         except OSError as error:
             what = f"the index of {len(members)} files cannot be written to the cache: {error.strerror or error}"
             raise FbragError("disk_full", what, _FULL_HINT) from error
-        self.progress(Event("index", "done"))
+        self.listener.progress(Event("index", "done"))
 
 
 # -- in child processes -----------------------------------------------------------------------------------------------------
@@ -249,13 +251,16 @@ class _Outcome(NamedTuple):
     data: bytes | None = None
 
 
-def _digested(jobs: Sequence[str | Source], reading: Reading, store: IndexStore) -> Iterator[tuple[int, _Outcome | Failure]]:
+def _digested(
+    jobs: Sequence[str | Source], reading: Reading, store: IndexStore, cancellation: Cancellation
+) -> Iterator[tuple[int, _Outcome | Failure]]:
     """Digest files in child processes. Yield the position of each with its outcome, the first done first; `store` has it then."""
     outcomes = run_jobs(
         partial(_digest_job, reading, store.cache),
         jobs,
         seconds=FILE_SECONDS,
         memory=FILE_MEMORY,
+        cancellation=cancellation,
     )
     for i, outcome in outcomes:
         if (
@@ -283,7 +288,9 @@ def _digest_job(reading: Reading, cache: Cache, job: str | Source) -> _Outcome:
 
 def _error(path: str, failure: Failure, store: IndexStore) -> FbragError:
     """Return the error of one file. Raises FbragError `disk_full` where the disk is at fault: other files would fail too."""
-    error = failure.about(path)
+    what = f"{path} cannot be read: {failure.reason}"
+    hint = "leave it out, or convert it to plain text"
+    error = failure.error or FbragError("doc_unreadable", what, hint, document=path)
     if failure.kind == "died" and store.is_full():
         error = FbragError("disk_full", f"{failure.reason}, and the disk of the cache is full", _FULL_HINT, document=path)
     if error.code == "disk_full":

@@ -12,15 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fbrag_cli.children import is_worker, run_jobs
 from fbrag_cli.corpus import build_corpus
 from fbrag_cli.documents.document import Content, Document, PageSpan, Section
 from fbrag_cli.documents.load import load
 from fbrag_cli.documents.source import Source
 from fbrag_cli.errors import FbragError
-from fbrag_cli.indexing.child import is_worker
 from fbrag_cli.indexing.store import IndexStore, index_key
-from fbrag_cli.indexing.workers import run_jobs
-from fbrag_cli.progress import Progress, silent
+from fbrag_cli.progress import Listener
 from fbrag_cli.retrieval.term_counts import TermCounts, Vocabulary, count_terms
 from fbrag_cli.storage import arrays
 
@@ -66,8 +65,10 @@ def load_digest(key: str, path: str, store: IndexStore) -> Digest | None:
     return store.restore("documents", key, digest)
 
 
-def make_digest(source: Source, reading: Reading, progress: Progress = silent) -> Digest:
-    """Return the digest of a file, made anew. Raises FbragError as `documents.load` does."""
+def make_digest(source: Source, reading: Reading, listener: Listener | None = None) -> Digest:
+    """Return the digest of a file, made anew. Raises FbragError as `documents.load` does, and the error of a cancellation."""
+    listener = listener or Listener()
+    share = partial(run_jobs, seconds=_BATCH_SECONDS, cancellation=listener.cancellation)
     document = load(
         source.path,
         encoding=reading.encoding,
@@ -75,8 +76,8 @@ def make_digest(source: Source, reading: Reading, progress: Progress = silent) -
         password=reading.password,
         source=source,
         language=reading.language,
-        share=None if is_worker() else partial(run_jobs, seconds=_BATCH_SECONDS),
-        progress=progress,
+        share=None if is_worker() else share,
+        listener=listener,
     )
     corpus = build_corpus([document], reading.chunk_words)
     return Digest(document, corpus.spans[:, 1:], count_terms(corpus))

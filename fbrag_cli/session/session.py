@@ -132,9 +132,11 @@ class Session:
             reading = Reading(chunk_words, settings.encoding, settings.pages, language, password)
             findings = find_files(paths, settings.include, settings.exclude)
             if len(findings.files) == 1 and not any(map(os.path.isdir, paths)):
-                collection = collect_one(findings.files[0].path, reading, self.cache, stdin, progress)
+                collection = collect_one(findings.files[0].path, reading, self.cache, stdin, self._listener)
             else:
-                collection = collect(findings.files, reading, self.cache, strict=settings.strict, stdin=stdin, progress=progress)
+                collection = collect(
+                    findings.files, reading, self.cache, strict=settings.strict, stdin=stdin, listener=self._listener
+                )
         warnings = (*findings.warnings, *collection.warnings)
         _warn([*warnings, *(each for document in collection.corpus.documents for each in document.warnings)], self._listener)
         return replace(collection, warnings=warnings, seconds=watch.seconds)

@@ -19,11 +19,11 @@ from time import perf_counter
 
 from pypdf import PdfReader, PdfWriter
 
+from fbrag_cli.children import run_jobs
 from fbrag_cli.documents.document import Extracted
 from fbrag_cli.documents.pdf import Share, read_pdf
 from fbrag_cli.documents.source import read_source
-from fbrag_cli.indexing.workers import run_jobs
-from fbrag_cli.progress import silent
+from fbrag_cli.progress import Listener
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -65,7 +65,7 @@ def _timed(path: str, share: Share | None) -> tuple[float, float, Extracted]:
     """Seconds of wall time and of processor time, of children too, and what was read."""
     source = read_source(path)
     before, work_before = perf_counter(), sum(os.times()[:4])
-    read = read_pdf(source, ranges=None, password=None, progress=silent, share=share)
+    read = read_pdf(source, ranges=None, password=None, listener=Listener(), share=share)
     return perf_counter() - before, sum(os.times()[:4]) - work_before, read
 
 

@@ -20,7 +20,7 @@ from fbrag_cli.documents.load import load
 from fbrag_cli.documents.pdf.page_text import clean_line, rejoin_words
 from fbrag_cli.documents.source import read_source
 from fbrag_cli.errors import ExitCode, FbragError
-from fbrag_cli.progress import Event
+from fbrag_cli.progress import Event, Listener
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -130,7 +130,7 @@ def test_pages_that_there_are_not(tmp_path: Path, pages: str) -> None:
 
 def test_progress_is_told_by_page(tmp_path: Path) -> None:
     heard: list[Event] = []
-    load(written(tmp_path, pdf(b"1", b"2", b"3")), pages="2-3", progress=heard.append)
+    load(written(tmp_path, pdf(b"1", b"2", b"3")), pages="2-3", listener=Listener(progress=heard.append))
     assert [(event.stage, event.kind, event.done, event.total) for event in heard] == [
         ("read", "start", 0, 2),
         ("read", "progress", 1, 2),
@@ -146,7 +146,7 @@ def test_an_error_of_the_listener_is_not_a_damaged_pdf(tmp_path: Path) -> None:
 
     path = written(tmp_path, pdf(b"1"))
     with pytest.raises(ZeroDivisionError):
-        load(path, progress=stop)
+        load(path, listener=Listener(progress=stop))
 
 
 # Words

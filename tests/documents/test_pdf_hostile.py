@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import zlib
 from pathlib import Path
+from threading import Timer
+from time import process_time
 
 import pytest
 
+from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.documents import pdf as reading
 from fbrag_cli.documents.load import load
 from fbrag_cli.documents.pdf import page_lines, pages
 from fbrag_cli.documents.pdf.page_ranges import format_ranges, numbers_within, parse_ranges
 from fbrag_cli.errors import FbragError
+from fbrag_cli.progress import Listener
 from tests.documents.test_pdf import (
     CATALOG,
     FONT,
@@ -116,6 +120,18 @@ def test_a_page_that_takes_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert any("page 1 could not be read (PageTooLargeError)" in warning for warning in document.warnings)
 
 
+def test_a_page_that_takes_too_long_can_be_stopped(tmp_path: Path) -> None:
+    content = stream(flate(b"BT /F1 12 Tf 14 TL 72 720 Td " + b"(abcdefghij) Tj T* " * 100_000 + b"ET"), b"/Filter/FlateDecode")
+    path, stop = written(tmp_path, pdf_of_contents(content)), Cancellation()
+    timer = Timer(0.5, stop.request, [LookupError("the client has gone")])
+    timer.start()
+    began = process_time()
+    with pytest.raises(LookupError, match="the client has gone"):
+        load(path, listener=Listener(cancellation=stop))
+    assert process_time() - began < 5
+    assert timer.finished.is_set()
+
+
 def test_a_heavy_page_again_and_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page_lines, "_MAX_SECONDS", 0.5)
     monkeypatch.setattr(reading, "_MAX_SECONDS", 1.0)
@@ -124,7 +140,7 @@ def test_a_heavy_page_again_and_again(tmp_path: Path, monkeypatch: pytest.Monkey
     again = [(PAGE % 2).replace(b"4 0 R", b"6 0 R")] * 60
     tree = kids(b"3 0 R " + b" ".join(b"%d 0 R" % (7 + number) for number in range(60)), 61)
     read: list[object] = []
-    monkeypatch.setattr(pages, "page_lines", lambda page: read.append(page) or page_lines.page_lines(page))
+    monkeypatch.setattr(pages, "page_lines", lambda page, *rest: read.append(page) or page_lines.page_lines(page, *rest))
     document = load(written(tmp_path, pdf_of_objects(CATALOG, tree, PAGE % 2, TEXT, FONT, heavy, *again)))
     assert len(read) < 8
     assert page_texts(document) == {1: "words of the page"}

@@ -11,15 +11,14 @@ from typing import Any
 
 import pytest
 
+from fbrag_cli.children import Failure, run_jobs
 from fbrag_cli.documents import pdf
 from fbrag_cli.documents.document import Extracted
 from fbrag_cli.documents.pdf import Share, read_pdf
 from fbrag_cli.documents.pdf.page_ranges import parse_ranges
 from fbrag_cli.documents.pdf.pages import PageReader, ReadPage
 from fbrag_cli.documents.source import Source, read_source
-from fbrag_cli.indexing.child import Failure
-from fbrag_cli.indexing.workers import run_jobs
-from fbrag_cli.progress import Event, silent
+from fbrag_cli.progress import Event, Listener
 from tests.documents.test_pdf import encrypted
 from tests.documents.test_pdf import pdf as made
 
@@ -49,7 +48,7 @@ class Heard:
 
 def read(source: Source, share: Share | None = None, ranges: str | None = None, password: str | None = None) -> Extracted:
     chosen = None if ranges is None else parse_ranges(ranges, source.path)
-    return read_pdf(source, ranges=chosen, password=password, progress=silent, share=share)
+    return read_pdf(source, ranges=chosen, password=password, listener=Listener(), share=share)
 
 
 def on_disk(tmp_path: Path, data: bytes) -> Source:
@@ -93,7 +92,7 @@ def test_a_file_that_changes_under_the_children_is_not_mixed_in(tmp_path: Path, 
 
 def test_progress_is_told_in_pages(tmp_path: Path) -> None:
     heard: list[Event] = []
-    read_pdf(on_disk(tmp_path, made(*PAGES)), ranges=None, password=None, progress=heard.append, share=TWO)
+    read_pdf(on_disk(tmp_path, made(*PAGES)), ranges=None, password=None, listener=Listener(progress=heard.append), share=TWO)
     assert (heard[0].kind, heard[-1].kind) == ("start", "done")
     done = [event.done for event in heard if event.kind == "progress"]
     assert done == sorted(set(done))
@@ -155,7 +154,7 @@ def test_an_error_amid_the_work_ends_the_children(tmp_path: Path) -> None:
     before = {child.pid for child in psutil.Process().children(recursive=True)}
     source = on_disk(tmp_path, made(*PAGES))
     with pytest.raises(KeyboardInterrupt) as caught:  # whose traceback keeps all that the reading held
-        read_pdf(source, ranges=None, password=None, progress=stop, share=TWO)
+        read_pdf(source, ranges=None, password=None, listener=Listener(progress=stop), share=TWO)
     assert {child.pid for child in psutil.Process().children(recursive=True)} <= before
     assert caught.tb
 

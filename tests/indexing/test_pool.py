@@ -12,7 +12,7 @@ from fbrag_cli.indexing.collect import collect_one
 from fbrag_cli.indexing.digest import Reading, digest_key, make_digest, save_digest
 from fbrag_cli.indexing.pool import Member, load_pool, make_pool, pool_key
 from fbrag_cli.indexing.store import IndexStore
-from fbrag_cli.progress import silent
+from fbrag_cli.progress import Listener
 from fbrag_cli.retrieval.bm25 import BM25
 from fbrag_cli.storage.cache import Cache
 from fbrag_cli.text.words import terms
@@ -67,7 +67,7 @@ def test_a_file_scores_the_same_alone_and_in_a_pool_of_one(tmp_path: Path, share
     text = (shared / "books" / "pride-and-prejudice.txt").read_text("utf-8")
     _, in_pool = pooled(tmp_path, [text])
     alone = collect_one(
-        str(tmp_path / "0.txt"), Reading(WORDS_A_CHUNK, language="en"), Cache(tmp_path / "other"), None, silent
+        str(tmp_path / "0.txt"), Reading(WORDS_A_CHUNK, language="en"), Cache(tmp_path / "other"), None, Listener()
     ).retriever
     for question in ("Whom does Mr. Collins marry?", "the sister of Mr. Darcy at Pemberley, Georgiana, and Wickham", "of the"):
         assert np.array_equal(alone.scores(question), in_pool.scores(question))

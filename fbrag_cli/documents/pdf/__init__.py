@@ -17,7 +17,7 @@ from fbrag_cli.documents.pdf.page_text import rejoin_words
 from fbrag_cli.documents.pdf.pages import PageReader, ReadPage, pypdf_silenced, reason
 from fbrag_cli.documents.source import Source
 from fbrag_cli.errors import FbragError, pip_install
-from fbrag_cli.progress import Event, Progress
+from fbrag_cli.progress import Event, Listener
 
 _GARBLED = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\ue000-\uf8ff\ufffd]")
 _MAX_GARBLED = 0.1  # of the characters that are not white space
@@ -51,21 +51,23 @@ def read_pdf(
     *,
     ranges: Sequence[PageRange] | None,
     password: str | None,
-    progress: Progress,
+    listener: Listener,
     share: Share | None = None,
 ) -> Extracted:
     """Read the pages in `ranges` (None: all). share: reads the pages of a large PDF in several processes.
 
+    listener: receives the pages that were read. Its cancellation stops the reading, also within a page that takes long.
+
     Raises FbragError: pdf_encrypted, pdf_bad_password, doc_empty (no pages), pdf_no_text, doc_unreadable (damaged), usage
-    (`ranges` outside the document).
+    (`ranges` outside the document). Raises the error of a cancellation.
     """
-    reader = PageReader(source.data, None if source.path == "-" else source.path, password)
+    reader = PageReader(source.data, None if source.path == "-" else source.path, password, listener.cancellation)
     with pypdf_silenced():
         n_pages = _open(source, reader, password)
         if n_pages == 0:
             raise FbragError("doc_empty", f"{source.name} has no pages", "name a file that has text", document=source.path)
         numbers = numbers_within(ranges, n_pages, source.path, source.name)
-        pages = _read_all(source, reader, numbers, share, progress)
+        pages = _read_all(source, reader, numbers, share, listener)
     if not any(page.lines.lines for page in pages):
         raise _no_text(source, pages, n_pages)
     return _joined(source, pages)
@@ -84,20 +86,21 @@ def _open(source: Source, reader: PageReader, password: str | None) -> int:
 
 
 def _read_all(
-    source: Source, reader: PageReader, numbers: Sequence[int], share: Share | None, progress: Progress
+    source: Source, reader: PageReader, numbers: Sequence[int], share: Share | None, listener: Listener
 ) -> list[ReadPage]:
     """Return the pages with these numbers, in order. The pages that are left at the limit of time are failures."""
     pages: dict[int, ReadPage] = {}
     limit = left = _MAX_SECONDS + _MAX_SECONDS_PER_MB * len(source.data) / 1e6
-    progress(Event("read", "start", total=len(numbers)))
-    with closing(_read(source, reader, numbers, share)) as batches:  # Ctrl-C and the limit end the other processes here
+    listener.progress(Event("read", "start", total=len(numbers)))
+    with closing(_read(source, reader, numbers, share)) as batches:  # a stop and the limit end the other processes here
         for batch in batches:
             pages.update((page.number, page) for page in batch)
-            progress(Event("read", "progress", len(pages), len(numbers)))
+            listener.cancellation.raise_if_requested()
+            listener.progress(Event("read", "progress", len(pages), len(numbers)))
             left -= sum(page.seconds for page in batch)
             if left < 0:
                 break
-    progress(Event("read", "done", len(numbers), len(numbers)))
+    listener.progress(Event("read", "done", len(numbers), len(numbers)))
     late = f"its pages take more than {limit:.0f} s"
     return [pages.get(number) or ReadPage(number, failure=late) for number in numbers]
 

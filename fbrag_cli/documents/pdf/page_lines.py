@@ -10,6 +10,7 @@ from math import isfinite, nan
 from time import thread_time
 from typing import TYPE_CHECKING, Any
 
+from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.documents.pdf.columns import Columns, Place, reads_as_prose, two_columns
 from fbrag_cli.documents.pdf.page_text import PageLines, clean_line
 
@@ -25,20 +26,25 @@ _OPERATORS = 256  # between two readings of the clock, each of which costs as mu
 
 
 class PageTooLargeError(BaseException):
-    """Raised when a page exceeds a limit. Not an Exception: pypdf would log it and go on with the next form."""
+    """A page exceeds a limit, or is no longer needed. Not an Exception: pypdf would log it and go on with the next form."""
 
 
 class _Effort:
-    """Count the cost of a page. Raises PageTooLargeError above a limit."""
+    """Count the cost of a page. Raises PageTooLargeError above a limit, and after a request of `cancellation`."""
 
-    def __init__(self) -> None:
+    def __init__(self, cancellation: Cancellation) -> None:
+        self._cancellation = cancellation
         self._until = thread_time() + _MAX_SECONDS
         self._operators = 0
         self._characters = 0
 
     def operator(self) -> None:
         self._operators += 1
-        if self._operators % _OPERATORS == 0 and thread_time() > self._until:
+        if self._operators % _OPERATORS:
+            return
+        if self._cancellation.requested:
+            raise PageTooLargeError("its reading was stopped")
+        if thread_time() > self._until:
             raise PageTooLargeError(f"it takes more than {_MAX_SECONDS:g} s")
 
     def text(self, text: str) -> None:
@@ -47,11 +53,11 @@ class _Effort:
             raise PageTooLargeError(f"it has more than {_MAX_CHARACTERS:,} characters")
 
 
-def page_lines(page: PageObject) -> PageLines:
+def page_lines(page: PageObject, cancellation: Cancellation) -> PageLines:
     """Return the lines of a page, without blank ones at its ends. Raises PageTooLargeError, and all that pypdf raises."""
     places: list[Place] = []
     unplaced: list[bytes] = []
-    effort = _Effort()
+    effort = _Effort(cancellation)
 
     def note(operator: bytes, _: object, cm: Sequence[float], tm: Sequence[float]) -> None:
         effort.operator()

@@ -12,6 +12,7 @@ from io import BytesIO
 from time import thread_time
 from typing import TYPE_CHECKING, Any
 
+from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.documents.pdf.fonts import FontCache
 from fbrag_cli.documents.pdf.page_lines import PageTooLargeError, page_lines
 from fbrag_cli.documents.pdf.page_text import PageLines
@@ -43,16 +44,24 @@ class ChangedFileError(Exception):
 class PageReader:
     """A PDF; `reader(numbers)` reads the pages with these numbers (from 1). Of a file, only path and digest are pickled."""
 
-    def __init__(self, data: bytes, path: str | None, password: str | None) -> None:
-        """data: the bytes of the PDF. path: of its file; None for stdin."""
+    def __init__(self, data: bytes, path: str | None, password: str | None, cancellation: Cancellation | None = None) -> None:
+        """data: bytes of the PDF. path: path of its file; None for stdin. cancellation: makes the page that is being read here a
+        failure."""
         self._data, self._path, self._password = data, path, password
+        self._cancellation = cancellation or Cancellation()
         self._digest = ""
         self._pdf: PdfReader | None = None
         self._fonts: FontCache | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         self._digest = self._digest or sha256(self._data).hexdigest()
-        return {**self.__dict__, "_pdf": None, "_fonts": None, "_data": self._data if self._path is None else b""}
+        return {
+            **self.__dict__,
+            "_pdf": None,
+            "_fonts": None,
+            "_cancellation": Cancellation(),
+            "_data": self._data if self._path is None else b"",
+        }
 
     def open(self) -> bool:
         """Open the PDF. Return False if it needs another password. Raises all that pypdf raises for a damaged file."""
@@ -95,7 +104,7 @@ class PageReader:
         assert self._pdf
         began = thread_time()
         try:
-            lines = page_lines(self._pdf.pages[number - 1])
+            lines = page_lines(self._pdf.pages[number - 1], self._cancellation)
             return ReadPage(number, lines, seconds=thread_time() - began)
         except (DependencyError, MemoryError):  # the next page would fail in the same way
             raise

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from time import monotonic
 
 from fbrag_cli.cancellation import Cancellation
+from fbrag_cli.children import Child, command
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import Rows, Turn
 
@@ -95,60 +94,31 @@ def _words(turn: Turn) -> list[Text | Rows]:
     return [part if isinstance(part, Rows) else Text(part) for part in turn.parts]
 
 
-# The parent's search path replaces the child's own, so that nothing is imported from the working folder.
-_CHILD = "import sys; sys.path[:] = {}; from fbrag_cli.generation.llama.template_child import main; main()"
 _CPU_SECONDS = 5  # for a rendering and its process, which starts with 0.06 s and 20 MB
 _SECONDS = 60  # of wall time; a machine with much other work gives little of it to one process
 _MEMORY = 500_000_000  # bytes
 _LATE = -int(signal.SIGXCPU) if sys.platform != "win32" else None  # the exit status when the CPU time is used up
 
 
-class TemplateChild:
-    """A process that renders one template within limits; at its end the process has ended.
+class TemplateChild(Child):
+    """A process that renders one template within limits. After a `with` block it has ended.
 
     cancellation: stops the rendering. Raises FbragError out_of_memory where no process can be started.
     """
 
     def __init__(self, cancellation: Cancellation | None = None) -> None:
-        self._cancellation = cancellation or Cancellation()
-        try:
-            self._process = subprocess.Popen(
-                [sys.executable, "-I", "-c", _CHILD.format(ascii(sys.path))],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,  # only the parent acts on Ctrl-C
-            )
-        except OSError as error:
-            what = f"no process can be started to render the chat template: {(error.strerror or str(error)).lower()}"
-            raise FbragError("out_of_memory", what, "end other programs, or raise the limits (ulimit -a)") from None
+        self._cancellation = cancellation
+        super().__init__(command("fbrag_cli.generation.llama.template_child:main", isolated=True), "render the chat template")
 
     def render(self, request: dict[str, object]) -> list[str]:
         """Return the text around the turns' words. Raises ValueError with the reason where the template cannot be used."""
-        latest = monotonic() + _SECONDS
-        todo: bytes | None = json.dumps({"cpu_seconds": _CPU_SECONDS, "memory": _MEMORY, **request}).encode()
-        with self._cancellation.native():
-            while True:
-                try:
-                    reply, _ = self._process.communicate(todo, timeout=0.1)
-                    break
-                except subprocess.TimeoutExpired:
-                    todo = None  # the rest of it is sent by the next call
-                    if self._cancellation.requested or monotonic() > latest:
-                        self._process.kill()
-        if status := self._process.returncode:
-            late = status == _LATE or monotonic() > latest
-            raise ValueError(f"it takes more than {_CPU_SECONDS} s" if late else f"its process ended with status {status}")
-        outcome = json.loads(reply)
+        limited = {"cpu_seconds": _CPU_SECONDS, "memory": _MEMORY, **request}
+        ended = self.finish(json.dumps(limited).encode(), seconds=_SECONDS, cancellation=self._cancellation)
+        if ended.status:
+            late = ended.late or ended.status == _LATE
+            raise ValueError(f"it takes more than {_CPU_SECONDS} s" if late else f"its process ended with status {ended.status}")
+        outcome = json.loads(ended.output)
         if "problem" in outcome:
             raise ValueError(outcome["problem"])
         pieces: list[str] = outcome["pieces"]
         return pieces
-
-    def __enter__(self) -> TemplateChild:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self._process.kill()
-        with self._process:  # closes the pipes, and waits
-            pass

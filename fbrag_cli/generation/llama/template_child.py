@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-from contextlib import suppress
 from secrets import token_hex
 from typing import Any
+
+from fbrag_cli.children import limit_resources
 
 _MOST_CHARACTERS = 100_000  # that a template writes; the markup of three turns has a few hundred
 _MOST_OF_A_REASON = 300  # characters
@@ -16,7 +17,7 @@ def main() -> None:
     """Read a request from stdin, and write what stands before, between and after its turns' words, or the problem, to stdout."""
     template_of = _sandbox().from_string  # loaded while the parent loads the weights
     request = json.load(sys.stdin.buffer)
-    _limit_resources(request["cpu_seconds"], request["memory"])
+    limit_resources(CPU=request["cpu_seconds"], AS=request["memory"])  # on Windows, the parent's limit of time is the only one
     try:
         reply: dict[str, object] = {"pieces": _pieces(template_of(request["source"]), request["roles"], request["markers"])}
     except Exception as error:  # whatever an untrusted template does
@@ -59,14 +60,3 @@ def _sandbox() -> Any:
     sandbox.globals["raise_exception"] = refuse
     sandbox.globals["strftime_now"] = lambda form: ""  # a prompt that holds the date would differ from day to day
     return sandbox
-
-
-def _limit_resources(cpu_seconds: int, memory: int) -> None:
-    try:
-        import resource
-    except ImportError:  # Windows: the parent's limit of time is the only one
-        return
-    for kind, limit in ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_CPU, cpu_seconds), (resource.RLIMIT_AS, memory)):
-        most = resource.getrlimit(kind)[1]
-        with suppress(OSError, ValueError):  # the system does not limit it
-            resource.setrlimit(kind, (limit if most == resource.RLIM_INFINITY else min(limit, most), most))

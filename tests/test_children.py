@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from fbrag_cli.cancellation import Cancellation
+from fbrag_cli.children import Failure, is_worker, run_jobs
 from fbrag_cli.errors import FbragError
-from fbrag_cli.indexing.child import Failure, is_worker
-from fbrag_cli.indexing.workers import run_jobs
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals")
 
@@ -201,20 +201,13 @@ def test_what_a_job_raises_comes_back() -> None:
     own, other, deep, left, odd = outcomes("fbrag error", "error", "recurse", "sys.exit", "no plain data")
     assert isinstance(own, Failure)
     assert own.error
-    told = own.about("ignored")
-    assert (told.code, told.message, told.hint, told.document) == ("pdf_no_text", "a.pdf has no text", "ocrmypdf a.pdf", "a.pdf")
+    assert (own.error.code, own.error.hint, own.reason) == ("pdf_no_text", "ocrmypdf a.pdf", "a.pdf has no text")
     assert other == Failure("error", "ValueError: two lines")
     assert left == Failure("error", "SystemExit: bye")
     for failure, name in ((deep, "RecursionError"), (odd, "")):
         assert isinstance(failure, Failure)
         assert failure.kind == "error"
         assert name in failure.reason
-
-
-def test_a_failure_tells_the_user_which_file() -> None:
-    error = Failure("timeout", "it took more than 10 s").about("a b.pdf")
-    assert (error.code, error.document) == ("doc_unreadable", "a b.pdf")
-    assert error.message == "a b.pdf cannot be read: it took more than 10 s"
 
 
 def test_what_a_job_prints_or_reads_goes_nowhere(capfd: pytest.CaptureFixture[str]) -> None:
@@ -273,6 +266,16 @@ def test_leaving_the_results_ends_the_children() -> None:
     assert not is_alive(int(str(pid)))
 
 
+def test_a_request_to_stop_ends_the_children_in_the_middle_of_a_job() -> None:
+    stop = Cancellation()
+    results = run_jobs(act, ["pid", "sleep", "loop"], processes=2, cancellation=stop)
+    _, pid = next(results)
+    threading.Timer(0.2, stop.request, [LookupError("the client has gone")]).start()
+    with pytest.raises(LookupError, match="the client has gone"):
+        next(results)
+    assert not is_alive(int(str(pid)))
+
+
 def test_an_exception_of_the_jobs_ends_the_children() -> None:
     def jobs() -> Iterator[str]:
         yield from ["pid", "pid"]
@@ -289,8 +292,8 @@ _PARENT = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it for what runs in its background
 from functools import partial
-from fbrag_cli.indexing.workers import run_jobs
-from tests.indexing.test_workers import tell_and_hang
+from fbrag_cli.children import run_jobs
+from tests.test_children import tell_and_hang
 try:
     list(run_jobs(partial(tell_and_hang, sys.argv[1]), [sys.argv[2]] * 2, processes=2, seconds=60))
 except KeyboardInterrupt:
@@ -301,7 +304,7 @@ except KeyboardInterrupt:
 @pytest.mark.parametrize("how", ["sleep", "loop"])
 @pytest.mark.parametrize("ctrl_c", [True, False])
 def test_the_end_of_the_parent_ends_the_children(how: str, ctrl_c: bool, tmp_path: Path) -> None:
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[1]
     parent = subprocess.Popen([sys.executable, "-c", _PARENT, str(tmp_path), how], cwd=root, start_new_session=True)
     pids = [int(name) for name in wait_for(tmp_path, 2)]
     if ctrl_c:
@@ -319,13 +322,13 @@ def test_the_end_of_the_parent_ends_the_children(how: str, ctrl_c: bool, tmp_pat
 def test_ctrl_c_is_the_parents_to_decide(tmp_path: Path) -> None:
     """A parent that ignores it gets its results all the same."""
     script = (
-        "import os, signal, sys; from fbrag_cli.indexing.workers import run_jobs; from tests.indexing.test_workers import halve\n"
+        "import os, signal, sys; from fbrag_cli.children import run_jobs; from tests.test_children import halve\n"
         "signal.signal(signal.SIGINT, lambda *_: None)\n"
         "for index, outcome in run_jobs(halve, range(20), processes=2):\n"
         "    os.killpg(0, signal.SIGINT)\n"
         "    print(outcome)\n"
     )
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[1]
     ran = subprocess.run(
         [sys.executable, "-c", script], cwd=root, start_new_session=True, capture_output=True, text=True, timeout=20
     )

@@ -1,0 +1,397 @@
+"""Child processes with limits: one that hangs, crashes or takes too much memory costs only its own result.
+
+`run_jobs` calls a function for many jobs in a pool of children. A `Child` runs one function once. `multiprocessing` and Pebble
+import from the working folder when they start a child, and their children outlive a parent that is killed in the middle of a job.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+from queue import Empty, SimpleQueue
+from time import monotonic
+from typing import IO, TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
+
+from fbrag_cli.cancellation import Cancellation
+from fbrag_cli.errors import FbragError
+
+if TYPE_CHECKING:
+    from subprocess import Popen
+
+Job = TypeVar("Job")
+Result = TypeVar("Result")
+Own = TypeVar("Own", bound="Child")
+
+_POLL_SECONDS = 0.1  # between two looks at a cancellation; Ctrl-C cannot interrupt a wait on Windows
+
+
+def command(entry: str, *arguments: str, isolated: bool = False) -> list[str]:
+    """Return the command of a Python process that calls one function.
+
+    entry: "package.module:function"; the function finds `arguments` in sys.argv. isolated: whether PYTHON* variables are ignored.
+    The parent's search path replaces the child's own, so that nothing is imported from the working folder.
+    """
+    module, _, function = entry.partition(":")
+    code = f"import sys; sys.path[:] = {sys.path!a}; from {module} import {function}; {function}()"
+    return [sys.executable, *(["-I"] if isolated else []), "-c", code, *arguments]
+
+
+def signal_name(number: int) -> str:
+    """Return the name of a signal, as "SIGKILL"."""
+    return signal.Signals(number).name if number in {*signal.Signals} else f"signal {number}"
+
+
+def limit_resources(**limits: int | None) -> None:
+    """Limit this process, and let a crash leave no core file. limits: by the names of `resource`, as DATA (bytes), CPU (seconds).
+
+    A limit that is None, or that the system does not have, is left as it is; so are all on Windows.
+    """
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
+    for name, limit in {"CORE": 0, **limits}.items():
+        if limit is not None:
+            kind = getattr(resource, f"RLIMIT_{name}")
+            most = resource.getrlimit(kind)[1]
+            with suppress(OSError, ValueError):
+                resource.setrlimit(kind, (limit if most == resource.RLIM_INFINITY else min(limit, most), most))
+
+
+def _start(command: Sequence[str], purpose: str, environ: Mapping[str, str] | None, *, errors: bool = False) -> Popen[bytes]:
+    import subprocess
+
+    try:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE if errors else subprocess.DEVNULL,
+            env=environ,
+            start_new_session=True,  # only the parent acts on Ctrl-C
+            creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),  # the same on Windows
+        )
+    except OSError as error:
+        raise _no_process(purpose, (error.strerror or str(error)).lower()) from None
+
+
+def _no_process(purpose: str, why: str) -> FbragError:
+    what = f"no process can be started to {purpose}: {why}"
+    return FbragError("out_of_memory", what, "end other programs, or raise the limits (ulimit -a)")
+
+
+# -- one child ---------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The end of a child. status: as `Popen.returncode`. late: whether the child was killed because its time was over."""
+
+    status: int
+    output: bytes
+    errors: bytes
+    late: bool = False
+
+
+class Child:
+    """A process that gets one request and gives one reply. After a `with` block it has ended.
+
+    command: as of the function `command`. purpose: completes "no process can be started to". environ: its environment; None for
+    that of this process. errors: whether its stderr is kept. Raises FbragError out_of_memory where no process can be started.
+    """
+
+    def __init__(
+        self, command: Sequence[str], purpose: str, environ: Mapping[str, str] | None = None, errors: bool = False
+    ) -> None:
+        self._process = _start(command, purpose, environ, errors=errors)
+
+    def finish(self, request: bytes = b"", *, seconds: float, cancellation: Cancellation | None = None) -> Ended:
+        """Write `request` to the child's stdin, and wait for its end. It is killed after `seconds`, and when `cancellation` is
+        requested, whose error is raised."""
+        # `communicate` with a time limit may lose what it has not sent by then.
+        replies: list[tuple[bytes, bytes | None]] = []
+        reader = threading.Thread(target=lambda: replies.append(self._process.communicate(request)), daemon=True)
+        latest, late = monotonic() + seconds, False
+        cancellation = cancellation or Cancellation()
+        with cancellation.native():
+            reader.start()
+            while reader.is_alive():
+                reader.join(_POLL_SECONDS)
+                late = monotonic() > latest
+                if late or cancellation.requested:
+                    self._process.kill()
+        ((output, errors),) = replies
+        return Ended(self._process.returncode, output, errors or b"", late)
+
+    def __enter__(self: Own) -> Own:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._process.kill()
+        with self._process:  # closes the pipes, and waits
+            pass
+
+
+# -- a pool of children ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a job has no result. kind: "timeout", "died" (its process ended or was killed) or "error" (an exception).
+
+    reason: in words, as "it took more than 10 s". error: the exception, if it was an FbragError.
+    """
+
+    kind: Literal["timeout", "died", "error"]
+    reason: str
+    error: FbragError | None = None
+
+
+# More threads would fight with the other children for the same cores.
+_ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+_PURPOSE = "read documents"
+
+# A child's exit status when its time is over: killed by its own timer, or (Windows) ended by its watchdog.
+_LATE = -int(signal.SIGALRM) if hasattr(signal, "SIGALRM") else 1
+
+_Todo = SimpleQueue[tuple[int, Any] | None]  # position and job; None: no more jobs
+_Done = SimpleQueue[tuple[int, Any, Exception | None]]  # position and outcome, or an exception that ends the whole run
+
+
+def run_jobs(
+    function: Callable[[Job], Result],
+    jobs: Iterable[Job],
+    *,
+    processes: int | None = None,
+    seconds: float | None = None,
+    memory: int | None = None,
+    cancellation: Cancellation | None = None,
+) -> Iterator[tuple[int, Result | Failure]]:
+    """Call `function(job)` in child processes for each of `jobs`. Yields each job's position and result or Failure, as they come.
+
+    function: a function of a module; `functools.partial` of one sends common arguments to each child only once. Jobs and results
+    are pickled. Jobs are drawn as children become free, at most two ahead for each child. processes: number of children; None for
+    as many as this process may use cores. seconds: wall time for a job. memory: bytes for a child, without mapped files (on
+    Linux). Called in a child, this runs the jobs there, within the child's limits.
+    Leaving the iterator ends the children; they end by themselves when the parent is killed. Raises the error of `cancellation`
+    0.1 s after its request, and FbragError out_of_memory where no process can be started.
+    """
+    if is_worker():
+        yield from ((index, _outcome_of(function, job)) for index, job in enumerate(jobs))
+        return
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    processes, cancellation = processes or cores, cancellation or Cancellation()
+    numbered, todo, done = enumerate(jobs), _Todo(), _Done()
+    orders = pickle.dumps((function, seconds, memory))
+    workers = [_Worker(orders, seconds, todo, done) for _ in range(processes)]
+    waiting = 0
+    try:
+        while True:
+            for numbered_job in islice(numbered, 2 * processes - waiting):
+                todo.put(numbered_job)
+                if waiting < processes and workers[waiting].ident is None:
+                    workers[waiting].start()
+                waiting += 1
+            if not waiting:
+                return
+            waiting -= 1
+            yield _next(done, cancellation)
+    finally:
+        started = [worker for worker in workers if worker.ident is not None]
+        for worker in started:
+            worker.stop()
+        for worker in started:
+            worker.join()
+
+
+def _next(done: _Done, cancellation: Cancellation) -> tuple[int, Any]:
+    """Return the next position and outcome, or raise the exception that ends the run."""
+    while True:
+        cancellation.raise_if_requested()
+        with suppress(Empty):
+            index, outcome, fault = done.get(timeout=_POLL_SECONDS)
+            if fault is not None:
+                raise fault
+            return index, outcome
+
+
+class _Worker(threading.Thread):
+    """A thread that sends jobs to one child, and replaces the child when it has ended."""
+
+    def __init__(self, orders: bytes, seconds: float | None, todo: _Todo, done: _Done) -> None:
+        super().__init__(name="fbrag-worker", daemon=True)
+        self._orders, self._seconds, self._todo, self._done = orders, seconds, todo, done
+        self._lock = threading.Lock()  # stop() comes from another thread
+        self._stopped = False
+        self._child: Popen[bytes] | None = None
+
+    def run(self) -> None:
+        while (numbered := self._todo.get()) is not None and not self._stopped:
+            index, job = numbered
+            try:
+                self._done.put((index, self._do(job), None))
+            except Exception as fault:
+                self._done.put((index, None, fault))
+        self._end_child()
+
+    def stop(self) -> None:
+        """Kill the child, even in the middle of a job. The thread ends too."""
+        with self._lock:
+            self._stopped = True
+            if self._child is not None:
+                self._child.kill()
+        self._todo.put(None)
+
+    def _do(self, job: Any) -> Any:
+        request = pickle.dumps(job)
+        if self._child is not None and self._child.poll() is not None:  # killed while it had nothing to do
+            self._end_child()
+        child = self._child or self._ready_child()
+        try:
+            outcome = _exchange(child, request)
+        except _GONE:
+            return self._failure(self._end_child())
+        if isinstance(outcome, Failure) and outcome.error is None:
+            self._end_child()  # an unforeseen exception, as a MemoryError, may have left it unfit for the next job
+        return outcome
+
+    def _ready_child(self) -> Popen[bytes]:
+        """Start the child and give it its orders: twice, if it is killed meanwhile, as systems do when memory is short."""
+        for _ in range(2):
+            with self._lock:
+                if self._stopped:
+                    raise InterruptedError
+                self._child = child = _start(command("fbrag_cli.children:serve"), _PURPOSE, {**os.environ, **_ONE_THREAD})
+            try:
+                fault = _exchange(child, self._orders)
+            except _GONE:
+                status = self._end_child()
+                if status < 0:
+                    continue
+                fault = f"status {status}"
+            if fault is not None:
+                raise ChildProcessError(f"a child process did not start: {fault}")
+            return child
+        raise _no_process(_PURPOSE, f"it is killed as it starts ({signal_name(-status)})")
+
+    def _end_child(self) -> int:
+        """Kill the child, if it has not ended. Return its exit status, or the negative number of the signal that killed it."""
+        with self._lock:
+            child, self._child = self._child, None
+        if child is None:
+            return 0
+        child.kill()
+        for stream in (child.stdin, child.stdout):
+            with suppress(OSError):  # unsent bytes have no reader any more
+                stream.close()  # type: ignore[union-attr]
+        return child.wait()
+
+    def _failure(self, status: int) -> Failure:
+        if status == _LATE and self._seconds is not None:
+            return Failure("timeout", f"it took more than {self._seconds:g} s")
+        if status >= 0:
+            return Failure("died", f"the process that read it ended (status {status})")
+        why = {"SIGKILL": ", as systems do when memory is short"}
+        why["SIGABRT"] = ", as libraries do when memory is short or a file is damaged"
+        name = signal_name(-status)
+        return Failure("died", f"the process that read it was killed ({name}{why.get(name, '')})")
+
+
+_GONE = (EOFError, OSError, pickle.UnpicklingError)  # the child has ended, perhaps in the middle of its reply
+
+
+def _exchange(child: Popen[bytes], request: bytes) -> Any:
+    assert child.stdin
+    assert child.stdout
+    child.stdin.write(request)
+    child.stdin.flush()
+    return pickle.load(child.stdout)
+
+
+# -- in a child of a pool ----------------------------------------------------------------------------------------------------
+
+
+_is_worker = False
+
+
+def is_worker() -> bool:
+    """Return whether this process is a child of a pool."""
+    return _is_worker
+
+
+def serve() -> NoReturn:
+    """Run in a child: read the function and the limits from stdin, then jobs until stdin ends. Results go to stdout."""
+    global _is_worker
+    _is_worker = True
+    requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    nowhere = os.open(os.devnull, os.O_RDWR)  # what all other code reads and writes
+    os.dup2(nowhere, 0)
+    os.dup2(nowhere, 1)
+    try:
+        function, seconds, memory = pickle.load(requests)
+        limit_resources(DATA=memory)
+    except Exception as error:
+        pickle.dump(f"{type(error).__name__}: {error}", replies)
+        replies.flush()
+        os._exit(1)
+    pickle.dump(None, replies)
+    replies.flush()
+    inbox: SimpleQueue[Any] = SimpleQueue()
+    threading.Thread(target=_receive, args=(requests, inbox), daemon=True).start()
+    while True:
+        job = inbox.get()
+        _limit_time(seconds)
+        outcome = _outcome_of(function, job)
+        try:
+            reply = pickle.dumps(outcome)
+        except Exception as error:  # the result is too large, or cannot be pickled
+            reply = pickle.dumps(_failure_of(error))
+        _limit_time(None)
+        replies.write(reply)
+        replies.flush()
+
+
+def _receive(requests: IO[bytes], inbox: SimpleQueue[Any]) -> None:
+    """Put jobs into `inbox`; end the process when stdin ends. A thread of its own notices the parent's end during a job."""
+    try:
+        while True:
+            inbox.put(pickle.load(requests))
+    finally:
+        os._exit(0)
+
+
+def _limit_time(seconds: float | None) -> None:
+    """Have the system end this process after `seconds`, whatever it does then; None: cancel that."""
+    if hasattr(signal, "setitimer"):
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_REAL, seconds or 0)
+        return
+    import faulthandler
+
+    if seconds is None:
+        faulthandler.cancel_dump_traceback_later()
+    else:
+        faulthandler.dump_traceback_later(seconds, exit=True, file=1)
+
+
+def _outcome_of(function: Callable[[Job], Result], job: Job) -> Result | Failure:
+    """Return the result of `function(job)`, or a Failure if it raises."""
+    try:
+        return function(job)
+    except (Exception, SystemExit) as error:
+        return _failure_of(error)
+
+
+def _failure_of(error: BaseException) -> Failure:
+    if isinstance(error, FbragError):
+        return Failure("error", error.message, error)
+    if isinstance(error, MemoryError):
+        return Failure("error", "it takes too much memory")
+    return Failure("error", f"{type(error).__name__}: {' '.join(str(error).split())}"[:200])
