@@ -86,8 +86,14 @@ def _settings(row: Row) -> str:
 def _compare(before: Mapping[str, object], now: Mapping[str, object], name: str) -> None:
     other = [each for each in dict.fromkeys((*before, *now)) if before.get(each) != now.get(each)]
     if other:
-        told = "; ".join(f"{each} was {_said(before.get(each))}, is {_said(now.get(each))}" for each in other[:3])
+        told = "; ".join(_changed(each, before, now) for each in other[:3])
         raise FbragError("usage", f"{name} holds rows of other settings: {told}", _ANOTHER)
+
+
+def _changed(name: str, before: Mapping[str, object], now: Mapping[str, object]) -> str:
+    if name not in now:
+        return f"{name} ({_said(before[name])}) is gone"
+    return f"{name} was {_said(before[name])}, is {_said(now[name])}" if name in before else f"{name} is new"
 
 
 def _said(value: object) -> str:

@@ -24,6 +24,9 @@ EXAMPLE = "Who …?"
 #: ask, explain -> the other command, the options that only that one has, and why.
 _OTHERS = {"ask": ("explain", ExplainOptions, "does not explain"), "explain": ("ask", AnswerOptions, "gives no answer")}
 
+#: Options that earlier versions had.
+_GONE = {"--fusion": "it went in 0.3.0: the scores of both lookups are added, which answered best"}
+
 _ADDRESS = re.compile(r"(https?|ftp)://", re.IGNORECASE)
 _FILE_NAME = re.compile(r".*(/|\.[A-Za-z]\w{1,5}$)")  # "notes/", "book.txt"; not "Who?", "3.5", "U.S."
 
@@ -39,11 +42,11 @@ def usage_error(error: typer.TyperException, arguments: Sequence[str]) -> FbragE
         return found
     if message.startswith("No such command") and not context.parent and (found := _without_command(arguments)):
         return found
-    hint = None
+    hint = _GONE.get(getattr(error, "option_name", ""))
     for separator in (" Did you mean ", " (Possible options: "):
         if separator in message:
             message, _, rest = message.partition(separator)
-            hint = f"did you mean {rest.strip().rstrip('?)')}?"
+            hint = hint or f"did you mean {rest.strip().rstrip('?)')}?"
     message = message[:1].lower() + message[1:].rstrip(".")
     return FbragError("usage", message, hint or f"{context.command_path if context else 'fbrag'} --help")
 

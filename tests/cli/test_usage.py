@@ -445,6 +445,11 @@ def test_a_question_that_names_a_missing_file_is_still_a_question(fbrag: Run, fi
         (["--gpu", "of"], "--gpu of: expected one of auto, off, require", "did you mean off?"),
         (["--color", "allways"], "--color allways: expected one of auto, always, never", "did you mean always?"),
         (["--pooling", "cold"], "--pooling cold: expected one of max, mean", "fbrag ask --help"),
+        (
+            ["--fusion", "raw"],
+            "no such option: --fusion",
+            "it went in 0.3.0: the scores of both lookups are added, which answered best",
+        ),
     ],
 )
 def test_a_wrong_value_says_what_is_right(fbrag: Run, files: Path, arguments: list[str], error: str, hint: str) -> None:
