@@ -18,8 +18,28 @@ from fbrag_cli.evaluation.scorers import (
     rouge_l,
     words,
 )
+from fbrag_cli.text.printable import one_line
 from fbrag_cli.text.spans import joined
 
+SCORE = "score"  # the main metric of each data set
+#: A metric of rows -> its name in tables and plots.
+METRICS = {
+    SCORE: "Score",
+    "f1": "F1",
+    "em": "Exact match",
+    "contains": "Gold answer in the reply",
+    "rouge_l": "Rouge-L F1",
+    "accuracy": "Accuracy",
+    "evidence_recall": "Evidence recall at the selected chunks",
+    "full_evidence": "All evidence among the selected chunks",
+    "answer_in_context": "Answer in what the large model read",
+    "answer_in_samples": "Answer in a forward sample",
+    "abstain": "Abstained where the document has no answer",
+    "abstain_wrongly": "Abstained where the document has the answer",
+}
+#: Those of which less is better.
+LESS = frozenset({"abstain_wrongly"})
+#: Those that score an answer.
 ANSWER_METRICS = ("f1", "em", "contains", "rouge_l", "accuracy")
 
 # Datasets for which LongBench's `eval.py` computes Rouge-L (`dataset2metric`), and those of which it reads the first line only
@@ -32,6 +52,14 @@ _OTHER_TASKS = frozenset(
 )
 _BY_CHARACTERS = frozenset({"longbook_qa_chn"})  # ∞Bench's rule for Chinese
 _UNSPACED = frozenset("ja km lo my th".split())  # languages without a rule in these benchmarks: by characters too
+
+
+def known_metric(name: str) -> str:
+    """Return a metric's name as `METRICS` writes it. Raises FbragError (usage) for an unknown one."""
+    name = name.strip().lower().replace("-", "_")
+    if name not in METRICS:
+        raise FbragError("usage", f"there is no metric {one_line(name, 40) or 'without a name'}", f"one of {', '.join(METRICS)}")
+    return name
 
 
 def main_metric(example: Example) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from fbrag_cli.errors import FbragError, pip_install
 from fbrag_cli.evaluation import statistics
 from fbrag_cli.evaluation.configurations import key, labels, order
-from fbrag_cli.evaluation.groups import METRICS, SCORE
+from fbrag_cli.evaluation.metrics import METRICS, SCORE
 from fbrag_cli.evaluation.results import Row
 from fbrag_cli.text.printable import one_line
 
@@ -138,7 +138,7 @@ def _figure(name: str, rows: Sequence[Row]) -> Figure:
     by_configuration: dict[str, list[Row]] = {}
     for row in sorted(rows, key=lambda row: row.id):  # the same resamples, in whatever order they were evaluated
         by_configuration.setdefault(key(row.configuration), []).append(row)
-    datasets = list(dict.fromkeys(row.dataset for row in rows if _value(row, metric) is not None))
+    datasets = list(dict.fromkeys(row.dataset for row in rows if row.value(metric) is not None))
     panels = [(f"Average of {len(datasets)} data sets", datasets)] if len(datasets) > 1 else []
     panels += [(one_line(dataset, _TITLE), [dataset]) for dataset in datasets]
     across = min(len(panels), _PANELS_ACROSS)
@@ -158,7 +158,7 @@ def _figure(name: str, rows: Sequence[Row]) -> Figure:
 
 def _families(rows: Sequence[Row], setting: str, metric: str) -> list[_Family]:
     """Return the families with at least two values of `setting`, then the methods without it that agree with one of them."""
-    measured = {key(row.configuration): row.configuration for row in rows if _value(row, metric) is not None}
+    measured = {key(row.configuration): row.configuration for row in rows if row.value(metric) is not None}
     found: dict[str, dict[str, dict[str, object]]] = {}  # by the other settings, then by this one
     for configuration in sorted(measured.values(), key=order):
         settings = dict(configuration)
@@ -188,8 +188,7 @@ def _points(
         rows = [row for row in by_configuration[key(configuration)] if row.dataset in datasets]
         values: dict[str, list[float]] = {dataset: [] for dataset in datasets}
         for row in rows:
-            value = _value(row, metric)
-            if value is not None:
+            if (value := row.value(metric)) is not None:
                 values[row.dataset].append(100 * value)
         if not all(values.values()):
             continue
@@ -199,10 +198,6 @@ def _points(
         seconds = statistics.percentile(taken, 50) if taken else None
         points.append(_Point(configuration.get(setting), sampled.mean, low, high, seconds))
     return points
-
-
-def _value(row: Row, metric: str) -> float | None:
-    return row.score if metric == SCORE else row.metrics.get(metric)
 
 
 def _draw(place: Axes, name: str, lines: Sequence[Line]) -> None:

@@ -7,8 +7,17 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.evaluation.configurations import key, shared
-from fbrag_cli.evaluation.groups import LESS, SCORE, Group, group_rows, known_metric
-from fbrag_cli.evaluation.report_tables import Pair, cost_table, coverage_table, difference_table, outcome_table, score_table
+from fbrag_cli.evaluation.metrics import LESS, SCORE, known_metric
+from fbrag_cli.evaluation.report_tables import (
+    Group,
+    Pair,
+    cost_table,
+    coverage_table,
+    difference_table,
+    group_rows,
+    outcome_table,
+    score_table,
+)
 from fbrag_cli.evaluation.results import Row
 from fbrag_cli.evaluation.tables import Report
 from fbrag_cli.text.printable import one_line

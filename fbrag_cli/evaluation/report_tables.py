@@ -1,23 +1,66 @@
-"""The tables of a report: scores and paired differences by data set, how the runs ended, and what they cost."""
+"""The tables of a report, a line for each configuration: scores, paired differences, outcomes and costs."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import ceil
 
 from fbrag_cli.evaluation import statistics
-from fbrag_cli.evaluation.groups import LESS, METRICS, SCORE, Group, Values, datasets
+from fbrag_cli.evaluation.configurations import key, labels, order
+from fbrag_cli.evaluation.metrics import LESS, METRICS, SCORE
+from fbrag_cli.evaluation.results import Row
 from fbrag_cli.evaluation.statistics import Bootstrap
 from fbrag_cli.evaluation.tables import Cell, Column, Table, Unit
 from fbrag_cli.text.printable import one_line
 
-Pair = tuple[Group, Group]  # a configuration, and the one that it is compared with
-
 _COVERED = (0.25, 0.5, 0.75, 1.0)  # shares of the answers
 _SURE = 0.05  # p below which a difference is marked; the interval of a few pairs is too narrow
-_STAGES = ("read", "load", "recall", "forward", "select", "answer", "verify", "first_token", "total")
+_STAGES = ("read", "load", "recall", "forward", "select", "answer", "verify", "first_token")
+_OUTCOMES = {"answered": "Answered", "not_found": "Not found", "retrieved": "Retrieved only", "error": "Errors"}
+
+Values = dict[str, dict[str, float]]  # by data set, then by id
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The rows of one configuration."""
+
+    label: str
+    configuration: dict[str, object]
+    rows: tuple[Row, ...]
+
+    @property
+    def done(self) -> list[Row]:
+        """The rows without an error."""
+        return [row for row in self.rows if row.status != "error"]
+
+    def values(self, metric: str) -> Values:
+        """Return the values of a metric in the order of the ids, so that the same examples are resampled alike."""
+        found: Values = {}
+        for row in sorted(self.rows, key=lambda row: row.id):
+            if (value := row.value(metric)) is not None:
+                found.setdefault(row.dataset, {})[row.id] = value
+        return found
+
+
+def group_rows(rows: Iterable[Row]) -> list[Group]:
+    """Return the rows by configuration, in the order of a table, each group with its label."""
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        found.setdefault(key(row.configuration), []).append(row)
+    ordered = sorted(found.values(), key=lambda group: order(group[0].configuration))
+    named = labels([group[0].configuration for group in ordered])
+    return [Group(label, group[0].configuration, tuple(group)) for label, group in zip(named, ordered, strict=True)]
+
+
+def datasets(groups: Iterable[Group]) -> list[str]:
+    """Return the names of the data sets, in the order of the rows."""
+    return list(dict.fromkeys(row.dataset for group in groups for row in group.rows))
+
+
+Pair = tuple[Group, Group]  # a configuration, and the one that it is compared with
 
 
 def score_table(metric: str, groups: Sequence[Group]) -> Table:
@@ -54,25 +97,10 @@ def difference_table(metric: str, pairs: Sequence[Pair], groups: Sequence[Group]
 
 def outcome_table(groups: Sequence[Group]) -> Table:
     """Return how many examples were answered, not found, retrieved only, or failed."""
-    columns = [
-        Column("Examples", unit="count"),
-        Column("Answered", unit="count"),
-        Column("Not found", unit="count"),
-        Column("Retrieved only", unit="count"),
-        Column("Errors", unit="count"),
-    ]
-    rows = []
-    for group in groups:
-        ended = Counter(row.status for row in group.rows)
-        rows.append(
-            [
-                Cell(len(group.rows)),
-                *(Cell(ended[status]) for status in ("answered", "not_found", "retrieved", "error")),
-            ]
-        )
-    shown = [i for i, column in enumerate(columns) if column.name in ("Examples", "Errors") or any(row[i].value for row in rows)]
-    rows = [[row[i] for i in shown] for row in rows]
-    columns = [columns[i] for i in shown]
+    ended = [Counter(row.status for row in group.rows) for group in groups]
+    shown = [status for status in _OUTCOMES if status == "error" or any(counts[status] for counts in ended)]
+    columns = [Column(name, unit="count") for name in ("Examples", *(_OUTCOMES[status] for status in shown))]
+    rows = [[Cell(counts.total()), *(Cell(counts[status]) for status in shown)] for counts in ended]
     return _table("outcomes", "Outcomes", "Examples with an error count in no average", columns, groups, rows)
 
 
@@ -105,12 +133,7 @@ def _right_among(group: Group, share: float) -> Cell:
 def cost_table(groups: Sequence[Group]) -> Table:
     """Return the tokens read, the seconds of each stage and the memory."""
     found = {name for group in groups for row in group.rows for name in row.seconds}
-    stages = [name for name in _STAGES if name in found]
-    # Stages with other names go before the total.
-    stages[stages.index("total") if "total" in stages else len(stages) :] = [
-        *sorted(found - set(_STAGES)),
-        *(["total"] if "total" in stages else []),
-    ]
+    stages = sorted(found, key=lambda name: (name == "total", _STAGES.index(name) if name in _STAGES else len(_STAGES), name))
     columns = [
         Column("Tokens read", "mean", "count"),
         *(Column(stage, "s, median", "seconds") for stage in stages),

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.evaluation.configurations import key, written
+from fbrag_cli.evaluation.metrics import SCORE
 from fbrag_cli.storage.rows import JsonLines
 from fbrag_cli.text.printable import one_line
 
@@ -44,6 +45,10 @@ class Row:
     def score(self) -> float | None:
         """The metric that the data set's benchmark reports, 0 to 1; None without an answer."""
         return self.metrics.get(self.main_metric)
+
+    def value(self, metric: str) -> float | None:
+        """Return a metric of METRICS, 0 to 1; None where it was not measured."""
+        return self.score if metric == SCORE else self.metrics.get(metric)
 
     @property
     def right(self) -> bool | None:

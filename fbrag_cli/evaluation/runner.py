@@ -6,7 +6,7 @@ answer to a prompt.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -17,7 +17,6 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.evaluation import metrics, results
 from fbrag_cli.evaluation.configurations import Configuration, distinct, key, written
 from fbrag_cli.evaluation.datasets import Example
-from fbrag_cli.evaluation.digests import ANOTHER, Digests
 from fbrag_cli.generation.build import versions
 from fbrag_cli.indexing.collect import Collection, collect_text
 from fbrag_cli.progress import Event, Listener, Progress, silent
@@ -32,6 +31,8 @@ _END = ("usage", "out_of_memory", "timeout", "gpu_unavailable", "model_missing",
 _UNTIMED = ("read", "load")  # stages that belong to the run, not to a question
 _AFTER = ("verify",)  # follows the answer, is no part of the paper's methods, and costs nothing where it is cached
 
+
+_ANOTHER = "name another -o FILE, or add --restart"
 
 _Given = tuple[Example, Configuration]
 _Done = Mapping[tuple[str, str, str], Row]  # data set, example, configuration
@@ -64,7 +65,7 @@ def run(
     with open_rows(output, results.FORM, restart=restart) as file:
         done = _done(file.rows, output)
         wanted = [(example, configuration) for example in examples for configuration in configurations]
-        digests = Digests(lambda name: session.models.identity(name)[:2])
+        digests = _Digests(lambda name: session.models.identity(name)[:2])
         for example, each in wanted:
             if (row := done.get((example.dataset, example.id, each.key))) is not None:
                 digests.check(row, example, each.models, output)
@@ -99,11 +100,11 @@ def _done(rows: Iterable[Row], output: Path) -> _Done:
         for row in rows:
             if row["versions"] != versions():
                 told = ", ".join(f"{name} {version}" for name, version in row["versions"].items())
-                raise FbragError("usage", f"{output} holds rows of other versions ({told})", ANOTHER)
+                raise FbragError("usage", f"{output} holds rows of other versions ({told})", _ANOTHER)
             if row["status"] != "error":
                 done[row["dataset"], row["id"], key(written(row["configuration"]))] = row
     except (AttributeError, KeyError, TypeError):
-        raise FbragError("usage", f"{output} holds lines that are no rows of results", ANOTHER) from None
+        raise FbragError("usage", f"{output} holds lines that are no rows of results", _ANOTHER) from None
     return done
 
 
@@ -148,6 +149,34 @@ class _Collections:
             document = Document.of(example.id, example.id, extracted, digest, detect(text))
             self._by_words[chunk_words] = collect_text(document, chunk_words)
         return self._by_words[chunk_words]
+
+
+class _Digests:
+    """identity: returns what identifies a model's file, or a server, by the model's name."""
+
+    def __init__(self, identity: Callable[[str], Sequence[object]]) -> None:
+        self._identity, self._models = identity, dict[str, str]()
+
+    def of(self, example: Example, models: Mapping[str, str]) -> dict[str, str]:
+        """Return 12 hex digits of the example and of each model. models: names by role, "small" and "large"."""
+        return {"example": _digest(repr(example)), **{role: self._of(models[role]) for role in models}}
+
+    def check(self, row: Row, example: Example, models: Mapping[str, str], output: Path) -> None:
+        """Raise FbragError `usage` where a row of `output` was made of something else. A row without digests is an older one."""
+        before, now = row.get("digests") or {}, self.of(example, models)
+        for name, digest in now.items():
+            if before.get(name, digest) != digest:
+                what = f"{example.id} of {example.dataset}" if name == "example" else f"the {name} model {models[name]}"
+                raise FbragError("usage", f"{what} has changed since {output} got rows of it", _ANOTHER)
+
+    def _of(self, model: str) -> str:
+        if model not in self._models:
+            self._models[model] = _digest(repr(self._identity(model)))
+        return self._models[model]
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
 # -- rows --------------------------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import zip_longest
 from typing import Literal
 
 from fbrag_cli.text.markdown import escaped_line
@@ -13,10 +14,11 @@ from fbrag_cli.text.table import padded, width_of
 SCHEMA = "fbrag.report/1"
 
 Unit = Literal["score", "difference", "seconds", "count", "MB"]
+Lines = Sequence[Sequence[str]]  # of the cells in a column
 
 _LABEL = 36  # columns of a label before it goes on in the next line
 _NAME = 24
-_FOLD = 64  # characters of a word before it is broken
+_LONGEST = 64  # characters of a setting
 _FORMATS: dict[Unit, Callable[[float], str]] = {
     "score": lambda value: f"{100 * value:.1f}",
     "difference": lambda value: f"{100 * value:+.1f}",
@@ -84,9 +86,9 @@ def as_text(report: Report, width: int) -> str:
     A table that is wider goes on below, with its labels again.
     """
     parts = [one_line(report.title)]
-    parts += [
-        "\n".join([*_wrapped(f"{table.title}. {table.note}", width), *_text_blocks(table, width)]) for table in report.tables
-    ]
+    for table in report.tables:
+        blocks = "\n\n".join(_text_blocks(table, width))
+        parts.append("\n".join([*_wrapped(f"{table.title}. {table.note}", width), blocks]))
     parts += ["\n".join(_wrapped(one_line(line), width)) for line in [*_settings(report), *report.notes]]
     return "\n\n".join(parts) + "\n"
 
@@ -95,16 +97,10 @@ def as_markdown(report: Report) -> str:
     """Return a report as Markdown with the tables of GitHub."""
     parts = [f"## {_inert(report.title)}"]
     for table in report.tables:
-        lines = [
-            "| " + " | ".join(["", *(_inert(" ".join(_heading(column))) for column in table.columns)]) + " |",
-            "|" + "|".join([" :--- ", *(" ---: " for _ in table.columns)]) + "|",
-        ]
-        lines += [
-            f"| {_inert(label)} | "
-            + " | ".join(_markdown_cell(cell, column) for cell, column in zip(cells, table.columns, strict=True))
-            + " |"
-            for label, cells in table.rows
-        ]
+        heading = ["", *(_inert(" ".join(_heading(column))) for column in table.columns)]
+        lines = [_markdown_row(heading), "|" + "|".join([" :--- ", *(" ---: " for _ in table.columns)]) + "|"]
+        for label, cells in table.rows:
+            lines.append(_markdown_row([_inert(label), *map(_markdown_cell, cells, table.columns)]))
         parts += [f"### {_inert(table.title)}", "\n".join(lines), *([_inert(table.note)] if table.note else [])]
     parts += [_inert(line) for line in [*_settings(report), *report.notes]]
     return "\n\n".join(parts) + "\n"
@@ -132,11 +128,8 @@ def as_json(report: Report) -> dict[str, object]:
 def _settings(report: Report) -> list[str]:
     if not report.settings:
         return []
-    return ["The same everywhere: " + ", ".join(f"{name} {_value(value)}" for name, value in report.settings.items()) + "."]
-
-
-def _value(value: object) -> str:
-    return one_line(str(value), _FOLD)
+    shared = ", ".join(f"{name} {one_line(str(value), _LONGEST)}" for name, value in report.settings.items())
+    return [f"The same everywhere: {shared}."]
 
 
 def _heading(column: Column) -> list[str]:
@@ -165,27 +158,27 @@ def _markdown_cell(cell: Cell, column: Column) -> str:
     return " ".join([f"**{value}**" if cell.marked else value, *map(_inert, rest)])
 
 
+def _markdown_row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
 def _inert(text: str) -> str:
     return escaped_line(one_line(text))
 
 
-def _text_blocks(table: Table, width: int) -> Iterator[str]:
-    labels = [_wrapped(one_line(label), _LABEL, ",") for label, _ in table.rows]
-    first = max((width_of(line) for lines in labels for line in lines), default=0)
-    columns = [_text_column(table, i) for i in range(len(table.columns))]
-    start = 0
-    while start < len(columns):
-        end, taken = start, first
-        while end < len(columns) and (end == start or taken + 2 + _widest(columns[end]) <= width):
-            taken += 2 + _widest(columns[end])
-            end += 1
-        yield "\n".join(_block([[""] * 3, *labels], first, columns[start:end]))
-        start = end
-        if start < len(columns):
-            yield ""
+def _text_blocks(table: Table, width: int) -> list[str]:
+    """Return the table in blocks of as many columns as fit the width, each with the labels."""
+    labels = [[""], *(_wrapped(one_line(label), _LABEL, ",") for label, _ in table.rows)]
+    blocks: list[list[Lines]] = []
+    for column in (_text_column(table, i) for i in range(len(table.columns))):
+        if blocks and sum(2 + _widest(each) for each in (*blocks[-1], column)) <= width - _widest(labels):
+            blocks[-1].append(column)
+        else:
+            blocks.append([column])
+    return ["\n".join(_block(labels, columns)) for columns in blocks]
 
 
-def _text_column(table: Table, i: int) -> list[list[str]]:
+def _text_column(table: Table, i: int) -> Lines:
     """Return the lines of the heading, then of each row's cell. A mark has its own place, so that values stay aligned."""
     column = table.columns[i]
     cells = [[line + " " for line in _heading(column)]]
@@ -195,26 +188,18 @@ def _text_column(table: Table, i: int) -> list[list[str]]:
     return cells
 
 
-def _block(labels: Sequence[Sequence[str]], first: int, columns: Sequence[Sequence[Sequence[str]]]) -> Iterator[str]:
-    blank = {line for line in range(3) if not any(column[0][line].strip() for column in columns)}
-    for row, label in enumerate(labels):
-        cells = [column[row] for column in columns]
-        for line in range(max(map(len, [label, *cells]))):
-            if row == 0 and line in blank:
-                continue
-            text = padded(_at(label, line), first)
-            for column, cell in zip(columns, cells, strict=True):
-                text += "  " + padded(_at(cell, line), _widest(column), right=True)
-            yield text.rstrip()
+def _block(labels: Lines, columns: Sequence[Lines]) -> Iterator[str]:
+    first, *widths = map(_widest, (labels, *columns))
+    for row, cells in enumerate(zip(labels, *columns, strict=True)):
+        for label, *values in zip_longest(*cells, fillvalue=""):
+            if row or any(value.strip() for value in values):  # a heading has no blank lines
+                aligned = (padded(value, width, right=True) for value, width in zip(values, widths, strict=True))
+                yield "  ".join([padded(label, first), *aligned]).rstrip()
         if row == 0:
-            yield "─" * (first + sum(2 + _widest(column) for column in columns))
+            yield "─" * (first + sum(2 + width for width in widths))
 
 
-def _at(lines: Sequence[str], line: int) -> str:
-    return lines[line] if line < len(lines) else ""
-
-
-def _widest(column: Sequence[Sequence[str]]) -> int:
+def _widest(column: Lines) -> int:
     return max(width_of(line) for lines in column for line in lines)
 
 
