@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -15,7 +15,6 @@ from transformers import BertModel
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.llama.scorer import LABELS
-from fbrag_cli.training import checkpoint_file
 from fbrag_cli.training.fit_rag.base_encoder import BaseEncoder
 from fbrag_cli.training.fit_rag.pairs import Pair
 from fbrag_cli.training.torch_models import device, has_bfloat16, quiet
@@ -78,14 +77,6 @@ class ScorerNetwork:
     def train(self, on: bool) -> None:
         """Turn dropout on or off."""
         self._modules.train(on)
-
-    def state(self) -> dict[str, Tensor]:
-        """Return a copy of what trains."""
-        return checkpoint_file.state(self.parameters)
-
-    def load(self, state: Mapping[str, Tensor]) -> None:
-        """Take what `state` returned."""
-        checkpoint_file.restore(state, self.parameters)
 
     def tensors(self) -> dict[str, NDArray[np.float32]]:
         """Return all weights by their names in transformers' BertForSequenceClassification, LoRA merged into them."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from hashlib import sha256
@@ -19,15 +19,16 @@ from fbrag_cli.generation.llama.machine import ON_THE_CPU
 from fbrag_cli.generation.llama.scorer import LABELS, LlamaScorer
 from fbrag_cli.progress import Event, Progress, silent, stage
 from fbrag_cli.storage.files import not_writable
+from fbrag_cli.training.checkpoint import Checkpoint
 from fbrag_cli.training.dev_metrics import DevMetrics, measure
 from fbrag_cli.training.fit_rag import imbalance
 from fbrag_cli.training.fit_rag.base_encoder import BaseEncoder
 from fbrag_cli.training.fit_rag.bert_gguf import write_gguf
 from fbrag_cli.training.fit_rag.network import ScorerNetwork, Tensor, Windows
 from fbrag_cli.training.fit_rag.pairs import Batches, Kind, Pair, label_counts, split
-from fbrag_cli.training.fit_rag.scorer_checkpoint import Checkpoint, Epoch
 
 FILE, CHECKPOINT = "scorer.gguf", "scorer.checkpoint.safetensors"
+_FORMAT = "fbrag.fit-rag-checkpoint/1"
 _RANK = 4  # llama.cpp's number of pooling by rank
 _AT_ONCE = 32  # pairs that are scored together, without gradients
 _COMPARED = 32  # dev pairs whose logits in llama.cpp are compared with those of torch
@@ -46,6 +47,15 @@ class ScorerSettings:
     every: int = 10
     validation: int = 16
     seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """loss: mean over the steps of the epoch of what a training pair's loss is estimated to be, unweighted. dev: measures after
+    it."""
+
+    loss: float
+    dev: DevMetrics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,9 +97,9 @@ def train_scorer(
     with _writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
     with stage("train", progress), torch.random.fork_rng():
-        training = _Training(pairs, base, folder, settings)
-        training.run(progress)
-        return training.finish()
+        fit = _Fit(pairs, base, folder, settings)
+        fit.run(progress)
+        return fit.finish()
 
 
 @contextmanager
@@ -100,8 +110,8 @@ def _writing(folder: Path) -> Iterator[None]:
         raise not_writable(folder, error, "output", "choose another folder (-o)") from None
 
 
-class _Training:
-    """A run of algorithm 2, from what its checkpoint holds."""
+class _Fit:
+    """A run of algorithm 2, which goes on from its checkpoint. weights: the course of w."""
 
     def __init__(self, pairs: Sequence[Pair], base: BaseEncoder, folder: Path, settings: ScorerSettings) -> None:
         self._pairs, self._base, self._folder, self._settings = pairs, base, folder, settings
@@ -111,8 +121,10 @@ class _Training:
         self._steps = -(-len(self._split.train) // settings.batch)  # an epoch
         self._network = ScorerNetwork(base, settings.seed)
         self._windows = self._read_windows()
-        self._optimizer = torch.optim.AdamW(self._network.parameters.values(), lr=settings.rate)
-        self._checkpoint = Checkpoint.of(folder / CHECKPOINT, self._key(), self._network, self._optimizer)
+        parameters = self._network.parameters
+        self._optimizer = torch.optim.AdamW(parameters.values(), lr=settings.rate)
+        self._checkpoint = Checkpoint(folder / CHECKPOINT, _FORMAT, self._key(), parameters, self._optimizer)
+        self._epochs, self._weights = self._checkpoint.read(_standing) or ([], [imbalance.START])
         both = (Kind.MATCHED, Kind.MISMATCHED)
         has_both = all(kind in part.quotas for kind in both for part in (self._batches, self._validation))
         self._learns_w = settings.alpha > 0 and has_both
@@ -123,28 +135,31 @@ class _Training:
         if not self._learns_w and self._settings.alpha > 0:
             what = "there are no mismatched pairs, or no matched ones, in training or validation: the weight w stays 0.5"
             progress(Event("train", "warning", text=what))
-        for epoch in range(len(self._checkpoint.epochs), self._settings.epochs):
+        for epoch in range(len(self._epochs), self._settings.epochs):
             losses = []
             for k in range(epoch * self._steps, (epoch + 1) * self._steps):
                 losses.append(self._step(k))
                 progress(Event("train", "progress", k + 1, total, "steps"))
             dev = measure([self._pairs[i] for i in self._split.dev], self._logits(self._split.dev))
+            self._epochs.append(Epoch(float(np.mean(losses)), dev))
+            if self._best == len(self._epochs):
+                self._checkpoint.keep_best()
             with _writing(self._folder):
-                self._checkpoint.add(Epoch(float(np.mean(losses)), dev), self._network, self._optimizer)
+                self._checkpoint.write({"epochs": [asdict(each) for each in self._epochs], "weights": self._weights})
             told = f"epoch {epoch + 1}: training loss {np.mean(losses):.3f}, dev loss {dev.loss:.3f}, w {self._w:.2f}"
             progress(Event("train", "note", text=told))
 
     def finish(self) -> TrainedScorer:
         """Write the best epoch's scorer."""
-        self._network.load(self._checkpoint.best_state)
+        self._checkpoint.restore_best()
         with _writing(self._folder):
             path = self._write(self._folder / FILE)
         parts = asdict(self._split)
         return TrainedScorer(
             path=path,
-            best=self._checkpoint.best,
-            epochs=tuple(self._checkpoint.epochs),
-            weights=tuple(self._checkpoint.weights),
+            best=self._best,
+            epochs=tuple(self._epochs),
+            weights=tuple(self._weights),
             labels={name: label_counts(self._pairs, positions) for name, positions in parts.items()},
             llama_difference=self._difference(path),
         )
@@ -183,7 +198,7 @@ class _Training:
         losses = self._losses(drawn)
         u_mat, u_mis = (_flat(self._network.gradients(losses[kind])) for kind in drawn)
         d = imbalance.direction(u_mat, u_mis, g_mat, g_mis)
-        self._checkpoint.weights.append(imbalance.moved(self._w, d, self._settings.alpha))
+        self._weights.append(imbalance.moved(self._w, d, self._settings.alpha))
 
     def _losses(self, drawn: dict[Kind, list[int]]) -> dict[Kind, Tensor]:
         """Return the mean loss of the pairs of each kind, from one pass over all of them."""
@@ -194,7 +209,12 @@ class _Training:
 
     @property
     def _w(self) -> float:
-        return self._checkpoint.weights[-1]
+        return self._weights[-1]
+
+    @property
+    def _best(self) -> int:
+        """The epoch with the lowest dev loss, from 1; the earlier of two that are alike."""
+        return 1 + min(range(len(self._epochs)), key=lambda i: self._epochs[i].dev.loss)
 
     def _weight(self, kind: Kind) -> float:
         return {Kind.MATCHED: self._w, Kind.MISMATCHED: 1 - self._w, Kind.ONE_LABEL: _NO_PREFERENCE}[kind]
@@ -238,6 +258,12 @@ class _Training:
         settings = {name: value for name, value in asdict(self._settings).items() if name != "epochs"}
         inputs = [settings, self._base.sha256, [asdict(pair) for pair in self._pairs]]
         return sha256(repr(inputs).encode()).hexdigest()
+
+
+def _standing(record: Mapping[str, Any]) -> tuple[list[Epoch], list[float]]:
+    """Return the epochs and the course of w of a checkpoint's record."""
+    epochs = [Epoch(each["loss"], DevMetrics(**each["dev"])) for each in record["epochs"]]
+    return epochs, [float(w) for w in record["weights"]]
 
 
 def _flat(gradients: Sequence[Tensor]) -> NDArray[np.float32]:

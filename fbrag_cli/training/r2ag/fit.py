@@ -5,7 +5,7 @@ A step is a few lists. A checkpoint is written every ten minutes, after each epo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
@@ -17,15 +17,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from fbrag_cli.training import checkpoint_file as file
+from fbrag_cli.training.checkpoint import Checkpoint, Tensor
 from fbrag_cli.training.dev_metrics import auc
 from fbrag_cli.training.r2ag.frozen_model import Example, FrozenModel
 from fbrag_cli.training.r2ag.lists import PassageList, spread
 from fbrag_cli.training.r2ag.network import R2FormerNetwork, Sizes, matching_loss
 
-Tensor = Any  # of torch, whose types are not known here
-
-FORMAT, CHECKPOINT = "fbrag.r2ag-checkpoint/1", "r2ag.checkpoint.safetensors"
+_FORMAT, CHECKPOINT = "fbrag.r2ag-checkpoint/1", "r2ag.checkpoint.safetensors"
 #: R2AG.md, 2.6.
 RATE, CLIP, WARM_UP, BATCH = 2e-4, 0.3, 0.03, 4
 _ENTRY = 0.58  # spread of the entries of a projection as it begins; rows are scaled to that of the token table (R2AG.md, 2.5)
@@ -60,12 +58,11 @@ class Dev:
 
 @dataclass(slots=True)
 class Standing:
-    """Where a training stands. steps: made so far. losses: mean of each epoch. dev: after each. best_state: of the best epoch."""
+    """Where a training stands. steps: number of steps made. losses: mean loss of each epoch. dev: measures after each epoch."""
 
     steps: int = 0
     losses: list[float] = field(default_factory=list)
     dev: list[Dev] = field(default_factory=list)
-    best_state: dict[str, Tensor] = field(default_factory=dict)
 
     def best(self, qdm_weight: float) -> int:
         return min(range(len(self.dev)), key=lambda i: self.dev[i].loss(qdm_weight))
@@ -90,7 +87,7 @@ class R2agTraining:
     def __init__(
         self, tasks: Sequence[Task], model: FrozenModel, settings: R2agSettings, path: Path, *, n_embd: int, deviation: float
     ) -> None:
-        self._model, self._settings, self._path = model, settings, path
+        self._model, self._settings = model, settings
         self._train, self.dev_tasks = ([each for each in tasks if each.passages.dev == is_dev] for is_dev in (False, True))
         self.row_scale, self.max_list = deviation / _ENTRY, max(len(each.passages.passages) for each in tasks)
         with torch.random.fork_rng():
@@ -103,8 +100,8 @@ class R2agTraining:
         own = {f"former.{name}": each for name, each in self.network.named_parameters() if each.requires_grad}
         self._parameters = own | {f"model.{name}": each for name, each in model.parameters.items()}
         self._optimizer = torch.optim.AdamW(self._parameters.values(), lr=RATE, weight_decay=0.0)
-        self._key, self._is_changing = _key(tasks, settings), False
-        self.standing = self._read()
+        self._checkpoint = Checkpoint(path, _FORMAT, _key(tasks, settings), self._parameters, self._optimizer)
+        self._is_changing, self.standing = False, self._checkpoint.read(_standing) or Standing()
 
     @property
     def steps(self) -> int:
@@ -146,7 +143,7 @@ class R2agTraining:
 
     def restore_best(self) -> None:
         """Let network and LoRA be those of the best epoch."""
-        file.restore(self.standing.best_state, self._parameters)
+        self._checkpoint.restore_best()
 
     @contextmanager
     def _kept_when_stopped(self) -> Iterator[None]:
@@ -223,27 +220,16 @@ class R2agTraining:
         self._is_changing = True
         self.standing.dev.append(dev)
         if self.standing.best(self._settings.qdm_weight) == len(self.standing.dev) - 1:
-            self.standing.best_state = file.state(self._parameters)
+            self._checkpoint.keep_best()
         self._is_changing = False
         return True
 
     def _write(self) -> None:
-        tensors = file.prefixed("last", file.state(self._parameters)) | file.prefixed("best", self.standing.best_state)
-        tensors |= file.moments(self._parameters, self._optimizer)
-        stands = {name: getattr(self.standing, name) for name in ("steps", "losses")}
-        stands["dev"] = [asdict(each) for each in self.standing.dev]
-        file.write(self._path, {"format": FORMAT, "key": self._key, **stands}, tensors)
+        self._checkpoint.write(asdict(self.standing))
 
-    def _read(self) -> Standing:
-        with file.of_a_file(self._path):
-            found = file.read(self._path, FORMAT, self._key)
-            if found is None:
-                return Standing()
-            told, tensors = found
-            dev = [Dev(**each) for each in told["dev"]]
-            file.restore(file.named("last", tensors), self._parameters)
-            file.restore_moments(tensors, self._parameters, self._optimizer)
-            return Standing(told["steps"], told["losses"], dev, file.named("best", tensors))
+
+def _standing(record: Mapping[str, Any]) -> Standing:
+    return Standing(record["steps"], record["losses"], [Dev(**each) for each in record["dev"]])
 
 
 def _key(tasks: Sequence[Task], settings: R2agSettings) -> str:
