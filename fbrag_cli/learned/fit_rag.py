@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fbrag_cli.learned.document_scorer import DocumentScorer
+from fbrag_cli.generation.scorer import Scorer
 from fbrag_cli.learned.folder import Kind, is_files, is_number, is_texts, read_tensors
 from fbrag_cli.learned.self_knowledge import Recognizer
 from fbrag_cli.learned.token_reducer import Detector
@@ -21,14 +21,14 @@ class FitRagParts:
     """model: name and SHA-256 of the language model whose labels were learnt. languages: of the rows that it was trained on (ISO
     639-1). detector, recognizer: None where the folder has none."""
 
-    scorer: DocumentScorer
+    scorer: Scorer
     detector: Detector | None
     recognizer: Recognizer | None = None
     model: Mapping[str, str]
     languages: tuple[str, ...]
 
 
-def load(folder: Path, open_scorer: Callable[[Path], DocumentScorer]) -> FitRagParts:
+def load(folder: Path, open_scorer: Callable[[Path], Scorer]) -> FitRagParts:
     """Return the parts of a folder. open_scorer: loads a GGUF file.
 
     Raises FbragError: model_missing without a folder or file; model_corrupt for another format, a file that is not the one that

@@ -86,7 +86,7 @@ class FitRag(Method):
 
     def retrieve(self, question: str, tools: Tools) -> Trace:
         """Choose the windows."""
-        parts = tools.fit_rag(self.fit_rag) if self.fit_rag else None
+        parts = self._parts(tools)
         with stage("recall") as recalling:
             backward = backward_scores(question, tools)
             found = distinct(tools.corpus, backward, max(self.candidates, self.select))
@@ -148,11 +148,16 @@ class FitRag(Method):
             written = GenRead(seed=self.seed).retrieve(trace.question, tools)
             trace = replace(trace, rounds=written.rounds, stages=(*trace.stages, *written.stages))
         trace = Method.answer(self, trace, tools)
-        learnt = tools.fit_rag(self.fit_rag).model if self.fit_rag else None
-        if learnt is None or tools.digest() in (None, learnt["sha256"]):
+        parts = self._parts(tools)
+        if parts is None or tools.digest() in (None, parts.model["sha256"]):
             return trace
-        other = f"the parts in {self.fit_rag} were trained for {learnt['name']}, and {trace.models['large'].name} answers"
+        other = f"the parts in {self.fit_rag} were trained for {parts.model['name']}, and {trace.models['large'].name} answers"
         return replace(trace, warnings=(*trace.warnings, other))
+
+    def _parts(self, tools: Tools) -> FitRagParts | None:
+        from fbrag_cli.learned.fit_rag import load
+
+        return tools.part(self.fit_rag, load) if self.fit_rag else None
 
     def _knowledge(
         self, question: str, labels: Labels | None, parts: FitRagParts | None

@@ -12,13 +12,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import groupby
+from pathlib import Path
 from string import ascii_uppercase
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn
+from typing import Any, ClassVar, Literal, NoReturn, Protocol, TypeVar
 
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.corpus import Corpus
-from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import Call, Generation, Generations, Generator, Sampling, Turn
+from fbrag_cli.generation.scorer import Scorer
 from fbrag_cli.methods.confidence import judged
 from fbrag_cli.methods.knobs import knob
 from fbrag_cli.methods.prompts import Templates, answer_turns, support_turns
@@ -26,13 +27,6 @@ from fbrag_cli.progress import Event, Progress, Stopwatch, stage
 from fbrag_cli.retrieval import Retriever
 from fbrag_cli.text.printable import counted
 from fbrag_cli.trace import Stage, Trace
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from fbrag_cli.learned.fit_rag import FitRagParts
-    from fbrag_cli.learned.r2_former import R2Former
-
 
 #: Why an answer may end early.
 REPEATED = "the model repeated itself: the answer was cut"
@@ -42,32 +36,57 @@ _SAYS_EITHER = 0.2  # of the probability on yes and no together, for their ratio
 _GAP = " … "  # between two windows of a chunk
 
 
-def no_parts(path: str | Path) -> NoReturn:
-    """Raise FbragError `model_missing`: without a session nothing loads trained parts."""
-    raise FbragError("model_missing", f"nothing loads the trained parts in {path}", "open a Session")
+Role = Literal["small", "large"]
+Part = TypeVar("Part")
+
+#: Loads a scorer, a GGUF file, where and how the session loads its models. The session closes it.
+OpenScorer = Callable[[Path], Scorer]
+
+
+class GetModel(Protocol):
+    def __call__(self, role: Role, adapter: Path | None = None) -> Generator:
+        """Return a model, which may be loaded when it is first asked for something. adapter: LoRA for it, a GGUF file."""
+
+
+class GetPart(Protocol):
+    def __call__(self, folder: str, load: Callable[[Path, OpenScorer], Part]) -> Part:
+        """Return what `load` makes of a folder of trained parts; it is called once in a session. Raises what `load` raises."""
+
+
+def _no_part(folder: str, load: Callable[[Path, OpenScorer], Part]) -> NoReturn:
+    raise TypeError("only the tools of a Session load trained parts")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tools:
-    """The tools of a method: chunks, scores and models.
+class ModelTools:
+    """The models and the trained parts that a method may ask for.
 
-    small, large: return the model, which may be loaded when it is first asked for something. fit_rag: returns the trained parts
-    of FIT-RAG in a folder, and raises FbragError as `learned.fit_rag.load`. r2ag: the same for `learned.r2_former.load`.
-    adapted: returns the large model with LoRA, a GGUF file. digest: returns the SHA-256 of the large model, None for a server.
-    load_seconds: returns for how many seconds models were waited for.
+    digest: returns the SHA-256 (hex) of the large model's file, None for a server. load_seconds: returns the seconds for which
+    models were waited for.
     """
+
+    model: GetModel
+    part: GetPart = _no_part
+    digest: Callable[[], str | None] = lambda: None
+    load_seconds: Callable[[], float] = lambda: 0.0
+
+    def small(self) -> Generator:
+        """Return the small model."""
+        return self.model("small")
+
+    def large(self) -> Generator:
+        """Return the large model without an adapter. The one that answers is `Method.large`."""
+        return self.model("large")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tools(ModelTools):
+    """The tools of a method for one question: chunks, scores and models."""
 
     corpus: Corpus
     retriever: Retriever
     progress: Progress
     cancellation: Cancellation
-    small: Callable[[], Generator]
-    large: Callable[[], Generator]
-    fit_rag: Callable[[str], FitRagParts] = no_parts
-    r2ag: Callable[[str], R2Former] = no_parts
-    adapted: Callable[[Path], Generator] = no_parts
-    digest: Callable[[], str | None] = lambda: None
-    load_seconds: Callable[[], float] = lambda: 0.0
 
     def timer(self) -> Callable[[], float]:
         """Return a function that returns the seconds of wall time from now on, without those of models that load."""
@@ -126,9 +145,9 @@ class Method(ABC):
         with `templates` the context is read again."""
         return support_turns(self.passages(trace), trace.question, answer)
 
-    def adapter(self, load: Callable[[str], R2Former], digest: Callable[[], str | None]) -> Path | None:
-        """Return the LoRA with which the large model answers, a GGUF file. load, digest: `r2ag` and `digest` of `Tools`."""
-        return None
+    def large(self, tools: ModelTools) -> Generator:
+        """Return the model that answers. It may have an adapter of the method's."""
+        return tools.large()
 
     def fitted(self, trace: Trace, large: Generator) -> Trace:
         """Return the trace with a context that fits the large model's window. Most methods select little enough anyway."""
@@ -144,7 +163,7 @@ class Method(ABC):
         Beyond the papers, it is then asked whether the context supports the answer; if not, the document does not say. This check
         is left out with `answer_anyway`, and where the context is empty.
         """
-        trace = self.fitted(trace, tools.large())
+        trace = self.fitted(trace, self.large(tools))
         trace = answered_by(*ask(self, trace, self.turns(trace), tools))
         if not trace.from_document:
             return trace
@@ -223,7 +242,7 @@ class Reading(Selecting):
 
 def ask(method: Method, trace: Trace, turns: Sequence[Turn], tools: Tools) -> tuple[Trace, Generation]:
     """Ask the large model. Return the trace with the cost, and the reply."""
-    large = tools.large()
+    large = method.large(tools)
     first_token: list[float] = []
     elapsed = tools.timer()
 
@@ -278,7 +297,7 @@ def report_tokens(
 
 def _support(method: Method, trace: Trace, answer: str, tools: Tools) -> float | None:
     """Return P(yes) / (P(yes) + P(no)) that the context shows the answer; None where the model says neither."""
-    large = tools.large()
+    large = method.large(tools)
     if large.choose is None:
         return None
     yes, no = large.choose(method.support_turns(trace, answer), ("yes", "no"), Call(cancellation=tools.cancellation))

@@ -12,16 +12,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.generator import Rows, Turn
+from fbrag_cli.generation.generator import Generator, Rows, Turn
 from fbrag_cli.methods.knobs import knob
-from fbrag_cli.methods.method import Method, Selecting, Tools
+from fbrag_cli.methods.method import ModelTools, OpenScorer, Selecting, Tools
 from fbrag_cli.methods.prompts import list_support_turns, list_turns, list_words
 from fbrag_cli.methods.ranking import foreign, select_by_question, whole_chunks
 from fbrag_cli.progress import stage
 from fbrag_cli.trace import RetrievalInformation, Stage, Trace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     import numpy as np
@@ -79,29 +79,31 @@ class R2Ag(Selecting):
     def support_turns(self, trace: Trace, answer: str) -> tuple[Turn, ...]:
         return list_support_turns(self.passages(trace), trace.question, answer, _rows(trace))
 
-    def adapter(self, load: Callable[[str], R2Former], digest: Callable[[], str | None]) -> Path | None:
-        """Return the LoRA. Raises FbragError `usage` for another model than the one that the parts were trained for."""
+    def large(self, tools: ModelTools) -> Generator:
+        """Return the large model, with LoRA where it was trained. Raises FbragError `usage` for another model than the one that
+        the parts were trained for."""
         if self.r2ag is None:  # `retrieve` refuses it
-            return None
-        former = load(self.r2ag)
-        _check_model(former.model, digest())
-        return former.adapter
-
-    def answer(self, trace: Trace, tools: Tools) -> Trace:
-        """Answer from the list. Raises as `adapter`."""
-        adapter, adapted = self.adapter(tools.r2ag, tools.digest), tools.adapted
-        return Method.answer(self, trace, replace(tools, large=lambda: adapted(adapter)) if adapter else tools)
+            return tools.large()
+        former = tools.part(self.r2ag, _load)
+        _check_model(former.model, tools.digest())
+        return tools.model("large", former.adapter)
 
     def _former(self, tools: Tools) -> R2Former:
         if self.templates is not None:
             raise FbragError("usage", "--method r2ag has a prompt of its own", "leave --prompts out")
         if self.r2ag is None:
             raise FbragError("usage", "--method r2ag needs trained parts", f"name their folder, --r2ag FOLDER, or {_TRAIN}")
-        former = tools.r2ag(self.r2ag)
+        former = tools.part(self.r2ag, _load)
         former.check(tools.retriever)
         if former.words != list_words():
             raise FbragError("usage", f"the parts in {self.r2ag} were trained for another prompt than this version has", _TRAIN)
         return former
+
+
+def _load(folder: Path, _: OpenScorer) -> R2Former:
+    from fbrag_cli.learned.r2_former import load
+
+    return load(folder)
 
 
 def _information(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
@@ -24,12 +25,11 @@ if TYPE_CHECKING:
     from fbrag_cli.generation.generator import Generator
     from fbrag_cli.generation.llama.generator import LlamaGenerator
     from fbrag_cli.generation.llama.machine import Placement
-    from fbrag_cli.generation.llama.scorer import LlamaScorer
-    from fbrag_cli.learned.fit_rag import FitRagParts
-    from fbrag_cli.learned.r2_former import R2Former
+    from fbrag_cli.generation.scorer import Scorer
     from fbrag_cli.models.store import ModelFile
 
 Part = TypeVar("Part")
+Key = TypeVar("Key")
 
 #: Downloads models of the catalogue into a folder, or raises FbragError.
 Fetch = Callable[[Sequence[str], Path], None]
@@ -63,10 +63,9 @@ class Models:
         self._at_once = 1
         self._large: set[Path] = set()  # files that answer: they go where the settings place the large model
         self._answering: set[str] = set()  # servers that answer
-        self._fit_rag: dict[str, FitRagParts] = {}
-        self._r2ag: dict[str, R2Former] = {}
-        self._digests: dict[str, str] = {}
-        self._scorers: list[LlamaScorer] = []
+        self._parts: dict[tuple[str, object], Any] = {}  # by folder and the function that loads it
+        self._digests: dict[Path, str] = {}
+        self._scorers = ExitStack()
         self._servers = Servers(settings, progress, self._cancellation)
         self.load_seconds = 0.0
 
@@ -129,7 +128,7 @@ class Models:
         if is_server(name):
             return None
         (file,) = self.find([name])
-        return file.sha256 or self._once(self._digests, str(file.path), lambda: sha256_of(file.path))
+        return file.sha256 or self._once(self._digests, file.path, lambda: sha256_of(file.path))
 
     def loaders(self) -> dict[str, Callable[[], LlamaGenerator]]:
         """Return, for each of the default pair by name, a function that loads it anew. Raises FbragError `usage` for a server."""
@@ -201,27 +200,23 @@ class Models:
             verbose=self._verbose,
         )
 
-    def fit_rag(self, folder: str) -> FitRagParts:
-        """Return the trained parts of FIT-RAG in a folder, loaded by the first call. Raises as `learned.fit_rag.load`."""
-        from fbrag_cli.learned.fit_rag import load
+    def part(self, folder: str, load: Callable[[Path, Callable[[Path], Scorer]], Part]) -> Part:
+        """Return what `load` makes of a folder of trained parts. Raises what `load` raises.
 
-        return self._once(self._fit_rag, folder, lambda: load(Path(folder), self._open_scorer))
+        load: called once, with the folder and a function that loads a scorer, a GGUF file. `close` frees the scorer.
+        """
+        part: Part = self._once(self._parts, (folder, load), lambda: load(Path(folder), self._open_scorer))
+        return part
 
-    def r2ag(self, folder: str) -> R2Former:
-        """Return the R2-Former in a folder, loaded by the first call. Raises as `learned.r2_former.load`."""
-        from fbrag_cli.learned.r2_former import load
-
-        return self._once(self._r2ag, folder, lambda: load(Path(folder)))
-
-    def _once(self, loaded: dict[str, Part], path: str, load: Callable[[], Part]) -> Part:
+    def _once(self, loaded: dict[Key, Part], key: Key, load: Callable[[], Part]) -> Part:
         with self._lock:
-            if path not in loaded:
+            if key not in loaded:
                 watch = Stopwatch()
-                loaded[path] = load()
+                loaded[key] = load()
                 self.load_seconds += watch.seconds
-            return loaded[path]
+            return loaded[key]
 
-    def _open_scorer(self, path: Path) -> LlamaScorer:
+    def _open_scorer(self, path: Path) -> Scorer:
         from fbrag_cli.generation.llama.scorer import LlamaScorer
 
         scorer = LlamaScorer(
@@ -231,8 +226,7 @@ class Models:
             cancellation=self._cancellation,
             verbose=self._verbose,
         )
-        self._scorers.append(scorer)
-        return scorer
+        return self._scorers.enter_context(scorer)
 
     @property
     def device(self) -> str:
@@ -261,13 +255,10 @@ class Models:
                 begun.result().close()
         for generator in self._loaded.values():
             generator.close()
-        for scorer in self._scorers:
-            scorer.close()
+        self._scorers.close()
         self._loading.clear()
         self._loaded.clear()
-        self._fit_rag.clear()
-        self._r2ag.clear()
-        self._scorers.clear()
+        self._parts.clear()
 
     def _placement(self, path: Path) -> Placement:
         return placement(self.settings, large=path in self._large)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from fbrag_cli.generation.server.address import is_server
 from fbrag_cli.generation.start import set_environment
-from fbrag_cli.methods.method import Method, Tools
+from fbrag_cli.methods.method import Method, ModelTools, Tools
 from fbrag_cli.progress import Event, Listener, stage
 from fbrag_cli.session.models import Fetch, Models
 from fbrag_cli.session.placement import check_gpu
@@ -242,17 +242,25 @@ class Session:
             listener.progress(event)
 
         self._question.choice, self._question.listener = choice, listener
+        models = self.model_tools(choice)
         return Tools(
             corpus=corpus,
             retriever=retriever,
             progress=progress,
             cancellation=listener.cancellation,
-            small=lambda: self.small(choice),
-            large=lambda: self.large(choice),
-            fit_rag=self.models.fit_rag,
-            r2ag=self.models.r2ag,
-            adapted=lambda adapter: self._generator(self.names(choice)[1], adapter),
-            digest=lambda: self.models.digest(self.names(choice)[1]),
+            model=models.model,
+            part=models.part,
+            digest=models.digest,
+            load_seconds=models.load_seconds,
+        )
+
+    def model_tools(self, choice: Choice = DEFAULT) -> ModelTools:
+        """Return the models and the trained parts that a method may ask for."""
+        small, large = self.names(choice)
+        return ModelTools(
+            model=lambda role, adapter=None: self._generator(small if role == "small" else large, adapter),
+            part=self.models.part,
+            digest=lambda: self.models.digest(large),
             load_seconds=lambda: self.models.load_seconds,
         )
 

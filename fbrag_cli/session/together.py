@@ -124,10 +124,8 @@ def how_many_pay(session: Session, method: Method, choice: Choice = DEFAULT) -> 
     tests/benchmarks/README.md). A model of which nothing is known yet is loaded for it."""
     if not session.on_gpu:
         return 1
-    name, models = session.names(choice)[1], session.models
-    adapter = method.adapter(models.r2ag, lambda: models.digest(name))
-    large = models.load(name, adapter) if adapter else session.large(choice)
-    asked = [large, *([session.small(choice)] if method.needs_small else [])]
+    tools = session.model_tools(choice)
+    asked = [method.large(tools), *([tools.small()] if method.needs_small else [])]
     layers = [(each.info.gpu_layers or "0/1").split("/") for each in asked]  # of a server they are not known
     return AT_ONCE_ON_GPU if all(on_gpu == of_all for on_gpu, of_all in layers) else 1
 

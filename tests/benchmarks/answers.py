@@ -95,7 +95,7 @@ WAYS = {
 def answered(example: Example, name: str, texts: Sequence[str], large: Generator) -> dict[str, Any]:
     way = WAYS[name]
     trace, tools = from_samples(example, texts, way.method)
-    done = way.method.answer(way.change(trace), replace(tools, large=lambda: large))
+    done = way.method.answer(way.change(trace), replace(tools, model=lambda role, adapter=None: large))
     stage = next(each for each in done.stages if each.name == "answer")
     answer = done.answer or ""
     return {

@@ -40,7 +40,7 @@ from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.generation.generator import Generator
 from fbrag_cli.generation.llama.machine import ON_THE_CPU
 from fbrag_cli.generation.llama.scorer import LlamaScorer
-from fbrag_cli.learned.document_scorer import DocumentScorer
+from fbrag_cli.generation.scorer import Scorer
 from fbrag_cli.learned.fit_rag import FitRagParts, load
 from fbrag_cli.methods.closed_book import ClosedBook
 from fbrag_cli.methods.fb_rag import FBRag
@@ -118,9 +118,8 @@ class Passages:
             retriever=retriever or self.retriever,
             progress=silent,
             cancellation=Cancellation(),
-            small=lambda: large,
-            large=lambda: large,
-            fit_rag=lambda _: _there(parts),
+            model=lambda role, adapter=None: large,
+            part=lambda folder, load: cast("Any", _there(parts)),
         )
 
 
@@ -184,7 +183,7 @@ def work(questions: Sequence[Question], options: argparse.Namespace) -> Iterator
 class ScoredOnce:
     """A scorer that keeps the scores of the last question."""
 
-    def __init__(self, scorer: DocumentScorer) -> None:
+    def __init__(self, scorer: Scorer) -> None:
         self._scorer, self.name, self.key, self.embed = scorer, scorer.name, scorer.key, scorer.embed
         self._question, self._kept = "", dict[str, Any]()
 

@@ -28,8 +28,8 @@ from sample_languages import dense, embedder, read
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.evaluation.datasets import Example, load_examples
 from fbrag_cli.evaluation.metrics import evidence_recall
+from fbrag_cli.generation.scorer import Scorer
 from fbrag_cli.indexing.collect import Collection, collect_text
-from fbrag_cli.learned.document_scorer import DocumentScorer
 from fbrag_cli.methods.fit_rag import FitRag
 from fbrag_cli.retrieval.dense import Dense
 from fbrag_cli.retrieval.ranking import best
@@ -74,7 +74,7 @@ def rank(out: Path, options: argparse.Namespace) -> None:
                 print(json.dumps(row), file=rows, flush=True)
 
 
-def recalls(example: Example, scorer: DocumentScorer, by_vectors: Dense) -> dict[str, list[float]]:
+def recalls(example: Example, scorer: Scorer, by_vectors: Dense) -> dict[str, list[float]]:
     """Return evidence recall at each of `AT`, by what ranks."""
     collection = collected(example.context())
     backward = collection.retriever.scores(example.question)

@@ -75,8 +75,7 @@ def retrieved(example: Example, method: Method, small: Generator) -> tuple[Trace
         retriever=collection.retriever,
         progress=silent,
         cancellation=Cancellation(),
-        small=lambda: small,
-        large=lambda: small,
+        model=lambda role, adapter=None: small,
     )
     return method.retrieve(example.question, tools), tools
 
@@ -125,7 +124,7 @@ def second_look(example: Example, method: FBRag, small: Generator, after: Sequen
             return scores if text == example.question else tools.retriever.scores(text)
 
     retriever: Any = Raised()
-    return method.retrieve(example.question, replace(tools, retriever=retriever, small=lambda: small)), tools
+    return method.retrieve(example.question, replace(tools, retriever=retriever, model=lambda role, adapter=None: small)), tools
 
 
 # -- recall ------------------------------------------------------------------------------------------------------------------

@@ -108,8 +108,7 @@ def measured(name: str, row: dict[str, Any], method: FBRag, small: Generator, ch
             retriever=bm25,
             progress=silent,
             cancellation=Cancellation(),
-            small=lambda: small,
-            large=lambda: small,
+            model=lambda role, adapter=None: small,
         ),
     )
 

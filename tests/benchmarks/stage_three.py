@@ -106,7 +106,7 @@ def draw(out: Path, options: argparse.Namespace) -> None:
 def answered(example: Example, name: str, texts: Sequence[str], large: Generator) -> dict[str, Any]:
     method = replace(WAYS[name], max_tokens=_LONG.get(example.dataset, 64))
     trace, tools = from_samples(example, texts, method)
-    done = method.answer(trace, replace(tools, large=lambda: large))
+    done = method.answer(trace, replace(tools, model=lambda role, adapter=None: large))
     stage = next(each for each in done.stages if each.name == "answer")
     return {
         "set": example.dataset,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.llama.scorer import LABELS, LlamaScorer
-from fbrag_cli.learned.document_scorer import DocumentScorer
+from fbrag_cli.generation.scorer import Scorer
 from fbrag_cli.training.fit_rag.bert_gguf import write_gguf
 from tests.retrieval import minilm
 
@@ -61,7 +61,7 @@ def scorer(file: Path) -> Iterator[LlamaScorer]:
         yield loaded
 
 
-def found(scorer: DocumentScorer) -> NDArray[np.float32]:
+def found(scorer: Scorer) -> NDArray[np.float32]:
     rows = [scorer.scores(QUESTION, TEXTS), scorer.scores(LONG_QUESTION, TEXTS[:1]), scorer.scores(QUESTION, [TWO_WINDOWS])]
     return np.concatenate(rows)
 

@@ -13,7 +13,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.learned.document_scorer import DocumentScorer
+from fbrag_cli.generation.scorer import Scorer
 from fbrag_cli.learned.fit_rag import FitRagParts, load
 from fbrag_cli.learned.token_reducer import Detector
 from fbrag_cli.storage.files import sha256_of
@@ -44,7 +44,7 @@ def write(folder: Path, shapes: list[tuple[int, int]] = LAYERS, **changed: Any) 
 
 
 def opened(folder: Path) -> FitRagParts:
-    def no_scorer(path: Path) -> DocumentScorer:
+    def no_scorer(path: Path) -> Scorer:
         assert path.name == "scorer.gguf"
         return None  # type: ignore[return-value]
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.corpus import Corpus
 from fbrag_cli.generation.generator import Call, Finish, Generation, Generations, Generator, ModelInfo, Sampling, Turn
-from fbrag_cli.methods.method import Tools
+from fbrag_cli.methods.method import Role, Tools
 from fbrag_cli.progress import silent
 from fbrag_cli.retrieval.bm25 import BM25
 
@@ -43,18 +45,35 @@ class Scripted:
         return len(text.split())
 
 
-def tools(corpus: Corpus, small: Generator | None = None, large: Generator | None = None) -> Tools:
-    """What a method works with, over BM25. A model that is not given must not be asked for."""
+def tools(
+    corpus: Corpus,
+    small: Generator | None = None,
+    large: Generator | None = None,
+    *,
+    adapted: Mapping[Path, Generator] | None = None,
+    part: object = None,
+    digest: str | None = None,
+) -> Tools:
+    """What a method works with, over BM25. A model or a trained part that is not given must not be asked for.
 
-    def given(model: Generator | None) -> Generator:
-        assert model is not None
-        return model
+    adapted: the large model by its adapter. digest: of the large model, None for a server.
+    """
+
+    def model(role: Role, adapter: Path | None = None) -> Generator:
+        found = (adapted or {})[adapter] if adapter else {"small": small, "large": large}[role]
+        assert found is not None
+        return found
+
+    def given(folder: str, load: object) -> Any:
+        assert part is not None
+        return part
 
     return Tools(
         corpus=corpus,
         retriever=BM25.of(corpus),
         progress=silent,
         cancellation=Cancellation(),
-        small=lambda: given(small),
-        large=lambda: given(large),
+        model=model,
+        part=given,
+        digest=lambda: digest,
     )

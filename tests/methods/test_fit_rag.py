@@ -59,7 +59,7 @@ def parts(detector: Detector | None = None, languages: tuple[str, ...] = ("en",)
 def run(corpus: Corpus, method: FitRag, own: FitRagParts | None = None, answer: bool = False, sha256: str | None = None) -> Trace:
     """Ask. sha256: of the large model's file, None for a server."""
     large = Scripted(["Hull"])
-    given = replace(tools(corpus, large=large), fit_rag=lambda folder: own, digest=lambda: sha256)  # type: ignore[arg-type,return-value]
+    given = tools(corpus, large=large, part=own, digest=sha256)
     trace = method.retrieve(QUESTION, given)
     return method.answer(trace, given) if answer else trace
 
@@ -188,7 +188,7 @@ def test_the_prompt_of_the_paper_asks_for_the_reason() -> None:
 def test_by_the_paper_the_model_writes_a_passage_where_it_does_not_read_the_document() -> None:
     large = Scripted(["The smith of Hull forged it."])
     many = corpus_of([f"The anchor {i} of the brig was forged." for i in range(40)])
-    given = replace(tools(many, large=large), fit_rag=lambda _: knows(0.5))
+    given = tools(many, large=large, part=knows(0.5))
     method = FitRag(fit_rag="made", self_knowledge=True, prompt_style="paper")
     trace = method.answer(method.retrieve(QUESTION, given), given)
     (background, _, _), (answering, _, _) = large.asked

@@ -70,7 +70,7 @@ def large(sha256: str | None = SHA256) -> Scripted:
 
 
 def with_parts(corpus: Corpus, model: Scripted, made: R2Former) -> Tools:
-    return replace(tools(corpus, large=model), r2ag={"made": made}.__getitem__, digest=lambda: model.info.sha256)
+    return tools(corpus, large=model, part=made, digest=model.info.sha256)
 
 
 def answered(corpus: Corpus, model: Scripted, made: R2Former | None = None, **settings: Any) -> Trace:
@@ -144,8 +144,8 @@ def test_another_language_makes_a_warning() -> None:
 
 def test_the_model_with_the_adapter_answers_and_checks(tmp_path: Path) -> None:
     plain, adapted = large(), large()
-    given = with_parts(corpus_of(), plain, former(adapter=tmp_path / "lora.gguf"))
-    given = replace(given, adapted={tmp_path / "lora.gguf": adapted}.__getitem__)
+    lora = tmp_path / "lora.gguf"
+    given = tools(corpus_of(), large=plain, adapted={lora: adapted}, part=former(adapter=lora), digest=plain.info.sha256)
     method = R2Ag(r2ag="made", select=3)
     trace = method.answer(method.retrieve(QUESTION, given), given)
     assert (len(plain.asked), len(adapted.asked)) == (0, 2)

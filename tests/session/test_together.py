@@ -12,8 +12,10 @@ import pytest
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.errors import FbragError
+from fbrag_cli.generation.generator import Generator
 from fbrag_cli.indexing.collect import Collection, collect_text
 from fbrag_cli.methods.fb_rag import FBRag
+from fbrag_cli.methods.method import ModelTools
 from fbrag_cli.methods.vanilla import Vanilla
 from fbrag_cli.progress import Event, Listener
 from fbrag_cli.session.session import Session
@@ -152,10 +154,11 @@ def test_a_model_that_answers_with_an_adapter_is_not_loaded_without_it_too(
     session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Adapted(Vanilla):
-        def adapter(self, load: object, digest: object) -> Path:
-            return lora
+        def large(self, tools: ModelTools) -> Generator:
+            return tools.model("large", lora)
 
     lora = tmp_path / "lora.gguf"
+    lora.write_bytes(b"LoRA")
     monkeypatch.setattr("fbrag_cli.generation.llama.generator.LlamaGenerator.add_adapter", lambda self, path: None)
     session.__dict__["on_gpu"] = True  # as on a machine that has one
     how_many_pay(session, Adapted())

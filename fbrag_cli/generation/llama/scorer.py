@@ -16,7 +16,7 @@ QUESTION_TOKENS = 64  # what is more of a question is cut off
 
 
 class LlamaScorer(LlamaEncoder):
-    """The `DocumentScorer` for GGUF files: an encoder that pools by rank, whose outputs are `LABELS`.
+    """The `Scorer` for GGUF files: an encoder that pools by rank, whose outputs are `LABELS`.
 
     It reads [CLS] question [SEP] text [SEP], at most 512 tokens. Of a text in several windows each label's largest logit counts.
     Several threads may call it. The parameters, and the errors raised, are those of `LlamaEncoder`; also FbragError

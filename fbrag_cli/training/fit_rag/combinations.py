@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -61,9 +61,8 @@ def case_of(question: Question, pool: Pool, parts: FitRagParts, large: Generator
         retriever=collection.retriever,
         progress=silent,
         cancellation=Cancellation(),
-        small=lambda: large,
-        large=lambda: large,
-        fit_rag=lambda folder: parts,
+        model=lambda role, adapter=None: large,
+        part=lambda folder, load: cast("Any", parts),
     )
     reduction = FitRag(fit_rag="trained", reduce="windows").retrieve(question.text, tools).reduction
     assert reduction is not None

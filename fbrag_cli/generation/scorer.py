@@ -1,4 +1,4 @@
-"""The document scorer, as the methods see it. `LlamaScorer` is one; `training` fits it."""
+"""`Scorer`: a model that reads a question with a text and gives numbers, as methods see it. `LlamaScorer` is one."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-class DocumentScorer(Protocol):
-    """FIT-RAG's bi-label document scorer: whether a text holds the answer, and whether the language model answers from it."""
+class Scorer(Protocol):
+    """A cross-encoder with two labels: for each of them a logit, by a question and a text together."""
 
     @property
     def name(self) -> str: ...
@@ -21,10 +21,10 @@ class DocumentScorer(Protocol):
         ...
 
     def scores(self, question: str, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return float32 `(len(texts), 2)`, row i for texts[i]: the logits of Has_Answer (column 0) and LLM_Prefer (column 1).
+        """Return float32 `(len(texts), 2)`, row i for texts[i]: the logits of both labels.
 
         A logit has any sign and no unit; its sigmoid is the probability of the label. The two columns have different spreads, so
-        that sums are taken of probabilities (FIT-RAG.md, 2.4). `(0, 2)` for no texts. A text of any length is read whole.
+        that sums are taken of probabilities. `(0, 2)` for no texts. A text of any length is read whole.
 
         Raises FbragError `out_of_memory`, `model_corrupt`; the error of a requested cancellation.
         """
