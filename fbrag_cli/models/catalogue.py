@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -76,7 +76,7 @@ class Catalogue:
 @cache
 def load_catalogue() -> Catalogue:
     """Return the catalogue of the package."""
-    data = json.loads((files(__package__) / "catalogue.json").read_text(encoding="utf-8"))
+    data = json.loads(Path(__file__).with_name("catalogue.json").read_text(encoding="utf-8"))
     models = {each["id"]: _entry(each) for each in data["models"]}
     pairs = tuple(Pair(models[each["small"]], models[each["large"]], each.get("gpu_only", False)) for each in data["pairs"])
     return Catalogue(MappingProxyType(models), data["defaults"]["small"], data["defaults"]["large"], pairs)

