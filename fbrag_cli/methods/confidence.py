@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fbrag_cli.text.words import terms
 from fbrag_cli.trace import Trace
 
 #: Below this support alone, where there are no samples, the answer is "the document does not say".
@@ -56,5 +55,7 @@ def judged(trace: Trace, support: float | None) -> Trace:
 
 
 def _terms(trace: Trace, text: str) -> frozenset[str]:
+    from fbrag_cli.text.words import terms
+
     languages = tuple(dict.fromkeys(excerpt.chunk.document.language for excerpt in trace.context))
     return frozenset(terms(text, languages or ("",)))

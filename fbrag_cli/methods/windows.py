@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from fbrag_cli.corpus import Chunk, Excerpt
-from fbrag_cli.text.sentences import unbroken_spans
-from fbrag_cli.text.words import word_spans
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,6 +22,9 @@ SENTENCES = 3
 def windows_of(chunk: Chunk, n_words: int) -> list[Excerpt]:
     """Cut a chunk into windows of about `n_words` words, in order, each of whole sentences; a poem, a table, a list or code is
     not cut. A chunk of at most 1.5 times `n_words` is one window."""
+    from fbrag_cli.text.sentences import unbroken_spans
+    from fbrag_cli.text.words import word_spans
+
     text = chunk.text
     spans = [(start, end, sum(1 for _ in word_spans(text[start:end]))) for start, end in unbroken_spans(text)]
     total = sum(n for _, _, n in spans)
@@ -78,6 +79,8 @@ def sliding_windows(chunk: Chunk, n_sentences: int = SENTENCES) -> list[Excerpt]
 
     A poem, a table, a list or code counts as a sentence.
     """
+    from fbrag_cli.text.sentences import unbroken_spans
+
     spans = unbroken_spans(chunk.text)
     n_windows = max(1, len(spans) - n_sentences + 1) if spans else 0
     runs = (spans[i : i + n_sentences] for i in range(n_windows))

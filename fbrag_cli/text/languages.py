@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from functools import cache, lru_cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Literal
 from unicodedata import normalize
 
@@ -92,7 +92,7 @@ def _languages() -> dict[str, dict[str, str]]:
         import tomllib
     else:
         import tomli as tomllib
-    return tomllib.loads((files(__package__ or "fbrag_cli.text") / "languages.toml").read_text("utf-8"))
+    return tomllib.loads(Path(__file__).with_name("languages.toml").read_text("utf-8"))
 
 
 def detect(text: str) -> str:
