@@ -143,7 +143,7 @@ class Trace:
     truncated: whether it was cut at its length limit; a warning says where it was cut because the model repeated itself. support:
     the probability, by the large model, that the context shows the answer, 0 to 1; None where it was not asked. agreement: the
     share of the samples that hold the answer, 0 to 1; None without samples of the document. confidence: of both, 0 to 1. unsure:
-    whether the confidence is too low for an answer that looks sure (`methods.confidence`). cached: of
+    whether the confidence is too low for an answer that looks sure (`methods.fb_rag.confidence`). cached: of
     "text", "index", "samples" and "answer", what was not computed for this question. absent: words of the question that stand in
     no chunk, as it spells them; none where the retriever does not count words. route: the way that Self-Route took.
     reduction: of FIT-RAG. information: of R2AG.

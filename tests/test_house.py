@@ -22,7 +22,6 @@ FLOORS = [
     ["documents", "citations"],
     ["corpus"],
     ["retrieval", "generation"],
-    ["learned"],
     ["trace"],
     ["methods", "models"],
     ["render", "indexing", "doctor"],

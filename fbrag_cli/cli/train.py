@@ -132,7 +132,7 @@ def fit_rag(console: Console, command: FitRagCommand) -> None:
 
     Labels take longest: replies of the model to questions with one passage each. A run that was stopped goes on where it was.
     """
-    from fbrag_cli.learned.fit_rag import FIT_RAG
+    from fbrag_cli.methods.fit_rag.parts import FIT_RAG
     from fbrag_cli.storage.places import models_dir
     from fbrag_cli.training.fit_rag import stages
     from fbrag_cli.training.fit_rag.base_encoder import fetch
@@ -172,7 +172,7 @@ def r2ag(console: Console, command: R2agCommand) -> None:
     Without a GPU it takes hours: the model reads each list, and gradients go back through it. A run that was stopped goes on
     where it was.
     """
-    from fbrag_cli.retrieval.list_features import FEATURES
+    from fbrag_cli.methods.r2ag.features import FEATURES
     from fbrag_cli.session.session import Choice
     from fbrag_cli.training.questions import read_material
     from fbrag_cli.training.r2ag.stages import R2agWork, train_r2ag

@@ -20,7 +20,7 @@ from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.corpus import Corpus
 from fbrag_cli.generation.generator import Call, Generation, Generations, Generator, Sampling, Turn
 from fbrag_cli.generation.scorer import Scorer
-from fbrag_cli.methods.confidence import judged
+from fbrag_cli.methods.fb_rag.confidence import judged
 from fbrag_cli.methods.knobs import knob
 from fbrag_cli.methods.prompts import Templates, answer_turns, support_turns
 from fbrag_cli.progress import Event, Progress, Stopwatch, stage

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from fbrag_cli.corpus import Chunk, Corpus, Excerpt
 from fbrag_cli.errors import FbragError
+from fbrag_cli.methods.fb_rag.windows import best_windows, in_reading_order
 from fbrag_cli.methods.method import Reading, Selecting, Tools
-from fbrag_cli.methods.windows import best_windows, in_reading_order
 from fbrag_cli.progress import Event, stage
 from fbrag_cli.retrieval import Windowed
 from fbrag_cli.trace import Scores, Stage, Trace

@@ -6,17 +6,17 @@ A method is registered by one line here.
 from __future__ import annotations
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.methods.closed_book import ClosedBook
-from fbrag_cli.methods.fb_rag import FBRag
-from fbrag_cli.methods.fit_rag import FitRag
-from fbrag_cli.methods.genread import GenRead
-from fbrag_cli.methods.long_context import LongContext
+from fbrag_cli.methods.alone.closed_book import ClosedBook
+from fbrag_cli.methods.alone.genread import GenRead
+from fbrag_cli.methods.alone.refeed import Refeed
+from fbrag_cli.methods.fb_rag.fb_rag import FBRag
+from fbrag_cli.methods.fb_rag.long_context import LongContext
+from fbrag_cli.methods.fb_rag.order_preserving import OrderPreserving
+from fbrag_cli.methods.fb_rag.self_route import SelfRoute
+from fbrag_cli.methods.fb_rag.vanilla import Vanilla
+from fbrag_cli.methods.fit_rag.method import FitRag
 from fbrag_cli.methods.method import Method
-from fbrag_cli.methods.order_preserving import OrderPreserving
-from fbrag_cli.methods.r2ag import R2Ag
-from fbrag_cli.methods.refeed import Refeed
-from fbrag_cli.methods.self_route import SelfRoute
-from fbrag_cli.methods.vanilla import Vanilla
+from fbrag_cli.methods.r2ag.method import R2Ag
 from fbrag_cli.text.near import suggestion
 
 METHODS: list[type[Method]] = [

@@ -1,1 +1,1 @@
-"""What fits the trained parts of methods: labels, losses, loops. The forward passes stand in `learned`."""
+"""What fits the trained parts of methods: labels, losses, loops. The forward passes stand in `methods`."""

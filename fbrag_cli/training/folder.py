@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fbrag_cli import __version__
 from fbrag_cli.errors import FbragError
-from fbrag_cli.learned.folder import Kind
+from fbrag_cli.methods.parts import Kind
 from fbrag_cli.storage.files import not_writable, read_small, sha256_of, whole_file
 
 Tensors = Mapping[str, NDArray[Any]]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fbrag_cli.batch.jobs import Job, Question, every
 from fbrag_cli.batch.run import Asking, rows
-from fbrag_cli.methods.vanilla import Vanilla
+from fbrag_cli.methods.fb_rag.vanilla import Vanilla
 from fbrag_cli.progress import Listener
 from fbrag_cli.session.session import Choice
 from fbrag_cli.session.settings import DocumentSettings

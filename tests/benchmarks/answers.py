@@ -29,9 +29,9 @@ from fbrag_cli.corpus import Excerpt
 from fbrag_cli.evaluation.datasets import Example
 from fbrag_cli.evaluation.metrics import evidence_recall, score
 from fbrag_cli.generation.generator import Generator, Turn
-from fbrag_cli.methods.fb_rag import FBRag
+from fbrag_cli.methods.fb_rag.fb_rag import FBRag
+from fbrag_cli.methods.fb_rag.order_preserving import OrderPreserving
 from fbrag_cli.methods.method import Method
-from fbrag_cli.methods.order_preserving import OrderPreserving
 from fbrag_cli.trace import Trace
 
 ANSWERING = ("musique", "hotpotqa", "fairytaleqa")

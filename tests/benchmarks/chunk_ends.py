@@ -27,7 +27,7 @@ from fbrag_cli.evaluation.metrics import evidence_recall
 from fbrag_cli.evaluation.statistics import paired_difference
 from fbrag_cli.generation.generator import Generation
 from fbrag_cli.indexing.collect import Collection, collect_text
-from fbrag_cli.methods.fb_rag import FBRag, parse_sample, score
+from fbrag_cli.methods.fb_rag.fb_rag import FBRag, parse_sample, score
 from fbrag_cli.retrieval.ranking import best
 from fbrag_cli.text import words
 from fbrag_cli.text.languages import detect

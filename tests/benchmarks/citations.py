@@ -36,7 +36,7 @@ from fbrag_cli.corpus import Corpus, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.evaluation.datasets import Example, load_examples
 from fbrag_cli.evaluation.metrics import score
-from fbrag_cli.methods.fb_rag import FBRag
+from fbrag_cli.methods.fb_rag.fb_rag import FBRag
 from fbrag_cli.methods.ranking import whole_chunks
 from fbrag_cli.retrieval.bm25 import BM25
 from fbrag_cli.trace import Scores, Trace

@@ -41,14 +41,14 @@ from fbrag_cli.generation.generator import Generator
 from fbrag_cli.generation.llama.machine import ON_THE_CPU
 from fbrag_cli.generation.llama.scorer import LlamaScorer
 from fbrag_cli.generation.scorer import Scorer
-from fbrag_cli.learned.fit_rag import FitRagParts, load
-from fbrag_cli.methods.closed_book import ClosedBook
-from fbrag_cli.methods.fb_rag import FBRag
-from fbrag_cli.methods.fit_rag import FitRag
-from fbrag_cli.methods.genread import GenRead
+from fbrag_cli.methods.alone.closed_book import ClosedBook
+from fbrag_cli.methods.alone.genread import GenRead
+from fbrag_cli.methods.alone.refeed import Refeed
+from fbrag_cli.methods.fb_rag.fb_rag import FBRag
+from fbrag_cli.methods.fb_rag.vanilla import Vanilla
+from fbrag_cli.methods.fit_rag.method import FitRag
+from fbrag_cli.methods.fit_rag.parts import FitRagParts, load
 from fbrag_cli.methods.method import Method, Tools
-from fbrag_cli.methods.refeed import Refeed
-from fbrag_cli.methods.vanilla import Vanilla
 from fbrag_cli.progress import silent
 from fbrag_cli.retrieval import Retriever
 from fbrag_cli.text.words import word_spans

@@ -30,7 +30,7 @@ from fbrag_cli.evaluation.datasets import Example, load_examples
 from fbrag_cli.evaluation.metrics import evidence_recall
 from fbrag_cli.generation.scorer import Scorer
 from fbrag_cli.indexing.collect import Collection, collect_text
-from fbrag_cli.methods.fit_rag import FitRag
+from fbrag_cli.methods.fit_rag.method import FitRag
 from fbrag_cli.retrieval.dense import Dense
 from fbrag_cli.retrieval.ranking import best
 from fbrag_cli.text.languages import detect

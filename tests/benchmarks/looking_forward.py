@@ -33,7 +33,7 @@ from fbrag_cli.evaluation.datasets import Example, load_examples
 from fbrag_cli.evaluation.metrics import evidence_recall
 from fbrag_cli.generation.generator import Generation, Generator
 from fbrag_cli.indexing.collect import Collection, collect_text
-from fbrag_cli.methods.fb_rag import FBRag
+from fbrag_cli.methods.fb_rag.fb_rag import FBRag
 from fbrag_cli.methods.method import Method, Tools
 from fbrag_cli.progress import silent
 from fbrag_cli.retrieval.ranking import best

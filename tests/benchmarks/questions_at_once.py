@@ -23,7 +23,7 @@ from time import perf_counter
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.reuse import Reuse
 from fbrag_cli.indexing.collect import Collection
-from fbrag_cli.methods.fb_rag import FBRag
+from fbrag_cli.methods.fb_rag.fb_rag import FBRag
 from fbrag_cli.methods.knobs import settings_of
 from fbrag_cli.progress import Listener
 from fbrag_cli.session.session import Session

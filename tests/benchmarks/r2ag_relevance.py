@@ -24,8 +24,8 @@ from question_recall import BENCH
 from relevance_fit import SIZES, Logistic, fit
 from sample_languages import dense, embedder
 
+from fbrag_cli.methods.r2ag.features import FEATURES, RELEVANCE
 from fbrag_cli.retrieval import Retriever
-from fbrag_cli.retrieval.list_features import FEATURES, RELEVANCE
 from fbrag_cli.training.dev_metrics import auc
 from fbrag_cli.training.passages import Pool
 from fbrag_cli.training.questions import read_material

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fbrag_cli.retrieval.list_features import FEATURES
+from fbrag_cli.methods.r2ag.features import FEATURES
 from fbrag_cli.training.r2ag.lists import PassageList
 from fbrag_cli.training.r2ag.network import R2FormerNetwork, Sizes, matching_loss, padded
 

@@ -31,7 +31,7 @@ from fbrag_cli.evaluation.metrics import evidence_recall
 from fbrag_cli.generation.generator import Generation, Generations, Generator, ModelInfo
 from fbrag_cli.generation.llama.embedding import LlamaEmbedder
 from fbrag_cli.generation.llama.machine import ON_THE_CPU
-from fbrag_cli.methods.fb_rag import FBRag
+from fbrag_cli.methods.fb_rag.fb_rag import FBRag
 from fbrag_cli.methods.method import Tools
 from fbrag_cli.progress import silent
 from fbrag_cli.retrieval.bm25 import BM25

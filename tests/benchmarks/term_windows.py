@@ -28,7 +28,7 @@ from stage_three import drawn_samples, questions
 
 from fbrag_cli.evaluation.datasets import Example, load_examples
 from fbrag_cli.generation.generator import Generation
-from fbrag_cli.methods.fb_rag import parse_sample, score
+from fbrag_cli.methods.fb_rag.fb_rag import parse_sample, score
 from fbrag_cli.text import words
 
 FAST, FIXED = 0.6, 0.3  # weights of the window

@@ -13,10 +13,10 @@ from fbrag_cli.cli.forecast import _words_read
 from fbrag_cli.cli.opening import planned
 from fbrag_cli.corpus import build_corpus
 from fbrag_cli.documents.load import load
-from fbrag_cli.methods.closed_book import ClosedBook
-from fbrag_cli.methods.genread import GenRead
+from fbrag_cli.methods.alone.closed_book import ClosedBook
+from fbrag_cli.methods.alone.genread import GenRead
+from fbrag_cli.methods.alone.refeed import Refeed
 from fbrag_cli.methods.method import Method
-from fbrag_cli.methods.refeed import Refeed
 from tests.conftest import INQUIRY, Run
 
 QUESTION = "Who was the master of the ship?"

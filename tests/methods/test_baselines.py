@@ -15,12 +15,12 @@ from fbrag_cli.corpus import Corpus, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import Call, Generations, ModelInfo, Sampling, Turn
-from fbrag_cli.methods.long_context import LongContext, cut_middle
+from fbrag_cli.methods.fb_rag.long_context import LongContext, cut_middle
+from fbrag_cli.methods.fb_rag.order_preserving import OrderPreserving
+from fbrag_cli.methods.fb_rag.self_route import SelfRoute
 from fbrag_cli.methods.method import Selecting
-from fbrag_cli.methods.order_preserving import OrderPreserving
 from fbrag_cli.methods.prompts import Templates
 from fbrag_cli.methods.registry import find_method, names
-from fbrag_cli.methods.self_route import SelfRoute
 from fbrag_cli.progress import Event
 from fbrag_cli.trace import Trace
 from tests.methods.scripted import Scripted, tools

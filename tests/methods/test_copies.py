@@ -9,8 +9,8 @@ import numpy as np
 
 from fbrag_cli.corpus import Corpus, Excerpt, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
-from fbrag_cli.methods.fb_rag import FBRag
-from fbrag_cli.methods.order_preserving import OrderPreserving
+from fbrag_cli.methods.fb_rag.fb_rag import FBRag
+from fbrag_cli.methods.fb_rag.order_preserving import OrderPreserving
 from fbrag_cli.methods.ranking import distinct
 from fbrag_cli.render import as_json
 from fbrag_cli.render.answer_text import Layout, markdown, sources

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.methods.fb_rag import FBRag
+from fbrag_cli.methods.fb_rag.fb_rag import FBRag
 from fbrag_cli.methods.prompt_file import read_prompt_file
 from fbrag_cli.methods.prompts import Templates, answer_turns, forward_turns, self_route_turns
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from fbrag_cli.corpus import Excerpt, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted, PageSpan, Section
 from fbrag_cli.generation.generator import ModelInfo
-from fbrag_cli.methods.fb_rag import FBRag
+from fbrag_cli.methods.fb_rag.fb_rag import FBRag
 from fbrag_cli.methods.ranking import whole_chunks
 from fbrag_cli.render.explain_text import samples
 from fbrag_cli.render.html import page

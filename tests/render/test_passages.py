@@ -14,7 +14,7 @@ from fbrag_cli.batch.jobs import Job, Question
 from fbrag_cli.batch.row import answered
 from fbrag_cli.corpus import Corpus, Excerpt, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted, PageSpan
-from fbrag_cli.methods.fb_rag import FBRag
+from fbrag_cli.methods.fb_rag.fb_rag import FBRag
 from fbrag_cli.methods.ranking import whole_chunks
 from fbrag_cli.render import as_json
 from fbrag_cli.render.answer_text import Layout, markdown, sources, summary

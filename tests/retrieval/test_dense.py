@@ -20,7 +20,7 @@ from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.llama.embedding import LlamaEmbedder
 from fbrag_cli.indexing.embeddings import embed_corpus, weigh_corpus
-from fbrag_cli.methods.fb_rag import FBRag, score
+from fbrag_cli.methods.fb_rag.fb_rag import FBRag, score
 from fbrag_cli.progress import Event, silent
 from fbrag_cli.retrieval.bge_m3 import BgeM3, DenseAndLexical
 from fbrag_cli.retrieval.bm25 import BM25

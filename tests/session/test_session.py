@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.methods.fb_rag import FBRag
-from fbrag_cli.methods.self_route import SelfRoute
-from fbrag_cli.methods.vanilla import Vanilla
+from fbrag_cli.methods.fb_rag.fb_rag import FBRag
+from fbrag_cli.methods.fb_rag.self_route import SelfRoute
+from fbrag_cli.methods.fb_rag.vanilla import Vanilla
 from fbrag_cli.progress import Event, Listener
 from fbrag_cli.session.session import Choice, Session
 from fbrag_cli.session.settings import DocumentSettings, ModelSettings

@@ -14,9 +14,9 @@ from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import Generator
 from fbrag_cli.indexing.collect import Collection, collect_text
-from fbrag_cli.methods.fb_rag import FBRag
+from fbrag_cli.methods.fb_rag.fb_rag import FBRag
+from fbrag_cli.methods.fb_rag.vanilla import Vanilla
 from fbrag_cli.methods.method import ModelTools
-from fbrag_cli.methods.vanilla import Vanilla
 from fbrag_cli.progress import Event, Listener
 from fbrag_cli.session.session import Session
 from fbrag_cli.session.settings import ModelSettings

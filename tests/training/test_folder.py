@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.learned.fit_rag import FIT_RAG, SCORER
+from fbrag_cli.methods.fit_rag.parts import FIT_RAG, SCORER
 from fbrag_cli.training.folder import Folder
 
 

@@ -16,8 +16,8 @@ import numpy as np
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.corpus import Excerpt
 from fbrag_cli.generation.generator import Call, Generator, Sampling
-from fbrag_cli.learned.fit_rag import FitRagParts
-from fbrag_cli.methods.fit_rag import FitRag
+from fbrag_cli.methods.fit_rag.method import FitRag
+from fbrag_cli.methods.fit_rag.parts import FitRagParts
 from fbrag_cli.methods.method import Tools
 from fbrag_cli.methods.prompts import answer_turns
 from fbrag_cli.progress import silent

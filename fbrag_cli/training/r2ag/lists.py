@@ -9,8 +9,8 @@ from random import Random
 import numpy as np
 from numpy.typing import NDArray
 
+from fbrag_cli.methods.r2ag.features import FEATURES, Scored, list_features, permuted
 from fbrag_cli.retrieval import Retriever
-from fbrag_cli.retrieval.list_features import FEATURES, Scored, list_features, permuted
 from fbrag_cli.retrieval.ranking import best
 from fbrag_cli.training.passages import Pool, has_answer
 from fbrag_cli.training.questions import Question

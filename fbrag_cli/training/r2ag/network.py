@@ -1,4 +1,4 @@
-"""The R2-Former in torch, as it is trained: the forward pass of `learned.r2_former`, for padded lists."""
+"""The R2-Former in torch, as it is trained: the forward pass of `methods.r2ag.former`, for padded lists."""
 
 from __future__ import annotations
 

@@ -13,11 +13,11 @@ import numpy as np
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import Rows
-from fbrag_cli.learned.r2_former import ADAPTER, R2AG
 from fbrag_cli.methods.prompts import list_turns, list_words
+from fbrag_cli.methods.r2ag.features import FEATURES, RELEVANCE, comparing
+from fbrag_cli.methods.r2ag.former import ADAPTER, R2AG
 from fbrag_cli.progress import Listener
 from fbrag_cli.retrieval import Comparing
-from fbrag_cli.retrieval.list_features import FEATURES, RELEVANCE, comparing
 from fbrag_cli.session.session import Choice
 from fbrag_cli.storage.files import not_writable
 from fbrag_cli.text.printable import counted

@@ -13,7 +13,7 @@ import pytest
 from fbrag_cli.corpus import Excerpt, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.generation.generator import Call
-from fbrag_cli.learned.fit_rag import FitRagParts
+from fbrag_cli.methods.fit_rag.parts import FitRagParts
 from fbrag_cli.training.fit_rag.combinations import KEPT, PREFIXES, Case, Labeller, combinations, key_of, skyline, telling
 from fbrag_cli.training.questions import Question
 from tests.training.fit_rag.test_labels import Parrot

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fbrag_cli.learned.r2_former import R2Former
+from fbrag_cli.methods.r2ag.former import R2Former
 
 torch = pytest.importorskip("torch", reason="needs torch: pip install 'fbrag[train]'")
 

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.learned.r2_former import load
-from fbrag_cli.retrieval.list_features import permuted
+from fbrag_cli.methods.r2ag.features import permuted
+from fbrag_cli.methods.r2ag.former import load
 from fbrag_cli.training.passages import Pool
 from fbrag_cli.training.questions import Material, Passage, Question, read_material
 from fbrag_cli.training.r2ag.lists import LONGEST, LONGEST_ANSWER, SHORTEST, PassageList, list_of

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.learned.folder import Kind, is_files, is_number, is_texts, read_tensors, refuse
-from fbrag_cli.retrieval.list_features import FEATURES, comparing
+from fbrag_cli.methods.parts import Kind, is_files, is_number, is_texts, read_tensors, refuse
+from fbrag_cli.methods.r2ag.features import FEATURES, comparing
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

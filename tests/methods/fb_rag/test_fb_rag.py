@@ -11,7 +11,7 @@ import pytest
 from fbrag_cli.corpus import Corpus, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.generation.generator import Generation, Turn
-from fbrag_cli.methods.fb_rag import FBRag, parse_sample, score
+from fbrag_cli.methods.fb_rag.fb_rag import FBRag, parse_sample, score
 from fbrag_cli.retrieval.ranking import best
 from fbrag_cli.trace import Trace
 from tests.methods.scripted import Scripted, tools

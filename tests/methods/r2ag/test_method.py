@@ -14,10 +14,10 @@ from fbrag_cli.corpus import Corpus, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import ModelInfo, Rows, Turn
-from fbrag_cli.learned.r2_former import R2Former
 from fbrag_cli.methods.method import Tools
 from fbrag_cli.methods.prompts import Templates, list_words
-from fbrag_cli.methods.r2ag import R2Ag
+from fbrag_cli.methods.r2ag.former import R2Former
+from fbrag_cli.methods.r2ag.method import R2Ag
 from fbrag_cli.render.judged import judged, list_record
 from fbrag_cli.retrieval.bm25 import BM25
 from fbrag_cli.trace import Trace

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from fbrag_cli.generation.scorer import Scorer
-from fbrag_cli.learned.folder import Kind, is_files, is_number, is_texts, read_tensors
-from fbrag_cli.learned.self_knowledge import Recognizer
-from fbrag_cli.learned.token_reducer import Detector
+from fbrag_cli.methods.fit_rag.detector import Detector
+from fbrag_cli.methods.fit_rag.recognizer import Recognizer
+from fbrag_cli.methods.parts import Kind, is_files, is_number, is_texts, read_tensors
 
 SCORER = "scorer.gguf"
 FIT_RAG = Kind("FIT-RAG", "fbrag.fit-rag/1", "fit-rag.json", "fit-rag.safetensors")

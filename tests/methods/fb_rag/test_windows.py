@@ -7,7 +7,7 @@ import pytest
 from fbrag_cli.corpus import Corpus, Excerpt, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.documents.load import load
-from fbrag_cli.methods.windows import best_windows, in_reading_order, windows_of
+from fbrag_cli.methods.fb_rag.windows import best_windows, in_reading_order, windows_of
 from fbrag_cli.retrieval.bm25 import BM25
 from tests.conftest import INQUIRY
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import ClassVar
 
 from fbrag_cli.generation.generator import Turn
-from fbrag_cli.methods.long_context import LongContext, whole_document
+from fbrag_cli.methods.fb_rag.long_context import LongContext, whole_document
 from fbrag_cli.methods.method import Method, Selecting, Tools, answered_by, ask
 from fbrag_cli.methods.prompts import self_route_turns
 from fbrag_cli.methods.ranking import select_by_question

@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fbrag_cli.corpus import Chunk
-    from fbrag_cli.learned.r2_former import R2Former
+    from fbrag_cli.methods.r2ag.former import R2Former
 
 _TRAIN = "train the parts: fbrag train r2ag --help"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class R2Ag(Selecting):
-    """r2ag: folder of the trained parts (`learned.r2_former`)."""
+    """r2ag: folder of the trained parts (`methods.r2ag.former`)."""
 
     name: ClassVar[str] = "r2ag"
 
@@ -43,7 +43,7 @@ class R2Ag(Selecting):
 
     def described(self) -> dict[str, Any]:
         """Return the settings, with the content of the folder in place of its path."""
-        from fbrag_cli.learned.r2_former import R2AG
+        from fbrag_cli.methods.r2ag.former import R2AG
 
         settings = Selecting.described(self)
         if self.r2ag:
@@ -101,7 +101,7 @@ class R2Ag(Selecting):
 
 
 def _load(folder: Path, _: OpenScorer) -> R2Former:
-    from fbrag_cli.learned.r2_former import load
+    from fbrag_cli.methods.r2ag.former import load
 
     return load(folder)
 
@@ -110,7 +110,7 @@ def _information(
     question: str, chunks: Sequence[Chunk], backward: NDArray[np.float32], former: R2Former, tools: Tools
 ) -> RetrievalInformation | None:
     """Return the features, the relevance and the rows of a list; None for one chunk alone, which is near to no other."""
-    from fbrag_cli.retrieval.list_features import Scored, list_features, permuted
+    from fbrag_cli.methods.r2ag.features import Scored, list_features, permuted
 
     if len(chunks) < 2:
         return None

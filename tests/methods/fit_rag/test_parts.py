@@ -14,8 +14,8 @@ from safetensors.numpy import save_file
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.scorer import Scorer
-from fbrag_cli.learned.fit_rag import FitRagParts, load
-from fbrag_cli.learned.token_reducer import Detector
+from fbrag_cli.methods.fit_rag.detector import Detector
+from fbrag_cli.methods.fit_rag.parts import FitRagParts, load
 from fbrag_cli.storage.files import sha256_of
 
 RECOGNIZER = {"k": 7, "delta": 1.5, "told": 0.04, "known": 0.5}

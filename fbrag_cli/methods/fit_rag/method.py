@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from fbrag_cli.corpus import Chunk, Excerpt
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import Turn
-from fbrag_cli.methods.genread import GenRead
+from fbrag_cli.methods.alone.genread import GenRead
+from fbrag_cli.methods.fb_rag.windows import sliding_windows
 from fbrag_cli.methods.knobs import knob
 from fbrag_cli.methods.method import Method, Tools
 from fbrag_cli.methods.prompts import alone_turns, reasoned_support_turns, reasoned_turns
 from fbrag_cli.methods.ranking import backward_scores, distinct, foreign, lost, unscored
-from fbrag_cli.methods.windows import sliding_windows
 from fbrag_cli.progress import stage
 from fbrag_cli.trace import Reduction, Scores, Stage, Trace
 
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from fbrag_cli.learned.fit_rag import FitRagParts
-    from fbrag_cli.learned.token_reducer import Detector
+    from fbrag_cli.methods.fit_rag.detector import Detector
+    from fbrag_cli.methods.fit_rag.parts import FitRagParts
     from fbrag_cli.trace import Labels
 
     Array = NDArray[np.float32]
@@ -44,7 +44,7 @@ _WINDOWS = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitRag(Method):
-    """fit_rag: folder of the trained parts (`learned.fit_rag`). rank_by, reduce: for ablations."""
+    """fit_rag: folder of the trained parts (`methods.fit_rag.parts`). rank_by, reduce: for ablations."""
 
     name: ClassVar[str] = "fit-rag"
     chunk_words: ClassVar[int] = 100
@@ -72,7 +72,7 @@ class FitRag(Method):
 
     def described(self) -> dict[str, Any]:
         """Return the settings, with the content of the folder in place of its path."""
-        from fbrag_cli.learned.fit_rag import FIT_RAG
+        from fbrag_cli.methods.fit_rag.parts import FIT_RAG
 
         settings = Method.described(self)
         if self.fit_rag:
@@ -155,7 +155,7 @@ class FitRag(Method):
         return replace(trace, warnings=(*trace.warnings, other))
 
     def _parts(self, tools: Tools) -> FitRagParts | None:
-        from fbrag_cli.learned.fit_rag import load
+        from fbrag_cli.methods.fit_rag.parts import load
 
         return tools.part(self.fit_rag, load) if self.fit_rag else None
 

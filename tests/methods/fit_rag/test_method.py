@@ -12,11 +12,11 @@ import pytest
 from fbrag_cli.corpus import Corpus, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.errors import FbragError
-from fbrag_cli.learned.fit_rag import FitRagParts
-from fbrag_cli.learned.self_knowledge import Recognizer
-from fbrag_cli.learned.token_reducer import Detector, features
-from fbrag_cli.methods.fit_rag import FitRag
-from fbrag_cli.methods.windows import sliding_windows
+from fbrag_cli.methods.fb_rag.windows import sliding_windows
+from fbrag_cli.methods.fit_rag.detector import Detector, features
+from fbrag_cli.methods.fit_rag.method import FitRag
+from fbrag_cli.methods.fit_rag.parts import FitRagParts
+from fbrag_cli.methods.fit_rag.recognizer import Recognizer
 from fbrag_cli.trace import Reduction, Trace
 from tests.methods.scripted import Scripted, tools
 

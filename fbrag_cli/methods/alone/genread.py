@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from fbrag_cli.generation.generator import Sampling
-from fbrag_cli.methods.closed_book import unread
+from fbrag_cli.methods.alone.closed_book import unread
 from fbrag_cli.methods.knobs import knob
 from fbrag_cli.methods.method import Method, Tools, cost_of, look_forward
 from fbrag_cli.methods.prompts import background_turns

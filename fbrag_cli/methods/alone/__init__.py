@@ -1,0 +1,1 @@
+"""Methods that read no document, or write before they read one."""

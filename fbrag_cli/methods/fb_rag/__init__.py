@@ -1,0 +1,1 @@
+"""FB-RAG, and the methods that its paper compares it with."""

@@ -1,0 +1,1 @@
+"""FIT-RAG (Mao et al., 2024)."""
