@@ -18,11 +18,11 @@ from fbrag_cli.generation.generator import Call, Rows, Sampling, Turn
 from fbrag_cli.generation.llama.generator import LlamaGenerator
 from fbrag_cli.generation.server.about import about
 from fbrag_cli.generation.server.address import Address
+from fbrag_cli.generation.server.exchange import ask
 from fbrag_cli.generation.server.generator import ServerGenerator
 from fbrag_cli.generation.server.host import Host, Patience
 from fbrag_cli.generation.server.key import server_key
 from fbrag_cli.generation.server.markers import defused
-from fbrag_cli.generation.server.requests import ask
 from fbrag_cli.methods.prompts import answer_turns, forward_turns
 from tests.servers import Handler, Loopback, half, status, stream, stuck, unable
 

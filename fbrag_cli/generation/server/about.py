@@ -7,9 +7,9 @@ from typing import Any
 
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
+from fbrag_cli.generation.server.exchange import ask
 from fbrag_cli.generation.server.host import Host
 from fbrag_cli.generation.server.replies import Json, RefusedError
-from fbrag_cli.generation.server.requests import ask
 from fbrag_cli.text.near import closest
 from fbrag_cli.text.printable import one_line
 

@@ -17,10 +17,10 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import QUIET, Call, Choose, Generations, ModelInfo, Sampling, Turn
 from fbrag_cli.generation.server.about import About
 from fbrag_cli.generation.server.drawing import Drawing
+from fbrag_cli.generation.server.exchange import ask
 from fbrag_cli.generation.server.host import Host
 from fbrag_cli.generation.server.markers import defused
 from fbrag_cli.generation.server.replies import Json, RefusedError
-from fbrag_cli.generation.server.requests import ask
 from fbrag_cli.generation.server.rows import Row
 
 # Beside OpenAI's parameters: sample as `LlamaGenerator` does, whatever the server's own settings are, and do not reason first.
@@ -83,11 +83,7 @@ class ServerGenerator:
         opening = turns[-1].text if turns[-1].role == "assistant" else ""
         rows = [Row(sampling.seed + i, sampling.max_tokens, opening) for i in range(n)]
         drawing = Drawing(self._host, self._url, self._body(turns, sampling), rows, call)
-        if n > 1 and self._together:
-            self._together = drawing.together()
-        if self._at_once:
-            self._at_once = drawing.at_once()
-        drawing.one_by_one()
+        self._host.loop.run(self._draw(drawing, n), call.cancellation, drawing.reports)
         if all(row.n_thoughts and not row.text.strip() for row in rows):
             what = f"{self.info.name} reasons, and wrote no answer within {sampling.max_tokens} tokens"
             raise FbragError("server_failed", what, "use a model that answers at once, or raise --max-tokens")
@@ -112,6 +108,14 @@ class ServerGenerator:
     def close(self) -> None:
         """Close the connections. The generator cannot be used afterwards."""
         self._host.close()
+
+    async def _draw(self, drawing: Drawing, n: int) -> None:
+        """Finish the samples, and remember what the server cannot do."""
+        if n > 1 and self._together:
+            self._together = await drawing.together()
+        if self._at_once:
+            self._at_once = await drawing.at_once()
+        await drawing.one_by_one()
 
     # -- what is sent ----------------------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ import httpx2
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.server.address import Address
+from fbrag_cli.generation.server.loop import Loop
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +39,13 @@ class Host:
         self, address: Address, key: str | None = None, patience: Patience = PATIENT, warn: Callable[[str], object] | None = None
     ) -> None:
         self.address, self.patience, self.warn = address, patience, warn or (lambda text: None)
-        self._key = key
-        limits = httpx2.Limits(max_keepalive_connections=0)  # each request has a socket of its own, which `stop` shuts down
+        self._key, self.loop = key, Loop()
+        limits = httpx2.Limits(max_keepalive_connections=0)  # a server may have closed one that waited
         direct = address.is_loopback or not address.encrypted
-        self.client = httpx2.Client(
-            transport=httpx2.HTTPTransport(limits=limits) if direct else None,  # one that is given uses no proxy
+        self.client = httpx2.AsyncClient(
+            transport=httpx2.AsyncHTTPTransport(limits=limits) if direct else None,  # one that is given uses no proxy
             limits=limits,
-            timeout=httpx2.Timeout(patience.first, connect=patience.connect, read=None, pool=None),  # `Exchange.hung` is the rest
+            timeout=httpx2.Timeout(None, connect=patience.connect),  # `Exchange` limits the rest
             headers={"Accept-Encoding": "identity", "User-Agent": "fbrag"} | ({"Authorization": f"Bearer {key}"} if key else {}),
         )
 
@@ -56,4 +57,5 @@ class Host:
         return text.replace(self._key, "…") if self._key else text
 
     def close(self) -> None:
-        self.client.close()
+        self.loop.run(self.client.aclose())
+        self.loop.close()

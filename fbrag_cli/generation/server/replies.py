@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,19 +34,19 @@ class Said:
     finish: str | None
 
 
-def events(response: httpx2.Response) -> Iterator[Json]:
+async def events(response: httpx2.Response) -> AsyncIterator[Json]:
     """Yield the JSON objects of a stream of server-sent events, up to its end. Raises ValueError for what is none."""
-    for event in httpx2.EventSource(response):  # bounds the size of an event
+    async for event in httpx2.EventSource(response):  # bounds the size of an event
         if event.data.strip() == "[DONE]":
             return
         if event.data:
             yield _object(event.data)
 
 
-def whole(response: httpx2.Response) -> Json:
+async def whole(response: httpx2.Response) -> Json:
     """Return the JSON object that a response is. Raises ValueError for another one, or one of more than 16 MB."""
     kind = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-    text = _body(response, _MOST_BYTES)
+    text = await _body(response, _MOST_BYTES)
     if kind == "text/html" or text.lstrip()[:1] == "<":
         raise ValueError("a page in place of JSON")
     return _object(text)
@@ -77,10 +77,10 @@ def tokens(item: Json, *names: str) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**40 else None
 
 
-def failure(response: httpx2.Response) -> str:
+async def failure(response: httpx2.Response) -> str:
     """Return the server's own words for an error response, as ": no such model"; "" where it has none."""
     try:
-        text = _body(response, _MOST_BYTES_OF_AN_ERROR)
+        text = await _body(response, _MOST_BYTES_OF_AN_ERROR)
     except ValueError:
         return ""
     try:
@@ -113,9 +113,9 @@ def _object(text: str) -> Json:
     return found
 
 
-def _body(response: httpx2.Response, most: int) -> str:
+async def _body(response: httpx2.Response, most: int) -> str:
     data = bytearray()
-    for piece in response.iter_bytes():
+    async for piece in response.aiter_bytes():
         data += piece
         if len(data) > most:
             raise ValueError(f"a reply of more than {most // 1000:,} kB")
