@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, BinaryIO, Literal
 
-from fbrag_cli.documents.decoding import Decoded, decode
+from fbrag_cli.documents.decoding.encoding import Decoded, decode
 from fbrag_cli.documents.source import Source, read_source
 from fbrag_cli.errors import FbragError
 from fbrag_cli.progress import Event, Progress, silent

@@ -15,8 +15,8 @@ from fbrag_cli.progress import Listener
 from fbrag_cli.text.languages import detect
 
 if TYPE_CHECKING:
-    from fbrag_cli.documents.pdf import Share
     from fbrag_cli.documents.pdf.page_ranges import PageRange
+    from fbrag_cli.documents.pdf.reader import Share
 
 
 def load(
@@ -48,7 +48,7 @@ def load(
     source = source or read_source(path)
     found = find_format(source)
     if found.format is PDF:
-        from fbrag_cli.documents.pdf import read_pdf
+        from fbrag_cli.documents.pdf.reader import read_pdf
 
         extracted = read_pdf(source, ranges=ranges, password=password, listener=listener or Listener(), share=share)
     else:

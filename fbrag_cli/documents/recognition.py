@@ -7,7 +7,7 @@ import re
 import zipfile
 from io import BytesIO
 
-from fbrag_cli.documents.signatures import OLE
+from fbrag_cli.documents.refused_formats import OLE
 
 _HEAD = 4096  # bytes
 _ZIP = b"PK\x03\x04"

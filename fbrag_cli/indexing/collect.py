@@ -1,8 +1,9 @@
 """Files and folders become a `Collection`: a corpus with its index. What was read before comes from the cache.
 
-Files are digested in child processes, so that no file can hang or kill the run, and are then pooled. A file alone is digested
-here if it is a short text, or a PDF: its reader has limits of its own, and shares the pages with other processes. A folder whose
-files have the same sizes and times as before is not even opened: its listing says which pool it made.
+Each file becomes an entry in a child process, so that no file can hang or kill the run; the entries of several files become a
+folder index. A file alone is read here if it is a short text, or a PDF: its reader has limits of its own, and shares the pages
+with other processes. A folder whose files have the same sizes and times as before is not even opened: its listing names its
+folder index.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from fbrag_cli.corpus import Corpus, build_corpus
 from fbrag_cli.documents.formats import PDF, find_format
 from fbrag_cli.documents.source import Source, read_source
 from fbrag_cli.errors import FbragError
-from fbrag_cli.indexing.digest import Digest, Reading, digest_key, load_digest, make_digest, packed_digest, save_digest
-from fbrag_cli.indexing.pool import Member, load_pool, make_pool, pool_key, single
+from fbrag_cli.indexing.entry import ReadSettings, file_key, load_entry, make_entry, packed_entry, save_entry
+from fbrag_cli.indexing.folder_index import Member, folder_index_key, index_of, load_folder_index, make_folder_index
 from fbrag_cli.indexing.store import IndexStore, index_key
 from fbrag_cli.progress import Event, Listener
 from fbrag_cli.retrieval.bm25 import BM25
 from fbrag_cli.storage.cache import Cache
-from fbrag_cli.storage.unnamed import Unnamed
+from fbrag_cli.storage.temporary import TemporaryEntries
 
 if TYPE_CHECKING:
     from fbrag_cli.documents.document import Document
@@ -68,28 +69,26 @@ def collect_text(document: Document, chunk_words: int = 300) -> Collection:
     return Collection(corpus, BM25.of(corpus))
 
 
-def collect_one(path: str, reading: Reading, cache: Cache, stdin: BinaryIO | None, listener: Listener) -> Collection:
+def collect_one(path: str, settings: ReadSettings, cache: Cache, stdin: BinaryIO | None, listener: Listener) -> Collection:
     """Return the collection of one file, or of `stdin` for "-".
 
     Raises FbragError as `documents.load` does, doc_unreadable for a file beyond the limits, and the error of a cancellation.
     """
-    store = IndexStore(cache, Unnamed())
+    store = IndexStore(cache, TemporaryEntries())
     source = read_source(path, stdin)
-    key = digest_key(source, reading)
-    if (digest := load_digest(key, path, store)) is not None:
-        return _single(digest, reading, cached=("text", "index"))
+    key = file_key(source, settings)
+    if (entry := load_entry(key, path, store)) is not None:
+        return Collection(*index_of(entry, settings.chunk_words), cached=("text", "index"))
     if _is_long(source):
-        ((_, outcome),) = _digested([source if path == "-" else path], reading, store, listener.cancellation)
+        ((_, outcome),) = _read_files([source if path == "-" else path], settings, store, listener.cancellation)
         if isinstance(outcome, Failure):
             raise _error(path, outcome, store)
-        return _single(Member(outcome.key, path).load(store), reading)
-    digest = make_digest(source, reading, listener)
-    save_digest(key, digest, store)
-    return _single(load_digest(key, path, store) or digest, reading)
-
-
-def _single(digest: Digest, reading: Reading, cached: tuple[str, ...] = ()) -> Collection:
-    return Collection(*single(digest, reading.chunk_words), cached=cached)
+        entry = Member(outcome.key, path).load(store)
+    else:
+        made = make_entry(source, settings, listener)
+        save_entry(key, made, store)
+        entry = load_entry(key, path, store) or made
+    return Collection(*index_of(entry, settings.chunk_words))
 
 
 def _is_long(source: Source) -> bool:
@@ -101,7 +100,7 @@ def _is_long(source: Source) -> bool:
 
 def collect(
     files: Sequence[FoundFile],
-    reading: Reading,
+    settings: ReadSettings,
     cache: Cache,
     *,
     strict: bool = False,
@@ -115,22 +114,22 @@ def collect(
     first file's error if no file can be read, or, if `strict`, the error of the first file that cannot be; `disk_full` where the
     cache cannot be written. Raises the error of a cancellation.
     """
-    run = _Run(tuple(files), reading, IndexStore.for_run(cache), stdin, listener or Listener())
+    run = _Run(tuple(files), settings, IndexStore.for_run(cache), stdin, listener or Listener())
     # 1. If nothing has changed, nothing is read.
     unchanged = run.unchanged()
     if unchanged and not (strict and unchanged.warnings):
         return unchanged
-    # 2. Each file is digested, unless its digest is cached.
-    digested = run.digest()
-    if digested.errors and (strict or not digested.keys):
-        raise digested.errors[min(digested.errors)]
-    # 3. The digests are pooled, unless their pool is cached.
-    return run.pool(digested)
+    # 2. Each file becomes an entry, unless its entry is cached.
+    entries = run.read()
+    if entries.errors and (strict or not entries.keys):
+        raise entries.errors[min(entries.errors)]
+    # 3. The entries become a folder index, unless it is cached.
+    return run.index(entries)
 
 
 @dataclass(slots=True)
-class _Digested:
-    """The key of each file's digest, or its error, by the file's position. cached: whether all digests were cached.
+class _Entries:
+    """The key of each file's entry, or its error, by the file's position. cached: whether all entries were cached.
 
     settled: whether each error is due to the file itself, so that it would come again; a lack of time or memory might not.
     """
@@ -150,50 +149,50 @@ class _Run:
     """One call of `collect`: its arguments, and its steps as methods."""
 
     files: tuple[FoundFile, ...]
-    reading: Reading
+    settings: ReadSettings
     store: IndexStore
     stdin: BinaryIO | None
     listener: Listener
 
-    # -- 1. a listing: which pool these files made, when they had these sizes and times ------------------------------------
+    # -- 1. a listing: which folder index these files made, when they had these sizes and times ----------------------------
 
     def unchanged(self) -> Collection | None:
         """Return the cached collection if all files are as they were; None otherwise."""
         if (found := self.store.load("listings", self._listing_key())) is None:
             return None
         listing, _ = found
-        if (pool := load_pool(listing["pool"], listing["paths"], self.store)) is None:
+        if (index := load_folder_index(listing["index"], listing["paths"], self.store)) is None:
             return None
-        return Collection(*pool, tuple(listing["warnings"]), ("text", "index"))
+        return Collection(*index, tuple(listing["warnings"]), ("text", "index"))
 
     def _listing_key(self) -> str:
         try:
             folder = os.getcwd()
         except OSError:  # deleted in the meantime
             folder = ""
-        return index_key(self.reading.key_parts(), folder, [(file.path, *file.signature) for file in self.files])
+        return index_key(self.settings.key_parts(), folder, [(file.path, *file.signature) for file in self.files])
 
     def _list(self, members: Sequence[Member], warnings: Sequence[str]) -> None:
         """Cache the listing, if no file could change again within the resolution of its time."""
         newest = max(max(file.signature.mtime_ns, file.signature.ctime_ns) for file in self.files) / 1e9
         if newest < time.time() - _SETTLED_SECONDS:
-            listing = {"pool": pool_key(members), "paths": [member.path for member in members], "warnings": warnings}
+            listing = {"index": folder_index_key(members), "paths": [member.path for member in members], "warnings": warnings}
             self.store.save("listings", self._listing_key(), listing, {})
 
-    # -- 2. digests --------------------------------------------------------------------------------------------------------
+    # -- 2. entries --------------------------------------------------------------------------------------------------------
 
-    def digest(self) -> _Digested:
-        """Digest each file, so that its digest is cached."""
-        digested = _Digested()
+    def read(self) -> _Entries:
+        """Read each file, so that it has an entry."""
+        entries = _Entries()
         for done, (i, outcome) in enumerate(self._outcomes(), 1):
             if isinstance(outcome, Failure):
-                digested.errors[i] = _error(self.files[i].path, outcome, self.store)
-                digested.settled &= outcome.error is not None and outcome.error.code in _LASTING
+                entries.errors[i] = _error(self.files[i].path, outcome, self.store)
+                entries.settled &= outcome.error is not None and outcome.error.code in _LASTING
             else:
-                digested.keys[i] = outcome.key
-                digested.cached &= outcome.cached
+                entries.keys[i] = outcome.key
+                entries.cached &= outcome.cached
             self.listener.progress(Event("read", "progress", done, len(self.files), "files"))
-        return digested
+        return entries
 
     def _outcomes(self) -> Iterator[tuple[int, _Outcome | Failure]]:
         """Yield the position of each file with its outcome, the first done first."""
@@ -205,35 +204,35 @@ class _Run:
                 del jobs[i]
                 yield i, Failure("error", error.message, error)
         positions = list(jobs)
-        for job, outcome in _digested(list(jobs.values()), self.reading, self.store, self.listener.cancellation):
+        for job, outcome in _read_files(list(jobs.values()), self.settings, self.store, self.listener.cancellation):
             yield positions[job], outcome
 
-    # -- 3. the pool -------------------------------------------------------------------------------------------------------
+    # -- 3. the folder index -----------------------------------------------------------------------------------------------
 
-    def pool(self, digested: _Digested) -> Collection:
-        """Return the collection of the digests. Their pool is made if it is not cached."""
-        members = [Member(digested.keys[i], self.files[i].path) for i in sorted(digested.keys)]
+    def index(self, entries: _Entries) -> Collection:
+        """Return the collection of the entries. Their folder index is made if it is not cached."""
+        members = [Member(entries.keys[i], self.files[i].path) for i in sorted(entries.keys)]
         paths = [member.path for member in members]
-        key = pool_key(members)
-        found = load_pool(key, paths, self.store)
-        cached = (("text",) if digested.cached else ()) + (("index",) if found else ())
+        key = folder_index_key(members)
+        found = load_folder_index(key, paths, self.store)
+        cached = (("text",) if entries.cached else ()) + (("index",) if found else ())
         if found is None:
-            self._make_pool(members)
-            found = load_pool(key, paths, self.store)
+            self._make_index(members)
+            found = load_folder_index(key, paths, self.store)
         if found is None:
             raise FbragError("internal", "the index that was just written to the cache is not there", "ask again")
-        if digested.settled:
-            self._list(members, digested.warnings)
-        return Collection(*found, digested.warnings, cached)
+        if entries.settled:
+            self._list(members, entries.warnings)
+        return Collection(*found, entries.warnings, cached)
 
-    def _make_pool(self, members: Sequence[Member]) -> None:
+    def _make_index(self, members: Sequence[Member]) -> None:
         def tell(done: int, total: int) -> None:
             self.listener.cancellation.raise_if_requested()
             self.listener.progress(Event("index", "progress", done // 2, total // 2, "files"))  # there are two rounds
 
         self.listener.progress(Event("index", "start"))
         try:
-            make_pool(members, self.reading.chunk_words, self.store, tell)
+            make_folder_index(members, self.settings.chunk_words, self.store, tell)
         except OSError as error:
             what = f"the index of {len(members)} files cannot be written to the cache: {error.strerror or error}"
             raise FbragError("disk_full", what, _FULL_HINT) from error
@@ -244,19 +243,19 @@ class _Run:
 
 
 class _Outcome(NamedTuple):
-    """The digest of a file. cached: whether it was cached before. data: the digest where it could not be cached, packed."""
+    """The entry of a file was made. cached: whether it was there before. data: the entry, where it could not be cached."""
 
     key: str
     cached: bool
     data: bytes | None = None
 
 
-def _digested(
-    jobs: Sequence[str | Source], reading: Reading, store: IndexStore, cancellation: Cancellation
+def _read_files(
+    jobs: Sequence[str | Source], settings: ReadSettings, store: IndexStore, cancellation: Cancellation
 ) -> Iterator[tuple[int, _Outcome | Failure]]:
-    """Digest files in child processes. Yield the position of each with its outcome, the first done first; `store` has it then."""
+    """Entry files in child processes. Yield the position of each with its outcome, the first done first; `store` has it then."""
     outcomes = run_jobs(
-        partial(_digest_job, reading, store.cache),
+        partial(_read_file, settings, store.cache),
         jobs,
         seconds=FILE_SECONDS,
         memory=FILE_MEMORY,
@@ -266,7 +265,7 @@ def _digested(
         if (
             not isinstance(outcome, Failure)
             and outcome.data is not None
-            and not store.hold("documents", outcome.key, outcome.data)
+            and not store.add("documents", outcome.key, outcome.data)
         ):
             path = _path(jobs[i])
             what = f"the text of {path} cannot be written to the cache"
@@ -275,15 +274,15 @@ def _digested(
             yield i, outcome
 
 
-def _digest_job(reading: Reading, cache: Cache, job: str | Source) -> _Outcome:
-    """Digest the file of this path, or that is at hand. Runs in a child process."""
+def _read_file(settings: ReadSettings, cache: Cache, job: str | Source) -> _Outcome:
+    """Make the entry of the file of this path, or that is at hand. Runs in a child process."""
     store = IndexStore(cache)
     source = read_source(job) if isinstance(job, str) else job
-    key = digest_key(source, reading)
-    if load_digest(key, source.path, store) is not None:
+    key = file_key(source, settings)
+    if load_entry(key, source.path, store) is not None:
         return _Outcome(key, True)
-    digest = make_digest(source, reading)
-    return _Outcome(key, False, None if save_digest(key, digest, store) else packed_digest(key, digest))
+    entry = make_entry(source, settings)
+    return _Outcome(key, False, None if save_entry(key, entry, store) else packed_entry(key, entry))
 
 
 def _error(path: str, failure: Failure, store: IndexStore) -> FbragError:

@@ -10,16 +10,16 @@ from typing import Any, Literal, TypeVar
 
 from fbrag_cli.storage import arrays
 from fbrag_cli.storage.cache import NOWHERE, Cache, entry_key
-from fbrag_cli.storage.unnamed import Unnamed
+from fbrag_cli.storage.temporary import TemporaryEntries
 
 T = TypeVar("T")
 
-#: documents: a digest of one file. corpora: the pool of several digests. listings: which pool the files of a folder made.
+#: documents: the entry of one file. corpora: the folder index of several files. listings: which folder index some files made.
 #: embeddings: vectors or lexical weights of some chunks of one document.
-Kind = Literal["documents", "corpora", "listings", "embeddings"]
+EntryKind = Literal["documents", "corpora", "listings", "embeddings"]
 
 _SMALL = 1 << 16  # bytes
-_FORM = 5  # to be increased when the content of any entry changes within a version
+_FORM = 6  # to be increased when the content of any entry changes within a version
 
 
 def index_key(*parts: object) -> str:
@@ -31,55 +31,57 @@ def index_key(*parts: object) -> str:
 class IndexStore:
     """The entries of indexing in `cache`. An entry is a file of arrays with a record of metadata (`storage.arrays`).
 
-    An entry that is damaged, or is that of another key, is discarded when it is loaded. unnamed: entries of this run alone; None
-    where all are in the cache.
+    An entry that is damaged, or is that of another key, is discarded when it is loaded.
+    temporary: entries of this run alone; None where all are in the cache.
     """
 
     cache: Cache
-    unnamed: Unnamed | None = None
+    temporary: TemporaryEntries | None = None
 
     @classmethod
     def for_run(cls, cache: Cache) -> IndexStore:
         """Return the store of a run, which also holds entries where nothing may be cached."""
-        return cls(cache, Unnamed() if cache == NOWHERE else None)
+        return cls(cache, TemporaryEntries() if cache == NOWHERE else None)
 
-    def load(self, kind: Kind, key: str) -> tuple[dict[str, Any], dict[str, arrays.Array]] | None:
+    def load(self, kind: EntryKind, key: str) -> tuple[dict[str, Any], dict[str, arrays.Array]] | None:
         """Return an entry's metadata and arrays (mapped, read-only), and mark it as used; None if there is no such entry."""
         return self.restore(kind, key, lambda meta, held: (meta, held))
 
-    def restore(self, kind: Kind, key: str, made_from: Callable[[dict[str, Any], dict[str, arrays.Array]], T]) -> T | None:
+    def restore(self, kind: EntryKind, key: str, made_from: Callable[[dict[str, Any], dict[str, arrays.Array]], T]) -> T | None:
         """Return what `made_from` makes of an entry's metadata and arrays. A wrong key or type there means a damaged entry."""
-        if self.unnamed is not None and (found := self.unnamed.load(kind, key)) is not None:
+        if self.temporary is not None and (found := self.temporary.load(kind, key)) is not None:
             return made_from(*found)
         return self.cache.load(kind, key, lambda path: made_from(*arrays.load(path, f"{kind}/{key}")))
 
-    def save(self, kind: Kind, key: str, meta: Mapping[str, Any], held: Mapping[str, arrays.Array]) -> bool:
+    def save(self, kind: EntryKind, key: str, meta: Mapping[str, Any], held: Mapping[str, arrays.Array]) -> bool:
         """Write an entry. Return False where the cache cannot be written: that costs only the time to make it again."""
         return self.cache.store(kind, key, lambda path: arrays.save(path, f"{kind}/{key}", meta, held))
 
-    def hold(self, kind: Kind, key: str, data: bytes) -> bool:
+    def add(self, kind: EntryKind, key: str, data: bytes) -> bool:
         """Add an entry for this run alone. data: as of `arrays.packed`. Return False where all entries are in the cache."""
-        if self.unnamed is not None:
-            self.unnamed.add(kind, key, data)
-        return self.unnamed is not None
+        if self.temporary is not None:
+            self.temporary.add(kind, key, data)
+        return self.temporary is not None
 
     @contextmanager
-    def create(self, kind: Kind, key: str, meta: Mapping[str, Any], layout: arrays.Layout) -> Iterator[dict[str, arrays.Array]]:
+    def create(
+        self, kind: EntryKind, key: str, meta: Mapping[str, Any], layout: arrays.Layout
+    ) -> Iterator[dict[str, arrays.Array]]:
         """Yield arrays of zeros, mapped, which become an entry when the block ends. Raises OSError if that fails."""
-        if self.unnamed is not None:
-            with self.unnamed.create(kind, key, meta, layout) as held:
+        if self.temporary is not None:
+            with self.temporary.create(kind, key, meta, layout) as held:
                 yield held
             return
         with self.cache.new(kind, key) as path, arrays.create(path, f"{kind}/{key}", meta, layout) as held:
             yield held
 
-    def has_all(self, kind: Kind, keys: Iterable[str]) -> bool:
+    def has_all(self, kind: EntryKind, keys: Iterable[str]) -> bool:
         """Return whether all these entries are there. They are not opened."""
-        if self.unnamed is not None:
-            return all((kind, key) in self.unnamed for key in keys)
+        if self.temporary is not None:
+            return all((kind, key) in self.temporary for key in keys)
         return self.cache.keys(kind).issuperset(keys)
 
-    def touch(self, kind: Kind, keys: Iterable[str]) -> bool:
+    def touch(self, kind: EntryKind, keys: Iterable[str]) -> bool:
         """Mark entries as used. Return whether any of them was last used more than an hour ago."""
         return self.cache.touch(kind, keys)
 

@@ -124,12 +124,12 @@ class Session:
         progress = self._listener.progress
         with stage("read", progress) as watch:
             from fbrag_cli.indexing.collect import collect, collect_one
-            from fbrag_cli.indexing.digest import Reading
+            from fbrag_cli.indexing.entry import ReadSettings
             from fbrag_cli.indexing.files import find_files
             from fbrag_cli.text.languages import resolve
 
             language = None if settings.lang is None else resolve(settings.lang)
-            reading = Reading(chunk_words, settings.encoding, settings.pages, language, password)
+            reading = ReadSettings(chunk_words, settings.encoding, settings.pages, language, password)
             findings = find_files(paths, settings.include, settings.exclude)
             if len(findings.files) == 1 and not any(map(os.path.isdir, paths)):
                 collection = collect_one(findings.files[0].path, reading, self.cache, stdin, self._listener)

@@ -26,11 +26,11 @@ import json, os, resource, sys, time
 started = time.perf_counter()
 from fbrag_cli.storage.cache import Cache
 from fbrag_cli.indexing.collect import collect
-from fbrag_cli.indexing.digest import Reading
+from fbrag_cli.indexing.entry import ReadSettings
 from fbrag_cli.indexing.files import find_files
 from pathlib import Path
 imported = time.perf_counter()
-collection = collect(find_files([sys.argv[1]]).files, Reading(), Cache(Path(sys.argv[2])))
+collection = collect(find_files([sys.argv[1]]).files, ReadSettings(), Cache(Path(sys.argv[2])))
 collected = time.perf_counter()
 question, *said = json.loads(sys.argv[3])
 backward = collection.retriever.scores(question)

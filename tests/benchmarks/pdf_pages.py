@@ -21,7 +21,7 @@ from pypdf import PdfReader, PdfWriter
 
 from fbrag_cli.children import run_jobs
 from fbrag_cli.documents.document import Extracted
-from fbrag_cli.documents.pdf import Share, read_pdf
+from fbrag_cli.documents.pdf.reader import Share, read_pdf
 from fbrag_cli.documents.source import read_source
 from fbrag_cli.progress import Listener
 

@@ -7,7 +7,7 @@ from time import process_time
 
 import pytest
 
-from fbrag_cli.documents.decoding import decode
+from fbrag_cli.documents.decoding.encoding import decode
 from fbrag_cli.documents.source import Source
 from tests.documents.making import written
 

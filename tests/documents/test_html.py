@@ -207,7 +207,7 @@ def test_utf8_with_a_bad_byte_is_utf8_whatever_is_declared(tmp_path: Path) -> No
 
 def test_a_long_page_alone_is_read_in_a_child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from fbrag_cli.indexing import collect
-    from fbrag_cli.indexing.digest import Reading
+    from fbrag_cli.indexing.entry import ReadSettings
     from fbrag_cli.progress import Listener
     from fbrag_cli.storage.cache import NOWHERE
 
@@ -216,5 +216,8 @@ def test_a_long_page_alone_is_read_in_a_child(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(collect, "run_jobs", lambda *arguments, **options: calls.append("child") or real(*arguments, **options))
     for size, expected in ((1_000, []), (200_000, ["child"])):
         (tmp_path / "page.html").write_text("<html><p>" + "word " * (size // 5))
-        assert collect.collect_one(str(tmp_path / "page.html"), Reading(), NOWHERE, None, Listener()).corpus.n_words == size // 5
+        assert (
+            collect.collect_one(str(tmp_path / "page.html"), ReadSettings(), NOWHERE, None, Listener()).corpus.n_words
+            == size // 5
+        )
         assert calls == expected

@@ -10,9 +10,8 @@ from time import process_time
 import pytest
 
 from fbrag_cli.cancellation import Cancellation
-from fbrag_cli.documents import pdf as reading
 from fbrag_cli.documents.load import load
-from fbrag_cli.documents.pdf import page_lines, pages
+from fbrag_cli.documents.pdf import page_lines, pages, reader
 from fbrag_cli.documents.pdf.page_ranges import format_ranges, numbers_within, parse_ranges
 from fbrag_cli.errors import FbragError
 from fbrag_cli.progress import Listener
@@ -134,8 +133,8 @@ def test_a_page_that_takes_too_long_can_be_stopped(tmp_path: Path) -> None:
 
 def test_a_heavy_page_again_and_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page_lines, "_MAX_SECONDS", 0.5)
-    monkeypatch.setattr(reading, "_MAX_SECONDS", 1.0)
-    monkeypatch.setattr(reading, "_MAX_SECONDS_PER_MB", 0.0)
+    monkeypatch.setattr(reader, "_MAX_SECONDS", 1.0)
+    monkeypatch.setattr(reader, "_MAX_SECONDS_PER_MB", 0.0)
     heavy = stream(flate(b"BT /F1 12 Tf 14 TL 72 720 Td " + b"(abcdefghij) Tj T* " * 100_000 + b"ET"), b"/Filter/FlateDecode")
     again = [(PAGE % 2).replace(b"4 0 R", b"6 0 R")] * 60
     tree = kids(b"3 0 R " + b" ".join(b"%d 0 R" % (7 + number) for number in range(60)), 61)

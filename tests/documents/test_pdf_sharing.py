@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from fbrag_cli.children import Failure, run_jobs
-from fbrag_cli.documents import pdf
 from fbrag_cli.documents.document import Extracted
-from fbrag_cli.documents.pdf import Share, read_pdf
+from fbrag_cli.documents.pdf import reader
 from fbrag_cli.documents.pdf.page_ranges import parse_ranges
 from fbrag_cli.documents.pdf.pages import PageReader, ReadPage
+from fbrag_cli.documents.pdf.reader import Share, read_pdf
 from fbrag_cli.documents.source import Source, read_source
 from fbrag_cli.progress import Event, Listener
 from tests.documents.test_pdf import encrypted
@@ -29,9 +29,9 @@ TWO = partial(run_jobs, processes=2, seconds=60.0)
 
 @pytest.fixture(autouse=True)
 def _always_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pdf, "_TRIAL", 0)
-    monkeypatch.setattr(pdf, "_WORTH_SHARING", 0)
-    monkeypatch.setattr(pdf, "_MAX_BATCH", 8)
+    monkeypatch.setattr(reader, "_TRIAL", 0)
+    monkeypatch.setattr(reader, "_WORTH_SHARING", 0)
+    monkeypatch.setattr(reader, "_MAX_BATCH", 8)
 
 
 @dataclass
@@ -123,9 +123,9 @@ def test_a_page_that_kills_its_process_costs_itself_only(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("lost", [False, True], ids=["slow pages", "lost processes"])
 def test_the_time_of_all_pages_has_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: bool) -> None:
-    monkeypatch.setattr(pdf, "_MAX_SECONDS", 35.0)
-    monkeypatch.setattr(pdf, "_MAX_SECONDS_PER_MB", 0.0)
-    monkeypatch.setattr(pdf, "_MAX_BATCH", 1)
+    monkeypatch.setattr(reader, "_MAX_SECONDS", 35.0)
+    monkeypatch.setattr(reader, "_MAX_SECONDS_PER_MB", 0.0)
+    monkeypatch.setattr(reader, "_MAX_BATCH", 1)
     ended: list[int] = []
 
     def share(reader: PageReader, batches: Sequence[Sequence[int]]) -> Iterator[tuple[int, Any]]:

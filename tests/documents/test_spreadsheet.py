@@ -14,7 +14,7 @@ from fbrag_cli.documents.readers import archive
 from fbrag_cli.documents.readers import spreadsheet as reader
 from fbrag_cli.errors import FbragError
 from fbrag_cli.indexing.collect import collect_one
-from fbrag_cli.indexing.digest import Reading
+from fbrag_cli.indexing.entry import ReadSettings
 from fbrag_cli.progress import Listener
 from fbrag_cli.storage.cache import Cache
 from tests.documents.making import o_row, ods, refused, relations, written, x_row, xlsx
@@ -183,7 +183,7 @@ def test_cells_in_opposite_corners_cost_one_line(tmp_path: Path) -> None:
     far = f'<row r="1">{_CELL.format("A1")}</row><row r="1048576">{_CELL.format("XFD1048576")}</row>'
     (tmp_path / "book.xlsx").write_bytes(xlsx({"S": far}))
     with pytest.raises(FbragError) as caught:
-        collect_one(str(tmp_path / "book.xlsx"), Reading(), Cache(tmp_path / "cache"), None, Listener())
+        collect_one(str(tmp_path / "book.xlsx"), ReadSettings(), Cache(tmp_path / "cache"), None, Listener())
     assert caught.value.code == "doc_unreadable"
     assert "book.xlsx cannot be read: the process that read it was killed (SIGABRT" in caught.value.message
 

@@ -14,7 +14,7 @@ from fbrag_cli.children import Failure
 from fbrag_cli.errors import FbragError
 from fbrag_cli.indexing import collect as collect_module
 from fbrag_cli.indexing.collect import Collection, collect, collect_one
-from fbrag_cli.indexing.digest import Reading, load_content
+from fbrag_cli.indexing.entry import ReadSettings, load_content
 from fbrag_cli.indexing.files import find_files
 from fbrag_cli.progress import Listener
 from fbrag_cli.storage.cache import NOWHERE, Cache
@@ -40,7 +40,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def collected(folder: Path, cache: Cache) -> Collection:
-    return collect(find_files([str(folder)]).files, Reading(), cache)
+    return collect(find_files([str(folder)]).files, ReadSettings(), cache)
 
 
 @pytest.fixture
@@ -102,13 +102,13 @@ def test_an_entry_whose_bits_have_changed_is_made_again(folder: Path, cache: Cac
 
 def test_two_documents_swapped_in_the_cache_are_read_again(folder: Path, cache: Cache) -> None:
     paths = [str(folder / name) for name in ("a.txt", "b.txt")]
-    first = [collect_one(path, Reading(), cache, None, Listener()).corpus.documents[0].text for path in paths]
+    first = [collect_one(path, ReadSettings(), cache, None, Listener()).corpus.documents[0].text for path in paths]
     one, two = entries(cache, "documents")
     held = one.read_bytes()
     one.write_bytes(two.read_bytes())
     two.write_bytes(held)
     load_content.cache_clear()
-    again = [collect_one(path, Reading(), cache, None, Listener()) for path in paths]
+    again = [collect_one(path, ReadSettings(), cache, None, Listener()) for path in paths]
     assert [each.corpus.documents[0].text for each in again] == first
     assert [each.cached for each in again] == [(), ()]
 
@@ -171,9 +171,9 @@ def test_a_file_that_is_no_text_does_not_slow_the_folder(folder: Path, cache: Ca
 
 def test_a_warning_names_the_file_by_the_name_that_it_has_now(tmp_path: Path, cache: Cache) -> None:
     (tmp_path / "a").write_bytes("Das Fräulein grüßt die Gäste am Höhenweg über Lützelflüh.".encode("cp1252"))
-    (first,) = collect_one(str(tmp_path / "a"), Reading(), cache, None, Listener()).corpus.documents
+    (first,) = collect_one(str(tmp_path / "a"), ReadSettings(), cache, None, Listener()).corpus.documents
     os.rename(tmp_path / "a", tmp_path / "other")
-    moved = collect_one(str(tmp_path / "other"), Reading(), cache, None, Listener())
+    moved = collect_one(str(tmp_path / "other"), ReadSettings(), cache, None, Listener())
     assert moved.cached == ("text", "index")
     (warning,) = moved.corpus.documents[0].warnings
     assert warning == first.warnings[0].replace(str(tmp_path / "a"), str(tmp_path / "other"), 1)
@@ -211,7 +211,7 @@ def test_a_file_alone_has_the_limits_of_a_folders(
     monkeypatch.setattr(collect_module, "FILE_SECONDS", 5)
     _reads_as(code, tmp_path, monkeypatch)
     with pytest.raises(FbragError) as caught:
-        collect_one(str(word), Reading(), cache, None, Listener())
+        collect_one(str(word), ReadSettings(), cache, None, Listener())
     assert (caught.value.code, caught.value.exit_code, caught.value.document) == ("doc_unreadable", 3, str(word))
     assert caught.value.message.startswith(f"{word} cannot be read: ")
     assert says in caught.value.message
@@ -224,7 +224,7 @@ def test_a_child_that_dies_on_a_full_disk_is_no_bad_file(
     monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=0))
     _reads_as("os.kill(os.getpid(), signal.SIGBUS)", tmp_path, monkeypatch)
     with pytest.raises(FbragError) as caught:
-        collect_one(str(word), Reading(), cache, None, Listener())
+        collect_one(str(word), ReadSettings(), cache, None, Listener())
     assert caught.value.code == "disk_full"
 
 
@@ -234,7 +234,7 @@ def test_a_short_text_alone_is_read_without_a_child_and_a_long_one_with(
     real = collect_module.run_jobs
     monkeypatch.setattr(collect_module, "run_jobs", None)
     path = str(folder / "a.txt")
-    alone = seen(collect_one(path, Reading(), NOWHERE, None, Listener()))
+    alone = seen(collect_one(path, ReadSettings(), NOWHERE, None, Listener()))
     calls: list[str] = []
 
     def noted(*arguments: object, **options: object) -> object:
@@ -244,10 +244,10 @@ def test_a_short_text_alone_is_read_without_a_child_and_a_long_one_with(
     monkeypatch.setattr(collect_module, "run_jobs", noted)
     monkeypatch.setattr(collect_module, "LONG_TEXT", 10)
     for store in (NOWHERE, cache):
-        assert seen(collect_one(path, Reading(), store, None, Listener())) == alone
+        assert seen(collect_one(path, ReadSettings(), store, None, Listener())) == alone
     assert calls == ["child"] * 2
-    assert collect_one(path, Reading(), cache, None, Listener()).cached == ("text", "index")
-    stdin = collect_one("-", Reading(), NOWHERE, io.BytesIO((folder / "a.txt").read_bytes()), Listener())
+    assert collect_one(path, ReadSettings(), cache, None, Listener()).cached == ("text", "index")
+    stdin = collect_one("-", ReadSettings(), NOWHERE, io.BytesIO((folder / "a.txt").read_bytes()), Listener())
     assert seen(stdin) == alone
     assert stdin.corpus.documents[0].name == "stdin"
     assert calls == ["child"] * 3
@@ -267,7 +267,7 @@ def test_a_full_disk_is_told(folder: Path, cache: Cache, monkeypatch: pytest.Mon
     def full(*arguments: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("fbrag_cli.indexing.pool.arrays.create", full)
+    monkeypatch.setattr("fbrag_cli.indexing.folder_index.arrays.create", full)
     with pytest.raises(FbragError) as caught:
         collected(folder, cache)
     assert caught.value.code == "disk_full"

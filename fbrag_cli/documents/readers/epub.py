@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from fbrag_cli.documents.decoding import Decoded, decode
+from fbrag_cli.documents.decoding.encoding import Decoded, decode
 from fbrag_cli.documents.document import Content, Extracted, Section
 from fbrag_cli.documents.readers.archive import Archive
 from fbrag_cli.documents.readers.blocks import joined

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from fbrag_cli.documents.decoding import decode
+from fbrag_cli.documents.decoding.encoding import decode
 from fbrag_cli.documents.document import Content, Extracted
 from fbrag_cli.documents.readers.blocks import Block, Layout, joined
 from fbrag_cli.documents.source import Source

@@ -7,7 +7,7 @@ from email.parser import BytesParser
 from email.policy import EmailPolicy
 from typing import Any, cast
 
-from fbrag_cli.documents.decoding import Decoded, decode, without_surrogates
+from fbrag_cli.documents.decoding.encoding import Decoded, decode, without_surrogates
 from fbrag_cli.documents.document import Content, Extracted
 from fbrag_cli.documents.readers.blocks import joined
 from fbrag_cli.documents.readers.html import declared_encoding, read_page

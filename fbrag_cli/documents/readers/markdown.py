@@ -6,7 +6,7 @@ import re
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from fbrag_cli.documents.decoding import decode
+from fbrag_cli.documents.decoding.encoding import decode
 from fbrag_cli.documents.document import Content, Extracted, Section
 from fbrag_cli.documents.lines import LineIndex
 from fbrag_cli.documents.source import Source

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fbrag_cli.documents.decoding import decode
+from fbrag_cli.documents.decoding.encoding import decode
 from fbrag_cli.documents.document import Content, Extracted
 from fbrag_cli.documents.source import Source
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from fbrag_cli.documents.decoding import decode
+from fbrag_cli.documents.decoding.encoding import decode
 from fbrag_cli.documents.document import Content, Extracted, Section
 from fbrag_cli.documents.source import Source
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 
-from fbrag_cli.documents.decoding import without_surrogates
+from fbrag_cli.documents.decoding.encoding import without_surrogates
 from fbrag_cli.documents.document import Content, Extracted
 from fbrag_cli.documents.source import Source
 from fbrag_cli.errors import FbragError

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from html import unescape
 
-from fbrag_cli.documents.decoding import decode
+from fbrag_cli.documents.decoding.encoding import decode
 from fbrag_cli.documents.document import Content, Extracted
 from fbrag_cli.documents.source import Source
 

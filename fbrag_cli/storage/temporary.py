@@ -1,4 +1,4 @@
-"""Entries that have no name in any folder: nothing of them is left when the process ends, or is killed."""
+"""Cache entries in anonymous temporary files. They disappear with the process, also when it is killed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FIRST, _MOST = 1 << 20, 1 << 26  # bytes of a file: each is twice the one befor
 _ALIGNED = 64  # bytes
 
 
-class Unnamed:
+class TemporaryEntries:
     """Entries as of a `Cache`, each the bytes of a file of arrays. They lie in files of the temporary folder that have no name.
 
     Where there is no such folder or no room in it, and on Windows, where every file has a name, they lie in memory.

@@ -1,4 +1,4 @@
-"""The digest of one file: its document, its chunks and their term counts, as made from the file and as cached."""
+"""The index entry of one file: its document, its chunks and their term counts, as made from the file and as kept."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _BATCH_SECONDS = 60  # for some pages of a PDF, in a child process
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """How files are read and cut into chunks: all settings that change a digest. password: of encrypted PDFs."""
+class ReadSettings:
+    """How files are read and cut into chunks: all that changes an entry. password: password of encrypted PDFs."""
 
     chunk_words: int = 300
     encoding: str | None = None
@@ -42,75 +42,78 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Digest:
-    """A digest. spans: int32 (n_chunks, 3), each chunk's start, end (characters) and number of words. counts: its terms."""
+class Entry:
+    """The index of one file. spans: int32 (n_chunks, 3): start, end (characters) and number of words of each chunk."""
 
     document: Document
     spans: NDArray[np.int32]
     counts: TermCounts
 
 
-def digest_key(source: Source, reading: Reading) -> str:
-    """Return the key of a file's digest."""
-    return index_key(sha256(source.data).hexdigest(), PurePath(source.path).suffix.lower(), reading.key_parts())
+def file_key(source: Source, settings: ReadSettings) -> str:
+    """Return the key of a file's entry."""
+    return index_key(sha256(source.data).hexdigest(), PurePath(source.path).suffix.lower(), settings.key_parts())
 
 
-def load_digest(key: str, path: str, store: IndexStore) -> Digest | None:
-    """Return the cached digest of the file `path`; None if it is not there or damaged."""
+def load_entry(key: str, path: str, store: IndexStore) -> Entry | None:
+    """Return the entry of the file `path` from the store; None if it is not there or damaged."""
 
-    def digest(meta: dict[str, Any], held: dict[str, NDArray[Any]]) -> Digest:
+    def entry(meta: dict[str, Any], held: dict[str, NDArray[Any]]) -> Entry:
         document = restore_document(meta["document"], path, partial(load_content, key, store))
-        return Digest(document, held["spans"], counts_from(meta, held))
+        return Entry(document, held["spans"], counts_from(meta, held))
 
-    return store.restore("documents", key, digest)
+    return store.restore("documents", key, entry)
 
 
-def make_digest(source: Source, reading: Reading, listener: Listener | None = None) -> Digest:
-    """Return the digest of a file, made anew. Raises FbragError as `documents.load` does, and the error of a cancellation."""
+def make_entry(source: Source, settings: ReadSettings, listener: Listener | None = None) -> Entry:
+    """Read a file, cut it into chunks and count their terms.
+
+    Raises FbragError as `documents.load` does, and the error of a cancellation.
+    """
     listener = listener or Listener()
     share = partial(run_jobs, seconds=_BATCH_SECONDS, cancellation=listener.cancellation)
     document = load(
         source.path,
-        encoding=reading.encoding,
-        pages=reading.pages,
-        password=reading.password,
+        encoding=settings.encoding,
+        pages=settings.pages,
+        password=settings.password,
         source=source,
-        language=reading.language,
+        language=settings.language,
         share=None if is_worker() else share,
         listener=listener,
     )
-    corpus = build_corpus([document], reading.chunk_words)
-    return Digest(document, corpus.spans[:, 1:], count_terms(corpus))
+    corpus = build_corpus([document], settings.chunk_words)
+    return Entry(document, corpus.spans[:, 1:], count_terms(corpus))
 
 
-# -- as cached ---------------------------------------------------------------------------------------------------------------
+# -- as kept -----------------------------------------------------------------------------------------------------------------
 
 
-def save_digest(key: str, digest: Digest, store: IndexStore) -> bool:
-    """Write a digest into the cache. Return False where it cannot be written."""
-    return store.save("documents", key, *_parts(digest))
+def save_entry(key: str, entry: Entry, store: IndexStore) -> bool:
+    """Write an entry into the cache. Return False where it cannot be written."""
+    return store.save("documents", key, *_parts(entry))
 
 
-def packed_digest(key: str, digest: Digest) -> bytes:
-    """Return a digest as the bytes of its cache entry."""
-    return b"".join(arrays.packed(f"documents/{key}", *_parts(digest)))
+def packed_entry(key: str, entry: Entry) -> bytes:
+    """Return the bytes of an entry, as the cache has them."""
+    return b"".join(arrays.packed(f"documents/{key}", *_parts(entry)))
 
 
-def _parts(digest: Digest) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    content = digest.document.content()
+def _parts(entry: Entry) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    content = entry.document.content()
     meta = {
-        "document": describe_document(digest.document),
+        "document": describe_document(entry.document),
         "pages": [(page.number, page.start, page.end) for page in content.pages],
         "sections": [(section.title, section.level, section.start) for section in content.sections],
-        "languages": digest.counts.languages,
+        "languages": entry.counts.languages,
     }
     text = np.frombuffer(content.text.encode("utf-8", "surrogatepass"), np.uint8)
-    return meta, {"text": text, "spans": digest.spans, **count_arrays(digest.counts)}
+    return meta, {"text": text, "spans": entry.spans, **count_arrays(entry.counts)}
 
 
 @lru_cache(maxsize=16)
 def load_content(key: str, store: IndexStore) -> Content:
-    """Return the cached text, pages and sections of a digest. Raises FbragError if another process has removed them."""
+    """Return the text, pages and sections of an entry. Raises FbragError if another process has removed it."""
     if (found := store.restore("documents", key, _content)) is None:
         hint = "ask again: it will be read again"
         raise FbragError("doc_unreadable", "the text of a document is no longer in the cache", hint)

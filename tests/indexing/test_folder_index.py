@@ -9,8 +9,8 @@ from rank_bm25 import BM25Okapi
 from fbrag_cli.corpus import Corpus
 from fbrag_cli.documents.source import read_source
 from fbrag_cli.indexing.collect import collect_one
-from fbrag_cli.indexing.digest import Reading, digest_key, make_digest, save_digest
-from fbrag_cli.indexing.pool import Member, load_pool, make_pool, pool_key
+from fbrag_cli.indexing.entry import ReadSettings, file_key, make_entry, save_entry
+from fbrag_cli.indexing.folder_index import Member, folder_index_key, load_folder_index, make_folder_index
 from fbrag_cli.indexing.store import IndexStore
 from fbrag_cli.progress import Listener
 from fbrag_cli.retrieval.bm25 import BM25
@@ -25,33 +25,33 @@ TEXTS = st.lists(
 WORDS_A_CHUNK = 4
 
 
-def pooled(folder: Path, texts: list[str]) -> tuple[Corpus, BM25]:
+def indexed(folder: Path, texts: list[str]) -> tuple[Corpus, BM25]:
     folder.mkdir(exist_ok=True)
-    store, reading = IndexStore(Cache(folder / "cache")), Reading(WORDS_A_CHUNK, language="en")
+    store, reading = IndexStore(Cache(folder / "cache")), ReadSettings(WORDS_A_CHUNK, language="en")
     paths = [str(folder / f"{i}.txt") for i in range(len(texts))]
     for path, text in zip(paths, texts, strict=True):
         Path(path).write_text(text, "utf-8")
-    return pool_of(paths, reading, store)
+    return indexed_paths(paths, reading, store)
 
 
-def pool_of(paths: list[str], reading: Reading, store: IndexStore) -> tuple[Corpus, BM25]:
+def indexed_paths(paths: list[str], reading: ReadSettings, store: IndexStore) -> tuple[Corpus, BM25]:
     members = []
     for path in paths:
         source = read_source(path)
-        members.append(Member(digest_key(source, reading), path))
-        save_digest(members[-1].key, make_digest(source, reading), store)
-    make_pool(members, reading.chunk_words, store, lambda done, total: None)
-    found = load_pool(pool_key(members), paths, store)
+        members.append(Member(file_key(source, reading), path))
+        save_entry(members[-1].key, make_entry(source, reading), store)
+    make_folder_index(members, reading.chunk_words, store, lambda done, total: None)
+    found = load_folder_index(folder_index_key(members), paths, store)
     assert found is not None
     return found
 
 
 @settings(max_examples=40, deadline=None)
 @given(TEXTS, TEXTS.map(" ".join))
-def test_a_pool_scores_as_rank_bm25_does_over_all_its_chunks(
+def test_a_folder_scores_as_rank_bm25_does_over_all_its_chunks(
     tmp_path_factory: pytest.TempPathFactory, texts: list[str], question: str
 ) -> None:
-    corpus, retriever = pooled(tmp_path_factory.mktemp("pool"), texts)
+    corpus, retriever = indexed(tmp_path_factory.mktemp("folder"), texts)
     chunk_terms = [terms(chunk.text) for chunk in corpus.chunks]
     if not any(chunk_terms):
         assert not retriever.scores(question).any()
@@ -63,14 +63,14 @@ def test_a_pool_scores_as_rank_bm25_does_over_all_its_chunks(
     assert sum(map(corpus.words_of, range(len(texts)))) == sum(len(text.split()) for text in texts) == corpus.n_words
 
 
-def test_a_file_scores_the_same_alone_and_in_a_pool_of_one(tmp_path: Path, shared: Path) -> None:
+def test_a_file_scores_the_same_alone_and_in_a_indexed_paths_one(tmp_path: Path, shared: Path) -> None:
     text = (shared / "books" / "pride-and-prejudice.txt").read_text("utf-8")
-    _, in_pool = pooled(tmp_path, [text])
+    _, in_folder = indexed(tmp_path, [text])
     alone = collect_one(
-        str(tmp_path / "0.txt"), Reading(WORDS_A_CHUNK, language="en"), Cache(tmp_path / "other"), None, Listener()
+        str(tmp_path / "0.txt"), ReadSettings(WORDS_A_CHUNK, language="en"), Cache(tmp_path / "other"), None, Listener()
     ).retriever
     for question in ("Whom does Mr. Collins marry?", "the sister of Mr. Darcy at Pemberley, Georgiana, and Wickham", "of the"):
-        assert np.array_equal(alone.scores(question), in_pool.scores(question))
+        assert np.array_equal(alone.scores(question), in_folder.scores(question))
 
 
 def test_function_words_of_a_question_do_not_raise_documents_of_another_language(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_function_words_of_a_question_do_not_raise_documents_of_another_language
     paths = [str(folder / name) for name in ("fr.txt", "en.txt", "de.txt")]
     for path, text in zip(paths, (french, english, german), strict=True):
         Path(path).write_text(text, "utf-8")
-    corpus, retriever = pool_of(paths, Reading(300), IndexStore(Cache(tmp_path / "cache")))
+    corpus, retriever = indexed_paths(paths, ReadSettings(300), IndexStore(Cache(tmp_path / "cache")))
     assert corpus.languages == ("fr", "en", "de")
     scores = retriever.scores("Who was the keeper of the lighthouse before the war?")
     assert scores[0] == 0 < scores[1]

@@ -1,4 +1,4 @@
-"""A pool: the digests of several files as one corpus with one index over all of its chunks, as made and as cached."""
+"""A folder index: the entries of several files as one corpus with one index over all of its chunks, as made and as kept."""
 
 from __future__ import annotations
 
@@ -13,45 +13,45 @@ from numpy.typing import NDArray
 from fbrag_cli.corpus import Corpus, fingerprint_of
 from fbrag_cli.documents.document import Document
 from fbrag_cli.errors import FbragError
-from fbrag_cli.indexing.digest import Digest, counts_from, describe_document, load_content, load_digest, restore_document
+from fbrag_cli.indexing.entry import Entry, counts_from, describe_document, load_content, load_entry, restore_document
 from fbrag_cli.indexing.store import IndexStore, index_key
 from fbrag_cli.retrieval.bm25 import BM25, idf_of
 from fbrag_cli.retrieval.term_counts import Vocabulary
 from fbrag_cli.storage import arrays
 
-#: Called with (done, total), in digests; each digest is counted twice, once for each round.
+#: Called with (done, total), in entries; each entry is counted twice, once for each round.
 Tell = Callable[[int, int], None]
 
 
 class Member(NamedTuple):
-    """A file of a pool. key: of its digest. path: as the user gave it."""
+    """A file of a folder index. key: key of its entry. path: as the user gave it."""
 
     key: str
     path: str
 
-    def load(self, store: IndexStore) -> Digest:
-        """Return the cached digest. Raises FbragError doc_unreadable if it is no longer there."""
-        if (digest := load_digest(self.key, self.path, store)) is None:
+    def load(self, store: IndexStore) -> Entry:
+        """Return the entry of this file. Raises FbragError doc_unreadable if it is no longer there."""
+        if (entry := load_entry(self.key, self.path, store)) is None:
             what = f"the text of {self.path} is no longer in the cache"
             hint = "the cache is too small or was cleared: ask again"
             raise FbragError("doc_unreadable", what, hint, document=self.path)
-        return digest
+        return entry
 
 
-def pool_key(members: Sequence[Member]) -> str:
-    """Return the cache key of the pool of these files."""
+def folder_index_key(members: Sequence[Member]) -> str:
+    """Return the key of the folder index of these files."""
     return index_key(*members)
 
 
-def single(digest: Digest, chunk_words: int) -> tuple[Corpus, BM25]:
-    """Return the corpus and index of one file. It needs no pool: its own counts are the index."""
-    spans = np.insert(digest.spans, 0, 0, axis=1)
-    corpus = Corpus((digest.document,), spans, chunk_words, fingerprint_of([digest.document], chunk_words))
-    return corpus, BM25(digest.counts)
+def index_of(entry: Entry, chunk_words: int) -> tuple[Corpus, BM25]:
+    """Return the corpus and index of one file. It needs no folder index: its own counts are the index."""
+    spans = np.insert(entry.spans, 0, 0, axis=1)
+    corpus = Corpus((entry.document,), spans, chunk_words, fingerprint_of([entry.document], chunk_words))
+    return corpus, BM25(entry.counts)
 
 
-def make_pool(members: Sequence[Member], chunk_words: int, store: IndexStore, tell: Tell) -> None:
-    """Write the pool of these files, whose digests are cached, into the cache. One digest at a time is in memory.
+def make_folder_index(members: Sequence[Member], chunk_words: int, store: IndexStore, tell: Tell) -> None:
+    """Write the folder index of these files, whose entries are in the store. One entry at a time is in memory.
 
     Raises OSError where the cache cannot be written, and FbragError as `Member.load` does.
     """
@@ -62,15 +62,15 @@ def make_pool(members: Sequence[Member], chunk_words: int, store: IndexStore, te
         "chunk_words": chunk_words,
         "fingerprint": fingerprint_of(merged.documents, chunk_words),
     }
-    with store.create("corpora", pool_key(members), meta, _layout(merged)) as held:
+    with store.create("corpora", folder_index_key(members), meta, _layout(merged)) as held:
         _fill(held, meta, merged, (member.load(store) for member in members), tell)
 
 
-def load_pool(key: str, paths: Sequence[str], store: IndexStore) -> tuple[Corpus, BM25] | None:
-    """Return the cached pool of the files `paths`; None if it, or the digest of one file, is not there or damaged."""
+def load_folder_index(key: str, paths: Sequence[str], store: IndexStore) -> tuple[Corpus, BM25] | None:
+    """Return the folder index of the files `paths`; None if it, or the entry of one file, is not there or damaged."""
     is_used_again = store.touch("corpora", [key])  # before `load`, which marks it as used
 
-    def pool(meta: dict[str, Any], held: dict[str, arrays.Array]) -> tuple[list[str], Corpus, BM25]:
+    def index(meta: dict[str, Any], held: dict[str, arrays.Array]) -> tuple[list[str], Corpus, BM25]:
         documents = tuple(
             restore_document(described, path, partial(load_content, own, store))
             for (own, described), path in zip(meta["documents"], paths, strict=True)
@@ -78,7 +78,7 @@ def load_pool(key: str, paths: Sequence[str], store: IndexStore) -> tuple[Corpus
         corpus = Corpus(documents, held["spans"], meta["chunk_words"], meta["fingerprint"])
         return [own for own, _ in meta["documents"]], corpus, BM25(counts_from(meta, held), held["idf"])
 
-    if (found := store.restore("corpora", key, pool)) is None:
+    if (found := store.restore("corpora", key, index)) is None:
         return None
     keys, corpus, retriever = found
     if not store.has_all("documents", keys):
@@ -90,9 +90,9 @@ def load_pool(key: str, paths: Sequence[str], store: IndexStore) -> tuple[Corpus
 
 @dataclass(frozen=True, slots=True)
 class _Merged:
-    """What the first round finds out about a pool.
+    """What the first round finds out about all entries.
 
-    starts: as in `TermCounts`. positions: int32, for each digest the positions of its terms in the vocabulary. count_type: the
+    starts: as in `TermCounts`. positions: int32, for each entry the positions of its terms in the vocabulary. count_type: the
     smallest type that can hold every count.
     """
 
@@ -112,14 +112,14 @@ def _merge_vocabularies(members: Sequence[Member], store: IndexStore, tell: Tell
     documents: list[Document] = []
     n_chunks, count_type = 0, np.dtype(np.uint8)
     for i, member in enumerate(members):
-        digest = member.load(store)
-        numbered.append(np.array([numbers.setdefault(term, len(numbers)) for term in digest.counts.vocabulary], np.int32))
+        entry = member.load(store)
+        numbered.append(np.array([numbers.setdefault(term, len(numbers)) for term in entry.counts.vocabulary], np.int32))
         while len(frequencies) < len(numbers):
             frequencies = np.concatenate((frequencies, np.zeros_like(frequencies)))
-        frequencies[numbered[i]] += digest.counts.document_frequencies()
-        documents.append(digest.document)
-        n_chunks += len(digest.spans)
-        count_type = np.result_type(count_type, digest.counts.counts.dtype)
+        frequencies[numbered[i]] += entry.counts.document_frequencies()
+        documents.append(entry.document)
+        n_chunks += len(entry.spans)
+        count_type = np.result_type(count_type, entry.counts.counts.dtype)
         tell(i + 1, 2 * len(members))
     terms = sorted(numbers)
     in_order = np.fromiter((numbers[term] for term in terms), np.int32, len(terms))
@@ -129,20 +129,20 @@ def _merge_vocabularies(members: Sequence[Member], store: IndexStore, tell: Tell
     return _Merged(Vocabulary.of(terms), starts, [position_of[own] for own in numbered], documents, n_chunks, count_type)
 
 
-def _fill(held: dict[str, arrays.Array], meta: dict[str, Any], merged: _Merged, digests: Iterable[Digest], tell: Tell) -> None:
-    """Do the second round: put each digest's counts at the next free places of their terms. A term's chunks stay in order."""
+def _fill(held: dict[str, arrays.Array], meta: dict[str, Any], merged: _Merged, entries: Iterable[Entry], tell: Tell) -> None:
+    """Do the second round: put each entry's counts at the next free places of their terms. A term's chunks stay in order."""
     held["letters"][:], held["ends"][:] = merged.vocabulary.letters, merged.vocabulary.ends
     held["starts"][:] = merged.starts
     free = merged.starts[:-1].copy()
     base = 0  # chunks so far
-    for i, (own, digest) in enumerate(zip(merged.positions, digests, strict=True)):
-        counts, end = digest.counts, base + len(digest.spans)
+    for i, (own, entry) in enumerate(zip(merged.positions, entries, strict=True)):
+        counts, end = entry.counts, base + len(entry.spans)
         places = np.repeat(free[own] - counts.starts[:-1], np.diff(counts.starts)) + np.arange(len(counts.chunks))
         held["chunks"][places] = counts.chunks + np.int32(base)
         held["counts"][places] = counts.counts
         free[own] += np.diff(counts.starts)
         held["lengths"][base:end] = counts.lengths
-        held["spans"][base:end, 0], held["spans"][base:end, 1:] = i, digest.spans
+        held["spans"][base:end, 0], held["spans"][base:end, 1:] = i, entry.spans
         base = end
         tell(len(merged.positions) + i + 1, 2 * len(merged.positions))
     held["idf"][:] = idf_of(counts_from(meta, held))
