@@ -34,18 +34,22 @@ PLOTS = {
 # Okabe and Ito (2008): colours that all kinds of colour vision tell apart; without yellow, which is too light on white.
 _COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#24211c"]
 _MARKERS = ["o", "s", "^", "D", "v", "P", "X"]
-_SOFT = "#675f52"
 _DASHES: list[Any] = ["--", ":", "-.", (0, (1, 3)), (0, (8, 3))]
 _PANELS_ACROSS = 3
 _TITLE = 28  # characters of a name
-_LONGEST = 70  # of a label
+_LONGEST = 70  # characters of a label
+
+# Options of matplotlib: of all figures, and of what is drawn.
 _STYLE: dict[Any, Any] = {
     "figure.facecolor": "white",
     "axes.facecolor": "white",
     "savefig.facecolor": "white",
+    "savefig.dpi": 160,
     "font.family": "DejaVu Sans",  # comes with matplotlib: the same everywhere
     "font.size": 10,
     "text.color": "#24211c",
+    "axes.titlelocation": "left",
+    "axes.titlesize": 11,
     "axes.labelcolor": "#24211c",
     "axes.edgecolor": "#675f52",
     "xtick.color": "#675f52",
@@ -56,11 +60,19 @@ _STYLE: dict[Any, Any] = {
     "grid.color": "#e2dbcd",
     "grid.linewidth": 0.6,
     "axes.axisbelow": True,
+    "lines.linewidth": 1.8,
+    "legend.frameon": False,
+    "legend.fontsize": 9,
     "text.parse_math": False,  # a name with a dollar sign is no formula
     "text.usetex": False,
     "svg.hashsalt": "fbrag",
     "svg.fonttype": "path",
 }
+_BAND: dict[str, Any] = {"alpha": 0.12, "linewidth": 0}
+_BAR: dict[str, Any] = {"linestyle": "none", "capsize": 3, "elinewidth": 1.4}
+_LEVEL: dict[str, Any] = {"color": "#675f52", "linewidth": 1.3}
+_BESIDE: dict[str, Any] = {"xytext": (0, 7), "textcoords": "offset points", "ha": "center", "fontsize": 8}
+_METADATA: dict[Format, dict[str, str | None]] = {"png": {"Software": None}, "svg": {"Date": None, "Creator": "fbrag"}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +159,7 @@ def _figure(name: str, rows: Sequence[Row]) -> Figure:
     axes = figure.subplots(down, across, squeeze=False).ravel().tolist()
     for (title, names), place in zip(panels, axes, strict=False):
         _draw(place, name, [(family, _points(family, by_configuration, setting, metric, names)) for family in families])
-        place.set_title(title, loc="left", fontsize=11)
+        place.set_title(title)
         place.set_xlabel(axis)
         place.set_ylabel(f"{METRICS.get(metric, one_line(metric, _TITLE)).split(' at the ')[0]}, %")
     for place in axes[len(panels) :]:
@@ -201,68 +213,49 @@ def _points(
 
 
 def _draw(place: Axes, name: str, lines: Sequence[Line]) -> None:
-    """Draw one panel. A line has its colour by its place among `lines`, which is the same in every panel."""
-    varied = [(family, points) for family, points in lines if family.varies]
+    """Draw one panel. A line has its look by its place among `lines`, which is the same in every panel."""
     if name == "latency":
         for i, (family, points) in enumerate(lines):
             _draw_latency(place, family, points, i)
         place.set_xlim(left=0)
         return
+    varied = [line for line in lines if line[0].varies]
+    ats = {point.at for _, points in varied for point in points}
     if name == "small":
-        models = sorted({str(point.at) for _, points in varied for point in points})
-        for i, (family, points) in enumerate(varied):
-            offset = (i - (len(varied) - 1) / 2) * 0.6 / len(varied)
-            _draw_models(place, family, points, i, [models.index(str(point.at)) + offset for point in points])
+        models = sorted(map(str, ats))
         place.set_xticks(range(len(models)), [one_line(model, _TITLE) for model in models], rotation=20, ha="right")
         place.set_xlim(-0.5, len(models) - 0.5)
     else:
-        for i, (family, points) in enumerate(varied):
-            _draw_band(place, family, points, i)
-        ticks = sorted({_number(point.at) for _, points in varied for point in points})
+        ticks = sorted(map(_number, ats))
         place.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    for i, (family, points) in enumerate(varied):
+        scores, look = [point.score for point in points], _look(i) | {"label": _label(family)}
+        if name == "small":
+            beside = (i - (len(varied) - 1) / 2) * 0.6 / len(varied)
+            around = [[point.score - point.low for point in points], [point.high - point.score for point in points]]
+            place.errorbar([models.index(str(point.at)) + beside for point in points], scores, around, **look | _BAR)
+        else:
+            at = [_number(point.at) for point in points]
+            low, high = [point.low for point in points], [point.high for point in points]
+            place.fill_between(at, low, high, color=look["color"], **_BAND)
+            place.plot(at, scores, **look)
     for i, (family, points) in enumerate(lines[len(varied) :]):
         for point in points:
-            place.axhline(point.score, color=_SOFT, linestyle=_DASHES[i % len(_DASHES)], linewidth=1.3, label=_label(family))
-
-
-def _draw_band(place: Axes, family: _Family, points: Sequence[_Point], i: int) -> None:
-    at = [_number(point.at) for point in points]
-    place.fill_between(
-        at, [point.low for point in points], [point.high for point in points], color=_colour(i), alpha=0.12, linewidth=0
-    )
-    place.plot(at, [point.score for point in points], **_look(i), label=_label(family))
+            place.axhline(point.score, linestyle=_DASHES[i % len(_DASHES)], label=_label(family), **_LEVEL)
 
 
 def _draw_latency(place: Axes, family: _Family, points: Sequence[_Point], i: int) -> None:
     timed = [(point.seconds, point.score, point.at) for point in points if point.seconds is not None]
-    place.plot([seconds for seconds, _, _ in timed], [score for _, score, _ in timed], **_look(i), label=_label(family))
-    for seconds, score, at in timed:
-        if family.varies:
-            place.annotate(
-                one_line(str(at), _TITLE),
-                (seconds, score),
-                (0, 7),
-                textcoords="offset points",
-                ha="center",
-                fontsize=8,
-                color=_colour(i),
-            )
-
-
-def _draw_models(place: Axes, family: _Family, points: Sequence[_Point], i: int, at: Sequence[float]) -> None:
-    scores = [point.score for point in points]
-    around = [[point.score - point.low for point in points], [point.high - point.score for point in points]]
-    look = {**_look(i), "linestyle": "none"}
-    place.errorbar(at, scores, around, **look, capsize=3, elinewidth=1.4, label=_label(family))
-
-
-def _colour(i: int) -> str:
-    return _COLOURS[i % len(_COLOURS)]
+    look = _look(i)
+    place.plot([seconds for seconds, _, _ in timed], [score for _, score, _ in timed], **look, label=_label(family))
+    for seconds, score, at in timed if family.varies else ():
+        place.annotate(one_line(str(at), _TITLE), (seconds, score), color=look["color"], **_BESIDE)
 
 
 def _look(i: int) -> dict[str, Any]:
-    marker = _MARKERS[(i + i // len(_COLOURS)) % len(_MARKERS)]  # another one when the colours come again
-    return {"color": _colour(i), "marker": marker, "markersize": 6, "linewidth": 1.8}
+    """Return the colour and the marker of the i-th line. Where the colours come again, the markers are others."""
+    n = len(_COLOURS)
+    return {"color": _COLOURS[i % n], "marker": _MARKERS[(i + i // n) % len(_MARKERS)]}
 
 
 def _label(family: _Family) -> str:
@@ -279,12 +272,10 @@ def _legend(figure: Figure, axes: Sequence[Axes]) -> None:
     for place in axes:
         for handle, label in zip(*place.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
-    columns = 1 if len(axes) == 1 else 2
-    figure.legend(list(handles.values()), list(handles), loc="outside lower left", frameon=False, ncols=columns, fontsize=9)
+    figure.legend(list(handles.values()), list(handles), loc="outside lower left", ncols=1 if len(axes) == 1 else 2)
 
 
 def _saved(figure: Figure, kind: Format) -> bytes:
     file = io.BytesIO()
-    undated: dict[str, str | None] = {"Software": None} if kind == "png" else {"Date": None, "Creator": "fbrag"}
-    figure.savefig(file, format=kind, dpi=160, metadata=undated)
+    figure.savefig(file, format=kind, metadata=_METADATA[kind])
     return file.getvalue()
