@@ -6,27 +6,24 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from importlib.util import find_spec
-from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from fbrag_cli.cli.completion import method_list
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.method_options import CHUNK_WORDS_HELP, ListKnobs, compared_settings, listed_values, number
+from fbrag_cli.cli.method_options import CHUNK_WORDS_HELP, ListKnobs
 from fbrag_cli.cli.opening import open_cache, open_session
 from fbrag_cli.cli.options import RunOptions, arguments, option
-from fbrag_cli.cli.presets import PLAIN, ways
 from fbrag_cli.cli.progress_line import progress_line
 from fbrag_cli.cli.signals import limit_time
 from fbrag_cli.cli.takes import takes
 from fbrag_cli.errors import ExitCode, FbragError, pip_install
 from fbrag_cli.generation.reuse import Reuse
-from fbrag_cli.methods.choosing import PRESETS, method_with, preset_settings
-from fbrag_cli.methods.knobs import settings_of
-from fbrag_cli.methods.registry import DEFAULT, find_method, names
+from fbrag_cli.methods.choosing import PLAIN, PRESETS
+from fbrag_cli.methods.registry import DEFAULT, names
 from fbrag_cli.session.settings import CacheSettings, ModelSettings
 from fbrag_cli.storage.files import not_writable, whole_file
 
@@ -38,7 +35,6 @@ if TYPE_CHECKING:
     Comparison = Callable[[Sequence[Row]], Report]
 
 _LISTS = "several, parted by commas, are compared"
-_ANSWER_TOKENS = 64  # of most benchmarks
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +85,7 @@ class EvalOptions:
     max_tokens: int | None = option(
         None,
         "--max-tokens",
-        help=f"length limit of an answer (that of --prompts, else {_ANSWER_TOKENS})",
+        help="length limit of an answer (that of --prompts, else 64)",
         group="Run",
         metavar="N",
         min=1,
@@ -242,56 +238,21 @@ def _draw(rows: Sequence[Row], folder: Path, console: Console) -> None:
 
 
 def _configurations(command: EvalCommand, *, on_gpu: bool) -> list[Configuration]:
-    """Return every combination of the lists that a method reads, with the settings of each preset."""
-    from fbrag_cli.evaluation.configurations import Configuration, distinct
-    from fbrag_cli.methods.prompt_file import read_prompt_file
+    from fbrag_cli.evaluation.configurations import Compared, combinations
     from fbrag_cli.models.catalogue import load_catalogue
 
     options, models, catalogue = command.eval, command.models, load_catalogue()
-    large = None if options.retrieval_only else (models.large or catalogue.default_large)
-    prompts = read_prompt_file(options.prompts) if options.prompts else None
-    if prompts and prompts.has_limits and (options.max_tokens or command.lists.forward_tokens):  # type: ignore[attr-defined]
-        raise FbragError("usage", f"{prompts.path} has length limits of its own", "leave out --max-tokens and --forward-tokens")
-    found = []
-    for preset, name in ways(_split(options.preset), _split(options.method)):
-        method = find_method(name)
-        words = options.chunk_words or method.chunk_words
-        smalls = _split(models.small or catalogue.default_small) if method.needs_small else [None]
-        own = {setting: values for setting, values in _lists(command, words).items() if setting in settings_of(method)}
-        fixed = {"max_tokens": options.max_tokens or _ANSWER_TOKENS, "seed": options.seed}
-        for values in product(*own.values()):
-            for small, retriever in product(smalls, _split(options.retriever)):
-                of_preset = preset_settings(preset, retriever)
-                given = {**fixed, **dict(zip(own, values, strict=True)), **of_preset}
-                settings = method_with(method, given, words, on_gpu=on_gpu)
-                found.append(Configuration(settings, small, large, retriever, words, prompts))
-    return distinct(_weighted(found, options.weights))
-
-
-def _lists(command: EvalCommand, words: int) -> dict[str, list[Any]]:
-    """Return the values to compare, by setting. words: of a chunk."""
-    asked = {setting.name: (setting, getattr(command.lists, setting.name)) for setting in compared_settings()}
-    return {name: listed_values(setting, text, words) for name, (setting, text) in asked.items() if text}
-
-
-def _weighted(configurations: Sequence[Configuration], weights: str | None) -> list[Configuration]:
-    """Each configuration of a method with two lookups, once with each of the weights "X:Y"."""
-    if weights is None:
-        return list(configurations)
-    found = []
-    for each in configurations:
-        settings, method = settings_of(type(each.method)), each.method
-        if "eta_forward" not in settings:
-            found.append(each)
-            continue
-        for pair in _split(weights):
-            if pair.count(":") != 1:
-                raise FbragError("usage", f"--weights {weights}: {pair!r} is not X:Y", "write it as 0.5:0.5,1:0")
-            both = zip(("eta_forward", "eta_backward"), pair.split(":"), strict=True)
-            values: Any = {name: number(settings[name], part, f"--weights {weights}") for name, part in both}
-            found.append(replace(each, method=replace(method, **values)))
-    return found
-
-
-def _split(text: str) -> list[str]:
-    return list(dict.fromkeys(part.strip() for part in text.split(",")))
+    compared = Compared(
+        methods=options.method,
+        presets=options.preset,
+        small=models.small or catalogue.default_small,
+        retrievers=options.retriever,
+        large=None if options.retrieval_only else (models.large or catalogue.default_large),
+        settings={each.name: text for each in fields(command.lists) if (text := getattr(command.lists, each.name))},
+        weights=options.weights,
+        chunk_words=options.chunk_words,
+        prompts=options.prompts,
+        max_tokens=options.max_tokens,
+        seed=options.seed,
+    )
+    return combinations(compared, on_gpu=on_gpu)

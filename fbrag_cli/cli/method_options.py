@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, make_dataclass, replace
 from typing import Any, Literal
 
 from fbrag_cli.cli.options import option
-from fbrag_cli.errors import FbragError
-from fbrag_cli.methods.choosing import choose_method, chunk_count
-from fbrag_cli.methods.knobs import Setting, settings_of
+from fbrag_cli.methods.choosing import choose_method
 from fbrag_cli.methods.method import Method
-from fbrag_cli.methods.registry import DEFAULT, METHODS, find_method, names
+from fbrag_cli.methods.registry import DEFAULT, METHODS, all_settings, find_method, names
 
 _NAMES = sorted(names(), key=lambda name: name != DEFAULT)  # the default first
 _OTHERS = ", ".join(f"{each.chunk_words} for {each.name}" for each in METHODS if each.chunk_words != Method.chunk_words)
@@ -54,15 +50,6 @@ class MethodOptions:
         return self.chunk_words or find_method(self.method).chunk_words
 
 
-def all_settings() -> dict[str, Setting]:
-    """Return the settings of all methods by name. One that several methods have is declared by the last of them."""
-    found: dict[str, Setting] = {}
-    for method in reversed(METHODS):
-        for name, setting in settings_of(method).items():
-            found.setdefault(name, setting)
-    return found
-
-
 def _value_options() -> type[Any]:
     """Return a record with an option for each setting. One whose default varies is None where it is not given."""
     made = []
@@ -95,7 +82,7 @@ def chosen_method(options: MethodOptions, given: Any, *, on_gpu: bool) -> Method
 def _list_options() -> type[Any]:
     """Return a record with a list option for each setting that can be compared."""
     made = []
-    for setting in compared_settings():
+    for setting in (each for each in all_settings().values() if each.knob.compared):
         knob = replace(
             setting.knob,
             varies=setting.knob.default_text(setting.default) or None,
@@ -108,44 +95,4 @@ def _list_options() -> type[Any]:
     return make_dataclass("ComparedSettings", made, frozen=True)
 
 
-def compared_settings() -> Iterator[Setting]:
-    """Yield the settings of which `eval` takes a list."""
-    return (setting for setting in all_settings().values() if setting.knob.compared)
-
-
 ListKnobs = _list_options()
-
-
-def listed_values(setting: Setting, text: str, chunk_words: int) -> list[Any]:
-    """Parse a list of values such as "3,5,10". Raises FbragError `usage`."""
-    return list(dict.fromkeys(_value(setting, part.strip(), text, chunk_words) for part in text.split(",")))
-
-
-def _value(setting: Setting, part: str, text: str, chunk_words: int) -> Any:
-    name = setting.option
-    if setting.knob.chunks:
-        return chunk_count(name, part, chunk_words)
-    if setting.choices:
-        if part not in setting.choices:
-            raise FbragError("usage", f"{name} {text}: {part!r} is none of {', '.join(setting.choices)}", "fbrag eval --help")
-        return part
-    if setting.kind is str:
-        return part
-    if setting.kind is bool:
-        if part not in ("yes", "no"):
-            raise FbragError("usage", f"{name} {text}: {part!r} is neither yes nor no", "fbrag eval --help")
-        return part == "yes"
-    return number(setting, part, f"{name} {text}")
-
-
-def number(setting: Setting, part: str, given: str) -> Any:
-    """Parse a number within the bounds of a setting. given: what the user wrote, for the error (`usage`)."""
-    try:
-        value = setting.kind(part)
-    except ValueError:
-        raise FbragError("usage", f"{given}: {part!r} is not a number", "fbrag eval --help") from None
-    least, most = setting.knob.minimum, setting.knob.maximum
-    if abs(value) == math.inf or (least is not None and not value >= least) or (most is not None and not value <= most):
-        bounds = [f"from {least:g}" if least is not None else "", f"to {most:g}" if most is not None else ""]
-        raise FbragError("usage", f"{given}: {part} is out of bounds", f"use numbers {' '.join(filter(None, bounds))}")
-    return value

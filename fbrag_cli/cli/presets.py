@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.methods.choosing import PRESETS, preset_settings
 
-#: The preset of `fbrag eval` that sets nothing.
-PLAIN = "default"
-
 _ORIGINS = ("DEFAULT", "DEFAULT_MAP", "ENVIRONMENT", "COMMANDLINE")  # the last one counts most; DEFAULT_MAP is the file
-
-
-def ways(presets: Sequence[str], methods: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield each preset with each method, or with its own. Raises FbragError `usage` for an unknown preset."""
-    for preset in presets:
-        if preset not in (PLAIN, *PRESETS):
-            what = f"--preset {','.join(presets)}: {preset!r} is none of {', '.join((PLAIN, *PRESETS))}"
-            raise FbragError("usage", what, "fbrag eval --help")
-        own = PRESETS.get(preset, {}).get("method")
-        yield from ((preset, method) for method in ([own] if own else methods))
 
 
 def with_preset(values: Mapping[str, Any], origins: Mapping[str, str]) -> dict[str, Any]:

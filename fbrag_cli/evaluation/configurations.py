@@ -1,30 +1,24 @@
-"""Configurations: the columns of an evaluation. Each is a method with its settings, its models and its retriever.
-
-A row names the settings of its configuration. A table labels each configuration by the settings in which it differs from others.
-"""
+"""Configurations: the columns of an evaluation. Each is a method with its settings, its models and its retriever."""
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any
 
-from fbrag_cli.methods.knobs import settings_of
+from fbrag_cli.errors import FbragError
+from fbrag_cli.evaluation.labels import ETAS, key, written
+from fbrag_cli.methods.choosing import PLAIN, PRESETS, chunk_count, method_with, preset_settings
+from fbrag_cli.methods.knobs import Setting, settings_of
 from fbrag_cli.methods.method import Method
-from fbrag_cli.methods.prompt_file import PromptFile
-from fbrag_cli.methods.registry import METHODS, names
+from fbrag_cli.methods.prompt_file import PromptFile, read_prompt_file
+from fbrag_cli.methods.registry import all_settings, find_method
 from fbrag_cli.session.session import Choice
-from fbrag_cli.text.printable import one_line
 
-Settings = Mapping[str, object]
-
-_ETAS = ("eta_forward", "eta_backward")
-#: Settings that rows leave out where they have this value. Older versions lack the setting, or had it (`fusion`) and wrote it.
-_ABSENT: dict[str, object] = {"pooling": "max", "reads": "chunks", "window_weight": 0.0, "fusion": "raw"}
-_ORDER = "recall reads select order weights fusion pooling small large retriever samples temperature chunk_words".split()
-_QUOTED = re.compile(r"[^\w.:/+@%…-]+")  # what a shell takes as its own, and what parts a label
-_LONGEST = 60  # characters of one value
+_ANSWER_TOKENS = 64  # of most benchmarks
+_HELP = "fbrag eval --help"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,84 +79,112 @@ def distinct(configurations: Sequence[Configuration]) -> list[Configuration]:
     return sorted(by_key.values(), key=lambda configuration: -getattr(configuration.method, "samples", 0))
 
 
-def key(configuration: dict[str, object]) -> str:
-    """Return a text that is equal for equal settings in any order."""
-    return json.dumps(configuration, sort_keys=True)
+# -- combinations ------------------------------------------------------------------------------------------------------------
 
 
-def written(configuration: Settings) -> dict[str, object]:
-    """Return the settings that a row holds, without those at a default that rows of older versions lack."""
-    return {name: value for name, value in configuration.items() if _ABSENT.get(name) != value}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """What an evaluation compares. Lists are texts, with commas between the values.
+
+    methods, presets, small, retrievers: lists of names. settings: lists of values, by the names of settings. weights: a list of
+    "X:Y", eta forward and eta backward; None for those of the method. large: the model that answers, None where nothing is
+    answered. chunk_words: words in a chunk, None for those of each method. prompts: a file of prompts, or None. max_tokens: limit
+    of an answer in tokens, None for that of `prompts`, else 64. seed: of the samples.
+    """
+
+    methods: str
+    presets: str
+    small: str
+    retrievers: str
+    large: str | None
+    settings: Mapping[str, str]
+    weights: str | None
+    chunk_words: int | None
+    prompts: str | None
+    max_tokens: int | None
+    seed: int
+
+    def ways(self) -> Iterator[tuple[str, str]]:
+        """Yield each preset with each method, or with its own. Raises FbragError `usage` for an unknown preset."""
+        for preset in _split(self.presets):
+            if preset not in (PLAIN, *PRESETS):
+                what = f"--preset {self.presets}: {preset!r} is none of {', '.join((PLAIN, *PRESETS))}"
+                raise FbragError("usage", what, _HELP)
+            own = PRESETS.get(preset, {}).get("method")
+            yield from ((preset, method) for method in ([own] if own else _split(self.methods)))
 
 
-def _full(configuration: Settings) -> dict[str, object]:
-    """Return the settings of a row with those that it leaves out."""
-    read = {name for method in METHODS if method.name == configuration.get("method") for name in settings_of(method)}
-    return {name: value for name, value in _ABSENT.items() if name in read} | dict(configuration)
+def combinations(compared: Compared, *, on_gpu: bool) -> list[Configuration]:
+    """Return every combination of the lists that a method reads, with the settings of each preset.
+
+    on_gpu: whether the models run on a GPU. Raises FbragError `usage` for a name, a value or a file that cannot be used.
+    """
+    prompts = read_prompt_file(compared.prompts) if compared.prompts else None
+    if prompts and prompts.has_limits and (compared.max_tokens or "forward_tokens" in compared.settings):
+        raise FbragError("usage", f"{prompts.path} has length limits of its own", "leave out --max-tokens and --forward-tokens")
+    fixed = {"max_tokens": compared.max_tokens or _ANSWER_TOKENS, "seed": compared.seed}
+    found = []
+    for preset, name in compared.ways():
+        method = find_method(name)
+        words = compared.chunk_words or method.chunk_words
+        smalls = _split(compared.small) if method.needs_small else [None]
+        lists = {each: listed_values(all_settings()[each], text, words) for each, text in compared.settings.items()}
+        own = {each: values for each, values in lists.items() if each in settings_of(method)}
+        for values, small, retriever in product(product(*own.values()), smalls, _split(compared.retrievers)):
+            given = {**fixed, **dict(zip(own, values, strict=True)), **preset_settings(preset, retriever)}
+            weighted = _weighted(method_with(method, given, words, on_gpu=on_gpu), compared.weights)
+            found += [Configuration(each, small, compared.large, retriever, words, prompts) for each in weighted]
+    return distinct(found)
 
 
-def shared(configurations: Sequence[Settings]) -> dict[str, object]:
-    """Return the settings that have one value in all configurations that read them."""
-    settings = [_full(configuration) for configuration in configurations]
-    names = dict.fromkeys(name for each in settings for name in each)
-    return {name: next(each[name] for each in settings if name in each) for name in names if not _differs(settings, name)}
+def _weighted(method: Method, weights: str | None) -> Iterator[Method]:
+    """Yield a method with two lookups once with each of the weights "X:Y", another method as it is."""
+    settings = settings_of(type(method))
+    if weights is None or ETAS[0] not in settings:
+        yield method
+        return
+    for pair in _split(weights):
+        if pair.count(":") != 1:
+            raise FbragError("usage", f"--weights {weights}: {pair!r} is not X:Y", "write it as 0.5:0.5,1:0")
+        both = zip(ETAS, pair.split(":"), strict=True)
+        values: Any = {name: _number(settings[name], part, f"--weights {weights}") for name, part in both}
+        yield replace(method, **values)
 
 
-def order(configuration: Settings) -> tuple[tuple[float, str], ...]:
-    """Return a sort key for the columns of a table: by the number of selected chunks, then by method in the paper's order."""
-    settings = _full(configuration)
-    known, method = names(), str(settings.get("method"))
-    rank = float(known.index(method) if method in known else len(known))
-    read = ("recall", "small", "large", "retriever", "chunk_words", "eta_forward", "eta_backward", "samples", "temperature")
-    places = [_place(settings.get(name)) for name in read]
-    return (_place(settings.get("select")), (rank, str(method)), *places, (0, _written(settings)))
+def _split(text: str) -> list[str]:
+    return list(dict.fromkeys(part.strip() for part in text.split(",")))
 
 
-def labels(configurations: Sequence[Settings]) -> list[str]:
-    """Return a unique label for each that needs no quotes in a shell, as "fb-rag:recall=8,select=5" and "vanilla"."""
-    settings = [_named(configuration) for configuration in configurations]
-    names = sorted({name for each in settings for name in each if _differs(settings, name)} - {"method"}, key=_rank)
-    found = [_label(each, [name for name in names if name in each]) for each in settings]
-    for label in {label for label in found if found.count(label) > 1}:
-        alike = [i for i, other in enumerate(found) if other == label]
-        lacked = {name for i in alike for name in settings[i]} - {"method"}  # by one, which another has
-        told = [name for name in lacked if len({_written(settings[i].get(name)) for i in alike}) > 1]
-        for i in alike:
-            found[i] = _label(settings[i], sorted({*told, *(name for name in names if name in settings[i])}, key=_rank))
-    # Long values are cut, and signs replaced. Labels that became alike by that get a number.
-    return [label if found.count(label) == 1 else f"{label}.{i}" for i, label in enumerate(found, 1)]
+def listed_values(setting: Setting, text: str, chunk_words: int) -> list[Any]:
+    """Parse a list of values such as "3,5,10". Raises FbragError `usage`."""
+    return list(dict.fromkeys(_value(setting, part, text, chunk_words) for part in _split(text)))
 
 
-def _named(configuration: Settings) -> dict[str, object]:
-    """Return all settings. The weights of the two lookups are one, "X:Y", as `fbrag eval --weights` takes them."""
-    settings = _full(configuration)
-    if all(eta in settings for eta in _ETAS):
-        settings["weights"] = ":".join(_value(settings.pop(eta)) for eta in _ETAS)
-    return settings
+def _value(setting: Setting, part: str, text: str, chunk_words: int) -> Any:
+    name = setting.option
+    if setting.knob.chunks:
+        return chunk_count(name, part, chunk_words)
+    if setting.choices:
+        if part not in setting.choices:
+            raise FbragError("usage", f"{name} {text}: {part!r} is none of {', '.join(setting.choices)}", _HELP)
+        return part
+    if setting.kind is str:
+        return part
+    if setting.kind is bool:
+        if part not in ("yes", "no"):
+            raise FbragError("usage", f"{name} {text}: {part!r} is neither yes nor no", _HELP)
+        return part == "yes"
+    return _number(setting, part, f"{name} {text}")
 
 
-def _label(settings: Settings, names: Sequence[str]) -> str:
-    parts = ",".join(f"{name.replace('_', '-')}={_value(settings.get(name, _ABSENT.get(name)))}" for name in names)
-    return ":".join(filter(None, [_value(settings.get("method")), parts]))
-
-
-def _rank(name: str) -> tuple[int, str]:
-    return (_ORDER.index(name) if name in _ORDER else len(_ORDER), name)
-
-
-def _place(value: object) -> tuple[float, str]:
-    return (float(value), "") if isinstance(value, int | float) else (-1.0, "" if value is None else str(value))
-
-
-def _differs(settings: Sequence[Settings], name: str) -> bool:
-    return len({_written(each[name]) for each in settings if name in each}) > 1
-
-
-def _written(value: object) -> str:
-    return json.dumps(value, sort_keys=True)
-
-
-def _value(value: object) -> str:
-    if isinstance(value, float):
-        return f"{value:g}"
-    return _QUOTED.sub("_", one_line(value if isinstance(value, str) else _written(value), _LONGEST))
+def _number(setting: Setting, part: str, given: str) -> Any:
+    """Parse a number within the bounds of a setting. given: what the user wrote, for the error (`usage`)."""
+    try:
+        value = setting.kind(part)
+    except ValueError:
+        raise FbragError("usage", f"{given}: {part!r} is not a number", _HELP) from None
+    least, most = setting.knob.minimum, setting.knob.maximum
+    if abs(value) == math.inf or (least is not None and not value >= least) or (most is not None and not value <= most):
+        bounds = [f"from {least:g}" if least is not None else "", f"to {most:g}" if most is not None else ""]
+        raise FbragError("usage", f"{given}: {part} is out of bounds", f"use numbers {' '.join(filter(None, bounds))}")
+    return value

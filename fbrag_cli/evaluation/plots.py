@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from fbrag_cli.errors import FbragError, pip_install
 from fbrag_cli.evaluation import statistics
-from fbrag_cli.evaluation.configurations import key, labels, order
+from fbrag_cli.evaluation.labels import key, labels, order
 from fbrag_cli.evaluation.metrics import METRICS, SCORE
 from fbrag_cli.evaluation.results import Row
 from fbrag_cli.text.printable import one_line

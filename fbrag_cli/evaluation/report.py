@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.evaluation.configurations import key, shared
+from fbrag_cli.evaluation.labels import key, shared
 from fbrag_cli.evaluation.metrics import LESS, SCORE, known_metric
 from fbrag_cli.evaluation.report_tables import (
     Group,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from math import ceil
 
 from fbrag_cli.evaluation import statistics
-from fbrag_cli.evaluation.configurations import key, labels, order
+from fbrag_cli.evaluation.labels import key, labels, order
 from fbrag_cli.evaluation.metrics import LESS, METRICS, SCORE
 from fbrag_cli.evaluation.results import Row
 from fbrag_cli.evaluation.statistics import Bootstrap

@@ -8,7 +8,7 @@ from math import isfinite
 from pathlib import Path
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.evaluation.configurations import key, written
+from fbrag_cli.evaluation.labels import key, written
 from fbrag_cli.evaluation.metrics import SCORE
 from fbrag_cli.storage.rows import JsonLines
 from fbrag_cli.text.printable import one_line

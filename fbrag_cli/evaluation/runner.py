@@ -15,8 +15,9 @@ from typing import Any
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.errors import FbragError
 from fbrag_cli.evaluation import metrics, results
-from fbrag_cli.evaluation.configurations import Configuration, distinct, key, written
+from fbrag_cli.evaluation.configurations import Configuration, distinct
 from fbrag_cli.evaluation.datasets import Example
+from fbrag_cli.evaluation.labels import key, written
 from fbrag_cli.generation.build import versions
 from fbrag_cli.indexing.collect import Collection, collect_text
 from fbrag_cli.progress import Event, Listener, Progress, silent

@@ -19,6 +19,9 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
     "thorough": {"select": "10", "budget": 1000},
 }
 
+#: The preset of `fbrag eval` that sets nothing.
+PLAIN = "default"
+
 _CHUNKS_HINT = "use 8, or words as 6k"
 
 

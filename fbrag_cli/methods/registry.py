@@ -15,6 +15,7 @@ from fbrag_cli.methods.fb_rag.order_preserving import OrderPreserving
 from fbrag_cli.methods.fb_rag.self_route import SelfRoute
 from fbrag_cli.methods.fb_rag.vanilla import Vanilla
 from fbrag_cli.methods.fit_rag.method import FitRag
+from fbrag_cli.methods.knobs import Setting, settings_of
 from fbrag_cli.methods.method import Method
 from fbrag_cli.methods.r2ag.method import R2Ag
 from fbrag_cli.text.near import suggestion
@@ -47,3 +48,12 @@ def find_method(name: str) -> type[Method]:
             return method
     hint = suggestion(name, names(), f"one of {', '.join(names())}")
     raise FbragError("usage", f"--method {name}: there is no such method", hint)
+
+
+def all_settings() -> dict[str, Setting]:
+    """Return the settings of all methods by name. One that several methods have is declared by the last of them."""
+    found: dict[str, Setting] = {}
+    for method in reversed(METHODS):
+        for name, setting in settings_of(method).items():
+            found.setdefault(name, setting)
+    return found
