@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +51,11 @@ class Extracted:
     warnings: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
     """A decoded document. Its text may be loaded from the cache when it is first used.
 
-    path: as the user gave it ("-" for stdin). name: its name in citations ("stdin" for "-"). sha256: of the file's bytes (hex).
+    path: as the user gave it ("-" for stdin). name: its name in citations ("stdin" for "-"). sha256: SHA-256 of the file's bytes.
     language: ISO 639-1, as "en"; "" if unknown. n_chars: length of the text. content: returns the text, pages and sections.
     text_sha256: of the text in UTF-8 (hex). The other fields are those of `Extracted`.
     """
@@ -76,17 +77,17 @@ class Document:
         """Return a document with its text in memory. sha256: of the file's bytes (hex), "" if it is none."""
         text = extracted.content.text
         return cls(
-            path,
-            name,
-            extracted.media_type,
-            sha256,
-            language,
-            len(text),
-            lambda: extracted.content,
-            extracted.encoding,
-            extracted.skipped_pages,
-            extracted.warnings,
-            hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest(),
+            path=path,
+            name=name,
+            media_type=extracted.media_type,
+            sha256=sha256,
+            language=language,
+            n_chars=len(text),
+            content=partial(_itself, extracted.content),
+            encoding=extracted.encoding,
+            skipped_pages=extracted.skipped_pages,
+            warnings=extracted.warnings,
+            text_sha256=hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest(),
         )
 
     @property
@@ -100,3 +101,7 @@ class Document:
     @property
     def sections(self) -> tuple[Section, ...]:
         return self.content().sections
+
+
+def _itself(content: Content) -> Content:  # a function of the module, so that a document can be pickled
+    return content

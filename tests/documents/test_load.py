@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import io
 import os
+import pickle
 import socket
 import zipfile
 from contextlib import suppress
@@ -59,6 +60,13 @@ def test_plain_text_is_read_as_it_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["notes.md", "NOTES.MD", "notes.markdown"])
 def test_markdown_is_known_by_its_suffix(tmp_path: Path, name: str) -> None:
     assert written(tmp_path, b"# Title\n", name).media_type == "text/markdown"
+
+
+def test_a_document_can_be_sent_to_another_process(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("# Ships\n\nThe Garefowl sailed.")
+    document = load(str(tmp_path / "a.md"))
+    sent = pickle.loads(pickle.dumps(document))
+    assert (sent, sent.text, sent.sections) == (document, document.text, document.sections)
 
 
 def test_the_language_given_is_taken(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -73,10 +74,7 @@ def test_only_chunks_that_may_be_copies_are_read() -> None:
         texts = [LAMP if i in (3, 7) else f"{OTHER} {i}" for i in range(n)]
         plain = [Document.of(f"{i}", f"{i}", Extracted(Content(text), "text/plain")) for i, text in enumerate(texts)]
         corpus = build_corpus(plain)
-        lazy = tuple(
-            Document(each.path, each.name, "text/plain", "", "en", each.n_chars, lambda i=i: content(i, texts[i]))  # type: ignore[misc]
-            for i, each in enumerate(plain)
-        )
+        lazy = tuple(replace(each, content=partial(content, i, texts[i])) for i, each in enumerate(plain))
         return Corpus(lazy, corpus.spans, corpus.chunk_words, corpus.fingerprint)
 
     corpus = many(2000)

@@ -297,7 +297,15 @@ def test_of_many_documents_only_those_with_a_selected_or_recalled_chunk_are_read
             read.append(i)
             return Content(f"letter {i} was sealed by Wrenn " * 40)
 
-        return Document(f"{i}.txt", f"{i}.txt", "text/plain", "", "en", 1200, content)
+        return Document(
+            path=f"{i}.txt",
+            name=f"{i}.txt",
+            media_type="text/plain",
+            sha256="",
+            language="en",
+            n_chars=1200,
+            content=content,
+        )
 
     trace = trace_of([of(i) for i in range(1200)], [9], recalled=(4, 5))
     read.clear()

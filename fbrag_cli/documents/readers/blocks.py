@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from fbrag_cli.documents.document import Section
+from fbrag_cli.documents.document import Content, Section
 
 _MAX_TABLES = 20  # nested in each other; people make no deeper ones
 _MAX_INDENT = 10  # levels of lists
@@ -29,19 +29,10 @@ class Block:
     anchors: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class LaidOut:
-    """The text of blocks, its headings, and for each anchor the start (characters) of its block."""
-
-    text: str
-    sections: tuple[Section, ...]
-    anchors: dict[str, int]
-
-
-def joined(blocks: Iterable[Block]) -> LaidOut:
+def content_of(blocks: Iterable[Block], anchors: dict[str, int] | None = None) -> Content:
+    """Return the text of blocks and its headings. anchors: gets, for each anchor, the start (characters) of its block."""
     parts: list[str] = []
     sections: list[Section] = []
-    anchors: dict[str, int] = {}
     length, group = 0, ""
     for block in blocks:
         if parts:
@@ -51,11 +42,12 @@ def joined(blocks: Iterable[Block]) -> LaidOut:
         group = block.group
         if block.level:
             sections.append(Section(block.text, block.level, length + len(block.prefix)))
-        for anchor in block.anchors:
-            anchors.setdefault(anchor, length)
+        if anchors is not None:
+            for anchor in block.anchors:
+                anchors.setdefault(anchor, length)
         parts += block.prefix, block.text
         length += len(block.prefix) + len(block.text)
-    return LaidOut("".join(parts), tuple(sections), anchors)
+    return Content("".join(parts), sections=tuple(sections))
 
 
 @dataclass(slots=True)
@@ -66,7 +58,7 @@ class _Row:
     cells: list[list[Block]] = field(default_factory=list)
 
 
-class Layout:
+class BlockBuilder:
     """Collects running text, and the begin and end of its blocks, in the document's order. `blocks` returns the result.
 
     White space collapses as in a browser, unless `preformatted` is set. While `level` is set, blocks are headings. Each item, row

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from fbrag_cli.documents.document import Content, Extracted
+from fbrag_cli.documents.document import Extracted
 from fbrag_cli.documents.readers.archive import Archive, packed
-from fbrag_cli.documents.readers.blocks import joined
+from fbrag_cli.documents.readers.blocks import content_of
 from fbrag_cli.documents.readers.html import read_page
 from fbrag_cli.documents.readers.xml import parse, refuse_entities
 from fbrag_cli.documents.source import Source
@@ -53,8 +53,7 @@ def read_docx(source: Source, codec: str | None = None) -> Extracted:
     except Exception as error:  # mammoth raises all kinds of exceptions on damaged parts; RecursionError for absurd nesting
         reason = one_line(f"{type(error).__name__}: {error}".rstrip(": "), 100)
         raise archive.damaged(f"it cannot be read ({reason})") from error
-    laid_out = joined(read_page(html).blocks)
-    return Extracted(Content(laid_out.text, sections=laid_out.sections), _MEDIA_TYPE)
+    return Extracted(content_of(read_page(html).blocks), _MEDIA_TYPE)
 
 
 def _to_html(package: io.BytesIO, style_map: list[str]) -> str:

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 from fbrag_cli.documents.decoding.encoding import Decoded, decode
 from fbrag_cli.documents.document import Content, Extracted, Section
 from fbrag_cli.documents.readers.archive import Archive
-from fbrag_cli.documents.readers.blocks import joined
+from fbrag_cli.documents.readers.blocks import content_of
 from fbrag_cli.documents.readers.html import declared_encoding, read_page
 from fbrag_cli.documents.readers.xml import parse
 from fbrag_cli.documents.source import Source
@@ -64,15 +64,16 @@ class _Spine:
     def add(self, name: str, decoded: Decoded) -> None:
         self.encodings.append(decoded.encoding)
         self.guesses += decoded.warnings
-        laid_out = joined(read_page(decoded.text).blocks)
-        start = self.length + len(_GAP) if self.texts and laid_out.text else self.length
+        anchors: dict[str, int] = {}
+        content = content_of(read_page(decoded.text).blocks, anchors)
+        start = self.length + len(_GAP) if self.texts and content.text else self.length
         self.places.setdefault((name, ""), start)
-        for anchor, offset in laid_out.anchors.items():
+        for anchor, offset in anchors.items():
             self.places.setdefault((name, anchor), start + offset)
-        self.headings += (Section(section.title, section.level, start + section.start) for section in laid_out.sections)
-        if laid_out.text:
-            self.texts.append(laid_out.text)
-            self.length = start + len(laid_out.text)
+        self.headings += (Section(section.title, section.level, start + section.start) for section in content.sections)
+        if content.text:
+            self.texts.append(content.text)
+            self.length = start + len(content.text)
 
 
 def read_epub(source: Source, codec: str | None = None) -> Extracted:

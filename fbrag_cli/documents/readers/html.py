@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 
 from fbrag_cli.documents.decoding.encoding import decode
-from fbrag_cli.documents.document import Content, Extracted
-from fbrag_cli.documents.readers.blocks import Block, Layout, joined
+from fbrag_cli.documents.document import Extracted
+from fbrag_cli.documents.readers.blocks import Block, BlockBuilder, content_of
 from fbrag_cli.documents.source import Source
 
 # No text of the page (scripts, drawings), or not read with it (menus, replacements of scripts, readings beside characters).
@@ -49,8 +49,7 @@ def read_html(source: Source, codec: str | None = None) -> Extracted:
     blocks = page.blocks
     if page.title and blocks and not any(block.level == 1 for block in blocks):
         blocks = [Block(page.title, level=1), *blocks]
-    laid_out = joined(blocks)
-    return Extracted(Content(laid_out.text, sections=laid_out.sections), "text/html", decoded.encoding, warnings=decoded.warnings)
+    return Extracted(content_of(blocks), "text/html", decoded.encoding, warnings=decoded.warnings)
 
 
 def declared_encoding(data: bytes) -> str | None:
@@ -78,7 +77,7 @@ class _Reading:
     """The target of lxml's parser: it is called with each tag and text, in the page's order."""
 
     def __init__(self) -> None:
-        self._layout = Layout()
+        self._builder = BlockBuilder()
         self._title: list[str] = []
         self._in_title = False
         self._skipped_depth = 0
@@ -86,7 +85,7 @@ class _Reading:
         self._in_superscript = False
 
     def page(self) -> Page:
-        return Page(" ".join("".join(self._title).split()), self._layout.blocks())
+        return Page(" ".join("".join(self._title).split()), self._builder.blocks())
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:  # noqa: C901 - a branch a tag
         if self._skipped_depth:
@@ -95,61 +94,61 @@ class _Reading:
         if tag in _SKIPPED or _is_hidden(attributes):
             self._skipped_depth = 1
             return
-        layout = self._layout
+        builder = self._builder
         if tag == "title":
             self._in_title = True
         elif tag == "br":
-            layout.line_break()
+            builder.line_break()
         elif tag == "img":
             self._image(attributes.get("alt", ""))
         elif tag == "sup" or _NOTE.intersection((attributes.get("epub:type"), attributes.get("role"))):
             self._in_superscript = True
         elif tag == "q":
-            layout.text("“")
+            builder.text("“")
         elif tag == "li":
-            layout.begin_item(self._marker())
+            builder.begin_item(self._marker())
         elif tag in ("ul", "ol", "menu", "dir"):
-            layout.begin_group()
+            builder.begin_group()
             self._lists.append(_number(attributes.get("start", "1")) if tag == "ol" else None)
         elif tag == "table":
-            layout.begin_group()
+            builder.begin_group()
         elif tag == "tr":
-            layout.begin_row()
+            builder.begin_row()
         elif tag in _CELLS:
-            layout.begin_cell()
+            builder.begin_cell()
         elif tag in _BLOCKS:
-            layout.end_block()
-            layout.level = _HEADINGS.get(tag, layout.level)
-            layout.preformatted = layout.preformatted or tag in _PREFORMATTED
+            builder.end_block()
+            builder.level = _HEADINGS.get(tag, builder.level)
+            builder.preformatted = builder.preformatted or tag in _PREFORMATTED
         for name in ("id", "name"):
             if name in attributes:
-                layout.anchor(attributes[name])
+                builder.anchor(attributes[name])
 
     def end(self, tag: str) -> None:
         if self._skipped_depth:
             self._skipped_depth -= 1
             return
-        layout = self._layout
+        builder = self._builder
         if tag == "title":
             self._in_title = False
         elif tag == "sup":
             self._in_superscript = False
         elif tag == "q":
-            layout.text("”")
+            builder.text("”")
         elif tag == "li":
-            layout.end_item()
+            builder.end_item()
         elif tag in ("ul", "ol", "menu", "dir"):
-            layout.end_block()
+            builder.end_block()
             self._lists.pop()
         elif tag == "tr":
-            layout.end_row()
+            builder.end_row()
         elif tag in _CELLS:
-            layout.end_cell()
+            builder.end_cell()
         elif tag in _BLOCKS:
-            layout.end_block()
+            builder.end_block()
             if tag in _HEADINGS:
-                layout.level = 0
-            layout.preformatted = layout.preformatted and tag not in _PREFORMATTED
+                builder.level = 0
+            builder.preformatted = builder.preformatted and tag not in _PREFORMATTED
 
     def data(self, data: str) -> None:
         if self._skipped_depth:
@@ -160,10 +159,10 @@ class _Reading:
             return
         if self._in_superscript and data.strip():
             # "see below<sup>1</sup>", "10<sup>6</sup>": without a mark, the raised number would be part of the word.
-            if data.lstrip()[0].isdigit() and self._layout.touches != " ":
-                self._layout.text("^")
+            if data.lstrip()[0].isdigit() and self._builder.touches != " ":
+                self._builder.text("^")
             self._in_superscript = False
-        self._layout.text(data)
+        self._builder.text(data)
 
     def comment(self, text: str) -> None:
         pass
@@ -178,7 +177,7 @@ class _Reading:
         """Add the alternative text of an image. A single character is a painted initial."""
         alt = " ".join(alt.split())
         if alt:
-            self._layout.text(alt if len(alt) == 1 else f"[{alt}]")
+            self._builder.text(alt if len(alt) == 1 else f"[{alt}]")
 
     def _marker(self) -> str:
         if not self._lists or self._lists[-1] is None:

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from fbrag_cli.documents.decoding.encoding import Decoded, decode, without_surrogates
 from fbrag_cli.documents.document import Content, Extracted
-from fbrag_cli.documents.readers.blocks import joined
+from fbrag_cli.documents.readers.blocks import content_of
 from fbrag_cli.documents.readers.html import declared_encoding, read_page
 from fbrag_cli.documents.source import Source
 from fbrag_cli.errors import FbragError
@@ -64,7 +64,7 @@ def _body(source: Source, part: MIMEPart, codec: str | None) -> tuple[str, Decod
     is_html = part.get_content_type() == "text/html"
     declared = part.get_content_charset() or (declared_encoding(data) if is_html else None)
     decoded = decode(Source(source.path, source.name, data), codec, declared=declared)
-    return (joined(read_page(decoded.text).blocks).text if is_html else decoded.text), decoded
+    return (content_of(read_page(decoded.text).blocks).text if is_html else decoded.text), decoded
 
 
 def _name(attachment: MIMEPart) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from fbrag_cli.documents.document import Content, Extracted
+from fbrag_cli.documents.document import Extracted
 from fbrag_cli.documents.readers.archive import Archive
-from fbrag_cli.documents.readers.blocks import Layout, joined
+from fbrag_cli.documents.readers.blocks import BlockBuilder, content_of
 from fbrag_cli.documents.readers.xml import feed, local_name, parse
 from fbrag_cli.documents.source import Source
 from fbrag_cli.errors import FbragError
@@ -51,8 +51,7 @@ def read_odt(source: Source, codec: str | None = None) -> Extracted:
             return FbragError("doc_unreadable", what, "get a new copy of it", document=source.path)
 
         feed(source.data, reading, damaged)
-    laid_out = joined(reading.layout.blocks())
-    return Extracted(Content(laid_out.text, sections=laid_out.sections), _MEDIA_TYPE)
+    return Extracted(content_of(reading.builder.blocks()), _MEDIA_TYPE)
 
 
 def refuse_encrypted(source: Source, archive: Archive) -> None:
@@ -68,7 +67,7 @@ class _Reading:
     """The target of lxml's parser: it is called with each element and text, in the document's order."""
 
     def __init__(self) -> None:
-        self.layout = Layout()
+        self.builder = BlockBuilder()
         self._skipped_depth = 0
         self._levels: list[int] = []  # one for each open paragraph (0) or heading; text outside of them is white space
         self._notes = 0  # the number of open ones: their text stays in the line that refers to them
@@ -77,63 +76,63 @@ class _Reading:
         if self._skipped_depth or tag in _SKIPPED:
             self._skipped_depth += 1
             return
-        layout = self.layout
+        builder = self.builder
         if tag in _PARAGRAPHS:
             is_heading = tag == _TEXT + "h" and not self._notes
             self._levels.append(_count(attributes.get(_TEXT + "outline-level"), _MAX_LEVEL) if is_heading else 0)
             self._begin_paragraph()
         elif tag == _TEXT + "s":
-            layout.text(" " * _count(attributes.get(_TEXT + "c"), _MAX_SPACES))
+            builder.text(" " * _count(attributes.get(_TEXT + "c"), _MAX_SPACES))
         elif tag == _TEXT + "tab":
-            layout.text(" ")
+            builder.text(" ")
         elif tag == _TEXT + "line-break":
-            layout.line_break()
+            builder.line_break()
         elif tag == _TEXT + "note":
             self._notes += 1
-            layout.text(" [")
+            builder.text(" [")
         elif self._notes:
             pass
         elif tag in _GROUPS:
-            layout.begin_group()
+            builder.begin_group()
         elif tag in _ITEMS:
-            layout.begin_item(_ITEMS[tag])
+            builder.begin_item(_ITEMS[tag])
         elif tag == _TABLE + "table-row":
-            layout.begin_row()
+            builder.begin_row()
         elif tag in _CELLS:
-            layout.begin_cell()
+            builder.begin_cell()
 
     def end(self, tag: str) -> None:
         if self._skipped_depth:
             self._skipped_depth -= 1
             return
-        layout = self.layout
+        builder = self.builder
         if tag in _PARAGRAPHS:
             if not self._notes:
-                layout.end_block()
+                builder.end_block()
             self._levels.pop()
-            layout.level = self._levels[-1] if self._levels else 0
+            builder.level = self._levels[-1] if self._levels else 0
         elif tag == _TEXT + "note":
             self._notes -= 1
-            layout.text("]")
+            builder.text("]")
         elif self._notes:
             pass
         elif tag in _ITEMS:
-            layout.end_item()
+            builder.end_item()
         elif tag == _TABLE + "table-row":
-            layout.end_row()
+            builder.end_row()
         elif tag in _CELLS:
-            layout.end_cell()
+            builder.end_cell()
 
     def _begin_paragraph(self) -> None:
         if self._notes:
-            self.layout.text(" ")
+            self.builder.text(" ")
         else:
-            self.layout.end_block()
-            self.layout.level = self._levels[-1]
+            self.builder.end_block()
+            self.builder.level = self._levels[-1]
 
     def data(self, data: str) -> None:
         if self._levels and not self._skipped_depth:
-            self.layout.text(data)
+            self.builder.text(data)
 
     def close(self) -> None:
         pass

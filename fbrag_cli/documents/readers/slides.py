@@ -6,9 +6,9 @@ import posixpath
 from collections.abc import Iterator
 from dataclasses import replace
 
-from fbrag_cli.documents.document import Content, Extracted
+from fbrag_cli.documents.document import Extracted
 from fbrag_cli.documents.readers.archive import Archive
-from fbrag_cli.documents.readers.blocks import Block, Layout, joined
+from fbrag_cli.documents.readers.blocks import Block, BlockBuilder, content_of
 from fbrag_cli.documents.readers.xml import feed, parse
 from fbrag_cli.documents.source import Source
 
@@ -42,8 +42,7 @@ def read_slides(source: Source, codec: str | None = None) -> Extracted:
             missing += 1
     if missing:
         warnings.append(f"{source.name}: {missing} of its {len(slides)} slides are missing")
-    laid_out = joined(blocks)
-    return Extracted(Content(laid_out.text, sections=laid_out.sections), _MEDIA_TYPE, warnings=tuple(warnings))
+    return Extracted(content_of(blocks), _MEDIA_TYPE, warnings=tuple(warnings))
 
 
 def _slides(archive: Archive) -> Iterator[str]:
@@ -76,12 +75,12 @@ def _blocks_of(archive: Archive, name: str, number: int) -> list[Block]:
     more: dict[str, list[Block]] = {"diagramData": [], "notesSlide": []}
     for _, kind, target in _relations(archive, name):
         if kind in more and target in archive:
-            more[kind] += _read(archive, target).layout.blocks()
+            more[kind] += _read(archive, target).builder.blocks()
     notes = more["notesSlide"]
     if notes:
         notes[0] = replace(notes[0], text=f"Notes: {notes[0].text}")
     title = " ".join("".join(slide.title).split())
-    body = [*slide.layout.blocks(), *more["diagramData"], *notes]
+    body = [*slide.builder.blocks(), *more["diagramData"], *notes]
     heading = Block(f"Slide {number}: {title}" if title else f"Slide {number}", level=1)
     return [heading, *body] if title or body else []
 
@@ -93,10 +92,10 @@ def _read(archive: Archive, name: str) -> _Reading:
 
 
 class _Reading:
-    """The target of lxml's parser for one slide. title: the text of its title; all other text is in `layout`."""
+    """The target of lxml's parser for one slide. title: the text of its title; all other text is in `builder`."""
 
     def __init__(self) -> None:
-        self.layout = Layout()
+        self.builder = BlockBuilder()
         self.title: list[str] = []
         self._in_title = False
         self._in_text = False
@@ -108,20 +107,20 @@ class _Reading:
         if self._skipped_depth or name in _SKIPPED:
             self._skipped_depth += 1
             return
-        layout = self.layout
+        builder = self.builder
         match name:
             case "sp" | "graphicFrame":
                 self._in_title = self._shape_is_skipped = False
-                layout.begin_group()
+                builder.begin_group()
             case "ph":
                 self._in_title = attributes.get("type") in _TITLES
                 self._shape_is_skipped = attributes.get("type") in _FURNITURE
             case "p":
-                layout.begin_item("")  # the paragraphs of a frame are neighbouring lines
+                builder.begin_item("")  # the paragraphs of a frame are neighbouring lines
             case "tr":
-                layout.begin_row()
+                builder.begin_row()
             case "tc":
-                layout.begin_cell()
+                builder.begin_cell()
             case "br":
                 self._line_break()
             case "tab":
@@ -136,11 +135,11 @@ class _Reading:
         match tag.rpartition("}")[2]:
             case "p":
                 self._text(" ") if self._in_title else None
-                self.layout.end_item()
+                self.builder.end_item()
             case "tr":
-                self.layout.end_row()
+                self.builder.end_row()
             case "tc":
-                self.layout.end_cell()
+                self.builder.end_cell()
             case "t":
                 self._in_text = False
 
@@ -153,7 +152,7 @@ class _Reading:
 
     def _text(self, text: str) -> None:
         if not self._shape_is_skipped:
-            self.title.append(text) if self._in_title else self.layout.text(text)
+            self.title.append(text) if self._in_title else self.builder.text(text)
 
     def _line_break(self) -> None:
-        self.title.append(" ") if self._in_title else self.layout.line_break()
+        self.title.append(" ") if self._in_title else self.builder.line_break()

@@ -8,9 +8,9 @@ from datetime import date, datetime, time, timedelta
 from io import BytesIO
 from typing import TYPE_CHECKING
 
-from fbrag_cli.documents.document import Content, Extracted
+from fbrag_cli.documents.document import Extracted
 from fbrag_cli.documents.readers.archive import MAX_UNPACKED, Archive, packed
-from fbrag_cli.documents.readers.blocks import Block, joined
+from fbrag_cli.documents.readers.blocks import Block, content_of
 from fbrag_cli.documents.readers.odt import refuse_encrypted
 from fbrag_cli.documents.readers.xml import refuse_entities
 from fbrag_cli.documents.source import Source
@@ -49,8 +49,7 @@ def read_spreadsheet(source: Source, codec: str | None = None) -> Extracted:
         raise
     except Exception as error:  # calamine has a dozen exceptions for damaged files
         raise _damaged(source, one_line(str(error), 100)) from None
-    laid_out = joined(blocks)
-    return Extracted(Content(laid_out.text, sections=laid_out.sections), media_type)
+    return Extracted(content_of(blocks), media_type)
 
 
 def _package(source: Source) -> tuple[str, BytesIO]:
