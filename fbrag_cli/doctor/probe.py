@@ -103,10 +103,11 @@ def _model(path: str, gpu_layers: str, threads: str) -> dict[str, Any]:
     from fbrag_cli.generation.generator import Sampling, Turn
     from fbrag_cli.generation.llama.generator import LlamaGenerator
     from fbrag_cli.generation.llama.machine import Placement
+    from fbrag_cli.generation.llama.weights import Loading
 
     started = perf_counter()
     where = Placement(None if gpu_layers == "auto" else int(gpu_layers))
-    with LlamaGenerator(Path(path), placement=where, threads=int(threads) or None, max_context=512) as generator:
+    with LlamaGenerator(Path(path), Loading(placement=where, threads=int(threads) or None), max_context=512) as generator:
         loaded = perf_counter()
         asked = [Turn("user", "What is the capital of France? Answer in one word.")]
         answer = generator.generate(asked, 1, Sampling(max_tokens=8, temperature=0))

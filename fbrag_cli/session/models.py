@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -13,7 +14,7 @@ from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.server.address import is_server
 from fbrag_cli.progress import Event, Progress, Stopwatch, silent
-from fbrag_cli.session.placement import devices_asked, placement
+from fbrag_cli.session.placement import devices_asked, loading, placement
 from fbrag_cli.session.settings import ModelSettings
 from fbrag_cli.storage.cache import NOWHERE, Cache
 from fbrag_cli.storage.files import sha256_of
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from fbrag_cli.generation.generator import Generator
     from fbrag_cli.generation.llama.generator import LlamaGenerator
     from fbrag_cli.generation.llama.machine import Placement
+    from fbrag_cli.generation.llama.weights import Loading
     from fbrag_cli.generation.scorer import Scorer
     from fbrag_cli.models.store import ModelFile
 
@@ -191,13 +193,8 @@ class Models:
 
         return LlamaGenerator(
             file.path,
-            name=file.name,
-            sha256=file.sha256,
-            placement=self._placement(file.path),
-            threads=self.settings.threads,
+            replace(self._how(large=file.path in self._large), name=file.name, sha256=file.sha256),
             max_context=self.settings.ctx,
-            cancellation=self._cancellation,
-            verbose=self._verbose,
         )
 
     def part(self, folder: str, load: Callable[[Path, Callable[[Path], Scorer]], Part]) -> Part:
@@ -219,14 +216,10 @@ class Models:
     def _open_scorer(self, path: Path) -> Scorer:
         from fbrag_cli.generation.llama.scorer import LlamaScorer
 
-        scorer = LlamaScorer(
-            path,
-            placement=placement(self.settings, large=False),
-            threads=self.settings.threads,
-            cancellation=self._cancellation,
-            verbose=self._verbose,
-        )
-        return self._scorers.enter_context(scorer)
+        return self._scorers.enter_context(LlamaScorer(path, self._how(large=False)))
+
+    def _how(self, *, large: bool) -> Loading:
+        return loading(self.settings, self._cancellation, large=large, verbose=self._verbose)
 
     @property
     def device(self) -> str:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.server.address import Address, is_server
 from fbrag_cli.progress import Event, Progress
@@ -13,6 +14,7 @@ from fbrag_cli.session.settings import ModelSettings
 
 if TYPE_CHECKING:
     from fbrag_cli.generation.llama.machine import Placement
+    from fbrag_cli.generation.llama.weights import Loading
 
 
 def check_gpu(settings: ModelSettings, models: Sequence[str], progress: Progress) -> bool:
@@ -64,6 +66,14 @@ def placement(settings: ModelSettings, *, large: bool) -> Placement:
     if not large:
         return Placement(None, _names(settings.small_device or settings.device) or None)
     return Placement(_layers(settings.gpu_layers), _names(settings.device) or None, _shares(settings.tensor_split))
+
+
+def loading(settings: ModelSettings, cancellation: Cancellation, *, large: bool, verbose: bool) -> Loading:
+    """Return how the large model, or any other, is loaded."""
+    from fbrag_cli.generation.llama.weights import Loading
+
+    where = placement(settings, large=large)
+    return Loading(placement=where, threads=settings.threads, cancellation=cancellation, verbose=verbose)
 
 
 def devices_asked(asked: Placement) -> list[object]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
 from fbrag_cli.progress import Event, Progress, silent
-from fbrag_cli.session.placement import placement
+from fbrag_cli.session.placement import loading
 from fbrag_cli.session.settings import ModelSettings
 
 if TYPE_CHECKING:
@@ -103,11 +103,8 @@ class Retrievers:
             raise FbragError("model_missing", what, "name an embedding model: a GGUF file, or one of the hub")
         embedder = LlamaEmbedder(
             Path(name),
+            loading(self._settings, self._cancellation, large=False, verbose=self._verbose),
             prefixes=prefixes_of,
-            placement=placement(self._settings, large=False),
-            threads=self._settings.threads,
-            cancellation=self._cancellation,
-            verbose=self._verbose,
         )
         self._close.append(embedder.close)
         for problem in embedder.problems:

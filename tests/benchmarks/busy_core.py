@@ -39,9 +39,10 @@ def serve(path: str, threads: str, samples: int, steps: int) -> None:
     from fbrag_cli.generation.generator import Sampling, Turn
     from fbrag_cli.generation.llama.generator import LlamaGenerator
     from fbrag_cli.generation.llama.machine import ON_THE_CPU, physical_cores
+    from fbrag_cli.generation.llama.weights import Loading
 
     chosen = {"auto": None, "all": physical_cores()}.get(threads, int(threads) if threads.isdigit() else None)
-    generator = LlamaGenerator(Path(path), threads=chosen, placement=ON_THE_CPU)
+    generator = LlamaGenerator(Path(path), Loading(threads=chosen, placement=ON_THE_CPU))
     generator.generate([Turn("user", "Hello")], 1, Sampling(2))
     print("ready", flush=True)
     for line in sys.stdin:

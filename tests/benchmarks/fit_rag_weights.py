@@ -25,6 +25,7 @@ from fit_rag import AT, NQ, Passages
 
 from fbrag_cli.generation.llama.embedding import LlamaEmbedder
 from fbrag_cli.generation.llama.machine import ON_THE_CPU
+from fbrag_cli.generation.llama.weights import Loading
 from fbrag_cli.retrieval.ranking import best
 from fbrag_cli.training.dev_metrics import DevMetrics, measure
 from fbrag_cli.training.fit_rag import imbalance
@@ -147,7 +148,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     pairs = labelled(options.labels)
-    embedder = LlamaEmbedder(options.embedder, placement=ON_THE_CPU, threads=1)
+    embedder = LlamaEmbedder(options.embedder, Loading(placement=ON_THE_CPU, threads=1))
     x = features(pairs, embedder)
     print(f"{len(pairs)} pairs: {label_counts(pairs, range(len(pairs)))}")
     differences, first = [], None

@@ -32,6 +32,7 @@ from fbrag_cli.evaluation.metrics import answer_in, evidence_recall, main_metric
 from fbrag_cli.generation.generator import Generation, Turn
 from fbrag_cli.generation.llama.embedding import LlamaEmbedder
 from fbrag_cli.generation.llama.machine import ON_THE_CPU
+from fbrag_cli.generation.llama.weights import Loading
 from fbrag_cli.methods import fb_rag
 from fbrag_cli.methods.fb_rag.confidence import judged
 from fbrag_cli.methods.prompts import BETWEEN, Templates
@@ -143,7 +144,7 @@ def compare(options: argparse.Namespace) -> None:
 
 def dense(options: argparse.Namespace) -> None:
     asked, samples = questions(), drawn_samples(options.files)
-    embedder = LlamaEmbedder(options.embedder, placement=ON_THE_CPU, threads=options.threads)
+    embedder = LlamaEmbedder(options.embedder, Loading(placement=ON_THE_CPU, threads=options.threads))
     rows: dict[str, dict[Key, tuple[float, float | None]]] = {}
     for key, texts in samples.items():
         example = asked[key]

@@ -46,8 +46,9 @@ def fbrag(model: str, k: int, length: int, cells: int, threads: int) -> Contende
     set_environment()
     from fbrag_cli.generation.generator import Sampling
     from fbrag_cli.generation.llama.generator import LlamaGenerator
+    from fbrag_cli.generation.llama.weights import Loading
 
-    generator = LlamaGenerator(Path(model), threads=threads)
+    generator = LlamaGenerator(Path(model), Loading(threads=threads))
     sampling = Sampling(length, temperature=TEMPERATURE, top_p=TOP_P, top_k=TOP_K)
 
     def write(tokens: Tokens) -> dict[str, Any]:

@@ -31,6 +31,7 @@ from fbrag_cli.evaluation.metrics import evidence_recall
 from fbrag_cli.generation.generator import Generation, Generations, Generator, ModelInfo
 from fbrag_cli.generation.llama.embedding import LlamaEmbedder
 from fbrag_cli.generation.llama.machine import ON_THE_CPU
+from fbrag_cli.generation.llama.weights import Loading
 from fbrag_cli.methods.fb_rag.fb_rag import FBRag
 from fbrag_cli.methods.method import Tools
 from fbrag_cli.progress import silent
@@ -67,7 +68,7 @@ def loaded(name: str, threads: int) -> Generator:
     from fbrag_cli.storage.places import models_dir
 
     path = resolve(name, models_dir(), load_catalogue()).path
-    return LlamaGenerator(path, name=name, threads=threads, placement=ON_THE_CPU)
+    return LlamaGenerator(path, Loading(name=name, threads=threads, placement=ON_THE_CPU))
 
 
 def by_system(rows: Iterable[dict[str, Any]]) -> dict[str, dict[str, dict[str, Any]]]:
@@ -79,7 +80,7 @@ def by_system(rows: Iterable[dict[str, Any]]) -> dict[str, dict[str, dict[str, A
 
 
 def embedder(path: Path, threads: int) -> LlamaEmbedder:
-    return LlamaEmbedder(path, placement=ON_THE_CPU, threads=threads)
+    return LlamaEmbedder(path, Loading(placement=ON_THE_CPU, threads=threads))
 
 
 def dense(by: LlamaEmbedder, texts: Iterable[str]) -> Dense:

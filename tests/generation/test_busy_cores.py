@@ -13,7 +13,7 @@ from fbrag_cli.generation.llama import busy_cores
 from fbrag_cli.generation.llama.busy_cores import ThreadCount, busy_seconds, threads_beside
 from fbrag_cli.generation.llama.context import BatchToken, Context
 from fbrag_cli.generation.llama.generator import LlamaGenerator
-from fbrag_cli.generation.llama.weights import Weights
+from fbrag_cli.generation.llama.weights import Loading, Weights
 from tests.generation.tiny_gguf import Tiny
 
 
@@ -131,6 +131,6 @@ def test_a_small_context_leaves_the_threads_of_a_large_one_that_was_there(
 
 
 def test_a_number_of_threads_that_the_user_names_is_kept_to(smollm2: Path) -> None:
-    with LlamaGenerator(smollm2, threads=2) as one:
+    with LlamaGenerator(smollm2, Loading(threads=2)) as one:
         assert one._weights._thread_count is None
         assert one.threads == 2

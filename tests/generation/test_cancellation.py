@@ -18,6 +18,7 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import Call, Sampling, Turn
 from fbrag_cli.generation.llama.generator import LlamaGenerator
 from fbrag_cli.generation.llama.native_log import native_log
+from fbrag_cli.generation.llama.weights import Loading
 
 STORY = "The lighthouse keeper Anna wrote in her log that the brig Meridian had passed at noon with a torn sail. "
 LONG = (Turn("user", STORY * 240),)  # many seconds
@@ -32,7 +33,7 @@ class Stopped(Exception):
 
 @pytest.fixture(scope="module")
 def single(smollm2: Path) -> Iterator[LlamaGenerator]:
-    with LlamaGenerator(smollm2, threads=1) as loaded:
+    with LlamaGenerator(smollm2, Loading(threads=1)) as loaded:
         yield loaded
 
 
@@ -100,7 +101,7 @@ def test_loading_is_stopped_too(smollm2: Path) -> None:
     cancellation = Cancellation()
     cancellation.request(FbragError("timeout", "no answer within 1 s", None))
     with pytest.raises(FbragError, match="no answer"):
-        LlamaGenerator(smollm2, cancellation=cancellation)
+        LlamaGenerator(smollm2, Loading(cancellation=cancellation))
 
 
 @pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
@@ -114,7 +115,7 @@ def test_a_signal_while_a_context_is_made_is_raised_and_not_lost_in_the_log(
             if not cancellation.requested:  # as a signal handler that runs in the callback
                 cancellation.interrupt(FbragError("timeout", "no answer", ""))
 
-    generator = LlamaGenerator(smollm2, cancellation=cancellation)
+    generator = LlamaGenerator(smollm2, Loading(cancellation=cancellation))
     with monkeypatch.context() as patched:
         patched.setattr(native_log, "_lines", Lines())
         with pytest.raises(FbragError, match="no answer"):

@@ -12,6 +12,7 @@ import pytest
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.llama.embedding import LlamaEmbedder
+from fbrag_cli.generation.llama.weights import Loading
 from fbrag_cli.retrieval.prefixes import prefixes_of
 from tests.retrieval import minilm
 
@@ -51,7 +52,7 @@ def files(pytestconfig: pytest.Config) -> Path:
 
 @pytest.fixture(scope="module")
 def embedder(files: Path) -> Iterator[LlamaEmbedder]:
-    with LlamaEmbedder(files / "all-MiniLM-L6-v2.gguf", threads=1) as loaded:
+    with LlamaEmbedder(files / "all-MiniLM-L6-v2.gguf", Loading(threads=1)) as loaded:
         yield loaded
 
 
@@ -82,10 +83,12 @@ def test_the_models_markers_in_a_text_are_words(embedder: LlamaEmbedder) -> None
 
 
 def test_queries_and_passages_get_their_prefixes(files: Path) -> None:
-    with LlamaEmbedder(files / "all-MiniLM-L6-v2.gguf", threads=1, prefixes=lambda name: ("question: ", "text: ")) as prefixed:
+    with LlamaEmbedder(
+        files / "all-MiniLM-L6-v2.gguf", Loading(threads=1), prefixes=lambda name: ("question: ", "text: ")
+    ) as prefixed:
         question, passage = (prefixed.embed(["whales"], query=query)[0] for query in (True, False))
         key = prefixed.key
-    with LlamaEmbedder(files / "all-MiniLM-L6-v2.gguf", threads=1) as plain:
+    with LlamaEmbedder(files / "all-MiniLM-L6-v2.gguf", Loading(threads=1)) as plain:
         expected = plain.embed(["question: whales", "text: whales"], query=True)
         assert plain.key != key
     np.testing.assert_allclose([question, passage], expected, atol=1e-5)
@@ -98,7 +101,7 @@ def test_a_model_is_asked_for_its_prefixes_by_its_own_name_too(files: Path) -> N
         names.append(name)
         return "", ""
 
-    with LlamaEmbedder(files / "all-MiniLM-L6-v2.gguf", threads=1, prefixes=told):
+    with LlamaEmbedder(files / "all-MiniLM-L6-v2.gguf", Loading(threads=1), prefixes=told):
         assert names == ["all-MiniLM-L6-v2 all MiniLM L6 v2"]
 
 
@@ -113,7 +116,7 @@ def test_prefixes_by_name() -> None:
 
 def test_the_key_tells_files_apart(files: Path, tmp_path: Path) -> None:
     cls = minilm.convert(files / "all-MiniLM-L6-v2", tmp_path / "all-MiniLM-L6-v2.gguf", pooling=2)
-    with LlamaEmbedder(cls) as one, LlamaEmbedder(files / "all-MiniLM-L6-v2.gguf", threads=1) as other:
+    with LlamaEmbedder(cls) as one, LlamaEmbedder(files / "all-MiniLM-L6-v2.gguf", Loading(threads=1)) as other:
         assert one.key != other.key
         assert float(one.embed(TEXTS[:1], query=False)[0] @ other.embed(TEXTS[:1], query=False)[0]) < 0.99
 
@@ -134,7 +137,7 @@ def test_an_encoder_that_names_no_pooling_gives_the_mean_and_says_so(
 
 
 def test_a_language_model_embeds_but_is_told_of(smollm2: Path) -> None:
-    with LlamaEmbedder(smollm2, threads=1) as language_model:
+    with LlamaEmbedder(smollm2, Loading(threads=1)) as language_model:
         assert language_model.problems
         first, again, other = language_model.embed([TEXTS[0], TEXTS[0], TEXTS[2]], query=False)
     assert float(first @ again) > 0.999 > float(first @ other)
@@ -150,7 +153,7 @@ def test_a_file_that_is_no_model_is_refused(tmp_path: Path) -> None:
 
 def test_a_request_to_stop_is_heard_and_the_embedder_goes_on_after(files: Path) -> None:
     cancellation = Cancellation()
-    with LlamaEmbedder(files / "all-MiniLM-L6-v2.gguf", threads=1, cancellation=cancellation) as stopped:
+    with LlamaEmbedder(files / "all-MiniLM-L6-v2.gguf", Loading(threads=1, cancellation=cancellation)) as stopped:
         cancellation.request(KeyboardInterrupt())
         with pytest.raises(KeyboardInterrupt):
             stopped.embed([LONG], query=False)

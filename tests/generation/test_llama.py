@@ -19,7 +19,7 @@ from fbrag_cli.generation.generator import Call, Sampling, Turn
 from fbrag_cli.generation.llama import context
 from fbrag_cli.generation.llama.generator import LlamaGenerator
 from fbrag_cli.generation.llama.rows import piece_of
-from fbrag_cli.generation.llama.weights import layers_on_gpu
+from fbrag_cli.generation.llama.weights import Loading, layers_on_gpu
 from tests.generation.tiny_gguf import Tiny
 
 STORY = "The lighthouse keeper Anna wrote in her log that the brig Meridian had passed at noon with a torn sail. " * 4
@@ -40,7 +40,7 @@ def test_samples_differ_and_repeat_with_their_seed(smollm2: Path) -> None:
 
 def test_no_seed_draws_another_one(tmp_path: Path) -> None:
     """llama.cpp takes 4294967295 for a wish for a random seed."""
-    with LlamaGenerator(Tiny(weights=0.3).write(tmp_path / "tiny.gguf"), threads=1) as tiny:
+    with LlamaGenerator(Tiny(weights=0.3).write(tmp_path / "tiny.gguf"), Loading(threads=1)) as tiny:
         runs = [tiny.generate(ASKED, 2, Sampling(8, seed=2**32 - 2)).samples for _ in range(3)]
     assert runs[0] == runs[1] == runs[2]
     assert [sample.seed for sample in runs[0]] == [2**32 - 2, 2**32 - 1]
@@ -93,7 +93,7 @@ def test_a_context_that_does_not_fit_is_refused_by_the_width_of_heads_that_the_f
     """As of Qwen3, whose heads together are wider than the model: here four times."""
     free = 250_000
     monkeypatch.setattr(context, "free_memory", lambda: free)
-    with LlamaGenerator(Tiny(heads=2, width=32, head_width=64).write(tmp_path / "tiny.gguf"), threads=1) as tiny:
+    with LlamaGenerator(Tiny(heads=2, width=32, head_width=64).write(tmp_path / "tiny.gguf"), Loading(threads=1)) as tiny:
         with pytest.raises(FbragError, match="a context of 512 tokens needs") as told:
             tiny.generate((Turn("user", "x"),), 1, Sampling(1))
         assert told.value.code == "out_of_memory"
@@ -121,7 +121,7 @@ def test_the_length_limit_is_said(generator: LlamaGenerator) -> None:
 
 
 def test_a_character_that_the_length_limit_cuts_is_streamed_as_it_is_kept(tmp_path: Path) -> None:
-    with LlamaGenerator(Tiny().write(tmp_path / "tiny.gguf"), threads=1) as tiny:  # writes single bytes
+    with LlamaGenerator(Tiny().write(tmp_path / "tiny.gguf"), Loading(threads=1)) as tiny:  # writes single bytes
         for seed in range(40):
             pieces: list[str] = []
             (sample,) = tiny.generate(ASKED, 1, Sampling(3, seed=seed), Call(on_text=pieces.append)).samples
@@ -263,9 +263,9 @@ assert dict(os.environ) == before
 
 def test_nothing_native_reaches_stdout(smollm2: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from fbrag_cli.generation.llama.generator import LlamaGenerator as G\n"
+        "import sys; from pathlib import Path; from fbrag_cli.generation.llama.generator import LlamaGenerator as G, Loading\n"
         "from fbrag_cli.generation.generator import Sampling, Turn\n"
-        "with G(Path(sys.argv[1]), verbose=True) as g: g.generate([Turn('user', 'a')], 2, Sampling(2))"
+        "with G(Path(sys.argv[1]), Loading(verbose=True)) as g: g.generate([Turn('user', 'a')], 2, Sampling(2))"
     )
     done = subprocess.run([sys.executable, "-c", code, str(smollm2)], capture_output=True, text=True, check=True)
     assert done.stdout == ""
@@ -274,8 +274,8 @@ def test_nothing_native_reaches_stdout(smollm2: Path) -> None:
 
 def test_metadata_of_a_file_cannot_command_the_terminal(tmp_path: Path) -> None:
     path = Tiny(template="{{ messages[0].content }}\x1b]0;mine\x07").write(tmp_path / "tiny.gguf")
-    code = "import sys; from pathlib import Path; from fbrag_cli.generation.llama.generator import LlamaGenerator as G\n"
-    code += "G(Path(sys.argv[1]), verbose=True).close()"
+    code = "import sys; from pathlib import Path; from fbrag_cli.generation.llama.generator import LlamaGenerator as G, Loading\n"
+    code += "G(Path(sys.argv[1]), Loading(verbose=True)).close()"
     done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
     assert "␛]0;mine␇" in done.stderr
     assert "\x1b" not in done.stderr

@@ -18,7 +18,7 @@ from fbrag_cli.generation.llama.embedding_rows import KIND, _difference
 from fbrag_cli.generation.llama.generator import LlamaGenerator
 from fbrag_cli.generation.llama.prompts import Need
 from fbrag_cli.generation.llama.token_table import TokenTable
-from fbrag_cli.generation.llama.weights import Weights
+from fbrag_cli.generation.llama.weights import Loading, Weights
 from fbrag_cli.methods.prompts import list_support_turns, list_turns
 from fbrag_cli.models.catalogue import load_catalogue
 from fbrag_cli.models.store import locate
@@ -153,9 +153,9 @@ def test_calls_with_and_without_rows_run_in_common_batches(tmp_path: Path) -> No
     path = Tiny(blocks=2, heads=4, width=64, weights=0.3).write(tmp_path / "tiny.gguf")
     asked = [(Turn.of("user", [LOG[:40], foreign(i, 64), f" {i} {LOG}"]),) for i in range(4)]
     asked += [(Turn("user", f"{i} {LOG}"),) for i in range(4)]
-    with LlamaGenerator(path, threads=1) as single:
+    with LlamaGenerator(path, Loading(threads=1)) as single:
         alone = [single.generate(each, 2, Sampling(12)).samples for each in asked]
-    with LlamaGenerator(path, threads=1) as shared, ThreadPoolExecutor(8) as pool:
+    with LlamaGenerator(path, Loading(threads=1)) as shared, ThreadPoolExecutor(8) as pool:
         shared.at_once = 4
         together = list(pool.map(lambda each: shared.generate(each, 2, Sampling(12)).samples, asked))
     assert together == alone
@@ -221,7 +221,7 @@ def test_rows_of_another_width_are_refused(generator: LlamaGenerator) -> None:
 
 def test_other_architectures_are_refused(tmp_path: Path) -> None:
     path = Tiny(architecture="gemma", tied=True).write(tmp_path / "tiny.gguf")
-    with LlamaGenerator(path, threads=1) as tiny:
+    with LlamaGenerator(path, Loading(threads=1)) as tiny:
         assert not tiny.takes_rows
         with pytest.raises(FbragError, match="architecture 'gemma', which takes no embedding rows"):
             tiny.generate((Turn.of("user", ["x", foreign(0, 32)]),), 1, GREEDY)
@@ -233,7 +233,7 @@ def test_a_model_that_reads_rows_otherwise_is_refused(tmp_path: Path, monkeypatc
     path = Tiny(weights=0.3).write(tmp_path / "tiny.gguf")
     rows = TokenTable.rows
     monkeypatch.setattr(TokenTable, "rows", lambda table, ids: rows(table, ids) * np.float32(1.001))
-    with LlamaGenerator(path, threads=1) as tiny:
+    with LlamaGenerator(path, Loading(threads=1)) as tiny:
         for _ in range(2):
             with pytest.raises(FbragError, match="reads the embedding of a token otherwise than the token") as told:
                 tiny.generate((Turn.of("user", ["x", foreign(0, 32)]),), 1, GREEDY)

@@ -24,6 +24,7 @@ from fbrag_cli.generation.generator import QUIET, Call, Generations, Sampling, T
 from fbrag_cli.generation.llama import prompts as prompts_module
 from fbrag_cli.generation.llama.context import Context
 from fbrag_cli.generation.llama.generator import LlamaGenerator
+from fbrag_cli.generation.llama.weights import Loading
 from tests.generation.tiny_gguf import Tiny
 
 WORDS = "the keeper wrote in her log that a brig with torn sails had passed at noon and was seen no more".split()
@@ -41,14 +42,14 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def shared(tiny: Path) -> Iterator[LlamaGenerator]:
-    with LlamaGenerator(tiny, threads=1) as generator:
+    with LlamaGenerator(tiny, Loading(threads=1)) as generator:
         generator.at_once = 4
         yield generator
 
 
 @pytest.fixture(scope="module")
 def single(tiny: Path) -> Iterator[LlamaGenerator]:
-    with LlamaGenerator(tiny, threads=1) as generator:
+    with LlamaGenerator(tiny, Loading(threads=1)) as generator:
         yield generator
 
 
@@ -180,7 +181,7 @@ def test_a_call_that_waits_for_its_turn_is_stopped_too(
 
 
 def test_a_prompt_that_is_too_long_is_refused_beside_others(tiny: Path, pool: ThreadPoolExecutor) -> None:
-    with LlamaGenerator(tiny, threads=1, max_context=1500) as small:
+    with LlamaGenerator(tiny, Loading(threads=1), max_context=1500) as small:
         small.at_once = 2
         running = Started(pool, small.generate, "long", unended(small, "long", 200))
         with pytest.raises(FbragError, match=r"prompt of \d+ tokens .* can take 1500") as caught:
@@ -244,7 +245,7 @@ def test_everything_is_freed_at_the_end(tiny: Path, monkeypatch: pytest.MonkeyPa
 
     for name in counts:
         monkeypatch.setattr(llama_cpp, name, counting(name))
-    generator = LlamaGenerator(tiny, threads=1)
+    generator = LlamaGenerator(tiny, Loading(threads=1))
     generator.at_once = 2
     sampling = unended(generator, "long", 300)
     running = [Started(pool, generator.generate, "long", sampling) for _ in range(2)]

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.llama.scorer import LABELS, LlamaScorer
+from fbrag_cli.generation.llama.weights import Loading
 from fbrag_cli.generation.scorer import Scorer
 from fbrag_cli.training.fit_rag.bert_gguf import write_gguf
 from tests.retrieval import minilm
@@ -57,7 +58,7 @@ def file(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def scorer(file: Path) -> Iterator[LlamaScorer]:
-    with LlamaScorer(file, threads=1) as loaded:
+    with LlamaScorer(file, Loading(threads=1)) as loaded:
         yield loaded
 
 
@@ -130,9 +131,9 @@ def test_the_models_markers_in_a_text_are_words(scorer: LlamaScorer) -> None:
 def test_the_key_tells_files_apart_but_not_their_names(base: Path, file: Path, scorer: LlamaScorer, tmp_path: Path) -> None:
     changed = head() | {"classifier.bias": np.zeros(2, np.float32)}
     other = write_gguf(base, tmp_path / "scorer.gguf", pooling=4, window=512, changed=changed, labels=LABELS)
-    with LlamaScorer(other, threads=1) as loaded:
+    with LlamaScorer(other, Loading(threads=1)) as loaded:
         assert loaded.key != scorer.key
-    with LlamaScorer(file, name="another", threads=1) as loaded:
+    with LlamaScorer(file, Loading(name="another", threads=1)) as loaded:
         assert loaded.key == scorer.key
         assert loaded.name == "another"
 
@@ -153,27 +154,27 @@ def test_another_kind_of_model_is_refused(base: Path, tmp_path: Path, pooling: i
     }
     path = write_gguf(base, tmp_path / "other.gguf", pooling=pooling, window=512, changed=changed, labels=labels)
     with pytest.raises(FbragError, match=told) as refused:
-        LlamaScorer(path, threads=1)
+        LlamaScorer(path, Loading(threads=1))
     assert refused.value.code == "model_corrupt"
 
 
 def test_an_embedding_model_is_refused(base: Path) -> None:
     with pytest.raises(FbragError, match="no document scorer") as refused:
-        LlamaScorer(base.parent / "all-MiniLM-L6-v2.gguf", threads=1)
+        LlamaScorer(base.parent / "all-MiniLM-L6-v2.gguf", Loading(threads=1))
     assert refused.value.code == "model_corrupt"
 
 
 def test_a_model_that_computes_no_numbers_is_refused(base: Path, tmp_path: Path) -> None:
     changed = head() | {"classifier.bias": np.array([0, np.nan], np.float32)}
     path = write_gguf(base, tmp_path / "broken.gguf", pooling=4, window=512, changed=changed, labels=LABELS)
-    with LlamaScorer(path, threads=1) as broken, pytest.raises(FbragError, match="NaN") as refused:
+    with LlamaScorer(path, Loading(threads=1)) as broken, pytest.raises(FbragError, match="NaN") as refused:
         broken.scores(QUESTION, TEXTS)
     assert refused.value.code == "model_corrupt"
 
 
 def test_a_request_to_stop_is_heard(file: Path) -> None:
     cancellation = Cancellation()
-    with LlamaScorer(file, threads=1, cancellation=cancellation) as stopped:
+    with LlamaScorer(file, Loading(threads=1, cancellation=cancellation)) as stopped:
         cancellation.request(KeyboardInterrupt())
         with pytest.raises(KeyboardInterrupt):
             stopped.scores(QUESTION, TEXTS)

@@ -19,6 +19,7 @@ from fbrag_cli.corpus import Corpus, Excerpt, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.llama.embedding import LlamaEmbedder
+from fbrag_cli.generation.llama.weights import Loading
 from fbrag_cli.indexing.embeddings import embed_corpus, weigh_corpus
 from fbrag_cli.methods.fb_rag.fb_rag import FBRag, score
 from fbrag_cli.progress import Event, silent
@@ -197,14 +198,14 @@ def test_a_chunk_is_found_that_shares_no_word_with_the_question(files: Path, cac
     made = [Document.of(str(i), str(i), Extracted(Content(text), "text/plain")) for i, text in enumerate(KEEPERS)]
     asked, question = corpus(*made), "What did bankers charge for a loan?"
     assert not BM25.of(asked).scores(question).any()
-    with LlamaEmbedder(files / "all-MiniLM-L6-v2.gguf", threads=1) as embedder:
+    with LlamaEmbedder(files / "all-MiniLM-L6-v2.gguf", Loading(threads=1)) as embedder:
         assert Dense(embedder, embed_corpus(asked, embedder, cache)).scores(question).argmax() == 1
 
 
 def test_both_engines_agree(files: Path, sentence_model: SentenceModel) -> None:
     """Short texts, long ones with several windows, and other scripts."""
     texts = [*KEEPERS, "Der Leuchtturmwärter – naïve Übermut", "東京は日本の首都です。", " ".join(KEEPERS * 20), "storm " * 700]
-    with LlamaEmbedder(files / "all-MiniLM-L6-v2.gguf", threads=1) as embedder:
+    with LlamaEmbedder(files / "all-MiniLM-L6-v2.gguf", Loading(threads=1)) as embedder:
         agreement = (embedder.embed(texts, query=False) * sentence_model.embed(texts, query=False)).sum(axis=1)
     assert agreement.min() > 0.999
 

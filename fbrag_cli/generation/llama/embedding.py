@@ -12,10 +12,10 @@ import llama_cpp
 import numpy as np
 from numpy.typing import NDArray
 
-from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.llama.encoder import LlamaEncoder, split_evenly
-from fbrag_cli.generation.llama.machine import WHERE_IT_FITS, Placement, metadata
+from fbrag_cli.generation.llama.machine import metadata
+from fbrag_cli.generation.llama.weights import BY_DEFAULT, Loading
 
 #: Returns the prefixes of queries and of chunks for a model's name (`retrieval.prefixes.prefixes_of`).
 Prefixes = Callable[[str], tuple[str, str]]
@@ -24,29 +24,16 @@ Prefixes = Callable[[str], tuple[str, str]]
 class LlamaEmbedder(LlamaEncoder):
     """The `Embedder` for GGUF files.
 
-    prefixes: called with the file's name and the name in the model's metadata. The other parameters, and the errors raised, are
-    those of `LlamaEncoder`; also FbragError `usage` if the model cannot pool (a reranker).
+    prefixes: called with the file's name and the name in the model's metadata. Raises as `LlamaEncoder`; also FbragError `usage`
+    if the model cannot pool (a reranker).
 
     problems: what the user should know about the model, as sentences.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        *,
-        name: str | None = None,
-        sha256: str | None = None,
-        prefixes: Prefixes = lambda name: ("", ""),
-        placement: Placement = WHERE_IT_FITS,
-        threads: int | None = None,
-        cancellation: Cancellation | None = None,
-        verbose: bool = False,
-    ) -> None:
+    def __init__(self, path: Path, loading: Loading = BY_DEFAULT, *, prefixes: Prefixes = lambda name: ("", "")) -> None:
         self._prefixes_of = prefixes
         self.problems: tuple[str, ...] = ()
-        super().__init__(
-            path, name=name, sha256=sha256, placement=placement, threads=threads, cancellation=cancellation, verbose=verbose
-        )
+        super().__init__(path, loading)
 
     # -- the Embedder protocol -------------------------------------------------------------------------------------------
 

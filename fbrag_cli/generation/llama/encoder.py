@@ -14,11 +14,10 @@ import llama_cpp
 import numpy as np
 from numpy.typing import NDArray
 
-from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.llama.machine import WHERE_IT_FITS, Placement, version
+from fbrag_cli.generation.llama.machine import version
 from fbrag_cli.generation.llama.native_log import native_log
-from fbrag_cli.generation.llama.weights import Weights
+from fbrag_cli.generation.llama.weights import BY_DEFAULT, Loading, Weights
 from fbrag_cli.storage.files import sha256_of
 
 _BATCH = 512  # tokens a llama_decode; more cost attention between texts that do not see each other
@@ -30,31 +29,20 @@ Self = TypeVar("Self", bound="LlamaEncoder")
 class LlamaEncoder:
     """What `LlamaEmbedder` and `LlamaScorer` share: the loaded file, its context, windows, batches, and the key of the results.
 
-    name: the file's, where none is given. sha256: of the file, where it is known; else it is computed for `key`. cancellation:
-    stops the loading, and the calls too. The other parameters, and the errors raised, are those of `Weights`; also FbragError
-    `model_corrupt` where the model reads too little at once.
+    A digest of the file that is not known is computed for `key`. Raises as `Weights`; also FbragError `model_corrupt` where the
+    model reads too little at once.
     """
 
     #: Tokens of a window: at most, and at least; a model may have a longer one.
     longest_window = 2048
     shortest_window = 64
 
-    def __init__(
-        self,
-        path: Path,
-        *,
-        name: str | None = None,
-        sha256: str | None = None,
-        placement: Placement = WHERE_IT_FITS,
-        threads: int | None = None,
-        cancellation: Cancellation | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self._path, self._sha256 = path, sha256
+    def __init__(self, path: Path, loading: Loading = BY_DEFAULT) -> None:
+        self._path, self._sha256 = path, loading.sha256
         self._context: Any = None
         self._lock = threading.Lock()  # of the context: one call at a time
-        self.name = name or path.stem
-        self._weights = Weights(path, placement=placement, threads=threads, cancellation=cancellation, verbose=verbose)
+        self.name = loading.name or path.stem
+        self._weights = Weights(path, loading)
         self._tokens_of = self._weights.tokens_of
         self._window = min(llama_cpp.llama_model_n_ctx_train(self._weights.model), self.longest_window)
         self._size = max(self._window, _BATCH)

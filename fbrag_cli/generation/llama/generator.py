@@ -13,44 +13,29 @@ import llama_cpp
 import numpy as np
 from numpy.typing import NDArray
 
-from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import QUIET, Call, Generations, ModelInfo, Rows, Sampling, Turn
 from fbrag_cli.generation.llama.chat_template import ChatTemplate, Markup, TemplateChild
 from fbrag_cli.generation.llama.embedding_rows import RowsCheck, check_taken, takes_rows
-from fbrag_cli.generation.llama.machine import WHERE_IT_FITS, Placement
 from fbrag_cli.generation.llama.prompts import Need, Prompts
 from fbrag_cli.generation.llama.scheduler import NoNumbersError, Request, Scheduler
 from fbrag_cli.generation.llama.token_counter import TokenCounter
 from fbrag_cli.generation.llama.token_table import TokenTable
-from fbrag_cli.generation.llama.weights import Weights
+from fbrag_cli.generation.llama.weights import BY_DEFAULT, Loading, Weights
 from fbrag_cli.storage.cache import Cache
 
 
 class LlamaGenerator:
     """The `Generator` for GGUF files. Calls may come from several threads: `at_once` of them run at once, and others wait.
 
-    name: None for the file's. sha256: of the file, where it is known. max_context: tokens, None for as many as the model was
-    trained with. cancellation: stops the loading; a call has its own. The other parameters, and the errors raised, are those of
-    `Weights`.
+    max_context: tokens of a prompt with its reply, None for as many as the model was trained with. Raises as `Weights`.
 
-    path: of the file. threads: the most that are used. problems: what the user should know about the model, as sentences.
+    path: the file. threads: the most CPU threads in use. problems: what the user should know about the model, as sentences.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        *,
-        name: str | None = None,
-        sha256: str | None = None,
-        placement: Placement = WHERE_IT_FITS,
-        threads: int | None = None,
-        max_context: int | None = None,
-        cancellation: Cancellation | None = None,
-        verbose: bool = False,
-    ) -> None:
-        with TemplateChild(cancellation) as child:  # it starts while the weights are loaded
-            self._weights = Weights(path, placement=placement, threads=threads, cancellation=cancellation, verbose=verbose)
+    def __init__(self, path: Path, loading: Loading = BY_DEFAULT, *, max_context: int | None = None) -> None:
+        with TemplateChild(loading.cancellation) as child:  # it starts while the weights are loaded
+            self._weights = Weights(path, loading)
             self._model, self._vocab = self._weights.model, self._weights.vocab
             self._template = ChatTemplate(
                 _decoded(llama_cpp.llama_model_chat_template(self._model, None)),
@@ -64,8 +49,8 @@ class LlamaGenerator:
         self._counter: TokenCounter | None = None
         n_layers = llama_cpp.llama_model_n_layer(self._model) + 1
         limit = min(trained, max_context) if max_context else trained
-        self.info = ModelInfo(name or path.stem, sha256, f"{self._weights.layers_on_gpu}/{n_layers}", limit)
-        self._rows_check = RowsCheck(self._weights, self.info.name, sha256)
+        self.info = ModelInfo(loading.name or path.stem, loading.sha256, f"{self._weights.layers_on_gpu}/{n_layers}", limit)
+        self._rows_check = RowsCheck(self._weights, self.info.name, loading.sha256)
         self._prompts = Prompts(self._weights, self.info.name, limit, self._rows_check)
         self._scheduler = Scheduler(self._weights, self._prompts)
 

@@ -19,8 +19,7 @@ class LlamaScorer(LlamaEncoder):
     """The `Scorer` for GGUF files: an encoder that pools by rank, whose outputs are `LABELS`.
 
     It reads [CLS] question [SEP] text [SEP], at most 512 tokens. Of a text in several windows each label's largest logit counts.
-    Several threads may call it. The parameters, and the errors raised, are those of `LlamaEncoder`; also FbragError
-    `model_corrupt` for another kind of model.
+    Several threads may call it. Raises as `LlamaEncoder`; also FbragError `model_corrupt` for another kind of model.
     """
 
     longest_window = 512

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,41 +35,50 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-class Weights:
-    """A loaded model file.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loading:
+    """How a model file is loaded, and what is known of it.
 
-    path: the file, which is mapped into memory, not read. placement: of its layers on devices. threads: None for the physical
-    cores, fewer of them while other programs use them (`busy_cores`); a number is kept to. cancellation: stops the loading.
-    verbose: whether llama.cpp's log goes to stderr.
+    name: what errors and results call the model; None for the name of its file. sha256: digest of the file in hexadecimal digits,
+    None where it is not known. placement: devices of its layers. threads: number of CPU threads; None for the physical cores, and
+    fewer of them while other programs use them (`busy_cores`). cancellation: stops the loading; an encoder's calls, too. verbose:
+    whether llama.cpp's log goes to stderr.
+    """
+
+    name: str | None = None
+    sha256: str | None = None
+    placement: Placement = WHERE_IT_FITS
+    threads: int | None = None
+    cancellation: Cancellation | None = None
+    verbose: bool = False
+
+
+BY_DEFAULT = Loading()
+
+
+class Weights:
+    """A loaded model file, which is mapped into memory, not read.
 
     model, vocab: llama.cpp's pointers. layers_on_gpu: how many of the model's layers are on GPUs. cancellation: that of the
     running call, to be set before each. Raises FbragError: `model_corrupt` if llama.cpp cannot load the file, `out_of_memory` if
     it does not fit.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        *,
-        placement: Placement = WHERE_IT_FITS,
-        threads: int | None = None,
-        cancellation: Cancellation | None = None,
-        verbose: bool = False,
-    ) -> None:
+    def __init__(self, path: Path, loading: Loading = BY_DEFAULT) -> None:
         self.model: Any = None
         self._adapter: Any = None
-        self.cancellation = cancellation or Cancellation()
+        self.cancellation = loading.cancellation or Cancellation()
         self._abort = llama_cpp.ggml_abort_callback(lambda data: self.cancellation.requested)  # of all contexts
-        self.threads = threads or usable_cores()
-        self._thread_count = None if threads else ThreadCount(self.threads, physical_cores())
+        self.threads = loading.threads or usable_cores()
+        self._thread_count = None if loading.threads else ThreadCount(self.threads, physical_cores())
         self._path, self._name = path, path.name
         native_log.install()
-        native_log.verbose = verbose
+        native_log.verbose = loading.verbose
         native_end.install()
         native_end.models.append(path.name)
         try:
-            asked_layers = layers_for_gpu(path, placement)
-            self.model = self._load(path, placement, asked_layers)
+            asked_layers = layers_for_gpu(path, loading.placement)
+            self.model = self._load(path, loading.placement, asked_layers)
         except BaseException:
             native_end.models.remove(path.name)
             raise

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.llama.machine import ON_THE_CPU
 from fbrag_cli.generation.llama.scorer import LABELS, LlamaScorer
+from fbrag_cli.generation.llama.weights import Loading
 from fbrag_cli.progress import Event, Progress, silent, stage
 from fbrag_cli.storage.files import not_writable
 from fbrag_cli.training.checkpoint import Checkpoint
@@ -238,7 +239,7 @@ class _Fit:
         with TemporaryDirectory(prefix="fbrag-") as temporary:
             with _writing(Path(temporary)):
                 path = self._write(Path(temporary) / FILE)
-            with LlamaScorer(path, placement=ON_THE_CPU, threads=1) as scorer:
+            with LlamaScorer(path, Loading(placement=ON_THE_CPU, threads=1)) as scorer:
                 return [scorer.windows(pair.question, pair.text) for pair in self._pairs]
 
     def _write(self, path: Path) -> Path:
@@ -249,7 +250,7 @@ class _Fit:
     def _difference(self, path: Path) -> float:
         positions = self._split.dev[:_COMPARED]
         expected = self._logits(positions, exact=True)
-        with LlamaScorer(path, placement=ON_THE_CPU, threads=1) as scorer:
+        with LlamaScorer(path, Loading(placement=ON_THE_CPU, threads=1)) as scorer:
             found = [scorer.scores(pair.question, [pair.text])[0] for pair in (self._pairs[i] for i in positions)]
         return float(np.abs(np.array(found) - expected).max())
 

@@ -11,6 +11,7 @@ import pytest
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.llama.scorer import LlamaScorer
+from fbrag_cli.generation.llama.weights import Loading
 from fbrag_cli.progress import Event
 from fbrag_cli.storage.files import sha256_of
 from fbrag_cli.training.fit_rag.base_encoder import BaseEncoder, read_base
@@ -76,7 +77,7 @@ def test_it_learns_which_texts_hold_the_answer(trained: TrainedScorer) -> None:
     assert best.dev.loss == min(epoch.dev.loss for epoch in trained.epochs) == trained.dev.loss
     assert best.dev.auc_answer is not None
     assert best.dev.auc_answer > 0.9
-    with LlamaScorer(trained.path, threads=1) as scorer:
+    with LlamaScorer(trained.path, Loading(threads=1)) as scorer:
         texts = ["The Victory was built by old master Smith in Hull.", "The price of wool rose again."]
         built, wool = scorer.scores("Who built the Victory?", texts)
     assert built[0] > 0 > wool[0]
