@@ -49,7 +49,8 @@ def signal_name(number: int) -> str:
 
 
 def limit_resources(**limits: int | None) -> None:
-    """Limit this process, and let a crash leave no core file. limits: by the names of `resource`, as DATA (bytes), CPU (seconds).
+    """Limit this process, and let a crash leave no core file. limits: limits by their names in `resource`, as DATA (bytes), CPU
+    (seconds).
 
     A limit that is None, or that the system does not have, is left as it is; so are all on Windows.
     """
@@ -92,7 +93,8 @@ def _no_process(purpose: str, why: str) -> FbragError:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The end of a child. status: as `Popen.returncode`. late: whether the child was killed because its time was over."""
+    """The end of a child. status: exit status; below 0, the number of the signal that killed it. late: whether the child was
+    killed because its time was over."""
 
     status: int
     output: bytes
@@ -103,8 +105,9 @@ class Ended:
 class Child:
     """A process that gets one request and gives one reply. After a `with` block it has ended.
 
-    command: as of the function `command`. purpose: completes "no process can be started to". environ: its environment; None for
-    that of this process. errors: whether its stderr is kept. Raises FbragError out_of_memory where no process can be started.
+    command: command line, from the function `command`. purpose: completes "no process can be started to". environ: its
+    environment; None for that of this process. errors: whether its stderr is kept. Raises FbragError out_of_memory where no
+    process can be started.
     """
 
     def __init__(
@@ -146,7 +149,7 @@ class Child:
 class Failure:
     """Why a job has no result. kind: "timeout", "died" (its process ended or was killed) or "error" (an exception).
 
-    reason: in words, as "it took more than 10 s". error: the exception, if it was an FbragError.
+    reason: a clause, as "it took more than 10 s". error: the exception, if it was an FbragError.
     """
 
     kind: Literal["timeout", "died", "error"]

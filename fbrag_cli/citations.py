@@ -20,10 +20,10 @@ from functools import cached_property
 from itertools import chain
 from operator import gt
 
-from fbrag_cli.text.languages import detect
+from fbrag_cli.text.languages import detect, yes_and_no
 from fbrag_cli.text.sentences import sentence_spans
 from fbrag_cli.text.spans import Span, joined
-from fbrag_cli.text.word_forms import YES_AND_NO, are_alike, is_name, is_number, word_terms
+from fbrag_cli.text.word_forms import are_alike, is_name, is_number, word_terms
 from fbrag_cli.text.words import term_of, term_spans, terms, word_spans
 
 _NAMED, _ASKED = 2.0, 0.5  # weight of a name or number of the answer, and of the question's terms, where other terms have 1
@@ -160,7 +160,7 @@ class _Evidence:
         own, names = set(), set()
         for start, end, term in term_spans(text, self.languages):
             word = text[start:end]
-            if word.casefold() in YES_AND_NO:
+            if word.casefold() in yes_and_no():
                 continue
             own.add(term)
             if is_name(word):
@@ -264,7 +264,7 @@ def _unseen(evidence: _Evidence, answer: str, foreign: bool) -> Iterator[str]:
     spans = []
     for start, end, held in word_terms(answer, evidence.languages):
         word = answer[start:end]
-        silent = foreign or word.casefold() in YES_AND_NO or not term_of(word, spoken)
+        silent = foreign or word.casefold() in yes_and_no() or not term_of(word, spoken)
         if held & seen or (silent and not is_number(word)):
             continue
         if not any(are_alike(term, other) for term in held & plain for other in evidence.plain_terms):

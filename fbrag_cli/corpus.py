@@ -66,7 +66,7 @@ class Corpus:
     """The chunks of one question, in document order.
 
     spans: int32 (n_chunks, 4), of each chunk the position of its document, its start and end (characters) and its words.
-    fingerprint: as of `fingerprint_of`: corpora with the same one have the same chunks, with the same terms.
+    fingerprint: hash from `fingerprint_of`: corpora with the same one have the same chunks, with the same terms.
     """
 
     documents: tuple[Document, ...]

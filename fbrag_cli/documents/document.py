@@ -28,8 +28,8 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """The large part of a document. text: decoded, line ends as "\\n". pages: those with text, in order; empty if the format has
-    none. sections: by ascending start; empty if the format has none."""
+    """The large part of a document. text: decoded text, line ends as "\\n". pages: pages with text, in order; empty if the format
+    has none. sections: sections by ascending start; empty if the format has none."""
 
     text: str
     pages: tuple[PageSpan, ...] = ()
@@ -40,8 +40,8 @@ class Content:
 class Extracted:
     """The result of a format's reader.
 
-    media_type: as "text/plain". encoding: of the bytes; None if the format has none (PDF). skipped_pages: numbers of the pages
-    without text. warnings: one line each, with the file's name.
+    media_type: media type, as "text/plain". encoding: encoding of the bytes; None if the format has none (PDF). skipped_pages:
+    numbers of the pages without text. warnings: one line each, which begins with the file's name.
     """
 
     content: Content
@@ -55,9 +55,9 @@ class Extracted:
 class Document:
     """A decoded document. Its text may be loaded from the cache when it is first used.
 
-    path: as the user gave it ("-" for stdin). name: its name in citations ("stdin" for "-"). sha256: SHA-256 of the file's bytes.
-    language: ISO 639-1, as "en"; "" if unknown. n_chars: length of the text. content: returns the text, pages and sections.
-    text_sha256: of the text in UTF-8 (hex). The other fields are those of `Extracted`.
+    path: path as the user gave it ("-" for stdin). name: its name in citations ("stdin" for "-"). sha256: SHA-256 of the file's
+    bytes. language: ISO 639-1, as "en"; "" if unknown. n_chars: length of the text. content: returns the text, pages and
+    sections. text_sha256: SHA-256 of the text in UTF-8. The other fields are those of `Extracted`.
     """
 
     path: str
@@ -74,7 +74,7 @@ class Document:
 
     @classmethod
     def of(cls, path: str, name: str, extracted: Extracted, sha256: str = "", language: str = "en") -> Document:
-        """Return a document with its text in memory. sha256: of the file's bytes (hex), "" if it is none."""
+        """Return a document with its text in memory. sha256: SHA-256 of the file's bytes (hex); "" if there is no file."""
         text = extracted.content.text
         return cls(
             path=path,

@@ -154,5 +154,5 @@ def reader_of(format_: Format) -> Reader:  # noqa: C901 - a line a format
         case "text":
             from fbrag_cli.documents.readers.plain import read_plain as reader
         case "pdf":
-            raise ValueError("a PDF is read by `pdf.read_pdf`, which takes pages and a password too")
+            raise ValueError("a PDF is read by `read_pdf`, which takes pages and a password too")
     return reader

@@ -32,9 +32,10 @@ def load(
 ) -> Document:
     """Read the file `path` in any format of `formats`; "-" reads the process's stdin to its end.
 
-    encoding: of a text; by default it is found out. pages: of a PDF, as "3-9,12". password: for a PDF that does not open without
-    one. language: ISO 639-1; by default it is found out. source: the file's bytes, if they are at hand already. share: reads
-    pages of a long PDF in other processes. listener: receives the stage "read", in pages, and can stop the reading, of a PDF.
+    encoding: encoding of a text; None to detect it. pages: pages of a PDF, as "3-9,12"; None for all. password: password of a PDF
+    that does not open without one. language: ISO 639-1 code; None to detect it. source: the file's bytes, if they are at hand
+    already. share: reads pages of a long PDF in other processes. listener: receives the stage "read", in pages, and can stop the
+    reading, of a PDF.
 
     Raises FbragError, with `document` = `path`: doc_not_found, doc_unreadable, doc_empty, unsupported_format, library_missing,
     pdf_encrypted, pdf_bad_password, pdf_no_text; usage for an unknown `encoding`, or for `pages` that are malformed or do not

@@ -40,8 +40,8 @@ class Signature(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A file in memory. path: as the user gave it. name: in messages. data: all its bytes. signature: when it was read; None for
-    stdin."""
+    """A file in memory. path: path as the user gave it. name: its name in messages. data: all its bytes. signature: its state
+    when it was read; None for stdin."""
 
     path: str
     name: str

@@ -226,13 +226,13 @@ class _Run:
         return Collection(*found, entries.warnings, cached)
 
     def _make_index(self, members: Sequence[Member]) -> None:
-        def tell(done: int, total: int) -> None:
+        def report(done: int, total: int) -> None:
             self.listener.cancellation.raise_if_requested()
             self.listener.progress(Event("index", "progress", done // 2, total // 2, "files"))  # there are two rounds
 
         self.listener.progress(Event("index", "start"))
         try:
-            make_folder_index(members, self.settings.chunk_words, self.store, tell)
+            make_folder_index(members, self.settings.chunk_words, self.store, report)
         except OSError as error:
             what = f"the index of {len(members)} files cannot be written to the cache: {error.strerror or error}"
             raise FbragError("disk_full", what, _FULL_HINT) from error

@@ -11,19 +11,21 @@ from dataclasses import dataclass
 from fbrag_cli.documents.source import Signature, stat_file
 from fbrag_cli.errors import FbragError
 from fbrag_cli.indexing.patterns import Patterns, parse
-from fbrag_cli.indexing.walk import FoundFile, Walk, Wanted
+from fbrag_cli.indexing.walk import FoundFile, PathPatterns, Walk
 
 
 @dataclass(frozen=True, slots=True)
-class Findings:
-    """The files that were found. files: in the order of the given paths; those of a folder by path, chapter2 before chapter10.
+class FoundFiles:
+    """The files that were found, in the order of the given paths. Those of a folder are sorted by path, chapter2 before
+    chapter10.
+
     warnings: one line for each folder or .gitignore that could not be read."""
 
     files: tuple[FoundFile, ...]
     warnings: tuple[str, ...] = ()
 
 
-def find_files(paths: Iterable[str], include: Sequence[str] = (), exclude: Sequence[str] = ()) -> Findings:
+def find_files(paths: Iterable[str], include: Sequence[str] = (), exclude: Sequence[str] = ()) -> FoundFiles:
     """Return the files that `paths` name, each once. A named file is taken whatever its suffix; "-" stands for stdin.
 
     From a folder, at any depth, come the files that have a known suffix (or match a pattern in `include`), are not empty, and are
@@ -34,7 +36,7 @@ def find_files(paths: Iterable[str], include: Sequence[str] = (), exclude: Seque
     Raises FbragError: as `stat_file` for a path that is no folder; doc_unreadable for a folder that cannot be read; doc_empty
     if the folders have no such file and no file is named; usage for an invalid pattern.
     """
-    wanted = Wanted(_option("--include", include), _option("--exclude", exclude))
+    patterns = PathPatterns(_option("--include", include), _option("--exclude", exclude))
     files: list[FoundFile] = []
     warnings: list[str] = []
     barren: list[FbragError] = []
@@ -43,7 +45,7 @@ def find_files(paths: Iterable[str], include: Sequence[str] = (), exclude: Seque
         if path == "-":
             files.append(FoundFile(path, Signature(0, now := time.time_ns(), now, 0)))
         elif os.path.isdir(path):
-            walk = Walk(path, wanted, taken)
+            walk = Walk(path, patterns, taken)
             found = walk.run()
             files += found
             warnings += walk.warnings
@@ -56,7 +58,7 @@ def find_files(paths: Iterable[str], include: Sequence[str] = (), exclude: Seque
                 files.append(FoundFile(path, signature))
     if barren and not files:
         raise barren[0]
-    return Findings(tuple(files), (*warnings, *(error.message for error in barren)))
+    return FoundFiles(tuple(files), (*warnings, *(error.message for error in barren)))
 
 
 def _option(name: str, globs: Sequence[str]) -> Patterns | None:

@@ -20,7 +20,7 @@ from fbrag_cli.retrieval.term_counts import Vocabulary
 from fbrag_cli.storage import arrays
 
 #: Called with (done, total), in entries; each entry is counted twice, once for each round.
-Tell = Callable[[int, int], None]
+Report = Callable[[int, int], None]
 
 
 class Member(NamedTuple):
@@ -50,12 +50,12 @@ def index_of(entry: Entry, chunk_words: int) -> tuple[Corpus, BM25]:
     return corpus, BM25(entry.counts)
 
 
-def make_folder_index(members: Sequence[Member], chunk_words: int, store: IndexStore, tell: Tell) -> None:
+def make_folder_index(members: Sequence[Member], chunk_words: int, store: IndexStore, report: Report) -> None:
     """Write the folder index of these files, whose entries are in the store. One entry at a time is in memory.
 
     Raises OSError where the cache cannot be written, and FbragError as `Member.load` does.
     """
-    merged = _merge_vocabularies(members, store, tell)
+    merged = _merge_vocabularies(members, store, report)
     meta = {
         "documents": [(own.key, describe_document(document)) for own, document in zip(members, merged.documents, strict=True)],
         "languages": list(dict.fromkeys(document.language for document in merged.documents)),
@@ -63,7 +63,7 @@ def make_folder_index(members: Sequence[Member], chunk_words: int, store: IndexS
         "fingerprint": fingerprint_of(merged.documents, chunk_words),
     }
     with store.create("corpora", folder_index_key(members), meta, _layout(merged)) as held:
-        _fill(held, meta, merged, (member.load(store) for member in members), tell)
+        _fill(held, meta, merged, (member.load(store) for member in members), report)
 
 
 def load_folder_index(key: str, paths: Sequence[str], store: IndexStore) -> tuple[Corpus, BM25] | None:
@@ -104,7 +104,7 @@ class _Merged:
     count_type: np.dtype[Any]
 
 
-def _merge_vocabularies(members: Sequence[Member], store: IndexStore, tell: Tell) -> _Merged:
+def _merge_vocabularies(members: Sequence[Member], store: IndexStore, report: Report) -> _Merged:
     """Do the first round: make one vocabulary, and count in how many chunks each term is."""
     numbers: dict[bytes, int] = {}  # of the terms, as they come
     numbered: list[NDArray[np.int32]] = []
@@ -120,7 +120,7 @@ def _merge_vocabularies(members: Sequence[Member], store: IndexStore, tell: Tell
         documents.append(entry.document)
         n_chunks += len(entry.spans)
         count_type = np.result_type(count_type, entry.counts.counts.dtype)
-        tell(i + 1, 2 * len(members))
+        report(i + 1, 2 * len(members))
     terms = sorted(numbers)
     in_order = np.fromiter((numbers[term] for term in terms), np.int32, len(terms))
     position_of = np.empty_like(in_order)  # a term's number -> its position in the vocabulary
@@ -129,7 +129,7 @@ def _merge_vocabularies(members: Sequence[Member], store: IndexStore, tell: Tell
     return _Merged(Vocabulary.of(terms), starts, [position_of[own] for own in numbered], documents, n_chunks, count_type)
 
 
-def _fill(held: dict[str, arrays.Array], meta: dict[str, Any], merged: _Merged, entries: Iterable[Entry], tell: Tell) -> None:
+def _fill(held: dict[str, arrays.Array], meta: dict[str, Any], merged: _Merged, entries: Iterable[Entry], report: Report) -> None:
     """Do the second round: put each entry's counts at the next free places of their terms. A term's chunks stay in order."""
     held["letters"][:], held["ends"][:] = merged.vocabulary.letters, merged.vocabulary.ends
     held["starts"][:] = merged.starts
@@ -144,7 +144,7 @@ def _fill(held: dict[str, arrays.Array], meta: dict[str, Any], merged: _Merged, 
         held["lengths"][base:end] = counts.lengths
         held["spans"][base:end, 0], held["spans"][base:end, 1:] = i, entry.spans
         base = end
-        tell(len(merged.positions) + i + 1, 2 * len(merged.positions))
+        report(len(merged.positions) + i + 1, 2 * len(merged.positions))
     held["idf"][:] = idf_of(counts_from(meta, held))
 
 

@@ -58,7 +58,7 @@ class IndexStore:
         return self.cache.store(kind, key, lambda path: arrays.save(path, f"{kind}/{key}", meta, held))
 
     def add(self, kind: EntryKind, key: str, data: bytes) -> bool:
-        """Add an entry for this run alone. data: as of `arrays.packed`. Return False where all entries are in the cache."""
+        """Add an entry for this run alone. data: bytes from `arrays.packed`. Return False where all entries are in the cache."""
         if self.temporary is not None:
             self.temporary.add(kind, key, data)
         return self.temporary is not None

@@ -30,7 +30,7 @@ class FoundFile(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class PathPatterns:
     """The patterns of --include and --exclude; None without the option."""
 
     include: Patterns | None
@@ -39,9 +39,9 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class _Folder:
-    """A folder on the walk. path: as the user can give it; real: without links; both end with a separator. relative: to the
-    folder that the user named; "" or with a "/" at its end. rules: the weakest first; None outside a repository. included:
-    whether --include names it or a folder above it."""
+    """A folder on the walk. path: path as the user can give it; real: path without links; both end with a separator. relative:
+    path from the folder that the user named; "" or with a "/" at its end. rules: the weakest first; None outside a repository.
+    included: whether --include names it or a folder above it."""
 
     path: str
     real: str
@@ -53,10 +53,10 @@ class _Folder:
 @dataclass
 class Walk:
     """One walk through the folder `root`. taken: real paths of the files found so far, on earlier walks too. skipped: the number
-    of entries by reason. suffixes: of the files of other types."""
+    of entries by reason. suffixes: number of the files of other types by suffix."""
 
     root: str
-    wanted: Wanted
+    patterns: PathPatterns
     taken: set[str]
     warnings: list[str] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
@@ -81,7 +81,7 @@ class Walk:
         """Return the error for a folder without files: how many were skipped and why."""
         reasons = [f"{-count} {reason}" for count, reason in sorted((-count, reason) for reason, count in self.skipped.items())]
         what = f"{self.root} has no file to read" + (f": {', '.join(reasons)}" if reasons else ", it is empty")
-        if self.suffixes and not self.wanted.include:
+        if self.suffixes and not self.patterns.include:
             suffix = max(sorted(self.suffixes), key=self.suffixes.__getitem__)
             hint = f"choose by name: --include {shlex.quote('*' + suffix)}"
         elif self.suffixes:
@@ -151,8 +151,8 @@ class Walk:
 
     def _below(self, folder: _Folder, name: str, real: str) -> _Folder | None:
         included = folder.included
-        if self.wanted.include:
-            verdict = self.wanted.include.match(folder.relative, name, True)
+        if self.patterns.include:
+            verdict = self.patterns.include.match(folder.relative, name, True)
             included = included if verdict is None else verdict
         if self._is_left_out(folder, name, True):
             return None
@@ -161,19 +161,19 @@ class Walk:
 
     def _is_wanted(self, folder: _Folder, name: str) -> bool:
         suffix = os.path.splitext(name)[1].lower()
-        if self.wanted.include:
-            verdict = self.wanted.include.match(folder.relative, name, False)
+        if self.patterns.include:
+            verdict = self.patterns.include.match(folder.relative, name, False)
             wanted = folder.included if verdict is None else verdict
         else:
             wanted = suffix in KNOWN_SUFFIXES
         if not wanted:
-            self.skipped["that --include does not name" if self.wanted.include else "of other types"] += 1
+            self.skipped["that --include does not name" if self.patterns.include else "of other types"] += 1
             self.suffixes[suffix] += 1
             return False
         return not self._is_left_out(folder, name, False)
 
     def _is_left_out(self, folder: _Folder, name: str, is_folder: bool) -> bool:
-        if self.wanted.exclude and self.wanted.exclude.match(folder.relative, name, is_folder):
+        if self.patterns.exclude and self.patterns.exclude.match(folder.relative, name, is_folder):
             self.skipped["excluded"] += 1
             return True
         for patterns, relative in reversed(folder.rules or ()):

@@ -77,6 +77,12 @@ def asking_words(language: str) -> frozenset[str]:
     return frozenset(_text(language, "asking_words").casefold().split())
 
 
+@cache
+def yes_and_no() -> frozenset[str]:
+    """Return the words for yes and no of all languages, in lower case. They say nothing that a text could hold."""
+    return frozenset(word for language in codes() for word in _text(language, "yes_and_no").split())
+
+
 def sentence(language: str, name: Literal["not_found", "not_sure"]) -> str:
     """Return what replaces an answer that is not found, or heads one that is not sure; in English for a language without it."""
     return _text(language, name) or _text("en", name)

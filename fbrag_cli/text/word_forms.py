@@ -14,13 +14,6 @@ from fbrag_cli.text.words import term_spans
 _ALIKE, _LEAST = 0.8, 5  # letters with which two forms of a word begin: of the longer one, and at least
 
 
-#: Words of an answer that say nothing that a text could hold. "No" is a function word in most languages.
-YES_AND_NO = frozenset(
-    "yes yeah no nope ja jawohl nein oui si non sí sì sim não nee nej nei kyllä ei tak nie ano ne da nu igen nem evet hayır ya "
-    "tidak có không да нет так ні ναι όχι כן לא نعم لا はい いいえ 是 是的 不是 否 예 네 아니요 हाँ नहीं".split()
-)
-
-
 def word_terms(text: str, languages: Sequence[str] = ("en",)) -> Iterator[tuple[int, int, frozenset[str]]]:
     """Yield (start, end, terms) for each word of `text` that has a term. A run in a script without spaces is one word."""
     found = list(term_spans(text, languages))

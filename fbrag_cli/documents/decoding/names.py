@@ -22,7 +22,8 @@ _OF_PYTHON = ("charmap", "idna", "mbcs", "oem", "punycode", "raw-unicode-escape"
 
 
 def codec_name(name: str, path: str) -> str:
-    """Return Python's name of the encoding `name`. path: for the error. Raises FbragError usage if there is no such encoding."""
+    """Return Python's name of the encoding `name`. path: path of the document, for the error. Raises FbragError usage if there is
+    no such encoding."""
     try:
         " ".encode(name)  # a codec from bytes to bytes is found by `lookup`, but not here
         return codecs.lookup(name).name

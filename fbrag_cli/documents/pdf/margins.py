@@ -54,7 +54,7 @@ class PageParts:
 
 
 def without_running_lines(numbers: Sequence[int], pages: Sequence[PageLines]) -> list[PageParts]:
-    """Remove all running lines but the first of each kind. numbers: of the pages, ascending; no page is blank."""
+    """Remove all running lines but the first of each kind. numbers: numbers of the pages, ascending; no page is blank."""
     running = _running(numbers, pages) if len(pages) >= _MIN_PAGES else {}
     kept = _firsts(running)
     return [_parts(page, running, kept, index) for index, page in enumerate(pages)]

@@ -115,12 +115,12 @@ def _extracted(page: PageObject, visit: Callable[..., None], effort: _Effort) ->
     pieces: list[tuple[str, float]] = []
     lower, upper = _extent(page)
 
-    def hear(text: str, cm: Sequence[float], tm: Sequence[float], *_: object) -> None:
+    def take(text: str, cm: Sequence[float], tm: Sequence[float], *_: object) -> None:
         effort.text(text)
         pieces.append((text, _place(cm, tm)[1] - lower if _upright(cm, tm) else nan))
 
     try:
-        text = page.extract_text(visitor_operand_before=visit, visitor_text=hear)
+        text = page.extract_text(visitor_operand_before=visit, visitor_text=take)
     except MemoryError:
         raise
     except Exception:

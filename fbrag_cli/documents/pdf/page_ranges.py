@@ -15,7 +15,7 @@ PageRange = tuple[int, int]
 
 
 def parse_ranges(text: str, path: str) -> tuple[PageRange, ...]:
-    """Parse page ranges as "3-9,12". path: for the error. Raises FbragError usage."""
+    """Parse page ranges as "3-9,12". path: path of the document, for the error. Raises FbragError usage."""
     return tuple(_parse_range(part, path) for part in text.split(","))
 
 
@@ -32,7 +32,7 @@ def _parse_range(text: str, path: str) -> PageRange:
 def numbers_within(ranges: Sequence[PageRange] | None, n_pages: int, path: str, name: str) -> list[int]:
     """Return the page numbers in `ranges` (None: all), in the document's order, each once.
 
-    path, name: of the document, for the error. Raises FbragError usage if one is outside 1 to `n_pages`.
+    path, name: path and name of the document, for the error. Raises FbragError usage if one is outside 1 to `n_pages`.
     """
     for first, last in ranges or ():
         if first < 1 or last > n_pages:

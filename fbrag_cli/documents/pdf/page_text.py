@@ -27,8 +27,8 @@ _CONJUNCTIONS = frozenset({"and", "or", "und", "oder"})
 class PageLines:
     """The lines of a page in reading order, without line ends, and without blank lines at its begin and end.
 
-    heights: of each line's baseline above the page's lower edge, in points; nan if it is unknown or the text is not upright.
-    height: of the page, in points.
+    heights: distance of each line's baseline above the page's lower edge, in points; nan if it is unknown or the text is not
+    upright. height: height of the page, in points.
     """
 
     lines: tuple[str, ...] = ()

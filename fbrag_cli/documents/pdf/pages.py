@@ -28,7 +28,7 @@ _LONGEST_REASON = 120  # characters
 class ReadPage:
     """A page. lines: empty if it has no text. failure: why it could not be read, as "LimitReachedError: …"; otherwise "".
 
-    seconds: of processor time that it took.
+    seconds: processor time that it took.
     """
 
     number: int

@@ -18,7 +18,7 @@ _BLANK_LINES = re.compile(r"\n{3,}")
 class Block:
     """A paragraph, heading, list item or row of a table.
 
-    level: of a heading from 1; otherwise 0. prefix: a list item's mark, before `text`. group: neighbours of one group are
+    level: level of a heading, from 1; otherwise 0. prefix: a list item's mark, before `text`. group: neighbours of one group are
     separated by a line end, all other blocks by an empty line. anchors: names of places in it.
     """
 

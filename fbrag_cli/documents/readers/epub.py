@@ -32,7 +32,7 @@ _GAP = "\n\n"  # between the files of the spine
 
 @dataclass(frozen=True, slots=True)
 class _Item:
-    """A file of the book. name: in the zip. properties: of EPUB 3, as "nav"."""
+    """A file of the book. name: name in the zip. properties: properties of EPUB 3, as "nav"."""
 
     name: str
     media_type: str
@@ -40,8 +40,8 @@ class _Item:
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
-    """A line of the table of contents. name: of a file in the zip. anchor: a place in it; "" for its beginning."""
+class _ContentsLine:
+    """A line of the table of contents. name: name of a file in the zip. anchor: a place in it; "" for its beginning."""
 
     title: str
     level: int
@@ -77,7 +77,8 @@ class _Spine:
 
 
 def read_epub(source: Source, codec: str | None = None) -> Extracted:
-    """Read an EPUB book. Sections are the entries of the table of contents, or the headings without one. codec: of all pages.
+    """Read an EPUB book. Sections are the entries of the table of contents, or the headings without one. codec: encoding of all
+    pages; None to detect it.
 
     Raises FbragError doc_unreadable: damaged, protected (DRM), a bomb, without a spine.
     """
@@ -160,7 +161,7 @@ def _refuse_protected(source: Source, archive: Archive, pages: set[str]) -> None
             raise FbragError("doc_unreadable", what, "name an edition without protection", document=source.path)
 
 
-def _contents(archive: Archive, package: _Element, items: dict[str, _Item]) -> list[_Entry]:
+def _contents(archive: Archive, package: _Element, items: dict[str, _Item]) -> list[_ContentsLine]:
     """Return the table of contents, of EPUB 3 (nav) or 2 (ncx). A damaged one is ignored: the book can be read without it."""
     nav = next((item.name for item in items.values() if "nav" in item.properties), None)
     ncx = next((item.name for item in items.values() if item.media_type == "application/x-dtbncx+xml"), None)
@@ -176,28 +177,28 @@ def _contents(archive: Archive, package: _Element, items: dict[str, _Item]) -> l
     return []
 
 
-def _nav_entries(root: _Element, name: str) -> Iterator[_Entry]:
+def _nav_entries(root: _Element, name: str) -> Iterator[_ContentsLine]:
     for nav in root.iter("{*}nav"):
         if nav.get(_OPS + "type", "toc") != "toc":
             continue
         for link in nav.iter("{*}a"):
             level = sum(1 for _ in link.iterancestors("{*}ol"))
-            yield _Entry(_words(link), max(1, level), *_resolved(name, link.get("href", "")))
+            yield _ContentsLine(_words(link), max(1, level), *_resolved(name, link.get("href", "")))
 
 
-def _ncx_entries(root: _Element, name: str) -> Iterator[_Entry]:
+def _ncx_entries(root: _Element, name: str) -> Iterator[_ContentsLine]:
     for point in root.iter("{*}navPoint"):
         label, content = point.find("{*}navLabel"), point.find("{*}content")
         if label is not None and content is not None:
             level = 1 + sum(1 for _ in point.iterancestors("{*}navPoint"))
-            yield _Entry(_words(label), level, *_resolved(name, content.get("src", "")))
+            yield _ContentsLine(_words(label), level, *_resolved(name, content.get("src", "")))
 
 
 def _words(element: _Element) -> str:
     return " ".join("".join(element.itertext()).split())
 
 
-def _chapters(entries: list[_Entry], places: dict[tuple[str, str], int], n_chars: int) -> tuple[Section, ...]:
+def _chapters(entries: list[_ContentsLine], places: dict[tuple[str, str], int], n_chars: int) -> tuple[Section, ...]:
     """Return the entries whose place is in the text. A missing anchor counts as the beginning of its file."""
     chapters = []
     for entry in entries:

@@ -39,19 +39,19 @@ def read_odt(source: Source, codec: str | None = None) -> Extracted:
 
     codec: not used, because XML declares its encoding. Raises FbragError doc_unreadable: damaged, encrypted, a bomb.
     """
-    reading = _Reading()
+    target = _Target()
     if source.data.startswith(b"PK"):
         archive = Archive(source, "an OpenDocument text")
         refuse_encrypted(source, archive)
-        feed(archive.read(_CONTENT), reading, archive.damaged)
+        feed(archive.read(_CONTENT), target, archive.damaged)
     else:
 
         def damaged(reason: str) -> FbragError:
             what = f"{source.name} is damaged: an OpenDocument text, but {reason}"
             return FbragError("doc_unreadable", what, "get a new copy of it", document=source.path)
 
-        feed(source.data, reading, damaged)
-    return Extracted(content_of(reading.builder.blocks()), _MEDIA_TYPE)
+        feed(source.data, target, damaged)
+    return Extracted(content_of(target.builder.blocks()), _MEDIA_TYPE)
 
 
 def refuse_encrypted(source: Source, archive: Archive) -> None:
@@ -63,7 +63,7 @@ def refuse_encrypted(source: Source, archive: Archive) -> None:
         raise FbragError("doc_unreadable", what, "open it in LibreOffice and save it without a password", document=source.path)
 
 
-class _Reading:
+class _Target:
     """The target of lxml's parser: it is called with each element and text, in the document's order."""
 
     def __init__(self) -> None:

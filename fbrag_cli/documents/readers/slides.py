@@ -85,13 +85,13 @@ def _blocks_of(archive: Archive, name: str, number: int) -> list[Block]:
     return [heading, *body] if title or body else []
 
 
-def _read(archive: Archive, name: str) -> _Reading:
-    reading = _Reading()
-    feed(archive.read(name), reading, archive.damaged)
-    return reading
+def _read(archive: Archive, name: str) -> _Target:
+    target = _Target()
+    feed(archive.read(name), target, archive.damaged)
+    return target
 
 
-class _Reading:
+class _Target:
     """The target of lxml's parser for one slide. title: the text of its title; all other text is in `builder`."""
 
     def __init__(self) -> None:
