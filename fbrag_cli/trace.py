@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fbrag_cli.citations import Citations
-
-    Labels = NDArray[np.float32]
+    from fbrag_cli.retrieval import Retriever
 
 Status = Literal["answered", "not_found", "retrieved"]  # "retrieved": Stages I and II only
 
@@ -34,6 +33,15 @@ class MethodRecord(Protocol):
     def max_tokens(self) -> int: ...
     @property
     def templates(self) -> Any: ...
+
+
+class Searched(Protocol):
+    """What a question is asked of: the tools of a method, as far as a Trace names them."""
+
+    @property
+    def corpus(self) -> Corpus: ...
+    @property
+    def retriever(self) -> Retriever: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +75,14 @@ class Scores:
     best_sample: NDArray[np.intp]
     combined: NDArray[np.float32]
 
+    @classmethod
+    def zero(cls, n_chunks: int, n_samples: int = 0) -> Scores:
+        """Return scores of 0, as where nothing is retrieved."""
+        import numpy as np
+
+        nothing = np.zeros(n_chunks, np.float32)
+        return cls(nothing, np.zeros((n_samples, n_chunks), np.float32), nothing, np.full(n_chunks, -1), nothing)
+
     @cached_property
     def relative(self) -> NDArray[np.float32] | None:
         """float32 (n_chunks,): `combined` on a scale on which the best chunk has 1; None where no score is above 0."""
@@ -98,39 +114,34 @@ class Round:
     selected: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reduction:
-    """What FIT-RAG's scorer and token reducer did.
+@dataclass(frozen=True, slots=True)
+class Column:
+    """name: its key in JSON. header: its head in text; None for a column of JSON alone."""
 
-    candidates: positions of the chunks that were scored, in the retriever's order. labels: float32 (n_candidates, 2), the
-    probabilities that each holds the answer and that it leads the model to it. windows: the best one of each selected chunk,
-    best first, with window_labels (n_windows, 2); the first `n_taken` are the context. eligible: the detector's probability that
-    the windows are enough, after each that it saw. Labels are None without a scorer, eligible is empty without a detector. told,
-    known: the shares by which the recognizer decides (S_ltod, S_nn), None where it was not asked.
-    """
+    name: str
+    header: str | None = None
 
-    candidates: tuple[int, ...] = ()
-    labels: Labels | None = None
-    windows: tuple[Excerpt, ...]
-    n_taken: int
-    window_labels: Labels | None = None
-    eligible: tuple[float, ...] = ()
-    told: float | None = None
-    known: float | None = None
+
+#: A truth value is a `*` in text. Numbers that have names of their own stand in one cell.
+Cell = bool | int | float | Mapping[str, float] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RetrievalInformation:
-    """What R2AG's R2-Former made of the selected chunks, best first.
+class Table:
+    """What a method found of chunks, or of parts of them, beyond `Scores`. `explain`, JSON and the page show it as it is.
 
-    names: of the columns of `features`, float32 (n, n_features). relevance: float32 (n,), the probability that each chunk is
-    relevant. rows: float32 (n, n_embd), the embedding row that stands before each chunk; None where none does.
+    name: its key in JSON. unit: the word for a row. rows: a cell for each column. excerpts: for each row the chunk or the part
+    that it is about. note: a sentence below the rows. beside_chunks: True where the cells stand with their chunks instead, in
+    text in place of the forward lookup; such a table has no name, unit or note.
     """
 
-    names: tuple[str, ...]
-    features: NDArray[np.float32]
-    relevance: NDArray[np.float32]
-    rows: NDArray[np.float32] | None
+    name: str = ""
+    unit: str = ""
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    excerpts: tuple[Excerpt, ...]
+    note: str = ""
+    beside_chunks: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,8 +156,8 @@ class Trace:
     share of the samples that hold the answer, 0 to 1; None without samples of the document. confidence: of both, 0 to 1. unsure:
     whether the confidence is too low for an answer that looks sure (`methods.fb_rag.confidence`). cached: of
     "text", "index", "samples" and "answer", what was not computed for this question. absent: words of the question that stand in
-    no chunk, as it spells them; none where the retriever does not count words. route: the way that Self-Route took.
-    reduction: of FIT-RAG. information: of R2AG.
+    no chunk, as it spells them; none where the retriever does not count words. facts: what the method says of its way, a word
+    each, by its key in JSON. told: its tables. state: what the method itself needs in Stage III; nothing else reads it.
     """
 
     question: str
@@ -154,12 +165,12 @@ class Trace:
     corpus: Corpus
     retriever: str
     scores: Scores
-    ranked: tuple[int, ...]
+    ranked: tuple[int, ...] = ()
     copies: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
-    context: tuple[Excerpt, ...]
-    stages: tuple[Stage, ...]
+    context: tuple[Excerpt, ...] = ()
+    stages: tuple[Stage, ...] = ()
     rounds: tuple[Round, ...] = ()
-    models: dict[str, ModelInfo]
+    models: Mapping[str, ModelInfo] = field(default_factory=dict)
     status: Status = "retrieved"
     answer: str | None = None
     truncated: bool = False
@@ -170,9 +181,16 @@ class Trace:
     warnings: tuple[str, ...] = ()
     cached: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
-    route: Literal["", "retrieved", "long-context"] = ""
-    reduction: Reduction | None = None
-    information: RetrievalInformation | None = None
+    facts: Mapping[str, str] = field(default_factory=dict)
+    told: tuple[Table, ...] = ()
+    state: object = None
+
+    @classmethod
+    def start(cls, question: str, method: MethodRecord, tools: Searched) -> Trace:
+        """Return the trace of a question of which nothing is known yet: all scores are 0, and nothing is read."""
+        corpus = tools.corpus
+        nothing = Scores.zero(len(corpus.chunks))
+        return cls(question=question, method=method, corpus=corpus, retriever=tools.retriever.name, scores=nothing)
 
     @property
     def selected(self) -> tuple[int, ...]:

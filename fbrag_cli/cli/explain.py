@@ -102,7 +102,7 @@ def _print_explanation(
 
 
 def _explanation(stream: TextIO, trace: Trace, options: ExplainOptions, session: Session, choice: Choice) -> Iterator[str]:
-    from fbrag_cli.render import explain_text, windows_text
+    from fbrag_cli.render import explain_text, tables
     from fbrag_cli.render.passages import in_part
 
     if options.chunk is not None:
@@ -118,10 +118,10 @@ def _explanation(stream: TextIO, trace: Trace, options: ExplainOptions, session:
         count_tokens = looks_forward().count_tokens if looks_forward else None
         columns = columns_of(stream)
         yield from explain_text.table(trace, limit=limit, by_position=by_position, count_tokens=count_tokens, columns=columns)
-        if trace.reduction:
+        for told in tables.own_tables(trace):
             yield ""
-            yield from windows_text.table(trace.reduction)
-        elif in_part(trace):
+            yield from tables.lines_of(told)
+        if in_part(trace) and not trace.told:
             yield ""
             yield from explain_text.excerpts(trace, columns)
         if options.samples_text:

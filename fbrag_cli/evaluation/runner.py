@@ -21,6 +21,7 @@ from fbrag_cli.evaluation.labels import key, written
 from fbrag_cli.generation.build import versions
 from fbrag_cli.indexing.collect import Collection, collect_text
 from fbrag_cli.progress import Event, Listener, Progress, silent
+from fbrag_cli.render.as_json import facts
 from fbrag_cli.session.memory import peak_memory_mb
 from fbrag_cli.session.session import Session
 from fbrag_cli.storage.rows import Row, open_rows
@@ -208,7 +209,7 @@ def _row(example: Example, configuration: Configuration, trace: Trace) -> dict[s
         "status": trace.status,
         "answer": trace.answer,
         "confidence": trace.confidence,
-        "route": trace.route or None,
+        **facts(trace),
         "metrics": found,
         "tokens_read": sum(stage.prompt_tokens for stage in trace.stages),
         "seconds": {name: round(value, 4) for name, value in seconds.items()},

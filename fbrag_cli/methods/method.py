@@ -99,8 +99,9 @@ class Method(ABC):
     """The base of all methods: Stage III and its settings.
 
     name: as users type it. needs_small, needs_large: whether `retrieve` asks the small or the large model. retrieves: whether the
-    context depends on the retriever. chunk_words: words of a chunk, where the user names no number. templates: prompts in place
-    of ours, from a file. choices: of a multiple-choice question; prompts have them, and retrieval does not.
+    context depends on the retriever. chunk_words: words of a chunk, where the user names no number. facts, tables: the keys in
+    JSON of `Trace.facts` and `Trace.told`. templates: prompts in place of ours, from a file. choices: of a multiple-choice
+    question; prompts have them, and retrieval does not.
     """
 
     name: ClassVar[str]
@@ -108,6 +109,8 @@ class Method(ABC):
     needs_large: ClassVar[bool] = False
     retrieves: ClassVar[bool] = True
     chunk_words: ClassVar[int] = 300
+    facts: ClassVar[tuple[str, ...]] = ()
+    tables: ClassVar[tuple[str, ...]] = ()
 
     max_tokens: int = knob(
         512, "length limit of the answer", minimum=1, varies="512, or of --prompts", compared=False, metavar="N"

@@ -6,12 +6,11 @@ question. The words are ours.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 from string import Formatter
 
-from fbrag_cli.generation.generator import Rows, Turn
+from fbrag_cli.generation.generator import Turn
 from fbrag_cli.text.languages import name_of
 
 #: Stands between two passages.
@@ -72,12 +71,12 @@ def answer_turns(
     """Stage III: the answer from the selected chunks. instructions: the asked form of it, in place of our own."""
     if templates and templates.answer:
         return (_filled(templates.answer, context, question),)
-    return (Turn("user", _asked(context, question, _form(instructions))),)
+    return (Turn("user", _asked(context, question, form_of(instructions))),)
 
 
 def alone_turns(question: str, instructions: str | None = None) -> tuple[Turn, ...]:
     """The question without a context: the answer from what the model knows."""
-    return (Turn("user", f"Answer the question. {_form(instructions)}\n\nQuestion: {question}"),)
+    return (Turn("user", f"Answer the question. {form_of(instructions)}\n\nQuestion: {question}"),)
 
 
 def background_turns(question: str) -> tuple[Turn, ...]:
@@ -96,68 +95,13 @@ def self_route_turns(
     if templates and templates.self_route:
         return (_filled(templates.self_route, context, question),)
     decline = 'If the passages do not hold the answer, write "unanswerable" and nothing else.'
-    return (Turn("user", _asked(context, question, f"{_form(instructions)} {decline}")),)
+    return (Turn("user", _asked(context, question, f"{form_of(instructions)} {decline}")),)
 
 
 def support_turns(context: Sequence[str], question: str, answer: str) -> tuple[Turn, ...]:
     """After Stage III (not in the paper): yes or no, does the context show the answer? Begins as `answer_turns` does, so that
     the context is not read again."""
-    return (Turn("user", f"{_passages(context)}{_shown(question, answer)}"),)
-
-
-def reasoned_turns(passages: Sequence[str], question: str, instructions: str | None = None) -> tuple[Turn, ...]:
-    """FIT-RAG's prompt (its Figure 6): read, be sure to understand, answer with the reason."""
-    return (Turn("user", f"{_reasoned(passages, instructions)}Question: {question}"),)
-
-
-def reasoned_support_turns(
-    passages: Sequence[str], question: str, answer: str, instructions: str | None = None
-) -> tuple[Turn, ...]:
-    """As `support_turns`. Begins as `reasoned_turns` does."""
-    return (Turn("user", f"{_reasoned(passages, instructions)}{_shown(question, answer)}"),)
-
-
-def _reasoned(passages: Sequence[str], instructions: str | None) -> str:
-    form = f"Give it in this form: {instructions}" if instructions else "Give the answer first, then say why it is the answer."
-    asked = (
-        "Consult the passages below and answer the question. Before you answer, make sure that you understand the question and "
-        f"each of the passages. {form}"
-    )
-    numbered = "".join(f"[{number}] {text}{BETWEEN}" for number, text in enumerate(passages, 1))
-    return f"{asked}\n\nPassages:\n{numbered}"
-
-
-def list_turns(
-    texts: Sequence[str], question: str, rows: Sequence[Rows] | None, instructions: str | None = None
-) -> tuple[Turn, ...]:
-    """R2AG: the answer from a numbered list of results, each with its embedding row. rows: one for each text; None for the same
-    prompt without rows and the words that announce them."""
-    asked = f"Answer the question from these results and from nothing else. {_form(instructions)}\n\nQuestion: {question}"
-    return (Turn.of("user", (*_results(texts, rows), asked)),)
-
-
-def list_words() -> str:
-    """Return the SHA-256 (hex) of the words of `list_turns`: rows are trained to stand among them."""
-    (turn,) = list_turns(["", ""], "", [Rows(bytes(4), 1)] * 2)
-    return sha256("\0".join(part if isinstance(part, str) else part.shown for part in turn.parts).encode()).hexdigest()
-
-
-def list_support_turns(texts: Sequence[str], question: str, answer: str, rows: Sequence[Rows] | None) -> tuple[Turn, ...]:
-    """As `support_turns`, for a list. Begins as `list_turns` does, rows included."""
-    return (Turn.of("user", (*_results(texts, rows), _shown(question, answer, "results"))),)
-
-
-def _results(texts: Sequence[str], rows: Sequence[Rows] | None) -> Iterator[str | Rows]:
-    """Yield the task and the list, as parts of a turn."""
-    yield "Answer the question from the search results below and from nothing else. Some of them may be irrelevant.\n"
-    if rows is not None:
-        yield "A similarity mark before each result shows how near it is to the question and to the other results.\n"
-    yield "\nResults:\n"
-    marks = [()] * len(texts) if rows is None else [(" similarity:", each) for each in rows]
-    for number, (text, mark) in enumerate(zip(texts, marks, strict=True), 1):
-        yield f"[{number}]"
-        yield from mark
-        yield f" {text}{BETWEEN}"
+    return (Turn("user", f"{_passages(context)}{support_question(question, answer)}"),)
 
 
 def _filled(template: str, context: Sequence[str], question: str) -> Turn:
@@ -178,12 +122,14 @@ def _asked(context: Sequence[str], question: str, form: str) -> str:
     return f"{_passages(context)}{asked}\n\nQuestion: {question}"
 
 
-def _shown(question: str, answer: str, texts: str = "passages") -> str:
+def support_question(question: str, answer: str, texts: str = "passages") -> str:
+    """Return the end of a prompt that asks whether the texts show the answer. texts: what the prompt calls them."""
     asked = f"Do the {texts} above show that the proposed answer is right? Reply with yes or no."
     return f"Question: {question}\nProposed answer: {answer}\n\n{asked}"
 
 
-def _form(instructions: str | None) -> str:
+def form_of(instructions: str | None) -> str:
+    """Return the sentence that asks for the form of the answer."""
     if instructions:
         return f"Give it in this form: {instructions}"
     return "Give the answer alone, in as few words as you can, in the language of the question."

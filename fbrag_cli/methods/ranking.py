@@ -27,14 +27,6 @@ _STRANGERS = 100  # chunks of other text with the same score, after which no cop
 _SAME = 1e-5  # the relative difference up to which two scores count as equal: copies may differ by rounding
 
 
-def unscored(n_chunks: int, n_samples: int = 0) -> Scores:
-    """Return scores of zero for so many chunks, whatever was sampled."""
-    import numpy as np
-
-    nothing = np.zeros(n_chunks, np.float32)
-    return Scores(nothing, np.zeros((n_samples, n_chunks), np.float32), nothing, np.full(n_chunks, -1), nothing)
-
-
 def lost(scores: NDArray[np.float32]) -> tuple[str, ...]:
     """Return a warning where every score is 0, so that a selection means nothing."""
     return () if scores.any() else ("no word of the question tells one chunk from another",)
@@ -130,17 +122,13 @@ def select_by_question(method: Selecting, question: str, tools: Tools, window_we
             selected = distinct(tools.corpus, combined, method.select)
             context = whole_chunks(tools.corpus, sorted(selected))
     ranked = tuple(selected)
-    return Trace(
-        question=question,
-        method=method,
-        corpus=tools.corpus,
-        retriever=tools.retriever.name,
-        scores=replace(unscored(len(backward)), backward=backward, combined=combined),
+    return replace(
+        Trace.start(question, method, tools),
+        scores=replace(Scores.zero(len(backward)), backward=backward, combined=combined),
         ranked=ranked,
         copies=selected,
         context=context,
         stages=(Stage("recall", watch.seconds),),
-        models={},
         warnings=lost(backward),
     )
 

@@ -184,8 +184,7 @@ def summary(trace: Trace, device: str) -> str:
     if trace.agreement is not None:
         n = len(trace.samples)
         parts.append(f"{round(trace.agreement * n)} of {counted(n, 'sample')} agree")
-    if trace.route:
-        parts.append(f"route: {trace.route}")
+    parts += (f"{name}: {value}" for name, value in trace.facts.items())
     if trace.answer is not None and not trace.from_document:
         parts.append(OWN_KNOWLEDGE)
     what = f"{counted(len(trace.corpus.chunks), 'chunk')}: {', '.join(parts)}"

@@ -10,9 +10,9 @@ from fbrag_cli.citations import Shown
 from fbrag_cli.corpus import Chunk
 from fbrag_cli.documents.lines import lines_of, pages_of, section_of
 from fbrag_cli.generation.build import versions
-from fbrag_cli.render import windows_text
-from fbrag_cli.render.judged import judged, list_record
+from fbrag_cli.methods.registry import METHODS
 from fbrag_cli.render.passages import copies, read_of
+from fbrag_cli.render.tables import beside, own_tables, records
 from fbrag_cli.retrieval.ranking import ranks
 from fbrag_cli.trace import Stage, Trace
 
@@ -51,7 +51,7 @@ def explanation(trace: Trace, *, memory_mb: float, found: Collection[int] | None
     combined, backward, forward = map(ranks, (scores.combined, scores.backward, scores.forward))
     selected, recalled, held = set(trace.selected), set(trace.recalled), set(found or ())
     copy_of, read = {copy: position + 1 for copy, position in trace.copy_of.items()}, read_of(trace)
-    by_parts = judged(trace)
+    own = _beside(trace)
     return {
         "schema": "fbrag.explanation/1",
         "question": trace.question,
@@ -66,7 +66,7 @@ def explanation(trace: Trace, *, memory_mb: float, found: Collection[int] | None
                 "selected": chunk.position in selected,
                 "read": [[excerpt.start, excerpt.end] for excerpt in read.get(chunk.position, ())],
                 "copy_of": copy_of.get(chunk.position),
-                **(by_parts.record(chunk.position) if by_parts else {}),
+                **own.get(chunk.position, {}),
                 **({} if found is None else {"found": chunk.position in held}),
             }
             for chunk in trace.corpus.chunks
@@ -86,13 +86,13 @@ def sources(trace: Trace) -> list[dict[str, Any]]:
     copies: the places of the same text in other chunks. sentence: the one that shows the answer best, (start, end) in characters
     of `text`, and its place; null if there is none. highlights: (start, end) of words, in characters of `text`.
     """
-    by_parts = judged(trace)
+    own = _beside(trace)
     return [
         {
             "id": number,
             **_place(chunk),
             **_scores(trace, chunk.position),
-            **(by_parts.record(chunk.position) if by_parts else {}),
+            **own.get(chunk.position, {}),
             "copies": [_place(copy) for copy in copies(trace, chunk)],
             "text": chunk.text,
             "sentence": _sentence(chunk, shown),
@@ -126,9 +126,8 @@ def _shared(trace: Trace, memory_mb: float) -> dict[str, Any]:
             }
             for i, document in enumerate(trace.corpus.documents)
         ],
-        "route": trace.route or None,
-        "windows": None if trace.reduction is None else windows_text.record(trace.reduction),
-        "retrieval_information": list_record(trace),
+        **facts(trace),
+        **_tables(trace),
         "method": settings(trace),
         "models": {role: asdict(info) for role, info in trace.models.items()},
         "stages": [_stage(stage) for stage in trace.stages],
@@ -138,6 +137,23 @@ def _shared(trace: Trace, memory_mb: float) -> dict[str, Any]:
         "seed": trace.method.seed,
         "versions": versions(),
     }
+
+
+def facts(trace: Trace) -> dict[str, str | None]:
+    """Return what the method says of its way; None for what only other methods say."""
+    return {name: trace.facts.get(name) for method in METHODS for name in method.facts}
+
+
+def _tables(trace: Trace) -> dict[str, Any]:
+    """Return the rows of the method's tables; None for the tables of other methods."""
+    found = {table.name: [{"chunk": at + 1, **row} for at, row in records(table)] for table in own_tables(trace)}
+    return {name: None for method in METHODS for name in method.tables} | found
+
+
+def _beside(trace: Trace) -> dict[int, dict[str, Any]]:
+    """Return what the method says of single chunks, by their positions."""
+    table = beside(trace)
+    return dict(records(table)) if table else {}
 
 
 def certainty(trace: Trace) -> dict[str, Any]:

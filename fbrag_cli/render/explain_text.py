@@ -11,8 +11,8 @@ import numpy as np
 from fbrag_cli.corpus import Excerpt
 from fbrag_cli.documents.document import Document
 from fbrag_cli.documents.lines import line_of
-from fbrag_cli.render.judged import judged
 from fbrag_cli.render.passages import cut, digits, in_part, parts, place, read_of, scored, scored_samples
+from fbrag_cli.render.tables import beside, cells_by_chunk
 from fbrag_cli.retrieval.ranking import best, ranks
 from fbrag_cli.text.printable import counted, one_line, printable
 from fbrag_cli.text.table import aligned, shortened, width_of
@@ -45,7 +45,10 @@ def table(
     scores = trace.scores
     combined, backward, forward = map(ranks, (scores.combined, scores.backward, scores.forward))
     shown = best(scores.combined, limit)
-    selected, copies, by_parts = set(trace.selected), trace.copy_of, judged(trace)
+    selected, copies, own = set(trace.selected), trace.copy_of, beside(trace)
+    heads = [column.header or column.name for column in own.columns] if own else ["forward", "by"]
+    cells = cells_by_chunk(own) if own else {}
+    none = ("-",) * len(heads)
     rows = []
     for position in sorted(shown) if by_position else shown:
         chunk = trace.corpus.chunks[position]
@@ -56,7 +59,7 @@ def table(
                 "-" if scores.relative is None else f"{scores.relative[position]:.2f}",
                 f"{scores.combined[position]:.2f}",
                 f"{digits(trace, scores.backward[position])} (#{backward[position]})",
-                *(by_parts.shown(position) if by_parts else _forward(trace, position, forward[position])),
+                *(cells.get(position, none) if own else _forward(trace, position, forward[position])),
                 f"{count_tokens(chunk.text) if count_tokens else chunk.n_words}",
                 f"{position + 1}",
                 place(chunk),
@@ -64,8 +67,7 @@ def table(
             )
         )
     length = "tok" if count_tokens else "words"
-    how = by_parts.headers if by_parts else ("forward", "by")
-    header = ("rank", "", _SCALE, "score", "backward", *how, length, "chunk", "place", "first words")
+    header = ("rank", "", _SCALE, "score", "backward", *heads, length, "chunk", "place", "first words")
     return _fitted([header, *rows], columns)
 
 

@@ -19,6 +19,7 @@ from fbrag_cli.render.as_json import settings
 from fbrag_cli.render.page_views import answer_view, document_views, other_views, sample_views, shading, source_views
 from fbrag_cli.render.passages import in_part
 from fbrag_cli.render.shown import positions_shown, with_texts_in_memory
+from fbrag_cli.render.tables import own_tables, rows_of
 from fbrag_cli.text.printable import one_line, printable
 from fbrag_cli.trace import Trace
 
@@ -50,6 +51,7 @@ def page(trace: Trace) -> str:
         documents=documents,
         sources=tuple(source_views(trace, chunks, layouts, cited)),
         samples=tuple(sample_views(trace, chunks)),
+        tables=[(table, rows_of(table)) for table in own_tables(trace)],
         others=sorted(others, key=lambda other: -other.score)[:_OTHERS],
         n_others=len(others),
         density=_density(len(shown), len(documents)),

@@ -48,6 +48,7 @@ from fbrag_cli.methods.fb_rag.fb_rag import FBRag
 from fbrag_cli.methods.fb_rag.vanilla import Vanilla
 from fbrag_cli.methods.fit_rag.method import FitRag
 from fbrag_cli.methods.fit_rag.parts import FitRagParts, load
+from fbrag_cli.methods.fit_rag.windows import Reduction
 from fbrag_cli.methods.method import Method, Tools
 from fbrag_cli.progress import silent
 from fbrag_cli.retrieval import Retriever
@@ -131,6 +132,10 @@ def long_tail() -> list[Question]:
     return [each for turn in zip(*(found[-LAST:] for found in by_set.values()), strict=True) for each in turn]
 
 
+def _reduction(trace: Trace) -> Reduction | None:
+    return trace.state if isinstance(trace.state, Reduction) else None
+
+
 def _there(parts: FitRagParts | None) -> FitRagParts:
     assert parts is not None
     return parts
@@ -198,7 +203,7 @@ class ScoredOnce:
 def answered(question: Question, name: str, method: Method, asked: Passages, tools: Tools) -> dict[str, Any]:
     started = perf_counter()
     trace = method.answer(method.retrieve(question.text, tools), tools)
-    seconds, reduction = perf_counter() - started, trace.reduction
+    seconds, reduction = perf_counter() - started, _reduction(trace)
     return {
         "id": question.id,
         "system": name,
@@ -243,9 +248,10 @@ def compare(rows: Sequence[dict[str, Any]], base: str) -> None:
 
 def ranked(question: Question, asked: Passages, trace: Trace) -> dict[str, Any]:
     """Return, for each score, the ranks (from 0) of the candidates that hold an answer."""
-    assert trace.reduction
-    assert trace.reduction.labels is not None
-    candidates, labels = list(trace.reduction.candidates), trace.reduction.labels
+    reduction = _reduction(trace)
+    assert reduction
+    assert reduction.labels is not None
+    candidates, labels = [chunk.position for chunk in reduction.candidates], reduction.labels
     holds = [has_answer(question, asked.passages[each]) for each in candidates]
     scores: dict[str, Any] = {
         "BM25": trace.scores.backward[candidates],

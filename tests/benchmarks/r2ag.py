@@ -39,9 +39,9 @@ from fbrag_cli.evaluation.scorers import f1, words
 from fbrag_cli.generation.generator import Rows, Sampling, Turn
 from fbrag_cli.generation.llama.embedding import LlamaEmbedder
 from fbrag_cli.generation.llama.generator import LlamaGenerator
-from fbrag_cli.methods.prompts import list_turns
 from fbrag_cli.methods.r2ag.features import FEATURES, permuted
 from fbrag_cli.methods.r2ag.former import R2Former, load
+from fbrag_cli.methods.r2ag.prompts import list_turns
 from fbrag_cli.retrieval import Retriever
 from fbrag_cli.training.passages import Pool
 from fbrag_cli.training.questions import Material, Passage, Question, read_material

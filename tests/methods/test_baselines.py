@@ -107,7 +107,7 @@ def test_a_reply_that_declines_over_and_over_is_no_answer_that_was_cut(corpus: C
             return super().generate(turns, n, sampling, call)
 
     trace = run("self-route", corpus, Declining(["unanswerable"]))
-    assert trace.route == "long-context"
+    assert trace.facts == {"route": "long-context"}
     assert trace.warnings == ()
 
 
@@ -142,7 +142,7 @@ def test_a_window_that_the_question_fills_is_told(corpus: Corpus) -> None:
 def test_self_route_answers_from_the_chunks_where_it_can(corpus: Corpus) -> None:
     large = Scripted(["Tobias Wrenn"])
     trace = run("self-route", corpus, large)
-    assert (trace.answer, trace.route, trace.status, len(large.asked)) == ("Tobias Wrenn", "retrieved", "answered", 1)
+    assert (trace.answer, trace.facts["route"], trace.status, len(large.asked)) == ("Tobias Wrenn", "retrieved", "answered", 1)
     assert '"unanswerable"' in told(large)
     assert trace.selected == (2, 7)
 
@@ -156,7 +156,7 @@ def test_self_route_reads_the_whole_document_where_the_chunks_do_not_do(corpus: 
 
     large = Declines(["x"])
     trace = run("self-route", corpus, large, max_tokens=16)
-    assert (trace.answer, trace.route) == ("Skerrow", "long-context")
+    assert (trace.answer, trace.facts["route"]) == ("Skerrow", "long-context")
     assert FILLER not in told(large, 0)
     assert "\n".join(CHUNKS) in told(large, 1)
     assert [stage.name for stage in trace.stages] == ["recall", "answer", "answer", "verify"]
@@ -175,7 +175,7 @@ def test_self_route_sends_the_text_of_the_answer_and_not_of_the_reply_that_decli
     given = replace(tools(corpus, large=Declines(["x"])), progress=events.append)
     method = SelfRoute(select=2, max_tokens=16)
     trace = method.answer(method.retrieve(QUESTION, given), given)
-    assert trace.route == route
+    assert trace.facts["route"] == route
     assert "".join(event.text for event in events if event.kind == "text") == trace.answer == "Skerrow, by the log"
     assert ("answer", "start") in [(event.stage, event.kind) for event in events]
 

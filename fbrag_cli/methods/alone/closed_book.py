@@ -11,7 +11,6 @@ from typing import ClassVar
 from fbrag_cli.generation.generator import Turn
 from fbrag_cli.methods.method import Method, Tools
 from fbrag_cli.methods.prompts import alone_turns
-from fbrag_cli.methods.ranking import unscored
 from fbrag_cli.trace import Trace
 
 
@@ -27,22 +26,7 @@ class ClosedBook(Method):
 
     def retrieve(self, question: str, tools: Tools) -> Trace:
         """Score nothing and select nothing: the context is empty."""
-        return unread(self, question, tools)
+        return Trace.start(question, self, tools)
 
     def turns(self, trace: Trace) -> tuple[Turn, ...]:
         return alone_turns(trace.question, self.instructions)
-
-
-def unread(method: Method, question: str, tools: Tools) -> Trace:
-    """Return a trace whose context is empty, and whose scores are all zero."""
-    return Trace(
-        question=question,
-        method=method,
-        corpus=tools.corpus,
-        retriever=tools.retriever.name,
-        scores=unscored(len(tools.corpus.chunks)),
-        ranked=(),
-        context=(),
-        stages=(),
-        models={},
-    )

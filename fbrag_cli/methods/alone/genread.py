@@ -11,12 +11,10 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from fbrag_cli.generation.generator import Sampling
-from fbrag_cli.methods.alone.closed_book import unread
 from fbrag_cli.methods.knobs import knob
 from fbrag_cli.methods.method import Method, Tools, cost_of, look_forward
 from fbrag_cli.methods.prompts import background_turns
-from fbrag_cli.methods.ranking import unscored
-from fbrag_cli.trace import ForwardSample, Round, Trace
+from fbrag_cli.trace import ForwardSample, Round, Scores, Trace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,9 +39,9 @@ class GenRead(Method):
         generations = look_forward(large, turns, 1, Sampling(self.background_tokens, temperature=0, seed=self.seed), tools)
         written = generations.samples[0]
         passage = ForwardSample(0, written.seed, written.text, written.text.strip(), "", written.finish)
-        scores = unscored(len(tools.corpus.chunks), n_samples=1)
+        scores = Scores.zero(len(tools.corpus.chunks), n_samples=1)
         return replace(
-            unread(self, question, tools),
+            Trace.start(question, self, tools),
             scores=scores,
             rounds=(Round(read=(), turns=turns, samples=(passage,), scores=scores, selected=()),),
             stages=(cost_of(generations),),

@@ -7,7 +7,7 @@ sampled, and the choice between answers before and after retrieval by their like
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from fbrag_cli.generation.generator import Sampling
@@ -45,11 +45,8 @@ class Refeed(Selecting):
             selected = distinct(tools.corpus, combined, self.select)
             ranked = tuple(selected)
 
-        return Trace(
-            question=question,
-            method=self,
-            corpus=tools.corpus,
-            retriever=tools.retriever.name,
+        return replace(
+            Trace.start(question, self, tools),
             scores=scores,
             ranked=ranked,
             copies=selected,

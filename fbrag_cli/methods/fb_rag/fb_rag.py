@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from fbrag_cli.corpus import Excerpt
@@ -88,11 +88,8 @@ class FBRag(Reading):
             )
             ranked = tuple(selected)
 
-        return Trace(
-            question=question,
-            method=self,
-            corpus=tools.corpus,
-            retriever=tools.retriever.name,
+        return replace(
+            Trace.start(question, self, tools),
             scores=scores,
             ranked=ranked,
             copies=selected,

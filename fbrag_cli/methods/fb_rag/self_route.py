@@ -14,14 +14,16 @@ from fbrag_cli.methods.ranking import select_by_question
 from fbrag_cli.progress import Event
 from fbrag_cli.trace import Trace
 
+_ROUTE = "route"
 _DECLINES = re.compile(r"\bunanswerable\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelfRoute(Selecting):
-    """`Trace.route` names the step that answered: "retrieved" or "long-context"."""
+    """`Trace.facts` name the step that answered: "retrieved" or "long-context"."""
 
     name: ClassVar[str] = "self-route"
+    facts: ClassVar[tuple[str, ...]] = (_ROUTE,)
 
     def retrieve(self, question: str, tools: Tools) -> Trace:
         """Step 1: the chunks that the retriever ranks highest for the question."""
@@ -34,7 +36,7 @@ class SelfRoute(Selecting):
     def fallback(self, trace: Trace) -> tuple[Method, Trace]:
         """Step 3: the whole document."""
         whole = LongContext(**{each.name: getattr(self, each.name) for each in fields(LongContext)})
-        return whole, replace(trace, context=whole_document(trace.corpus), route="long-context")
+        return whole, replace(trace, context=whole_document(trace.corpus), facts={_ROUTE: "long-context"})
 
     def scaled(self, times: int) -> None:
         """Return None: where the chunks do not say, it reads the whole document by itself."""
@@ -54,6 +56,6 @@ class SelfRoute(Selecting):
         text = reply.text.strip()
         if text and not _DECLINES.search(text):
             tools.progress(Event("answer", "text", text=reply.text))
-            return replace(answered_by(trace, reply), route="retrieved")
+            return replace(answered_by(trace, reply), facts={_ROUTE: "retrieved"})
         method, trace = self.fallback(trace)
         return method.answer(trace, tools)

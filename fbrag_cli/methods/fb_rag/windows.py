@@ -1,7 +1,6 @@
-"""Windows: parts of chunks that a model reads in place of whole chunks.
+"""Windows: parts of the best chunks that the large model reads in place of whole chunks.
 
-FB-RAG cuts its best chunks into windows, and the large model reads those that score best (beyond the paper; measured in
-tests/benchmarks/README.md, "Windows: what the large model reads"). FIT-RAG slides a window over each chunk (its section 4.4).
+Beyond the paper. Measured in tests/benchmarks/README.md, "Windows: what the large model reads".
 """
 
 from __future__ import annotations
@@ -14,9 +13,6 @@ from fbrag_cli.corpus import Chunk, Excerpt
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-#: Sentences of a window of FIT-RAG.
-SENTENCES = 3
 
 
 def windows_of(chunk: Chunk, n_words: int) -> list[Excerpt]:
@@ -72,19 +68,6 @@ def in_reading_order(windows: Iterable[Excerpt]) -> tuple[Excerpt, ...]:
         else:
             found.append(window)
     return tuple(found)
-
-
-def sliding_windows(chunk: Chunk, n_sentences: int = SENTENCES) -> list[Excerpt]:
-    """Return each run of `n_sentences` sentences of a chunk, one for each sentence that begins one; all of a shorter chunk.
-
-    A poem, a table, a list or code counts as a sentence.
-    """
-    from fbrag_cli.text.sentences import unbroken_spans
-
-    spans = unbroken_spans(chunk.text)
-    n_windows = max(1, len(spans) - n_sentences + 1) if spans else 0
-    runs = (spans[i : i + n_sentences] for i in range(n_windows))
-    return [Excerpt(chunk, chunk.start + run[0][0], chunk.start + run[-1][1]) for run in runs]
 
 
 def _between(before: Excerpt, after: Excerpt) -> str:

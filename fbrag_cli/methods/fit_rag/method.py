@@ -20,26 +20,22 @@ from fbrag_cli.corpus import Chunk, Excerpt
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import Turn
 from fbrag_cli.methods.alone.genread import GenRead
-from fbrag_cli.methods.fb_rag.windows import sliding_windows
+from fbrag_cli.methods.fit_rag.prompts import reasoned_support_turns, reasoned_turns
+from fbrag_cli.methods.fit_rag.windows import Reduction, best_of_each, search, sliding_windows, tables, to_score, within
 from fbrag_cli.methods.knobs import knob
 from fbrag_cli.methods.method import Method, Tools
-from fbrag_cli.methods.prompts import alone_turns, reasoned_support_turns, reasoned_turns
-from fbrag_cli.methods.ranking import backward_scores, distinct, foreign, lost, unscored
+from fbrag_cli.methods.prompts import alone_turns
+from fbrag_cli.methods.ranking import backward_scores, distinct, foreign, lost
 from fbrag_cli.progress import stage
-from fbrag_cli.trace import Reduction, Scores, Stage, Trace
+from fbrag_cli.trace import Scores, Stage, Trace
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from fbrag_cli.methods.fit_rag.detector import Detector
     from fbrag_cli.methods.fit_rag.parts import FitRagParts
-    from fbrag_cli.trace import Labels
 
     Array = NDArray[np.float32]
-
-#: Windows that the scorer reads: more of them cost more than they save.
-_WINDOWS = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +43,7 @@ class FitRag(Method):
     """fit_rag: folder of the trained parts (`methods.fit_rag.parts`). rank_by, reduce: for ablations."""
 
     name: ClassVar[str] = "fit-rag"
+    tables: ClassVar[tuple[str, ...]] = ("windows",)
     chunk_words: ClassVar[int] = 100
 
     candidates: int = knob(100, "chunks that the scorer reads", minimum=1, metavar="N")
@@ -103,20 +100,18 @@ class FitRag(Method):
             chosen = [tools.corpus.chunks[position] for position in best]
             nothing = Reduction(windows=(), n_taken=0)
             reduction = nothing if knows else self._reduced(question, chosen, scores, scoring, tools)
+            reduction = replace(reduction, labels=labels, candidates=tuple(chunks), told=told, known=known)
         context = reduction.windows[: reduction.n_taken]
-        return Trace(
-            question=question,
-            method=self,
-            corpus=tools.corpus,
-            retriever=tools.retriever.name,
+        return replace(
+            Trace.start(question, self, tools),
             scores=scores,
             ranked=tuple(window.chunk.position for window in context),
             copies={window.chunk.position: found[window.chunk.position] for window in context},
             context=context,
             stages=(Stage("recall", recalling.seconds), Stage("select", elapsed())),
-            models={},
             warnings=(*lost(backward), *(f"{each}: the retriever ranks" for each in strange)),
-            reduction=replace(reduction, labels=labels, candidates=candidates, told=told, known=known),
+            told=tables(reduction),
+            state=reduction,
         )
 
     def n_read(self, n_chunks: int) -> int:
@@ -160,7 +155,7 @@ class FitRag(Method):
         return tools.part(self.fit_rag, load) if self.fit_rag else None
 
     def _knowledge(
-        self, question: str, labels: Labels | None, parts: FitRagParts | None
+        self, question: str, labels: Array | None, parts: FitRagParts | None
     ) -> tuple[float | None, float | None, bool]:
         """The self-knowledge recognizer: both of its shares, and whether the model answers without the document. Without labels
         it is not asked.
@@ -176,13 +171,13 @@ class FitRag(Method):
         told, known = parts.recognizer.told_share(labels[:, 0]), parts.recognizer.known_share(parts.scorer.embed([question])[0])
         return told, known, parts.recognizer.knows(told, known, len(labels))
 
-    def _labels(self, question: str, texts: Sequence[str], parts: FitRagParts) -> Labels:
+    def _labels(self, question: str, texts: Sequence[str], parts: FitRagParts) -> Array:
         """Return the labels of texts, as probabilities."""
         import numpy as np
 
         return np.asarray(1 / (1 + np.exp(-parts.scorer.scores(question, texts))), np.float32)
 
-    def _scores(self, backward: Array, candidates: tuple[int, ...], labels: Labels | None) -> Scores:
+    def _scores(self, backward: Array, candidates: tuple[int, ...], labels: Array | None) -> Scores:
         """Return the scores by which chunks are ranked: a label or the sum of both; of chunks that were not scored 0."""
         import numpy as np
 
@@ -190,9 +185,9 @@ class FitRag(Method):
         if labels is not None and self.rank_by != "retriever":
             combined = np.zeros_like(backward)
             combined[list(candidates)] = self._value(labels)
-        return replace(unscored(len(backward)), backward=backward, combined=combined)
+        return replace(Scores.zero(len(backward)), backward=backward, combined=combined)
 
-    def _value(self, labels: Labels) -> Array:
+    def _value(self, labels: Array) -> Array:
         """The bi-criteria reranker: (n, 2) -> (n,)."""
         columns = {"has-answer": labels[:, :1], "llm-prefer": labels[:, 1:]}.get(self.rank_by, labels)
         values: Array = columns.sum(axis=1)
@@ -206,66 +201,28 @@ class FitRag(Method):
         """Return the representative of each chunk, best first, and how many of them are taken. chunks: best first."""
         if self.reduce == "off":
             whole = tuple(map(Excerpt.whole, chunks))
-            return Reduction(windows=whole, n_taken=_within(whole, self.budget))
+            return Reduction(windows=whole, n_taken=within(whole, self.budget))
         # 1. windows
         windows = [window for chunk in chunks for window in sliding_windows(chunk)]
         values = tools.retriever.excerpt_scores(question, windows)
         labels = None
         if parts is not None:
-            windows = _to_score(windows, values)
+            windows = to_score(windows, values)
             labels = self._labels(question, [window.text for window in windows], parts)
             values = labels.sum(axis=1)
         else:  # a window's own words say little of told stories: the chunk's score counts too
             values = values + scores.backward[[window.chunk.position for window in windows]]
         # 2. of each chunk the best one; 3. ranked
-        ranked = _best_of_each(windows, values)
+        ranked = best_of_each(windows, values)
         representatives = tuple(windows[i] for i in ranked)
         # 4. one after the other
         own = None if labels is None else labels[ranked]
         detector = parts.detector if parts is not None and self.reduce == "enough" else None
-        eligible = () if detector is None or own is None else _search(own, detector)
+        eligible = () if detector is None or own is None else search(own, detector)
         taken = len(eligible) if detector and eligible and eligible[-1] >= detector.threshold else len(representatives)
         return Reduction(
             windows=representatives,
-            n_taken=_within(representatives[:taken], self.budget),
+            n_taken=within(representatives[:taken], self.budget),
             window_labels=own,
             eligible=eligible,
         )
-
-
-def _best_of_each(windows: Sequence[Excerpt], values: Array) -> list[int]:
-    """Return the index of the best window of each chunk, best first."""
-    best: dict[int, int] = {}
-    for i in sorted(range(len(windows)), key=lambda i: -values[i]):
-        best.setdefault(windows[i].chunk.position, i)
-    return list(best.values())
-
-
-def _to_score(windows: Sequence[Excerpt], values: Array) -> list[Excerpt]:
-    """Return at most `_WINDOWS` windows, those with the largest values; of each chunk at least one."""
-    firsts = _best_of_each(windows, values)
-    others = sorted(set(range(len(windows))).difference(firsts), key=lambda i: -values[i])
-    return [windows[i] for i in sorted([*firsts, *others[: max(0, _WINDOWS - len(firsts))]])]
-
-
-def _search(labels: Labels, detector: Detector) -> tuple[float, ...]:
-    """Take windows one after the other, until they are enough. Return the detector's probability after each.
-
-    The paper's Algorithm 3 adds only the last window to its result; all that were taken are meant.
-    """
-    found: list[float] = []
-    for n in range(1, len(labels) + 1):
-        found.append(detector.probability(labels[:n]))
-        if found[-1] >= detector.threshold:
-            break
-    return tuple(found)
-
-
-def _within(windows: Sequence[Excerpt], budget: int | None) -> int:
-    """Return how many windows, from the first one on, have at most `budget` words together; at least one."""
-    words = 0
-    for n, window in enumerate(windows):
-        words += window.n_words
-        if budget is not None and n and words > budget:
-            return n
-    return len(windows)

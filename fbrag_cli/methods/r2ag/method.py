@@ -11,14 +11,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from fbrag_cli.corpus import Excerpt
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import Generator, Rows, Turn
 from fbrag_cli.methods.knobs import knob
 from fbrag_cli.methods.method import ModelTools, OpenScorer, Selecting, Tools
-from fbrag_cli.methods.prompts import list_support_turns, list_turns, list_words
+from fbrag_cli.methods.r2ag.prompts import list_support_turns, list_turns, list_words
 from fbrag_cli.methods.ranking import foreign, select_by_question, whole_chunks
 from fbrag_cli.progress import stage
-from fbrag_cli.trace import RetrievalInformation, Stage, Trace
+from fbrag_cli.trace import Column, Stage, Table, Trace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,7 +31,23 @@ if TYPE_CHECKING:
     from fbrag_cli.corpus import Chunk
     from fbrag_cli.methods.r2ag.former import R2Former
 
+    Array = NDArray[np.float32]
+
 _TRAIN = "train the parts: fbrag train r2ag --help"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetrievalInformation:
+    """What the R2-Former made of the list, best first.
+
+    names: of the columns of `features`, float32 (n, n_features). relevance: float32 (n,), the probability that each chunk is
+    relevant. rows: float32 (n, n_embd), the embedding row that stands before each chunk; None where none does.
+    """
+
+    names: tuple[str, ...]
+    features: Array
+    relevance: Array
+    rows: Array | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +55,7 @@ class R2Ag(Selecting):
     """r2ag: folder of the trained parts (`methods.r2ag.former`)."""
 
     name: ClassVar[str] = "r2ag"
+    tables: ClassVar[tuple[str, ...]] = ("retrieval_information",)
 
     r2ag: str | None = knob(None, "folder that 'fbrag train r2ag' wrote", varies="none", metavar="FOLDER")
 
@@ -70,7 +88,8 @@ class R2Ag(Selecting):
                 *([cut] if len(ranked) < len(found.ranked) else []),
                 *foreign("the R2-Former", former.languages, chunks),
             ),
-            information=information,
+            told=() if information is None else _tables(chunks, information),
+            state=information,
         )
 
     def turns(self, trace: Trace) -> tuple[Turn, ...]:
@@ -107,7 +126,7 @@ def _load(folder: Path, _: OpenScorer) -> R2Former:
 
 
 def _information(
-    question: str, chunks: Sequence[Chunk], backward: NDArray[np.float32], former: R2Former, tools: Tools
+    question: str, chunks: Sequence[Chunk], backward: Array, former: R2Former, tools: Tools
 ) -> RetrievalInformation | None:
     """Return the features, the relevance and the rows of a list; None for one chunk alone, which is near to no other."""
     from fbrag_cli.methods.r2ag.features import Scored, list_features, permuted
@@ -121,11 +140,29 @@ def _information(
     return RetrievalInformation(names=former.features, features=features, relevance=former.relevance(features), rows=rows)
 
 
+def _tables(chunks: Sequence[Chunk], information: RetrievalInformation) -> tuple[Table, ...]:
+    """Return the list with relevance and features, and the relevance to stand beside the chunks."""
+    relevance, listed = Column("relevance", "relevance"), tuple(map(Excerpt.whole, chunks))
+    values = tuple(map(float, information.relevance))
+    features = [dict(zip(information.names, map(float, row), strict=True)) for row in information.features]
+    return (
+        Table(
+            name="retrieval_information",
+            unit="result",
+            columns=(relevance, Column("features", "features")),
+            rows=tuple(zip(values, features, strict=True)),
+            excerpts=listed,
+        ),
+        Table(columns=(relevance,), rows=tuple(zip(values, strict=True)), excerpts=listed, beside_chunks=True),
+    )
+
+
 def _rows(trace: Trace) -> list[Rows] | None:
     """Return the embedding row of each chunk of the context; None where the prompt has none."""
-    if trace.information is None or trace.information.rows is None:
+    information = trace.state
+    if not isinstance(information, RetrievalInformation) or information.rows is None:
         return None
-    return [Rows.of(row[None]) for row in trace.information.rows]
+    return [Rows.of(row[None]) for row in information.rows]
 
 
 def _check_model(learnt: Mapping[str, str], found: str | None) -> None:

@@ -9,15 +9,17 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.corpus import Excerpt
 from fbrag_cli.generation.generator import Call, Generator, Sampling
 from fbrag_cli.methods.fit_rag.method import FitRag
 from fbrag_cli.methods.fit_rag.parts import FitRagParts
+from fbrag_cli.methods.fit_rag.windows import Reduction
 from fbrag_cli.methods.method import Tools
 from fbrag_cli.methods.prompts import answer_turns
 from fbrag_cli.progress import silent
@@ -25,8 +27,7 @@ from fbrag_cli.training.fit_rag.labels import REPLY_TOKENS
 from fbrag_cli.training.passages import Pool
 from fbrag_cli.training.questions import Question
 
-if TYPE_CHECKING:
-    from fbrag_cli.trace import Labels
+Labels = NDArray[np.float32]
 
 SCHEMA = "fbrag.combination/1"
 #: The first so many windows, which are what the search will meet.
@@ -64,8 +65,8 @@ def case_of(question: Question, pool: Pool, parts: FitRagParts, large: Generator
         model=lambda role, adapter=None: large,
         part=lambda folder, load: cast("Any", parts),
     )
-    reduction = FitRag(fit_rag="trained", reduce="windows").retrieve(question.text, tools).reduction
-    assert reduction is not None
+    reduction = FitRag(fit_rag="trained", reduce="windows").retrieve(question.text, tools).state
+    assert isinstance(reduction, Reduction)
     assert reduction.window_labels is not None
     assert reduction.labels is not None
     return Case(question, reduction.windows, reduction.window_labels, reduction.labels)

@@ -13,9 +13,9 @@ import numpy as np
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import Rows
-from fbrag_cli.methods.prompts import list_turns, list_words
 from fbrag_cli.methods.r2ag.features import FEATURES, RELEVANCE, comparing
 from fbrag_cli.methods.r2ag.former import ADAPTER, R2AG
+from fbrag_cli.methods.r2ag.prompts import list_turns, list_words
 from fbrag_cli.progress import Listener
 from fbrag_cli.retrieval import Comparing
 from fbrag_cli.session.session import Choice

@@ -12,12 +12,16 @@ import pytest
 from fbrag_cli.corpus import Corpus, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.errors import FbragError
-from fbrag_cli.methods.fb_rag.windows import sliding_windows
 from fbrag_cli.methods.fit_rag.detector import Detector, features
 from fbrag_cli.methods.fit_rag.method import FitRag
 from fbrag_cli.methods.fit_rag.parts import FitRagParts
 from fbrag_cli.methods.fit_rag.recognizer import Recognizer
-from fbrag_cli.trace import Reduction, Trace
+from fbrag_cli.methods.fit_rag.windows import Reduction, sliding_windows
+from fbrag_cli.render.as_json import explanation
+from fbrag_cli.render.explain_text import table
+from fbrag_cli.render.html import page
+from fbrag_cli.render.tables import lines_of, own_tables
+from fbrag_cli.trace import Trace
 from tests.methods.scripted import Scripted, tools
 
 QUESTION = "Who forged the anchor of the brig?"
@@ -65,8 +69,8 @@ def run(corpus: Corpus, method: FitRag, own: FitRagParts | None = None, answer: 
 
 
 def reduction(trace: Trace) -> Reduction:
-    assert trace.reduction is not None
-    return trace.reduction
+    assert isinstance(trace.state, Reduction)
+    return trace.state
 
 
 FILLER = "The brig lay at anchor. Nobody forged the brig. It rained on the brig all day. The anchor was heavy."
@@ -105,6 +109,30 @@ def test_the_search_ends_with_the_first_windows_that_are_enough_and_keeps_all_th
     assert 1 < found.n_taken < len(found.windows)
     assert found.eligible[-1] >= 0.9 > max(found.eligible[:-1])
     assert trace.context == found.windows[: found.n_taken]
+
+
+def test_the_windows_and_the_labels_are_printed_and_in_json() -> None:
+    trace = run(corpus_of(TEXTS), FitRag(fit_rag="made"), parts(stops_after(0.9)))
+    found, shown = reduction(trace), explanation(trace, memory_mb=0)
+    assert [(each["chunk"], each["start_char"], each["end_char"]) for each in shown["windows"]] == [
+        (window.chunk.position + 1, window.start, window.end) for window in found.windows
+    ]
+    assert [each["selected"] for each in shown["windows"]].count(True) == found.n_taken
+    assert shown["windows"][found.n_taken - 1]["enough"] == pytest.approx(found.eligible[-1], abs=1e-4)
+    assert shown["windows"][found.n_taken]["enough"] is None
+    assert shown["retrieval_information"] is None
+    best = shown["chunks"][1]
+    assert (best["has_answer"], best["llm_prefer"]) == (pytest.approx(0.88, abs=0.01), pytest.approx(0.83, abs=0.01))
+    header, *lines = table(trace, limit=None, by_position=True, count_tokens=None)
+    assert header.split()[4:6] == ["answer", "prefer"]
+    assert lines[1].split()[6:8] == ["0.88", "0.83"]
+    (windows,) = own_tables(trace)
+    header, first, *_ = lines_of(windows)
+    assert header.split() == ["window", "answer", "prefer", "enough", "place", "first", "words"]
+    assert first.split()[:4] == ["1", "*", "0.88", "0.83"]
+    on_page = page(trace)
+    assert '<h2 id="windows">Windows</h2>' in on_page
+    assert f"{found.windows[0].text[:59]}…</td>" in on_page
 
 
 def test_all_windows_stay_where_they_are_never_enough() -> None:

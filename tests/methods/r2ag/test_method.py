@@ -15,10 +15,12 @@ from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import ModelInfo, Rows, Turn
 from fbrag_cli.methods.method import Tools
-from fbrag_cli.methods.prompts import Templates, list_words
+from fbrag_cli.methods.prompts import Templates
 from fbrag_cli.methods.r2ag.former import R2Former
-from fbrag_cli.methods.r2ag.method import R2Ag
-from fbrag_cli.render.judged import judged, list_record
+from fbrag_cli.methods.r2ag.method import R2Ag, RetrievalInformation
+from fbrag_cli.methods.r2ag.prompts import list_words
+from fbrag_cli.render.as_json import explanation
+from fbrag_cli.render.explain_text import table
 from fbrag_cli.retrieval.bm25 import BM25
 from fbrag_cli.trace import Trace
 from tests.methods.scripted import Scripted, tools
@@ -78,6 +80,11 @@ def answered(corpus: Corpus, model: Scripted, made: R2Former | None = None, **se
     return method.answer(method.retrieve(QUESTION, given), given)
 
 
+def information(trace: Trace) -> RetrievalInformation:
+    assert isinstance(trace.state, RetrievalInformation)
+    return trace.state
+
+
 def asked_of(model: Scripted) -> list[Turn]:
     return [turn for (turn,), _, _ in model.asked]
 
@@ -87,7 +94,6 @@ def test_each_chunk_of_the_list_stands_behind_its_row_best_first() -> None:
     trace = answered(corpus_of(), model)
     assert trace.ranked[:2] in ((2, 5), (5, 2))
     assert [excerpt.chunk.position for excerpt in trace.context] == list(trace.ranked)
-    assert trace.information is not None
     for turn in asked_of(model):  # the answer, and the check after it
         parts = turn.parts
         rows = [i for i, part in enumerate(parts) if isinstance(part, Rows)]
@@ -96,7 +102,7 @@ def test_each_chunk_of_the_list_stands_behind_its_row_best_first() -> None:
             row, words = parts[i], parts[i + 1]
             assert isinstance(row, Rows)
             assert isinstance(words, str)
-            np.testing.assert_allclose(row.vectors, [[*trace.information.features[n], 1]], atol=1e-6)
+            np.testing.assert_allclose(row.vectors, [[*information(trace).features[n], 1]], atol=1e-6)
             assert words.strip().startswith(CHUNKS[position])
     answering, checking = asked_of(model)
     shared = len(parts_before_the_question(answering))
@@ -112,23 +118,26 @@ def parts_before_the_question(turn: Turn) -> tuple[str | Rows, ...]:
 
 def test_the_relevance_is_in_the_table_and_in_json() -> None:
     trace = answered(corpus_of(), large())
-    found = judged(trace)
-    assert found is not None
-    assert found.headers == ("relevance",)
-    best, *others = (found.record(position)["relevance"] for position in trace.ranked)
+    shown = explanation(trace, memory_mb=0)
+    best, *others = (shown["chunks"][position]["relevance"] for position in trace.ranked)
     assert 1 > best > max(others) > 0
-    assert found.shown(7) == ("-",)
-    record = list_record(trace)
-    assert record is not None
+    assert "relevance" not in shown["chunks"][7]
+    record = shown["retrieval_information"]
     assert [each["chunk"] - 1 for each in record] == list(trace.ranked)
+    assert [each["relevance"] for each in record] == [best, *others]
     assert list(record[0]["features"]) == list(FEATURES)
+    assert shown["windows"] is None
+    header, *lines = table(trace, limit=None, by_position=True, count_tokens=None)
+    column = header.split().index("relevance") + 1  # a rank stands beside the backward score
+    assert lines[trace.ranked[0]].split()[column + 1] == f"{best:.2f}"
+    assert lines[7].split()[column] == "-"
 
 
 def test_a_chunk_alone_has_no_row() -> None:
     model = large()
     trace = answered(corpus_of(CHUNKS[2:3]), model)
     assert [turn.rows for turn in asked_of(model)] == [(), ()]
-    assert (trace.information, trace.answer) == (None, "Tobias Wrenn")
+    assert (trace.state, trace.answer) == (None, "Tobias Wrenn")
 
 
 def test_a_longer_list_than_was_trained_is_cut_with_a_warning() -> None:
@@ -158,15 +167,12 @@ def test_without_a_projection_the_prompts_have_no_rows() -> None:
     trace = answered(corpus_of(), model, replace(made, tensors=tensors))
     assert [turn.rows for turn in asked_of(model)] == [(), ()]
     assert not any("similarity" in turn.text for turn in asked_of(model))
-    assert trace.information is not None
-    assert (trace.information.rows, len(trace.information.relevance)) == (None, 3)
+    assert (information(trace).rows, len(information(trace).relevance)) == (None, 3)
 
 
 def test_the_control_gives_each_chunk_the_features_of_another() -> None:
-    own = answered(corpus_of(), large()).information
-    shuffled = answered(corpus_of(), large(), former(control="shuffled")).information
-    assert own is not None
-    assert shuffled is not None
+    own = information(answered(corpus_of(), large()))
+    shuffled = information(answered(corpus_of(), large(), former(control="shuffled")))
     assert sorted(map(tuple, own.features)) == sorted(map(tuple, shuffled.features))
     assert own.features.tolist() != shuffled.features.tolist()
     assert shuffled.rows is not None
