@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -18,6 +19,7 @@ from fbrag_cli.models.store import ModelFile
 from fbrag_cli.progress import silent
 from fbrag_cli.storage.places import models_dir
 from tests import servers
+from tests.fork_server import ForkServer
 
 if TYPE_CHECKING:
     from fbrag_cli.generation.llama.generator import LlamaGenerator
@@ -30,6 +32,20 @@ set_environment()
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
+_ALL = "pip install -e '.[test-all]'"
+_SKIPPED = "fbrag/skipped"  # in pytest's cache: the ids of tests and modules that the last run skipped for want of a library
+_skipped: set[str] = set()
+
+
+def needs(library: str) -> Any:
+    """Import and return a library of the extra `test-all`. Without it the test or module that asks is skipped."""
+    __tracebackhide__ = True  # the place of a skip is that of the test
+    return pytest.importorskip(library, reason=f"needs {library.partition('.')[0]}: {_ALL}")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--skipped", action="store_true", help="run only what the last run skipped for want of a library")
+
 
 def pytest_configure(config: pytest.Config) -> None:
     """Give each worker of pytest-xdist cores of its own. llama.cpp then starts as many threads as the worker has cores."""
@@ -37,6 +53,36 @@ def pytest_configure(config: pytest.Config) -> None:
     if number and hasattr(os, "sched_setaffinity"):
         cores = sorted(os.sched_getaffinity(0))
         os.sched_setaffinity(0, cores[int(number.removeprefix("gw")) % len(cores) :: n_workers])
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    _note(report)
+
+
+def pytest_collectreport(report: pytest.CollectReport) -> None:
+    _note(report)
+
+
+def _note(report: pytest.TestReport | pytest.CollectReport) -> None:
+    if report.skipped and _ALL in str(report.longrepr):
+        _skipped.add(report.nodeid)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.option.skipped:
+        wanted = set(config.cache.get(_SKIPPED, []))
+        left_out = {item for item in items if not {item.nodeid, item.nodeid.partition("::")[0]} & wanted}
+        config.hook.pytest_deselected(items=[*left_out])
+        items[:] = [item for item in items if item not in left_out]
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Note what was skipped, in the process that has the reports of all workers. To have nothing to run is no failure."""
+    if session.config.option.skipped:
+        if session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
+            session.exitstatus = pytest.ExitCode.OK
+    elif hasattr(session.config, "cache") and not hasattr(session.config, "workerinput"):
+        session.config.cache.set(_SKIPPED, sorted(_skipped))
 
 
 def _pulled(name: str) -> ModelFile:
@@ -67,7 +113,7 @@ def generator(smollm2: Path) -> Iterator[LlamaGenerator]:
 @pytest.fixture(scope="session")
 def llama_cpp_server(smollm2: Path) -> Iterator[str]:
     """The address of llama.cpp's own server with the 135M model."""
-    pytest.importorskip("xllamacpp", reason="needs xllamacpp, which has no wheel for this platform")
+    needs("xllamacpp")
     with servers.llama_cpp_server(smollm2) as address:
         yield address
 
@@ -90,16 +136,24 @@ def _clean_environment(folder: Path) -> dict[str, str]:
     return kept | folders | {"FBRAG_MODELS_DIR": str(models_dir())}
 
 
+@functools.cache
+def _server() -> ForkServer:
+    return ForkServer(_clean_environment(Path("nowhere")))
+
+
 def _command(environment: dict[str, str], folder: Path) -> Run:
     def run(
         *arguments: object, stdin: str = "", env: dict[str, str] | None = None, timeout: float = 600
     ) -> subprocess.CompletedProcess[str]:
+        words, both = [*map(str, arguments)], environment | (env or {})
+        if sys.platform == "linux" and all(name.startswith(("FBRAG_", "XDG_", "NO_COLOR", "FORCE_COLOR")) for name in env or {}):
+            return _server().run(words, stdin=stdin, env=both, cwd=folder, timeout=timeout)
         return subprocess.run(
-            [sys.executable, "-m", "fbrag_cli", *map(str, arguments)],
+            [sys.executable, "-m", "fbrag_cli", *words],
             input=stdin,
             capture_output=True,
             encoding="utf-8",
-            env=environment | (env or {}),
+            env=both,
             cwd=folder,
             timeout=timeout,
             check=False,

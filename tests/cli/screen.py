@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import codecs
-import fcntl
 import os
-import pty
 import re
 import struct
 import subprocess
 import sys
-import termios
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from fbrag_cli.text.table import width_of
+
+_REASON = "Windows has no pseudo-terminals"
+fcntl, pty, termios = (pytest.importorskip(name, reason=_REASON) for name in ("fcntl", "pty", "termios"))
 
 _PIECE = re.compile(r"\x1b\[([\d;]*)([A-Za-z])|\x1b.?|.", re.DOTALL)
 _UNFINISHED = re.compile(r"\x1b(\[[\d;]*)?\Z")
@@ -80,6 +82,17 @@ class Screen:
         return found
 
 
+def open_terminal(columns: int, rows: int) -> tuple[int, int]:
+    """Open a pseudo-terminal. Return the descriptors of the test's side and of the command's."""
+    master, slave = pty.openpty()
+    resize(slave, columns, rows)
+    return master, slave
+
+
+def resize(terminal: int, columns: int, rows: int) -> None:
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+
 def on_screen(
     columns: int,
     rows: int,
@@ -90,8 +103,7 @@ def on_screen(
 ) -> tuple[Screen, int]:
     """Run a command of fbrag with stdin, stdout and stderr on a terminal. look: called after each piece, with the process and the
     terminal's descriptor. Return the screen and the exit code."""
-    master, slave = pty.openpty()
-    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+    master, slave = open_terminal(columns, rows)
     screen, decoder = Screen(columns, rows), codecs.getincrementaldecoder("utf-8")()
     arguments = [sys.executable, "-m", "fbrag_cli", *command]
     environment = {"TERM": "xterm", **environment}

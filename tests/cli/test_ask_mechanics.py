@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import re
 import signal
 import subprocess
@@ -145,6 +144,7 @@ def test_where_the_document_does_not_say_the_proposal_is_shown_and_alone_it_is_o
 def test_piped_output_is_what_a_terminal_shows_minus_escapes(
     answered: subprocess.CompletedProcess[str], module_environment: dict[str, str]
 ) -> None:
+    pty = pytest.importorskip("pty", reason="Windows has no pseudo-terminals")
     master, slave = pty.openpty()
     command = [sys.executable, "-m", "fbrag_cli", "ask", str(INQUIRY), QUESTION, "--answer-anyway", *FAST]
     with subprocess.Popen(command, stdout=slave, stderr=subprocess.DEVNULL, env=module_environment) as run, time_limit(run):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import os
-import pty
 import random
 import signal
 import subprocess
@@ -309,6 +308,7 @@ def test_a_terminal_shows_how_far_the_run_is(folder: Path, clean_environment: di
     (folder / "jobs.csv").write_text("\n".join(lines), "utf-8")
     command = ["batch", "--jobs", "jobs.csv", "-o", "out.jsonl", "--no-cache", *SMALL]
     seen = b""
+    pty = pytest.importorskip("pty", reason="Windows has no pseudo-terminals")
     master, slave = pty.openpty()
     arguments = [sys.executable, "-m", "fbrag_cli", *command]
     environment = {**clean_environment, "TERM": "xterm", "NO_COLOR": "1"}
@@ -325,6 +325,7 @@ def test_a_terminal_shows_how_far_the_run_is(folder: Path, clean_environment: di
 
 
 def test_a_terminal_is_told_how_questions_end(folder: Path, clean_environment: dict[str, str]) -> None:
+    pty = pytest.importorskip("pty", reason="Windows has no pseudo-terminals")
     master, slave = pty.openpty()
     command = [sys.executable, "-m", "fbrag_cli", "batch", "docs", "-Q", "-", *SMALL]
     with (

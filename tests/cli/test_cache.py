@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import subprocess
 import sys
 import time
@@ -110,6 +109,7 @@ def test_clear_a_part(
 
 @pytest.mark.parametrize(("answer", "code"), [("n", 1), ("", 1), ("y", 0)])
 def test_clear_asks_on_a_terminal(clean_environment: Environ, here: Environ, cache: Cache, answer: str, code: int) -> None:
+    pty = pytest.importorskip("pty", reason="Windows has no pseudo-terminals")
     terminal, side = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-m", "fbrag_cli", "cache", "clear", "--older-than", "30d"],
@@ -168,7 +168,7 @@ def test_a_folder_that_is_something_else_is_an_error_and_left_alone(fbrag: Run, 
     assert [path.name for path in (tmp_path / "work").iterdir()] == ["thesis.txt"]
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is read-only for the superuser")
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="nothing is read-only for the superuser")
 def test_what_cannot_be_deleted_is_an_error(fbrag: Run, here: Environ, cache: Cache) -> None:
     (cache.root / "documents").chmod(0o500)
     done = fbrag("cache", "clear", "-y", env=here)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pty
 import select
 import shlex
 import subprocess
@@ -84,6 +83,7 @@ def test_all_models_of_the_catalogue_are_offered(environment: dict[str, str], tm
 
 def test_the_key_completes_a_command(environment: dict[str, str], tmp_path: Path) -> None:
     """A real bash on a terminal, and the key itself."""
+    pty = pytest.importorskip("pty", reason="Windows has no pseudo-terminals")
     child, terminal = pty.fork()
     if child == 0:
         os.chdir(tmp_path)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fbrag_cli.methods.choosing import PRESETS
-from tests.conftest import INQUIRY, Run
+from tests.conftest import INQUIRY, Run, needs
 from tests.retrieval import minilm
 
 QUESTIONS = INQUIRY.with_suffix(".questions.jsonl")
@@ -149,7 +149,7 @@ def test_a_comparison_counts_the_rows_that_are_there(fbrag: Run, data: Path, tmp
 
 
 def test_a_plot_that_is_left_out_is_said(fbrag: Run, data: Path, tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
+    needs("matplotlib")
     command = ("eval", data, "--retrieval-only", "--method", "vanilla", "--select", "3,5", "--limit", "4")
     done = fbrag(*command, "-o", tmp_path / "rows.jsonl", "--plots", tmp_path / "plots")
     assert sorted(path.name for path in (tmp_path / "plots").iterdir()) == ["chunks.png", "chunks.svg"]
@@ -169,7 +169,7 @@ def test_dense_retrieval_beside_bm25(fbrag: Run, data: Path, tmp_path: Path, pyt
 
 def test_bge_m3_takes_the_weights_of_its_two_lookups(fbrag: Run, data: Path, tmp_path: Path, pytestconfig: pytest.Config) -> None:
     """A model with its second head, here random and on MiniLM: all weight on the embeddings is MiniLM itself."""
-    torch = pytest.importorskip("torch", reason="needs the extra fbrag[dense]")
+    torch = needs("torch")
     plain = minilm.fetched(pytestconfig) / "all-MiniLM-L6-v2"
     both = shutil.copytree(plain, tmp_path / "m3")
     torch.manual_seed(0)

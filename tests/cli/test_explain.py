@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-import pty
 import re
-import struct
 import subprocess
 import sys
-import termios
 from pathlib import Path
 
 import pytest
@@ -140,8 +136,9 @@ def test_text_is_the_decoded_document_with_line_numbers(fbrag_cached: Run) -> No
 
 def on_terminal(columns: int, environment: dict[str, str], *arguments: object) -> list[str]:
     """The lines that a command prints on a terminal of `columns`, without escapes."""
-    master, slave = pty.openpty()
-    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+    from tests.cli.screen import open_terminal
+
+    master, slave = open_terminal(columns, 50)
     command = [sys.executable, "-m", "fbrag_cli", *map(str, arguments)]
     shown = b""
     with subprocess.Popen(command, stdout=slave, stderr=subprocess.DEVNULL, env=environment):

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-import pty
 import re
 import signal
-import struct
 import subprocess
-import termios
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
@@ -27,7 +23,7 @@ from fbrag_cli.indexing.collect import collect_text
 from fbrag_cli.progress import Event
 from fbrag_cli.storage.cache import Cache
 from fbrag_cli.text.table import width_of
-from tests.cli.screen import Screen, on_screen
+from tests.cli.screen import Screen, on_screen, open_terminal, resize
 from tests.cli.test_ask_mechanics import FAST, QUESTION
 from tests.conftest import INQUIRY, Run
 from tests.test_corpus import document
@@ -46,13 +42,12 @@ class Terminal:
     """A pseudo-terminal with a stream to write to, and the screen that shows what was written."""
 
     def __init__(self, columns: int, rows: int) -> None:
-        self._master, self._slave = pty.openpty()
+        self._master, self._slave = open_terminal(columns, rows)
         self.stream: TextIO = os.fdopen(self._slave, "w", encoding="utf-8")
         self.screen = Screen(columns, rows)
-        self.resize(columns, rows)
 
     def resize(self, columns: int, rows: int) -> None:
-        fcntl.ioctl(self._slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        resize(self._slave, columns, rows)
 
     def lines(self) -> list[str]:
         self.stream.write(_MARK)

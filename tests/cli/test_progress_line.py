@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import os
-import pty
 import sys
 import threading
 
@@ -16,6 +15,7 @@ from tests.test_corpus import document
 
 
 def test_the_bar_of_a_stage_ends_with_it_below_a_preview(monkeypatch: pytest.MonkeyPatch) -> None:
+    pty = pytest.importorskip("pty", reason="Windows has no pseudo-terminals")
     master, slave = pty.openpty()
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr("fbrag_cli.cli.progress_line.SHOW_AFTER_SECONDS", 0)

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from fbrag_cli.storage.places import models_dir
-from tests.conftest import INQUIRY, Run
+from tests.conftest import INQUIRY, Run, needs
 
-ray = pytest.importorskip("ray", reason="needs fbrag[ray], which has no wheel for this Python or platform")
+ray = needs("ray")
 
 N_DOCUMENTS, N_QUESTIONS = 20, 10
 TINY = ("--method", "order-preserving", "--large", "smollm2-135m", "--max-tokens", "4", "--answer-anyway")

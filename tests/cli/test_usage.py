@@ -382,8 +382,7 @@ def test_the_command_of_a_hint_can_be_pasted(fbrag: Run, files: Path) -> None:
 
 
 def test_a_missing_question_is_not_waited_for_on_a_terminal(clean_environment: dict[str, str], files: Path) -> None:
-    import pty
-
+    pty = pytest.importorskip("pty", reason="Windows has no pseudo-terminals")
     master, terminal = pty.openpty()
     command = [sys.executable, "-m", "fbrag_cli", "ask", "fine.txt"]
     done = subprocess.run(

@@ -15,6 +15,7 @@ import pytest
 from fbrag_cli.errors import FbragError
 from fbrag_cli.evaluation.plots import plot, supported
 from fbrag_cli.evaluation.results import Row, read_rows
+from tests.conftest import needs
 
 FB: dict[str, Any] = {
     "method": "fb-rag",
@@ -107,7 +108,7 @@ def test_without_matplotlib_the_hint_says_how_to_get_it(monkeypatch: pytest.Monk
 @pytest.fixture
 def drawn(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Any]]:
     """By label, what is handed to matplotlib in the first panel."""
-    axes = pytest.importorskip("matplotlib.axes")
+    axes = needs("matplotlib.axes")
     found: dict[str, list[Any]] = {}
 
     def spied(name: str) -> None:
@@ -167,7 +168,7 @@ def test_more_lines_than_colours_are_all_drawn(drawn: dict[str, list[Any]]) -> N
 
 
 def test_a_name_that_begins_with_an_underscore_is_in_the_legend() -> None:
-    figure = pytest.importorskip("matplotlib.figure")
+    figure = needs("matplotlib.figure")
     seen: list[str] = []
     original = figure.Figure.legend
     with pytest.MonkeyPatch.context() as patch:
@@ -177,7 +178,7 @@ def test_a_name_that_begins_with_an_underscore_is_in_the_legend() -> None:
 
 
 def test_png_and_svg_of_a_readable_size() -> None:
-    pytest.importorskip("matplotlib")
+    needs("matplotlib")
     made = plot("chunks", rows(chunks(3, 5), ["musique", "qmsum"]))
     assert list(made) == ["png", "svg"]
     assert made["png"].startswith(b"\x89PNG\r\n\x1a\n")
@@ -188,7 +189,7 @@ def test_png_and_svg_of_a_readable_size() -> None:
 
 
 def test_the_same_rows_give_the_same_bytes(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
+    needs("matplotlib")
     script = (
         "import sys; sys.path[:0] = sys.argv[1:]; from test_plots import *; "
         "sys.stdout.buffer.write(b''.join(plot('latency', rows(chunks(3, 5))).values()))"
@@ -202,7 +203,7 @@ def test_the_same_rows_give_the_same_bytes(tmp_path: Path) -> None:
 
 
 def test_names_stay_text() -> None:
-    pytest.importorskip("matplotlib")
+    needs("matplotlib")
     hostile = [FB | {"select": size, "small": small} for size in (3, 5) for small in (HOSTILE, "$x$")]
     for name in ("chunks", "small"):
         svg = plot(name, rows(hostile, [HOSTILE, "中文"]))["svg"]
@@ -212,7 +213,7 @@ def test_names_stay_text() -> None:
 
 
 def test_rows_that_were_read_from_a_file_can_be_drawn(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
+    needs("matplotlib")
     path = tmp_path / "rows.jsonl"
     line = (
         '{"schema": "fbrag.eval/1", "id": "%d", "dataset": "d", "status": "retrieved", "answer": null, "main_metric": "f1", '

@@ -16,6 +16,7 @@ from fbrag_cli.generation.llama.scorer import LABELS, LlamaScorer
 from fbrag_cli.generation.llama.weights import Loading
 from fbrag_cli.generation.scorer import Scorer
 from fbrag_cli.training.fit_rag.bert_gguf import write_gguf
+from tests.conftest import needs
 from tests.retrieval import minilm
 
 QUESTION = "Who lit the lamp of the lighthouse?"
@@ -80,8 +81,8 @@ def test_logits_are_those_of_the_transformers_installed(base: Path, scorer: Llam
 
 def by_transformers(base: Path) -> NDArray[np.float32]:
     """The same by another implementation, tokenizer included; windows and cuts are made here anew."""
-    torch = pytest.importorskip("torch", reason="needs torch (fbrag[train])")
-    transformers = pytest.importorskip("transformers", reason="needs transformers (fbrag[train])")
+    torch = needs("torch")
+    transformers = needs("transformers")
     tokenizer = transformers.BertTokenizer.from_pretrained(base)
     model = transformers.BertForSequenceClassification.from_pretrained(base, num_labels=2).eval()
     model.classifier.load_state_dict({name.split(".")[1]: torch.from_numpy(each) for name, each in head().items()})

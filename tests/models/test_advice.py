@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pty
 import subprocess
 import sys
 from dataclasses import replace
@@ -98,6 +97,8 @@ def test_the_suggested_pair_is_fetched_and_how_to_use_it_is_said(
 
 @pytest.mark.skipif(os.name == "nt", reason="no pseudo terminals")
 def test_the_first_run_offers_it_beside_the_default(store: Path, tmp_path: Path, clean_environment: dict[str, str]) -> None:
+    import pty
+
     (tmp_path / "note.txt").write_text("The keeper is Agnes Moor.")
     code = (
         "from fbrag_cli.models import advice\n"

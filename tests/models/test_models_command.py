@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import pty
 import subprocess
 import sys
 from pathlib import Path
@@ -218,7 +217,7 @@ def test_rm_deletes_nothing_if_one_of_the_names_is_wrong(fbrag: Run, here: Envir
     assert (store / "mine.gguf").exists()
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is read-only for the superuser")
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="nothing is read-only for the superuser")
 def test_rm_of_what_cannot_be_deleted_is_an_error_after_the_bytes_freed(fbrag: Run, here: Environ, store: Path) -> None:
     (store / "mine.gguf").write_bytes(MODEL)
     store.chmod(0o500)
@@ -231,6 +230,7 @@ def test_rm_of_what_cannot_be_deleted_is_an_error_after_the_bytes_freed(fbrag: R
 @pytest.mark.parametrize(("answer", "code"), [("n", 1), ("", 1), ("y", 0)])
 def test_rm_asks_on_a_terminal(clean_environment: Environ, here: Environ, store: Path, answer: str, code: int) -> None:
     (store / "mine.gguf").write_bytes(MODEL)
+    pty = pytest.importorskip("pty", reason="Windows has no pseudo-terminals")
     terminal, side = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-m", "fbrag_cli", "models", "rm", "mine"],
@@ -264,6 +264,7 @@ def test_a_bar_is_drawn_on_a_terminal_only_and_taken_away(
 ) -> None:
     data = MODEL * 4
     server.files["/slow.gguf"] = Served(data, seconds_per_block=0.03)
+    pty = pytest.importorskip("pty", reason="Windows has no pseudo-terminals")
     terminal, side = pty.openpty()
     process = subprocess.Popen(
         [

@@ -24,6 +24,7 @@ from fbrag_cli.render.explain_text import samples
 from fbrag_cli.render.html import page
 from fbrag_cli.text.printable import printable
 from fbrag_cli.trace import ForwardSample, Round, Scores, Stage, Status, Trace
+from tests.conftest import needs
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
@@ -332,7 +333,7 @@ _FLAGS = """--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-
 
 @pytest.fixture(scope="module")
 def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
-    pytest.importorskip("selenium", reason="needs selenium: pip install -e '.[test]'")
+    needs("selenium")
     browser, driver = shutil.which("chromium"), shutil.which("chromedriver")
     if browser is None or driver is None:
         pytest.skip("needs Chromium and ChromeDriver: apt-get install chromium chromium-driver")

@@ -28,6 +28,7 @@ from fbrag_cli.retrieval.bm25 import BM25
 from fbrag_cli.retrieval.dense import Dense
 from fbrag_cli.retrieval.sentence_model import SentenceModel
 from fbrag_cli.storage.cache import Cache
+from tests.conftest import needs
 from tests.retrieval import minilm
 
 
@@ -190,7 +191,7 @@ def files(pytestconfig: pytest.Config) -> Path:
 
 @pytest.fixture(scope="module")
 def sentence_model(files: Path) -> SentenceModel:
-    pytest.importorskip("sentence_transformers", reason="needs the extra fbrag[dense]")
+    needs("sentence_transformers")
     return SentenceModel(str(files / "all-MiniLM-L6-v2"))
 
 
@@ -229,7 +230,7 @@ def test_the_key_of_a_folder_is_by_its_content(files: Path, sentence_model: Sent
 def test_loading_reaches_no_network_and_says_nothing(
     files: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    pytest.importorskip("sentence_transformers", reason="needs the extra fbrag[dense]")
+    needs("sentence_transformers")
 
     def refuse(*address: object) -> None:
         raise AssertionError(f"a connection to {address}")
@@ -242,7 +243,7 @@ def test_loading_reaches_no_network_and_says_nothing(
 
 
 def test_code_of_a_model_is_not_run(files: Path, tmp_path: Path) -> None:
-    pytest.importorskip("sentence_transformers", reason="needs the extra fbrag[dense]")
+    needs("sentence_transformers")
     hostile = shutil.copytree(files / "all-MiniLM-L6-v2", tmp_path / "hostile")
     modules = json.loads((hostile / "modules.json").read_text("utf-8"))
     modules[1]["type"] = "hostile.Pooling"
@@ -255,7 +256,7 @@ def test_code_of_a_model_is_not_run(files: Path, tmp_path: Path) -> None:
 
 
 def test_a_damaged_folder_is_told_in_one_line(files: Path, tmp_path: Path) -> None:
-    pytest.importorskip("sentence_transformers", reason="needs the extra fbrag[dense]")
+    needs("sentence_transformers")
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(FbragError, match="cannot load") as told:
         SentenceModel(str(tmp_path))
@@ -267,7 +268,7 @@ def test_lexical_weights_add_up_over_the_words_that_both_texts_have(
     files: Path, cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """BGE-M3's second head, here random and on MiniLM, against its formula written out for one chunk."""
-    torch = pytest.importorskip("torch", reason="needs the extra fbrag[dense]")
+    torch = needs("torch")
     folder = shutil.copytree(files / "all-MiniLM-L6-v2", tmp_path / "m3")
     torch.manual_seed(0)
     head = torch.nn.Linear(384, 1)
@@ -296,7 +297,7 @@ def test_lexical_weights_add_up_over_the_words_that_both_texts_have(
 
 
 def test_damaged_lexical_weights_are_told_in_one_line(files: Path, tmp_path: Path) -> None:
-    pytest.importorskip("sentence_transformers", reason="needs the extra fbrag[dense]")
+    needs("sentence_transformers")
     folder = shutil.copytree(files / "all-MiniLM-L6-v2", tmp_path / "m3")
     (folder / "sparse_linear.pt").write_bytes(b"damaged")
     with pytest.raises(FbragError, match=r"sparse_linear\.pt cannot be read") as told:

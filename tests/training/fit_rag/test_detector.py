@@ -9,6 +9,7 @@ import pytest
 
 from fbrag_cli.methods.fit_rag.detector import Detector
 from fbrag_cli.training.fit_rag.detector import fit, right_at_stop, threshold_of
+from tests.conftest import needs
 
 NEEDED = 0.8  # the label of the window that holds the answer
 
@@ -27,7 +28,7 @@ def rows(n_questions: int, *, dev: bool, seed: int) -> list[dict[str, Any]]:
 
 
 def test_it_learns_where_to_stop() -> None:
-    pytest.importorskip("torch", reason="needs torch: pip install 'fbrag[train]'")
+    needs("torch")
     found = fit([*rows(150, dev=False, seed=1), *rows(60, dev=True, seed=2)])
     searched = found.report["search"]
     assert searched["accuracy_whole"] == 100

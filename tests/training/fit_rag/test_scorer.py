@@ -16,10 +16,11 @@ from fbrag_cli.progress import Event
 from fbrag_cli.storage.files import sha256_of
 from fbrag_cli.training.fit_rag.base_encoder import BaseEncoder, read_base
 from fbrag_cli.training.fit_rag.pairs import Pair
+from tests.conftest import needs
 from tests.retrieval import minilm
 
 for _library in ("torch", "transformers", "peft"):
-    pytest.importorskip(_library, reason=f"needs {_library} (pip install 'fbrag[train]')")
+    needs(_library)
 
 if TYPE_CHECKING:
     from fbrag_cli.training.fit_rag.scorer import ScorerSettings, TrainedScorer

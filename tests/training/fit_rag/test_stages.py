@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fbrag_cli.storage.files import sha256_of
-from tests.conftest import Run
+from tests.conftest import Run, needs
 from tests.retrieval import minilm
 
 DATA = ("mill.jsonl", "well.jsonl", "tower.jsonl")
@@ -52,7 +52,7 @@ def command(pytestconfig: pytest.Config) -> tuple[object, ...]:
 
 @pytest.fixture
 def made(tmp_path: Path, fbrag: Run, smollm2: Path, command: tuple[object, ...]) -> Path:
-    pytest.importorskip("peft", reason="needs torch, transformers and peft: pip install 'fbrag[train]'")
+    needs("peft")
     rows_files(tmp_path)
     done = fbrag(*command)
     assert done.returncode == 0, done.stderr
@@ -113,6 +113,7 @@ def test_a_folder_is_made_and_answers_from_windows(made: Path, tmp_path: Path, f
     ("stage", "told"), [("scorer", "has no labels"), ("detector", "has no scorer"), ("recognizer", "has no labels")]
 )
 def test_a_stage_names_what_it_lacks(tmp_path: Path, fbrag: Run, smollm2: Path, stage: str, told: str) -> None:
+    needs("peft")
     rows_files(tmp_path)
     done = fbrag("train", "fit-rag", *DATA, "-m", "smollm2-135m", "-o", "made", "--stage", stage)
     assert done.returncode == 2

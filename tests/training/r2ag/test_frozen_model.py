@@ -10,8 +10,8 @@ import pytest
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import Rows, Turn
 from fbrag_cli.generation.llama.generator import LlamaGenerator
+from tests.conftest import needs
 
-TORCH = "needs torch: pip install 'fbrag[train]'"
 WORDS = ("Paris", "London", "the", "French")
 WIDTH = 576
 
@@ -22,7 +22,7 @@ def turns(rows: np.ndarray) -> tuple[Turn, ...]:
 
 
 def test_torch_and_llama_cpp_read_the_same(smollm2: Path, tmp_path: Path) -> None:
-    torch = pytest.importorskip("torch", reason=TORCH)
+    torch = needs("torch")
     from fbrag_cli.training.r2ag.frozen_model import ALPHA, Example, FrozenModel
     from fbrag_cli.training.r2ag.lora import write_lora
 
@@ -73,7 +73,7 @@ def test_torch_and_llama_cpp_read_the_same(smollm2: Path, tmp_path: Path) -> Non
 
 
 def test_what_is_no_language_model_is_refused(tmp_path: Path) -> None:
-    pytest.importorskip("torch", reason=TORCH)
+    needs("torch")
     from fbrag_cli.training.r2ag.frozen_model import FrozenModel
 
     (tmp_path / "none.gguf").write_bytes(b"GGUF" + bytes(64))

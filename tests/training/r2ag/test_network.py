@@ -7,8 +7,9 @@ import pytest
 from numpy.typing import NDArray
 
 from fbrag_cli.methods.r2ag.former import R2Former
+from tests.conftest import needs
 
-torch = pytest.importorskip("torch", reason="needs torch: pip install 'fbrag[train]'")
+torch = needs("torch")
 
 from fbrag_cli.training.r2ag.network import R2FormerNetwork, Sizes, padded  # noqa: E402
 

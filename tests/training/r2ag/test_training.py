@@ -18,11 +18,8 @@ from fbrag_cli.methods.r2ag.former import load
 from fbrag_cli.training.passages import Pool
 from fbrag_cli.training.questions import Material, Passage, Question, read_material
 from fbrag_cli.training.r2ag.lists import LONGEST, LONGEST_ANSWER, SHORTEST, PassageList, list_of
-from tests.conftest import Run
+from tests.conftest import Run, needs
 from tests.training.fit_rag.test_labels import rows_file
-
-TORCH = "needs torch: pip install 'fbrag[train]'"
-
 
 # -- lists -------------------------------------------------------------------------------------------------------------------
 
@@ -133,7 +130,7 @@ def training(path: Path, settings: Any, seed: int = 1) -> Any:
 
 
 def test_rows_say_what_features_say_and_soft_rows_cannot(tmp_path: Path) -> None:
-    pytest.importorskip("torch", reason=TORCH)
+    needs("torch")
     from fbrag_cli.training.r2ag.fit import R2agSettings
 
     found = {}
@@ -150,7 +147,7 @@ def test_rows_say_what_features_say_and_soft_rows_cannot(tmp_path: Path) -> None
 
 
 def test_lists_without_an_answer_teach_relevance_alone(tmp_path: Path) -> None:
-    pytest.importorskip("torch", reason=TORCH)
+    needs("torch")
     from fbrag_cli.training.r2ag.fit import R2agSettings, R2agTraining
 
     both = [*tasks(120, dev=False, seed=1), *tasks(40, dev=True, seed=2)]
@@ -168,7 +165,7 @@ def test_lists_without_an_answer_teach_relevance_alone(tmp_path: Path) -> None:
 
 
 def test_a_stopped_run_ends_as_one_that_was_not(tmp_path: Path) -> None:
-    pytest.importorskip("torch", reason=TORCH)
+    needs("torch")
     from fbrag_cli.training.r2ag.fit import R2agSettings
 
     settings = R2agSettings(epochs=2)
@@ -195,7 +192,7 @@ def test_a_stopped_run_ends_as_one_that_was_not(tmp_path: Path) -> None:
 
 
 def test_a_killed_run_has_what_was_written_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("torch", reason=TORCH)
+    needs("torch")
     from fbrag_cli.training.r2ag import fit as r2ag_fit
     from fbrag_cli.training.r2ag.fit import R2agSettings
 
@@ -215,7 +212,7 @@ def command(*more: str) -> list[str]:
 
 
 def test_from_rows_to_an_answer(tmp_path: Path, fbrag: Run, smollm2: Path) -> None:
-    pytest.importorskip("torch", reason=TORCH)
+    needs("torch")
     rows_file(tmp_path, 10)
     done = fbrag(*command("--lora", "--without", "neighbour"))
     assert done.returncode == 0, done.stderr
@@ -260,6 +257,7 @@ def test_from_rows_to_an_answer(tmp_path: Path, fbrag: Run, smollm2: Path) -> No
 def test_what_cannot_be_trained_is_said_before_any_work(
     tmp_path: Path, fbrag: Run, smollm2: Path, more: tuple[str, ...], told: str, code: int
 ) -> None:
+    needs("peft")
     rows_file(tmp_path, 10)
     done = fbrag(*command(*more))
     assert told in done.stderr
