@@ -49,8 +49,7 @@ def signal_name(number: int) -> str:
 
 
 def limit_resources(**limits: int | None) -> None:
-    """Limit this process, and let a crash leave no core file. limits: limits by their names in `resource`, as DATA (bytes), CPU
-    (seconds).
+    """Limit this process, and let a crash leave no core file. limits: by names of `resource`, as DATA in bytes, CPU in seconds.
 
     A limit that is None, or that the system does not have, is left as it is; so are all on Windows.
     """
@@ -93,8 +92,7 @@ def _no_process(purpose: str, why: str) -> FbragError:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The end of a child. status: exit status; below 0, the number of the signal that killed it. late: whether the child was
-    killed because its time was over."""
+    """The end of a child. status: exit status; below 0 the number of the signal that killed it. late: it took too long."""
 
     status: int
     output: bytes
@@ -105,9 +103,8 @@ class Ended:
 class Child:
     """A process that gets one request and gives one reply. After a `with` block it has ended.
 
-    command: command line, from the function `command`. purpose: completes "no process can be started to". environ: its
-    environment; None for that of this process. errors: whether its stderr is kept. Raises FbragError out_of_memory where no
-    process can be started.
+    command: from the function `command`. purpose: completes "no process can be started to". environ: environment variables; None
+    for those of this process. errors: whether stderr is kept. Raises FbragError out_of_memory where no process can be started.
     """
 
     def __init__(

@@ -7,15 +7,15 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from fbrag_cli.documents.decoding.names import codec_name
-from fbrag_cli.documents.document import Document, Extracted
+from fbrag_cli.documents.document import Document
 from fbrag_cli.documents.formats import PDF, find_format, reader_of
+from fbrag_cli.documents.pdf.page_ranges import parse_ranges
 from fbrag_cli.documents.source import Source, read_source
 from fbrag_cli.errors import FbragError
 from fbrag_cli.progress import Listener
 from fbrag_cli.text.languages import detect
 
 if TYPE_CHECKING:
-    from fbrag_cli.documents.pdf.page_ranges import PageRange
     from fbrag_cli.documents.pdf.reader import Share
 
 
@@ -42,7 +42,7 @@ def load(
     exist. Raises the error of a cancellation.
     """
     # 1. The options are checked before anything is read.
-    ranges = None if pages is None else _ranges(pages, path)
+    ranges = None if pages is None else parse_ranges(pages, path)
     codec = None if encoding is None else codec_name(encoding, path)
 
     # 2. The format is found, and its reader called.
@@ -59,16 +59,7 @@ def load(
 
     # 3. Warnings are collected.
     unused = (f"{source.name} has no pages: --pages does not apply to it",) if ranges and found.format is not PDF else ()
-    return _document(source, replace(extracted, warnings=found.warnings + extracted.warnings + unused), language)
-
-
-def _ranges(pages: str, path: str) -> tuple[PageRange, ...]:
-    from fbrag_cli.documents.pdf.page_ranges import parse_ranges
-
-    return parse_ranges(pages, path)
-
-
-def _document(source: Source, extracted: Extracted, language: str | None) -> Document:
+    extracted = replace(extracted, warnings=found.warnings + extracted.warnings + unused)
     digest = sha256(source.data).hexdigest()
     return Document.of(source.path, source.name, extracted, digest, language or detect(extracted.content.text))
 

@@ -267,7 +267,8 @@ def _read_files(
             and outcome.data is not None
             and not store.add("documents", outcome.key, outcome.data)
         ):
-            path = _path(jobs[i])
+            job = jobs[i]
+            path = job if isinstance(job, str) else job.path
             what = f"the text of {path} cannot be written to the cache"
             yield i, Failure("error", what, FbragError("disk_full", what, _FULL_HINT, document=path))
         else:
@@ -295,7 +296,3 @@ def _error(path: str, failure: Failure, store: IndexStore) -> FbragError:
     if error.code == "disk_full":
         raise error
     return error
-
-
-def _path(job: str | Source) -> str:
-    return job if isinstance(job, str) else job.path

@@ -66,8 +66,12 @@ def decode(source: Source, codec: str | None = None, declared: str | None = None
     Raises FbragError: unsupported_format for what is not text, doc_unreadable where `codec` does not fit.
     """
     refuse_known(source)
-    found = _forced(source, codec) if codec else _marked(source) or _declared(source, declared) or _found(source)
-    return Decoded(_unix_lines(without_surrogates(found.text)), found.encoding, found.warnings)
+    if codec:
+        found = _forced(source, codec)
+    else:
+        found = _marked(source) or _declared(source, declared) or _escaped(source) or _utf8(source) or _guessed(source)
+    text = without_surrogates(found.text).replace("\r\n", "\n").replace("\r", "\n")
+    return Decoded(text, found.encoding, found.warnings)
 
 
 def without_surrogates(text: str) -> str:
@@ -75,10 +79,6 @@ def without_surrogates(text: str) -> str:
     if not any("\ud800" <= character <= "\udfff" for character in set(text)):
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-
-
-def _unix_lines(text: str) -> str:
-    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _forced(source: Source, codec: str) -> Decoded:
@@ -108,10 +108,6 @@ def _marked(source: Source) -> Decoded | None:
         return Decoded(text, "utf-16")
     text = source.data.decode("utf-16", "replace")
     return _with_losses(source, text, "utf-16", text.count("\ufffd")) if _share(_is_odd, text) <= _MAX_ODD_GUESS else None
-
-
-def _found(source: Source) -> Decoded:
-    return _escaped(source) or _utf8(source) or _guessed(source)
 
 
 def _declared(source: Source, name: str | None) -> Decoded | None:

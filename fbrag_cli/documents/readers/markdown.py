@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
 
 _MEDIA_TYPE = "text/markdown"
+# YAML of static site generators.
 _FRONT_MATTER = re.compile(r"---[ \t]*\n.*?\n(?:---|\.\.\.)[ \t]*(?:\n|$)", re.DOTALL)
 _HEADING_LIKE = re.compile(r"^.{0,20}#|^[ \t>]*(?:=+|-+)[ \t]*$", re.MULTILINE)
 _MAX_INLINE = 200  # characters of a heading whose emphasis and links are taken out of its title
@@ -33,7 +34,8 @@ def _sections(text: str) -> list[Section]:
     parser = MarkdownIt("commonmark").disable(["inline", "reference"])  # blocks only: headings are blocks
     inline_parser = MarkdownIt("commonmark")
     lines = LineIndex(text)
-    begin, first = _after_front_matter(text)
+    front = _FRONT_MATTER.match(text)
+    begin, first = (front.end(), front[0].count("\n")) if front else (0, 0)  # characters, lines
     sections = []
     tokens = parser.parse(text[begin:])
     for opening, title in pairwise(tokens):
@@ -41,12 +43,6 @@ def _sections(text: str) -> list[Section]:
             start, _ = lines.span(first + opening.map[0] + 1)
             sections.append(Section(_title(inline_parser, title.content), int(opening.tag[1:]), start))
     return sections
-
-
-def _after_front_matter(text: str) -> tuple[int, int]:
-    """Return where the text begins after the YAML of static site generators (characters), and the number of lines skipped."""
-    found = _FRONT_MATTER.match(text)
-    return (found.end(), found[0].count("\n")) if found else (0, 0)
 
 
 def _title(parser: MarkdownIt, written: str) -> str:

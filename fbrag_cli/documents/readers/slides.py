@@ -122,7 +122,7 @@ class _Target:
             case "tc":
                 builder.begin_cell()
             case "br":
-                self._line_break()
+                self.title.append(" ") if self._in_title else builder.line_break()
             case "tab":
                 self._text(" ")
             case "t":
@@ -153,6 +153,3 @@ class _Target:
     def _text(self, text: str) -> None:
         if not self._shape_is_skipped:
             self.title.append(text) if self._in_title else self.builder.text(text)
-
-    def _line_break(self) -> None:
-        self.title.append(" ") if self._in_title else self.builder.line_break()
