@@ -5,7 +5,7 @@ from __future__ import annotations
 import json as json_format
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from fbrag_cli.cli.console import Console
@@ -104,7 +104,7 @@ def _maximum(text: str | None) -> dict[str, float]:
     """ "first_token=3s,load=1" as seconds by name."""
     from fbrag_cli.evaluation.speed import MEASURES
 
-    timed = [name for name, (unit, _) in MEASURES.items() if unit == "s"]
+    timed = [name for name, unit in MEASURES.items() if unit == "s"]
     most: dict[str, float] = {}
     for part in text.split(",") if text is not None else []:
         found = re.fullmatch(r"\s*(\w+)\s*=\s*(\d+(?:\.\d+)?)\s*s?\s*", part)
@@ -149,17 +149,7 @@ def _told(measures: Measures, n_words: int) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "words": n_words,
-        "measures": [
-            {
-                "name": each.name,
-                "model": each.model,
-                "tokens": each.tokens,
-                "unit": each.unit,
-                "median": each.median,
-                "values": each.values,
-            }
-            for each in measures
-        ],
+        "measures": [{**asdict(each), "unit": each.unit, "median": each.median} for each in measures],
         "memory": {"ram_peak_mb": round(peak_memory_mb()), "vram_peak_mb": None},
         "cpu": cpu_name(),
         "cores": physical_cores(),

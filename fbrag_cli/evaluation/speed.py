@@ -15,17 +15,10 @@ from fbrag_cli.indexing.collect import collect_text
 from fbrag_cli.progress import Event, Progress, Stopwatch, stage
 from fbrag_cli.text.words import word_spans
 
-#: What is measured: its unit, and whether less of it is better.
+#: What is measured -> its unit.
 MEASURES = {
-    "index": ("s", True),
-    "score": ("s", True),
-    "load": ("s", True),
-    "prefill": ("tokens/s", False),
-    "decode": ("tokens/s", False),
-    "decode_samples": ("tokens/s", False),
-    "first_token_cold": ("s", True),
-    "first_token": ("s", True),
-    "first_token_cached": ("s", True),
+    **dict.fromkeys(("index", "score", "load", "first_token_cold", "first_token", "first_token_cached"), "s"),
+    **dict.fromkeys(("prefill", "decode", "decode_samples"), "tokens/s"),
 }
 
 _WRITTEN = 32  # tokens a sample
@@ -43,7 +36,7 @@ class Measure:
 
     @property
     def unit(self) -> str:
-        return MEASURES[self.name][0]
+        return MEASURES[self.name]
 
     @property
     def median(self) -> float:

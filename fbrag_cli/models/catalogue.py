@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from fbrag_cli.models.hub import HubSource
-from fbrag_cli.models.part import Source
+from fbrag_cli.models.part import ModelSource
 from fbrag_cli.models.wheels import WheelPart, WheelSource
 
 
@@ -31,7 +31,7 @@ class ModelEntry:
     architecture: str
     parameters: str
     licence: str
-    sources: tuple[Source, ...]
+    sources: tuple[ModelSource, ...]
     kv_bytes: int = 0
 
 
@@ -86,7 +86,7 @@ def _entry(data: dict[str, Any]) -> ModelEntry:
     return ModelEntry(**data | {"sources": tuple(_source(source) for source in data["sources"])})
 
 
-def _source(data: dict[str, Any]) -> Source:
+def _source(data: dict[str, Any]) -> ModelSource:
     if "hub" in data:
         return HubSource(**data["hub"])
     wheels = data["wheels"]

@@ -47,7 +47,10 @@ class HubSource:
         except TimeoutError:
             raise SourceFailedError(f"no answer within {patience:g} s") from None
         except (httpx2.HTTPError, OSError, ValueError) as error:
-            raise SourceFailedError(_refusal(error, reason)) from None
+            why = reason(error)
+            if why in ("HTTP 401", "HTTP 403"):  # a repository that does not exist answers so, too
+                why += ": there is no such file, or it needs the token (HF_TOKEN) of an account that may have it"
+            raise SourceFailedError(why) from None
         vouched = about.etag if about.etag and re.fullmatch("[0-9a-f]{64}", about.etag) else None
         if part.expected and vouched and vouched != part.expected:
             raise SourceFailedError(f"it has the SHA-256 {vouched} there")
@@ -91,10 +94,3 @@ def _within(seconds: float, call: Callable[[], T]) -> T:
     if error is not None:
         raise error
     return result  # type: ignore[return-value]
-
-
-def _refusal(error: Exception, reason: Callable[[Exception], str]) -> str:
-    status = getattr(getattr(error, "response", None), "status_code", None)
-    if status in (401, 403):  # a repository that does not exist answers so, too
-        return f"HTTP {status}: there is no such file, or it needs the token (HF_TOKEN) of an account that may have it"
-    return f"HTTP {status}" if status else reason(error)

@@ -184,7 +184,7 @@ class PartFile:
         return FbragError("disk_full", f"{self.name} {what}", "free some space, or choose another folder: FBRAG_MODELS_DIR")
 
 
-class Source(Protocol):
+class ModelSource(Protocol):
     """A place that a model is fetched from. environ: environment variables of the pull."""
 
     def where(self, environ: Mapping[str, str]) -> str:

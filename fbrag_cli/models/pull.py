@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from fbrag_cli.errors import FbragError
 from fbrag_cli.models.catalogue import Catalogue, ModelEntry, load_catalogue
 from fbrag_cli.models.hub import HubSource
-from fbrag_cli.models.part import PartFile, Source, SourceFailedError
+from fbrag_cli.models.part import ModelSource, PartFile, SourceFailedError
 from fbrag_cli.models.store import ELSEWHERE, PULL_FOLDER, ModelFile, closest_hint, file_name
 from fbrag_cli.models.verification import Verified, check, note_verified, read_verified
 from fbrag_cli.progress import Event, Progress, silent
@@ -26,19 +26,27 @@ _LAST_PATIENCE = 15.0
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """A model to pull. file: its name in the store. bytes, sha256: of that file, None where only the source knows them.
+class Download:
+    """A model to pull.
 
-    origin: the spec that was asked for, without passwords: what to pull again. entry: None for a model outside the catalogue.
+    file: its name in the store. sha256: hex, None where only the source knows it. origin: what the user asked for, without
+    passwords: the argument that pulls it again. entry: None for a model outside the catalogue.
     """
 
-    name: str
     file: str
-    bytes: int | None
-    sha256: str | None
-    sources: tuple[Source, ...]
+    sources: tuple[ModelSource, ...]
     origin: str
+    sha256: str | None
     entry: ModelEntry | None
+
+    @property
+    def name(self) -> str:
+        return self.entry.id if self.entry else self.file.removesuffix(".gguf")
+
+    @property
+    def bytes(self) -> int | None:
+        """The size of the file; None where only the source knows it."""
+        return self.entry.bytes if self.entry else None
 
 
 def pull_all(names: Sequence[str], store: Path, progress: Progress = silent) -> None:
@@ -47,7 +55,7 @@ def pull_all(names: Sequence[str], store: Path, progress: Progress = silent) -> 
         pull(read_spec(name, load_catalogue()), store, progress=progress, offline=False, environ=os.environ)
 
 
-def pull(wanted: Wanted, store: Path, *, progress: Progress, offline: bool, environ: Mapping[str, str]) -> ModelFile:
+def pull(download: Download, store: Path, *, progress: Progress, offline: bool, environ: Mapping[str, str]) -> ModelFile:
     """Return the model of `store`, complete and verified; fetch it if it is missing or damaged.
 
     environ: HF_ENDPOINT, HF_TOKEN and the variables of pip. progress: stage "download" (bytes), and "verify" where the file
@@ -55,29 +63,29 @@ def pull(wanted: Wanted, store: Path, *, progress: Progress, offline: bool, envi
 
     Raises FbragError: usage, offline, disk_full, download_failed, model_corrupt.
     """
-    path = store / wanted.file
-    if (present := _present(wanted, path, progress)) is not None:
+    path = store / download.file
+    if (present := _present(download, path, progress)) is not None:
         return present
     if offline:
-        what = f"{wanted.name} is not in {store}, and --offline forbids the download"
-        raise FbragError("offline", what, f"fbrag models pull {wanted.origin}")
-    with _alone(wanted, store, progress) as folder:
-        if (present := _present(wanted, path, progress)) is not None:  # another process was faster
+        what = f"{download.name} is not in {store}, and --offline forbids the download"
+        raise FbragError("offline", what, f"fbrag models pull {download.origin}")
+    with _alone(download, store, progress) as folder:
+        if (present := _present(download, path, progress)) is not None:  # another process was faster
             return present
-        progress(Event("download", "start", 0, wanted.bytes or 0, wanted.name))
-        part = PartFile(path, wanted.name, wanted.bytes, progress, wanted.sha256)
+        progress(Event("download", "start", 0, download.bytes or 0, download.name))
+        part = PartFile(path, download.name, download.bytes, progress, download.sha256)
         try:
-            digest = _fetch_any(wanted, part, folder, environ)
+            digest = _fetch_any(download, part, folder, environ)
             part.become(path)
         finally:
             part.close()
         now = path.stat()
-        note_verified(path, Verified(now.st_size, now.st_mtime_ns, digest, wanted.origin))
-        progress(Event("download", "done", now.st_size, now.st_size, wanted.name))
-    return ModelFile(wanted.name, path, digest, wanted.entry)
+        note_verified(path, Verified(now.st_size, now.st_mtime_ns, digest, download.origin))
+        progress(Event("download", "done", now.st_size, now.st_size, download.name))
+    return ModelFile(download.name, path, digest, download.entry)
 
 
-def read_spec(spec: str, catalogue: Catalogue, sha256: str | None = None) -> Wanted:
+def read_spec(spec: str, catalogue: Catalogue, sha256: str | None = None) -> Download:
     """Return the model to pull for a name of the catalogue, `hf:ORG/REPO[@REVISION]/FILE`, or a URL.
 
     sha256: the expected one (hex); a plain http URL needs it. Raises FbragError `usage`, `model_missing` (no such name).
@@ -94,16 +102,13 @@ def read_spec(spec: str, catalogue: Catalogue, sha256: str | None = None) -> Wan
         raise FbragError("usage", f"{entry.id} has the SHA-256 {entry.sha256}", "leave --sha256 away: the catalogue has it")
     if elsewhere:
         source, origin = _own_source(spec, pinned=bool(entry or sha256))
-        if entry:
-            return Wanted(entry.id, entry.file, entry.bytes, entry.sha256, (source,), origin, entry)
-        file = file_name(spec)
-        return Wanted(file.removesuffix(".gguf"), file, None, sha256, (source,), origin, None)
-    if entry:
-        return Wanted(entry.id, entry.file, entry.bytes, entry.sha256, entry.sources, entry.id, entry)
-    raise FbragError("model_missing", f"there is no model {spec}", closest_hint(spec, catalogue))
+        return Download(entry.file if entry else file_name(spec), (source,), origin, entry.sha256 if entry else sha256, entry)
+    if entry is None:
+        raise FbragError("model_missing", f"there is no model {spec}", closest_hint(spec, catalogue))
+    return Download(entry.file, entry.sources, entry.id, entry.sha256, entry)
 
 
-def _own_source(spec: str, *, pinned: bool) -> tuple[Source, str]:
+def _own_source(spec: str, *, pinned: bool) -> tuple[ModelSource, str]:
     """Return the source for a spec outside the catalogue, and the spec without passwords."""
     from fbrag_cli.models.stream import UrlSource
 
@@ -121,49 +126,49 @@ def _own_source(spec: str, *, pinned: bool) -> tuple[Source, str]:
     return UrlSource(spec), address._replace(netloc=address.netloc.rpartition("@")[2], query="", fragment="").geturl()
 
 
-def plan(wanted: Wanted, store: Path, environ: Mapping[str, str]) -> Iterator[str]:
+def plan(download: Download, store: Path, environ: Mapping[str, str]) -> Iterator[str]:
     """Yield lines that describe a pull to a person who fetches the file at another machine."""
-    size = "size unknown" if wanted.bytes is None else f"{wanted.bytes} bytes"
-    yield f"{wanted.name}: {size}, sha256 {wanted.sha256 or 'unknown'}, belongs at {store / wanted.file}"
-    for source in wanted.sources:
+    size = "size unknown" if download.bytes is None else f"{download.bytes} bytes"
+    yield f"{download.name}: {size}, sha256 {download.sha256 or 'unknown'}, belongs at {store / download.file}"
+    for source in download.sources:
         yield from source.plan(environ)
 
 
 # -- what the store has -----------------------------------------------------------------------------------------------------
 
 
-def _present(wanted: Wanted, path: Path, progress: Progress) -> ModelFile | None:
+def _present(download: Download, path: Path, progress: Progress) -> ModelFile | None:
     """Return the model if the store has it; None if it is missing or damaged. Raises FbragError `usage` for another file."""
     if not path.is_file():
         return None
     known = read_verified(path)
-    ours = wanted.entry is not None or (known is not None and known.origin == wanted.origin)
-    if not ours and wanted.sha256 is None:
-        raise FbragError("usage", f"another {path.name} is in {path.parent}", f"fbrag models rm {wanted.name}")
+    ours = download.entry is not None or (known is not None and known.origin == download.origin)
+    if not ours and download.sha256 is None:
+        raise FbragError("usage", f"another {path.name} is in {path.parent}", f"fbrag models rm {download.name}")
     try:
-        digest = check(path, wanted.entry, again=not ours, progress=progress)
+        digest = check(path, download.entry, again=not ours, progress=progress)
     except FbragError as error:
         if error.code != "model_corrupt" or not ours:
             raise
         return None
-    if wanted.sha256 and digest != wanted.sha256:
-        raise FbragError("usage", f"another {path.name} is in {path.parent}", f"fbrag models rm {wanted.name}")
-    return ModelFile(wanted.name, path, digest, wanted.entry)
+    if download.sha256 and digest != download.sha256:
+        raise FbragError("usage", f"another {path.name} is in {path.parent}", f"fbrag models rm {download.name}")
+    return ModelFile(download.name, path, digest, download.entry)
 
 
 @contextmanager
-def _alone(wanted: Wanted, store: Path, progress: Progress) -> Iterator[Path]:
+def _alone(download: Download, store: Path, progress: Progress) -> Iterator[Path]:
     """Lock out other pulls of this model. Yields a folder for temporary downloads."""
     from filelock import FileLock, Timeout
 
-    folder = store / PULL_FOLDER / wanted.file
+    folder = store / PULL_FOLDER / download.file
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         lock = FileLock(folder.with_name(folder.name + ".lock"))
         try:
             lock.acquire(timeout=0)
         except Timeout:
-            progress(Event("download", "text", text=f"waiting for another process that pulls {wanted.name}"))
+            progress(Event("download", "text", text=f"waiting for another process that pulls {download.name}"))
             lock.acquire()
     except OSError as error:
         raise not_writable(store, error, "download_failed", "choose another folder: FBRAG_MODELS_DIR") from None
@@ -176,12 +181,12 @@ def _alone(wanted: Wanted, store: Path, progress: Progress) -> Iterator[Path]:
 # -- fetching ----------------------------------------------------------------------------------------------------------------
 
 
-def _fetch_any(wanted: Wanted, part: PartFile, folder: Path, environ: Mapping[str, str]) -> str:
+def _fetch_any(download: Download, part: PartFile, folder: Path, environ: Mapping[str, str]) -> str:
     """Complete `part` from the first source that can, and return its SHA-256 (hex)."""
     failures: list[str] = []
     came_wrong = False
-    for place, source in enumerate(wanted.sources, 1):
-        patience = _LAST_PATIENCE if place == len(wanted.sources) else _PATIENCE
+    for place, source in enumerate(download.sources, 1):
+        patience = _LAST_PATIENCE if place == len(download.sources) else _PATIENCE
         while True:
             resumed = part.size > 0
             try:
@@ -191,7 +196,7 @@ def _fetch_any(wanted: Wanted, part: PartFile, folder: Path, environ: Mapping[st
             except SourceFailedError as error:
                 failures.append(f"{source.where(environ)}: {error}")
                 break
-            digest, expected = part.sha256(), wanted.sha256 or vouched
+            digest, expected = part.sha256(), download.sha256 or vouched
             if expected in (None, digest):
                 return digest
             part.cut(0)
@@ -200,5 +205,7 @@ def _fetch_any(wanted: Wanted, part: PartFile, folder: Path, environ: Mapping[st
                 failures.append(f"{source.where(environ)}: it has the SHA-256 {digest}, and should have {expected}: deleted")
                 break
     code = "model_corrupt" if came_wrong else "download_failed"
-    hint = f"fbrag models pull {shlex.quote(wanted.origin)} --dry-run"  # prints the addresses, for a machine that can reach them
-    raise FbragError(code, f"{wanted.name} cannot be had: {'; '.join(failures)}", hint)
+    hint = (
+        f"fbrag models pull {shlex.quote(download.origin)} --dry-run"  # prints the addresses, for a machine that can reach them
+    )
+    raise FbragError(code, f"{download.name} cannot be had: {'; '.join(failures)}", hint)

@@ -62,8 +62,8 @@ def stream(url: str, part: PartFile, *, headers: Mapping[str, str], pinned: bool
 
 def reason(error: Exception) -> str:
     """Return the cause of a failed request in a few words."""
-    if isinstance(error, httpx2.HTTPStatusError):
-        return f"HTTP {error.response.status_code}"
+    if status := getattr(getattr(error, "response", None), "status_code", None):
+        return f"HTTP {status}"
     if isinstance(error, httpx2.TimeoutException):
         return "no answer in time"
     return " ".join(str(error).split()) or type(error).__name__

@@ -26,7 +26,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from fbrag_cli.models.catalogue import Catalogue, ModelEntry
 from fbrag_cli.models.hub import HubSource
-from fbrag_cli.models.part import Source
+from fbrag_cli.models.part import ModelSource
 from fbrag_cli.models.wheels import WheelPart, WheelSource
 
 MODEL = b"GGUF" + random.Random(0).randbytes(300_000)
@@ -229,7 +229,7 @@ WHEELS = WheelSource(
 )
 
 
-def catalogue_of(*sources: Source) -> Catalogue:
+def catalogue_of(*sources: ModelSource) -> Catalogue:
     """A catalogue of the one model "tiny"."""
     entry = ModelEntry("tiny", "tiny.gguf", len(MODEL), SHA256, "F16", 512, "llama", "1M", "Apache-2.0", sources)
     return Catalogue(MappingProxyType({"tiny": entry}), "tiny", "tiny")

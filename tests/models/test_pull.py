@@ -23,7 +23,7 @@ import pytest
 from fbrag_cli.errors import FbragError
 from fbrag_cli.models.catalogue import load_catalogue
 from fbrag_cli.models.hub import HubSource
-from fbrag_cli.models.part import PartFile, Source
+from fbrag_cli.models.part import ModelSource, PartFile
 from fbrag_cli.models.pull import pull, read_spec
 from fbrag_cli.models.store import ModelFile, describe, resolve
 from fbrag_cli.progress import Event, Progress, silent
@@ -47,7 +47,7 @@ WRONG = MODEL[:-1] + bytes([MODEL[-1] ^ 1])
 def fetch(
     store: Path,
     environ: dict[str, str],
-    *sources: Source,
+    *sources: ModelSource,
     spec: str = "tiny",
     progress: Progress = silent,
     offline: bool = False,
