@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.evaluation.labels import ETAS, key, written
-from fbrag_cli.methods.choosing import PLAIN, PRESETS, chunk_count, method_with, preset_settings
+from fbrag_cli.evaluation.labels import key, written
+from fbrag_cli.methods.choosing import PLAIN, PRESETS, chunk_count, method_with, parse_weights, preset_settings
 from fbrag_cli.methods.knobs import Setting, settings_of
 from fbrag_cli.methods.method import Method
 from fbrag_cli.methods.prompt_file import PromptFile, read_prompt_file
@@ -137,18 +136,11 @@ def combinations(compared: Compared, *, on_gpu: bool) -> list[Configuration]:
     return distinct(found)
 
 
-def _weighted(method: Method, weights: str | None) -> Iterator[Method]:
-    """Yield a method with two lookups once with each of the weights "X:Y", another method as it is."""
-    settings = settings_of(type(method))
-    if weights is None or ETAS[0] not in settings:
-        yield method
-        return
-    for pair in _split(weights):
-        if pair.count(":") != 1:
-            raise FbragError("usage", f"--weights {weights}: {pair!r} is not X:Y", "write it as 0.5:0.5,1:0")
-        both = zip(ETAS, pair.split(":"), strict=True)
-        values: Any = {name: _number(settings[name], part, f"--weights {weights}") for name, part in both}
-        yield replace(method, **values)
+def _weighted(method: Method, weights: str | None) -> list[Method]:
+    """Return a method with two lookups once with each of the weights "X:Y", another method as it is."""
+    if weights is None or not hasattr(method, "eta_forward"):
+        return [method]
+    return [replace(method, **parse_weights(pair)) for pair in _split(weights)]
 
 
 def _split(text: str) -> list[str]:
@@ -161,30 +153,8 @@ def listed_values(setting: Setting, text: str, chunk_words: int) -> list[Any]:
 
 
 def _value(setting: Setting, part: str, text: str, chunk_words: int) -> Any:
-    name = setting.option
     if setting.knob.chunks:
-        return chunk_count(name, part, chunk_words)
-    if setting.choices:
-        if part not in setting.choices:
-            raise FbragError("usage", f"{name} {text}: {part!r} is none of {', '.join(setting.choices)}", _HELP)
-        return part
-    if setting.kind is str:
-        return part
-    if setting.kind is bool:
-        if part not in ("yes", "no"):
-            raise FbragError("usage", f"{name} {text}: {part!r} is neither yes nor no", _HELP)
-        return part == "yes"
-    return _number(setting, part, f"{name} {text}")
-
-
-def _number(setting: Setting, part: str, given: str) -> Any:
-    """Parse a number within the bounds of a setting. given: what the user wrote, for the error (`usage`)."""
-    try:
-        value = setting.kind(part)
-    except ValueError:
-        raise FbragError("usage", f"{given}: {part!r} is not a number", _HELP) from None
-    least, most = setting.knob.minimum, setting.knob.maximum
-    if abs(value) == math.inf or (least is not None and not value >= least) or (most is not None and not value <= most):
-        bounds = [f"from {least:g}" if least is not None else "", f"to {most:g}" if most is not None else ""]
-        raise FbragError("usage", f"{given}: {part} is out of bounds", f"use numbers {' '.join(filter(None, bounds))}")
+        return chunk_count(setting.option, part, chunk_words)
+    if (value := setting.accepted.parsed(part)) is None:
+        raise FbragError("usage", f"{setting.option} {text}: {part!r} is not {setting.accepted.expects}", _HELP)
     return value

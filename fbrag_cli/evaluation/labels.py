@@ -6,13 +6,13 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 
+from fbrag_cli.methods.choosing import ETAS
 from fbrag_cli.methods.knobs import settings_of
 from fbrag_cli.methods.registry import METHODS, names
 from fbrag_cli.text.printable import one_line
 
 Settings = Mapping[str, object]
 
-ETAS = ("eta_forward", "eta_backward")
 #: Settings that rows leave out where they have this value. Older versions lack the setting, or had it (`fusion`) and wrote it.
 _ABSENT: dict[str, object] = {"pooling": "max", "reads": "chunks", "window_weight": 0.0, "fusion": "raw"}
 _ORDER = "recall reads select order weights fusion pooling small large retriever samples temperature chunk_words".split()

@@ -10,7 +10,7 @@ from typing import Any
 from fbrag_cli.errors import FbragError
 from fbrag_cli.methods.knobs import settings_of
 from fbrag_cli.methods.method import Method
-from fbrag_cli.methods.registry import find_method
+from fbrag_cli.methods.registry import all_settings, find_method
 from fbrag_cli.storage.files import read_small
 
 #: Name -> the settings that it stands for. Their cost was measured (tests/benchmarks/README.md).
@@ -21,6 +21,9 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
 
 #: The preset of `fbrag eval` that sets nothing.
 PLAIN = "default"
+
+#: The weights of the two lookups.
+ETAS = ("eta_forward", "eta_backward")
 
 _CHUNKS_HINT = "use 8, or words as 6k"
 
@@ -68,6 +71,15 @@ def method_with(method: type[Method], values: Mapping[str, Any], chunk_words: in
     if settings.get("instructions"):
         settings["instructions"] = _instructions(settings["instructions"])
     return method(**settings)
+
+
+def parse_weights(text: str) -> dict[str, Any]:
+    """Parse the weights of the two lookups, "X:Y": eta forward and eta backward. Raises FbragError `usage`."""
+    parts, settings = text.split(":"), all_settings()
+    values = {name: settings[name].accepted.parsed(part) for name, part in zip(ETAS, parts, strict=False)}
+    if len(parts) != len(ETAS) or None in values.values():
+        raise FbragError("usage", f"--weights {text}: expected X:Y, two numbers from 0 on", "write it as 0.5:0.5")
+    return values
 
 
 def reading_more(method: Method, more: int) -> Method:

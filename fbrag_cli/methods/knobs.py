@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from fbrag_cli.storage.config_key import Accepted
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Knob:
@@ -46,6 +48,11 @@ class Setting:
     choices: tuple[str, ...]
     default: Any
     knob: Knob
+
+    @property
+    def accepted(self) -> Accepted:
+        """The values that it accepts."""
+        return Accepted(kind=self.kind, choices=self.choices, minimum=self.knob.minimum, maximum=self.knob.maximum)
 
     @property
     def option(self) -> str:

@@ -46,10 +46,12 @@ def test_json_has_every_chunk_with_its_scores_ranks_and_place(fbrag_cached: Run)
 
 
 def test_weights_change_what_is_selected_as_the_paper_says(fbrag_cached: Run) -> None:
-    only_question = json.loads(
-        fbrag_cached("explain", INQUIRY, QUESTION, "--json", "--eta-forward", "0", "--eta-backward", "1", *FAST).stdout
-    )
-    assert all(chunk["rank"] == chunk["backward_rank"] for chunk in only_question["chunks"])
+    for spelled in (("--weights", "0:1"), ("--eta-forward", "0", "--eta-backward", "1")):
+        only_question = json.loads(fbrag_cached("explain", INQUIRY, QUESTION, "--json", *spelled, *FAST).stdout)
+        assert all(chunk["rank"] == chunk["backward_rank"] for chunk in only_question["chunks"])
+    for wrong in ("1", "1:a", "1:1:1", "-1:1"):
+        refused = fbrag_cached("explain", INQUIRY, QUESTION, "--weights", wrong)
+        assert (refused.returncode, f"--weights {wrong}: expected X:Y" in refused.stderr) == (2, True)
 
 
 def test_what_was_sampled_once_is_not_sampled_again(fbrag: Run) -> None:
