@@ -44,7 +44,7 @@ class Searched(Protocol):
     def retriever(self) -> Retriever: ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ForwardSample:
     """One look forward. Without the asked format, `rationale` is the whole text and `answer` is empty."""
 

@@ -20,7 +20,7 @@ Role = Literal["user", "assistant"]
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class EmbeddingRows:
     """Embedding rows in a prompt: each stands where a token could, and the model reads it as it reads a token's embedding.
 
     data: float32, one row after the other. width: numbers of a row, which is that of the model. Raises ValueError for data that
@@ -39,7 +39,7 @@ class Rows:
             raise ValueError("an embedding row with a number that is not finite")
 
     @classmethod
-    def of(cls, vectors: NDArray[np.float32]) -> Rows:
+    def of(cls, vectors: NDArray[np.float32]) -> EmbeddingRows:
         """Return the rows of an array `(n, width)`."""
         return cls(vectors.astype("<f4").tobytes(), vectors.shape[1])
 
@@ -72,23 +72,23 @@ class Turn:
 
     role: Role
     text: str
-    rows: tuple[tuple[int, Rows], ...] = ()
+    rows: tuple[tuple[int, EmbeddingRows], ...] = ()
 
     @classmethod
-    def of(cls, role: Role, parts: Iterable[str | Rows]) -> Turn:
+    def of(cls, role: Role, parts: Iterable[str | EmbeddingRows]) -> Turn:
         """Return the turn of words and embedding rows in their order."""
         text, rows = "", []
         for part in parts:
-            if isinstance(part, Rows):
+            if isinstance(part, EmbeddingRows):
                 rows.append((len(text), part))
             else:
                 text += part
         return cls(role, text, tuple(rows))
 
     @property
-    def parts(self) -> tuple[str | Rows, ...]:
+    def parts(self) -> tuple[str | EmbeddingRows, ...]:
         """The words, cut where embedding rows stand, and the rows."""
-        parts: list[str | Rows] = []
+        parts: list[str | EmbeddingRows] = []
         done = 0
         for at, rows in self.rows:
             parts += [self.text[done:at], rows]

@@ -36,7 +36,7 @@ from question_recall import BENCH, interval
 from sample_languages import by_system, dense, embedder, loaded, read
 
 from fbrag_cli.evaluation.scorers import f1, words
-from fbrag_cli.generation.generator import Rows, Sampling, Turn
+from fbrag_cli.generation.generator import EmbeddingRows, Sampling, Turn
 from fbrag_cli.generation.llama.embedding import LlamaEmbedder
 from fbrag_cli.generation.llama.generator import LlamaGenerator
 from fbrag_cli.methods.r2ag.features import FEATURES, permuted
@@ -58,14 +58,14 @@ def turns_of(name: str, found: PassageList, former: R2Former | None) -> tuple[Tu
     if name == "gold":
         return list_turns([found.passages[i] for i in np.flatnonzero(found.labels)], found.question, None)
     if name == "told":
-        (marked,) = list_turns(found.passages, found.question, [Rows.of(row[None, :1]) for row in found.features])
-        parts = [f" {part.vectors[0, 0]:.2f}" if isinstance(part, Rows) else part for part in marked.parts]
+        (marked,) = list_turns(found.passages, found.question, [EmbeddingRows.of(row[None, :1]) for row in found.features])
+        parts = [f" {part.vectors[0, 0]:.2f}" if isinstance(part, EmbeddingRows) else part for part in marked.parts]
         return (Turn.of("user", parts),)
     if former is None or not former.makes_rows:
         return list_turns(found.passages, found.question, None)
     others = former.control == "shuffled" or name.endswith(PERMUTED)
     features = permuted(found.features, found.question) if others else found.features
-    return list_turns(found.passages, found.question, [Rows.of(row[None]) for row in former.rows(features)])
+    return list_turns(found.passages, found.question, [EmbeddingRows.of(row[None]) for row in former.rows(features)])
 
 
 def material_of(name: str) -> Material:

@@ -18,7 +18,7 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import Call, Sampling, Turn
 from fbrag_cli.generation.llama import context
 from fbrag_cli.generation.llama.generator import LlamaGenerator
-from fbrag_cli.generation.llama.rows import piece_of
+from fbrag_cli.generation.llama.sample import piece_of
 from fbrag_cli.generation.llama.weights import Loading, layers_on_gpu
 from tests.generation.tiny_gguf import Tiny
 

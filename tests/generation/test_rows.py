@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.cached import CachedGenerator
-from fbrag_cli.generation.generator import QUIET, Generations, Rows, Sampling, Turn
+from fbrag_cli.generation.generator import QUIET, EmbeddingRows, Generations, Sampling, Turn
 from fbrag_cli.generation.llama import embedding_rows
 from fbrag_cli.generation.llama.embedding_rows import KIND, _difference
 from fbrag_cli.generation.llama.generator import LlamaGenerator
@@ -45,12 +45,12 @@ def one(request: pytest.FixtureRequest, smollm2: Path) -> Iterator[LlamaGenerato
         yield loaded
 
 
-def own_row(generator: LlamaGenerator, token: int) -> Rows:
-    return Rows.of(generator._weights.token_rows([token]))
+def own_row(generator: LlamaGenerator, token: int) -> EmbeddingRows:
+    return EmbeddingRows.of(generator._weights.token_rows([token]))
 
 
-def foreign(seed: int, width: int = 576, n: int = 1) -> Rows:
-    return Rows.of(np.random.default_rng(seed).normal(0, 0.13, (n, width)).astype(np.float32))
+def foreign(seed: int, width: int = 576, n: int = 1) -> EmbeddingRows:
+    return EmbeddingRows.of(np.random.default_rng(seed).normal(0, 0.13, (n, width)).astype(np.float32))
 
 
 def logits(generator: LlamaGenerator, need: Need) -> NDArray[np.float32]:
@@ -191,7 +191,7 @@ def test_the_list_without_rows_is_the_same_text_without_what_announces_them() ->
     texts = ["First.", "Second.", "Third."]
     for build in (list_turns, lambda texts, question, rows: list_support_turns(texts, question, "Noon.", rows)):
         ((with_rows,), (plain,)) = (build(texts, QUESTION, each) for each in (rows, None))
-        assert [each for each in with_rows.parts if isinstance(each, Rows)] == rows
+        assert [each for each in with_rows.parts if isinstance(each, EmbeddingRows)] == rows
         announced = "A similarity mark before each result shows how near it is to the question and to the other results.\n"
         assert with_rows.text.replace(announced, "").replace(" similarity:", "") == plain.text
         assert not plain.rows
@@ -210,7 +210,7 @@ def test_a_list_takes_a_row_for_each_text() -> None:
 @pytest.mark.parametrize("data", [b"", b"1234567", np.array([np.nan, 1], "<f4").tobytes()])
 def test_rows_are_whole_and_finite(data: bytes) -> None:
     with pytest.raises(ValueError, match=r"not rows of|not finite"):
-        Rows(data, 2)
+        EmbeddingRows(data, 2)
 
 
 def test_rows_of_another_width_are_refused(generator: LlamaGenerator) -> None:

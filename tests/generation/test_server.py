@@ -14,7 +14,7 @@ import pytest
 
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.generator import Call, Rows, Sampling, Turn
+from fbrag_cli.generation.generator import Call, EmbeddingRows, Sampling, Turn
 from fbrag_cli.generation.llama.generator import LlamaGenerator
 from fbrag_cli.generation.server.about import about
 from fbrag_cli.generation.server.address import Address
@@ -570,7 +570,7 @@ def test_addresses(address: str, base: str, model: str, here: bool) -> None:
 
 
 def test_embedding_rows_are_refused_before_anything_is_sent(llama_cpp: ServerGenerator) -> None:
-    turns = (Turn.of("user", ["Where is the key?", Rows(bytes(8), 2)]),)
+    turns = (Turn.of("user", ["Where is the key?", EmbeddingRows(bytes(8), 2)]),)
     assert llama_cpp.choose
     for ask_it in (lambda: llama_cpp.generate(turns, 2, GREEDY), lambda: llama_cpp.choose(turns, ("yes", "no"), Call())):
         with pytest.raises(FbragError, match="is a server, which takes no embedding rows") as told:

@@ -82,7 +82,10 @@ def trace_of(
     looked_forward = Round(
         read=whole_chunks(corpus, recalled),
         turns=(),
-        samples=tuple(ForwardSample(i, i, text, text, "Wrenn", "stop") for i, text in enumerate(samples)),
+        samples=tuple(
+            ForwardSample(index=i, seed=i, text=text, rationale=text, answer="Wrenn", finish="stop")
+            for i, text in enumerate(samples)
+        ),
         scores=scores,
         selected=tuple(selected),
     )

@@ -40,7 +40,7 @@ def trace_of(
     scores = Scores(
         np.ones(n, np.float32), np.ones((1, n), np.float32), np.ones(n, np.float32), np.zeros(n, np.intp), np.ones(n, np.float32)
     )
-    samples = (ForwardSample(0, 0, sample, sample, "", "stop"),)
+    samples = (ForwardSample(index=0, seed=0, text=sample, rationale=sample, answer="", finish="stop"),)
     every = tuple(range(n))
     chunks = whole_chunks(corpus, every)
     return Trace(

@@ -9,6 +9,7 @@ import pytest
 
 from fbrag_cli.generation.generator import ModelInfo
 from fbrag_cli.generation.llama.machine import Placement
+from fbrag_cli.generation.llama.weights import Loading
 from fbrag_cli.progress import silent
 from fbrag_cli.session.models import Models
 from fbrag_cli.session.placement import check_gpu
@@ -20,10 +21,11 @@ class Recorded:
 
     placements: ClassVar[dict[str, Placement]]
 
-    def __init__(self, path: Path, *, name: str, placement: Placement, **others: Any) -> None:
-        self.placements[name] = placement
+    def __init__(self, path: Path, loading: Loading, **others: Any) -> None:
+        assert loading.name
+        self.placements[loading.name] = loading.placement
         self.problems = ()
-        self.info = ModelInfo(name, None, "9/9", 512)
+        self.info = ModelInfo(loading.name, None, "9/9", 512)
 
     def close(self) -> None:
         pass

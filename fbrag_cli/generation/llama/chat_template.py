@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.children import Child, command
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.generator import Rows, Turn
+from fbrag_cli.generation.generator import EmbeddingRows, Turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Text:
     text: str
 
 
-Segment = Markup | Text | Rows
+Segment = Markup | Text | EmbeddingRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +89,9 @@ def _plain(turns: Sequence[Turn]) -> Prompt:
     return Prompt(tuple(_words(Turn.of("user", (*parts, *end)))))
 
 
-def _words(turn: Turn) -> list[Text | Rows]:
+def _words(turn: Turn) -> list[Text | EmbeddingRows]:
     """Return the segments of a turn: words are never merged across an embedding row."""
-    return [part if isinstance(part, Rows) else Text(part) for part in turn.parts]
+    return [part if isinstance(part, EmbeddingRows) else Text(part) for part in turn.parts]
 
 
 _CPU_SECONDS = 5  # for a rendering and its process, which starts with 0.06 s and 20 MB

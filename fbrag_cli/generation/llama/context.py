@@ -26,7 +26,7 @@ _NONE: Mapping[int, NDArray[np.float32]] = MappingProxyType({})
 
 
 class BatchToken(NamedTuple):
-    """A token of a batch, or the number of an embedding row (`Rows.ids`). wanted: whether its logits are computed."""
+    """A token of a batch, or the number of an embedding row (`EmbeddingRows.ids`). wanted: whether its logits are computed."""
 
     token: int
     position: int

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.generator import Rows
+from fbrag_cli.generation.generator import EmbeddingRows
 from fbrag_cli.generation.llama.context import BatchToken, Context
 from fbrag_cli.generation.llama.machine import gpus, metadata, system_info, version
 from fbrag_cli.generation.llama.weights import Weights
@@ -25,7 +25,7 @@ def takes_rows(weights: Weights) -> bool:
     return _architecture(weights) in _ARCHITECTURES
 
 
-def check_taken(rows: Rows, weights: Weights, name: str) -> None:
+def check_taken(rows: EmbeddingRows, weights: Weights, name: str) -> None:
     """Raise FbragError `usage` where a model does not take embedding rows, or takes rows of another width. name: the model's."""
     if not takes_rows(weights):
         what = f"{name} is of the architecture {_architecture(weights)!r}, which takes no embedding rows in a prompt"

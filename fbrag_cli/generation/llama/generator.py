@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.generator import QUIET, Call, Generations, ModelInfo, Rows, Sampling, Turn
+from fbrag_cli.generation.generator import QUIET, Call, EmbeddingRows, Generations, ModelInfo, Sampling, Turn
 from fbrag_cli.generation.llama.chat_template import ChatTemplate, Markup, TemplateChild
 from fbrag_cli.generation.llama.embedding_rows import RowsCheck, check_taken, takes_rows
 from fbrag_cli.generation.llama.prompts import Need, Prompts
@@ -69,7 +69,7 @@ class LlamaGenerator:
     def written(self, turns: Sequence[Turn]) -> str:
         """Return the prompt as text, with a mark "⟨row⟩" in the place of each embedding row."""
         segments = self._template.prompt(turns).segments
-        return "".join(each.shown if isinstance(each, Rows) else each.text for each in segments)
+        return "".join(each.shown if isinstance(each, EmbeddingRows) else each.text for each in segments)
 
     def generate(self, turns: Sequence[Turn], n: int, sampling: Sampling, call: Call = QUIET) -> Generations:
         """Draw `n` samples of the reply to `turns`.
@@ -78,7 +78,7 @@ class LlamaGenerator:
         not take; `out_of_memory`; the error of a cancellation, after which the generator can be used again.
         """
         request = self._run(self._need(turns, n, sampling.max_tokens), sampling, call)
-        samples = tuple(row.generation() for row in request.rows)
+        samples = tuple(sample.generation() for sample in request.samples)
         seconds = request.read - request.begun, request.ended - request.read
         return Generations(samples, len(request.need.tokens), request.n_cached, *seconds)
 
@@ -101,12 +101,14 @@ class LlamaGenerator:
         return self._counter.count(text)
 
     def tokenize(self, turns: Sequence[Turn]) -> list[int]:
-        """Return the token ids of the prompt, and `Rows.ids` for embedding rows. Only the template's own markup becomes special
-        tokens, whatever a turn contains."""
+        """Return the token ids of the prompt, and `EmbeddingRows.ids` for embedding rows.
+
+        Only the template's own markup becomes special tokens, whatever a turn contains.
+        """
         bos = llama_cpp.llama_vocab_bos(self._vocab)
         tokens = [bos] if llama_cpp.llama_vocab_get_add_bos(self._vocab) else []
         for segment in self._template.prompt(turns).segments:
-            if isinstance(segment, Rows):
+            if isinstance(segment, EmbeddingRows):
                 tokens += segment.ids
             else:
                 tokens += self._weights.tokens_of(segment.text, special=isinstance(segment, Markup))

@@ -21,7 +21,7 @@ from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.generation.generator import Call, Sampling
 from fbrag_cli.generation.llama.context import BATCH, BatchToken
 from fbrag_cli.generation.llama.prompts import Need, Prompt, Prompts
-from fbrag_cli.generation.llama.rows import Row
+from fbrag_cli.generation.llama.sample import Sample
 from fbrag_cli.generation.llama.weights import Weights
 
 #: Tokens of a prompt in one batch with samples, on a CPU. A batch with several calls is not stopped for one of them, and so many
@@ -37,8 +37,8 @@ class NoNumbersError(Exception):
 class Request:
     """One call. sampling: None for the logits after the prompt alone.
 
-    prompt: in the context, None while the call waits. n_cached: tokens of it that were there. rows: the samples, once it is
-    read. n_written: tokens of the longest. logits: float32 `(n_vocab,)`, after the prompt. begun, read, ended: seconds of
+    prompt: in the context, None while the call waits. n_cached: tokens of it that were there. samples: none until it is read.
+    n_written: tokens of the longest sample. logits: float32 `(n_vocab,)`, after the prompt. begun, read, ended: seconds of
     `perf_counter`, 0 before. error: what the call raises when it is `done`.
     """
 
@@ -48,7 +48,7 @@ class Request:
     cancellation: Cancellation = field(init=False)
     prompt: Prompt | None = None
     n_cached: int = 0
-    rows: list[Row] = field(default_factory=list)
+    samples: list[Sample] = field(default_factory=list)
     n_written: int = 0
     logits: NDArray[np.float32] | None = None
     begun: float = 0.0
@@ -61,8 +61,8 @@ class Request:
         self.cancellation = self.call.cancellation or Cancellation()
 
     @property
-    def live_rows(self) -> list[Row]:
-        return [row for row in self.rows if row.finish is None]
+    def live_samples(self) -> list[Sample]:
+        return [sample for sample in self.samples if sample.finish is None]
 
 
 class Scheduler:
@@ -119,14 +119,14 @@ class Scheduler:
         self._stop()
         reading = self._reading() or self._admit()
         # 2. Decode the last token of every live sample, and a piece of the prompt.
-        rows = [row for request in self._running for row in request.live_rows]
-        piece = self._piece(reading, len(rows)) if reading else []
-        batch = [*(BatchToken(row.token, row.position, row.sequence) for row in rows), *piece]
+        samples = [sample for request in self._running for sample in request.live_samples]
+        piece = self._piece(reading, len(samples)) if reading else []
+        batch = [*(BatchToken(sample.token, sample.position, sample.sequence) for sample in samples), *piece]
         if not batch or not self._decode(batch, reading):
             return
-        for i, row in enumerate(rows):
-            row.output = i
-            row.position += 1
+        for i, sample in enumerate(samples):
+            sample.output = i
+            sample.position += 1
         # 3. Draw the next token of each sample. The samples of a prompt that has been read begin.
         for request in list(self._running):
             self._advance(request, len(piece) if request is reading else 0, len(batch) - 1)
@@ -165,11 +165,11 @@ class Scheduler:
         self._running.append(request)
         return request
 
-    def _piece(self, request: Request, n_rows: int) -> list[BatchToken]:
-        """Return the tokens of a prompt that are read in one batch with `n_rows` samples."""
+    def _piece(self, request: Request, n_samples: int) -> list[BatchToken]:
+        """Return the tokens of a prompt that are read in one batch with `n_samples` samples."""
         assert request.prompt
-        prompt, size = request.prompt, BATCH - n_rows
-        if n_rows and not self._weights.layers_on_gpu:
+        prompt, size = request.prompt, BATCH - n_samples
+        if n_samples and not self._weights.layers_on_gpu:
             size = min(size, _PIECE_BESIDE_SAMPLES)
         end = len(prompt.tokens)
         positions = range(prompt.n_read, min(prompt.n_read + size, end))
@@ -196,7 +196,7 @@ class Scheduler:
         try:
             if n_read:
                 self._note_read(request, n_read, last)
-            if request.rows:
+            if request.samples:
                 self._draw(request)
         except Exception as error:
             self._end(request, error)
@@ -217,18 +217,18 @@ class Scheduler:
             self._end(request)
             return
         self._prompts.fork(prompt)
-        request.rows = [
-            Row.of(request.sampling, i, sequence, len(prompt.tokens), last) for i, sequence in enumerate(prompt.sequences)
+        request.samples = [
+            Sample.of(request.sampling, i, sequence, len(prompt.tokens), last) for i, sequence in enumerate(prompt.sequences)
         ]
 
     def _draw(self, request: Request) -> None:
         """Draw a token for each live sample of a call. A call without live samples ends."""
         send = request.call.on_text
-        for row in request.live_rows:
-            row.add(self._prompts.opened.sample(row.sampler, row.output), self._weights.vocab)
-            if send and row is request.rows[0] and (piece := row.next_piece()):
+        for sample in request.live_samples:
+            sample.add(self._prompts.opened.sample(sample.sampler, sample.output), self._weights.vocab)
+            if send and sample is request.samples[0] and (piece := sample.next_piece()):
                 send(piece)
-        if not request.live_rows:
+        if not request.live_samples:
             self._end(request)
             return
         request.n_written += 1
@@ -239,8 +239,8 @@ class Scheduler:
 
     def _end(self, request: Request, error: BaseException | None = None) -> None:
         """Make room of what a call used, and let its thread go on."""
-        for row in request.rows:
-            row.free()
+        for sample in request.samples:
+            sample.free()
         if request.prompt:
             self._prompts.release(request.prompt)
         request.error, request.ended = error, perf_counter()

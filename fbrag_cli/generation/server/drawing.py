@@ -14,19 +14,19 @@ from fbrag_cli.generation.server.exchange import BrokenError, Exchange
 from fbrag_cli.generation.server.host import Host
 from fbrag_cli.generation.server.loop import Reports
 from fbrag_cli.generation.server.replies import Json, RefusedError, said, tokens
-from fbrag_cli.generation.server.rows import Row
+from fbrag_cli.generation.server.sample import Sample
 
 
 class Drawing:
-    """Fills rows with what a server writes. Each method asks for the rows that are not finished.
+    """Fills samples with what a server writes. Each method asks for the samples that are not finished.
 
     reports: calls of the listeners of `call`, for `Loop.run`. started, first_text: seconds on the clock
     of `perf_counter`; first_text is None until text has come. prompt_tokens, cached_tokens: None where the server does not give
     them.
     """
 
-    def __init__(self, host: Host, url: str, body: Json, rows: Sequence[Row], call: Call) -> None:
-        self._host, self._url, self._body, self._rows, self._call = host, url, body, rows, call
+    def __init__(self, host: Host, url: str, body: Json, samples: Sequence[Sample], call: Call) -> None:
+        self._host, self._url, self._body, self._samples, self._call = host, url, body, samples, call
         self._writes = asyncio.Event()  # the first sample of a request
         self.reports: Reports = SimpleQueue()
         self.started = perf_counter()
@@ -38,7 +38,7 @@ class Drawing:
         """Ask for all samples in one request. Returns False where the server does not take it, or gives fewer. Where the reply
         breaks it returns True, and samples are not finished."""
         try:
-            broke = await self._ask(self._rows, tolerant=True)
+            broke = await self._ask(self._samples, tolerant=True)
         except RefusedError:
             return False
         return broke or not self._unfinished
@@ -50,9 +50,9 @@ class Drawing:
         if len(todo) < 2:
             return True
         self._writes = asyncio.Event()
-        if len(todo) < len(self._rows):
+        if len(todo) < len(self._samples):
             self._writes.set()
-        running = [asyncio.ensure_future(self._ask_beside(row, leads=row is todo[0])) for row in todo]
+        running = [asyncio.ensure_future(self._ask_beside(sample, leads=sample is todo[0])) for sample in todo]
         try:
             await asyncio.gather(*running)
         finally:
@@ -62,23 +62,23 @@ class Drawing:
 
     async def one_by_one(self) -> None:
         """Ask for each sample, one after the other. A reply that breaks is asked for once more, unless a part of it was shown."""
-        for row in self._unfinished:
-            await self._ask([row], tolerant=not row.n_sent)
-            if row.finish is None:
-                await self._ask([row])
+        for sample in self._unfinished:
+            await self._ask([sample], tolerant=not sample.n_sent)
+            if sample.finish is None:
+                await self._ask([sample])
 
     @property
-    def _unfinished(self) -> list[Row]:
-        return [row for row in self._rows if row.finish is None]
+    def _unfinished(self) -> list[Sample]:
+        return [sample for sample in self._samples if sample.finish is None]
 
-    async def _ask_beside(self, row: Row, *, leads: bool) -> None:
+    async def _ask_beside(self, sample: Sample, *, leads: bool) -> None:
         """Ask for a sample: at once where it leads, else when the leading one is being written, or has ended."""
         if not leads:
             await self._writes.wait()
-        await self._ask([row], tolerant=True)
+        await self._ask([sample], tolerant=True)
         self._writes.set()
 
-    async def _ask(self, group: Sequence[Row], *, tolerant: bool = False) -> bool:
+    async def _ask(self, group: Sequence[Sample], *, tolerant: bool = False) -> bool:
         """Ask for a group of samples in one request. Returns whether the reply broke: then its samples may be asked for again.
 
         tolerant: a reply that breaks is no error, as long as nothing of it was shown.
@@ -88,24 +88,24 @@ class Drawing:
         try:
             await Exchange(self._host, self._url, body, lambda item: self._take(item, group)).run()
         except BrokenError:
-            unfinished = [row for row in group if row.finish is None]
-            if not tolerant or any(row.n_sent for row in unfinished):
+            unfinished = [sample for sample in group if sample.finish is None]
+            if not tolerant or any(sample.n_sent for sample in unfinished):
                 raise
-            for row in unfinished:
-                row.restart()
+            for sample in unfinished:
+                sample.restart()
             return True
         return False
 
-    def _take(self, item: Json, group: Sequence[Row]) -> bool:
+    def _take(self, item: Json, group: Sequence[Sample]) -> bool:
         """Take up an event, or a whole reply. Returns whether this side has ended what is still written."""
         for each in said(item):
             if 0 <= each.index < len(group):
-                row = group[each.index]
+                sample = group[each.index]
                 if each.thought:
-                    row.think()
-                row.add(each.text)
+                    sample.think()
+                sample.add(each.text)
                 if each.finish:
-                    row.end(each.finish)
+                    sample.end(each.finish)
         if group[0].n_pieces:
             self._writes.set()
         if self.prompt_tokens is None:
@@ -114,12 +114,12 @@ class Drawing:
         if len(group) == 1 and (n_tokens := tokens(item, "completion_tokens")) is not None:
             group[0].n_tokens = n_tokens
         self._report(item.get("prompt_progress"), group)
-        return all(row.finish for row in group) and any(row.cut for row in group)
+        return all(sample.finish for sample in group) and any(sample.cut for sample in group)
 
-    def _report(self, read: Any, group: Sequence[Row]) -> None:
+    def _report(self, read: Any, group: Sequence[Sample]) -> None:
         """Report what is read and written."""
-        call, first = self._call, self._rows[0]
-        n_written = max(row.n_pieces for row in group)
+        call, first = self._call, self._samples[0]
+        n_written = max(sample.n_pieces for sample in group)
         if n_written and self.first_text is None:
             self.first_text = perf_counter()
         if call.on_prompt and isinstance(read, dict) and first in group:

@@ -21,7 +21,7 @@ from fbrag_cli.generation.server.exchange import ask
 from fbrag_cli.generation.server.host import Host
 from fbrag_cli.generation.server.markers import defused
 from fbrag_cli.generation.server.replies import Json, RefusedError
-from fbrag_cli.generation.server.rows import Row
+from fbrag_cli.generation.server.sample import Sample
 
 # Beside OpenAI's parameters: sample as `LlamaGenerator` does, whatever the server's own settings are, and do not reason first.
 # Servers ignore what they do not know; strict ones refuse it.
@@ -81,17 +81,17 @@ class ServerGenerator:
         Raises FbragError `prompt_too_long`, `server_failed`, and the error of a requested cancellation.
         """
         opening = turns[-1].text if turns[-1].role == "assistant" else ""
-        rows = [Row(sampling.seed + i, sampling.max_tokens, opening) for i in range(n)]
-        drawing = Drawing(self._host, self._url, self._body(turns, sampling), rows, call)
+        samples = [Sample(sampling.seed + i, sampling.max_tokens, opening) for i in range(n)]
+        drawing = Drawing(self._host, self._url, self._body(turns, sampling), samples, call)
         self._host.loop.run(self._draw(drawing, n), call.cancellation, drawing.reports)
-        if all(row.n_thoughts and not row.text.strip() for row in rows):
+        if all(sample.n_thoughts and not sample.text.strip() for sample in samples):
             what = f"{self.info.name} reasons, and wrote no answer within {sampling.max_tokens} tokens"
             raise FbragError("server_failed", what, "use a model that answers at once, or raise --max-tokens")
         n_prompt, first, now = self._n_read(drawing, turns), drawing.first_text, perf_counter()
         n_cached = min(drawing.cached_tokens or 0, n_prompt)
         first = now if first is None else first
-        samples = tuple(row.generation() for row in rows)
-        return Generations(samples, n_prompt, n_cached, first - drawing.started, now - first)
+        drawn = tuple(sample.generation() for sample in samples)
+        return Generations(drawn, n_prompt, n_cached, first - drawing.started, now - first)
 
     def count_tokens(self, text: str) -> int:
         """Return the number of tokens where the server counts them (llama.cpp, vLLM), else a guess that is rather too high."""

@@ -38,7 +38,9 @@ class GenRead(Method):
         large, turns = tools.large(), background_turns(question)
         generations = look_forward(large, turns, 1, Sampling(self.background_tokens, temperature=0, seed=self.seed), tools)
         written = generations.samples[0]
-        passage = ForwardSample(0, written.seed, written.text, written.text.strip(), "", written.finish)
+        passage = ForwardSample(
+            index=0, seed=written.seed, text=written.text, rationale=written.text.strip(), answer="", finish=written.finish
+        )
         scores = Scores.zero(len(tools.corpus.chunks), n_samples=1)
         return replace(
             Trace.start(question, self, tools),

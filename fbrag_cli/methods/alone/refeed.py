@@ -36,7 +36,9 @@ class Refeed(Selecting):
         large, turns = tools.large(), alone_turns(self.asked(question))
         generations = look_forward(large, turns, 1, Sampling(self.max_tokens, temperature=0, seed=self.seed), tools)
         reply = generations.samples[0]
-        first = ForwardSample(0, reply.seed, reply.text, "", reply.text.strip(), reply.finish)
+        first = ForwardSample(
+            index=0, seed=reply.seed, text=reply.text, rationale="", answer=reply.text.strip(), finish=reply.finish
+        )
 
         with stage("select") as selecting:
             forward = tools.retriever.scores(first.said)  # (n_chunks,); of BM25 the combined scores are the sum of these two

@@ -149,5 +149,10 @@ def parse_sample(index: int, generation: Generation) -> ForwardSample:
     if found := _ANSWER.search(text):
         rationale, answer = text[: found.start()], _AGAIN.split(text[found.end() :], maxsplit=1)[0]
     return ForwardSample(
-        index, generation.seed, text, _LABEL.sub("", rationale).strip(), answer.strip().rstrip("*_"), generation.finish
+        index=index,
+        seed=generation.seed,
+        text=text,
+        rationale=_LABEL.sub("", rationale).strip(),
+        answer=answer.strip().rstrip("*_"),
+        finish=generation.finish,
     )

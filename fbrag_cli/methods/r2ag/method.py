@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from fbrag_cli.corpus import Excerpt
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.generator import Generator, Rows, Turn
+from fbrag_cli.generation.generator import EmbeddingRows, Generator, Turn
 from fbrag_cli.methods.knobs import knob
 from fbrag_cli.methods.method import ModelTools, OpenScorer, Selecting, Tools
 from fbrag_cli.methods.r2ag.prompts import list_support_turns, list_turns, list_words
@@ -157,12 +157,12 @@ def _tables(chunks: Sequence[Chunk], information: RetrievalInformation) -> tuple
     )
 
 
-def _rows(trace: Trace) -> list[Rows] | None:
+def _rows(trace: Trace) -> list[EmbeddingRows] | None:
     """Return the embedding row of each chunk of the context; None where the prompt has none."""
     information = trace.state
     if not isinstance(information, RetrievalInformation) or information.rows is None:
         return None
-    return [Rows.of(row[None]) for row in information.rows]
+    return [EmbeddingRows.of(row[None]) for row in information.rows]
 
 
 def _check_model(learnt: Mapping[str, str], found: str | None) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
 
-from fbrag_cli.generation.generator import Rows, Turn
+from fbrag_cli.generation.generator import EmbeddingRows, Turn
 from fbrag_cli.methods.prompts import BETWEEN, form_of, support_question
 
 
 def list_turns(
-    texts: Sequence[str], question: str, rows: Sequence[Rows] | None, instructions: str | None = None
+    texts: Sequence[str], question: str, rows: Sequence[EmbeddingRows] | None, instructions: str | None = None
 ) -> tuple[Turn, ...]:
     """The answer from a numbered list of results, each with its embedding row. rows: one for each text; None for the same
     prompt without rows and the words that announce them."""
@@ -20,16 +20,18 @@ def list_turns(
 
 def list_words() -> str:
     """Return the SHA-256 (hex) of the words of `list_turns`: rows are trained to stand among them."""
-    (turn,) = list_turns(["", ""], "", [Rows(bytes(4), 1)] * 2)
+    (turn,) = list_turns(["", ""], "", [EmbeddingRows(bytes(4), 1)] * 2)
     return sha256("\0".join(part if isinstance(part, str) else part.shown for part in turn.parts).encode()).hexdigest()
 
 
-def list_support_turns(texts: Sequence[str], question: str, answer: str, rows: Sequence[Rows] | None) -> tuple[Turn, ...]:
+def list_support_turns(
+    texts: Sequence[str], question: str, answer: str, rows: Sequence[EmbeddingRows] | None
+) -> tuple[Turn, ...]:
     """As `support_turns`, for a list. Begins as `list_turns` does, rows included."""
     return (Turn.of("user", (*_results(texts, rows), support_question(question, answer, "results"))),)
 
 
-def _results(texts: Sequence[str], rows: Sequence[Rows] | None) -> Iterator[str | Rows]:
+def _results(texts: Sequence[str], rows: Sequence[EmbeddingRows] | None) -> Iterator[str | EmbeddingRows]:
     """Yield the task and the list, as parts of a turn."""
     yield "Answer the question from the search results below and from nothing else. Some of them may be irrelevant.\n"
     if rows is not None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.generator import Rows
+from fbrag_cli.generation.generator import EmbeddingRows
 from fbrag_cli.methods.r2ag.features import FEATURES, RELEVANCE, comparing
 from fbrag_cli.methods.r2ag.former import ADAPTER, R2AG
 from fbrag_cli.methods.r2ag.prompts import list_turns, list_words
@@ -144,7 +144,7 @@ def _examples(each: PassageList, generator: LlamaGenerator) -> Fields:
     """Return the prompt with rows, and without them."""
     from fbrag_cli.training.r2ag.frozen_model import Example
 
-    places = [Rows.of(np.array([[i]], np.float32)) for i in range(len(each.passages))]
+    places = [EmbeddingRows.of(np.array([[i]], np.float32)) for i in range(len(each.passages))]
     reply = tuple(generator.tokenize_reply(each.answer)) if each.answer else ()
     prompts = {
         "example": list_turns(each.passages, each.question, places),

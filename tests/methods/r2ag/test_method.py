@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fbrag_cli.corpus import Corpus, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.generator import ModelInfo, Rows, Turn
+from fbrag_cli.generation.generator import EmbeddingRows, ModelInfo, Turn
 from fbrag_cli.methods.method import Tools
 from fbrag_cli.methods.prompts import Templates
 from fbrag_cli.methods.r2ag.former import R2Former
@@ -96,11 +96,11 @@ def test_each_chunk_of_the_list_stands_behind_its_row_best_first() -> None:
     assert [excerpt.chunk.position for excerpt in trace.context] == list(trace.ranked)
     for turn in asked_of(model):  # the answer, and the check after it
         parts = turn.parts
-        rows = [i for i, part in enumerate(parts) if isinstance(part, Rows)]
+        rows = [i for i, part in enumerate(parts) if isinstance(part, EmbeddingRows)]
         assert len(rows) == 3
         for n, (i, position) in enumerate(zip(rows, trace.ranked, strict=True)):
             row, words = parts[i], parts[i + 1]
-            assert isinstance(row, Rows)
+            assert isinstance(row, EmbeddingRows)
             assert isinstance(words, str)
             np.testing.assert_allclose(row.vectors, [[*information(trace).features[n], 1]], atol=1e-6)
             assert words.strip().startswith(CHUNKS[position])
@@ -111,7 +111,7 @@ def test_each_chunk_of_the_list_stands_behind_its_row_best_first() -> None:
     assert (trace.answer, trace.status, trace.support) == ("Tobias Wrenn", "answered", 1.0)
 
 
-def parts_before_the_question(turn: Turn) -> tuple[str | Rows, ...]:
+def parts_before_the_question(turn: Turn) -> tuple[str | EmbeddingRows, ...]:
     """All that a prompt begins with, up to the last row."""
     return turn.parts[:-1]
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.generator import Rows, Turn
+from fbrag_cli.generation.generator import EmbeddingRows, Turn
 from fbrag_cli.generation.llama.generator import LlamaGenerator
 from tests.conftest import needs
 
@@ -17,7 +17,7 @@ WIDTH = 576
 
 
 def turns(rows: np.ndarray) -> tuple[Turn, ...]:
-    asked = Turn.of("user", ("Near:", Rows.of(rows), " it was said.\n\nName the capital of France."))
+    asked = Turn.of("user", ("Near:", EmbeddingRows.of(rows), " it was said.\n\nName the capital of France."))
     return asked, Turn("assistant", "The capital of France is")
 
 

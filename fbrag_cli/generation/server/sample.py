@@ -13,7 +13,7 @@ _WORDS = re.compile(r"\s*\S+|\s+")
 
 
 @dataclass(slots=True)
-class Row:
+class Sample:
     """opening: words with which the reply was to begin; they are no part of it where the server repeats them. n_thoughts:
     pieces of reasoning. n_tokens: None where the server does not give it. n_sent: the characters that `news` has returned."""
 

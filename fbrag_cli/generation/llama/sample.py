@@ -14,7 +14,7 @@ from fbrag_cli.generation.repetition import Repetition
 
 
 @dataclass(slots=True, eq=False)
-class Row:
+class Sample:
     """position: of its next token. output: the token of the last batch from whose logits the next one is drawn. token: the last
     token drawn. n_sent: how many characters of the text `on_text` has received.
     """
@@ -34,7 +34,7 @@ class Row:
     decoder: codecs.IncrementalDecoder = field(default_factory=lambda: codecs.getincrementaldecoder("utf-8")("replace"))
 
     @classmethod
-    def of(cls, sampling: Sampling, i: int, sequence: int, position: int, output: int) -> Row:
+    def of(cls, sampling: Sampling, i: int, sequence: int, position: int, output: int) -> Sample:
         """Return sample `i` of a prompt of `position` tokens. Free it at its end."""
         seed = sampling.seed + i
         return cls(sampling, seed, sequence, position, output, _sampler(sampling, seed))
