@@ -41,17 +41,17 @@ class Excerpt:
 
     @classmethod
     def whole(cls, chunk: Chunk) -> Excerpt:
-        """The excerpt that is the whole chunk."""
+        """Return the excerpt that is the whole chunk."""
         return cls(chunk, chunk.start, chunk.end)
 
     @property
     def narrowed(self) -> Chunk:
-        """The chunk, narrowed to the excerpt."""
+        """Return the chunk, narrowed to the excerpt."""
         return replace(self.chunk, start=self.start, end=self.end, n_words=self.n_words)
 
     @property
     def n_words(self) -> int:
-        """The number of words, counted as a chunk's are."""
+        """Return the number of words of the excerpt, counted as a chunk's are."""
         from fbrag_cli.text.words import word_spans
 
         return sum(1 for _ in word_spans(self.text))
@@ -65,7 +65,7 @@ class Excerpt:
 class Corpus:
     """The chunks of one question, in document order.
 
-    spans: int32 (n_chunks, 4), of each chunk the position of its document, its start and end (characters) and its words.
+    spans: int32 (n_chunks, 4): position of the document, start, end (characters) and number of words of each chunk.
     fingerprint: hash from `fingerprint_of`: corpora with the same one have the same chunks, with the same terms.
     """
 
@@ -76,7 +76,8 @@ class Corpus:
 
     @cached_property
     def chunks(self) -> Sequence[Chunk]:
-        """Aligned with every array of scores. A chunk is made when it is asked for: there may be hundreds of thousands."""
+        """Return the chunks. Every array of scores is aligned with them. A chunk is made when it is used: there may be
+        100,000s."""
         return _Chunks(self)
 
     @property
@@ -85,7 +86,7 @@ class Corpus:
 
     @cached_property
     def languages(self) -> tuple[str, ...]:
-        """The languages of the documents, each once: a text that is scored against them is read in each."""
+        """Return the languages of the documents, each once. A text that is scored against them is read in each."""
         return tuple(dict.fromkeys(document.language for document in self.documents))
 
     @cached_property
@@ -95,11 +96,11 @@ class Corpus:
         return firsts
 
     def chunks_of(self, document: int) -> range:
-        """The positions of the chunks of `documents[document]`."""
+        """Return the positions of the chunks of `documents[document]`."""
         return range(self._firsts[document], self._firsts[document + 1])
 
     def words_of(self, document: int) -> int:
-        """The number of words of `documents[document]`."""
+        """Return the number of words of `documents[document]`."""
         chunks = self.chunks_of(document)
         return int(self.spans[chunks.start : chunks.stop, 3].sum())
 

@@ -27,9 +27,9 @@ _CODE = (
 class Format:
     """One format.
 
-    reader: the name of its reader (`reader_of`). kind: its name in messages, as "a Word document". suffixes: lower case, with the
-    dot. recognises: returns whether bytes are of this format; None where only the suffix shows it. textual: whether its bytes
-    contain its text as it is, so that reading it as plain text loses nothing.
+    reader: name of its reader (`reader_of`). kind: its name in messages, as "a Word document". suffixes: suffixes in lower case,
+    with the dot. recognises: returns whether bytes are of this format; None where only the suffix shows it. textual: whether its
+    bytes contain its text as it is, so that reading it as plain text loses nothing.
     """
 
     reader: Literal[

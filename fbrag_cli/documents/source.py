@@ -25,8 +25,8 @@ _CHUNK = 1 << 20
 
 
 class Signature(NamedTuple):
-    """What identifies the state of a file without reading it. size: bytes. mtime_ns, ctime_ns: the last change of its content and
-    of its content or attributes (nanoseconds since 1970)."""
+    """The state of a file, without reading it. size: bytes. mtime_ns, ctime_ns: last change of its content, and of its content or
+    attributes (nanoseconds since 1970)."""
 
     size: int
     mtime_ns: int

@@ -24,7 +24,7 @@ Report = Callable[[int, int], None]
 
 
 class Member(NamedTuple):
-    """A file of a folder index. key: key of its entry. path: as the user gave it."""
+    """A file of a folder index. key: key of its entry. path: path as the user gave it."""
 
     key: str
     path: str

@@ -84,7 +84,8 @@ def yes_and_no() -> frozenset[str]:
 
 
 def sentence(language: str, name: Literal["not_found", "not_sure"]) -> str:
-    """Return what replaces an answer that is not found, or heads one that is not sure; in English for a language without it."""
+    """Return the sentence in place of an answer that is not found, or before one that is not sure; in English if there is
+    none."""
     return _text(language, name) or _text("en", name)
 
 

@@ -1,4 +1,4 @@
-"""The name that a misspelled one was meant to be."""
+"""Find the name that a misspelled one was meant to be."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ _MIN_IDEOGRAPHS = 12  # bytes
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """text: line ends as "\\n", no byte order mark. encoding: its Python name. warnings: one line each."""
+    """A decoded text. text: line ends as "\\n", no byte order mark. encoding: Python name. warnings: one line each."""
 
     text: str
     encoding: str
@@ -59,7 +59,7 @@ class Decoded:
 
 
 def decode(source: Source, codec: str | None = None, declared: str | None = None) -> Decoded:
-    """Decode the text of `source`. codec: a name from `names.codec_name`, used whatever the bytes look like.
+    """Decode the text of `source`. codec: encoding, a name from `names.codec_name`, used whatever the bytes look like.
 
     Without a codec, the encoding is that of a byte order mark, else the one that the document declares (`declared`) if it fits,
     else UTF-8 if it is valid, else a guess with a warning.

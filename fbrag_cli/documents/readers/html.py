@@ -33,7 +33,7 @@ _DECLARED = re.compile(rb"""<(?:meta[^>]{0,200}?charset|\?xml[^>]{0,200}?encodin
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page. title: from its <title>; "" without one."""
+    """A page. title: text of its <title>; "" without one."""
 
     title: str
     blocks: list[Block]
@@ -42,7 +42,7 @@ class Page:
 def read_html(source: Source, codec: str | None = None) -> Extracted:
     """Read an HTML page. Its <title> is the first line if it has no main heading (h1).
 
-    codec: the encoding; by default the declared one, or a guess. Raises FbragError as `decoding.decode`.
+    codec: encoding; None for the declared one, or a guess. Raises FbragError as `decode`.
     """
     decoded = decode(source, codec, declared=declared_encoding(source.data))
     page = read_page(decoded.text)

@@ -22,7 +22,7 @@ _MAX_INLINE = 200  # characters of a heading whose emphasis and links are taken 
 
 
 def read_markdown(source: Source, codec: str | None = None) -> Extracted:
-    """Read Markdown. codec: its encoding; by default it is found out. Raises FbragError as `decode`."""
+    """Read Markdown. codec: its encoding; None to detect it. Raises FbragError as `decode`."""
     decoded = decode(source, codec)
     sections = tuple(_sections(decoded.text)) if _HEADING_LIKE.search(decoded.text) else ()
     return Extracted(Content(decoded.text, sections=sections), _MEDIA_TYPE, decoded.encoding, warnings=decoded.warnings)

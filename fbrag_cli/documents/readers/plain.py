@@ -8,6 +8,6 @@ from fbrag_cli.documents.source import Source
 
 
 def read_plain(source: Source, codec: str | None = None) -> Extracted:
-    """Read plain text. codec: its encoding; by default it is found out. Raises FbragError as `decode`."""
+    """Read plain text. codec: its encoding; None to detect it. Raises FbragError as `decode`."""
     decoded = decode(source, codec)
     return Extracted(Content(decoded.text), "text/plain", decoded.encoding, warnings=decoded.warnings)

@@ -15,7 +15,7 @@ _ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1*")
 
 
 def read_rst(source: Source, codec: str | None = None) -> Extracted:
-    """Read reStructuredText. codec: its encoding; by default it is found out. Raises FbragError as `decode`."""
+    """Read reStructuredText. codec: its encoding; None to detect it. Raises FbragError as `decode`."""
     decoded = decode(source, codec)
     sections = _sections(decoded.text)
     return Extracted(Content(decoded.text, sections=sections), _MEDIA_TYPE, decoded.encoding, warnings=decoded.warnings)

@@ -33,7 +33,7 @@ _BLANK_LINES = re.compile(r"\n[ \t]*\n\s*")
 def read_rtf(source: Source, codec: str | None = None) -> Extracted:
     """Read a rich text document. Empty lines separate paragraphs, tabs the cells of tables.
 
-    codec: for bytes without a code page in the document; by default cp1252. Raises FbragError doc_unreadable for damage.
+    codec: encoding of bytes where the document names no code page; None for cp1252. Raises FbragError doc_unreadable for damage.
     """
     from striprtf.striprtf import rtf_to_text
 

@@ -18,7 +18,7 @@ _KARAOKE = re.compile(r"<\d\d:\d\d(?::\d\d)?\.\d{3}>")  # rolling captions: each
 
 
 def read_srt(source: Source, codec: str | None = None) -> Extracted:
-    """Read SubRip; a file without cues is plain text. codec: its encoding. Raises FbragError as `decode`."""
+    """Read SubRip; a file without cues is plain text. codec: its encoding; None to detect it. Raises FbragError as `decode`."""
     return _read(source, codec, "application/x-subrip")
 
 
