@@ -116,7 +116,7 @@ def select_by_question(method: Selecting, question: str, tools: Tools, window_we
         combined = backward + window_weight * _window_scores(question, tools) if window_weight else backward
         if isinstance(method, Reading):
             selected, context = what_is_read(
-                method, tools.corpus, combined, lambda windows: tools.retriever.excerpt_scores(question, windows)
+                method, tools.corpus, combined, lambda windows: tools.retriever.excerpt_scores([question], windows)[0]
             )
         else:
             selected = distinct(tools.corpus, combined, method.select)

@@ -23,8 +23,9 @@ class Retriever(Protocol):
         """Return float32 `(n_chunks,)`, aligned with `Corpus.chunks`. Higher is better; scores compare for one text only."""
         ...
 
-    def excerpt_scores(self, text: str, excerpts: Sequence[Excerpt]) -> NDArray[np.float32]:
-        """Return float32 `(len(excerpts),)`: S(excerpt; text), on the scale of `scores`, though no index holds the excerpts."""
+    def excerpt_scores(self, texts: Sequence[str], excerpts: Sequence[Excerpt]) -> NDArray[np.float32]:
+        """Return float32 `(len(texts), len(excerpts))`: S(excerpt; text), on the scale of `scores`, though no index holds the
+        excerpts. Each excerpt is read once for all texts."""
         ...
 
 
@@ -48,7 +49,7 @@ class Counting(Retriever, Protocol):
 
 @runtime_checkable
 class Comparing(Retriever, Protocol):
-    """A `Retriever` whose scores compare between texts, and which also compares chunks with each other (R2AG.md, 2.3).
+    """A `Retriever` whose scores compare between texts, and which also compares chunks with each other.
 
     key: of the embedding model's files, or of BM25's constants, so that what was trained on its scores can tell another
     retriever. A change of how terms are made does not change it.

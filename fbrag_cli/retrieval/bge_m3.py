@@ -121,11 +121,12 @@ class DenseAndLexical:
         total = dense * self._dense.scores(text) + lexical * self._lexical.scores(self._model.weigh([text]))
         return np.asarray(total / (dense + lexical), np.float32)
 
-    def excerpt_scores(self, text: str, excerpts: Sequence[Excerpt]) -> Array:
-        """Return float32 `(len(excerpts),)`. The excerpts are embedded and weighed for it."""
-        texts = [each.text for each in excerpts]
-        embeddings = self._model.embed(texts, query=False)
-        return DenseAndLexical(self._model, embeddings, self._model.weigh(texts), self._weights).scores(text)
+    def excerpt_scores(self, texts: Sequence[str], excerpts: Sequence[Excerpt]) -> Array:
+        """Return float32 `(len(texts), len(excerpts))`. The excerpts are embedded and weighed for it."""
+        read = [each.text for each in excerpts]
+        embeddings = self._model.embed(read, query=False)
+        over = DenseAndLexical(self._model, embeddings, self._model.weigh(read), self._weights)
+        return np.stack([over.scores(text) for text in texts])
 
     def bounds(self, text: str) -> tuple[float, float]:
         """Return the least and the largest cosine. Lexical weights have no bound, so a score may exceed it."""

@@ -57,19 +57,21 @@ class BM25:
             totals[chunks] += count * weights
         return totals
 
-    def excerpt_scores(self, text: str, excerpts: Sequence[Excerpt]) -> NDArray[np.float32]:
-        """Return float32 `(len(excerpts),)`: scores by the idf of the chunks, and by lengths relative to their own mean.
+    def excerpt_scores(self, texts: Sequence[str], excerpts: Sequence[Excerpt]) -> NDArray[np.float32]:
+        """Return float32 `(len(texts), len(excerpts))`: scores by the idf of the chunks, and by lengths relative to their own
+        mean.
 
-        The terms of the excerpts are counted anew, so a few hundred of them take milliseconds.
+        The terms of the excerpts are counted from their texts, so a few hundred excerpts take milliseconds.
         """
         counts = [Counter(terms(each.text, (each.chunk.document.language,))) for each in excerpts]
         lengths = np.array([each.total() for each in counts], np.float64)
         norms = _norms(lengths)
-        totals = np.zeros(len(excerpts))
-        for term, count in self._terms_of(text).items():
-            if (found := self._counts.vocabulary.find(term)) is not None:
-                tf = np.array([each[term] for each in counts], np.float64)
-                totals += count * self._idf[found] * tf * (K1 + 1) / (tf + norms)
+        totals = np.zeros((len(texts), len(excerpts)))
+        for row, text in zip(totals, texts, strict=True):
+            for term, count in self._terms_of(text).items():
+                if (found := self._counts.vocabulary.find(term)) is not None:
+                    tf = np.array([each[term] for each in counts], np.float64)
+                    row += count * self._idf[found] * tf * (K1 + 1) / (tf + norms)
         return totals.astype(np.float32)
 
     def window_scores(self, text: str, corpus: Corpus, candidates: int = 40) -> NDArray[np.float32]:

@@ -50,11 +50,12 @@ class Dense:
             return np.zeros(len(self._embeddings), np.float32)
         return np.asarray(self._embeddings @ self._embedder.embed([text], query=True)[0], np.float32)
 
-    def excerpt_scores(self, text: str, excerpts: Sequence[Excerpt]) -> Array:
-        """Return float32 `(len(excerpts),)`, -1..1. The excerpts are embedded for it."""
+    def excerpt_scores(self, texts: Sequence[str], excerpts: Sequence[Excerpt]) -> Array:
+        """Return float32 `(len(texts), len(excerpts))`, -1..1. The excerpts are embedded for it."""
         if not excerpts:
-            return np.zeros(0, np.float32)
-        return Dense(self._embedder, self._embedder.embed([each.text for each in excerpts], query=False)).scores(text)
+            return np.zeros((len(texts), 0), np.float32)
+        over = Dense(self._embedder, self._embedder.embed([each.text for each in excerpts], query=False))
+        return np.stack([over.scores(text) for text in texts])
 
     def bounds(self, text: str) -> tuple[float, float]:
         """Return the least and the largest cosine."""

@@ -123,9 +123,9 @@ class _OneAtATime:
         with self._lock:
             return self._retriever.scores(text)
 
-    def excerpt_scores(self, text: str, excerpts: Sequence[Excerpt]) -> NDArray[np.float32]:
+    def excerpt_scores(self, texts: Sequence[str], excerpts: Sequence[Excerpt]) -> NDArray[np.float32]:
         with self._lock:
-            return self._retriever.excerpt_scores(text, excerpts)
+            return self._retriever.excerpt_scores(texts, excerpts)
 
     def bounds(self, text: str) -> tuple[float, float]:
         return self._retriever.bounds(text)

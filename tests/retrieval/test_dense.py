@@ -343,5 +343,5 @@ def test_excerpts_are_scored_like_chunks(cache: Cache) -> None:
     chunks, embedder = corpus(document("a", 50)), Counting()
     dense = Dense(embedder, embed_corpus(chunks, embedder, cache, silent))
     whole = [Excerpt.whole(chunk) for chunk in chunks.chunks]
-    np.testing.assert_allclose(dense.excerpt_scores("a7", whole), dense.scores("a7"), rtol=1e-5)
-    assert dense.excerpt_scores("a7", []).shape == (0,)
+    np.testing.assert_allclose(dense.excerpt_scores(["a7", "a3"], whole), [dense.scores("a7"), dense.scores("a3")], rtol=1e-5)
+    assert dense.excerpt_scores(["a7"], []).shape == (1, 0)

@@ -112,10 +112,8 @@ class FBRag(Reading):
         self, question: str, samples: tuple[ForwardSample, ...], windows: Sequence[Excerpt], tools: Tools
     ) -> Array:
         """Return equation 6 for windows, float32 (n_windows,): each is scored by its own text, as chunks are."""
-        import numpy as np
-
-        backward = tools.retriever.excerpt_scores(question, windows)
-        return score(backward, np.stack([tools.retriever.excerpt_scores(each.said, windows) for each in samples]), self).combined
+        scores = tools.retriever.excerpt_scores([question, *(each.said for each in samples)], windows)
+        return score(scores[0], scores[1:], self).combined
 
     def _scores(self, backward: Array, samples: tuple[ForwardSample, ...], tools: Tools) -> Scores:
         import numpy as np

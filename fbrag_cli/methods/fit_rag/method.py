@@ -204,7 +204,7 @@ class FitRag(Method):
             return Reduction(windows=whole, n_taken=within(whole, self.budget))
         # 1. windows
         windows = [window for chunk in chunks for window in sliding_windows(chunk)]
-        values = tools.retriever.excerpt_scores(question, windows)
+        values = tools.retriever.excerpt_scores([question], windows)[0]
         labels = None
         if parts is not None:
             windows = to_score(windows, values)

@@ -135,7 +135,7 @@ def test_a_retriever_that_cannot_compare_chunks_is_refused() -> None:
         def scores(self, text: str) -> NDArray[np.float32]:
             return np.zeros(len(corpus.chunks), np.float32)
 
-        def excerpt_scores(self, text: str, excerpts: object) -> NDArray[np.float32]:
+        def excerpt_scores(self, texts: object, excerpts: object) -> NDArray[np.float32]:
             raise AssertionError
 
     with pytest.raises(FbragError, match="the retriever mine cannot compare chunks") as error:
