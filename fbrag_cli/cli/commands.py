@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
 from functools import cache
 from importlib import import_module
@@ -15,7 +15,7 @@ from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.help import Command, Group
 from fbrag_cli.cli.options import GlobalOptions
 from fbrag_cli.cli.takes import option_of
-from fbrag_cli.storage.config_key import nearest
+from fbrag_cli.storage.config_key import suggested, unread_variables
 
 #: Variables that are no option's.
 _OTHER_VARIABLES = ("FBRAG_CONFIG", "FBRAG_MODELS_DIR", "FBRAG_CACHE_DIR", "FBRAG_KEY")
@@ -80,12 +80,9 @@ def known_variables(commands: Iterable[str] = COMMANDS) -> tuple[str, ...]:
 
 def warn_of_variables(environ: Mapping[str, str], console: Console, command: str | None) -> None:
     """Warn of each variable FBRAG_* that nothing reads, a line each. Loads all commands if `command` does not read it."""
-
-    def unread(known: Sequence[str]) -> list[str]:
-        return [name for name in environ if name.startswith("FBRAG_") and name not in known]
-
-    if unread(_OTHER_VARIABLES) and unread(known_variables([command] if command and command in COMMANDS else [])):
+    unread, own = unread_variables(environ, _OTHER_VARIABLES), [command] if command and command in COMMANDS else []
+    if unread and unread_variables(unread, known_variables(own)):
         known = known_variables()
-        for name in unread(known):
-            near = nearest(name, known)
-            console.warn(f"fbrag reads no {name}" + (f"; did you mean {near}?" if near else ""))
+        for name in unread_variables(unread, known):
+            near = suggested(name, known, "")
+            console.warn(f"fbrag reads no {name}" + (f"; {near}" if near else ""))

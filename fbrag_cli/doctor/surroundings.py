@@ -13,7 +13,7 @@ from fbrag_cli.doctor.check import Check, Situation
 from fbrag_cli.errors import FbragError
 from fbrag_cli.storage.cache import Cache
 from fbrag_cli.storage.config_file import Config, effective, load
-from fbrag_cli.storage.config_key import nearest
+from fbrag_cli.storage.config_key import suggested, unread_variables
 from fbrag_cli.storage.places import cache_dir
 from fbrag_cli.text.printable import byte_size
 
@@ -39,9 +39,8 @@ def config(situation: Situation) -> Check:
     except FbragError as error:
         return Check("config", "fail", error.message, error.hint)
     if found.unknown:
-        near = [name for each in found.unknown if (name := nearest(each, situation.keys))]
-        fix = f"did you mean {', '.join(near)}?" if near else "fbrag config show"
-        return Check("config", "warn", f"{file.path}: unknown: {', '.join(found.unknown)}", fix)
+        fixes = dict.fromkeys(suggested(each, situation.keys, "fbrag config show") for each in found.unknown)
+        return Check("config", "warn", f"{file.path}: unknown: {', '.join(found.unknown)}", "; ".join(fixes))
     if not found.values:
         return Check("config", "ok", f"{file.path}: " + ("empty" if file.path.exists() else "there is none, and none is needed"))
     return Check("config", "ok", f"{file.path}: {len(found.values)} key{'s' if len(found.values) > 1 else ''} set")
@@ -69,11 +68,9 @@ def environment(situation: Situation) -> Check:
             effective(key, Config({}), environ)
     except FbragError as error:
         return Check("environment", "fail", f"{error.message}; in force: {finding}", error.hint)
-    unread = [name for name in environ if name.startswith("FBRAG_") and name not in situation.variables]
-    if unread:
-        meant = {name: nearest(name, situation.variables) for name in unread}
-        fix = "; ".join(f"did you mean {near}?" if near else f"unset {name}" for name, near in meant.items())
-        return Check("environment", "warn", f"fbrag reads no {', '.join(meant)}; in force: {finding}", fix)
+    if unread := unread_variables(environ, situation.variables):
+        fix = "; ".join(suggested(name, situation.variables, f"unset {name}") for name in unread)
+        return Check("environment", "warn", f"fbrag reads no {', '.join(unread)}; in force: {finding}", fix)
     return Check("environment", "ok", finding)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import TypeAlias
@@ -121,9 +121,18 @@ def find_key(name: str, keys: Keys) -> Key:
     """Return the key with this name. Raises FbragError `config`, with the most similar key as a hint."""
     if key := keys.get(canonical(name)):
         return key
-    near = nearest(canonical(name), keys)
-    hint = f"did you mean {near}?" if near else "fbrag config show"
-    raise FbragError("config", f"there is no key {name}", hint)
+    raise FbragError("config", f"there is no key {name}", suggested(canonical(name), keys, "fbrag config show"))
+
+
+def unread_variables(environ: Iterable[str], known: Container[str]) -> list[str]:
+    """Return the variables FBRAG_* that nothing reads. known: names of those that something reads."""
+    return [name for name in environ if name.startswith("FBRAG_") and name not in known]
+
+
+def suggested(name: str, names: Iterable[str], otherwise: str) -> str:
+    """Return the hint "did you mean X?" for a misspelled key or variable; `otherwise` where no name is like it."""
+    near = nearest(name, names)
+    return f"did you mean {near}?" if near else otherwise
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
