@@ -6,6 +6,8 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+_POLL_SECONDS = 0.1  # between two looks at a request
+
 
 class Cancellation:
     """A request to stop one call, or several calls that share it. It cannot be taken back: a later call needs a new one.
@@ -63,6 +65,16 @@ class Cancellation:
         finally:
             _this_thread.running = None
         self.raise_if_requested()
+
+    @contextmanager
+    def holding(self, lock: threading.Lock) -> Iterator[None]:
+        """Hold a lock. Raises the error of a request that comes while another thread holds it."""
+        while not lock.acquire(timeout=_POLL_SECONDS):
+            self.raise_if_requested()
+        try:
+            yield
+        finally:
+            lock.release()
 
     def raise_if_requested(self) -> None:
         """Raise the error of a request."""

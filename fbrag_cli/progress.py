@@ -41,6 +41,11 @@ class Listener:
     progress: Progress = silent
     cancellation: Cancellation = field(default_factory=Cancellation)
 
+    def report(self, event: Event) -> None:
+        """Pass an event on to `progress`. Raises the error of a requested stop, so that work stops where it reports."""
+        self.cancellation.raise_if_requested()
+        self.progress(event)
+
 
 class Stopwatch:
     """Seconds of wall time since it was made, until `stop`."""

@@ -54,18 +54,19 @@ def ask(console: Console, options: AskOptions) -> int:
             stream.write(planned(collection.corpus, method) + "\n")
             return ExitCode.DONE
         choice = Choice(retriever=options.method.retriever)
-        session.prepare(method, choice)
         line, key = opened.progress, pace_key(options.models, method)
         line.forecast = forecast(method, collection.corpus, session.cache, key)
         line.preview = Preview(question, collection) if _has_preview(options, console) else None
         writer = AnswerWriter(stream, options.output.form, options.answer, console, line)
-        retrieve = partial(session.retrieve, question, collection, choice=choice)
-        trace = retrieve(method)
-        silent = partial(retrieve, listener=Listener(cancellation=console.cancellation))
-        more = _More(plain, options.run.more, "-" not in options.document.arguments, silent)
+        ask = partial(session.ask, question, collection, choice=choice)
+        asked = ask(method, listener=Listener(progress=writer.event, cancellation=console.cancellation))
+        trace = asked.retrieve()
+        silent = Listener(cancellation=console.cancellation)
+        repeats = "-" not in options.document.arguments
+        more = _More(plain, options.run.more, repeats, lambda method: ask(method, listener=silent).retrieve())
         before = more.before()
         writer.selected(trace)
-        trace = session.answer(trace, choice, Listener(progress=writer.event, cancellation=console.cancellation))
+        trace = asked.answer()
         writer.finish(trace, before)
         line_is_out()
         keep({} if "answer" in trace.cached else line.forecast.pace, session.cache, key)  # a cached one is checked in no time

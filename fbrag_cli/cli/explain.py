@@ -15,11 +15,11 @@ from fbrag_cli.cli.takes import takes
 from fbrag_cli.cli.usage import check_no_address
 from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.methods.choosing import reading_more
+from fbrag_cli.session.asked import Asked
 from fbrag_cli.session.memory import peak_memory_mb
-from fbrag_cli.session.session import Choice, Session
+from fbrag_cli.session.session import Choice
 from fbrag_cli.text.printable import counted, dumps, one_line
 from fbrag_cli.text.table import columns_of
-from fbrag_cli.trace import Trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +58,9 @@ def explain(console: Console, options: ExplainCommand) -> int:
         if options.run.dry_run:
             stream.write(planned(collection.corpus, method) + "\n")
             return ExitCode.DONE
-        session.prepare(method, choice, answering=shown.prompt)
-        trace = session.retrieve(question, collection, method, choice)
-        found = _print_explanation(stream, trace, options.output.form, shown, session, choice)
+        explained = session.ask(question, collection, method, choice, answering=shown.prompt)
+        trace = explained.retrieve()
+        found = _print_explanation(stream, explained, options.output.form, shown)
         opened.page(trace)
         device = session.device
     from fbrag_cli.render.answer_text import summary
@@ -86,36 +86,35 @@ def _print_text(console: Console, options: ExplainCommand) -> int:
     return ExitCode.DONE
 
 
-def _print_explanation(
-    stream: TextIO, trace: Trace, form: str, options: ExplainOptions, session: Session, choice: Choice
-) -> bool:
+def _print_explanation(stream: TextIO, asked: Asked, form: str, options: ExplainOptions) -> bool:
     """Print the explanation. Return False where --find finds nothing."""
     from fbrag_cli.render import as_json, explain_text
 
+    trace = asked.retrieve()
     found = None if options.find is None else explain_text.holders(trace, options.find)
     if form == "json":
         stream.write(dumps(as_json.explanation(trace, memory_mb=peak_memory_mb(), found=found)) + "\n")
     else:
-        lines = _explanation(stream, trace, options, session, choice) if found is None else explain_text.found(trace, found)
+        lines = _explanation(stream, asked, options) if found is None else explain_text.found(trace, found)
         stream.writelines([f"{line}\n" for line in lines])  # all of them, or none where one fails
     return found is None or bool(found)
 
 
-def _explanation(stream: TextIO, trace: Trace, options: ExplainOptions, session: Session, choice: Choice) -> Iterator[str]:
+def _explanation(stream: TextIO, asked: Asked, options: ExplainOptions) -> Iterator[str]:
     from fbrag_cli.render import explain_text, tables
     from fbrag_cli.render.passages import in_part
 
+    trace = asked.retrieve()
     if options.chunk is not None:
-        term_scores = getattr(session.retriever_of(trace, choice), "term_scores", None)
+        term_scores = getattr(asked.retriever, "term_scores", None)
         yield from explain_text.one_chunk(trace, options.chunk - 1, term_scores)
     elif options.prompt:
-        for title, written in session.prompts(trace):
+        for title, written in asked.prompts():
             yield from explain_text.prompt(written, title)
     else:
         limit = None if options.all else options.limit
         by_position = options.sort == "position"
-        looks_forward = (session.small if "small" in trace.models else session.large) if trace.rounds else None
-        count_tokens = looks_forward().count_tokens if looks_forward else None
+        count_tokens = asked.count_tokens if trace.rounds else None
         columns = columns_of(stream)
         yield from explain_text.table(trace, limit=limit, by_position=by_position, count_tokens=count_tokens, columns=columns)
         for told in tables.own_tables(trace):

@@ -127,10 +127,10 @@ def _rows(todo: Sequence[_Given], session: Session) -> Iterator[tuple[_Given, di
 
 
 def _trace(example: Example, configuration: Configuration, collection: Collection, session: Session) -> Trace:
-    choice, listener = configuration.choice, Listener()
+    choice, listener = configuration.choice, Listener(cancellation=session.listener.cancellation)
     method = replace(configuration.method_for(example.dataset), choices=example.choices)
-    trace = session.retrieve(example.question, collection, method, choice, listener)
-    return session.answer(trace, choice, listener) if configuration.large else trace
+    asked = session.ask(example.question, collection, method, choice, listener, answering=bool(configuration.large))
+    return asked.answer() if configuration.large else asked.retrieve()
 
 
 class _Collections:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from importlib.metadata import version
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from fbrag_cli.generation.generator import QUIET, Call, Choose, Generation, Generations, Generator, ModelInfo, Sampling, Turn
 from fbrag_cli.generation.reuse import Reuse
@@ -15,6 +16,9 @@ from fbrag_cli.storage.cache import Cache, entry_key
 
 #: The kind of cache entry.
 KIND = "samples"
+
+#: Number of replies in memory. The least recently used ones go first.
+MOST_REPLIES = 1000
 
 T = TypeVar("T")
 
@@ -28,6 +32,40 @@ class _About:
     info: ModelInfo
     chooses: bool
     continues_turns: bool
+
+
+class _Latest(Generic[T]):
+    """The values of the keys that were used last, `MOST_REPLIES` at most. For several threads."""
+
+    def __init__(self) -> None:
+        self._values: OrderedDict[str, T] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: str) -> T | None:
+        with self._lock:
+            if key in self._values:
+                self._values.move_to_end(key)
+            return self._values.get(key)
+
+    def put(self, key: str, value: T) -> None:
+        with self._lock:
+            self._values[key] = value
+            self._values.move_to_end(key)
+            while len(self._values) > MOST_REPLIES:
+                self._values.popitem(last=False)
+
+    def clear(self) -> None:
+        with self._lock:
+            self._values.clear()
+
+
+class _Memory:
+    """What is known of a model without asking it: itself, and its replies by their keys in the cache."""
+
+    def __init__(self) -> None:
+        self.about: _About | None = None
+        self.generations: _Latest[Generations] = _Latest()
+        self.choices: _Latest[tuple[float, ...]] = _Latest()
 
 
 class CachedGenerator:
@@ -45,9 +83,13 @@ class CachedGenerator:
         self._load, self._cache, self._model, self._reuse = load, cache, model, reuse or Reuse()
         self._loaded: Generator | None = None
         self._loading = threading.Lock()
-        self._known: _About | None = None
-        self._generations: dict[tuple[_Turns, Sampling], Generations] = {}
-        self._choices: dict[tuple[_Turns, tuple[str, ...]], tuple[float, ...]] = {}
+        self._memory = _Memory()
+
+    def loaded_by(self, load: Callable[[], Generator]) -> CachedGenerator:
+        """Return one that shares the replies, and loads the same model by another function."""
+        other = CachedGenerator(load, self._cache, self._model, self._reuse)
+        other._memory = self._memory
+        return other
 
     @property
     def info(self) -> ModelInfo:
@@ -62,13 +104,13 @@ class CachedGenerator:
         return self._choose if self._about.chooses else None
 
     def generate(self, turns: Sequence[Turn], n: int, sampling: Sampling, call: Call = QUIET) -> Generations:
-        asked = tuple(turns)
-        found = self._generations.get((asked, sampling)) or self._stored(asked, sampling)
+        key = self._key(tuple(turns), asdict(sampling))
+        found = self._memory.generations.get(key) or self._entry(key, _generations)
         cached = found is not None and len(found.samples) >= n
         if found is None or not cached:
             found = self._generator.generate(turns, n, sampling, call)
-            self._store(self._key(asked, asdict(sampling)), asdict(found))
-        self._generations[asked, sampling] = found
+            self._store(key, asdict(found))
+        self._memory.generations.put(key, found)
         found = replace(found, samples=found.samples[:n], cached=cached)
         if cached and not self._reuse.first_costs:
             found = replace(found, cached_tokens=found.prompt_tokens, prefill_seconds=0.0, decode_seconds=0.0)
@@ -84,48 +126,39 @@ class CachedGenerator:
 
     def forget(self) -> None:
         """Drop the replies in memory. Those in the cache on the disk stay."""
-        self._generations.clear()
-        self._choices.clear()
+        self._memory.generations.clear()
+        self._memory.choices.clear()
 
     @property
     def _generator(self) -> Generator:
         with self._loading:
             if self._loaded is None:
                 can = self._load()
-                self._known = _About(can.info, can.choose is not None, can.continues_turns)
+                self._memory.about = _About(can.info, can.choose is not None, can.continues_turns)
                 self._loaded = can
             return self._loaded
 
     @property
     def _about(self) -> _About:
-        if self._known is None:
+        if self._memory.about is None:
             _ = self._generator
-        assert self._known
-        return self._known
+        assert self._memory.about
+        return self._memory.about
 
     def _choose(self, turns: Sequence[Turn], choices: Sequence[str], call: Call) -> tuple[float, ...]:
-        asked = (tuple(turns), tuple(choices))
-        found = self._choices.get(asked) or self._stored_choice(*asked) or self._chosen(*asked, call)
-        self._choices[asked] = found  # another thread may forget it at once
-        return found
-
-    def _chosen(self, turns: _Turns, choices: tuple[str, ...], call: Call) -> tuple[float, ...]:
-        choose = self._generator.choose
-        assert choose
-        found = choose(turns, choices, call)
-        self._store(self._key(turns, choices), {"choices": found})
+        key = self._key(tuple(turns), tuple(choices))
+        found = self._memory.choices.get(key)
+        if found is None and not self._reuse.first_costs:  # an entry does not hold what it cost
+            found = self._entry(key, lambda meta: tuple(map(float, meta["choices"])))
+        if found is None:
+            choose = self._generator.choose
+            assert choose
+            found = choose(turns, choices, call)
+            self._store(key, {"choices": found})
+        self._memory.choices.put(key, found)
         return found
 
     # -- entries -----------------------------------------------------------------------------------------------------------
-
-    def _stored(self, turns: _Turns, sampling: Sampling) -> Generations | None:
-        return self._entry(self._key(turns, asdict(sampling)), _generations)
-
-    def _stored_choice(self, turns: _Turns, choices: tuple[str, ...]) -> tuple[float, ...] | None:
-        """Return what was chosen before. A comparison takes it from memory alone, since an entry does not hold its cost."""
-        if self._reuse.first_costs:
-            return None
-        return self._entry(self._key(turns, choices), lambda meta: tuple(map(float, meta["choices"])))
 
     def _entry(self, key: str, read: Callable[[dict[str, Any]], T]) -> T | None:
         """Return what `read` makes of an entry; None where there is none, or where it shall not be read."""
@@ -134,7 +167,7 @@ class CachedGenerator:
         found = self._cache.read_json(KIND, key, lambda meta: _restored(meta, read))
         if found is None:
             return None
-        self._known = self._known or found[0]
+        self._memory.about = self._memory.about or found[0]
         return found[1]
 
     def _store(self, key: str, reply: dict[str, Any]) -> None:

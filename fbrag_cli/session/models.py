@@ -10,12 +10,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.server.address import is_server
-from fbrag_cli.progress import Event, Progress, Stopwatch, silent
+from fbrag_cli.progress import Event, Listener, stage
 from fbrag_cli.session.placement import devices_asked, loading, placement
 from fbrag_cli.session.settings import ModelSettings
+from fbrag_cli.session.shelf import Lease, Shelf
 from fbrag_cli.storage.cache import NOWHERE, Cache
 from fbrag_cli.storage.files import sha256_of
 from fbrag_cli.text.printable import counted
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from fbrag_cli.generation.generator import Generator
     from fbrag_cli.generation.llama.generator import LlamaGenerator
     from fbrag_cli.generation.llama.machine import Placement
+    from fbrag_cli.generation.llama.scorer import LlamaScorer
     from fbrag_cli.generation.llama.weights import Loading
     from fbrag_cli.generation.scorer import Scorer
     from fbrag_cli.models.store import ModelFile
 
 Part = TypeVar("Part")
-Key = TypeVar("Key")
 
 #: Downloads models of the catalogue into a folder, or raises FbragError.
 Fetch = Callable[[Sequence[str], Path], None]
@@ -40,36 +40,33 @@ Fetch = Callable[[Sequence[str], Path], None]
 class Models:
     """Models by the names, paths or addresses of servers that users give. Several threads may ask for them.
 
-    fetch: downloads missing models of the catalogue; None: a missing one is FbragError model_missing. cache: of the
-    outcomes of checks. load_seconds: wall time for which callers waited for models.
+    While a model is loaded or fetched, only those that need it wait. listener: of callers without one, and of scorers. fetch:
+    downloads missing models of the catalogue; None: a missing one is FbragError model_missing. cache: of the outcomes of checks.
     """
 
     def __init__(
         self,
         settings: ModelSettings,
+        listener: Listener | None = None,
         *,
-        progress: Progress = silent,
-        cancellation: Cancellation | None = None,
         fetch: Fetch | None = None,
         cache: Cache = NOWHERE,
         verbose: bool = False,
     ) -> None:
         from fbrag_cli.session.servers import Servers
 
-        self.settings, self._progress, self._fetch, self._verbose = settings, progress, fetch, verbose
-        self._cancellation, self._cache = cancellation or Cancellation(), cache
+        self.settings, self._listener, self._fetch, self._verbose = settings, listener or Listener(), fetch, verbose
+        self._cache = cache
         self._files: dict[str, ModelFile] = {}
-        self._loaded: dict[tuple[Path, Path | None], LlamaGenerator] = {}  # by file and adapter
-        self._loading: dict[Path, Future[LlamaGenerator]] = {}
-        self._lock = threading.RLock()  # threads that need a model wait for one of them to load it
+        self._fetching, self._beginning = threading.Lock(), threading.Lock()
+        self._loaded: Shelf[tuple[Path, Path | None], LlamaGenerator] = Shelf(lambda generator: generator.close())
+        self._begun: dict[Path, Future[LlamaGenerator]] = {}  # loaded before they are asked for
         self._at_once = 1
         self._large: set[Path] = set()  # files that answer: they go where the settings place the large model
         self._answering: set[str] = set()  # servers that answer
-        self._parts: dict[tuple[str, object], Any] = {}  # by folder and the function that loads it
-        self._digests: dict[Path, str] = {}
-        self._scorers = ExitStack()
-        self._servers = Servers(settings, progress, self._cancellation)
-        self.load_seconds = 0.0
+        self._parts: Shelf[tuple[str, object], tuple[Any, ExitStack]] = Shelf(lambda made: made[1].close())
+        self._digests: Shelf[Path, str] = Shelf()
+        self._servers = Servers(settings, self._listener)
 
     @property
     def at_once(self) -> int:
@@ -78,10 +75,9 @@ class Models:
 
     @at_once.setter
     def at_once(self, n: int) -> None:
-        with self._lock:
-            self._at_once = n
-            for generator in self._loaded.values():
-                generator.at_once = n
+        self._at_once = n
+        for generator in self._loaded.now().values():
+            generator.at_once = n
 
     @property
     def default_pair(self) -> tuple[str, str]:
@@ -91,28 +87,35 @@ class Models:
         catalogue = load_catalogue()
         return self.settings.small or catalogue.default_small, self.settings.large or catalogue.default_large
 
-    def find(self, names: Sequence[str], *, large: Sequence[str] = ()) -> list[ModelFile]:
+    def find(self, names: Sequence[str], *, large: Sequence[str] = (), listener: Listener | None = None) -> list[ModelFile]:
         """Return the file of each model but servers. Missing ones are fetched, all at once. large: those that will answer.
 
         Raises FbragError model_missing, model_corrupt, what `fetch` raises, and what `Servers.check` raises.
         """
         for server in filter(is_server, names):
             self._servers.check(server)
-        self._answering |= set(filter(is_server, large))
+        self._answering.update(filter(is_server, large))
         names, large = [[each for each in some if not is_server(each)] for some in (names, large)]
+        if new := [name for name in dict.fromkeys(names) if name not in self._files]:
+            self._find_new(new, listener or self._listener)
+        self._large.update(self._files[name].path for name in large)
+        return [self._files[name] for name in names]
+
+    def _find_new(self, names: Sequence[str], listener: Listener) -> None:
         from fbrag_cli.models.catalogue import load_catalogue
         from fbrag_cli.models.store import locate, resolve
         from fbrag_cli.storage.places import models_dir
 
         catalogue, store = load_catalogue(), models_dir()
-        with self._lock:
-            new = [name for name in dict.fromkeys(names) if name not in self._files]
-            missing = [name for name in new if catalogue.find(name) and locate(name, store, catalogue) is None]
-            if missing and self._fetch:
-                self._fetch(missing, store)
-            self._files |= {name: resolve(name, store, catalogue) for name in new}
-            self._large |= {self._files[name].path for name in large}
-            return [self._files[name] for name in names]
+
+        def missing() -> list[str]:
+            return [name for name in names if catalogue.find(name) and locate(name, store, catalogue) is None]
+
+        if self._fetch and missing():
+            with listener.cancellation.holding(self._fetching):  # one download at a time
+                if still := missing():
+                    self._fetch(still, store)
+        self._files.update((name, resolve(name, store, catalogue)) for name in names)
 
     def identity(self, name: str) -> list[object]:
         """Return what a model's replies depend on beside the prompt, for a key of the cache. The model is not loaded.
@@ -125,12 +128,12 @@ class Models:
         asked = devices_asked(self._placement(file.path))
         return [name, file.identity, asked, self.settings.gpu == "require", self.settings.ctx]
 
-    def digest(self, name: str) -> str | None:
+    def digest(self, name: str, lease: Lease | None = None) -> str | None:
         """Return the SHA-256 (hex) of a model's file, which is read where it is not known; None for a server."""
         if is_server(name):
             return None
         (file,) = self.find([name])
-        return file.sha256 or self._once(self._digests, file.path, lambda: sha256_of(file.path))
+        return file.sha256 or self._digests.get(file.path, lambda: sha256_of(file.path), lease or Lease(self._listener))
 
     def loaders(self) -> dict[str, Callable[[], LlamaGenerator]]:
         """Return, for each of the default pair by name, a function that loads it anew. Raises FbragError `usage` for a server."""
@@ -140,86 +143,101 @@ class Models:
             raise FbragError("usage", what, "name a model's file")
         return {file.name: partial(self.open, file) for file in self.find(pair, large=pair[1:])}
 
-    def load(self, name: str, adapter: Path | None = None) -> Generator:
+    def has(self, name: str, adapter: Path | None = None) -> bool:
+        """Return whether a model is loaded, or a server was asked what it can do."""
+        if is_server(name):
+            return self._servers.has(name)
+        return name in self._files and (self._files[name].path, adapter) in self._loaded
+
+    def load(self, name: str, adapter: Path | None = None, lease: Lease | None = None) -> Generator:
         """Return the model, which is loaded by the first call. A server is asked what it can do.
 
-        adapter: LoRA that is added to it; the model without it is another. Raises FbragError `usage` for one with a server.
+        adapter: LoRA that is added to it; the model without it is another. lease: holds the model, and its listener receives the
+        progress of the loading; None: it is held until `close`. Raises FbragError `usage` for an adapter with a server.
         """
+        lease = lease or Lease(self._listener)
         if is_server(name):
             if adapter:
                 raise FbragError("usage", f"{name} is a server, and takes no adapter", "name a model's file")
-            with self._lock:
-                watch = Stopwatch()
-                server = self._servers.open(name, answers=name in self._answering)
-                self.load_seconds += watch.seconds
-                return server
-        (file,) = self.find([name])
-        with self._lock:
-            if (file.path, adapter) not in self._loaded:
-                watch = Stopwatch()
-                begun = None if adapter else self._loading.pop(file.path, None)
-                generator = begun.result() if begun else self.open(file)
-                try:
-                    if adapter:
-                        generator.add_adapter(adapter)
-                    self._check_layers(generator, self._placement(file.path))
-                except BaseException:
-                    generator.close()
-                    raise
-                self._loaded[file.path, adapter] = generator
-                generator.at_once = self._at_once
-                generator.cache = self._cache
-                self.load_seconds += watch.seconds
-                for problem in generator.problems:
-                    self._warn(f"{file.name}: {problem}")
-            return self._loaded[file.path, adapter]
+            return self._servers.open(name, lease, answers=name in self._answering)
+        (file,) = self.find([name], listener=lease.listener)
+        return self._loaded.get((file.path, adapter), lambda: self._make(file, adapter, lease.listener), lease)
 
-    def begin(self, name: str) -> None:
-        """Load a model beside what comes now. On a GPU those that have to fit first are loaded before."""
+    def _make(self, file: ModelFile, adapter: Path | None, listener: Listener) -> LlamaGenerator:
+        """Load a model, or take the one that `begin` has loaded, and check it."""
+        with stage("load", listener.progress):
+            generator = (None if adapter else self._taken(file.path, listener)) or self.open(file, listener)
+            try:
+                if adapter:
+                    generator.add_adapter(adapter)
+                self._check_layers(generator, self._placement(file.path), listener)
+            except BaseException:
+                generator.close()
+                raise
+            generator.at_once = self._at_once
+            generator.cache = self._cache
+            for problem in generator.problems:
+                _warn(f"{file.name}: {problem}", listener)
+        return generator
+
+    def begin(self, name: str, listener: Listener | None = None) -> None:
+        """Load a model beside what comes now, unless it is loaded. On a GPU those that have to fit first are loaded before."""
         from concurrent.futures import ThreadPoolExecutor
 
         if is_server(name):
             return
-        (file,) = self.find([name])
-        with self._lock:
-            if (file.path, None) not in self._loaded and file.path not in self._loading:
+        (file,) = self.find([name], listener=listener)
+        with self._beginning:
+            if (file.path, None) not in self._loaded and file.path not in self._begun:
                 executor = ThreadPoolExecutor(1)
-                self._loading[file.path] = executor.submit(self.open, file)
+                self._begun[file.path] = executor.submit(self.open, file, listener or self._listener)
                 executor.shutdown(wait=False)
 
-    def open(self, file: ModelFile) -> LlamaGenerator:
-        """Load a file, whether or not it is loaded already. The caller closes it."""
+    def _taken(self, path: Path, listener: Listener) -> LlamaGenerator | None:
+        """Wait for what `begin` loads, and return it; None where it began nothing, or failed."""
+        from concurrent.futures import wait
+
+        if (begun := self._begun.get(path)) is None:
+            return None
+        while not begun.done():
+            listener.cancellation.raise_if_requested()
+            wait([begun], timeout=0.1)
+        self._begun.pop(path, None)
+        return None if begun.exception() else begun.result()
+
+    def open(self, file: ModelFile, listener: Listener | None = None) -> LlamaGenerator:
+        """Load a file, whether or not it is loaded already. The caller closes it. listener: can stop the loading."""
         from fbrag_cli.generation.llama.generator import LlamaGenerator
 
         return LlamaGenerator(
             file.path,
-            replace(self._how(large=file.path in self._large), name=file.name, sha256=file.sha256),
+            replace(self._how(listener or self._listener, large=file.path in self._large), name=file.name, sha256=file.sha256),
             max_context=self.settings.ctx,
         )
 
-    def part(self, folder: str, load: Callable[[Path, Callable[[Path], Scorer]], Part]) -> Part:
+    def part(self, folder: str, load: Callable[[Path, Callable[[Path], Scorer]], Part], lease: Lease | None = None) -> Part:
         """Return what `load` makes of a folder of trained parts. Raises what `load` raises.
 
-        load: called once, with the folder and a function that loads a scorer, a GGUF file. `close` frees the scorer.
+        load: called once, with the folder and a function that loads a scorer, a GGUF file. lease: holds the part and its scorers;
+        None: they are held until `close`.
         """
-        part: Part = self._once(self._parts, (folder, load), lambda: load(Path(folder), self._open_scorer))
+
+        def make() -> tuple[Part, ExitStack]:
+            with ExitStack() as scorers:
+                part = load(Path(folder), lambda path: scorers.enter_context(self._open_scorer(path)))
+                return part, scorers.pop_all()
+            raise AssertionError
+
+        part: Part = self._parts.get((folder, load), make, lease or Lease(self._listener))[0]
         return part
 
-    def _once(self, loaded: dict[Key, Part], key: Key, load: Callable[[], Part]) -> Part:
-        with self._lock:
-            if key not in loaded:
-                watch = Stopwatch()
-                loaded[key] = load()
-                self.load_seconds += watch.seconds
-            return loaded[key]
-
-    def _open_scorer(self, path: Path) -> Scorer:
+    def _open_scorer(self, path: Path) -> LlamaScorer:
         from fbrag_cli.generation.llama.scorer import LlamaScorer
 
-        return self._scorers.enter_context(LlamaScorer(path, self._how(large=False)))
+        return LlamaScorer(path, self._how(self._listener, large=False))
 
-    def _how(self, *, large: bool) -> Loading:
-        return loading(self.settings, self._cancellation, large=large, verbose=self._verbose)
+    def _how(self, listener: Listener, *, large: bool) -> Loading:
+        return loading(self.settings, listener.cancellation, large=large, verbose=self._verbose)
 
     @property
     def device(self) -> str:
@@ -230,33 +248,34 @@ class Models:
     def _own_device(self) -> str:
         from fbrag_cli.generation.llama.machine import gpus
 
-        if not self._loaded:
+        if not (loaded := self._loaded.now()):
             return ""
-        placements = [self._placement(path) for path, _ in self._loaded]
+        placements = [self._placement(path) for path, _ in loaded]
         found = [gpu.description for gpu in gpus() if any(each.may_use(gpu) for each in placements)]
-        layers = " and ".join(dict.fromkeys(generator.info.gpu_layers or "" for generator in self._loaded.values()))
-        threads = next(iter(self._loaded.values())).threads
+        layers = " and ".join(dict.fromkeys(generator.info.gpu_layers or "" for generator in loaded.values()))
         if found:
             return f"{', '.join(found)}, {layers} layers"
-        return f"CPU, {counted(threads, 'thread')}"
+        return f"CPU, {counted(next(iter(loaded.values())).threads, 'thread')}"
+
+    def unload(self, idle: float) -> None:
+        """Free the models and parts that no lease holds, and that nobody has used for `idle` seconds. Servers are not freed."""
+        self._loaded.unload(idle)
+        self._parts.unload(idle)
 
     def close(self) -> None:
         """Free all models."""
         self._servers.close()
-        for begun in self._loading.values():
+        for begun in self._begun.values():
             if begun.exception() is None:
                 begun.result().close()
-        for generator in self._loaded.values():
-            generator.close()
-        self._scorers.close()
-        self._loading.clear()
-        self._loaded.clear()
-        self._parts.clear()
+        self._begun.clear()
+        self._loaded.close()
+        self._parts.close()
 
     def _placement(self, path: Path) -> Placement:
         return placement(self.settings, large=path in self._large)
 
-    def _check_layers(self, generator: LlamaGenerator, asked: Placement) -> None:
+    def _check_layers(self, generator: LlamaGenerator, asked: Placement, listener: Listener) -> None:
         from fbrag_cli.generation.llama.machine import gpus
 
         on_gpu, layers = (generator.info.gpu_layers or "0/0").split("/")
@@ -267,7 +286,8 @@ class Models:
                 "fbrag doctor",
             )
         if asked.gpu_layers is None and int(on_gpu) < int(layers) and any(map(asked.may_use, gpus())):
-            self._warn(f"{generator.info.name}: {on_gpu} of {layers} layers fit on the GPU; the CPU computes the others")
+            _warn(f"{generator.info.name}: {on_gpu} of {layers} layers fit on the GPU; the CPU computes the others", listener)
 
-    def _warn(self, text: str) -> None:
-        self._progress(Event("load", "warning", text=text))
+
+def _warn(text: str, listener: Listener) -> None:
+    listener.progress(Event("load", "warning", text=text))

@@ -8,15 +8,18 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
-from fbrag_cli.progress import Event, Progress, silent
+from fbrag_cli.progress import Event, Listener
 from fbrag_cli.session.placement import loading
 from fbrag_cli.session.settings import ModelSettings
+from fbrag_cli.session.shelf import Lease, Shelf
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,71 +33,84 @@ if TYPE_CHECKING:
 
 BM25 = "bm25"
 
+_MOST = 8  # retrievers over embeddings that are kept for a next question
+
 _WEIGHTS = re.compile(r"@(\d+(?:\.\d+)?):(\d+(?:\.\d+)?)$")
 
 
+@dataclass(slots=True)
+class _Model:
+    """An embedding model, which runs one call at a time. close: frees it."""
+
+    embedder: Embedder
+    close: Callable[[], object] = lambda: None
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
 class Retrievers:
-    """Retrievers over collections, for several threads. An embedding model is loaded when it is first asked for, and freed by
-    `close`."""
+    """Retrievers over collections, for several threads. An embedding model is loaded when it is first asked for.
 
-    def __init__(
-        self,
-        settings: ModelSettings,
-        cache: Cache,
-        *,
-        progress: Progress = silent,
-        cancellation: Cancellation | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self._settings, self._cache, self._progress, self._verbose = settings, cache, progress, verbose
-        self._cancellation = cancellation or Cancellation()
-        self._embedders: dict[str, Embedder] = {}
-        self._close: list[Callable[[], None]] = []
-        self._lock = threading.Lock()  # an embedding model runs one call at a time
+    While texts are embedded, only those wait that need the same model.
+    """
 
-    def over(self, collection: Collection, name: str, progress: Progress = silent) -> Retriever:
-        """Return the retriever of this name over the chunks of a collection.
+    def __init__(self, settings: ModelSettings, cache: Cache, *, verbose: bool = False) -> None:
+        self._settings, self._cache, self._verbose = settings, cache, verbose
+        self._models: Shelf[str, _Model] = Shelf(lambda model: model.close())
+        self._made: Shelf[tuple[str, str], Comparing] = Shelf(most=_MOST)  # by fingerprint of the corpus, and name
 
-        Raises FbragError: model_missing, model_corrupt, usage for a model that gives no embeddings or has no such weights.
+    def over(self, collection: Collection, name: str, lease: Lease) -> Retriever:
+        """Return the retriever of this name over the chunks of a collection. lease: holds its model.
+
+        Raises FbragError: model_missing, model_corrupt, usage for a model that gives no embeddings or has no such weights. Raises
+        the error of a requested cancellation.
         """
         if name == BM25:
             return collection.retriever
-        with self._lock:
-            return _OneAtATime(self._embedded(collection, name, progress), self._lock)
-
-    def close(self) -> None:
-        """Free all embedding models."""
-        while self._close:
-            self._close.pop()()
-        self._embedders.clear()
-
-    def _embedded(self, collection: Collection, name: str, progress: Progress) -> Comparing:
-        from fbrag_cli.indexing.embeddings import embed_corpus, weigh_corpus
-        from fbrag_cli.retrieval.bge_m3 import WEIGHTS, BgeM3, DenseAndLexical
-        from fbrag_cli.retrieval.dense import Dense
-
         base, weights = name, None
         if found := _WEIGHTS.search(name):
             base, weights = name[: found.start()], (float(found[1]), float(found[2]))
             if not any(weights):
                 raise FbragError("usage", f"--retriever {name}: both weights are 0", "give one of them a weight: @1:0.3")
-        if base not in self._embedders:
-            self._embedders[base] = self._load(base)
-        embedder = self._embedders[base]
+        listener = lease.listener
+        model = self._models.get(base, lambda: self._load(base, listener), lease)
+        key = collection.corpus.fingerprint, name
+        made = self._made.get(key, lambda: self._embedded(collection, name, model, weights, listener), lease)
+        return _OneAtATime(made, model, listener.cancellation)
+
+    def unload(self, idle: float) -> None:
+        """Free what no lease holds, and nobody has used for `idle` seconds."""
+        self._made.unload(idle)
+        self._models.unload(idle)
+
+    def close(self) -> None:
+        """Free all embedding models."""
+        self._made.close()
+        self._models.close()
+
+    def _embedded(
+        self, collection: Collection, name: str, model: _Model, weights: tuple[float, float] | None, listener: Listener
+    ) -> Comparing:
+        from fbrag_cli.indexing.embeddings import embed_corpus, weigh_corpus
+        from fbrag_cli.retrieval.bge_m3 import WEIGHTS, BgeM3, DenseAndLexical
+        from fbrag_cli.retrieval.dense import Dense
+
+        embedder = model.embedder
         if weights and not isinstance(embedder, BgeM3):
+            base = _WEIGHTS.sub("", name)
             raise FbragError("usage", f"--retriever {name}: {base} has one weight only", "leave out what begins with '@'")
-        embeddings = embed_corpus(collection.corpus, embedder, self._cache, progress)
-        if isinstance(embedder, BgeM3):
-            lexical = weigh_corpus(collection.corpus, embedder, self._cache, progress)
-            return DenseAndLexical(embedder, embeddings, lexical, weights or WEIGHTS)
+        with _running(model, listener.cancellation):
+            embeddings = embed_corpus(collection.corpus, embedder, self._cache, listener.report)
+            if isinstance(embedder, BgeM3):
+                lexical = weigh_corpus(collection.corpus, embedder, self._cache, listener.report)
+                return DenseAndLexical(embedder, embeddings, lexical, weights or WEIGHTS)
         return Dense(embedder, embeddings)
 
-    def _load(self, name: str) -> Embedder:
+    def _load(self, name: str, listener: Listener) -> _Model:
         if not name.endswith(".gguf"):
             from fbrag_cli.retrieval.bge_m3 import BgeM3, has_lexical_weights
             from fbrag_cli.retrieval.sentence_model import SentenceModel
 
-            return BgeM3(name) if has_lexical_weights(name) else SentenceModel(name)
+            return _Model(BgeM3(name) if has_lexical_weights(name) else SentenceModel(name))
         from fbrag_cli.generation.llama.embedding import LlamaEmbedder
         from fbrag_cli.retrieval.prefixes import prefixes_of
 
@@ -103,28 +119,36 @@ class Retrievers:
             raise FbragError("model_missing", what, "name an embedding model: a GGUF file, or one of the hub")
         embedder = LlamaEmbedder(
             Path(name),
-            loading(self._settings, self._cancellation, large=False, verbose=self._verbose),
+            loading(self._settings, listener.cancellation, large=False, verbose=self._verbose),
             prefixes=prefixes_of,
         )
-        self._close.append(embedder.close)
         for problem in embedder.problems:
-            self._progress(Event("load", "warning", text=problem))
-        return embedder
+            listener.progress(Event("load", "warning", text=problem))
+        return _Model(embedder, embedder.close)
+
+
+@contextmanager
+def _running(model: _Model, cancellation: Cancellation) -> Iterator[None]:
+    """Hold an embedding model for one caller, whose cancellation stops it."""
+    with cancellation.holding(model.lock):
+        if hasattr(model.embedder, "cancellation"):
+            model.embedder.cancellation = cancellation
+        yield
 
 
 class _OneAtATime:
     """A `Retriever` that scores for one thread at a time."""
 
-    def __init__(self, retriever: Comparing, lock: threading.Lock) -> None:
+    def __init__(self, retriever: Comparing, model: _Model, cancellation: Cancellation) -> None:
         self.name, self.key = retriever.name, retriever.key
-        self._retriever, self._lock = retriever, lock
+        self._retriever, self._model, self._cancellation = retriever, model, cancellation
 
     def scores(self, text: str) -> NDArray[np.float32]:
-        with self._lock:
+        with _running(self._model, self._cancellation):
             return self._retriever.scores(text)
 
     def excerpt_scores(self, texts: Sequence[str], excerpts: Sequence[Excerpt]) -> NDArray[np.float32]:
-        with self._lock:
+        with _running(self._model, self._cancellation):
             return self._retriever.excerpt_scores(texts, excerpts)
 
     def bounds(self, text: str) -> tuple[float, float]:

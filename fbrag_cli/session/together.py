@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
-from functools import partial
 from itertools import islice
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, TypeVar
@@ -54,7 +53,7 @@ def answer_all(
         return
 
     def answer(task: Task, listener: Listener) -> Trace | FbragError:
-        return _tried(lambda: session.answer(session.retrieve(*task, method, choice, listener), choice, listener), listener)
+        return _tried(session.ask(*task, method, choice, listener).answer, listener)
 
     session.run_at_once(n)
     try:
@@ -72,18 +71,13 @@ def _one_by_one(
     runs for a group of questions, then Stage III for all of them, those whose contexts begin alike one after the other.
     """
 
-    def retrieve(task: Task) -> Trace:
-        return session.retrieve(*task, method, choice, listener)
-
-    def answer(found: Trace | FbragError) -> Trace | FbragError:
-        return _tried(lambda: session.answer(found, choice, listener), listener) if isinstance(found, Trace) else found
-
     for group in _groups(asked, method):
-        found = [_tried(partial(retrieve, task), listener) for task in group]
+        questions = [session.ask(*task, method, choice, listener) for task in group]
+        found = [_tried(each.retrieve, listener) for each in questions]
         answered: dict[int, Trace | FbragError] = {}
         n_out = 0
         for i in sorted(range(len(group)), key=lambda i: _context(found[i])):
-            answered[i] = answer(found[i])
+            answered[i] = found[i] if isinstance(found[i], FbragError) else _tried(questions[i].answer, listener)
             while n_out in answered:  # as soon as those before are out
                 yield answered.pop(n_out)
                 n_out += 1

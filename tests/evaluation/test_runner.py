@@ -56,21 +56,27 @@ class _Models(Models):
         super().__init__(ModelSettings(small="small", large="large"))
         self._scripted = models
 
-    def load(self, name: str, adapter: Path | None = None) -> Any:
+    def load(self, name: str, adapter: Path | None = None, lease: Any = None) -> Any:
         return self._scripted[name]
 
-    def find(self, names: Sequence[str], *, large: Sequence[str] = ()) -> Any:
+    def find(self, names: Sequence[str], *, large: Sequence[str] = (), listener: Any = None) -> Any:
         return [_File(name, Path(name)) for name in names]
 
 
 class _Retrievers(Retrievers):
     """Counts what it makes."""
 
-    made = 0
+    def __init__(self, settings: ModelSettings, cache: Cache) -> None:
+        super().__init__(settings, cache)
+        self._found: list[Any] = []  # kept, so that no two have the same id
 
-    def over(self, collection: Collection, name: str, progress: Any = None) -> Any:
-        self.made += 1
-        return super().over(collection, name)
+    @property
+    def made(self) -> int:
+        return len(set(map(id, self._found)))
+
+    def over(self, collection: Collection, name: str, lease: Any) -> Any:
+        self._found.append(super().over(collection, name, lease))
+        return self._found[-1]
 
 
 class Bench:

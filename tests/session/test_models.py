@@ -8,7 +8,7 @@ import pytest
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.llama.machine import Device
-from fbrag_cli.progress import Event
+from fbrag_cli.progress import Event, Listener
 from fbrag_cli.session.models import Models
 from fbrag_cli.session.settings import ModelSettings
 from tests.generation.tiny_gguf import Tiny
@@ -46,7 +46,7 @@ def test_a_gpu_on_which_no_layer_fits_makes_a_warning(
     full = Device("CUDA0", "a full GPU", is_gpu=True, free_bytes=0, total_bytes=8_000_000_000)
     monkeypatch.setattr("fbrag_cli.generation.llama.machine.gpus", lambda: (full,))
     events: list[Event] = []
-    models = Models(ModelSettings(gpu=gpu, threads=1), progress=events.append)  # type: ignore[arg-type]
+    models = Models(ModelSettings(gpu=gpu, threads=1), Listener(progress=events.append))  # type: ignore[arg-type]
     models.load(str(tiny))
     models.close()
     assert len([event for event in events if event.kind == "warning" and "0 of 2 layers fit" in event.text]) == n_warnings

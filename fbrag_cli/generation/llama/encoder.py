@@ -14,6 +14,7 @@ import llama_cpp
 import numpy as np
 from numpy.typing import NDArray
 
+from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.llama.machine import version
 from fbrag_cli.generation.llama.native_log import native_log
@@ -54,6 +55,15 @@ class LlamaEncoder:
         except BaseException:
             self.close()
             raise
+
+    @property
+    def cancellation(self) -> Cancellation:
+        """What stops the running call."""
+        return self._weights.cancellation
+
+    @cancellation.setter
+    def cancellation(self, cancellation: Cancellation) -> None:
+        self._weights.cancellation = cancellation
 
     @cached_property
     def key(self) -> str:

@@ -1,0 +1,308 @@
+"""Questions of several people at once: none waits for what another needs, and each is stopped alone."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fbrag_cli.cancellation import Cancellation
+from fbrag_cli.documents.document import Content, Document, Extracted
+from fbrag_cli.errors import FbragError
+from fbrag_cli.generation import cached
+from fbrag_cli.indexing.collect import Collection, collect_text
+from fbrag_cli.methods.fb_rag.fb_rag import FBRag
+from fbrag_cli.methods.fb_rag.vanilla import Vanilla
+from fbrag_cli.progress import Event, Listener
+from fbrag_cli.session.models import Models
+from fbrag_cli.session.retrievers import Retrievers
+from fbrag_cli.session.session import Choice, Session
+from fbrag_cli.session.settings import DocumentSettings, ModelSettings
+from fbrag_cli.session.shelf import Lease, Shelf
+from fbrag_cli.storage.cache import Cache
+from fbrag_cli.trace import Trace
+from tests.conftest import INQUIRY
+from tests.documents.test_pdf import pdf_of_contents, stream
+from tests.documents.test_pdf_hostile import flate
+from tests.generation.tiny_gguf import Tiny
+
+FAST = FBRag(recall=2, select=1, samples=2, forward_tokens=8, max_tokens=8, answer_anyway=True)
+ALONE = Vanilla(select=1, max_tokens=4, answer_anyway=True)
+SECONDS = 60  # within which a thread is done, on a busy machine
+
+
+def ships(*names: str) -> Collection:
+    text = "\n\n".join(f"The {name} was built at Leith in 18{10 + i}. " * 6 for i, name in enumerate(names))
+    return collect_text(Document.of(names[0], names[0], Extracted(Content(text), "text/plain"), language="en"), 40)
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return Tiny(blocks=2, heads=4, width=64, weights=0.3).write(tmp_path_factory.mktemp("tiny") / "tiny.gguf")
+
+
+@pytest.fixture
+def session(tiny: Path, tmp_path: Path) -> Iterator[Session]:
+    settings = ModelSettings(small=str(tiny), large=str(tiny), gpu="off", threads=1)
+    with Session.open(settings, Cache(tmp_path / "cache")) as opened:
+        yield opened
+
+
+def told(trace: Trace) -> tuple[str, str | None, list[str], list[str]]:
+    samples, texts = [sample.text for sample in trace.samples], [excerpt.text for excerpt in trace.context]
+    return trace.question, trace.answer, samples, texts
+
+
+class Held:
+    """Something that takes long: it has begun, and goes on when it is let."""
+
+    def __init__(self) -> None:
+        self.begun, self.let = threading.Event(), threading.Event()
+
+    def wait(self) -> None:
+        self.begun.set()
+        assert self.let.wait(SECONDS)
+
+
+def test_two_people_ask_two_collections_while_a_third_stops_reading(session: Session, tmp_path: Path) -> None:
+    heavy = stream(flate(b"BT /F1 12 Tf 14 TL 72 720 Td " + b"(abcdefghij) Tj T* " * 100_000 + b"ET"), b"/Filter/FlateDecode")
+    slow, stop, reading = tmp_path / "slow.pdf", Cancellation(), threading.Event()
+    slow.write_bytes(pdf_of_contents(*[heavy] * 20))
+    asked = {"Garefowl": ships("Garefowl", "Meridian"), "Albatross": ships("Albatross", "Petrel")}
+
+    def ask(name: str) -> list[Trace]:
+        return [session.ask(f"Where was the {name} built{end}", asked[name], FAST).answer() for end in ("?", " and when?")]
+
+    def read() -> float:
+        listener = Listener(progress=lambda event: reading.set(), cancellation=stop)
+        with pytest.raises(FbragError, match="has gone") as caught:
+            session.collect([str(slow)], DocumentSettings(), listener=listener)
+        assert caught.value.code == "timeout"
+        return monotonic()
+
+    with ThreadPoolExecutor(3) as pool:
+        stopped = pool.submit(read)
+        answered = {name: pool.submit(ask, name) for name in asked}
+        assert reading.wait(SECONDS)
+        at = monotonic()
+        stop.request(FbragError("timeout", "the client has gone", None))
+        assert stopped.result(SECONDS) - at < 10
+        found = {name: [told(trace) for trace in future.result(SECONDS)] for name, future in answered.items()}
+    session.cache.clear()
+    session.forget()
+    assert found == {name: [told(trace) for trace in ask(name)] for name in asked}
+
+
+def test_a_cached_answer_does_not_wait_for_a_model_that_loads(
+    session: Session, tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor does one of a model that is loaded, for a model that is fetched."""
+    other, collection, held, fetching = tmp_path / "other.gguf", ships("Garefowl", "Meridian"), Held(), Held()
+    other.write_bytes(tiny.read_bytes())
+    first = session.ask("Where was the Garefowl built?", collection, ALONE).answer()
+    load = Models.open
+
+    def slowly(self: Models, file: Any, listener: Listener | None = None) -> Any:
+        if file.path == other:
+            held.wait()
+        return load(self, file, listener)
+
+    def fetch(names: Sequence[str], store: Path) -> None:
+        fetching.wait()
+        raise FbragError("offline", "no network", None)
+
+    monkeypatch.setattr(Models, "open", slowly)
+    monkeypatch.setenv("FBRAG_MODELS_DIR", str(tmp_path / "models"))
+    session.models._fetch = fetch
+    with ThreadPoolExecutor(2) as pool:
+        loading = pool.submit(session.ask("Who built her?", collection, ALONE, Choice(large=str(other))).answer)
+        missing = pool.submit(session.ask("Who built her?", collection, ALONE, Choice(large="smollm2-135m")).answer)
+        assert held.begun.wait(SECONDS)
+        assert fetching.begun.wait(SECONDS)
+        session.forget()
+        again = session.ask("Where was the Garefowl built?", collection, ALONE).answer()
+        assert "answer" in again.cached
+        assert again.answer == first.answer
+        assert session.ask("And the Meridian?", collection, ALONE).answer().status == "answered"
+        assert not loading.done()
+        held.let.set()
+        fetching.let.set()
+        assert loading.result(SECONDS).status == "answered"
+        with pytest.raises(FbragError, match="no network"):
+            missing.result(SECONDS)
+
+
+class Slow:
+    """An embedding model that takes its time for chunks."""
+
+    name, key = "slow", "ab" * 32
+
+    def __init__(self, held: Held) -> None:
+        self._held = held
+
+    def embed(self, texts: Sequence[str], *, query: bool) -> Any:
+        if not query:
+            self._held.wait()
+        return np.eye(len(texts), 4, dtype=np.float32)
+
+
+def test_a_question_by_words_does_not_wait_for_embeddings(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    held, collection = Held(), ships("Garefowl", "Meridian")
+    from fbrag_cli.session.retrievers import _Model
+
+    monkeypatch.setattr(Retrievers, "_load", lambda self, name, listener: _Model(Slow(held)))  # type: ignore[arg-type]
+    with ThreadPoolExecutor(2) as pool:
+        embedded = pool.submit(session.ask("Who built her?", collection, ALONE, Choice(retriever="slow")).retrieve)
+        assert held.begun.wait(SECONDS)
+        stop = Cancellation()
+        waiting = session.ask("Who?", collection, ALONE, Choice(retriever="slow"), Listener(cancellation=stop))
+        stopped = pool.submit(waiting.retrieve)
+        assert session.ask("Where was the Garefowl built?", collection, ALONE).answer().status == "answered"
+        stop.request(FbragError("timeout", "the client has gone", None))
+        with pytest.raises(FbragError, match="has gone"):
+            stopped.result(SECONDS)
+        assert not embedded.done()
+        held.let.set()
+        assert embedded.result(SECONDS).retriever == "dense:slow"
+
+
+def test_models_that_are_let_go_are_loaded_for_the_next_question(session: Session) -> None:
+    collection, method = ships("Garefowl", "Meridian"), replace(ALONE, max_tokens=3)
+    first = session.ask("Where was the Garefowl built?", collection, method).answer()
+    session.unload(idle=3600)
+    assert session.device
+    session.unload(idle=0)
+    assert session.device == ""
+    session.cache.clear()
+    session.forget()
+    again = session.ask("Where was the Garefowl built?", collection, method).answer()
+    assert (again.answer, again.cached) == (first.answer, ())
+    assert again.stages[1].seconds > 0
+
+
+def test_a_model_that_a_question_runs_on_is_not_let_go(session: Session) -> None:
+    def let_go(event: Event) -> None:
+        session.unload(idle=0)
+
+    collection = ships("Garefowl", "Meridian")
+    trace = session.ask("Where was the Garefowl built?", collection, FAST, listener=Listener(progress=let_go)).answer()
+    assert len(trace.samples) == 2
+    assert session.device
+    session.unload(idle=0)
+    assert session.device == ""
+
+
+def test_a_stopped_loading_does_not_stop_the_next_question(session: Session) -> None:
+    collection, stop = ships("Garefowl", "Meridian"), Cancellation()
+
+    def when_it_loads(event: Event) -> None:
+        if event.stage == "load":
+            stop.request(FbragError("timeout", "the client has gone", None))
+
+    stopped = session.ask("Where?", collection, ALONE, listener=Listener(progress=when_it_loads, cancellation=stop))
+    with pytest.raises(FbragError, match="has gone"):
+        stopped.answer()
+    warnings: list[Event] = []
+    assert session.ask("Where?", collection, ALONE, listener=Listener(progress=warnings.append)).answer().status == "answered"
+    assert ("load", "done") in [(event.stage, event.kind) for event in warnings]
+
+
+def test_the_replies_in_memory_are_bounded(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cached, "MOST_REPLIES", 2)
+    collection = ships("Garefowl", "Meridian")
+    for i in range(5):
+        session.ask(f"Where was the Garefowl built in 18{i}?", collection, ALONE).answer()
+    (replies,) = [each._memory.generations._values for each in session._cached.values()]
+    assert len(replies) == 2
+
+
+def test_a_question_is_answered_from_what_it_retrieved(session: Session) -> None:
+    """What was retrieved is there for whoever shows it, and for two answers."""
+    asked = session.ask("Where was the Garefowl built?", ships("Garefowl", "Meridian"), FAST)
+    assert asked.retrieve() is asked.retrieve()
+    assert told(asked.answer()) == told(asked.answer())
+    assert asked.count_tokens("Leith") > 0
+    assert [title for title, _ in asked.prompts()] == ["small model", "large model"]
+
+
+def test_a_session_of_real_models_answers_two_people(default_pair: tuple[Path, Path], tmp_path: Path) -> None:
+    small, large = map(str, default_pair)
+    method = FBRag(recall=1, select=1, samples=1, forward_tokens=24, max_tokens=24)
+    with Session.open(ModelSettings(small=small, large=large, gpu="off"), Cache(tmp_path / "cache")) as session:
+        inquiry, others = session.collect([str(INQUIRY)], DocumentSettings()), ships("Meridian", "Petrel")
+        with ThreadPoolExecutor(2) as pool:
+            one = pool.submit(session.ask("Where was the Garefowl built?", inquiry, method).answer)
+            two = pool.submit(session.ask("Where was the Petrel built?", others, method).answer)
+            assert "Aberhaven" in str(one.result().answer) or one.result().context
+            assert "Leith" in str(two.result().answer)
+
+
+# -- the shelf -----------------------------------------------------------------------------------------------------------------
+
+
+def lease() -> Lease:
+    return Lease(Listener())
+
+
+def never() -> str:
+    raise AssertionError("it is made again")
+
+
+def test_only_callers_of_the_same_key_wait_and_one_of_them_makes_it() -> None:
+    shelf, held = Shelf[str, str](), Held()
+
+    def make() -> str:
+        held.wait()
+        return "a"
+
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(shelf.get, "a", make, lease())
+        assert held.begun.wait(SECONDS)
+        second = pool.submit(shelf.get, "a", never, lease())
+        assert shelf.get("b", lambda: "b", lease()) == "b"
+        held.let.set()
+        assert first.result(SECONDS) == second.result(SECONDS) == "a"
+
+
+def test_what_failed_is_made_by_the_next_caller() -> None:
+    shelf = Shelf[str, int]()
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            shelf.get("a", lambda: 1 // 0, lease())
+    assert shelf.get("a", lambda: 1, lease()) == 1
+
+
+def test_the_least_recently_used_that_nobody_holds_is_let_go() -> None:
+    freed: list[str] = []
+    shelf = Shelf[str, str](freed.append, most=2)
+
+    def use(key: str, by: Lease | None = None) -> None:
+        with by or lease() as held:
+            shelf.get(key, lambda: key, held)
+
+    with lease() as kept:
+        shelf.get("a", lambda: "a", kept)
+        for key in ("b", "c", "b", "d"):
+            use(key)
+        assert freed == ["b", "c", "b"]  # "a" is held
+    use("e")
+    assert freed == ["b", "c", "b", "a"]
+    shelf.close()
+    assert sorted(freed[4:]) == ["d", "e"]
+
+
+def test_a_caller_waits_for_nothing_that_is_there() -> None:
+    shelf, used = Shelf[str, str](), lease()
+    make: Callable[[], str] = lambda: "a"  # noqa: E731
+    shelf.get("a", make, used)
+    waited = used.seconds
+    assert waited > 0
+    assert shelf.get("a", never, used) == "a"
+    assert used.seconds == waited
