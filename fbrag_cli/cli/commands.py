@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import fields
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -14,7 +13,7 @@ from fbrag_cli.cli.argv import COMMANDS
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.help import Command, Group
 from fbrag_cli.cli.options import GlobalOptions
-from fbrag_cli.cli.takes import option_of
+from fbrag_cli.methods.knobs import settings_of
 from fbrag_cli.storage.config_key import suggested, unread_variables
 
 #: Variables that are no option's.
@@ -73,9 +72,8 @@ def every_group(commands: Iterable[str] = COMMANDS) -> list[type[Any]]:
 
 def known_variables(commands: Iterable[str] = COMMANDS) -> tuple[str, ...]:
     """Return the FBRAG_* variables that something reads: the options of these commands, and what is no option."""
-    options = (option_of(each) for group in every_group(commands) for each in fields(group))
-    named = ([each.envvar] if isinstance(each.envvar, str) else each.envvar or () for each in options)
-    return (*dict.fromkeys(name for names in named for name in names), *_OTHER_VARIABLES)
+    settings = (each for group in every_group(commands) for each in settings_of(group).values())
+    return (*dict.fromkeys(name for each in settings for name in each.variables), *_OTHER_VARIABLES)
 
 
 def warn_of_variables(environ: Mapping[str, str], console: Console, command: str | None) -> None:

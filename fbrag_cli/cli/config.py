@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import typer
 
 from fbrag_cli.cli.completion import model_names
-from fbrag_cli.cli.config_keys import expected, known_keys, setting, warn_of_unknown
+from fbrag_cli.cli.config_keys import known_keys, setting, warn_of_unknown
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.help import Command, Group
 from fbrag_cli.cli.options import argument, option
@@ -113,9 +113,8 @@ def set_(console: Console, argument: KeyArgument, value: ValueArgument) -> None:
       fbrag config set ask.max_tokens 200
     """
     key = find_key(argument.key, known_keys())
-    parsed, wanted = key.parsed(value.value), expected(key, value.value)
-    if parsed is None or wanted:
-        raise FbragError("config", f"{key.name} cannot be {value.value!r}", f"expected {wanted}")
+    if (parsed := key.parsed(value.value)) is None:
+        raise FbragError("config", f"{key.name} cannot be {value.value!r}", f"expected {key.expects}")
     file = _file_to_write(console)
     set_value(file, key, parsed)
     console.note(f"{key.name} = {toml(parsed)} is in {file.path}", level=1)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
-from typing import Any, get_type_hints
+from typing import Any
 
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.options import (
-    MOST_AT_ONCE,
     AnswerOptions,
     BatchOptions,
     ExplainOptions,
@@ -19,30 +17,15 @@ from fbrag_cli.cli.options import (
     QuestionRunOptions,
     RunOptions,
 )
-from fbrag_cli.cli.takes import hint_of, option_of
 from fbrag_cli.errors import FbragError
-from fbrag_cli.methods.knobs import kind_of
+from fbrag_cli.methods.knobs import settings_of
 from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
 from fbrag_cli.storage.config_file import Config, ConfigFile, Effective, effective, load, locate
-from fbrag_cli.storage.config_key import Key, Keys, canonical, nearest
+from fbrag_cli.storage.config_key import Accepted, Key, Keys, canonical, nearest
 
-#: Options that say what one run is to do: a file that set them would surprise. Those without a variable are all here.
-OF_ONE_RUN = frozenset(
-    "quiet verbose version show_completion install_completion config yes json output html arguments pages include exclude"
-    " password_file dry_run find chunk prompt text all tokens repeat maximum retrieval_only restart compare plots minimum"
-    " role sha256 older_than kind origin again suggested documents questions jobs together n_rows shard resume"
-    " retry_errors more".split()
-)
 _NAMES = {"large": "models.large", "small": "models.small"}
 _DEFAULTS: dict[str, Any] = {"color": "auto"}  # of options whose own default stands for "not given"
 _REPAIRING = ("config", "doctor")  # commands that report or mend a broken file have to start with one
-
-#: Options that take a word or a number -> what they match, and in words. Others take a number of chunks.
-_WORDS = {
-    "parallel": ("|".join(["auto", *map(str, range(1, MOST_AT_ONCE + 1))]), f"auto, or a number from 1 to {MOST_AT_ONCE}"),
-    "gpu_layers": (r"auto|all|\d{1,9}", "auto, all or a number"),
-}
-_CHUNKS = (r"\s*(0*[1-9]\d*|\d*\.?\d+[kK])\s*", "a number, or words as 6k")
 
 #: The option groups of ask and explain. Those that are named by a string are in `method_options`, which loads all methods.
 _OF_A_QUESTION = (
@@ -70,7 +53,7 @@ def known_keys() -> Keys:
 def _keys(tables: Mapping[str, Sequence[type[Any] | str]]) -> dict[str, Key]:
     """Return the keys of the groups that are named by their types."""
     commands = {command: [group for group in groups if not isinstance(group, str)] for command, groups in tables.items()}
-    keys = _keys_of(GlobalOptions)
+    keys = [*_keys_of(GlobalOptions)]
     having: dict[type[Any], tuple[str, ...]] = {}
     for command, groups in commands.items():
         for group in groups:
@@ -90,30 +73,19 @@ def _resolved(groups: Sequence[type[Any] | str]) -> Iterator[type[Any]]:
     return (getattr(method_options, group) if isinstance(group, str) else group for group in groups)
 
 
-def _keys_of(group: type[Any], commands: tuple[str, ...] = (), table: str = "", *, is_shared: bool = False) -> list[Key]:
-    hints = get_type_hints(group)
-    keys = []
-    for each in fields(group):
-        if each.name in OF_ONE_RUN:
-            continue
-        option = option_of(each)
-        kind, choices = kind_of(hint_of(each, hints))
-        shared = _NAMES.get(each.name, each.name)
-        key = Key(
-            name=table + each.name if table else shared,
-            kind=kind,
-            default=_DEFAULTS.get(each.name, each.default),
-            variables=(option.envvar,) if isinstance(option.envvar, str) else tuple(option.envvar or ()),
-            choices=choices,
-            minimum=option.min,
-            maximum=option.max,
-            word_or_number=kind is str and not choices and option.metavar == "N",
-            option=each.name,
-            commands=commands,
-            shared=shared if is_shared else "",
-        )
-        keys.append(key)
-    return keys
+def _keys_of(group: type[Any], commands: tuple[str, ...] = (), table: str = "", *, is_shared: bool = False) -> Iterator[Key]:
+    for name, setting in settings_of(group).items():
+        if setting.variables and not setting.knob.once:
+            shared = _NAMES.get(name, name)
+            yield Key(
+                **{each.name: getattr(setting, each.name) for each in fields(Accepted)},
+                name=table + name if table else shared,
+                default=_DEFAULTS.get(name, setting.default),
+                variables=setting.variables,
+                option=name,
+                commands=commands,
+                shared=shared if is_shared else "",
+            )
 
 
 def config_defaults(command: str | None, console: Console, environ: Mapping[str, str]) -> dict[str, Any]:
@@ -149,14 +121,6 @@ def warn_of_unknown(file: ConfigFile, config: Config, keys: Keys, console: Conso
 def unknown_key(name: str, keys: Keys) -> str:
     near = nearest(canonical(name), keys)
     return f"there is no key {name}" + (f"; did you mean {near}?" if near else "")
-
-
-def expected(key: Key, text: str) -> str | None:
-    """Return what `key` accepts, in words, where that is not `text`; None where it is."""
-    if key.parsed(text) is None:
-        return key.expects
-    pattern, words = _WORDS.get(key.option, _CHUNKS)
-    return words if key.word_or_number and not re.fullmatch(pattern, text) else None
 
 
 def setting(name: str, keys: Keys, config: Config, environ: Mapping[str, str]) -> Effective:

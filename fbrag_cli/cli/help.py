@@ -92,7 +92,7 @@ class Command(_Helping, TyperCommand):
         for each in self.params:
             if each.name == "format":
                 others = {*FORMATS} - {*kind_of(each.type_descriptor.annotation)[1]}  # type: ignore[attr-defined]
-                if os.environ.get(str(each.envvar)) in others:
+                if any(os.environ.get(name) in others for name in each.envvar or ()):
                     each.envvar = None
                 if ctx.default_map and ctx.default_map.get("format") in others:
                     del ctx.default_map["format"]

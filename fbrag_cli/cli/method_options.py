@@ -64,7 +64,7 @@ def _value_options() -> type[Any]:
         about = setting.knob
         varies = about.varies is not None or about.on_gpu is not None
         kind: Any = str if about.chunks else Literal[setting.choices] if setting.choices else setting.kind
-        knob = replace(about, varies=about.default_text(setting.default) or None, minimum=None if about.chunks else about.minimum)
+        knob = replace(about, varies=about.default_text(setting.default))
         default = None if varies else setting.default
         made.append((setting.name, kind | None if default is None else kind, field(default=default, metadata={"knob": knob})))
     return make_dataclass("MethodSettings", made, frozen=True)
@@ -93,7 +93,7 @@ def _list_options() -> type[Any]:
     for setting in (each for each in all_settings().values() if each.knob.compared):
         knob = replace(
             setting.knob,
-            varies=setting.knob.default_text(setting.default) or None,
+            varies=setting.knob.default_text(setting.default),
             minimum=None,
             maximum=None,
             group="Compare",

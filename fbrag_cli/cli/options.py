@@ -3,7 +3,7 @@ the cache in `session.settings`, and those of one command beside it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -14,19 +14,24 @@ from fbrag_cli.cli.completion import install_script, show_script
 from fbrag_cli.cli.console import ColorMode, Console
 from fbrag_cli.cli.version import print_version
 from fbrag_cli.errors import FbragError
+from fbrag_cli.methods.knobs import Knob, settings_of
 
 #: Where the context of a command keeps the request to stop.
 CANCELLATION = "fbrag.cancellation"
 
 
-def option(default: Any, *names: str, help: str, group: str, choices: Sequence[str] = (), **settings: Any) -> Any:
-    """A field that is an option of the command line; also settable as FBRAG_<LONG NAME>. choices: the words that it takes."""
-    long = next(name for name in names if name.startswith("--")).split("/")[0]
-    settings.setdefault("envvar", "FBRAG_" + long[2:].replace("-", "_").upper())
-    settings.setdefault("show_envvar", False)
-    settings.setdefault("show_default", False)
-    declared = typer.Option(*names, help=help, rich_help_panel=group, **settings)
-    return field(default=default, metadata={"option": declared, "choices": tuple(choices)})
+def option(default: Any, *names: str, help: str, group: str, **about: Any) -> Any:
+    """A field that is an option of the command line.
+
+    about: choices, metavar, words and once as of `Knob`; min and max; envvar, the variables that set it, None for none; and what
+    Typer alone reads.
+    """
+    variables = tuple(about.pop("envvar") or ()) if "envvar" in about else None
+    bounds: dict[str, Any] = {"minimum": about.pop("min", None), "maximum": about.pop("max", None)}
+    same = {name: about.pop(name) for name in ("metavar", "words", "once") if name in about}
+    choices = tuple(about.pop("choices", ()))
+    knob = Knob(help=help, varies="", group=group, names=names, variables=variables, choices=choices, **bounds, **same)
+    return field(default=default, metadata={"knob": knob, "typer": about})
 
 
 def arguments(help: str, metavar: str) -> Any:
@@ -56,7 +61,7 @@ class GlobalOptions:
     offline: bool = option(
         False, "--offline", help="make no network connection", group="Global", envvar=["FBRAG_OFFLINE", "HF_HUB_OFFLINE"]
     )
-    yes: bool = option(False, "-y", "--yes", help="accept the download of models, and confirmations", group="Global")
+    yes: bool = option(False, "-y", "--yes", help="accept the download of models, and confirmations", group="Global", once=True)
     config: str | None = option(
         None, "--config", help="another configuration file; 'none' for none", group="Global", metavar="FILE", envvar=None
     )
@@ -139,7 +144,9 @@ class OutputOptions:
         "text", "-f", "--format", help="text, json, jsonl (events as they happen) or md (text)", group="Output"
     )
     json: bool = option(False, "--json", help="short for --format json", group="Output", envvar=None)
-    output: str = option("-", "-o", "--output", help="written whole or not at all (stdout)", group="Output", metavar="FILE")
+    output: str = option(
+        "-", "-o", "--output", help="written whole or not at all (stdout)", group="Output", metavar="FILE", once=True
+    )
     html: str | None = option(
         None,
         "--html",
@@ -180,10 +187,6 @@ class RunOptions:
     )
 
 
-#: The most that --parallel takes.
-MOST_AT_ONCE = 64
-
-
 @dataclass(frozen=True, slots=True)
 class ParallelOptions:
     parallel: str = option(
@@ -192,18 +195,19 @@ class ParallelOptions:
         help="questions decoded at once, auto or a number; above 1, answers may differ by rounding (auto; on a CPU 1)",
         group="Run",
         metavar="N",
+        words=("auto",),
+        min=1,
+        max=64,
     )
 
     @property
     def at_once(self) -> int | None:
         """How many questions run at once; None for as many as pay. Raises FbragError `usage`."""
-        text = self.parallel
-        if text == "auto":
-            return None
-        number = int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else 0
-        if not 1 <= number <= MOST_AT_ONCE:
-            raise FbragError("usage", f"--parallel {text}: not a number of questions", f"use auto, or 1 to {MOST_AT_ONCE}")
-        return number
+        accepted = settings_of(ParallelOptions)["parallel"]
+        if accepted.parsed(self.parallel) is None:
+            hint = f"use auto, or {accepted.minimum} to {accepted.maximum}"
+            raise FbragError("usage", f"--parallel {self.parallel}: not a number of questions", hint)
+        return None if self.parallel == "auto" else int(self.parallel)
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,6 +280,7 @@ class BatchOptions(ParallelOptions):
         help="rows as they come: JSON lines, or CSV by its name (stdout)",
         group="Output",
         metavar="FILE",
+        once=True,
     )
     resume: bool = option(
         True,

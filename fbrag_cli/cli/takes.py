@@ -16,8 +16,8 @@ from typing import Annotated, Any, Literal, get_type_hints
 import typer
 
 from fbrag_cli.cli.completion import model_names
-from fbrag_cli.cli.options import CANCELLATION, GlobalOptions, option
-from fbrag_cli.methods.knobs import Knob, option_name
+from fbrag_cli.cli.options import CANCELLATION, GlobalOptions
+from fbrag_cli.methods.knobs import setting_of
 
 
 def takes(
@@ -74,28 +74,32 @@ def leaves(group: type[Any]) -> Iterator[type[Any]]:
 
 
 def hint_of(declared: Field[Any], hints: Mapping[str, Any]) -> Any:
-    """The type of a field's values, with the words that it takes."""
-    choices = declared.metadata.get("choices")
-    return Literal[choices] if choices else hints[declared.name]
+    """Return the type of a field's values, with the words that it takes."""
+    about = declared.metadata.get("knob")
+    return Literal[about.choices] if about and about.choices else hints[declared.name]
 
 
 def option_of(declared: Field[Any]) -> Any:
-    """Typer's option for a field made by `option`, `arguments`, `argument` or `knob`."""
+    """Return Typer's option for a field made by `option`, `arguments`, `argument` or `knob`."""
     if "option" in declared.metadata:
         return declared.metadata["option"]
-    about: Knob = declared.metadata["knob"]
-    default = about.default_text(declared.default)
-    names = about.names or (option_name(declared.name),)
-    return option(
-        declared.default,
-        *names,
-        help=" ".join(filter(None, (about.help, default and f"({default})"))),
-        group=about.group,
+    setting = setting_of(declared, Any)  # Typer reads the type from the signature
+    about = setting.knob
+    more = dict(declared.metadata.get("typer", {}))
+    if not (about.chunks or about.words):
+        more |= {"min": about.minimum, "max": about.maximum}
+    if about.metavar == "MODEL":
+        more["autocompletion"] = model_names
+    return typer.Option(
+        *setting.names,
+        help=setting.help,
+        rich_help_panel=about.group,
         metavar=about.metavar,
-        min=about.minimum,
-        max=about.maximum,
-        autocompletion=model_names if about.metavar == "MODEL" else None,
-    ).metadata["option"]
+        envvar=list(setting.variables),
+        show_envvar=False,
+        show_default=False,
+        **more,
+    )
 
 
 def _origin(context: typer.Context, name: str) -> str:

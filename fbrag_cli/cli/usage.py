@@ -7,7 +7,6 @@ import re
 import shlex
 import sys
 from collections.abc import Sequence
-from dataclasses import fields
 from itertools import takewhile
 from typing import Any
 
@@ -15,8 +14,8 @@ import typer
 
 from fbrag_cli.cli.argv import first_word
 from fbrag_cli.cli.options import AnswerOptions, ExplainOptions
-from fbrag_cli.cli.takes import option_of
 from fbrag_cli.errors import FbragError
+from fbrag_cli.methods.knobs import settings_of
 
 #: A question to put into a command where none was given.
 EXAMPLE = "Who …?"
@@ -63,8 +62,7 @@ def _of_the_other_command(error: Any, context: Any, arguments: Sequence[str]) ->
 
 
 def _names_of(group: type[Any]) -> list[str]:
-    declared = [option_of(each) for each in fields(group)]
-    return [name for each in declared for names in (each.default, *each.param_decls) for name in names.split("/")]
+    return [name for each in settings_of(group).values() for names in each.names for name in names.split("/")]
 
 
 def _without_command(arguments: Sequence[str]) -> FbragError | None:

@@ -38,7 +38,5 @@ class OptionValue:
 def _variable(parameter: Any, context: Any) -> str | None:
     """Return the environment variable that sets an option, None where another thing does."""
     source = context.get_parameter_source(parameter.name)
-    if source is None or source.name != "ENVIRONMENT":
-        return None
-    names = [parameter.envvar] if isinstance(parameter.envvar, str) else parameter.envvar
-    return next(name for name in names if os.environ.get(name))
+    is_variable = source is not None and source.name == "ENVIRONMENT"
+    return next((name for name in parameter.envvar if os.environ.get(name)), None) if is_variable else None

@@ -153,8 +153,8 @@ def listed_values(setting: Setting, text: str, chunk_words: int) -> list[Any]:
 
 
 def _value(setting: Setting, part: str, text: str, chunk_words: int) -> Any:
-    if setting.knob.chunks:
+    if setting.chunks:
         return chunk_count(setting.option, part, chunk_words)
-    if (value := setting.accepted.parsed(part)) is None:
-        raise FbragError("usage", f"{setting.option} {text}: {part!r} is not {setting.accepted.expects}", _HELP)
+    if (value := setting.parsed(part)) is None:
+        raise FbragError("usage", f"{setting.option} {text}: {part!r} is not {setting.expects}", _HELP)
     return value

@@ -65,7 +65,7 @@ def method_with(method: type[Method], values: Mapping[str, Any], chunk_words: in
             value = implied[0][1]
         elif value is None:
             value = setting.knob.on_gpu if on_gpu and setting.knob.on_gpu is not None else setting.default
-        elif setting.knob.chunks and isinstance(value, str):
+        elif setting.chunks and isinstance(value, str):
             value = chunk_count(setting.option, value, chunk_words)
         settings[name] = value
     if settings.get("instructions"):
@@ -76,7 +76,7 @@ def method_with(method: type[Method], values: Mapping[str, Any], chunk_words: in
 def parse_weights(text: str) -> dict[str, Any]:
     """Parse the weights of the two lookups, "X:Y": eta forward and eta backward. Raises FbragError `usage`."""
     parts, settings = text.split(":"), all_settings()
-    values = {name: settings[name].accepted.parsed(part) for name, part in zip(ETAS, parts, strict=False)}
+    values = {name: settings[name].parsed(part) for name, part in zip(ETAS, parts, strict=False)}
     if len(parts) != len(ETAS) or None in values.values():
         raise FbragError("usage", f"--weights {text}: expected X:Y, two numbers from 0 on", "write it as 0.5:0.5")
     return values

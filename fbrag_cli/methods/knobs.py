@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from fbrag_cli.storage.config_key import Accepted
@@ -13,9 +13,11 @@ class Knob:
     """The help, the bounds and the option of a setting.
 
     help: one phrase. varies: the default in words, where it depends on something else than this field. on_gpu: the default where
-    the models run on a GPU, None for the same. chunks: whether it is a number of chunks, which may be given in words ("6k").
-    group: of options in the help. names: of the option, () for the field's own name. compared: whether an evaluation takes a
-    list of values. implies: another setting and its value, where the user gives a value here and none there.
+    the models run on a GPU, None for the same. choices: the words that it takes, () for those of its type. chunks: whether it is
+    a number of chunks, which may be given in words ("6k"). words: what stands for a number beside numbers, as "auto".
+    group: of options in the help. names: of the option, () for the field's own name. variables: of the environment, None for
+    FBRAG_ and its name. once: whether it says what a single run is to do, so that no file sets it. compared: whether an
+    evaluation takes a list of values. implies: another setting and its value, where the user gives a value here and none there.
     """
 
     help: str
@@ -23,10 +25,14 @@ class Knob:
     maximum: float | None = None
     varies: str | None = None
     on_gpu: Any = None
+    choices: tuple[str, ...] = ()
     chunks: bool = False
+    words: tuple[str, ...] = ()
     group: str = "Method"
     names: tuple[str, ...] = ()
     metavar: str | None = None
+    variables: tuple[str, ...] | None = None
+    once: bool = False
     compared: bool = True
     implies: tuple[str, Any] | None = None
 
@@ -39,30 +45,36 @@ class Knob:
         return "" if default is None or default is False or default == () else str(default)
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """A field of a settings record. kind: type of its values. choices: the words that it takes, () for no list."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting(Accepted):
+    """A field of a settings record, and the values that it accepts."""
 
     name: str
-    kind: type
-    choices: tuple[str, ...]
     default: Any
     knob: Knob
 
     @property
-    def accepted(self) -> Accepted:
-        """The values that it accepts."""
-        return Accepted(kind=self.kind, choices=self.choices, minimum=self.knob.minimum, maximum=self.knob.maximum)
+    def names(self) -> tuple[str, ...]:
+        """The names of the option, as "-m", "--large", "--map/--no-map"."""
+        return self.knob.names or (f"--{self.name.replace('_', '-')}",)
 
     @property
     def option(self) -> str:
         """The long option, as "--eta-forward"."""
-        return option_name(self.name)
+        return next(name for name in self.names if name.startswith("--")).split("/")[0]
 
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The environment variables that set it. The first one that is set counts."""
+        if self.knob.variables is not None:
+            return self.knob.variables
+        return (f"FBRAG_{self.option[2:].replace('-', '_').upper()}",)
 
-def option_name(field_name: str) -> str:
-    """Return the long option of a field: "--eta-forward" for "eta_forward"."""
-    return f"--{field_name.replace('_', '-')}"
+    @property
+    def help(self) -> str:
+        """The help of the option, with its default."""
+        default = self.knob.default_text(self.default)
+        return f"{self.knob.help} ({default})" if default else self.knob.help
 
 
 def knob(default: Any, help: str, **about: Any) -> Any:
@@ -71,18 +83,30 @@ def knob(default: Any, help: str, **about: Any) -> Any:
 
 
 def settings_of(record: type[Any]) -> dict[str, Setting]:
-    """The settings of a record by name, in the order of its fields. Fields without a knob are none."""
+    """Return the settings of a record by name, in the order of its fields. Fields without a knob are none."""
     hints = get_type_hints(record)
-    found = {}
-    for each in fields(record):
-        if (about := each.metadata.get("knob")) is not None:
-            kind, choices = kind_of(hints[each.name])
-            found[each.name] = Setting(each.name, kind, choices, each.default, about)
-    return found
+    return {each.name: setting_of(each, hints[each.name]) for each in fields(record) if "knob" in each.metadata}
+
+
+def setting_of(declared: Field[Any], hint: Any) -> Setting:
+    """Return the setting that a field with a knob declares. hint: the type of its values."""
+    about: Knob = declared.metadata["knob"]
+    kind, choices = kind_of(hint)
+    return Setting(
+        name=declared.name,
+        kind=kind,
+        choices=about.choices or choices,
+        minimum=about.minimum,
+        maximum=about.maximum,
+        chunks=about.chunks,
+        words=about.words,
+        default=declared.default,
+        knob=about,
+    )
 
 
 def kind_of(hint: Any) -> tuple[type, tuple[str, ...]]:
-    """The type of the values of a hint such as `int | None` or `Literal["a", "b"]`, and the words that it allows."""
+    """Return the type of the values of a hint such as `int | None` or `Literal["a", "b"]`, and the words that it allows."""
     if get_origin(hint) is Literal:
         return str, get_args(hint)
     for inner in get_args(hint):

@@ -14,19 +14,21 @@ class ModelSettings:
 
     large: str | None = knob(
         None,
-        "who answers: a name of 'fbrag models list', a GGUF file, or a server: http://host:port/v1#name",
+        "model that answers: a name of 'fbrag models list', a GGUF file, or a server: http://host:port/v1#name",
         names=("-m", "--large"),
         group="Models",
         metavar="MODEL",
     )
-    small: str | None = knob(None, "who looks forward", group="Models", metavar="MODEL")
+    small: str | None = knob(None, "model that looks forward", group="Models", metavar="MODEL")
     key_file: str | None = knob(
-        None, "holds the key of the servers that are named as models", varies="else FBRAG_KEY", group="Models", metavar="FILE"
+        None, "file with the key of the model servers", varies="else FBRAG_KEY", group="Models", metavar="FILE"
     )
     gpu: Literal["auto", "off", "require"] = knob(
-        "auto", "auto, off, or require: exit 5 unless all layers are on it", group="Models"
+        "auto", "GPU use: auto, off, or require, which exits 5 unless all layers are on the GPU", group="Models"
     )
-    gpu_layers: str = knob("auto", "of the large model on the GPU: auto, all or a number", group="Models", metavar="N")
+    gpu_layers: str = knob(
+        "auto", "layers of the large model on the GPU: auto, all or a number", words=("auto", "all"), group="Models", metavar="N"
+    )
     device: str | None = knob(
         None, "GPUs for the models, as doctor names them: CUDA0,CUDA1", varies="all", group="Models", metavar="NAMES"
     )
@@ -36,7 +38,7 @@ class ModelSettings:
     )
     threads: int | None = knob(
         None,
-        "of the CPU",
+        "CPU threads",
         varies="the physical cores",
         names=("-t", "--threads"),
         minimum=1,
@@ -45,7 +47,7 @@ class ModelSettings:
         metavar="N",
     )
     ctx: int | None = knob(
-        None, "at most so many tokens of context", varies="the model's own length", minimum=256, group="Models", metavar="N"
+        None, "tokens of context, at most", varies="the model's own length", minimum=256, group="Models", metavar="N"
     )
 
 
@@ -53,12 +55,16 @@ class ModelSettings:
 class DocumentSettings:
     """Which files are read, and how."""
 
-    pages: str | None = knob(None, "pages of a PDF, as 3-9,12", varies="all", group="Document", metavar="PAGES")
-    encoding: str | None = knob(None, "of a text file", varies="detected", group="Document", metavar="NAME")
-    lang: str | None = knob(None, "of the documents: de, german", varies="found by their words", group="Document", metavar="NAME")
-    include: list[str] = knob((), "of a folder, only files like GLOB", varies="all known types", group="Document", metavar="GLOB")
-    exclude: list[str] = knob((), "of a folder, no files or folders like GLOB", group="Document", metavar="GLOB")
-    strict: bool = knob(False, "a file that cannot be read ends the run", group="Document")
+    pages: str | None = knob(None, "pages of a PDF, as 3-9,12", varies="all", group="Document", metavar="PAGES", once=True)
+    encoding: str | None = knob(None, "encoding of text files", varies="detected", group="Document", metavar="NAME")
+    lang: str | None = knob(
+        None, "language of the documents: de, german", varies="found by their words", group="Document", metavar="NAME"
+    )
+    include: list[str] = knob(
+        (), "files of a folder to read", varies="all known types", group="Document", metavar="GLOB", once=True
+    )
+    exclude: list[str] = knob((), "files and folders of a folder to leave out", group="Document", metavar="GLOB", once=True)
+    strict: bool = knob(False, "end the run at a file that cannot be read", group="Document")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +72,7 @@ class CacheSettings:
     """cache_limit: GB (10^9 bytes)."""
 
     no_cache: bool = knob(False, "read the documents anew, and cache nothing of them", group="Run")
-    again: bool = knob(False, "ask the models anew, and replace what is cached of their replies", group="Run")
+    again: bool = knob(False, "ask the models anew, and replace what is cached of their replies", group="Run", once=True)
     cache_limit: float = knob(
-        5.0, "the cache holds at most so many GB", varies="5", minimum=0, maximum=1e9, group="Run", metavar="GB"
+        5.0, "size of the cache in GB, at most", varies="5", minimum=0, maximum=1e9, group="Run", metavar="GB"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -14,6 +15,8 @@ from fbrag_cli.text.near import closest
 Value: TypeAlias = "str | int | float | bool"
 
 _WORDS = dict.fromkeys(("true", "t", "yes", "y", "on", "1"), True) | dict.fromkeys(("false", "f", "no", "n", "off", "0"), False)
+_CHUNKS = re.compile(r"\s*(0*[1-9][0-9]*|[0-9]*\.?[0-9]+[kK])\s*")
+_NUMBER = re.compile("[0-9]{1,9}")
 _PHRASES = {bool: "true or false", int: "a whole number", float: "a number", str: "a text in quotes"}
 
 
@@ -21,29 +24,32 @@ _PHRASES = {bool: "true or false", int: "a whole number", float: "a number", str
 class Accepted:
     """The values that a setting, an option or a key accepts.
 
-    kind: bool, int, float or str. choices: the accepted words, () for any. word_or_number: a text that may be written as a bare
-    number.
+    kind: bool, int, float or str. choices: the accepted words, () for any. chunks: a text that is a number of chunks, or words as
+    "6k". words: those that a text may be beside a whole number, () for any text. A file may have such a text as a bare number.
     """
 
     kind: type
     choices: tuple[str, ...] = ()
     minimum: float | None = None
     maximum: float | None = None
-    word_or_number: bool = False
+    chunks: bool = False
+    words: tuple[str, ...] = ()
 
     @property
     def expects(self) -> str:
         """A description of the accepted values, for a message."""
         if self.choices:
             return "one of " + ", ".join(self.choices)
-        phrase = "a number, or a text in quotes" if self.word_or_number else _PHRASES[self.kind]
+        if self.chunks:
+            return "a number, or words as 6k"
+        phrase = f"{', '.join(self.words)} or a number" if self.words else _PHRASES[self.kind]
         if self.minimum is not None and self.maximum is not None:
             return f"{phrase} from {self.minimum:g} to {self.maximum:g}"
         return phrase if self.minimum is None else f"{phrase}, at least {self.minimum:g}"
 
     def checked(self, value: object) -> Value | None:
-        """Return `value` as the option takes it, or None if the key does not accept it."""
-        if self.kind is str and self.word_or_number and type(value) in (int, float):
+        """Return `value` as the option takes it, or None if it is not accepted."""
+        if self.kind is str and (self.chunks or self.words) and type(value) in (int, float):
             value = str(value)
         if self.kind is float and type(value) is int:
             try:
@@ -54,10 +60,8 @@ class Accepted:
             return None
         assert isinstance(value, (str, int, float))
         if isinstance(value, str):
-            return value
-        low = -math.inf if self.minimum is None else self.minimum
-        high = math.inf if self.maximum is None else self.maximum
-        return value if abs(value) != math.inf and low <= value <= high else None
+            return value if self._is_accepted(value) else None
+        return value if self._is_within(value) else None
 
     def parsed(self, text: str) -> Value | None:
         """Return the value that `text` of a variable or a command line stands for, or None."""
@@ -66,6 +70,15 @@ class Accepted:
         except ValueError:
             return None
         return self.checked(value)
+
+    def _is_accepted(self, text: str) -> bool:
+        if self.chunks:
+            return bool(_CHUNKS.fullmatch(text))
+        return not self.words or text in self.words or (bool(_NUMBER.fullmatch(text)) and self._is_within(int(text)))
+
+    def _is_within(self, number: float) -> bool:
+        low = -math.inf if self.minimum is None else self.minimum
+        return abs(number) != math.inf and low <= number <= (math.inf if self.maximum is None else self.maximum)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -63,7 +63,7 @@ def test_show_as_json(fbrag: Run, config: Path) -> None:
         (["set", "select", "abc"], "a number, or words as 6k"),
         (["set", "ask.recall", "0"], "a number, or words as 6k"),
         (["set", "gpu_layers", "some"], "auto, all or a number"),
-        (["set", "batch.parallel", "65"], "auto, or a number from 1 to 64"),
+        (["set", "batch.parallel", "65"], "auto or a number from 1 to 64"),
         (["set", "offline", "perhaps"], "true or false"),
         (["set", "gpu"], "VALUE"),
         (["get"], "KEY"),

@@ -470,19 +470,10 @@ def test_a_wrong_value_of_a_variable_names_the_variable(fbrag: Run, files: Path)
 # -- variables ---------------------------------------------------------------------------------------------------------------
 
 
-def test_every_long_option_has_its_variable_or_belongs_to_one_run() -> None:
-    from dataclasses import fields
+def test_an_option_of_the_configuration_file_has_a_variable_too() -> None:
+    from fbrag_cli.cli.config_keys import known_keys
 
-    from fbrag_cli.cli.commands import every_group
-    from fbrag_cli.cli.config_keys import OF_ONE_RUN
-    from fbrag_cli.cli.options import RootOptions
-    from fbrag_cli.cli.takes import option_of
-
-    for group in [RootOptions, *every_group()]:
-        for each in fields(group):
-            option = option_of(each)
-            if any(name.startswith("--") for name in option.param_decls or ()):
-                assert option.envvar or each.name in OF_ONE_RUN, f"{group.__name__}.{each.name}"
+    assert all(key.variables for key in known_keys().values())
 
 
 def test_a_variable_sets_the_encoding(fbrag: Run, files: Path) -> None:

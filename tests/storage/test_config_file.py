@@ -80,10 +80,12 @@ def test_values_of_every_kind(tmp_path: Path) -> None:
         ("offline = 1", "offline is 1, expected true or false"),
         ("top_p = nan", "top_p is NaN, expected a number from 0 to 1"),
         ("temperature = inf", "temperature is Infinity, expected a number, at least 0"),
-        ("recall = [8]", "recall is a list, expected a number, or a text in quotes"),
-        ("recall = true", "recall is true, expected a number, or a text in quotes"),
+        ("recall = [8]", "recall is a list, expected a number, or words as 6k"),
+        ("recall = true", "recall is true, expected a number, or words as 6k"),
         ("ask = 3", "ask is 3, expected a table"),
         ("models = 'm.gguf'", 'models is "m.gguf", expected a table'),
+        ('recall = "six"', 'recall is "six", expected a number, or words as 6k'),
+        ("gpu_layers = -1", "gpu_layers is -1, expected auto, all or a number"),
         ("models.large = 7", "models.large is 7, expected a text in quotes"),
     ],
 )
@@ -264,6 +266,8 @@ def test_what_stands_in_the_place_of_a_table_stays(tmp_path: Path, line: str, sh
 def _values(key: Key) -> st.SearchStrategy[object]:
     if key.choices:
         return st.sampled_from(key.choices)
+    if key.chunks or key.words:
+        return st.integers(1, 64).map(str) | st.sampled_from(key.words or ("6k", "0.5K"))
     if key.kind is bool:
         return st.booleans()
     if key.kind is int:
