@@ -78,7 +78,7 @@ def score(example: Example, answer: str) -> dict[str, float | None]:
     """Return each of `ANSWER_METRICS`, 0 to 1, the best over the gold answers, as in both benchmarks. None: it does not apply.
 
     F1, exact match, "contains" and Rouge-L apply to questions, Rouge-L to summaries, accuracy to choices and classes, and nothing
-    without gold answers. "contains" is 1 where a gold answer stands in the reply: the accuracy of FIT-RAG, and of others. Raises
+    without gold answers. "contains" is 1 where a gold answer stands in the reply: the accuracy of many papers. Raises
     FbragError (usage) without the package rouge, or jieba for Chinese, where they are needed.
     """
     main = main_metric(example)

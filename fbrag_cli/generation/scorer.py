@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 
 class Scorer(Protocol):
-    """A cross-encoder with two labels: for each of them a logit, by a question and a text together."""
+    """A cross-encoder: a logit for each of its labels, by a question and a text together."""
 
     @property
     def name(self) -> str: ...
@@ -20,11 +20,16 @@ class Scorer(Protocol):
         """Hexadecimal digits that change whenever a score may change; part of the key of cached scores."""
         ...
 
-    def scores(self, question: str, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return float32 `(len(texts), 2)`, row i for texts[i]: the logits of both labels.
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The names of the columns of `scores`, as the model's file has them."""
+        ...
 
-        A logit has any sign and no unit; its sigmoid is the probability of the label. The two columns have different spreads, so
-        that sums are taken of probabilities. `(0, 2)` for no texts. A text of any length is read whole.
+    def scores(self, question: str, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return float32 `(len(texts), len(labels))`, row i for texts[i].
+
+        A logit has any sign and no unit; its sigmoid is the probability of the label. Columns have different spreads, so
+        that sums are taken of probabilities. No rows for no texts. A text of any length is read whole.
 
         Raises FbragError `out_of_memory`, `model_corrupt`; the error of a requested cancellation.
         """

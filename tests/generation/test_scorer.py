@@ -1,4 +1,4 @@
-"""FIT-RAG's document scorer through llama.cpp, with all-MiniLM-L6-v2 and a head of random weights."""
+"""A cross-encoder through llama.cpp, with all-MiniLM-L6-v2 and a head of random weights."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.llama.scorer import LABELS, LlamaScorer
+from fbrag_cli.generation.llama.scorer import LlamaScorer
 from fbrag_cli.generation.llama.weights import Loading
 from fbrag_cli.generation.scorer import Scorer
 from fbrag_cli.training.fit_rag.bert_gguf import write_gguf
 from tests.conftest import needs
 from tests.retrieval import minilm
 
+LABELS = ("first", "second")
 QUESTION = "Who lit the lamp of the lighthouse?"
 LONG_QUESTION = "Who, when the fog came in from the sea and no ship could find the harbour, lit the lamp of the lighthouse? " * 4
 TEXTS = [
@@ -139,22 +140,21 @@ def test_the_key_tells_files_apart_but_not_their_names(base: Path, file: Path, s
         assert loaded.name == "another"
 
 
-@pytest.mark.parametrize(
-    ("pooling", "labels", "told"),
-    [
-        (1, LABELS, "pool by rank"),
-        (4, LABELS[:1], "1 outputs"),
-        (4, (*LABELS, "third"), "3 outputs"),
-        (4, LABELS[::-1], "llm_prefer"),
-    ],
-)
-def test_another_kind_of_model_is_refused(base: Path, tmp_path: Path, pooling: int, labels: Sequence[str], told: str) -> None:
+@pytest.mark.parametrize("labels", [LABELS, LABELS[:1], (*LABELS, "third")])
+def test_it_names_its_labels(base: Path, tmp_path: Path, labels: tuple[str, ...]) -> None:
     changed = {
         "classifier.weight": np.zeros((len(labels), 384), np.float32),
         "classifier.bias": np.zeros(len(labels), np.float32),
     }
-    path = write_gguf(base, tmp_path / "other.gguf", pooling=pooling, window=512, changed=changed, labels=labels)
-    with pytest.raises(FbragError, match=told) as refused:
+    path = write_gguf(base, tmp_path / "other.gguf", pooling=4, window=512, changed=changed, labels=labels)
+    with LlamaScorer(path, Loading(threads=1)) as loaded:
+        assert loaded.labels == labels
+        assert loaded.scores(QUESTION, TEXTS).shape == (len(TEXTS), len(labels))
+
+
+def test_a_model_that_pools_otherwise_is_refused(base: Path, tmp_path: Path) -> None:
+    path = write_gguf(base, tmp_path / "other.gguf", pooling=1, window=512, changed=head(), labels=LABELS)
+    with pytest.raises(FbragError, match="pool by rank") as refused:
         LlamaScorer(path, Loading(threads=1))
     assert refused.value.code == "model_corrupt"
 

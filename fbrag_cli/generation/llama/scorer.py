@@ -1,4 +1,4 @@
-"""FIT-RAG's bi-label document scorer (section 4.2) through llama.cpp: a cross-encoder that gives each text two logits."""
+"""A cross-encoder through llama.cpp: it reads a question together with a text, and gives the text a logit for each label."""
 
 from __future__ import annotations
 
@@ -10,13 +10,11 @@ from numpy.typing import NDArray
 
 from fbrag_cli.generation.llama.encoder import LlamaEncoder, split_evenly
 
-#: The outputs, in the order of the columns of `scores`; a scorer's file names them as `bert.classifier.output_labels`.
-LABELS = ("has_answer", "llm_prefer")
 QUESTION_TOKENS = 64  # what is more of a question is cut off
 
 
 class LlamaScorer(LlamaEncoder):
-    """The `Scorer` for GGUF files: an encoder that pools by rank, whose outputs are `LABELS`.
+    """The `Scorer` for GGUF files: an encoder that pools by rank and names its outputs.
 
     It reads [CLS] question [SEP] text [SEP], at most 512 tokens. Of a text in several windows each label's largest logit counts.
     Several threads may call it. Raises as `LlamaEncoder`; also FbragError `model_corrupt` for another kind of model.
@@ -26,12 +24,12 @@ class LlamaScorer(LlamaEncoder):
     shortest_window = 2 * QUESTION_TOKENS
 
     def scores(self, question: str, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return float32 `(len(texts), 2)`: the logits of Has_Answer and LLM_Prefer, of any sign.
+        """Return float32 `(len(texts), len(labels))`: logits, of any sign.
 
         Raises FbragError `out_of_memory`; `model_corrupt` where a logit is not finite; the error of a cancellation.
         """
         windows = [(i, window) for i, text in enumerate(texts) for window in self.windows(question, text)]
-        logits = np.full((len(texts), len(LABELS)), -np.inf, np.float32)
+        logits = np.full((len(texts), len(self.labels)), -np.inf, np.float32)
         with self._lock:
             for (i, _), vector in zip(windows, self._vectors([window for _, window in windows]), strict=True):
                 logits[i] = np.maximum(logits[i], vector)
@@ -50,7 +48,7 @@ class LlamaScorer(LlamaEncoder):
                 found = [vector / max(float(np.linalg.norm(vector)), 1e-9) for vector in self._vectors(windows)]
             finally:
                 self._make_context(self._pooling)
-                self._n_outputs = len(LABELS)
+                self._n_outputs = len(self.labels)
         return np.array(found, np.float32)
 
     def windows(self, question: str, text: str) -> list[list[int]]:
@@ -65,14 +63,11 @@ class LlamaScorer(LlamaEncoder):
     def _prepare(self) -> int:
         model = self._weights.model
         labels = [llama_cpp.llama_model_cls_label(model, i) for i in range(llama_cpp.llama_model_n_cls_out(model))]
-        if len(labels) != len(LABELS):
-            raise self._broken(f"is no document scorer: it has {len(labels)} outputs, not {len(LABELS)}")
-        if (found := [(label or b"").decode("utf-8", "replace") for label in labels]) != list(LABELS):
-            raise self._broken(f"is no document scorer: its outputs are {found}, not {list(LABELS)}")
+        self.labels = tuple((label or b"").decode("utf-8", "replace") for label in labels)
         self._pooling = self._make_context(llama_cpp.LLAMA_POOLING_TYPE_UNSPECIFIED)
         if self._pooling != llama_cpp.LLAMA_POOLING_TYPE_RANK:
             raise self._broken("is no document scorer: it does not pool by rank")
-        return len(LABELS)
+        return len(self.labels)
 
     def _settings(self) -> list[object]:
         return [self._pooling, self._window, QUESTION_TOKENS]

@@ -1,6 +1,6 @@
 """Closed book: the large model answers from what it knows; its prompt has no text of the document.
 
-The "model alone" of FIT-RAG (Mao et al., 2024, Table 1), and the floor for all methods that read.
+The floor for all methods that read.
 """
 
 from __future__ import annotations

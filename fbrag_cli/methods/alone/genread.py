@@ -1,5 +1,5 @@
 """GenRead: the large model writes a background passage, then answers by reading it (Yu et al., 2023, "Generate rather than
-retrieve"; so FIT-RAG answers what the model knows, section 4.5).
+retrieve").
 
 Of the paper's variants this is the plain one: one passage, written greedily. Several passages that are sampled, or written after
 examples from clusters of questions, and a reader that is trained, are left out.

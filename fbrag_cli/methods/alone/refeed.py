@@ -1,7 +1,7 @@
 """REFEED: the large model answers alone, and its answer helps to retrieve what it answers from (Yu et al., 2023, "Improving
 language models via plug-and-play retrieval feedback").
 
-A baseline of FIT-RAG, for a model of which only the replies are known. Left out: several different first answers, which are
+For a model of which only the replies are known. Left out: several different first answers, which are
 sampled, and the choice between answers before and after retrieval by their likelihood.
 """
 

@@ -10,9 +10,11 @@ from typing import Any
 from fbrag_cli.generation.scorer import Scorer
 from fbrag_cli.methods.fit_rag.detector import Detector
 from fbrag_cli.methods.fit_rag.recognizer import Recognizer
-from fbrag_cli.methods.parts import Kind, is_files, is_number, is_texts, read_tensors
+from fbrag_cli.methods.parts import Kind, is_files, is_number, is_texts, read_tensors, refuse
 
 SCORER = "scorer.gguf"
+#: Labels of the scorer (section 4.2): a text holds the answer, and the language model answers from it.
+LABELS = ("has_answer", "llm_prefer")
 FIT_RAG = Kind("FIT-RAG", "fbrag.fit-rag/1", "fit-rag.json", "fit-rag.safetensors")
 
 
@@ -38,8 +40,11 @@ def load(folder: Path, open_scorer: Callable[[Path], Scorer]) -> FitRagParts:
     FIT_RAG.check_files(folder, about["files"])
     tensors = read_tensors(folder / FIT_RAG.tensors) if FIT_RAG.tensors in about["files"] else {}
     detector, recognizer = about.get("detector"), about.get("recognizer")
+    scorer = open_scorer(folder / SCORER)
+    if scorer.labels != LABELS:
+        refuse(folder / SCORER, f"its outputs are {', '.join(scorer.labels) or 'none'}, not {' and '.join(LABELS)}")
     return FitRagParts(
-        scorer=open_scorer(folder / SCORER),
+        scorer=scorer,
         detector=Detector.of(tensors, detector["threshold"]) if detector else None,
         recognizer=Recognizer.of(tensors, recognizer) if recognizer else None,
         model=about["model"],

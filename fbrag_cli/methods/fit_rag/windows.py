@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fbrag_cli.corpus import Chunk, Excerpt
+from fbrag_cli.methods.fit_rag.parts import LABELS
 from fbrag_cli.text.sentences import unbroken_spans
 from fbrag_cli.trace import Cell, Column, Table
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 SENTENCES = 3
 #: Windows that the scorer reads: more of them cost more than they save.
 SCORED = 64
-_LABELS = Column("has_answer", "answer"), Column("llm_prefer", "prefer")
+_LABELS = tuple(map(Column, LABELS, ("answer", "prefer")))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.llama.machine import ON_THE_CPU
-from fbrag_cli.generation.llama.scorer import LABELS, LlamaScorer
+from fbrag_cli.generation.llama.scorer import LlamaScorer
 from fbrag_cli.generation.llama.weights import Loading
+from fbrag_cli.methods.fit_rag.parts import LABELS
 from fbrag_cli.progress import Event, Progress, silent, stage
 from fbrag_cli.storage.files import not_writable
 from fbrag_cli.training.checkpoint import Checkpoint

@@ -6,7 +6,8 @@ import json
 import pickle
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from safetensors.numpy import save_file
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.scorer import Scorer
 from fbrag_cli.methods.fit_rag.detector import Detector
-from fbrag_cli.methods.fit_rag.parts import FitRagParts, load
+from fbrag_cli.methods.fit_rag.parts import LABELS, FitRagParts, load
 from fbrag_cli.storage.files import sha256_of
 
 RECOGNIZER = {"k": 7, "delta": 1.5, "told": 0.04, "known": 0.5}
@@ -43,12 +44,12 @@ def write(folder: Path, shapes: list[tuple[int, int]] = LAYERS, **changed: Any) 
     return folder
 
 
-def opened(folder: Path) -> FitRagParts:
-    def no_scorer(path: Path) -> Scorer:
+def opened(folder: Path, labels: tuple[str, ...] = LABELS) -> FitRagParts:
+    def labelled(path: Path) -> Scorer:
         assert path.name == "scorer.gguf"
-        return None  # type: ignore[return-value]
+        return cast("Scorer", SimpleNamespace(labels=labels))
 
-    return load(folder, no_scorer)
+    return load(folder, labelled)
 
 
 def test_a_folder_is_read(tmp_path: Path) -> None:
@@ -65,6 +66,13 @@ def test_a_folder_without_a_detector_is_read(tmp_path: Path) -> None:
     del about["files"]["fit-rag.safetensors"], about["detector"]
     (folder / "fit-rag.json").write_text(json.dumps(about))
     assert opened(folder).detector is None
+
+
+@pytest.mark.parametrize("labels", [(), LABELS[:1], (*LABELS, "third"), LABELS[::-1]])
+def test_a_scorer_of_other_labels_is_refused(tmp_path: Path, labels: tuple[str, ...]) -> None:
+    with pytest.raises(FbragError, match="not has_answer and llm_prefer") as refused:
+        opened(write(tmp_path / "made"), labels)
+    assert refused.value.code == "model_corrupt"
 
 
 def truncated(folder: Path) -> None:
