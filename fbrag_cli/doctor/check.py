@@ -1,4 +1,4 @@
-"""What a check of the installation gets, and what it returns."""
+"""The input and the result of a check."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Status = Literal["ok", "warn", "fail"]
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One line of `fbrag doctor`. fix: what to do, best a command; None where the status is "ok"."""
+    """A line of `fbrag doctor`. fix: a command or an instruction, None where the status is "ok"."""
 
     name: str
     status: Status
@@ -25,10 +25,11 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """The inputs of the checks. large, small, gpu, threads, key_file: as `ask` uses them without flags.
+    """The inputs of the checks.
 
-    variables: the environment variables that fbrag reads. cache_limit: bytes. colored: whether stdout gets colour.
-    offline: whether the network is left alone. probe_gpu: whether a check may use the GPU's driver.
+    large, small, gpu, threads, key_file: values that `ask` uses without flags. variables: names of the environment variables that
+    fbrag reads. cache_limit: limit of the cache in bytes. colored: whether stdout gets colour. offline: whether the network must
+    not be used. probe_gpu: whether a check may use the driver of the GPU.
     """
 
     environ: Mapping[str, str]

@@ -1,4 +1,4 @@
-"""Checks of what is installed: Python, the build of llama.cpp, the devices that it finds, the CPU's instructions."""
+"""Checks of the installation: Python, the build of llama.cpp, the devices that it finds, the instructions of the CPU."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def llama(situation: Situation) -> Iterator[Check]:
 
 
 def backend(report: Mapping[str, Any], nvidia: bool) -> Check:
-    """Check that the build can use the machine's GPU. nvidia: whether the machine has one of NVIDIA's."""
+    """Check that the build can use the GPU of the machine. nvidia: whether it has an NVIDIA GPU."""
     version, backends = report["version"], _backends(report)
     found = f"llama-cpp-python {version}, built for {', '.join(backends)}"
     if nvidia and backends == ["CPU"]:
@@ -68,7 +68,7 @@ def devices(report: Mapping[str, Any], situation: Situation, nvidia: bool) -> Ch
 
 
 def cpu(report: Mapping[str, Any], flags: set[str]) -> Check:
-    """Check that the build uses the CPU's vector instructions. flags: the CPU's, by Linux's names; empty where unknown."""
+    """Check that the build uses the vector instructions of the CPU. flags: CPU flags as Linux names them, empty where unknown."""
     used = [name for name in _SIMD if f" {name} = 1" in report["system_info"]]
     unused = [name for name, flag in (("AVX2", "avx2"), ("AVX512", "avx512f")) if flag in flags and name not in used]
     if unused:
@@ -89,7 +89,7 @@ def amx(report: Mapping[str, Any]) -> Check:
 
 
 def cpu_flags() -> set[str]:
-    """Return the CPU's flags in /proc/cpuinfo; empty where there is no such file."""
+    """Return the CPU flags in /proc/cpuinfo, empty without such a file."""
     try:
         found = re.search(r"^flags\s*:(.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     except OSError:

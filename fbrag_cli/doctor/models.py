@@ -22,8 +22,10 @@ _SERVER_SECONDS = 10
 
 
 def models(situation: Situation) -> Iterator[Check]:
-    """Check each model of the pair: its file, then a run. A model that serves as both is checked once. A server is asked what it
-    has; no text is sent to it."""
+    """Check the file of each model of the pair, then run it. A model that serves as both is checked once.
+
+    A server only has to name its model; no text is sent to it.
+    """
     small, file = _found("small model", situation.small, situation)
     yield small
     if file:
@@ -63,7 +65,7 @@ def server(label: str, name: str, situation: Situation) -> Check:
 
 
 def model(label: str, name: str, folder: Path) -> tuple[Check, ModelFile | None]:
-    """Check that the file is there and is the one that its name stands for. Return it, None if it cannot be run."""
+    """Check that the file exists and is the one that its name stands for. Return it, None if it cannot be run."""
     try:
         file = resolve(name, folder, load_catalogue())
     except FbragError as error:

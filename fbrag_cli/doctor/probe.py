@@ -25,7 +25,7 @@ _NO_GPU = {"CUDA_VISIBLE_DEVICES": "-1", "HIP_VISIBLE_DEVICES": "-1", "GGML_VK_V
 
 @dataclass(frozen=True, slots=True)
 class Death:
-    """The end of a child that gave no report. cause: a signal such as "SIGSEGV", "timeout", or None. what: one line."""
+    """The end of a child without a report. cause: a signal such as "SIGSEGV", "timeout", or None. what: one line."""
 
     cause: str | None
     what: str

@@ -1,4 +1,4 @@
-"""Checks of what surrounds a run: the configuration file, the environment, the terminal, the network."""
+"""Checks of the cache, the configuration file, the environment, the terminal and the network."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def terminal(situation: Situation) -> Check:
 
 
 def network(situation: Situation) -> Iterator[Check]:
-    """Check that the servers of models and packages answer. They are asked at the same time, for 5 seconds."""
+    """Check that the servers of models and packages answer within 5 seconds. Both are asked at the same time."""
     places = {
         "hub": situation.environ.get("HF_ENDPOINT") or "https://huggingface.co",
         "package index": situation.environ.get("PIP_INDEX_URL") or "https://pypi.org/simple",
@@ -120,7 +120,7 @@ def network(situation: Situation) -> Iterator[Check]:
 
 
 def _problem(url: str) -> str | None:
-    """Return why the server does not answer, None if it does, whatever its answer. It is asked without the login."""
+    """Return why the server does not answer, None if it answers anything. The login in the URL is not sent."""
     from http.client import HTTPException, InvalidURL
     from urllib.error import HTTPError
     from urllib.parse import urlsplit

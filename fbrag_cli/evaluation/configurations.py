@@ -88,7 +88,7 @@ class Compared:
     methods, presets, small, retrievers: lists of names. settings: lists of values, by the names of settings. weights: a list of
     "X:Y", eta forward and eta backward; None for those of the method. large: the model that answers, None where nothing is
     answered. chunk_words: words in a chunk, None for those of each method. prompts: a file of prompts, or None. max_tokens: limit
-    of an answer in tokens, None for that of `prompts`, else 64. seed: of the samples.
+    of an answer in tokens, None for that of `prompts`, else 64. seed: seed of the samples.
     """
 
     methods: str
@@ -137,7 +137,7 @@ def combinations(compared: Compared, *, on_gpu: bool) -> list[Configuration]:
 
 
 def _weighted(method: Method, weights: str | None) -> list[Method]:
-    """Return a method with two lookups once with each of the weights "X:Y", another method as it is."""
+    """Return a method with two lookups once for each pair of weights "X:Y", any other method as it is."""
     if weights is None or not hasattr(method, "eta_forward"):
         return [method]
     return [replace(method, **parse_weights(pair)) for pair in _split(weights)]

@@ -21,7 +21,7 @@ _KINDS = "name .jsonl, .jsonl.gz or .json files, or a folder of them"
 
 
 def unreadable(path: Path, line: int, what: str) -> FbragError:
-    """Return an error for line `line` of a file. what: what is wrong with it."""
+    """Return an error for a line of a file. what: the fault."""
     return FbragError("doc_unreadable", f"{path}, line {line}: {what}", _FORM, document=str(path))
 
 
@@ -50,7 +50,7 @@ def _datasets(path: Path) -> dict[Path, Path]:
 
 
 def _failed(path: Path, error: Exception) -> FbragError:
-    """Return the error for a file or folder that cannot be read. error: of the system, or of what unpacks it."""
+    """Return the error for a file or folder that cannot be read. error: raised by the system or by the decompression."""
     why = getattr(error, "strerror", None) or error
     return FbragError("doc_unreadable", f"{path} cannot be read: {why}", _KINDS, document=str(path))
 

@@ -64,14 +64,14 @@ def load_examples(paths: Iterable[Path], limit: int | None = None, seed: int = 0
 
 
 class _BadRow(ValueError):
-    """What is wrong with a row; `load_examples` adds where the row stands."""
+    """A row that cannot be used. The message is the reason; `load_examples` adds the file and the line."""
 
 
 # 1. Documents
 
 
 class _Contexts:
-    """The distinct documents, each stored once and compressed: ∞Bench repeats a book of a megabyte for each question."""
+    """Stores each document once, compressed. ∞Bench repeats a book of a megabyte for each question."""
 
     def __init__(self) -> None:
         self._packed: dict[str, _Packed] = {}
@@ -90,7 +90,7 @@ class _Contexts:
         return key
 
     def text(self, key: str) -> str:
-        """Return the text of a document. The last one is not unpacked again: neighbouring rows often share it."""
+        """Return the text of a document. The last one stays unpacked, because neighbouring rows often share it."""
         if self._last[0] != key:
             self._last = key, self._packed[key]()
         return self._last[1]

@@ -21,7 +21,7 @@ from fbrag_cli.evaluation.scorers import (
 from fbrag_cli.text.printable import one_line
 from fbrag_cli.text.spans import joined
 
-SCORE = "score"  # the main metric of each data set
+SCORE = "score"  # the main metric of a data set, whichever that is
 #: A metric of rows -> its name in tables and plots.
 METRICS = {
     SCORE: "Score",
@@ -55,7 +55,7 @@ _UNSPACED = frozenset("ja km lo my th".split())  # languages without a rule in t
 
 
 def known_metric(name: str) -> str:
-    """Return a metric's name as `METRICS` writes it. Raises FbragError (usage) for an unknown one."""
+    """Return the name of a metric as in `METRICS`. Raises FbragError (usage) for an unknown one."""
     name = name.strip().lower().replace("-", "_")
     if name not in METRICS:
         raise FbragError("usage", f"there is no metric {one_line(name, 40) or 'without a name'}", f"one of {', '.join(METRICS)}")

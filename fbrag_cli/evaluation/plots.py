@@ -1,4 +1,4 @@
-"""Plots of result rows, like the paper's Figures 2, 3 and 5: a score against chunks, latency, small model or samples."""
+"""Plots of result rows, as the paper's Figures 2, 3 and 5: a score against chunks, latency, small model or samples."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ _METADATA: dict[Format, dict[str, str | None]] = {"png": {"Software": None}, "sv
 
 @dataclass(frozen=True, slots=True)
 class _Family:
-    """Configurations that differ only in the setting of the axis. varies: False for one whose method does not read it."""
+    """Configurations that differ only in the setting of the axis. varies: whether their method reads that setting."""
 
     label: str
     configurations: tuple[dict[str, object], ...]
@@ -88,7 +88,8 @@ class _Family:
 class _Point:
     """One configuration in a plot.
 
-    at: the setting. score, low, high: percent, with the 95 % interval. seconds: median total, None where none was measured.
+    at: value of the setting on the axis. score, low, high: mean and 95 % interval, in percent. seconds: median of the total, None
+    where none was measured.
     """
 
     at: object
@@ -102,12 +103,12 @@ Line = tuple[_Family, list[_Point]]
 
 
 def supported(rows: Sequence[Row]) -> tuple[str, ...]:
-    """Return those of `PLOTS` that the rows can fill: where configurations differ in nothing but the setting of the axis."""
+    """Return the plots that the rows can fill: those where configurations differ in the setting of the axis alone."""
     return tuple(name for name in PLOTS if lacking(name, rows) is None)
 
 
 def lacking(name: str, rows: Sequence[Row]) -> str | None:
-    """Return what the rows lack for one of `PLOTS`, None where they can fill it."""
+    """Return what the rows lack for a plot, None where they can fill it. name: one of `PLOTS`."""
     setting, _ = PLOTS[name]
     if not _families(rows, setting, _metric(rows)):
         return f"the rows have no two values of {setting} to plot"
@@ -122,10 +123,10 @@ def _metric(rows: Sequence[Row]) -> str:
 
 
 def plot(name: str, rows: Sequence[Row]) -> dict[Format, bytes]:
-    """Draw one of `PLOTS`, and return the contents of a file for each format. The same rows give the same bytes.
+    """Draw a plot, and return the content of a file for each format. The same rows give the same bytes.
 
-    The first panel is the average over the data sets, each further one a data set. Bands and bars are 95 % intervals. Raises
-    FbragError (usage) without matplotlib, for an unknown plot, or if the rows cannot fill it.
+    name: one of `PLOTS`. The first panel shows the average over the data sets, each other panel one data set. Bands and bars are
+    95 % intervals. Raises FbragError (usage) without matplotlib, for an unknown plot, or if the rows cannot fill it.
     """
     if name not in PLOTS:
         raise FbragError("usage", f"there is no plot {one_line(name, 40)}", f"one of {', '.join(PLOTS)}")

@@ -30,10 +30,10 @@ _ERRORS_NAMED = 3
 
 
 def summarise(rows: Sequence[Row]) -> Report:
-    """Return the tables of a run, like the paper's 1, 2, 7 and 8: configurations down, data sets across, their average first.
+    """Return the tables of a run, as the paper's Tables 1, 2, 7 and 8: a line for each configuration, a column for each data set.
 
-    The tables are the score and the evidence metrics and the coverage of confident answers, as far as any row has them, how the
-    runs ended, and what they cost.
+    There is a table for each score that any row has, for the coverage of confident answers, the outcomes, and the costs. The
+    first column is the average over the data sets.
     """
     groups = group_rows(rows)
     tables = [score_table(name, groups) for name in _REPORTED if any(group.values(name) for group in groups)]
@@ -45,7 +45,7 @@ def summarise(rows: Sequence[Row]) -> Report:
 
 
 def compare(rows: Sequence[Row], baseline: str) -> Report:
-    """Return every other configuration minus `baseline`, over the examples that both have.
+    """Return the difference of each other configuration from `baseline`, over the examples that both have.
 
     baseline: a configuration's label, or the name of its method where one configuration has it. Raises FbragError (usage) where
     it names no configuration or several.
@@ -57,7 +57,7 @@ def compare(rows: Sequence[Row], baseline: str) -> Report:
 
 
 def compare_runs(new: Sequence[Row], old: Sequence[Row]) -> Report:
-    """Return each configuration of `new` minus the same one of `old`; where `old` has only one, minus that.
+    """Return the difference of each configuration of `new` from the same one of `old`, or from the only one of `old`.
 
     Raises FbragError (usage) where they have no configuration in common.
     """
@@ -76,10 +76,10 @@ def compare_runs(new: Sequence[Row], old: Sequence[Row]) -> Report:
 
 
 def parse_minimum(text: str) -> dict[str, float]:
-    """Read a text like `f1=0.4,evidence_recall=0.8` as a mapping.
+    """Parse minimum scores, as `f1=0.4,evidence_recall=0.8`. Return them by metric.
 
-    Raises FbragError (usage) for an unknown metric, one that is there twice, one of which less is better, and a value that is no
-    number from 0 to 1.
+    Raises FbragError (usage) for an unknown metric, a metric that is named twice, one where less is better, and a value that is
+    not a number from 0 to 1.
     """
     minimum: dict[str, float] = {}
     for part in text.split(","):
@@ -104,8 +104,10 @@ def parse_minimum(text: str) -> dict[str, float]:
 
 
 def below(rows: Sequence[Row], minimum: Mapping[str, float]) -> list[str]:
-    """Return a line for each configuration and metric whose average over the data sets is below its minimum or missing. With a
-    minimum also one for each configuration of which examples failed: they are in no average."""
+    """Return a line for each average over the data sets that is missing or below its minimum.
+
+    With a minimum there is also a line for each configuration with failed examples, which count in no average.
+    """
     lines = [] if rows else ["no example was evaluated"]
     for group in group_rows(rows):
         n_failed = len(group.rows) - len(group.done)

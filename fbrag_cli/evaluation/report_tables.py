@@ -82,7 +82,7 @@ def score_table(metric: str, groups: Sequence[Group]) -> Table:
 def difference_table(metric: str, pairs: Sequence[Pair], groups: Sequence[Group]) -> Table | None:
     """Return the paired differences of a metric by configuration and data set; None where no example has both values.
 
-    groups: those whose data sets the columns name.
+    groups: the groups whose data sets get a column.
     """
     paired = [_paired(group.values(metric), other.values(metric)) for group, other in pairs]
     names = [name for name in datasets(groups) if any(name in differences for differences in paired)]
@@ -107,7 +107,7 @@ def outcome_table(groups: Sequence[Group]) -> Table:
 def coverage_table(groups: Sequence[Group]) -> Table:
     """Return the share of right answers among the most confident 25 to 100 % of the answers.
 
-    Answers of the same confidence are taken together. An answer that was declined counts as it was proposed.
+    Answers of equal confidence are taken together. A declined answer counts as it was proposed.
     """
     columns = [Column(f"{share:.0%}", "most confident") for share in _COVERED]
     rows = [[_right_among(group, share) for share in _COVERED] for group in groups]
@@ -192,7 +192,7 @@ def _memory(group: Group) -> Cell:
 
 
 def _details(metric: str, groups: Iterable[Group]) -> dict[str, str]:
-    """Return the metric that the column of each data set shows."""
+    """Return the name of the metric in the column of each data set."""
     if metric != SCORE:
         return {}
     reported = [(row.dataset, row.main_metric) for group in groups for row in group.rows if row.score is not None]

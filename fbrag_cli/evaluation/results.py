@@ -1,4 +1,4 @@
-"""Result rows, read back from the runner's JSONL: what was measured for one example under one configuration."""
+"""Result rows, read from the files that the runner writes. A row holds the measures of one example under one configuration."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ _HINT = "name a file that `fbrag eval -o` of this version wrote"
 class Row:
     """One result row.
 
-    metrics: the measured ones, 0 to 1. tokens_read: of all prompts. seconds: by stage, and their "total". memory_mb: the peak.
-    confidence: in the answer, 0 to 1; None where none was measured. error: what went wrong, where status is "error".
+    metrics: values by metric, 0 to 1. tokens_read: number of tokens in all prompts. seconds: time by stage, with a "total".
+    memory_mb: peak of memory. confidence: confidence in the answer, 0 to 1; None where it was not measured. error: message of the
+    failure, where status is "error".
     """
 
     id: str
@@ -52,8 +53,10 @@ class Row:
 
     @property
     def right(self) -> bool | None:
-        """Whether the answer is right: F1 of 0.5 or more, accuracy of 1; never where the document has no answer. None for a
-        summary, and for a row without an answer."""
+        """Whether the answer is right: F1 of 0.5 or more, or accuracy of 1. None for a summary, and without an answer.
+
+        An answer is never right where the document has none.
+        """
         if "abstain" in self.metrics:
             return False
         least = _RIGHT.get(self.main_metric)
@@ -61,13 +64,13 @@ class Row:
 
 
 def planned(configuration: dict[str, object]) -> Row:
-    """Return a row that nothing was measured for yet: to check before a run what its report is asked for."""
+    """Return a row without measures. Before a run, a report over such rows fails as the report over the real ones would."""
     nothing: dict[str, float] = {}
     return Row("", "", configuration, "retrieved", "", nothing, None, nothing, None, None)
 
 
 def read_rows(path: Path) -> list[Row]:
-    """Read the rows of a results file. Of several for one example and configuration (an error is tried again), the last counts.
+    """Read the rows of a results file. The last row of an example and configuration counts: errors are tried again.
 
     A row that was cut off while it was written is left out. Raises FbragError (usage) for a missing file, a row of another
     schema, and a line that is no result row.

@@ -1,7 +1,6 @@
-"""Examples under configurations: a row each, written as it comes, so that a run that was stopped goes on where it was.
+"""Runs an evaluation: a row for each example and configuration, written at once, so that a stopped run can go on.
 
-What configurations have in common is done once: the chunks and the index of a document, the forward samples of a prompt, the
-answer to a prompt.
+Configurations share the chunks and the index of a document, the forward samples of a prompt, and the answer to a prompt.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ _Done = Mapping[tuple[str, str, str], Row]  # data set, example, configuration
 
 
 def checked_data_sets(examples: Sequence[Example], asked: bool | None) -> frozenset[str]:
-    """Return the data sets whose answers are checked: those with rows that have no answer, unless `asked` says all or none."""
+    """Return the data sets whose answers are checked. asked: all or none; None for those with unanswerable rows."""
     return frozenset(each.dataset for each in examples if asked or (asked is None and not each.answerable))
 
 
@@ -54,11 +53,10 @@ def run(
     restart: bool = False,
     progress: Progress = silent,
 ) -> None:
-    """Append a row for each example and configuration that `output` has none of. One that fails is a row with an error.
+    """Append a row to `output` for each example and configuration that it lacks. A failure is a row with an error.
 
-    progress: stage "eval", in rows. Raises FbragError `usage` where `output` holds rows of other versions, of an example that has
-    changed or of another model file, or for a dataset that has no scorer; what stops the run (Ctrl-C, memory) leaves the rows
-    that are done.
+    progress: stage "eval", in rows. Raises FbragError `usage` for a data set without a scorer, and where `output` holds rows of
+    other versions, of another model file, or of an example that has changed. Whatever stops the run, the finished rows stay.
     """
     configurations = distinct(configurations)
     for example in examples:
@@ -79,7 +77,7 @@ def run(
 
 
 def _check(example: Example, configurations: Sequence[Configuration]) -> None:
-    """Raise what would be raised after hours: no scorer or library for the data set, no prompts for it."""
+    """Check that the data set has a scorer, its library and prompts, which would else fail after hours. Raises FbragError."""
     metrics.main_metric(example)
     for configuration in configurations:
         configuration.method_for(example.dataset)
@@ -88,7 +86,7 @@ def _check(example: Example, configurations: Sequence[Configuration]) -> None:
 
 
 def _is_done(example: Example, configuration: Configuration, done: _Done) -> bool:
-    """Return whether the row is there, with the check where one is due."""
+    """Return whether there is a row, with a checked answer where it has to be checked."""
     if (row := done.get((example.dataset, example.id, configuration.key))) is None:
         return False
     was_checked = not {"abstain", "abstain_wrongly"}.isdisjoint(row["metrics"])
@@ -96,7 +94,7 @@ def _is_done(example: Example, configuration: Configuration, done: _Done) -> boo
 
 
 def _done(rows: Iterable[Row], output: Path) -> _Done:
-    """Return the rows that are no errors."""
+    """Return the rows without an error."""
     done = {}
     try:
         for row in rows:
@@ -134,7 +132,7 @@ def _trace(example: Example, configuration: Configuration, collection: Collectio
 
 
 class _Collections:
-    """The chunks of the last document, by their length."""
+    """Caches the chunks of the last document, by words in a chunk."""
 
     def __init__(self) -> None:
         self._document = ""
@@ -154,17 +152,20 @@ class _Collections:
 
 
 class _Digests:
-    """identity: returns what identifies a model's file, or a server, by the model's name."""
+    """Fingerprints of the example and the models of a row. A resumed run refuses rows whose fingerprints differ.
+
+    identity: returns what identifies the file or the server of a model, by its name.
+    """
 
     def __init__(self, identity: Callable[[str], Sequence[object]]) -> None:
         self._identity, self._models = identity, dict[str, str]()
 
     def of(self, example: Example, models: Mapping[str, str]) -> dict[str, str]:
-        """Return 12 hex digits of the example and of each model. models: names by role, "small" and "large"."""
+        """Return 12 hex digits for the example and each model. models: names by role, "small" and "large"."""
         return {"example": _digest(repr(example)), **{role: self._of(models[role]) for role in models}}
 
     def check(self, row: Row, example: Example, models: Mapping[str, str], output: Path) -> None:
-        """Raise FbragError `usage` where a row of `output` was made of something else. A row without digests is an older one."""
+        """Raise FbragError `usage` where a row of `output` has other fingerprints. Rows of older versions have none."""
         before, now = row.get("digests") or {}, self.of(example, models)
         for name, digest in now.items():
             if before.get(name, digest) != digest:
@@ -226,7 +227,7 @@ def _timed(trace: Trace) -> list[Stage]:
 
 
 def _first_token(trace: Trace) -> float | None:
-    """Seconds from the question to the first word of the answer, of the last one where the first was declined."""
+    """Return the seconds from the question to the first word of the answer. Of several answers the last one counts."""
     before, first = 0.0, None
     for stage in _timed(trace):
         if stage.name == "answer" and stage.first_token_seconds is not None:

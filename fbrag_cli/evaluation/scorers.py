@@ -90,7 +90,7 @@ _SPACED = str.maketrans(dict.fromkeys("\n\"'.,?!{}", " "))
 
 
 def f1(predicted: Sequence[str], gold: Sequence[str]) -> float:
-    """Return the F1 of the tokens that both have, as often as both have them: `f1_score` of LongBench and ∞Bench."""
+    """Return the F1 of the common tokens, counted with repetitions: `f1_score` of LongBench and ∞Bench."""
     n_common = sum((Counter(predicted) & Counter(gold)).values())
     if not n_common:
         return 0.0

@@ -27,7 +27,10 @@ _SAMPLE_WORDS = 60  # of a text that is scored, as many as a forward sample has
 
 @dataclass(slots=True)
 class Measure:
-    """name: of `MEASURES`. model, tokens: of the prompt; None where there is none. values: one a round."""
+    """The values of one measure, one a round.
+
+    name: one of `MEASURES`. model: name of the model, None where none runs. tokens: length of the prompt, None without a prompt.
+    """
 
     name: str
     model: str | None = None
@@ -44,7 +47,7 @@ class Measure:
 
 
 class Measures:
-    """In the order in which they were first taken."""
+    """Measures in the order in which they were first taken."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, str | None, int | None], Measure] = {}
@@ -59,7 +62,7 @@ class Measures:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """The work to measure: a text, prompts of it (`sizes` in tokens), `samples` written at once, in `repeat` rounds."""
+    """The work to measure. sizes: lengths of prompts in tokens. samples: samples written at once. repeat: number of rounds."""
 
     text: str
     sizes: Sequence[int]
@@ -83,9 +86,9 @@ def measure_text(work: Workload, measures: Measures) -> None:
 
 
 def measure_model(name: str, load: Callable[[], LlamaGenerator], work: Workload, measures: Measures, progress: Progress) -> None:
-    """Measure loading the model, and reading two prompts of each size, the second twice: cold, loaded, and cached.
+    """Measure loading the model, and reading two prompts of each size: one cold, one with the loaded model and then cached.
 
-    tokens in the measures: as asked for; the prompt has as many to within a few. progress: stage "bench", in prompts.
+    The prompts have the number of tokens in `work`, to within a few. progress: stage "bench", in prompts.
     Raises what loading and generating raise: prompt_too_long for a size beyond the model's window.
     """
     done, total = 0, 2 * len(work.sizes) * work.repeat
@@ -120,14 +123,14 @@ def _measure_loaded(generator: LlamaGenerator, text: str, about: tuple[str, int]
 
 
 def synthetic(n_words: int) -> str:
-    """Text of invented words with the frequencies of a language (Zipf's law), the same for the same number."""
+    """Return a text of invented words with the frequencies of a language (Zipf's law). It depends on `n_words` alone."""
     drawn = random.Random(n_words)
     vocabulary = ["".join(drawn.choices("aeiounrstldmgb", k=drawn.randint(2, 9))) for _ in range(20_000)]
     return " ".join(drawn.choices(vocabulary, [1 / rank for rank in range(1, len(vocabulary) + 1)], k=n_words))
 
 
 def _first_token(generator: LlamaGenerator, turns: Sequence[Turn], n: int, sampling: Sampling) -> tuple[float, Generations]:
-    """Return the seconds to the first token, and all that was generated."""
+    """Return the seconds to the first token, and the generations."""
     came: list[float] = []
     watch = Stopwatch()
     generations = generator.generate(turns, n, sampling, Call(on_text=lambda _: came.append(watch.seconds)))
@@ -139,7 +142,7 @@ def _words(text: str) -> list[str]:
 
 
 def _cut(generator: LlamaGenerator, text: str, n_tokens: int, turn: int) -> str:
-    """About `n_tokens` of `text`, repeated where it is shorter, each turn from another place, so that no prompt begins alike."""
+    """Return about `n_tokens` tokens of `text`, repeated if it is shorter. Each turn begins at another place."""
     words = _words(text)
     start = (turn * len(words)) // 7 % len(words)
     piece = words[start : start + 2000]

@@ -46,7 +46,7 @@ class Difference:
 def bootstrap(values: Sequence[float], stream: str = "") -> Bootstrap:
     """Return the mean of `values`, and the means of `RESAMPLES` samples drawn from them with replacement (Efron 1979).
 
-    The draws depend only on `stream` and the number of values. Two systems are so resampled alike over the same examples; pass
+    The draws depend only on `stream` and the number of values, so two systems are resampled alike over the same examples. Pass
     the name of a data set as the stream, because data sets are independent of each other. Raises ValueError without values.
     """
     import numpy as np

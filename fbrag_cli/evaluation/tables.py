@@ -32,8 +32,8 @@ _FORMATS: dict[Unit, Callable[[float], str]] = {
 class Column:
     """A column of a table.
 
-    name: the data set, or what was counted. detail: the metric, in the second line of the heading. unit: scores are 0 to 1 and
-    shown times 100, as in the paper. n: the number of examples of each cell that shows no other number.
+    name: data set, or what was counted. detail: metric, in the second line of the heading. unit: scores are 0 to 1, and shown
+    times 100 as in the paper. n: number of examples in each cell that shows no other number.
     """
 
     name: str
@@ -46,8 +46,8 @@ class Column:
 class Cell:
     """A value, and how sure it is.
 
-    low, high: the 95 % interval. p95: the 95th percentile where the value is the median. p: two-sided. n: the number of
-    examples. marked: the best of its column, or a difference whose interval excludes 0, with p below 0.05.
+    low, high: 95 % interval. p95: 95th percentile, where the value is a median. p: two-sided p-value. n: number of examples.
+    marked: whether it is the best of its column, or a difference whose interval excludes 0, with p below 0.05.
     """
 
     value: float | None = None

@@ -1,6 +1,6 @@
-"""Which models fit a machine, and which pair of the catalogue it would take.
+"""Which models fit a machine, and which pair of the catalogue suits it best.
 
-All of it is arithmetic on the sizes of files and KV cells. No answer was measured for it.
+This is arithmetic on the sizes of files and KV cells. No answer was measured for it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _DEFAULT_SECONDS = 40  # of a question with the default pair on 2 cores without 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """memory: bytes of main memory. gpu_memory: bytes of all GPUs that llama.cpp can use, 0 for none."""
+    """The memory of a machine. memory: bytes of main memory. gpu_memory: bytes on all GPUs that llama.cpp can use, 0 for none."""
 
     memory: int
     gpu_memory: int = 0
@@ -31,16 +31,16 @@ class Machine:
         return self.gpu_memory > 0
 
     def fits(self, need: int) -> bool:
-        """Return whether so many bytes fit the main memory or the GPUs, and leave room for what else runs there."""
+        """Return whether `need` bytes fit the main memory or the GPUs, and leave room for other programs."""
         return need <= self.memory - _FOR_OTHERS or self.fits_gpu(need)
 
     def fits_gpu(self, need: int) -> bool:
-        """Return whether so many bytes fit the GPUs."""
+        """Return whether `need` bytes fit the GPUs."""
         return need <= self.gpu_memory - _FOR_OTHERS_ON_GPU
 
 
 def this_machine() -> Machine:
-    """Return the memory of this machine. Loads llama.cpp, which knows the GPUs; where it does not load, there are none."""
+    """Return the memory of this machine. Loads llama.cpp to find GPUs; if it does not load, there are none."""
     import psutil
 
     try:
@@ -53,12 +53,12 @@ def this_machine() -> Machine:
 
 
 def bytes_needed(size: int, entry: ModelEntry | None, tokens: int = _SMALL_TOKENS) -> int:
-    """Return the memory for a model: its weights (`size` bytes), the KV cells of `tokens`, and buffers."""
+    """Return the bytes of memory for a model: its weights (`size` bytes), the KV cells of `tokens` tokens, and buffers."""
     return size + tokens * (entry.kv_bytes if entry and entry.kv_bytes else _KV_BYTES) + _BUFFERS
 
 
 def pair_bytes(pair: Pair) -> int:
-    """Return the memory for both models at once."""
+    """Return the bytes of memory for both models at once."""
     small = bytes_needed(pair.small.bytes, pair.small)
     if len(pair.models) == 1:
         return small
@@ -66,7 +66,7 @@ def pair_bytes(pair: Pair) -> int:
 
 
 def suggested(catalogue: Catalogue, machine: Machine) -> Pair:
-    """Return the pair with the most weights that fits the machine; the default where no other does."""
+    """Return the largest pair that fits the machine, the default pair where no other does."""
     found = catalogue.default
     for pair in catalogue.pairs:
         need = pair_bytes(pair)
@@ -76,7 +76,7 @@ def suggested(catalogue: Catalogue, machine: Machine) -> Pair:
 
 
 def described(pair: Pair, catalogue: Catalogue, machine: Machine) -> str:
-    """Return a pair in words: its models, size and memory, and the seconds of a question where they were measured."""
+    """Describe a pair in words: models, size, memory, and the seconds for a question where they were measured."""
     small, large = pair.small.id, pair.large.id
     names = f"{small} for both" if small == large else f"{small} (small) and {large} (large)"
     files = f"{counted(len(pair.models), 'model')}, {byte_size(pair.bytes)}: {names}; {byte_size(pair_bytes(pair))} of memory"

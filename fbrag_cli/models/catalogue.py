@@ -1,4 +1,4 @@
-"""The catalogue of models that have a name: size, checksum and sources of each. The data is catalogue.json."""
+"""The catalogue of named models, with their sizes, checksums and sources. The data is catalogue.json."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from fbrag_cli.models.wheels import WheelPart, WheelSource
 
 @dataclass(frozen=True, slots=True)
 class ModelEntry:
-    """A model of the catalogue. file: its name in a store. bytes, sha256: of that file. context: tokens. sources: best first.
+    """A model of the catalogue.
 
-    kv_bytes: of the KV cells of a token, in 16 bits; 0 where they are not known.
+    file: name of its file in a store. bytes, sha256: size and SHA-256 (hex) of that file. context: longest context in tokens.
+    sources: places to fetch it from, the best first. kv_bytes: bytes of KV cells for a token, in 16 bits; 0 where unknown.
     """
 
     id: str
@@ -37,7 +38,7 @@ class ModelEntry:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """The small and the large model, perhaps the same. gpu_only: whether a CPU would take too long with them."""
+    """A small and a large model, perhaps the same. gpu_only: whether they are too slow on a CPU."""
 
     small: ModelEntry
     large: ModelEntry
@@ -45,19 +46,22 @@ class Pair:
 
     @property
     def models(self) -> tuple[ModelEntry, ...]:
-        """Each model once."""
+        """The models, each once."""
         return (self.small,) if self.small.id == self.large.id else (self.small, self.large)
 
     @property
     def bytes(self) -> int:
-        """Size of the files."""
+        """The bytes of all files."""
         return sum(entry.bytes for entry in self.models)
 
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """All models by id, in the order of lists. default_small, default_large: ids of the default pair, perhaps the same. pairs:
-    those for more memory than the default needs, the one that needs least first."""
+    """All models by id, in the order of lists.
+
+    default_small, default_large: ids of the default pair, perhaps the same. pairs: pairs that need more memory than the default,
+    the one that needs least first.
+    """
 
     models: Mapping[str, ModelEntry]
     default_small: str

@@ -1,4 +1,4 @@
-"""Download of a file from a model hub. huggingface_hub finds its address and token; `stream` fetches the bytes.
+"""Downloads a file from a model hub. huggingface_hub finds its address and token; `stream` fetches the bytes.
 
 The library's own `hf_hub_download` deletes a partial file when it is interrupted, which is no way to fetch 42 GB.
 """

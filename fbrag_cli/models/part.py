@@ -1,4 +1,4 @@
-"""The file of a model during its download: counts and hashes its bytes, reports progress, and never exceeds its size."""
+"""The file of a model during its download. It counts and hashes its bytes, reports progress, and never exceeds its size."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _REPORT_SECONDS = 0.1
 
 
 class SourceFailedError(Exception):
-    """One source cannot provide the file; the message is one line. The next source is tried then."""
+    """A source cannot provide the file, so the next one is tried. The message is one line."""
 
 
 class PartFile:
-    """`path`.part, which goes on where an earlier attempt stopped, whichever source that one used.
+    """The file `path`.part. It continues where an earlier attempt stopped, from any source.
 
-    name: name of the model, for progress and errors. limit: bytes of the whole file, None until a source reports them.
+    name: name of the model, for progress and errors. limit: bytes of the whole file, None until a source reports it.
     progress: stage "download", in bytes of the whole file. expected: SHA-256 (hex) of the whole file, None where it is unknown.
     """
 
@@ -61,7 +61,7 @@ class PartFile:
 
     @property
     def etag(self) -> str | None:
-        """The server's name for this version of the file, for a file whose checksum is unknown."""
+        """The ETag of the file on the server, for a file whose checksum is unknown."""
         try:
             with os.fdopen(open_plain(self._etag_path), encoding="utf-8") as file:
                 return file.read()
@@ -89,7 +89,7 @@ class PartFile:
     # -- how it grows ----------------------------------------------------------------------------------------------------
 
     def expect(self, total: int) -> None:
-        """Take a source's number of bytes for the whole file. Raises SourceFailedError if it is not the expected number,
+        """Set the bytes of the whole file, as a source reports them. Raises SourceFailedError if another number is expected,
         FbragError `disk_full` if the disk has no room.
         """
         if self.limit not in (None, total):
@@ -134,8 +134,8 @@ class PartFile:
             self.etag, self._reported = None, (0.0, 0)
 
     def report(self, on_the_way: int = 0) -> None:
-        """Report progress; `on_the_way` bytes have arrived, but are not yet in the file. The number falls only where the file
-        begins again.
+        """Report progress. on_the_way: bytes that have arrived, but are not in the file yet. The number falls only where the
+        file begins again.
         """
         now = time.monotonic()
         when, reported = self._reported
@@ -155,7 +155,7 @@ class PartFile:
             self.etag = None
 
     def become(self, path: Path) -> None:
-        """Rename the file to `path`, durably. Raises FbragError `disk_full`, `download_failed`."""
+        """Rename the file to `path`, and flush it to the disk. Raises FbragError `disk_full`, `download_failed`."""
         try:
             self._file.close()
             put_in_place(self.path, path)
@@ -185,14 +185,14 @@ class PartFile:
 
 
 class ModelSource(Protocol):
-    """A place that a model is fetched from. environ: environment variables of the pull."""
+    """A place to fetch a model from. environ: environment variables of the pull."""
 
     def where(self, environ: Mapping[str, str]) -> str:
         """Return a short name of the place, for people."""
         ...
 
     def plan(self, environ: Mapping[str, str]) -> Iterator[str]:
-        """Yield lines that tell a person how to fetch the file on another machine."""
+        """Yield lines for a person who fetches the file on another machine."""
         ...
 
     def fetch(self, part: PartFile, folder: Path, environ: Mapping[str, str], patience: float) -> str | None:

@@ -1,4 +1,4 @@
-"""`fbrag models pull`: fetch a model into the store, from the first source that provides it complete and correct."""
+"""`fbrag models pull`: fetches a model into the store, from the first source that has it complete and correct."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Download:
 
 
 def pull_all(names: Sequence[str], store: Path, progress: Progress = silent) -> None:
-    """Fetch models of the catalogue into `store`, unasked. Raises FbragError as `pull`."""
+    """Fetch models of the catalogue into `store`. Raises FbragError as `pull`."""
     for name in names:
         pull(read_spec(name, load_catalogue()), store, progress=progress, offline=False, environ=os.environ)
 
@@ -127,7 +127,7 @@ def _own_source(spec: str, *, pinned: bool) -> tuple[ModelSource, str]:
 
 
 def plan(download: Download, store: Path, environ: Mapping[str, str]) -> Iterator[str]:
-    """Yield lines that describe a pull to a person who fetches the file at another machine."""
+    """Yield lines for a person who fetches the file on another machine."""
     size = "size unknown" if download.bytes is None else f"{download.bytes} bytes"
     yield f"{download.name}: {size}, sha256 {download.sha256 or 'unknown'}, belongs at {store / download.file}"
     for source in download.sources:
@@ -158,7 +158,7 @@ def _present(download: Download, path: Path, progress: Progress) -> ModelFile | 
 
 @contextmanager
 def _alone(download: Download, store: Path, progress: Progress) -> Iterator[Path]:
-    """Lock out other pulls of this model. Yields a folder for temporary downloads."""
+    """Lock the model against other pulls, for a block. Yields a folder for temporary downloads."""
     from filelock import FileLock, Timeout
 
     folder = store / PULL_FOLDER / download.file

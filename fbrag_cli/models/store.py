@@ -1,4 +1,4 @@
-"""The store of models: a folder of GGUF files. A name becomes a file, and only a file that passes its check is given out."""
+"""The store of models: a folder of GGUF files. Finds the file of a name, and returns only files that pass their check."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Download of a file over HTTP, with resumption and retries."""
+"""Downloads a file over HTTP, with resumption and retries."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WAIT_SECONDS = 0.5  # before the second attempt; doubled each time
 
 @dataclass(frozen=True, slots=True)
 class UrlSource:
-    """A URL that the user gives. Without an expected SHA-256 only https is accepted."""
+    """A URL from the user. Without an expected SHA-256 it must be https."""
 
     url: str
 

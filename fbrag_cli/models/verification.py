@@ -1,4 +1,4 @@
-"""Checks of model files: first bytes, size and SHA-256, and the note beside a file that says which check it passed."""
+"""Checks of model files: first bytes, size and SHA-256. A note beside each file records its last check."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fbrag_cli.storage.files import read_small, sha256_of, whole_file
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """The note beside a verified file: its size in bytes, its time of change and its SHA-256 (hex) at the last check.
+    """The note beside a verified file: size in bytes, time of change and SHA-256 (hex) at the last check.
 
     origin: the argument of the `fbrag models pull` that fetched the file, None for a file from elsewhere. A file with an origin
     must keep its SHA-256.
@@ -73,7 +73,7 @@ def _not_readable(path: Path, error: OSError) -> FbragError:
 
 
 def _hash_and_note(path: Path, name: str, origin: str | None, expected: str | None, progress: Progress) -> str:
-    """Return the SHA-256 (hex) of a file. It is noted beside the file, unless another one was expected."""
+    """Return the SHA-256 (hex) of a file, and note it beside the file unless another one was expected."""
     before = path.stat()
     size = before.st_size
     progress(Event("verify", "start", 0, size, name))
@@ -114,7 +114,7 @@ def note_verified(path: Path, verified: Verified) -> None:
 
 
 def forget(path: Path) -> None:
-    """Remove from the note of a file that it was verified; its origin stays."""
+    """Mark a file as not verified. The origin in its note stays."""
     if known := read_verified(path):
         note_verified(path, Verified(-1, -1, known.sha256, known.origin))
 

@@ -1,4 +1,4 @@
-"""Download of a model inside wheels of the package index: pip fetches them, and they are read as zip files, never installed."""
+"""Downloads a model inside wheels of the package index. pip fetches them; they are read as zip files, never installed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _POLL_SECONDS = 0.2
 
 @dataclass(frozen=True, slots=True)
 class WheelPart:
-    """One file inside one wheel of the package index. bytes: size of the unpacked file."""
+    """A file inside a wheel of the package index. bytes: size of the unpacked file."""
 
     package: str
     version: str
@@ -41,7 +41,7 @@ class WheelPart:
 
 @dataclass(frozen=True, slots=True)
 class WheelSource:
-    """Wheels whose files, one after the other, make the model."""
+    """Wheels whose files, joined in order, are the model."""
 
     parts: tuple[WheelPart, ...]
 
@@ -118,7 +118,7 @@ def opened(wheel: Path) -> Iterator[ZipFile]:
 def download(piece: WheelPart, folder: Path, report: Callable[[int], object], environ: Mapping[str, str]) -> None:
     """Fetch the wheel into `folder`, which is emptied, with pip. Raises SourceFailedError.
 
-    report: called with the number of bytes that have arrived, as far as it is known, `piece.bytes` at most.
+    report: called with the number of bytes that have arrived, at most `piece.bytes`.
     """
     from tempfile import TemporaryFile
 

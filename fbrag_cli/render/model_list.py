@@ -18,13 +18,13 @@ Roles = Mapping[str, tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What the list says of a machine: what fits it, and the pair that it would take."""
+    """The memory of a machine, and the pair of models that suits it best."""
 
     machine: Machine
     pair: Pair
 
     def roles(self, name: str) -> tuple[str, ...]:
-        """Return the roles for which the machine would take a model."""
+        """Return the roles of a model in the suggested pair."""
         return tuple(role for role, entry in (("small", self.pair.small), ("large", self.pair.large)) if entry.id == name)
 
     def record(self) -> dict[str, Any]:
