@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 
 from fbrag_cli.methods.choosing import ETAS
 from fbrag_cli.methods.knobs import settings_of
-from fbrag_cli.methods.registry import METHODS, names
+from fbrag_cli.methods.registry import METHODS, all_settings, names
 from fbrag_cli.text.printable import one_line
 
 Settings = Mapping[str, object]
 
 #: Settings that rows leave out where they have this value. Older versions lack the setting, or had it (`fusion`) and wrote it.
-_ABSENT: dict[str, object] = {"pooling": "max", "reads": "chunks", "window_weight": 0.0, "fusion": "raw"}
+_ABSENT = {name: each.default for name, each in sorted(all_settings().items()) if each.knob.added} | {"fusion": "raw"}
 _ORDER = "recall reads select order weights fusion pooling small large retriever samples temperature chunk_words".split()
 _QUOTED = re.compile(r"[^\w.:/+@%…-]+")  # what a shell takes as its own, and what parts a label
 _LONGEST = 60  # characters of one value

@@ -218,6 +218,7 @@ class Reading(Selecting):
         "chunks",
         "what the large model reads: whole chunks as in the papers, or the best windows of a few sentences",
         varies="chunks",
+        added=True,
     )
     select: int = knob(
         5, _SELECT, on_gpu=10, chunks=True, minimum=1, metavar="N", implies=("reads", "chunks"), varies="5, on a GPU 10"

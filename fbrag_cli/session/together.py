@@ -91,7 +91,8 @@ def _groups(asked: Iterable[Task], method: Method) -> Iterator[list[Task]]:
             yield group
             group = []
         group.append(task)
-        if len(task[1].corpus.chunks) > 2 * getattr(method, "select", 0):
+        n_chunks = len(task[1].corpus.chunks)
+        if n_chunks > 2 * method.n_read(n_chunks):
             yield group
             group = []
     if group:

@@ -55,7 +55,7 @@ class FBRag(Reading):
     eta_forward: float = knob(0.5, "weight of the forward lookup", minimum=0, maximum=1e6, group="Advanced", metavar="X")
     eta_backward: float = knob(0.5, "weight of the backward lookup", minimum=0, maximum=1e6, group="Advanced", metavar="Y")
     pooling: Literal["max", "mean"] = knob(
-        "max", "a chunk's score over the samples: the best as in the paper, or the mean", group="Advanced"
+        "max", "a chunk's score over the samples: the best as in the paper, or the mean", group="Advanced", added=True
     )
     temperature: float = knob(1.0, "of the forward samples", minimum=0, group="Advanced", metavar="T")
     top_p: float = knob(0.9, "of the forward samples", minimum=0, maximum=1, group="Advanced", metavar="P")

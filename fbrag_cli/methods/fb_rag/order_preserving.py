@@ -22,6 +22,7 @@ class OrderPreserving(Reading):
         "weight of the best 60 terms beside a chunk's score; 0 as in the paper",
         minimum=0,
         maximum=1e6,
+        added=True,
         group="Advanced",
         metavar="X",
     )
