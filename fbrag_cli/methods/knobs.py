@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import Field, dataclass, field, fields
+from functools import cache
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from fbrag_cli.storage.config_key import Accepted
@@ -86,6 +87,11 @@ def knob(default: Any, help: str, **about: Any) -> Any:
 
 def settings_of(record: type[Any]) -> dict[str, Setting]:
     """Return the settings of a record by name, in the order of its fields. Fields without a knob are none."""
+    return _settings(record)  # type: ignore[arg-type]  # mypy takes no class for hashable
+
+
+@cache
+def _settings(record: type[Any]) -> dict[str, Setting]:
     hints = get_type_hints(record)
     return {each.name: setting_of(each, hints[each.name]) for each in fields(record) if "knob" in each.metadata}
 

@@ -49,6 +49,13 @@ def test_a_quick_command_loads_no_library_of_numbers_and_no_method(
     assert not [name for name in modules if name.startswith(("fbrag_cli.documents", "fbrag_cli.retrieval", "fbrag_cli.trace"))]
 
 
+@pytest.mark.parametrize("command", ["config show", "config get seed"])
+def test_the_settings_of_the_methods_load_no_library_of_numbers(command: str, clean_environment: dict[str, str]) -> None:
+    modules = loaded(clean_environment, *command.split())
+    assert "fbrag_cli.methods.registry" in modules
+    assert not {name.partition(".")[0] for name in modules} & HEAVY
+
+
 def test_one_command_does_not_load_another(clean_environment: dict[str, str]) -> None:
     for arguments in (["--help"], ["doctor", "--help"], ["-v", "--color=never", "doctor", "--help"]):
         modules = loaded(clean_environment, *arguments)

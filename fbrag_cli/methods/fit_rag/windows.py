@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from fbrag_cli.corpus import Chunk, Excerpt
 from fbrag_cli.methods.fit_rag.parts import LABELS
-from fbrag_cli.text.sentences import unbroken_spans
 from fbrag_cli.trace import Cell, Column, Table
 
 if TYPE_CHECKING:
@@ -85,6 +84,8 @@ def sliding_windows(chunk: Chunk, n_sentences: int = SENTENCES) -> list[Excerpt]
 
     A poem, a table, a list or code counts as a sentence.
     """
+
+    from fbrag_cli.text.sentences import unbroken_spans
 
     spans = unbroken_spans(chunk.text)
     n_windows = max(1, len(spans) - n_sentences + 1) if spans else 0
