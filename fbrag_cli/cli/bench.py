@@ -1,4 +1,4 @@
-"""`fbrag bench`: how fast this machine is with these models. Quality is what `fbrag eval` measures."""
+"""`fbrag bench`: measures the speed of this machine with these models. `fbrag eval` measures quality."""
 
 from __future__ import annotations
 
@@ -33,12 +33,17 @@ _WORDS = 150_000  # of the synthetic text: a long novel
 class BenchOptions:
     documents: list[str] = arguments("a document whose text is read (invented words)", "[DOC]")
     tokens: str | None = option(
-        None, "--tokens", help="of the prompts: 8k,32k (8k on a GPU, 1k on a CPU)", group="Bench", metavar="N,…", envvar=None
+        None,
+        "--tokens",
+        help="lengths of prompts: 8k,32k (8k on a GPU, 1k on a CPU)",
+        group="Bench",
+        metavar="N,…",
+        envvar=None,
     )
     samples: int | None = option(
-        None, "--samples", help="written at once (5 on a GPU, 3 on a CPU)", group="Bench", metavar="K", min=1, max=64
+        None, "--samples", help="samples written at once (5 on a GPU, 3 on a CPU)", group="Bench", metavar="K", min=1, max=64
     )
-    repeat: int = option(3, "--repeat", help="rounds (3)", group="Bench", metavar="N", min=1, envvar=None)
+    repeat: int = option(3, "--repeat", help="number of rounds (3)", group="Bench", metavar="N", min=1, envvar=None)
     json: bool = option(False, "--json", help="one JSON object", group="Output", envvar=None)
     maximum: str | None = option(
         None,
@@ -52,7 +57,7 @@ class BenchOptions:
 
 @takes(BenchOptions, ModelSettings, RunOptions)
 def bench(console: Console, options: BenchOptions, models: ModelSettings, run: RunOptions) -> int:
-    """How long this machine takes to load the models, to score a text, to read prompts and to write.
+    """Measure how fast this machine loads models, scores a text, reads prompts and writes.
 
     \b
     Examples:
@@ -89,7 +94,7 @@ def bench(console: Console, options: BenchOptions, models: ModelSettings, run: R
 
 
 def _sizes(text: str) -> list[int]:
-    """ "8k,32k" as numbers of tokens."""
+    """Return the numbers of tokens in a list such as "8k,32k"."""
     sizes = []
     for part in text.split(","):
         found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)(k?)\s*", part, re.IGNORECASE)
@@ -101,7 +106,7 @@ def _sizes(text: str) -> list[int]:
 
 
 def _maximum(text: str | None) -> dict[str, float]:
-    """ "first_token=3s,load=1" as seconds by name."""
+    """Return the seconds by name in a list such as "first_token=3s,load=1"."""
     from fbrag_cli.evaluation.speed import MEASURES
 
     timed = [name for name, unit in MEASURES.items() if unit == "s"]
@@ -124,7 +129,7 @@ def _text(paths: list[str]) -> str:
 
 
 def _table(measures: Measures) -> Iterator[str]:
-    """A line each, with the median and the range of the rounds."""
+    """Yield a line for each measure: the median and the range of its rounds."""
     rows = [("", "TOKENS", "MEDIAN", "RANGE", "UNIT")]
     model = None
     for each in measures:

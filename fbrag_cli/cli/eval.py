@@ -1,4 +1,4 @@
-"""`fbrag eval`: quality, tokens and time of methods, models and settings, on questions with known answers and evidence."""
+"""`fbrag eval`: measures quality, tokens and time of methods, models and settings, on questions with known answers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _LISTS = "several, parted by commas, are compared"
 class EvalOptions:
     arguments: list[str] = arguments("files of questions (JSONL, plain or gzip), or folders of them", "DATA...")
     limit: int | None = option(None, "--limit", help="rows of each file, drawn by --seed (all)", group="Data", metavar="N", min=1)
-    seed: int = option(0, "--seed", help="of the rows and the samples (0)", group="Data", metavar="N", min=0)
+    seed: int = option(0, "--seed", help="seed of the rows and the samples (0)", group="Data", metavar="N", min=0)
     method: str = option(
         DEFAULT,
         "--method",
@@ -53,14 +53,14 @@ class EvalOptions:
     preset: str = option(
         PLAIN,
         "--preset",
-        help=f"settings as of 'fbrag ask --fast' and its like: {', '.join((PLAIN, *PRESETS))}; {_LISTS} ({PLAIN})",
+        help=f"settings of 'fbrag ask --fast' and the like: {', '.join((PLAIN, *PRESETS))}; {_LISTS} ({PLAIN})",
         group="Compare",
         metavar="NAMES",
     )
     weights: str | None = option(
         None,
         "--weights",
-        help="eta forward:eta backward, both at once; 1:0 is the paper's F (0.5:0.5)",
+        help="weights of the forward and the backward lookup; 1:0 is the paper's F (0.5:0.5)",
         group="Compare",
         metavar="X:Y,…",
     )
@@ -97,7 +97,7 @@ class EvalOptions:
         group="Run",
     )
     output: str = option(
-        "eval.jsonl", "-o", "--output", help="a row each, as they come (eval.jsonl)", group="Output", metavar="FILE"
+        "eval.jsonl", "-o", "--output", help="file of rows, written as they come (eval.jsonl)", group="Output", metavar="FILE"
     )
     restart: bool = option(False, "--restart", help="begin anew, whatever the output file holds", group="Run", envvar=None)
     compare: str | None = option(
@@ -109,7 +109,7 @@ class EvalOptions:
         envvar=None,
     )
     plots: str | None = option(
-        None, "--plots", help="figures of the rows, as PNG and SVG", group="Output", metavar="FOLDER", envvar=None
+        None, "--plots", help="folder for figures of the rows, PNG and SVG", group="Output", metavar="FOLDER", envvar=None
     )
     minimum: str | None = option(
         None,
@@ -119,7 +119,7 @@ class EvalOptions:
         metavar="NAME=X,…",
         envvar=None,
     )
-    format: Literal["text", "md", "json"] = option("text", "-f", "--format", help="of the report (text)", group="Output")
+    format: Literal["text", "md", "json"] = option("text", "-f", "--format", help="form of the report (text)", group="Output")
     json: bool = option(False, "--json", help="short for --format json", group="Output", envvar=None)
 
     @property
@@ -138,7 +138,7 @@ class EvalCommand:
 
 @takes(EvalCommand)
 def eval(console: Console, command: EvalCommand) -> int:
-    """Answer and evidence quality, tokens and time, of one or several configurations on the same questions.
+    """Measure answers, evidence, tokens and time of one or several configurations on the same questions.
 
     \b
     Examples:
@@ -174,7 +174,7 @@ def eval(console: Console, command: EvalCommand) -> int:
 def _report(
     output: Path, options: EvalOptions, comparison: Comparison | None, minimum: dict[str, float], console: Console
 ) -> int:
-    """Print the report over the rows of `output`. Return exit code 1 where they stay below the minimum."""
+    """Print the report over the rows of `output`. Return exit code 1 where a mean is below its minimum."""
     from fbrag_cli.evaluation import report, results, tables
 
     rows = results.read_rows(output)
@@ -198,7 +198,7 @@ def _report(
 
 
 def _check(options: EvalOptions, configurations: Sequence[Configuration]) -> None:
-    """Check before the work what the report needs after it. Raises FbragError `usage`."""
+    """Check, before the work, that the report will be possible. Raises FbragError `usage`."""
     asking = [each.method.name for each in configurations if each.method.needs_large]
     if options.retrieval_only and asking:
         what = f"--retrieval-only asks no large model, and {asking[0]} asks it before it retrieves"
@@ -208,7 +208,7 @@ def _check(options: EvalOptions, configurations: Sequence[Configuration]) -> Non
 
 
 def _comparison(options: EvalOptions, configurations: Sequence[Configuration]) -> Comparison:
-    """Return what --compare makes of rows. Raises FbragError `usage` where it will fail on the rows of this run."""
+    """Return the function that --compare calls on the rows. Raises FbragError `usage` where it will fail on those of this run."""
     from fbrag_cli.evaluation import report, results
 
     baseline, output = str(options.compare), Path(options.output)

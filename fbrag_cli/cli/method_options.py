@@ -39,7 +39,7 @@ class MethodOptions:
     weights: str | None = option(
         None,
         "--weights",
-        help="eta forward:eta backward, both at once; 1:0 is the paper's F (0.5:0.5)",
+        help="weights of the forward and the backward lookup; 1:0 is the paper's F (0.5:0.5)",
         group="Advanced",
         metavar="X:Y",
     )

@@ -53,7 +53,7 @@ class ListOptions:
 
 @dataclass(frozen=True, slots=True)
 class PullOptions:
-    names: list[str] = _names("of 'list --all', hf:ORG/REPO/FILE or a URL (the default pair)", "NAME", default=())
+    names: list[str] = _names("names from 'list --all', hf:ORG/REPO/FILE or a URL (the default pair)", "NAME", default=())
     role: Role | None = option(
         None,
         "--role",
@@ -67,22 +67,22 @@ class PullOptions:
     sha256: str | None = option(
         None, "--sha256", help="the SHA-256 that the file must have", group="Pull", metavar="HEX", envvar=None
     )
-    dry_run: bool = option(False, "--dry-run", help="print its addresses and size; fetch nothing", group="Pull", envvar=None)
+    dry_run: bool = option(False, "--dry-run", help="print addresses and sizes; fetch nothing", group="Pull", envvar=None)
 
 
 @dataclass(frozen=True, slots=True)
 class InstalledNames:
-    names: list[str] = _names("of 'list' (all installed)", "NAME", default=())
+    names: list[str] = _names("names from 'list' (all installed)", "NAME", default=())
 
 
 @dataclass(frozen=True, slots=True)
 class NamesToDelete:
-    names: list[str] = _names("of 'list'", "NAME")
+    names: list[str] = _names("names from 'list'", "NAME")
 
 
 @dataclass(frozen=True, slots=True)
 class OneName:
-    name: str | None = _names("of 'list', or a path (the folder of all models)", "NAME", default=None)
+    name: str | None = _names("a name from 'list', or a path (the folder of all models)", "NAME", default=None)
 
 
 @models_app.command("list", cls=Command)
@@ -280,7 +280,7 @@ def _advice(catalogue: Catalogue) -> Advice:
 
 
 def _names_to_pull(options: PullOptions, console: Console) -> list[str]:
-    """Return the names that are given or suggested, else those of the roles that need a download. Raises FbragError `usage`."""
+    """Return the names that are given or suggested, else those of the pair that need a download. Raises FbragError `usage`."""
     if options.suggested and (options.names or options.role or options.sha256):
         raise FbragError("usage", "--suggested names the models itself", "leave out NAME, --role and --sha256")
     if len(options.names) > 1 and (options.role or options.sha256):

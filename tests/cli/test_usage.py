@@ -260,7 +260,7 @@ def test_commands_with_few_options_show_all_of_them(fbrag: Run) -> None:
     [
         (["ask"], "fbrag ask [OPTIONS] DOC... QUESTION", "DOC... QUESTION  one or more documents"),
         (["bench"], "fbrag bench [OPTIONS] [DOC]", "DOC  a document"),
-        (["models", "pull"], "fbrag models pull [OPTIONS] [NAME...]", "NAME...  of 'list --all'"),
+        (["models", "pull"], "fbrag models pull [OPTIONS] [NAME...]", "NAME...  names from 'list --all'"),
         (["models"], "fbrag models [OPTIONS] COMMAND [ARGS]...", "rm      Delete models and the remains of interrupted pulls;"),
     ],
 )
