@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fbrag_cli.generation.scorer import Scorer
-from fbrag_cli.methods.fit_rag.detector import Detector
-from fbrag_cli.methods.fit_rag.recognizer import Recognizer
 from fbrag_cli.methods.parts import Kind, is_files, is_number, is_texts, read_tensors, refuse
+
+if TYPE_CHECKING:
+    from fbrag_cli.methods.fit_rag.detector import Detector
+    from fbrag_cli.methods.fit_rag.recognizer import Recognizer
 
 SCORER = "scorer.gguf"
 #: Labels of the scorer (section 4.2): a text holds the answer, and the language model answers from it.
@@ -36,6 +38,9 @@ def load(folder: Path, open_scorer: Callable[[Path], Scorer]) -> FitRagParts:
     Raises FbragError: model_missing without a folder or file; model_corrupt for another format, a file that is not the one that
     was written, or numbers that are none.
     """
+    from fbrag_cli.methods.fit_rag.detector import Detector
+    from fbrag_cli.methods.fit_rag.recognizer import Recognizer
+
     about = FIT_RAG.read(folder, _fits)
     FIT_RAG.check_files(folder, about["files"])
     tensors = read_tensors(folder / FIT_RAG.tensors) if FIT_RAG.tensors in about["files"] else {}
