@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fbrag_cli.generation.start import set_environment
+from fbrag_cli.generation.process import set_environment
 from fbrag_cli.models.catalogue import load_catalogue
 from fbrag_cli.models.pull import pull, read_spec
 from fbrag_cli.models.store import ModelFile

@@ -19,7 +19,7 @@ from fbrag_cli import __version__
 from fbrag_cli.batch import row, run
 from fbrag_cli.batch.jobs import Job
 from fbrag_cli.errors import FbragError, pip_install
-from fbrag_cli.generation.reuse import Reuse
+from fbrag_cli.generation.cached import Reuse
 from fbrag_cli.progress import Listener
 from fbrag_cli.session.session import Session
 from fbrag_cli.session.settings import CacheSettings, ModelSettings

@@ -18,7 +18,7 @@ from fbrag_cli.cli.progress_line import progress_line
 from fbrag_cli.cli.signals import limit_time
 from fbrag_cli.cli.takes import takes
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.reuse import Reuse
+from fbrag_cli.generation.cached import Reuse
 from fbrag_cli.progress import Event, Listener
 from fbrag_cli.session.session import Choice, Session
 from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings

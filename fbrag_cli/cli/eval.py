@@ -21,7 +21,7 @@ from fbrag_cli.cli.progress_line import progress_line
 from fbrag_cli.cli.signals import limit_time
 from fbrag_cli.cli.takes import takes
 from fbrag_cli.errors import ExitCode, FbragError, pip_install
-from fbrag_cli.generation.reuse import Reuse
+from fbrag_cli.generation.cached import Reuse
 from fbrag_cli.methods.choosing import PLAIN, PRESETS
 from fbrag_cli.methods.registry import DEFAULT, names
 from fbrag_cli.session.settings import CacheSettings, ModelSettings

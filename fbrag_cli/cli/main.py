@@ -19,8 +19,7 @@ from fbrag_cli.cli.output import open_streams, print_after_error
 from fbrag_cli.cli.signals import Terminated, handle_signals
 from fbrag_cli.cli.takes import takes
 from fbrag_cli.errors import ExitCode, FbragError, lacking
-from fbrag_cli.generation.aborts import aborts
-from fbrag_cli.generation.start import set_environment
+from fbrag_cli.generation.process import aborts, set_environment
 from fbrag_cli.text.printable import dumps
 
 HELP = """Answers from a long document, with the chunks that they rest on. On your own machine.

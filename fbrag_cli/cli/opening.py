@@ -19,7 +19,7 @@ from fbrag_cli.cli.signals import limit_time
 from fbrag_cli.cli.usage import EXAMPLE, check_words, typed
 from fbrag_cli.corpus import Corpus
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.reuse import Reuse
+from fbrag_cli.generation.cached import Reuse
 from fbrag_cli.methods.method import Method
 from fbrag_cli.progress import Listener, Progress
 from fbrag_cli.session.session import Session

@@ -16,8 +16,7 @@ from typing import Any
 from fbrag_cli import children
 from fbrag_cli.children import Child, signal_name
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.aborts import aborts
-from fbrag_cli.generation.start import set_environment
+from fbrag_cli.generation.process import aborts, set_environment
 
 # Variables that hide every GPU from the drivers.
 _NO_GPU = {"CUDA_VISIBLE_DEVICES": "-1", "HIP_VISIBLE_DEVICES": "-1", "GGML_VK_VISIBLE_DEVICES": ""}

@@ -11,7 +11,6 @@ from importlib.metadata import version
 from typing import Any, Generic, TypeVar
 
 from fbrag_cli.generation.generator import QUIET, Call, Choose, Generation, Generations, Generator, ModelInfo, Sampling, Turn
-from fbrag_cli.generation.reuse import Reuse
 from fbrag_cli.storage.cache import Cache, entry_key
 
 #: The kind of cache entry.
@@ -23,6 +22,18 @@ MOST_REPLIES = 1000
 T = TypeVar("T")
 
 _Turns = tuple[Turn, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reuse:
+    """Two switches of the cache of replies.
+
+    again: skip what earlier runs left in the cache, and replace it. first_costs: report the tokens and seconds that a cached
+    reply cost when it was drawn, as a comparison needs, rather than none.
+    """
+
+    again: bool = False
+    first_costs: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from fbrag_cli.generation.process import set_environment
 from fbrag_cli.generation.server.address import is_server
-from fbrag_cli.generation.start import set_environment
 from fbrag_cli.methods.method import Method, ModelTools, Role
 from fbrag_cli.progress import Listener, stage
 from fbrag_cli.session.asked import Asked, warn
@@ -22,9 +22,8 @@ from fbrag_cli.session.shelf import Lease
 from fbrag_cli.storage.files import sha256_of
 
 if TYPE_CHECKING:
-    from fbrag_cli.generation.cached import CachedGenerator
+    from fbrag_cli.generation.cached import CachedGenerator, Reuse
     from fbrag_cli.generation.generator import Generator
-    from fbrag_cli.generation.reuse import Reuse
     from fbrag_cli.indexing.collect import Collection
     from fbrag_cli.retrieval import Retriever
     from fbrag_cli.storage.cache import Cache

@@ -33,7 +33,7 @@ def serve(path: str, threads: str, samples: int, steps: int) -> None:
     """Run the process of one setting: a prompt a line in, its seconds a line out."""
     from pathlib import Path
 
-    from fbrag_cli.generation.start import set_environment
+    from fbrag_cli.generation.process import set_environment
 
     set_environment()
     from fbrag_cli.generation.generator import Sampling, Turn

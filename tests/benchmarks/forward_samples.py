@@ -41,7 +41,7 @@ Contender = Callable[[Tokens], dict[str, Any]]  # writes the samples: how many t
 def fbrag(model: str, k: int, length: int, cells: int, threads: int) -> Contender:
     from pathlib import Path
 
-    from fbrag_cli.generation.start import set_environment
+    from fbrag_cli.generation.process import set_environment
 
     set_environment()
     from fbrag_cli.generation.generator import Sampling

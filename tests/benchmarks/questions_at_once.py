@@ -21,7 +21,7 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.reuse import Reuse
+from fbrag_cli.generation.cached import Reuse
 from fbrag_cli.indexing.collect import Collection
 from fbrag_cli.methods.fb_rag.fb_rag import FBRag
 from fbrag_cli.methods.knobs import settings_of

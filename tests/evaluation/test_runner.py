@@ -17,8 +17,8 @@ from fbrag_cli.evaluation.configurations import Configuration
 from fbrag_cli.evaluation.datasets import Example
 from fbrag_cli.evaluation.results import read_rows
 from fbrag_cli.evaluation.runner import checked_data_sets, run
+from fbrag_cli.generation.cached import Reuse
 from fbrag_cli.generation.generator import Call, Generations, Sampling, Turn
-from fbrag_cli.generation.reuse import Reuse
 from fbrag_cli.indexing.collect import Collection
 from fbrag_cli.methods.fb_rag.fb_rag import FBRag
 from fbrag_cli.methods.fb_rag.long_context import LongContext

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from fbrag_cli.generation.cached import KIND, CachedGenerator
+from fbrag_cli.generation.cached import KIND, CachedGenerator, Reuse
 from fbrag_cli.generation.generator import QUIET, Call, Generations, Generator, Sampling, Turn
-from fbrag_cli.generation.reuse import Reuse
 from fbrag_cli.storage.cache import Cache
 from tests.methods.scripted import Scripted
 

@@ -228,7 +228,7 @@ def test_a_build_with_amx_loads_without_the_extra_buffers(smollm2: Path, monkeyp
 def test_threads_that_wait_for_each_other_leave_their_core_soon(users: dict[str, str], in_force: str) -> None:
     """As libgomp displays it when it is loaded; beside other work it would otherwise take most of the time with waiting."""
     environment = {name: value for name, value in os.environ.items() if name != "GOMP_SPINCOUNT"} | users
-    code = "from fbrag_cli.generation.start import set_environment as f; f(); import fbrag_cli.generation.llama.generator"
+    code = "from fbrag_cli.generation.process import set_environment as f; f(); import fbrag_cli.generation.llama.generator"
     shown = environment | {"OMP_DISPLAY_ENV": "verbose"}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=shown)
     if "GOMP_" not in done.stderr:
@@ -239,7 +239,7 @@ def test_threads_that_wait_for_each_other_leave_their_core_soon(users: dict[str,
 def test_threads_of_numpy_leave_their_core_soon() -> None:
     """They would wait for the next product in a loop: then a process that sleeps takes processor time."""
     code = """
-from fbrag_cli.generation.start import set_environment; set_environment()
+from fbrag_cli.generation.process import set_environment; set_environment()
 import time, numpy
 numpy.ones((512, 2048), numpy.float32) @ numpy.ones((2048, 512), numpy.float32)
 before = time.process_time()
@@ -255,7 +255,7 @@ def test_importing_changes_neither_the_environment_nor_the_log() -> None:
     code = """
 import os, llama_cpp
 before, llama_cpp.llama_log_set = dict(os.environ), None
-import fbrag_cli.generation.llama.generator, fbrag_cli.generation.llama.embedding, fbrag_cli.generation.start
+import fbrag_cli.generation.llama.generator, fbrag_cli.generation.llama.embedding, fbrag_cli.generation.process
 assert dict(os.environ) == before
 """
     subprocess.run([sys.executable, "-c", code], check=True)

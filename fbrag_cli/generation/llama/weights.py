@@ -14,6 +14,7 @@ import llama_cpp
 
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
+from fbrag_cli.generation.llama.abort import abort_handler
 from fbrag_cli.generation.llama.busy_cores import ThreadCount
 from fbrag_cli.generation.llama.machine import (
     WHERE_IT_FITS,
@@ -26,7 +27,6 @@ from fbrag_cli.generation.llama.machine import (
     usable_cores,
     version,
 )
-from fbrag_cli.generation.llama.native_end import native_end
 from fbrag_cli.generation.llama.native_log import native_log
 from fbrag_cli.generation.llama.token_table import TokenTable
 
@@ -74,13 +74,13 @@ class Weights:
         self._path, self._name = path, path.name
         native_log.install()
         native_log.verbose = loading.verbose
-        native_end.install()
-        native_end.models.append(path.name)
+        abort_handler.install()
+        abort_handler.models.append(path.name)
         try:
             asked_layers = layers_for_gpu(path, loading.placement)
             self.model = self._load(path, loading.placement, asked_layers)
         except BaseException:
-            native_end.models.remove(path.name)
+            abort_handler.models.remove(path.name)
             raise
         self.layers_on_gpu = layers_on_gpu(self.model, asked_layers)
         self.vocab = llama_cpp.llama_model_get_vocab(self.model)
@@ -155,7 +155,7 @@ class Weights:
             self.__dict__.pop("token_table", None)
             llama_cpp.llama_model_free(self.model)  # and its adapter
             self.model = None
-            native_end.models.remove(self._name)
+            abort_handler.models.remove(self._name)
 
     def _adapt(self, context: Any) -> None:
         adapters, scales = (llama_cpp.llama_adapter_lora_p_ctypes * 1)(self._adapter), (ctypes.c_float * 1)(1.0)

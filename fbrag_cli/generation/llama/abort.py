@@ -1,6 +1,6 @@
-"""The end of the process by llama.cpp: a failed check of its own, as on a model file that lies, or an exception in C++.
+"""The handler of llama.cpp's aborts: a check of its own that fails, as on a model file that lies, or an exception in C++.
 
-Both would end in SIGABRT. Here they end in one error and its exit code.
+Both would end the process by SIGABRT. Here they end it by one error and its exit code.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from contextlib import suppress
 from typing import Any
 
 from fbrag_cli.errors import ExitCode, FbragError
-from fbrag_cli.generation.aborts import aborts
 from fbrag_cli.generation.llama.native_log import native_log
+from fbrag_cli.generation.process import aborts
 
 
-class NativeEnd:
+class AbortHandler:
     """Reports why llama.cpp ends the process. models: names of the files in use, one of which is the reason."""
 
     def __init__(self) -> None:
@@ -81,4 +81,4 @@ def _exception() -> str:
     return re.sub(r"^\*?St\d+", "", name.decode("ascii", "replace"))
 
 
-native_end = NativeEnd()  # a process ends once
+abort_handler = AbortHandler()  # a process ends once

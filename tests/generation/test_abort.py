@@ -130,7 +130,7 @@ def test_two_threads_that_fail_at_once_end_with_one_error(clean_environment: dic
     model = ABORTS["2^31 experts"].write(tmp_path / "tiny.gguf")
     code = (
         "import sys, threading; from pathlib import Path\n"
-        "from fbrag_cli.generation.start import set_environment; set_environment()\n"
+        "from fbrag_cli.generation.process import set_environment; set_environment()\n"
         "from fbrag_cli.generation.llama.weights import Weights\n"
         "gate = threading.Barrier(8)\n"
         "def load():\n  gate.wait()\n  Weights(Path(sys.argv[1]))\n"
