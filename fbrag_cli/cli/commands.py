@@ -66,8 +66,14 @@ def _module(name: str) -> Any:
 
 def every_group(commands: Iterable[str] = COMMANDS) -> list[type[Any]]:
     """Return the option groups of these commands, and the global one."""
-    groups = [getattr(each, "groups", None) for name in commands for each in vars(_module(name)).values()]
-    return [GlobalOptions, *dict.fromkeys(group for found in groups if isinstance(found, tuple) for group in found)]
+    groups = [group for name in commands for function in _functions(name) for group in function.groups]
+    return [GlobalOptions, *dict.fromkeys(groups)]
+
+
+def _functions(name: str) -> list[Any]:
+    """Return the function of a command, or those of the commands of its group."""
+    group = getattr(_module(name), f"{name}_app", None)
+    return [each.callback for each in group.registered_commands] if group else [getattr(_module(name), name)]
 
 
 def known_variables(commands: Iterable[str] = COMMANDS) -> tuple[str, ...]:

@@ -25,8 +25,6 @@ FIRST = {
     "explain": "--json --html --pages --select --limit --find --chunk --samples-text --prompt --text",
     "batch": "--questions --jobs --together --output --resume --retry-errors --shard --parallel --large --gpu",
     "eval": "--limit --method --select --retrieval-only --output --json --compare --min --large --gpu",
-    "train fit-rag": "--output --stage --limit --base --restart --large --gpu --threads --timeout",
-    "train r2ag": "--output --limit --epochs --lora --retriever --restart --large --gpu --threads --timeout",
     "models pull": "--role --suggested --sha256 --dry-run --quiet --offline --yes",
     "bench": "--json --tokens --repeat --max --large --small --gpu --threads --timeout",
 }
@@ -37,7 +35,12 @@ _HEADING = re.compile(r"^(?:Usage:|(?: {2})?[A-Z][a-z]+(?: options)?:$)", re.MUL
 
 
 class _Helping:
-    """Gives a command of Typer its help, the option --help-all, and our reading of values."""
+    """Gives a command of Typer its help, the option --help-all, and our reading of values.
+
+    first: the options that `--help` shows, of a command that is not in `FIRST`; "" for all.
+    """
+
+    first = ""
 
     def get_params(self, ctx: Any) -> list[Any]:
         found: list[Any] = super().get_params(ctx)  # type: ignore[misc]
@@ -61,7 +64,7 @@ class _Helping:
 
     def _write_options(self, ctx: Any, formatter: Any) -> int:
         """Write the options in groups. Return how many of them are left out."""
-        shown = None if ctx.meta.get(_ALL) else FIRST.get(ctx.command_path.removeprefix("fbrag "))
+        shown = None if ctx.meta.get(_ALL) else FIRST.get(ctx.command_path.removeprefix("fbrag "), self.first)
         groups: dict[str, list[tuple[str, str]]] = {}
         hidden = 0
         for parameter in self.get_params(ctx):

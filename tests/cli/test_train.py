@@ -12,11 +12,11 @@ from tests.training.fit_rag.test_labels import rows_file
 _RUN = """
 import sys
 from fbrag_cli.cli.main import main
-from fbrag_cli.training.r2ag import stages as r2ag
-def told(work):
+from fbrag_cli.training.r2ag.training import R2agTraining
+def told(self, work):
     import torch
     print("threads", torch.get_num_threads())
-r2ag.train_r2ag = told
+R2agTraining.run = told
 sys.argv = ["fbrag", "train", "r2ag", sys.argv[1], "-t", "1", "-o", sys.argv[2]]
 main()
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
@@ -22,6 +23,7 @@ from fbrag_cli.methods.parts import read_tensors
 from fbrag_cli.session.session import DEFAULT
 from fbrag_cli.session.together import how_many_pay
 from fbrag_cli.storage.files import sha256_of
+from fbrag_cli.storage.places import models_dir
 from fbrag_cli.storage.rows import Row
 from fbrag_cli.text.printable import counted, dumps
 from fbrag_cli.training.dev_metrics import DevMetrics
@@ -29,27 +31,30 @@ from fbrag_cli.training.fit_rag import combinations as combining
 from fbrag_cli.training.fit_rag import detector as fit_rag_detector
 from fbrag_cli.training.fit_rag import labels as labelling
 from fbrag_cli.training.fit_rag import recognizer as fit_rag_recognizer
-from fbrag_cli.training.fit_rag.base_encoder import read_base
-from fbrag_cli.training.folder import Folder
+from fbrag_cli.training.fit_rag.base_encoder import fetch, read_base
+from fbrag_cli.training.fit_rag.training import FitRagTraining
 from fbrag_cli.training.passages import Pool
-from fbrag_cli.training.questions import Material, Question
-from fbrag_cli.training.resumed import begun_with, resumed
-from fbrag_cli.training.work import Work, enough, languages_of
+from fbrag_cli.training.questions import Question, split
+from fbrag_cli.training.stages import Folder, Work, languages_of
 
 LABELS, COMBINATIONS = "labels.jsonl", "combinations.jsonl"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Training(Work):
-    """questions, others: for the scorer and for the detector (`questions.split`). base: returns the folder of the encoder.
-    at_once: replies that the model makes in common batches, None for as many as pay."""
+class FitRagWork(Work):
+    """What the stages of FIT-RAG work with."""
 
-    folder: Folder
-    material: Material
-    questions: Sequence[Question]
-    others: Sequence[Question]
-    base: Callable[[], Path]
-    at_once: int | None = 1
+    settings: FitRagTraining
+
+    @cached_property
+    def folder(self) -> Folder:
+        """The folder that the stages fill."""
+        return Folder(self.path, FIT_RAG)
+
+    @cached_property
+    def questions(self) -> tuple[list[Question], list[Question]]:
+        """The questions for the scorer, and those for the detector."""
+        return split(self.material.questions, self.settings.limit)
 
     @cached_property
     def pool(self) -> Pool:
@@ -71,56 +76,54 @@ class Training(Work):
 # -- 1. labels -----------------------------------------------------------------------------------------------------------------
 
 
-def make_labels(training: Training) -> None:
+def make_labels(work: FitRagWork) -> None:
     """Make the replies that are missing in FOLDER/labels.jsonl."""
-    with _labels(training, restart=training.restart) as (file, before):
-        tasks = list(labelling.tasks_of(training.pool, training.questions, training.others))
+    with _labels(work, restart=work.restart) as (file, before):
+        tasks = list(labelling.tasks_of(work.pool, *work.questions))
         todo = [task for task in labelling.by_passage(tasks) if task.key not in before]
-        training.note(f"labels: {len(tasks):,} replies, {len(todo):,} of them to make")
+        work.note(f"labels: {len(tasks):,} replies, {len(todo):,} of them to make")
         found = [before[task.key] for task in tasks if task.key in before]
-        rows = labelling.labels(todo, training.session.large(DEFAULT), training.listener, training.run_at_once())
-        for row in training.counted(rows, "replies", len(found), len(tasks)):
+        rows = labelling.labels(todo, work.session.large(DEFAULT), work.listener, work.run_at_once())
+        for row in work.progress(rows, "replies", len(found), len(tasks)):
             file.write(row)
             found.append(row)
-            training.session.forget()
-    training.note(f"labels: {labelling.count_pairs(found).described()}")
+            work.session.forget()
+    work.note(f"labels: {labelling.count_pairs(found).described()}")
 
 
-def _labels(training: Training, *, restart: bool = False) -> Any:
-    training.session.prepare(Vanilla)
-    head = labelling.head(" ".join(training.asked.values()), training.material)
-    return resumed(training.folder.path / LABELS, head, labelling.key_of, restart=restart)
+def _labels(work: FitRagWork, *, restart: bool = False) -> Any:
+    work.session.prepare(Vanilla)
+    head = labelling.head(" ".join(work.asked.values()), work.material)
+    return work.folder.rows(LABELS, head, labelling.key_of, restart=restart)
 
 
-def _made_labels(training: Training) -> dict[labelling.Key, Row]:
+def _made_labels(work: FitRagWork) -> dict[labelling.Key, Row]:
     """Return the labels that are there. Raises FbragError `usage` without any."""
-    with _labels(training) as (_, before):
-        asked = {each.key for each in training.material.questions}
+    with _labels(work) as (_, before):
+        asked = {each.key for each in work.material.questions}
         if not (found := {key: row for key, row in before.items() if key[:2] in asked}):
-            raise FbragError("usage", f"{training.folder.path} has no labels", "make them first: --stage labels")
+            raise FbragError("usage", f"{work.folder.path} has no labels", "make them first: --stage labels")
         return found
 
 
 # -- 2. scorer -----------------------------------------------------------------------------------------------------------------
 
 
-def make_scorer(training: Training) -> None:
+def make_scorer(work: FitRagWork) -> None:
     """Train the scorer on the labels, and write FOLDER/scorer.gguf."""
     from fbrag_cli.training.fit_rag.scorer import CHECKPOINT, train_scorer
 
-    folder = training.folder
-    pairs = labelling.pairs_of(training.questions, training.pool, _made_labels(training).values())
-    base = read_base(training.base())
+    folder = work.folder
+    pairs = labelling.pairs_of(work.questions[0], work.pool, _made_labels(work).values())
+    named = work.settings.base
+    base = read_base(Path(named) if named else fetch(models_dir(), work.listener.progress, os.environ))
     inputs = {"pairs": _digest(pairs), "base": base.sha256}
-    if training.restart:
-        (folder.path / CHECKPOINT).unlink(missing_ok=True)
-    elif folder.is_made("scorer", inputs):
-        training.note("scorer: made before")
+    if work.is_made(folder, "scorer", inputs, folder.path / CHECKPOINT):
         return
-    training.note(f"scorer: {counted(len(pairs), 'pair')}")
-    trained = train_scorer(pairs, base, folder.path, progress=training.listener.progress)
+    work.note(f"scorer: {counted(len(pairs), 'pair')}")
+    trained = train_scorer(pairs, base, folder.path, progress=work.listener.progress)
     report = {
-        "data": dict(training.material.sha256),
+        "data": dict(work.material.sha256),
         "labels": trained.labels,
         "epochs": [asdict(epoch) for epoch in trained.epochs],
         "best": trained.best,
@@ -129,9 +132,9 @@ def make_scorer(training: Training) -> None:
     }
     if folder.about.get("files", {}).get(SCORER) != sha256_of(folder.path / SCORER):
         folder.drop("detector", "recognizer")  # fitted to the logits of the scorer before
-    folder.put("scorer", inputs, report, SCORER, model=training.asked, languages=languages_of([pair.text for pair in pairs]))
+    folder.put("scorer", inputs, report, SCORER, model=work.asked, languages=languages_of([pair.text for pair in pairs]))
     (folder.path / CHECKPOINT).unlink(missing_ok=True)
-    training.note(f"scorer: epoch {trained.best}, {_told(trained.dev)}, w {trained.weights[-1]:.2f}")
+    work.note(f"scorer: epoch {trained.best}, {_told(trained.dev)}, w {trained.weights[-1]:.2f}")
 
 
 def _told(dev: DevMetrics) -> str:
@@ -146,76 +149,79 @@ def _digest(records: Iterable[Any]) -> str:
 # -- 3. detector ---------------------------------------------------------------------------------------------------------------
 
 
-def make_detector(training: Training) -> None:
+def make_detector(work: FitRagWork) -> None:
     """Make the replies to combinations of windows, and train the detector on them."""
-    folder, rows = training.folder, _make_combinations(training)
+    folder, rows = work.folder, _make_combinations(work)
     inputs = {"combinations": _digest(map(dumps, rows)), "scorer": sha256_of(folder.path / SCORER)}
-    fitted = enough(lambda: fit_rag_detector.fit(rows))
+    try:
+        fitted = fit_rag_detector.fit(rows)
+    except ValueError as error:
+        raise FbragError("usage", str(error), "give more questions: more rows, or a higher --limit") from None
     folder.put_tensors("detector.", fitted.tensors)
     folder.put("detector", inputs, fitted.report, FIT_RAG.tensors, detector={"threshold": fitted.threshold})
     found = fitted.report["search"]
-    training.note(
+    work.note(
         f"detector: {found['mean_windows']:.1f} windows at {fitted.threshold}, accuracy {found['accuracy']:.1f} "
         f"({found['accuracy_paper']:.1f} at the paper's {fit_rag_detector.PAPERS}, {found['accuracy_whole']:.1f} from all), "
         f"{counted(int(found['questions']), 'question')}"
     )
 
 
-def _combinations(training: Training, *, making: bool = False) -> Any:
+def _combinations(work: FitRagWork, *, making: bool = False) -> Any:
     """Open FOLDER/combinations.jsonl. making: begin it anew where it is of another scorer. Raises FbragError `usage` without a
     scorer, and for combinations of another one that are not made anew."""
-    if not (scorer := training.folder.path / SCORER).exists():
-        raise FbragError("usage", f"{training.folder.path} has no scorer", "train it first: --stage scorer")
-    path, head = training.folder.path / COMBINATIONS, {"schema": combining.SCHEMA, "kind": "run", "model": training.asked}
-    before, head["scorer"] = begun_with(path), sha256_of(scorer)
+    if not (scorer := work.folder.path / SCORER).exists():
+        raise FbragError("usage", f"{work.folder.path} has no scorer", "train it first: --stage scorer")
+    head = {"schema": combining.SCHEMA, "kind": "run", "model": work.asked, "scorer": sha256_of(scorer)}
+    before = work.folder.head_of(COMBINATIONS)
     is_of_another = before.get("scorer") != head["scorer"] and before == {**head, "scorer": before.get("scorer")}
     if is_of_another and not making:
-        raise FbragError("usage", f"{path} is of another scorer", "make them anew: --stage detector")
+        raise FbragError("usage", f"{work.folder.path / COMBINATIONS} is of another scorer", "make them anew: --stage detector")
     if is_of_another:
-        training.note("combinations: those of the scorer before are made anew")
-    return resumed(path, head, combining.key_of, restart=making and (training.restart or is_of_another))
+        work.note("combinations: those of the scorer before are made anew")
+    return work.folder.rows(COMBINATIONS, head, combining.key_of, restart=making and (work.restart or is_of_another))
 
 
-def _make_combinations(training: Training) -> list[Row]:
+def _make_combinations(work: FitRagWork) -> list[Row]:
     """Make the replies that are missing in FOLDER/combinations.jsonl. Return the rows of the questions for the detector."""
-    kept = _combinations(training, making=True)
-    right_alone = {key[:2]: row["right"] for key, row in _made_labels(training).items() if not key[2]}
-    asked = {each.key: each for each in training.others if each.group and each.key in right_alone}
-    with kept as (file, before), closing(LlamaScorer(training.folder.path / SCORER)) as scorer:
-        parts = FitRagParts(scorer=scorer, detector=None, model=training.asked, languages=())
-        large, call = training.session.large(DEFAULT), Call(cancellation=training.listener.cancellation)
+    kept = _combinations(work, making=True)
+    right_alone = {key[:2]: row["right"] for key, row in _made_labels(work).items() if not key[2]}
+    asked = {each.key: each for each in work.questions[1] if each.group and each.key in right_alone}
+    with kept as (file, before), closing(LlamaScorer(work.folder.path / SCORER)) as scorer:
+        parts = FitRagParts(scorer=scorer, detector=None, model=work.asked, languages=())
+        large, call = work.session.large(DEFAULT), Call(cancellation=work.listener.cancellation)
         labeller = combining.Labeller(parts, large, before, call)
         last = {key[0]: key[:2] for key in before}.values()  # of each data set; combinations of it may be missing
         whole = {key[:2] for key in before}.difference(last)
         todo = [asked[key] for key in asked if key not in whole]
-        training.note(f"combinations: of {counted(len(asked), 'question')}, {len(todo):,} of them to make")
-        for question in training.counted(todo, "questions", len(asked) - len(todo), len(asked)):
-            case = combining.case_of(question, training.pool, parts, large)
+        work.note(f"combinations: of {counted(len(asked), 'question')}, {len(todo):,} of them to make")
+        for question in work.progress(todo, "questions", len(asked) - len(todo), len(asked)):
+            case = combining.case_of(question, work.pool, parts, large)
             for row in labeller.rows(case, right_alone=right_alone[question.key]):
                 if combining.key_of(row) not in before:
                     file.write(row)
                     before[combining.key_of(row)] = row
-            training.session.forget()
+            work.session.forget()
         return combining.telling(row for key, row in before.items() if key[:2] in asked)
 
 
 # -- 4. recognizer -------------------------------------------------------------------------------------------------------------
 
 
-def make_recognizer(training: Training) -> None:
+def make_recognizer(work: FitRagWork) -> None:
     """Put together the questions whose answers the model knows, and choose the shares that decide."""
-    folder, labels = training.folder, _made_labels(training)
-    questions = {each.key: each for each in training.material.questions}
+    folder, labels = work.folder, _made_labels(work)
+    questions = {each.key: each for each in work.material.questions}
     alone = {key[:2]: bool(row["right"]) for key, row in labels.items() if not key[2]}
     known = [key for key in alone if not questions[key].dev]
-    with _combinations(training) as (_, rows):
+    with _combinations(work) as (_, rows):
         checked = {key[:2]: row for key, row in rows.items() if "candidates" in row and key[:2] in alone}
-        retrieved = _retrieved(training, [row for row in rows.values() if row["dev"]])
+        retrieved = _retrieved(work, [row for row in rows.values() if row["dev"]])
     if not known or not checked:
         raise FbragError(
             "usage", f"{folder.path} has no combinations of questions for checking", "make them first: --stage detector"
         )
-    dev_pairs = [pair for pair in labelling.pairs_of(training.questions, training.pool, ()) if pair.dev]
+    dev_pairs = [pair for pair in labelling.pairs_of(work.questions[0], work.pool, ()) if pair.dev]
     with closing(LlamaScorer(folder.path / SCORER)) as scorer:
         embeddings = scorer.embed([questions[key].text for key in known])
         delta = fit_rag_recognizer.delta_of(
@@ -239,14 +245,14 @@ def make_recognizer(training: Training) -> None:
     if np.isinf(delta):
         precision = 100 * fit_rag_recognizer.PRECISION
         does = f"it never speaks: at no threshold do {precision:.0f} % of what the scorer takes for answers hold one"
-    training.note(f"recognizer: {report['known']:,} of {report['questions']:,} questions are known; {does}")
+    work.note(f"recognizer: {report['known']:,} of {report['questions']:,} questions are known; {does}")
 
 
-def _retrieved(training: Training, rows: Sequence[Row]) -> dict[tuple[str, str], bool]:
+def _retrieved(work: FitRagWork, rows: Sequence[Row]) -> dict[tuple[str, str], bool]:
     """Return for each question for checking whether the reply is right where the detector stops; nothing without a detector."""
-    if (settings := training.folder.about.get("detector")) is None:
+    if (settings := work.folder.about.get("detector")) is None:
         return {}
-    tensors = read_tensors(training.folder.path / FIT_RAG.tensors)
+    tensors = read_tensors(work.folder.path / FIT_RAG.tensors)
     return fit_rag_detector.right_at_stop(rows, Detector.of(tensors, settings["threshold"]))
 
 
@@ -263,7 +269,7 @@ def check_questions(stage: str, questions: Iterable[Question], others: Iterable[
 
 
 #: In their order, by name.
-STAGES: Mapping[str, Callable[[Training], None]] = {
+STAGES: Mapping[str, Callable[[FitRagWork], None]] = {
     "labels": make_labels,
     "scorer": make_scorer,
     "detector": make_detector,

@@ -22,25 +22,13 @@ from fbrag_cli.training.dev_metrics import auc
 from fbrag_cli.training.r2ag.frozen_model import Example, FrozenModel
 from fbrag_cli.training.r2ag.lists import PassageList, spread
 from fbrag_cli.training.r2ag.network import R2FormerNetwork, Sizes, matching_loss
+from fbrag_cli.training.r2ag.training import SEED, R2agTraining
 
 _FORMAT, CHECKPOINT = "fbrag.r2ag-checkpoint/1", "r2ag.checkpoint.safetensors"
 #: R2AG.md, 2.6.
 RATE, CLIP, WARM_UP, BATCH = 2e-4, 0.3, 0.03, 4
 _ENTRY = 0.58  # spread of the entries of a projection as it begins; rows are scaled to that of the token table (R2AG.md, 2.5)
 _BETWEEN_WRITES = 600.0  # seconds
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class R2agSettings:
-    """rows: whether passages have embedding rows. lora: whether the model has LoRA. control: "" for none, "soft" for rows that
-    know the place in the list alone, "shuffled" for features of other passages of the list. qdm_weight: of L_QDM."""
-
-    rows: bool = True
-    lora: bool = False
-    control: str = ""
-    epochs: int = 2
-    qdm_weight: float = 1.0
-    seed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +65,7 @@ class Task:
     plain: Example
 
 
-class R2agTraining:
+class R2agFit:
     """Trains on the tasks that are not for checking. model: stays as it is, but for LoRA. path: of the checkpoint.
 
     n_embd: width of the model's token embeddings. deviation: the standard deviation of their entries. Raises FbragError `usage`
@@ -85,13 +73,13 @@ class R2agTraining:
     """
 
     def __init__(
-        self, tasks: Sequence[Task], model: FrozenModel, settings: R2agSettings, path: Path, *, n_embd: int, deviation: float
+        self, tasks: Sequence[Task], model: FrozenModel, settings: R2agTraining, path: Path, *, n_embd: int, deviation: float
     ) -> None:
         self._model, self._settings = model, settings
         self._train, self.dev_tasks = ([each for each in tasks if each.passages.dev == is_dev] for is_dev in (False, True))
         self.row_scale, self.max_list = deviation / _ENTRY, max(len(each.passages.passages) for each in tasks)
         with torch.random.fork_rng():
-            torch.manual_seed(settings.seed)
+            torch.manual_seed(SEED)
             mean, std = spread([each.passages for each in self._train])
             self.sizes = Sizes()
             self.network = R2FormerNetwork(mean, std, self.max_list, self.sizes, n_embd if settings.rows else 0).to(model.device)
@@ -164,9 +152,9 @@ class R2agTraining:
     def _step(self, k: int) -> None:
         """Take one step of the optimiser, and note its mean loss."""
         epoch, at = divmod(k, self._in_an_epoch)
-        order = Random(f"{self._settings.seed} {epoch}").sample(self._train, len(self._train))
+        order = Random(f"{SEED} {epoch}").sample(self._train, len(self._train))
         drawn = order[at * BATCH : (at + 1) * BATCH]
-        torch.manual_seed(self._settings.seed * 1_000_003 + k)  # of dropout: a resumed run draws the same
+        torch.manual_seed(SEED * 1_000_003 + k)  # of dropout: a resumed run draws the same
         self.network.train()
         self._model.train(True)
         for group in self._optimizer.param_groups:
@@ -232,8 +220,8 @@ def _standing(record: Mapping[str, Any]) -> Standing:
     return Standing(record["steps"], record["losses"], [Dev(**each) for each in record["dev"]])
 
 
-def _key(tasks: Sequence[Task], settings: R2agSettings) -> str:
+def _key(tasks: Sequence[Task], settings: R2agTraining) -> str:
     """Return the SHA-256 (hex) of all that the steps depend on. The number of epochs is in it, as the warm-up depends on it."""
-    inputs: list[Any] = [asdict(settings)]
+    inputs: list[Any] = [settings.learnt_with]
     inputs += [(each.example, each.passages.key, each.passages.labels.tobytes(), each.passages.dev) for each in tasks]
     return sha256(repr(inputs).encode()).hexdigest()

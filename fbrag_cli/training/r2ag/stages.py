@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from time import perf_counter
@@ -22,15 +22,15 @@ from fbrag_cli.session.session import Choice
 from fbrag_cli.storage.files import not_writable
 from fbrag_cli.text.printable import counted
 from fbrag_cli.training.dev_metrics import auc
-from fbrag_cli.training.folder import Folder
 from fbrag_cli.training.passages import Pool
-from fbrag_cli.training.questions import Material, Question
+from fbrag_cli.training.questions import Question
 from fbrag_cli.training.r2ag.lists import PassageList, list_of, shuffled
-from fbrag_cli.training.work import Work, languages_of
+from fbrag_cli.training.r2ag.training import R2agTraining
+from fbrag_cli.training.stages import Folder, Work, languages_of
 
 if TYPE_CHECKING:
     from fbrag_cli.generation.llama.generator import LlamaGenerator
-    from fbrag_cli.training.r2ag.fit import R2agSettings, R2agTraining, Standing, Task
+    from fbrag_cli.training.r2ag.fit import R2agFit, Standing, Task
     from fbrag_cli.training.r2ag.frozen_model import FrozenModel
 
 Fields = dict[str, Any]  # of a record
@@ -38,16 +38,19 @@ Fields = dict[str, Any]  # of a record
 
 @dataclass(frozen=True, kw_only=True)
 class R2agWork(Work):
-    """folder: of what is made. choice: the model that stays as it is, and the retriever. limit: lists of each data set to train
-    on, a quarter as many for checking; None for all. length: passages of each list, None for 5 to 10. features: their names."""
+    """What the training of R2AG works with."""
 
-    folder: Path
-    material: Material
-    choice: Choice
-    settings: R2agSettings
-    limit: int | None = None
-    length: int | None = None
-    features: tuple[str, ...] = FEATURES
+    settings: R2agTraining
+
+    @property
+    def choice(self) -> Choice:
+        """The model that stays as it is, and the retriever."""
+        return Choice(retriever=self.settings.retriever)
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """Names of the features of a passage."""
+        return tuple(name for name in FEATURES if name != self.settings.without)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,17 +66,14 @@ class _Read:
 def train_r2ag(work: R2agWork) -> None:
     """Train the parts, and write FOLDER. Raises FbragError `usage` without lists of both kinds, or for a model that takes no
     rows; `output` where the folder cannot be written."""
-    from fbrag_cli.training.r2ag.fit import CHECKPOINT, R2agTraining
+    from fbrag_cli.training.r2ag.fit import CHECKPOINT, R2agFit
     from fbrag_cli.training.r2ag.frozen_model import FrozenModel
 
     lists, retriever = _lists(work)
     read = _read(work, lists)
-    folder, inputs = Folder(work.folder, R2AG), {"lists": _digest(lists), "settings": asdict(work.settings), "model": read.about}
-    checkpoint = work.folder / CHECKPOINT
-    if work.restart:
-        checkpoint.unlink(missing_ok=True)
-    elif folder.is_made("r2ag", inputs):
-        work.note("r2ag: made before")
+    folder, checkpoint = Folder(work.path, R2AG), work.path / CHECKPOINT
+    inputs = {"lists": _digest(lists), "settings": work.settings.learnt_with, "model": read.about}
+    if work.is_made(folder, "r2ag", inputs, checkpoint):
         return
     tokens = sum(each.example.n_tokens for each in read.tasks if each.example.reply and not each.passages.dev)
     work.note(f"r2ag: {counted(len(lists), 'list')}, {sum(each.dev for each in lists):,} of them for checking")
@@ -81,15 +81,15 @@ def train_r2ag(work: R2agWork) -> None:
     started = perf_counter()
     model = FrozenModel(read.path, lora=work.settings.lora)
     sizes = {"n_embd": read.about["n_embd"], "deviation": read.deviation}
-    training = R2agTraining(read.tasks, model, work.settings, checkpoint, **sizes)
+    training = R2agFit(read.tasks, model, work.settings, checkpoint, **sizes)
     try:
-        for _ in work.counted(training.run(), "steps", training.standing.steps, training.steps):
+        for _ in work.progress(training.run(), "steps", training.standing.steps, training.steps):
             pass
         training.restore_best()
         report = _report(work, lists, training.standing, training.plain()) | {"seconds": round(perf_counter() - started)}
         _put(folder, training, model, inputs, report, _record(work, read, retriever, lists))
     except OSError as error:
-        raise not_writable(work.folder, error, "output", "choose another folder (-o)") from None
+        raise not_writable(work.path, error, "output", "choose another folder (-o)") from None
     for line in _told(report):
         work.note(line)
 
@@ -101,10 +101,10 @@ def _lists(work: R2agWork) -> tuple[list[PassageList], Comparing]:
     """Return the lists, and the retriever of the last of them."""
     pool, quiet = Pool(work.material), Listener(cancellation=work.listener.cancellation)
     lists: list[PassageList] = []
-    questions, retriever = list(_chosen(work.material.questions, work.limit)), None
-    for question in work.counted(questions, "lists", 0, len(questions)):
+    questions, retriever = list(_chosen(work.material.questions, work.settings.limit)), None
+    for question in work.progress(questions, "lists", 0, len(questions)):
         retriever = work.session.retriever(pool.of(question.group), work.choice, quiet)
-        made = list_of(question, pool, comparing(retriever), work.length, work.features)
+        made = list_of(question, pool, comparing(retriever), work.settings.list_length, work.features)
         lists += [made] if made else []
     if retriever is None or len({each.dev for each in lists if each.answer}) < 2:
         what = "the rows give no lists for training, or none for checking, with an answer to learn"
@@ -168,13 +168,13 @@ def _record(work: R2agWork, read: _Read, retriever: Comparing, lists: Sequence[P
         "features": list(work.features),
         "order": "rank",
         "words": list_words(),
-        "control": work.settings.control,
+        "control": work.settings.learnt_with["control"],
         "list_lengths": sorted({len(each.passages) for each in lists}),
         "languages": languages_of([each.question for each in lists]),
     }
 
 
-def _put(folder: Folder, training: R2agTraining, model: FrozenModel, inputs: Fields, report: Fields, settings: Fields) -> None:
+def _put(folder: Folder, training: R2agFit, model: FrozenModel, inputs: Fields, report: Fields, settings: Fields) -> None:
     """Write the files, and the record that names them."""
     from fbrag_cli.training.r2ag.frozen_model import ALPHA, RANK
     from fbrag_cli.training.r2ag.lora import write_lora

@@ -123,39 +123,40 @@ def tasks(n: int, *, dev: bool, seed: int) -> list[Any]:
 
 
 def training(path: Path, settings: Any, seed: int = 1) -> Any:
-    from fbrag_cli.training.r2ag.fit import R2agTraining
+    from fbrag_cli.training.r2ag.fit import R2agFit
 
     both = [*tasks(120, dev=False, seed=seed), *tasks(40, dev=True, seed=seed + 1)]
-    return R2agTraining(both, Reader(), settings, path, n_embd=4, deviation=0.58)  # type: ignore[arg-type]
+    return R2agFit(both, Reader(), settings, path, n_embd=4, deviation=0.58)  # type: ignore[arg-type]
 
 
 def test_rows_say_what_features_say_and_soft_rows_cannot(tmp_path: Path) -> None:
     needs("torch")
-    from fbrag_cli.training.r2ag.fit import R2agSettings
+    from fbrag_cli.training.r2ag.training import R2agTraining
 
     found = {}
-    for control in ("", "soft"):
-        run = training(tmp_path / f"{control}.safetensors", R2agSettings(control=control, epochs=6))
+    for control in ("none", "soft"):
+        run = training(tmp_path / f"{control}.safetensors", R2agTraining(control=control, epochs=6))
         for _ in run.run():
             pass
         found[control] = float(np.mean(run.standing.dev[-1].answer))
     plain = float(np.mean(run.plain()))
     assert plain == pytest.approx(np.log(2), abs=1e-3)
-    assert found[""] < 0.2
+    assert found["none"] < 0.2
     assert found["soft"] > 0.4
     assert not run.network.tensors()["input.weight"].any()
 
 
 def test_lists_without_an_answer_teach_relevance_alone(tmp_path: Path) -> None:
     needs("torch")
-    from fbrag_cli.training.r2ag.fit import R2agSettings, R2agTraining
+    from fbrag_cli.training.r2ag.fit import R2agFit
+    from fbrag_cli.training.r2ag.training import R2agTraining
 
     both = [*tasks(120, dev=False, seed=1), *tasks(40, dev=True, seed=2)]
     for i, each in enumerate(both):
         if i % 4:  # three of four
             both[i] = replace(each, example=replace(each.example, reply=()), plain=replace(each.plain, reply=()))
-    settings, path = R2agSettings(epochs=6), tmp_path / "some.safetensors"
-    run = R2agTraining(both, Reader(), settings, path, n_embd=4, deviation=0.58)  # type: ignore[arg-type]
+    settings, path = R2agTraining(epochs=6), tmp_path / "some.safetensors"
+    run = R2agFit(both, Reader(), settings, path, n_embd=4, deviation=0.58)  # type: ignore[arg-type]
     for _ in run.run():
         pass
     auc = run.standing.dev[-1].auc
@@ -166,9 +167,9 @@ def test_lists_without_an_answer_teach_relevance_alone(tmp_path: Path) -> None:
 
 def test_a_stopped_run_ends_as_one_that_was_not(tmp_path: Path) -> None:
     needs("torch")
-    from fbrag_cli.training.r2ag.fit import R2agSettings
+    from fbrag_cli.training.r2ag.training import R2agTraining
 
-    settings = R2agSettings(epochs=2)
+    settings = R2agTraining(epochs=2)
     whole = training(tmp_path / "whole.safetensors", settings)
     for _ in whole.run():
         pass
@@ -185,7 +186,7 @@ def test_a_stopped_run_ends_as_one_that_was_not(tmp_path: Path) -> None:
     assert stopped.standing.losses == whole.standing.losses
     assert [each.answer for each in stopped.standing.dev] == [each.answer for each in whole.standing.dev]
     with pytest.raises(FbragError, match="other data or settings"):
-        training(tmp_path / "stopped.safetensors", R2agSettings(epochs=3))
+        training(tmp_path / "stopped.safetensors", R2agTraining(epochs=3))
     (tmp_path / "stopped.safetensors").write_bytes(b"\0" * 100)
     with pytest.raises(FbragError, match="no checkpoint"):
         training(tmp_path / "stopped.safetensors", settings)
@@ -194,13 +195,13 @@ def test_a_stopped_run_ends_as_one_that_was_not(tmp_path: Path) -> None:
 def test_a_killed_run_has_what_was_written_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     needs("torch")
     from fbrag_cli.training.r2ag import fit as r2ag_fit
-    from fbrag_cli.training.r2ag.fit import R2agSettings
+    from fbrag_cli.training.r2ag.training import R2agTraining
 
     monkeypatch.setattr(r2ag_fit, "_BETWEEN_WRITES", 0.0)
-    running = training(tmp_path / "killed.safetensors", R2agSettings()).run()
+    running = training(tmp_path / "killed.safetensors", R2agTraining()).run()
     for _ in range(8):  # it is not closed: nothing tells it to write
         next(running)
-    assert training(tmp_path / "killed.safetensors", R2agSettings()).standing.steps == 8
+    assert training(tmp_path / "killed.safetensors", R2agTraining()).standing.steps == 8
 
 
 # -- the command ---------------------------------------------------------------------------------------------------------------

@@ -8,21 +8,23 @@ import numpy as np
 import pytest
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.methods.fit_rag.parts import FIT_RAG, SCORER
-from fbrag_cli.training.folder import Folder
+from fbrag_cli.methods.parts import Kind
+from fbrag_cli.training.stages import Folder
+
+KIND, FILE = Kind("Somebody", "fbrag.parts/1", "parts.json", "parts.safetensors"), "scorer.gguf"
 
 
 @pytest.mark.parametrize("record", ["[]", "null", "no JSON", "[" * 100_000])
 def test_a_record_that_is_none_is_refused(tmp_path: Path, record: str) -> None:
-    (tmp_path / FIT_RAG.record).write_text(record)
-    with pytest.raises(FbragError, match=r"fit-rag\.json") as refused:
-        Folder(tmp_path, FIT_RAG)
+    (tmp_path / KIND.record).write_text(record)
+    with pytest.raises(FbragError, match=r"parts\.json") as refused:
+        Folder(tmp_path, KIND)
     assert refused.value.code == "usage"
 
 
 def test_what_cannot_be_written_is_an_error_of_the_output(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    folder = Folder(tmp_path, FIT_RAG)
+    folder = Folder(tmp_path, KIND)
     folder.path = tmp_path / "file"  # as if it had been replaced since
     for write in (lambda: folder.put_tensors("", {}), lambda: folder.put("scorer", {}, {}), lambda: folder.drop("scorer")):
         with pytest.raises(FbragError, match="cannot be written") as refused:
@@ -31,13 +33,13 @@ def test_what_cannot_be_written_is_an_error_of_the_output(tmp_path: Path) -> Non
 
 
 def test_a_stage_that_is_dropped_takes_its_tensors_along(tmp_path: Path) -> None:
-    folder = Folder(tmp_path, FIT_RAG)
-    (tmp_path / SCORER).write_bytes(b"old")
-    folder.put("scorer", {}, {}, SCORER, model={})
+    folder = Folder(tmp_path, KIND)
+    (tmp_path / FILE).write_bytes(b"old")
+    folder.put("scorer", {}, {}, FILE, model={})
     folder.put_tensors("detector.", {"detector.0.bias": np.ones(1)})
-    folder.put("detector", {}, {}, FIT_RAG.tensors, detector={"threshold": 0.5})
+    folder.put("detector", {}, {}, KIND.tensors, detector={"threshold": 0.5})
     folder.drop("detector")
-    folder.put("scorer", {"new": 1}, {}, SCORER)
-    about = Folder(tmp_path, FIT_RAG).about
-    assert (about["files"].keys(), about["training"].keys(), "detector" in about) == ({SCORER}, {"scorer"}, False)
-    assert not (tmp_path / FIT_RAG.tensors).exists()
+    folder.put("scorer", {"new": 1}, {}, FILE)
+    about = Folder(tmp_path, KIND).about
+    assert (about["files"].keys(), about["training"].keys(), "detector" in about) == ({FILE}, {"scorer"}, False)
+    assert not (tmp_path / KIND.tensors).exists()

@@ -1,0 +1,73 @@
+"""`fbrag train fit-rag`: its settings, and what is checked before the work."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from fbrag_cli.methods.knobs import knob
+from fbrag_cli.training.training import Training
+
+if TYPE_CHECKING:
+    from fbrag_cli.training.questions import Material
+    from fbrag_cli.training.stages import Work
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitRagTraining(Training):
+    """limit: number of questions of each data set for the scorer, None for all."""
+
+    name: ClassVar[str] = "fit-rag"
+    example: ClassVar[str] = "fit-rag nq.jsonl.gz 2wikimqa.jsonl.gz --limit 400 -o fit-rag/"
+    first: ClassVar[str] = "--stage --limit --base"
+    is_parallel: ClassVar[bool] = True
+    help: ClassVar[str] = """
+    Train FIT-RAG's scorer, detector and recognizer. Needs pip install 'fbrag[train]' (with CUDA libraries 5.6 GB).
+
+    \b
+    Examples:
+      fbrag train fit-rag nq.jsonl.gz --limit 400 -o fit-rag/ -m qwen2.5-coder-1.5b
+      fbrag ask book.txt "Who sealed the chronometer box?" --method fit-rag --fit-rag fit-rag/
+
+    Labels take longest: replies of the model to questions with one passage each. A run that was stopped goes on where it was.
+    """
+
+    output: str = knob("fit-rag", "folder of what is made", names=("-o", "--output"), group="Output", metavar="FOLDER")
+    stage: Literal["all", "labels", "scorer", "detector", "recognizer"] = knob(
+        "all", "all, labels, scorer, detector or recognizer", group="Training", variables=()
+    )
+    limit: int | None = knob(
+        None,
+        "questions of each data set for the scorer, as many for the detector, a quarter as many for checking",
+        varies="all",
+        minimum=1,
+        group="Training",
+        metavar="N",
+        variables=(),
+    )
+    base: str | None = knob(
+        None,
+        "folder of a BERT encoder",
+        varies="all-MiniLM-L6-v2, 84 MB",
+        group="Training",
+        metavar="FOLDER",
+        variables=(),
+    )
+
+    def check(self) -> None:
+        if self.stage not in ("labels", "recognizer"):
+            Training.check(self)
+
+    def check_rows(self, material: Material) -> None:
+        from fbrag_cli.training.fit_rag.stages import check_questions
+        from fbrag_cli.training.questions import split
+
+        check_questions(self.stage, *split(material.questions, self.limit))
+
+    def run(self, work: Work) -> None:
+        from fbrag_cli.training.fit_rag.stages import STAGES, FitRagWork
+
+        own = FitRagWork(**vars(work), settings=self)
+        for name, make in STAGES.items():
+            if self.stage in ("all", name):
+                make(own)

@@ -1,0 +1,210 @@
+"""The stages of a training: what they work with, how they report, and the folder that they fill.
+
+Each stage puts its part in whole, or leaves the folder as it was. A run that was stopped goes on where it was.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from time import perf_counter
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fbrag_cli import __version__
+from fbrag_cli.errors import FbragError
+from fbrag_cli.methods.parts import Kind
+from fbrag_cli.progress import Event, Listener, stage
+from fbrag_cli.session.session import DEFAULT, Choice, Session
+from fbrag_cli.storage.files import not_writable, read_small, sha256_of, whole_file
+from fbrag_cli.storage.rows import JsonLines, Row, RowFile, open_rows
+from fbrag_cli.text.languages import detect
+from fbrag_cli.text.printable import dumps
+from fbrag_cli.training.questions import Material
+
+Tensors = Mapping[str, NDArray[Any]]
+Item = TypeVar("Item")
+RowKey = TypeVar("RowKey", bound=Hashable)
+
+_ANOTHER = "choose another -o FOLDER"
+#: Items or seconds, whichever come first, after which the time for the others is said.
+_TIMED, _LATEST = 16, 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """What the stages work with.
+
+    note: receives what the user should know. path: folder of what is made. restart: whether what was made before is made anew.
+    at_once: number of replies that a model makes in common batches, None for as many as pay.
+    """
+
+    session: Session
+    listener: Listener
+    note: Callable[[str], None]
+    path: Path
+    material: Material
+    restart: bool = False
+    at_once: int | None = 1
+
+    def model(self, role: str, choice: Choice = DEFAULT) -> dict[str, str]:
+        """Return the name of the model in a role ("small", "large") and the SHA-256 of its file. Of a server, which has no
+        file, return its address and the name of its model."""
+        name, models = self.session.names(choice)[role == "large"], self.session.models
+        if (digest := models.digest(name)) is None:
+            name, digest = map(str, models.identity(name)[:2])
+        return {"name": name, "sha256": digest}
+
+    def progress(self, items: Iterable[Item], unit: str, done: int, total: int) -> Iterator[Item]:
+        """Yield the items as they are made or worked on, and report their number. Once, note how long the rest will take.
+
+        done: number of items of earlier runs. total: number of all items.
+        """
+        started, is_said = perf_counter(), False
+        with stage("train", self.listener.progress):
+            for n, item in enumerate(items, 1):
+                yield item
+                self.listener.progress(Event("train", "progress", done + n, total, unit))
+                left, seconds = total - done - n, perf_counter() - started
+                if not is_said and (n == _TIMED or seconds > _LATEST):
+                    is_said, rest = True, seconds / n * left
+                    if left > 2 * n and rest > _LATEST:
+                        self.note(f"about {_hours(rest)} left: {left:,} {unit}, {seconds / n:.1f} s each")
+
+    def is_made(self, folder: Folder, stage: str, inputs: Mapping[str, Any], checkpoint: Path) -> bool:
+        """Return whether an earlier run has finished a stage with these inputs. With `restart`, delete its checkpoint instead."""
+        if self.restart:
+            checkpoint.unlink(missing_ok=True)
+            return False
+        if made := folder.is_made(stage, inputs):
+            self.note(f"{stage}: made before")
+        return made
+
+
+def languages_of(texts: Sequence[str]) -> list[str]:
+    """Return the language (ISO 639-1) of most of the texts, as a list; empty where it is unknown."""
+    return sorted({detect(" ".join(texts[:: max(1, len(texts) // 200)]))} - {""})
+
+
+def _hours(seconds: float) -> str:
+    """Return a time in words: "3.2 h", "12 min"."""
+    return f"{seconds / 3600:.1f} h" if seconds >= 5400 else f"{max(1, round(seconds / 60))} min"
+
+
+# -- the folder ----------------------------------------------------------------------------------------------------------------
+
+
+class Folder:
+    """Reads and writes the files of a folder of trained parts. about: content of its record, empty in a new folder.
+
+    What writes raises FbragError `output` where it cannot.
+    """
+
+    def __init__(self, path: Path, kind: Kind) -> None:
+        self.path, self.kind = path, kind
+        self._record, self._tensors = path / kind.record, path / kind.tensors
+        try:
+            self.about: dict[str, Any] = json.loads(read_small(self._record))
+        except FileNotFoundError:
+            self.about = {}
+        except (OSError, ValueError, RecursionError) as error:
+            raise FbragError("usage", f"{self._record} cannot be read: {error}", _ANOTHER) from None
+        if not isinstance(self.about, dict):
+            raise FbragError("usage", f"{self._record} is no record of trained parts", _ANOTHER)
+
+    def is_made(self, stage: str, inputs: Mapping[str, Any]) -> bool:
+        """Return whether a stage was finished with these inputs, and its files are those that it wrote."""
+        made, files = self.about.get("training", {}).get(stage, {}), self.about.get("files", {})
+        if made.get("inputs") != inputs:
+            return False
+        paths = {self.path / name: files[name] for name in made.get("files", ())}
+        return all(path.is_file() and sha256_of(path) == digest for path, digest in paths.items())
+
+    def put(self, stage: str, inputs: Mapping[str, Any], report: Mapping[str, Any], *names: str, **settings: Any) -> None:
+        """Record a finished stage. names: names of its files. settings: top-level entries of the record, as "detector"."""
+        training = {**self.about.get("training", {}), stage: {"inputs": dict(inputs), "files": [*names], **report}}
+        versions = {name: version(name) for name in ("llama-cpp-python", "numpy")} | {"fbrag": __version__}
+        with self._writing():
+            files = {**self.about.get("files", {}), **{name: sha256_of(self.path / name) for name in names}}
+            made = {"files": files, "training": training, "versions": versions}
+            self.about = {"format": self.kind.format, **self.about, **settings, **made}
+            with whole_file(self._record) as part:
+                part.write_text(json.dumps(self.about, indent=1, ensure_ascii=False) + "\n", "utf-8")
+
+    def put_tensors(self, prefix: str, tensors: Tensors) -> None:
+        """Write tensors whose names begin with `prefix`, in place of those that are there. The others stay."""
+        from safetensors.numpy import load_file, save
+
+        others = load_file(self._tensors) if self._tensors.exists() else {}
+        kept = {name: tensor for name, tensor in others.items() if not name.startswith(prefix)}
+        with self._writing(), whole_file(self._tensors) as part:
+            part.write_bytes(save({**kept, **{name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}}))
+
+    def drop(self, *stages: str) -> None:
+        """Delete the tensors, and take stages out of the record, which the next `put` writes. Settings go by a stage's name."""
+        with self._writing():
+            self._tensors.unlink(missing_ok=True)
+        kept = {name: value for name, value in self.about.items() if name not in stages}
+        for name, left_out in (("files", (self.kind.tensors,)), ("training", stages)):
+            kept[name] = {key: value for key, value in self.about.get(name, {}).items() if key not in left_out}
+        self.about = kept
+
+    @contextmanager
+    def rows(
+        self, name: str, head: Mapping[str, Any], key_of: Callable[[Row], RowKey], *, restart: bool = False
+    ) -> Iterator[tuple[RowFile, dict[RowKey, Row]]]:
+        """Open a file of rows that goes on where it was stopped, and yield it with the rows of earlier runs by their keys.
+
+        head: first row of the file, with `schema`, `kind` "run", what all other rows depend on and, where they depend on data
+        files, `data`: their SHA-256 by name. Data files may be added later, or left out: a row depends only on the file of its
+        question; the head is written again when there are new files. restart: begin with an empty file.
+
+        Raises FbragError `usage` for a file that another run began, or that holds other rows.
+        """
+        path, another = self.path / name, f"{_ANOTHER}, or add --restart"
+        with open_rows(path, JsonLines(head["schema"], dumps), restart=restart) as file:
+            heads = [row for row in file.rows if row.get("kind") == "run"] or file.rows[:1]
+            try:
+                data = {name: digest for each in heads for name, digest in each.get("data", {}).items()}
+                differing = [what for each in heads for what in _differing(each, head)]
+                before: dict[RowKey, Row] = {key_of(row): row for row in file.rows if row not in heads}
+            except (AttributeError, LookupError, TypeError):
+                raise FbragError("usage", f"{path} holds other rows", another) from None
+            if differing:
+                raise FbragError("usage", f"{path} is of another run: {'; '.join(differing)}", another)
+            if not heads or head.get("data", {}).keys() - data.keys():
+                file.write(head)
+            yield file, before
+
+    def head_of(self, name: str) -> Row:
+        """Return the first row of a file; an empty one where it has none that is whole."""
+        try:
+            with (self.path / name).open("rb") as file:
+                row = json.loads(file.readline())
+        except (OSError, ValueError, RecursionError):
+            return {}
+        return row if isinstance(row, dict) else {}
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            self.path.mkdir(exist_ok=True)
+            yield
+        except OSError as error:
+            raise not_writable(self.path, error, "output", _ANOTHER) from None
+
+
+def _differing(before: Row, head: Mapping[str, Any]) -> Iterator[str]:
+    """Yield, in words, what differs in the head of an earlier run."""
+    for name, value in head.items():
+        if name != "data" and before.get(name) != value:
+            yield f"{name} was {before.get(name)}, is {value}"
+    for name, digest in before.get("data", {}).items():
+        if head.get("data", {}).get(name, digest) != digest:
+            yield f"{name} has changed"
