@@ -63,7 +63,7 @@ for _each in TRAININGS:
 
 def _train(console: Console, training: Training, given: Mapping[type[Any], Any]) -> None:
     """Run a training. given: the records of all groups of options."""
-    from fbrag_cli.training.questions import read_material
+    from fbrag_cli.training.rows import read_material
     from fbrag_cli.training.stages import Work
 
     options, models, cache, run = (given[group] for group in (TrainingOptions, ModelSettings, CacheSettings, RunOptions))

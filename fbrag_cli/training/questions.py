@@ -1,25 +1,23 @@
-"""Questions to train on, and the passages in which their answers may stand."""
+"""Questions to train on, the passages in which their answers may stand, and what retrieves from these."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
-from pathlib import Path
 
-from fbrag_cli.corpus import Chunk, build_corpus
+from fbrag_cli.corpus import Corpus, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.evaluation import metrics
 from fbrag_cli.evaluation.datasets import Example
-from fbrag_cli.storage.files import sha256_of
+from fbrag_cli.indexing.collect import Collection
+from fbrag_cli.retrieval.bm25 import BM25
+from fbrag_cli.retrieval.ranking import best
 from fbrag_cli.text.languages import detect
-from fbrag_cli.training.evidence import Parts, is_relevant
-from fbrag_cli.training.row_files import Row, RowsOfFile, read_files, title_and_text
 
-_CHUNK_WORDS = 300  # of a meeting
 # Answers that stand in many passages by chance: containment says nothing of them (FIT-RAG.md, 2.2).
 _SAYS_NOTHING = re.compile(r"yes|no|\d|.{0,2}", re.IGNORECASE)
+_WHOLE = 100_000  # words of a chunk: a passage is one chunk
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +30,13 @@ class Passage:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """A question with gold answers. group: of the passages among which it is asked, "" where it has none. gold: ids of the
-    passages that hold the answer, as far as the row names them. verbatim: whether an answer stands in texts as it is; of a told
-    story it often does not, and only `gold` counts. dev: whether it is for checking, not for training."""
+class GoldQuestion:
+    """A question with gold answers.
+
+    group: group of the passages among which it is asked, "" where it has none. gold: ids of the passages that hold the answer, as
+    far as the row names them. verbatim: whether an answer stands in texts as it is; of a told story it often does not, and only
+    `gold` counts. dev: whether it is for checking, not for training.
+    """
 
     id: str
     dataset: str
@@ -59,9 +60,10 @@ class Question:
         """Return whether a gold answer stands in `reply` as whole words, normalised as for exact match."""
         return self._stands_in(reply, self.answers)
 
-    def told_in(self, passage: str) -> bool:
-        """Return the same of a passage, in which an answer like "5" may stand by chance: only other ones count."""
-        return self._stands_in(passage, self._telling())
+    def has_answer(self, passage: Passage) -> bool:
+        """Return Has_Answer: whether the passage is named as the evidence, or a gold answer stands in it. In a passage an answer
+        like "5" may stand by chance: only others count."""
+        return passage.id in self.gold or (self.verbatim and self._stands_in(passage.text, self._telling()))
 
     def _telling(self) -> tuple[str, ...]:
         return tuple(answer for answer in self.answers if not _SAYS_NOTHING.fullmatch(answer.strip()))
@@ -73,96 +75,36 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """questions: in the order of their files. passages: by group, each once. sha256: of each file, by its name."""
+    """questions: in the order of their files. passages: by group, each once. sha256: SHA-256 of each file, by its name."""
 
-    questions: tuple[Question, ...]
+    questions: tuple[GoldQuestion, ...]
     passages: Mapping[str, tuple[Passage, ...]]
     sha256: Mapping[str, str]
 
 
-def read_material(paths: Iterable[Path]) -> Material:
-    """Read JSON Lines (.gz or not): rows with `_id`, `input`, `answers`, and one of `documents` (passages with `text`, and
-    `title` and `gold` where they are known; those of a file are retrieved from together), `story` with `gold_sections` (of
-    NAME-stories.json.gz beside the file), `meeting` with `gold_turns` (of NAME-meetings.json.gz; its passages are chunks), or
-    none (the question alone).
+class Pool:
+    """The passages of each group as a corpus, with its index. Each is made when it is first asked for."""
 
-    Raises FbragError `doc_not_found`, `doc_unreadable` with the line.
-    """
-    questions: list[Question] = []
-    passages: dict[str, dict[str, Passage]] = {}
-    digests = {}
-    for file in read_files(paths):
-        digests[file.path.name] = sha256_of(file.path)
-        meetings = {name: _Meeting.of(turns) for name, turns in file.meetings.items()}
-        for row, dev in file.rows:
-            own, gold = _passages(file, row, meetings)
-            if own:
-                passages.setdefault(own[0].group, {}).update({each.id: each for each in own})
-            group = own[0].group if own else ""
-            answers = tuple(map(str, row["answers"]))
-            verbatim = row.keys().isdisjoint(("story", "meeting"))
-            questions.append(Question(row["_id"], row["dataset"], row["input"], answers, group, gold, verbatim, dev))
-    return Material(tuple(questions), {group: tuple(found.values()) for group, found in passages.items()}, digests)
+    def __init__(self, material: Material) -> None:
+        self.passages = material.passages
+        self._made: dict[str, Collection] = {}
+
+    def of(self, group: str) -> Collection:
+        """Return the collection of a group: passage i is chunk i, as none is blank."""
+        if group not in self._made:
+            corpus = _corpus(self.passages[group])
+            self._made[group] = Collection(corpus, BM25.of(corpus))
+        return self._made[group]
+
+    def ranked(self, question: GoldQuestion) -> list[Passage]:
+        """Return all passages of the question's group, nearest to it first by BM25."""
+        order = best(self.of(question.group).retriever.scores(question.text), None)
+        return [self.passages[question.group][position] for position in order]
 
 
-@dataclass(frozen=True, slots=True)
-class _Meeting:
-    """turns: with their places in the text. chunks: of the text."""
-
-    turns: Parts
-    chunks: tuple[Chunk, ...]
-
-    @classmethod
-    def of(cls, turns: Sequence[str]) -> _Meeting:
-        parts = Parts.of(turns, range(len(turns)))
-        text = parts.text
-        document = Document.of("m", "m", Extracted(Content(text), "text/plain"), language=detect(text))
-        return cls(parts, tuple(build_corpus([document], _CHUNK_WORDS).chunks))
-
-
-def _passages(file: RowsOfFile, row: Row, meetings: Mapping[str, _Meeting]) -> tuple[list[Passage], tuple[str, ...]]:
-    """Return the passages of a row, none of them blank, and the ids of those that hold the answer."""
-    name = file.path.name
-    if "documents" in row:
-        documents = row["documents"]
-        found = [_passage(title_and_text(each), name) for each in documents]
-        return found, tuple(found[i].id for i, each in enumerate(documents) if each.get("gold"))
-    if "story" in row:
-        sections = {section: text for section, text in file.stories[row["story"]].items() if text.strip()}
-        found = [_passage(text, f"{name}: {row['story']}") for text in sections.values()]
-        wanted = set(row["gold_sections"])
-        return found, tuple(each.id for each, section in zip(found, sections, strict=True) if section in wanted)
-    if "meeting" in row:
-        meeting = meetings[row["meeting"]]
-        spans = meeting.turns.spans_of(map(tuple, row["gold_turns"]))
-        found = [_passage(chunk.text, f"{name}: {row['meeting']}") for chunk in meeting.chunks]
-        return found, tuple(each.id for each, chunk in zip(found, meeting.chunks, strict=True) if is_relevant(chunk, spans))
-    return [], ()
-
-
-def _passage(text: str, group: str) -> Passage:
-    return Passage(sha256(text.encode()).hexdigest()[:16], text, group)
-
-
-def split(questions: Sequence[Question], limit: int | None) -> tuple[list[Question], list[Question]]:
-    """Return the questions for the scorer and those for the detector. Both have the questions for checking.
-
-    Of each data set the scorer has the first `limit` for training, at most two thirds (None: two thirds), the detector as many of
-    those that follow; for checking a quarter of `limit` (None: all). What the scorer was trained on it scores too well to teach
-    the detector.
-    """
-    by_set: dict[tuple[str, bool], list[Question]] = {}
-    for each in questions:
-        by_set.setdefault((each.dataset, each.dev), []).append(each)
-    first: list[Question] = []
-    second: list[Question] = []
-    for (_, dev), found in by_set.items():
-        if dev:
-            checking = found if limit is None else found[: max(1, limit // 4)]
-            first += checking
-            second += checking
-        else:
-            n = min(limit or len(found), -(-2 * len(found) // 3))
-            first += found[:n]
-            second += found[n : 2 * n]
-    return first, second
+def _corpus(passages: Sequence[Passage]) -> Corpus:
+    language = detect(" ".join(each.text for each in passages[:200]))
+    documents = [
+        Document.of(each.id, each.id, Extracted(Content(each.text), "text/plain"), each.id, language) for each in passages
+    ]
+    return build_corpus(documents, _WHOLE)

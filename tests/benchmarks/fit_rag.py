@@ -54,8 +54,8 @@ from fbrag_cli.progress import silent
 from fbrag_cli.retrieval import Retriever
 from fbrag_cli.text.words import word_spans
 from fbrag_cli.trace import Trace
-from fbrag_cli.training.passages import Pool, has_answer
-from fbrag_cli.training.questions import Question, read_material
+from fbrag_cli.training.questions import GoldQuestion, Pool
+from fbrag_cli.training.rows import read_material
 
 NQ, LONG_TAIL = (BENCH.parent / "train" / f"{name}.jsonl.gz" for name in ("nq", "longtail"))
 LAST = 60  # questions of each set of LongTailQA, which train nothing
@@ -124,9 +124,9 @@ class Passages:
         )
 
 
-def long_tail() -> list[Question]:
+def long_tail() -> list[GoldQuestion]:
     """Return the last questions of each set, the sets in turn."""
-    by_set: dict[str, list[Question]] = {}
+    by_set: dict[str, list[GoldQuestion]] = {}
     for question in read_material([LONG_TAIL]).questions:
         by_set.setdefault(question.dataset, []).append(question)
     return [each for turn in zip(*(found[-LAST:] for found in by_set.values()), strict=True) for each in turn]
@@ -145,7 +145,7 @@ def opened(folder: str | None, threads: int) -> FitRagParts | None:
     return load(Path(folder), partial(LlamaScorer, placement=ON_THE_CPU, threads=threads)) if folder else None
 
 
-def chosen(asked: Passages, options: argparse.Namespace) -> list[Question]:
+def chosen(asked: Passages, options: argparse.Namespace) -> list[GoldQuestion]:
     first, last = map(int, options.questions.split(":"))
     return asked.questions[first:last]
 
@@ -173,7 +173,7 @@ def answer(out: Path, options: argparse.Namespace) -> None:
             print(json.dumps(row, ensure_ascii=False), file=rows, flush=True)
 
 
-def work(questions: Sequence[Question], options: argparse.Namespace) -> Iterator[tuple[Question, str, Method]]:
+def work(questions: Sequence[GoldQuestion], options: argparse.Namespace) -> Iterator[tuple[GoldQuestion, str, Method]]:
     """Yield a block of questions by each system, then the next block: a prompt and the one before share no passages.
 
     --together: blocks of one question.
@@ -200,7 +200,7 @@ class ScoredOnce:
         return np.stack([self._kept[each] for each in texts])
 
 
-def answered(question: Question, name: str, method: Method, asked: Passages, tools: Tools) -> dict[str, Any]:
+def answered(question: GoldQuestion, name: str, method: Method, asked: Passages, tools: Tools) -> dict[str, Any]:
     started = perf_counter()
     trace = method.answer(method.retrieve(question.text, tools), tools)
     seconds, reduction = perf_counter() - started, _reduction(trace)
@@ -246,13 +246,12 @@ def compare(rows: Sequence[dict[str, Any]], base: str) -> None:
 # -- ranks -------------------------------------------------------------------------------------------------------------------
 
 
-def ranked(question: Question, asked: Passages, trace: Trace) -> dict[str, Any]:
+def ranked(question: GoldQuestion, asked: Passages, trace: Trace) -> dict[str, Any]:
     """Return, for each score, the ranks (from 0) of the candidates that hold an answer."""
-    reduction = _reduction(trace)
-    assert reduction
-    assert reduction.labels is not None
-    candidates, labels = [chunk.position for chunk in reduction.candidates], reduction.labels
-    holds = [has_answer(question, asked.passages[each]) for each in candidates]
+    assert trace.reduction
+    assert trace.reduction.labels is not None
+    candidates, labels = list(trace.reduction.candidates), trace.reduction.labels
+    holds = [question.has_answer(asked.passages[each]) for each in candidates]
     scores: dict[str, Any] = {
         "BM25": trace.scores.backward[candidates],
         "Has_Answer": labels[:, 0],

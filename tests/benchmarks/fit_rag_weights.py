@@ -31,8 +31,8 @@ from fbrag_cli.training.dev_metrics import DevMetrics, measure
 from fbrag_cli.training.fit_rag import imbalance
 from fbrag_cli.training.fit_rag import labels as fit_rag_labels
 from fbrag_cli.training.fit_rag.pairs import Batches, Kind, Pair, label_counts, split
-from fbrag_cli.training.passages import Pool, has_answer
-from fbrag_cli.training.questions import read_material
+from fbrag_cli.training.questions import Pool
+from fbrag_cli.training.rows import read_material
 
 BATCH, VALIDATION, EVERY, CHECK, RATE, WIDTH, CANDIDATES = 16, 16, 10, 50, 1e-3, 128, 100
 BOTH = (Kind.MATCHED, Kind.MISMATCHED)
@@ -70,7 +70,7 @@ def rank(training: Training, embedder: LlamaEmbedder) -> None:
     for each, vector in zip(questions, vectors(embedder, [each.text for each in questions]), strict=True):
         bm25 = asked.retriever.scores(each.text)
         found = list(best(bm25, CANDIDATES))
-        holds = np.array([has_answer(each, asked.passages[i]) for i in found])
+        holds = np.array([each.has_answer(asked.passages[i]) for i in found])
         own = matrix[found]
         labels = 1 / (1 + np.exp(-training.logits(common(np.repeat(vector[None], len(own), axis=0), own))))
         for name, scores in zip(hits, (bm25[found], own @ vector, labels[:, 0], labels[:, 1], labels.sum(axis=1)), strict=True):

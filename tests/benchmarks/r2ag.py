@@ -43,9 +43,9 @@ from fbrag_cli.methods.r2ag.features import FEATURES, permuted
 from fbrag_cli.methods.r2ag.former import R2Former, load
 from fbrag_cli.methods.r2ag.prompts import list_turns
 from fbrag_cli.retrieval import Retriever
-from fbrag_cli.training.passages import Pool
-from fbrag_cli.training.questions import Material, Passage, Question, read_material
+from fbrag_cli.training.questions import GoldQuestion, Material, Passage, Pool
 from fbrag_cli.training.r2ag.lists import PassageList, list_of
+from fbrag_cli.training.rows import read_material
 
 NQ = BENCH.parent / "train" / "nq.jsonl.gz"
 PERMUTED = " permuted"
@@ -79,7 +79,7 @@ def material_of(name: str) -> Material:
         own = passages[row["_id"]] = tuple(Passage(str(i), text, row["_id"]) for i, text in enumerate(texts))
         gold = tuple(each.id for each in own if any(evidence.strip() in each.text for evidence in row["evidence"]))
         asked = {"id": row["_id"], "dataset": name, "text": row["input"], "answers": tuple(row["answers"])}
-        questions.append(Question(**asked, group=row["_id"], gold=gold, verbatim=True, dev=True))
+        questions.append(GoldQuestion(**asked, group=row["_id"], gold=gold, verbatim=True, dev=True))
     return Material(tuple(questions), passages, {})
 
 
@@ -112,7 +112,7 @@ def systems(parts: Sequence[str], wanted: Sequence[str] | None) -> Iterator[tupl
             yield name, folder
 
 
-def retriever(pool: Pool, by: LlamaEmbedder | None, question: Question) -> Retriever:
+def retriever(pool: Pool, by: LlamaEmbedder | None, question: GoldQuestion) -> Retriever:
     return pool.of(question.group).retriever if by is None else dense_of(pool, by, question.group)
 
 
@@ -122,7 +122,7 @@ def dense_of(pool: Pool, by: LlamaEmbedder, group: str) -> Retriever:
 
 
 def answered(
-    question: Question, name: str, found: PassageList | None, former: R2Former | None, model: LlamaGenerator
+    question: GoldQuestion, name: str, found: PassageList | None, former: R2Former | None, model: LlamaGenerator
 ) -> dict[str, Any]:
     assert found is not None
     started = perf_counter()

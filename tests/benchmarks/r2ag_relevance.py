@@ -27,9 +27,9 @@ from sample_languages import dense, embedder
 from fbrag_cli.methods.r2ag.features import FEATURES, RELEVANCE
 from fbrag_cli.retrieval import Retriever
 from fbrag_cli.training.dev_metrics import auc
-from fbrag_cli.training.passages import Pool
-from fbrag_cli.training.questions import read_material
+from fbrag_cli.training.questions import Pool
 from fbrag_cli.training.r2ag.lists import PassageList, list_of
+from fbrag_cli.training.rows import read_material
 
 DRAWS = 1000
 

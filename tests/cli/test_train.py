@@ -6,25 +6,26 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.conftest import needs
-from tests.training.fit_rag.test_labels import rows_file
+import pytest
+
+from tests.training.ships import rows_file
 
 _RUN = """
 import sys
 from fbrag_cli.cli.main import main
-from fbrag_cli.training.r2ag.training import R2agTraining
+from fbrag_cli.training.registry import TRAININGS
 def told(self, work):
     import torch
     print("threads", torch.get_num_threads())
-R2agTraining.run = told
-sys.argv = ["fbrag", "train", "r2ag", sys.argv[1], "-t", "1", "-o", sys.argv[2]]
+TRAININGS[0].run = told
+sys.argv = ["fbrag", "train", TRAININGS[0].name, sys.argv[1], "-t", "1", "-o", sys.argv[2]]
 main()
 """
 
 
 def test_threads_limit_torch(tmp_path: Path) -> None:
     for package in ("torch", "transformers", "peft", "gguf"):
-        needs(package)
-    command = [sys.executable, "-c", _RUN, str(rows_file(tmp_path)), str(tmp_path / "r2ag")]
+        pytest.importorskip(package, reason="needs pip install 'fbrag[train]'")
+    command = [sys.executable, "-c", _RUN, str(rows_file(tmp_path)), str(tmp_path / "made")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert "threads 1" in done.stdout, done.stderr

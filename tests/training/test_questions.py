@@ -13,11 +13,9 @@ import pytest
 from fbrag_cli.corpus import Chunk
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.errors import FbragError
-from fbrag_cli.training.evidence import is_relevant
-from fbrag_cli.training.fit_rag.stages import check_questions
-from fbrag_cli.training.passages import Pool, has_answer
-from fbrag_cli.training.questions import Passage, Question, read_material, split
-from fbrag_cli.training.r2ag.lists import list_of
+from fbrag_cli.training.questions import Passage, Pool
+from fbrag_cli.training.rows import is_relevant, read_material
+from tests.training.ships import asked, rows_file
 
 BARE: dict[str, Any] = {"_id": "1", "input": "Who?", "answers": ["Smith"]}
 
@@ -25,11 +23,6 @@ BARE: dict[str, Any] = {"_id": "1", "input": "Who?", "answers": ["Smith"]}
 def write(path: Path, rows: Iterable[dict[str, Any]]) -> Path:
     path.write_text("\n".join(map(json.dumps, rows)), "utf-8")
     return path
-
-
-def asked(number: int, *, dev: bool = False, **changed: Any) -> Question:
-    fields = {"id": str(number), "dataset": "ships", "text": "Who?", "answers": ("Smith",), "group": "g", "gold": ()}
-    return Question(**{**fields, "verbatim": True, "dev": dev, **changed})
 
 
 @pytest.mark.parametrize(
@@ -78,9 +71,7 @@ def test_blank_passages_are_left_out_and_the_others_keep_their_labels(tmp_path: 
     (question,), pool = material.questions, Pool(material)
     passages, chunks = material.passages["ships.jsonl"], pool.of("ships.jsonl").corpus.chunks
     assert [each.text for each in passages] == [each.text for each in chunks] == [text for text in texts if text.strip()]
-    found = list_of(question, pool, pool.of("ships.jsonl").retriever, 3)
-    assert found is not None
-    assert [text for text, label in zip(found.passages, found.labels, strict=True) if label] == ["Smith built the brig."]
+    assert question.gold == tuple(each.id for each in passages if "Smith" in each.text)
 
 
 def test_a_blank_section_is_no_evidence_for_every_chunk(tmp_path: Path) -> None:
@@ -96,8 +87,8 @@ def test_a_short_answer_beside_a_long_one_counts_in_replies_only() -> None:
     question = asked(1, answers=("5", "five"))
     assert question.is_telling
     assert question.answered_in("5 ships")
-    assert not has_answer(question, Passage("p", "On page 5 nothing is said.", "g"))
-    assert has_answer(question, Passage("p", "There were five.", "g"))
+    assert not question.has_answer(Passage("p", "On page 5 nothing is said.", "g"))
+    assert question.has_answer(Passage("p", "There were five.", "g"))
 
 
 def test_an_id_is_unique_in_a_file_and_refused_in_another(tmp_path: Path) -> None:
@@ -108,26 +99,6 @@ def test_an_id_is_unique_in_a_file_and_refused_in_another(tmp_path: Path) -> Non
     other = write(tmp_path / "more.jsonl", [rows[1] | {"_id": "c"}, rows[1]])
     with pytest.raises(FbragError, match=r"more\.jsonl, line 2: the id 'b' of ships is taken by a row of .*ships\.jsonl"):
         read_material([path, other])
-
-
-@pytest.mark.parametrize(
-    ("n", "limit", "shares"), [(9, 9, (6, 3)), (9, 12, (6, 3)), (9, 2, (2, 2)), (9, None, (6, 3)), (2, 2, (2, 0))]
-)
-def test_a_small_data_set_is_shared(n: int, limit: int | None, shares: tuple[int, int]) -> None:
-    first, second = split([*map(asked, range(n)), asked(99, dev=True)], limit)
-    assert (len(first) - 1, len(second) - 1) == shares
-    assert first[-1] == second[-1] == asked(99, dev=True)
-
-
-def test_a_stage_without_questions_is_told_before_the_work() -> None:
-    train, dev, group = asked(1), asked(2, dev=True), asked(3, group="")
-    check_questions("all", [train, dev], [train, dev])
-    check_questions("labels", [group], [group])
-    check_questions("scorer", [train, dev], [])
-    with pytest.raises(FbragError, match="the detector gets none to train on"):
-        check_questions("all", [train, dev], [dev, group])
-    with pytest.raises(FbragError, match="the scorer gets none to check with"):
-        check_questions("scorer", [train], [train])
 
 
 @pytest.mark.parametrize(
@@ -144,3 +115,36 @@ def test_a_stage_without_questions_is_told_before_the_work() -> None:
 def test_half_of_the_evidence_or_half_of_the_chunk_makes_it_relevant(gold: tuple[int, int], relevant: bool) -> None:
     document = Document.of("d", "d", Extracted(Content("x" * 1000), "text/plain"))
     assert is_relevant(Chunk(1, document, 100, 200, 1), [(500, 510), gold]) == relevant
+
+
+def test_the_last_fifth_is_for_checking_and_passages_are_pooled(tmp_path: Path) -> None:
+    material = read_material([rows_file(tmp_path)])
+    assert [question.dev for question in material.questions] == [False] * 8 + [True] * 2
+    (passages,) = material.passages.values()
+    assert [passage.id for passage in passages] == [question.gold[0] for question in material.questions]
+
+
+def test_rows_of_the_papers_data(shared: Path) -> None:
+    material = read_material([shared / "train" / "nq.jsonl.gz", shared / "train" / "fairytaleqa.jsonl.gz"])
+    by_set = {name: [each for each in material.questions if each.dataset == name] for name in ("nq", "fairytaleqa")}
+    assert {name: len(found) for name, found in by_set.items()} == {"nq": 1600, "fairytaleqa": 5735}
+    assert sum(each.dev for each in by_set["nq"]) == 320
+    ids = {group: {each.id for each in passages} for group, passages in material.passages.items()}
+    assert all(set(each.gold) <= ids[each.group] and each.gold for each in material.questions)
+
+
+def test_the_passages_of_a_meeting_are_its_chunks(shared: Path) -> None:
+    material = read_material([shared / "train" / "qmsum.jsonl.gz"])
+    assert len(material.questions) == 1095
+    assert len(material.passages) == 162
+    having = [each for each in material.questions if each.gold]
+    assert len(having) > 1000
+    for each in having[::100]:
+        passages = material.passages[each.group]
+        assert set(each.gold) < {passage.id for passage in passages}
+        assert all(270 <= len(passage.text.split()) <= 330 for passage in passages[:-1])
+
+
+@pytest.mark.parametrize(("answers", "is_telling"), [(["yes"], False), (["7"], False), (["UK"], False), (["No", "Hull"], True)])
+def test_short_answers_tell_nothing(answers: list[str], is_telling: bool) -> None:
+    assert asked(1, answers=tuple(answers)).is_telling == is_telling

@@ -24,8 +24,7 @@ from fbrag_cli.methods.method import Tools
 from fbrag_cli.methods.prompts import answer_turns
 from fbrag_cli.progress import silent
 from fbrag_cli.training.fit_rag.labels import REPLY_TOKENS
-from fbrag_cli.training.passages import Pool
-from fbrag_cli.training.questions import Question
+from fbrag_cli.training.questions import GoldQuestion, Pool
 
 Labels = NDArray[np.float32]
 
@@ -45,7 +44,7 @@ class Case:
     """A question with its windows, best first, and their labels (n_windows, 2). candidates: labels of the chunks that the windows
     were chosen from (n_candidates, 2)."""
 
-    question: Question
+    question: GoldQuestion
     windows: tuple[Excerpt, ...]
     labels: Labels
     candidates: Labels
@@ -54,7 +53,7 @@ class Case:
         return *self.question.key, tuple(chosen)
 
 
-def case_of(question: Question, pool: Pool, parts: FitRagParts, large: Generator) -> Case:
+def case_of(question: GoldQuestion, pool: Pool, parts: FitRagParts, large: Generator) -> Case:
     """Return the windows that the method finds for a question."""
     collection = pool.of(question.group)
     tools = Tools(

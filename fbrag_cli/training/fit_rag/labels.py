@@ -16,8 +16,7 @@ from fbrag_cli.session.together import in_order
 from fbrag_cli.storage.rows import Row
 from fbrag_cli.text.printable import counted
 from fbrag_cli.training.fit_rag.pairs import Pair
-from fbrag_cli.training.passages import Pool, has_answer
-from fbrag_cli.training.questions import Material, Passage, Question
+from fbrag_cli.training.questions import GoldQuestion, Material, Passage, Pool
 
 SCHEMA = "fbrag.label/1"
 #: Passages of a question that are labelled, and how many of them may hold the answer (FIT-RAG.md, 2.2: ours).
@@ -34,7 +33,7 @@ Key = tuple[str, str, tuple[str, ...]]  # data set, question, passages
 class Task:
     """A reply to make: from some passages, or from none."""
 
-    question: Question
+    question: GoldQuestion
     passages: tuple[Passage, ...]
 
     @property
@@ -42,7 +41,31 @@ class Task:
         return *self.question.key, tuple(each.id for each in self.passages)
 
 
-def tasks_of(pool: Pool, questions: Iterable[Question], others: Iterable[Question]) -> Iterator[Task]:
+def split_questions(questions: Sequence[GoldQuestion], limit: int | None) -> tuple[list[GoldQuestion], list[GoldQuestion]]:
+    """Return the questions for the scorer and those for the detector. Both have the questions for checking.
+
+    Of each data set the scorer has the first `limit` for training, at most two thirds (None: two thirds), the detector as many of
+    those that follow; for checking a quarter of `limit` (None: all). What the scorer was trained on it scores too well to teach
+    the detector.
+    """
+    by_set: dict[tuple[str, bool], list[GoldQuestion]] = {}
+    for each in questions:
+        by_set.setdefault((each.dataset, each.dev), []).append(each)
+    first: list[GoldQuestion] = []
+    second: list[GoldQuestion] = []
+    for (_, dev), found in by_set.items():
+        if dev:
+            checking = found if limit is None else found[: max(1, limit // 4)]
+            first += checking
+            second += checking
+        else:
+            n = min(limit or len(found), -(-2 * len(found) // 3))
+            first += found[:n]
+            second += found[n : 2 * n]
+    return first, second
+
+
+def tasks_of(pool: Pool, questions: Iterable[GoldQuestion], others: Iterable[GoldQuestion]) -> Iterator[Task]:
     """Yield, for each question, the reply without a passage and those with one of its candidates; for each of the others the
     reply without a passage. Questions of stories, and those whose answers stand in many texts by chance, have none."""
     seen = set()
@@ -62,7 +85,7 @@ def by_passage(tasks: Iterable[Task]) -> list[Task]:
     return sorted(tasks, key=lambda task: (not task.passages, [each.id for each in task.passages]))
 
 
-def nearest_candidates(pool: Pool, question: Question) -> list[Passage]:
+def nearest_candidates(pool: Pool, question: GoldQuestion) -> list[Passage]:
     """Return the passages of a question to label, nearest first: of the nearest and its evidence. None where it has none."""
     if not question.group:
         return []
@@ -71,12 +94,12 @@ def nearest_candidates(pool: Pool, question: Question) -> list[Passage]:
     return candidates(question, found[:NEAREST] + evidence)
 
 
-def candidates(question: Question, nearest_first: Sequence[Passage]) -> list[Passage]:
+def candidates(question: GoldQuestion, nearest_first: Sequence[Passage]) -> list[Passage]:
     """Return the passages to label, nearest first: up to three that hold the answer, the others the nearest that do not."""
     having: list[Passage] = []
     lacking: list[Passage] = []
     for passage in nearest_first:
-        has = has_answer(question, passage)
+        has = question.has_answer(passage)
         if has and len(having) < WITH_ANSWER:
             having.append(passage)
         elif not has and len(lacking) < PASSAGES:
@@ -111,7 +134,7 @@ def _row(task: Task, reply: str) -> dict[str, Any]:
         "question": question.id,
         "passages": [each.id for each in task.passages],
         "dev": question.dev,
-        "has_answer": [has_answer(question, each) for each in task.passages],
+        "has_answer": [question.has_answer(each) for each in task.passages],
         "right": question.answered_in(reply),
         "reply": reply,
     }
@@ -158,7 +181,7 @@ def count_pairs(rows: Iterable[Row]) -> Counts:
     return Counts(*(pairs.count(pair) for pair in ((True, True), (False, False), (True, False), (False, True))))
 
 
-def pairs_of(questions: Iterable[Question], pool: Pool, rows: Iterable[Row]) -> list[Pair]:
+def pairs_of(questions: Iterable[GoldQuestion], pool: Pool, rows: Iterable[Row]) -> list[Pair]:
     """Return the pairs of each question and its candidates, with the labels of rows; LLM_Prefer is None where no reply was made.
 
     Questions whose answers stand in many texts by chance have no pairs.
@@ -169,6 +192,6 @@ def pairs_of(questions: Iterable[Question], pool: Pool, rows: Iterable[Row]) -> 
         if question.is_telling or (question.gold and not question.verbatim):
             for passage in nearest_candidates(pool, question):
                 prefers = right.get(Task(question, (passage,)).key)
-                has = has_answer(question, passage)
+                has = question.has_answer(passage)
                 found.append(Pair(question.text, passage.text, has, prefers, question.dev, f"{question.dataset} {question.id}"))
     return found

@@ -33,8 +33,7 @@ from fbrag_cli.training.fit_rag import labels as labelling
 from fbrag_cli.training.fit_rag import recognizer as fit_rag_recognizer
 from fbrag_cli.training.fit_rag.base_encoder import fetch, read_base
 from fbrag_cli.training.fit_rag.training import FitRagTraining
-from fbrag_cli.training.passages import Pool
-from fbrag_cli.training.questions import Question, split
+from fbrag_cli.training.questions import GoldQuestion, Pool
 from fbrag_cli.training.stages import Folder, Work, languages_of
 
 LABELS, COMBINATIONS = "labels.jsonl", "combinations.jsonl"
@@ -52,9 +51,9 @@ class FitRagWork(Work):
         return Folder(self.path, FIT_RAG)
 
     @cached_property
-    def questions(self) -> tuple[list[Question], list[Question]]:
+    def questions(self) -> tuple[list[GoldQuestion], list[GoldQuestion]]:
         """The questions for the scorer, and those for the detector."""
-        return split(self.material.questions, self.settings.limit)
+        return labelling.split_questions(self.material.questions, self.settings.limit)
 
     @cached_property
     def pool(self) -> Pool:
@@ -256,7 +255,7 @@ def _retrieved(work: FitRagWork, rows: Sequence[Row]) -> dict[tuple[str, str], b
     return fit_rag_detector.right_at_stop(rows, Detector.of(tensors, settings["threshold"]))
 
 
-def check_questions(stage: str, questions: Iterable[Question], others: Iterable[Question]) -> None:
+def check_questions(stage: str, questions: Iterable[GoldQuestion], others: Iterable[GoldQuestion]) -> None:
     """Raise FbragError `usage` before the work where the scorer or the detector, if it is to be made, has no questions to train
     on, or none to check with."""
     has_pairs = {each.dev for each in questions if each.group and (each.is_telling or (each.gold and not each.verbatim))}

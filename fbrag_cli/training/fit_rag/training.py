@@ -59,10 +59,10 @@ class FitRagTraining(Training):
             Training.check(self)
 
     def check_rows(self, material: Material) -> None:
+        from fbrag_cli.training.fit_rag.labels import split_questions
         from fbrag_cli.training.fit_rag.stages import check_questions
-        from fbrag_cli.training.questions import split
 
-        check_questions(self.stage, *split(material.questions, self.limit))
+        check_questions(self.stage, *split_questions(material.questions, self.limit))
 
     def run(self, work: Work) -> None:
         from fbrag_cli.training.fit_rag.stages import STAGES, FitRagWork

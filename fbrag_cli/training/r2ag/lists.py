@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from fbrag_cli.methods.r2ag.features import FEATURES, Scored, list_features, permuted
 from fbrag_cli.retrieval import Retriever
 from fbrag_cli.retrieval.ranking import best
-from fbrag_cli.training.passages import Pool, has_answer
-from fbrag_cli.training.questions import Question
+from fbrag_cli.training.questions import GoldQuestion, Pool
 
 Array = NDArray[np.float32]
 
@@ -43,7 +42,7 @@ class PassageList:
 
 
 def list_of(
-    question: Question, pool: Pool, retriever: Retriever, length: int | None, names: Sequence[str] = FEATURES
+    question: GoldQuestion, pool: Pool, retriever: Retriever, length: int | None, names: Sequence[str] = FEATURES
 ) -> PassageList | None:
     """Return the list of a question: its evidence, and the nearest passages of its group that do not hold an answer.
 
@@ -60,7 +59,7 @@ def list_of(
     for i in ranked:
         if len(gold) + len(others) == n:
             break
-        if not has_answer(question, passages[i]):
+        if not question.has_answer(passages[i]):
             others.append(i)
     wanted = {*gold, *others}
     chosen = [i for i in ranked if i in wanted]

@@ -22,8 +22,7 @@ from fbrag_cli.session.session import Choice
 from fbrag_cli.storage.files import not_writable
 from fbrag_cli.text.printable import counted
 from fbrag_cli.training.dev_metrics import auc
-from fbrag_cli.training.passages import Pool
-from fbrag_cli.training.questions import Question
+from fbrag_cli.training.questions import GoldQuestion, Pool
 from fbrag_cli.training.r2ag.lists import PassageList, list_of, shuffled
 from fbrag_cli.training.r2ag.training import R2agTraining
 from fbrag_cli.training.stages import Folder, Work, languages_of
@@ -112,10 +111,10 @@ def _lists(work: R2agWork) -> tuple[list[PassageList], Comparing]:
     return shuffled(lists) if work.settings.control == "shuffled" else lists, comparing(retriever)
 
 
-def _chosen(questions: Sequence[Question], limit: int | None) -> Iterator[Question]:
+def _chosen(questions: Sequence[GoldQuestion], limit: int | None) -> Iterator[GoldQuestion]:
     """Yield the questions with evidence, by their groups; of each data set at most `limit` at random, those of a smaller limit
     among those of a larger one, and a quarter as many for checking."""
-    taken: dict[tuple[str, bool], list[Question]] = {}
+    taken: dict[tuple[str, bool], list[GoldQuestion]] = {}
     for each in sorted(questions, key=lambda each: sha256(each.id.encode()).digest()):
         if each.group and each.gold:
             taken.setdefault((each.dataset, each.dev), []).append(each)

@@ -15,7 +15,7 @@ from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.generation.generator import Call
 from fbrag_cli.methods.fit_rag.parts import FitRagParts
 from fbrag_cli.training.fit_rag.combinations import KEPT, PREFIXES, Case, Labeller, combinations, key_of, skyline, telling
-from fbrag_cli.training.questions import Question
+from fbrag_cli.training.questions import GoldQuestion
 from tests.training.fit_rag.test_labels import Parrot
 
 AT = 3  # of the window that holds the answer
@@ -36,7 +36,7 @@ class Silent(Parrot):
 
 def case(number: int = 1, *, dev: bool = False) -> Case:
     """A question with ten windows, each longer than the one before it."""
-    question = Question(str(number), "ships", "Where was it built?", ("Hull",), "g", (), True, dev)
+    question = GoldQuestion(str(number), "ships", "Where was it built?", ("Hull",), "g", (), True, dev)
     texts = [f"It was built in {'Hull' if i == AT else 'York'}{', they say' * i}." for i in range(10)]
     documents = [Document.of(str(i), str(i), Extracted(Content(text), "text/plain")) for i, text in enumerate(texts)]
     windows = tuple(map(Excerpt.whole, build_corpus(documents).chunks))

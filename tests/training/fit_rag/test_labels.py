@@ -8,82 +8,54 @@ from pathlib import Path
 
 import pytest
 
+from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import Call, Generation, Generations, ModelInfo, Sampling, Turn
 from fbrag_cli.progress import Listener
 from fbrag_cli.training.fit_rag import labels as labelling
-from fbrag_cli.training.passages import Pool
-from fbrag_cli.training.questions import Material, Passage, Question, read_material
+from fbrag_cli.training.fit_rag.labels import split_questions
+from fbrag_cli.training.fit_rag.stages import check_questions
+from fbrag_cli.training.questions import GoldQuestion, Material, Passage, Pool
+from fbrag_cli.training.rows import read_material
 from tests.conftest import Run
 from tests.generation.tiny_gguf import Tiny
 from tests.servers import Loopback
+from tests.training.ships import asked, rows_file
 
 
-def rows_file(folder: Path, n: int = 10) -> Path:
-    """Questions on ships, one a passage. The last fifth is for checking."""
-    path = folder / "ships.jsonl"
-    lines = []
-    for i in range(n):
-        documents = [{"title": f"Ship {i}", "text": f"The brig number {i} was built by Captain Smith{i} in Hull.", "gold": True}]
-        lines.append(
-            {
-                "_id": str(i),
-                "dataset": "ships",
-                "input": f"Who built brig number {i}?",
-                "answers": [f"Smith{i}"],
-                "documents": documents,
-            }
-        )
-    path.write_text("\n".join(map(json.dumps, lines)), "utf-8")
-    return path
+@pytest.mark.parametrize(
+    ("n", "limit", "shares"), [(9, 9, (6, 3)), (9, 12, (6, 3)), (9, 2, (2, 2)), (9, None, (6, 3)), (2, 2, (2, 0))]
+)
+def test_a_small_data_set_is_shared(n: int, limit: int | None, shares: tuple[int, int]) -> None:
+    first, second = split_questions([*map(asked, range(n)), asked(99, dev=True)], limit)
+    assert (len(first) - 1, len(second) - 1) == shares
+    assert first[-1] == second[-1] == asked(99, dev=True)
 
 
-def test_the_last_fifth_is_for_checking_and_passages_are_pooled(tmp_path: Path) -> None:
-    material = read_material([rows_file(tmp_path)])
-    assert [question.dev for question in material.questions] == [False] * 8 + [True] * 2
-    (passages,) = material.passages.values()
-    assert [passage.id for passage in passages] == [question.gold[0] for question in material.questions]
-
-
-def test_rows_of_the_papers_data(shared: Path) -> None:
-    material = read_material([shared / "train" / "nq.jsonl.gz", shared / "train" / "fairytaleqa.jsonl.gz"])
-    by_set = {name: [each for each in material.questions if each.dataset == name] for name in ("nq", "fairytaleqa")}
-    assert {name: len(found) for name, found in by_set.items()} == {"nq": 1600, "fairytaleqa": 5735}
-    assert sum(each.dev for each in by_set["nq"]) == 320
-    ids = {group: {each.id for each in passages} for group, passages in material.passages.items()}
-    assert all(set(each.gold) <= ids[each.group] and each.gold for each in material.questions)
-
-
-def test_the_passages_of_a_meeting_are_its_chunks(shared: Path) -> None:
-    material = read_material([shared / "train" / "qmsum.jsonl.gz"])
-    assert len(material.questions) == 1095
-    assert len(material.passages) == 162
-    having = [each for each in material.questions if each.gold]
-    assert len(having) > 1000
-    for each in having[::100]:
-        passages = material.passages[each.group]
-        assert set(each.gold) < {passage.id for passage in passages}
-        assert all(270 <= len(passage.text.split()) <= 330 for passage in passages[:-1])
-
-
-@pytest.mark.parametrize(("answers", "is_telling"), [(["yes"], False), (["7"], False), (["UK"], False), (["No", "Hull"], True)])
-def test_short_answers_tell_nothing(answers: list[str], is_telling: bool) -> None:
-    assert Question("1", "ships", "?", tuple(answers), "", (), True, False).is_telling == is_telling
+def test_a_stage_without_questions_is_told_before_the_work() -> None:
+    train, dev, group = asked(1), asked(2, dev=True), asked(3, group="")
+    check_questions("all", [train, dev], [train, dev])
+    check_questions("labels", [group], [group])
+    check_questions("scorer", [train, dev], [])
+    with pytest.raises(FbragError, match="the detector gets none to train on"):
+        check_questions("all", [train, dev], [dev, group])
+    with pytest.raises(FbragError, match="the scorer gets none to check with"):
+        check_questions("scorer", [train], [train])
 
 
 def test_candidates_are_at_most_three_with_the_answer_and_the_nearest_without() -> None:
-    question = Question("1", "ships", "?", ("Hull",), "g", ("p9",), True, False)
+    question = GoldQuestion("1", "ships", "?", ("Hull",), "g", ("p9",), True, False)
     passages = [Passage(f"p{i}", "built in Hull" if i in (1, 3, 5, 7) else "built in York", "g") for i in range(20)]
     found = [each.id for each in labelling.candidates(question, passages)]
     assert found == ["p0", "p1", "p2", "p3", "p4", "p5", "p6", "p8"]
-    assert [labelling.has_answer(question, each) for each in passages[:2]] == [False, True]
-    assert labelling.has_answer(question, passages[9])  # the row names it
+    assert [question.has_answer(each) for each in passages[:2]] == [False, True]
+    assert question.has_answer(passages[9])  # the row names it
 
 
 def test_a_passage_far_from_the_question_is_a_candidate_only_as_evidence() -> None:
     """Far away an answer stands in a passage by chance: here in the last two, of which one is named as evidence."""
     near = [Passage(f"p{i}", f"The ship was built in York, says page {i}.", "g") for i in range(labelling.NEAREST)]
     far = [Passage("chance", "Mr. Hull dines.", "g"), Passage("gold", "Hull it is.", "g")]
-    question = Question("1", "ships", "Where was the ship built?", ("Hull",), "g", ("gold",), True, False)
+    question = GoldQuestion("1", "ships", "Where was the ship built?", ("Hull",), "g", ("gold",), True, False)
     pool = Pool(Material((question,), {"g": (*near, *far)}, {}))
     found = {each.id for each in labelling.nearest_candidates(pool, question)}
     assert "gold" in found

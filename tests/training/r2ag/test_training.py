@@ -15,23 +15,23 @@ import pytest
 from fbrag_cli.errors import FbragError
 from fbrag_cli.methods.r2ag.features import permuted
 from fbrag_cli.methods.r2ag.former import load
-from fbrag_cli.training.passages import Pool
-from fbrag_cli.training.questions import Material, Passage, Question, read_material
+from fbrag_cli.training.questions import GoldQuestion, Material, Passage, Pool
 from fbrag_cli.training.r2ag.lists import LONGEST, LONGEST_ANSWER, SHORTEST, PassageList, list_of
-from tests.conftest import Run, needs
-from tests.training.fit_rag.test_labels import rows_file
+from fbrag_cli.training.rows import read_material
+from tests.conftest import Run
+from tests.training.ships import rows_file
 
 # -- lists -------------------------------------------------------------------------------------------------------------------
 
 
-def made(question: Question, passages: list[Passage], length: int | None = None) -> PassageList | None:
+def made(question: GoldQuestion, passages: list[Passage], length: int | None = None) -> PassageList | None:
     pool = Pool(Material((question,), {"g": tuple(passages)}, {}))
     return list_of(question, pool, pool.of("g").retriever, length)
 
 
-def question(gold: tuple[str, ...] = ("1",), **changed: Any) -> Question:
+def question(gold: tuple[str, ...] = ("1",), **changed: Any) -> GoldQuestion:
     values = {"id": "q", "dataset": "d", "text": "Who built the brig in Hull?", "answers": ("Smith",), "group": "g"}
-    return Question(**{**values, "gold": gold, "verbatim": True, "dev": False, **changed})
+    return GoldQuestion(**{**values, "gold": gold, "verbatim": True, "dev": False, **changed})
 
 
 PASSAGES = [

@@ -1,0 +1,232 @@
+"""Reads rows to train on: JSON Lines of questions with their passages, and the stories and meetings beside them.
+
+What is wrong with a row is reported with its line.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+from fbrag_cli.corpus import Chunk, build_corpus
+from fbrag_cli.documents.document import Content, Document, Extracted
+from fbrag_cli.errors import FbragError
+from fbrag_cli.evaluation.dataset_files import MAX_ROW, dataset_files, drawn_rows, read_start
+from fbrag_cli.storage.files import sha256_of
+from fbrag_cli.storage.rows import Row
+from fbrag_cli.text.languages import detect
+from fbrag_cli.training.questions import GoldQuestion, Material, Passage
+
+#: The share of a file's rows, its last ones, on which training is checked. Questions for training and for checking share the
+#: passages of a file, and the story or meeting that the cut goes through: what is measured is other questions, not other texts.
+DEV_SHARE = 0.2
+
+_CHUNK_WORDS = 300  # of a meeting
+_HINT = "fbrag train --help"
+
+Span = tuple[int, int]  # start and end, in characters
+Evidence = tuple[list[Passage], tuple[str, ...]]  # passages, and the ids of those that hold the answer
+
+
+def read_material(paths: Iterable[Path]) -> Material:
+    """Read JSON Lines (.gz or not): rows with `_id`, `input`, `answers`, and one of `documents` (passages with `text`, and
+    `title` and `gold` where they are known; those of a file are retrieved from together), `story` with `gold_sections` (of
+    NAME-stories.json.gz beside the file), `meeting` with `gold_turns` (of NAME-meetings.json.gz; its passages are chunks), or
+    none (the question alone). The second row of a file that has an `_id` is named "ID#2".
+
+    Raises FbragError `doc_not_found`; `doc_unreadable`, with the line for a row that lacks a part, names one that is not there,
+    or has the id of a row in another file.
+    """
+    questions: list[GoldQuestion] = []
+    passages: dict[str, dict[str, Passage]] = {}
+    digests, taken = {}, dict[tuple[str, str], Path]()
+    for path in dataset_files(paths):
+        rows = [(line, _checked(path, line, _row, text)) for line, text in drawn_rows(path, None, 0)]
+        digests[path.name] = sha256_of(path)
+        file, n_train = _RowsFile(path, [row for _, row in rows]), len(rows) - round(len(rows) * DEV_SHARE)
+        for i, (line, row) in enumerate(rows):
+            own, gold = _checked(path, line, file.evidence, row)
+            key = _checked(path, line, _unique, row, path, taken)
+            if own:
+                passages.setdefault(own[0].group, {}).update({each.id: each for each in own})
+            question = GoldQuestion(
+                id=key[1],
+                dataset=key[0],
+                text=row["input"],
+                answers=tuple(map(str, row["answers"])),
+                group=own[0].group if own else "",
+                gold=gold,
+                verbatim=row.keys().isdisjoint(("story", "meeting")),
+                dev=i >= n_train,
+            )
+            questions.append(question)
+    return Material(tuple(questions), {group: tuple(found.values()) for group, found in passages.items()}, digests)
+
+
+def _checked(path: Path, line: int, check: Callable[..., Any], *arguments: object) -> Any:
+    """Return what `check` returns. Its ValueError becomes FbragError `doc_unreadable` with the line."""
+    try:
+        return check(*arguments)
+    except ValueError as error:
+        raise FbragError("doc_unreadable", f"{path}, line {line}: {error}", _HINT, document=str(path)) from None
+
+
+def _row(text: str) -> Row:
+    row: Any = _parsed(text)
+    texts = (row.get("_id"), row.get("input")) if isinstance(row, dict) else (None,)
+    if not all(isinstance(each, str) for each in texts) or not isinstance(row.get("answers"), list):
+        raise ValueError("a row needs _id, input and answers")
+    return dict(row)
+
+
+def _parsed(data: str | bytes) -> Any:
+    """Return an object of JSON, None for what is none. Raises ValueError for text that cannot be written."""
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    try:
+        json.dumps(found, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise ValueError("a lone surrogate (\\ud800 to \\udfff) is no text") from None
+    return found
+
+
+def _unique(row: Row, path: Path, taken: dict[tuple[str, str], Path]) -> tuple[str, str]:
+    """Return the data set of a row and an id that no other row has. taken: file of each id so far.
+
+    Raises ValueError for the id of a row in another file.
+    """
+    dataset, name, n = str(row.get("dataset", path.stem)), row["_id"], 1
+    while (other := taken.get((dataset, name))) is not None:
+        if other != path:
+            raise ValueError(f"the id {row['_id']!r} of {dataset} is taken by a row of {other}")
+        n += 1
+        name = f"{row['_id']}#{n}"
+    taken[dataset, name] = path
+    return dataset, name
+
+
+# -- passages ------------------------------------------------------------------------------------------------------------------
+
+
+class _RowsFile:
+    """A file of rows, with the stories and the meetings beside it that rows name."""
+
+    def __init__(self, path: Path, rows: Sequence[Row]) -> None:
+        self._name = path.name
+        self._stories = _beside(path, "stories", _is_story) if any("story" in row for row in rows) else {}
+        turns = _beside(path, "meetings", _is_meeting) if any("meeting" in row for row in rows) else {}
+        self._meetings = {name: _Meeting.of(each) for name, each in turns.items()}
+
+    def evidence(self, row: Row) -> Evidence:
+        """Return the passages of a row, none of them blank, and the ids of those that hold the answer.
+
+        Raises ValueError for what is no passage, and for a story, a meeting or a part of one that is not there.
+        """
+        if "documents" in row:
+            return self._of_documents(row["documents"])
+        if "story" in row:
+            return self._of_story(row)
+        return self._of_meeting(row) if "meeting" in row else ([], ())
+
+    def _of_documents(self, documents: object) -> Evidence:
+        if not isinstance(documents, list) or not all(map(_is_document, documents)):
+            raise ValueError("`documents` is no list of objects with `text`")
+        documents = [each for each in documents if each["text"].strip()]
+        texts = ["\n".join(filter(None, [each.get("title"), each["text"]])) for each in documents]
+        return _chosen(texts, self._name, [bool(each.get("gold")) for each in documents])
+
+    def _of_story(self, row: Row) -> Evidence:
+        sections: Mapping[str, str] = _named("story", row, self._stories)
+        gold = _gold("story", "gold_sections", row, lambda name: isinstance(name, str) and name in sections)
+        told = {name: text for name, text in sections.items() if text.strip()}
+        return _chosen(list(told.values()), f"{self._name}: {row['story']}", [name in gold for name in told])
+
+    def _of_meeting(self, row: Row) -> Evidence:
+        meeting: _Meeting = _named("meeting", row, self._meetings)
+        gold = _gold("meeting", "gold_turns", row, lambda value: _is_stretch(value, len(meeting.turns)))
+        spans = [(meeting.turns[first][0], meeting.turns[last][1]) for first, last in gold]
+        texts = [chunk.text for chunk in meeting.chunks]
+        return _chosen(texts, f"{self._name}: {row['meeting']}", [is_relevant(chunk, spans) for chunk in meeting.chunks])
+
+
+@dataclass(frozen=True, slots=True)
+class _Meeting:
+    """turns: span of each turn in the text. chunks: chunks of the text."""
+
+    turns: Sequence[Span]
+    chunks: Sequence[Chunk]
+
+    @classmethod
+    def of(cls, turns: Sequence[str]) -> _Meeting:
+        text, ends = "\n".join(turns), accumulate(len(turn) + 1 for turn in turns)
+        spans = [(end - 1 - len(turn), end - 1) for turn, end in zip(turns, ends, strict=True)]
+        document = Document.of("m", "m", Extracted(Content(text), "text/plain"), language=detect(text))
+        return cls(spans, build_corpus([document], _CHUNK_WORDS).chunks)
+
+
+def is_relevant(chunk: Chunk, gold: Iterable[Span]) -> bool:
+    """Return whether the chunk covers at least half of a piece of evidence, or half of it lies in one."""
+    for start, end in gold:
+        n_shared = max(0, min(chunk.end, end) - max(chunk.start, start))
+        if 0 < 2 * n_shared >= min(end - start, chunk.end - chunk.start):
+            return True
+    return False
+
+
+def _chosen(texts: Sequence[str], group: str, gold: Sequence[bool]) -> Evidence:
+    passages = [Passage(sha256(text.encode()).hexdigest()[:16], text, group) for text in texts]
+    return passages, tuple(each.id for each, is_gold in zip(passages, gold, strict=True) if is_gold)
+
+
+def _named(kind: str, row: Row, known: Mapping[str, Any]) -> Any:
+    """Return the story or meeting that a row names. Raises ValueError."""
+    name = row[kind]
+    if not isinstance(name, str) or name not in known:
+        raise ValueError(f"there is no {kind} {name!r}")
+    return known[name]
+
+
+def _gold(kind: str, key: str, row: Row, fits: Callable[[object], bool]) -> list[Any]:
+    """Return the parts that a row names as evidence, none where it names none. Raises ValueError for one that does not fit."""
+    named = row.get(key, [])
+    if not isinstance(named, list) or not all(map(fits, named)):
+        raise ValueError(f"`{key}` names what the {kind} does not have")
+    return named
+
+
+def _beside(path: Path, kind: str, fits: Callable[[object], bool]) -> dict[str, Any]:
+    """Return the object in NAME-KIND.json.gz beside a file. fits: whether one of its values is a story or a meeting."""
+    file = path.with_name(f"{path.name.partition('.')[0]}-{kind}.json.gz")
+    try:
+        found = _parsed(read_start(file, MAX_ROW))
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or not all(map(fits, found.values())):
+        raise FbragError("doc_unreadable", f"{file} is no object (JSON) of {kind}", _HINT, document=str(file))
+    return found
+
+
+def _is_document(value: object) -> bool:
+    return isinstance(value, dict) and isinstance(value.get("text"), str) and isinstance(value.get("title") or "", str)
+
+
+def _is_story(value: object) -> bool:
+    return isinstance(value, dict) and all(isinstance(each, str) for each in value.values())
+
+
+def _is_meeting(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)
+
+
+def _is_stretch(value: object, n_turns: int) -> bool:
+    """Return whether a value is the numbers of a first and a last turn."""
+    if not isinstance(value, list) or len(value) != 2 or not all(type(each) is int for each in value):
+        return False
+    return 0 <= int(value[0]) <= int(value[1]) < n_turns
