@@ -135,3 +135,19 @@ def _blocks(n: int) -> Iterator[int]:
     at_once = max(1, _BLOCK // n)
     for done in range(0, RESAMPLES, at_once):
         yield min(at_once, RESAMPLES - done)
+
+
+def auc(scores: Floats, labels: NDArray[np.bool_]) -> float | None:
+    """Return the area under the ROC curve: how often a positive scores above a negative, a tie counted half.
+
+    scores, labels: (n,). Return None where all labels are equal.
+    """
+    import numpy as np
+
+    n_positive, n_negative = int(labels.sum()), int((~labels).sum())
+    if not n_positive or not n_negative:
+        return None
+    _, rank, ties = np.unique(scores, return_inverse=True, return_counts=True)
+    mean_rank = np.cumsum(ties) - (ties - 1) / 2  # of each distinct score, from 1
+    above = mean_rank[rank][labels].sum() - n_positive * (n_positive + 1) / 2
+    return float(above / (n_positive * n_negative))

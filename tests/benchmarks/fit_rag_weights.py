@@ -27,15 +27,14 @@ from fbrag_cli.generation.llama.embedding import LlamaEmbedder
 from fbrag_cli.generation.llama.machine import ON_THE_CPU
 from fbrag_cli.generation.llama.weights import Loading
 from fbrag_cli.retrieval.ranking import best
-from fbrag_cli.training.dev_metrics import DevMetrics, measure
 from fbrag_cli.training.fit_rag import imbalance
 from fbrag_cli.training.fit_rag import labels as fit_rag_labels
-from fbrag_cli.training.fit_rag.pairs import Batches, Kind, Pair, label_counts, split
+from fbrag_cli.training.fit_rag.pairs import Batches, DevMetrics, Pair, PairKind, label_counts, measure, split
 from fbrag_cli.training.questions import Pool
 from fbrag_cli.training.rows import read_material
 
 BATCH, VALIDATION, EVERY, CHECK, RATE, WIDTH, CANDIDATES = 16, 16, 10, 50, 1e-3, 128, 100
-BOTH = (Kind.MATCHED, Kind.MISMATCHED)
+BOTH = (PairKind.MATCHED, PairKind.MISMATCHED)
 
 
 def labelled(path: Path) -> list[Pair]:
@@ -112,7 +111,7 @@ class Training:
 
     def _step(self, k: int) -> None:
         self._network.train()
-        weights = {Kind.MATCHED: self.w, Kind.MISMATCHED: 1 - self.w}
+        weights = {PairKind.MATCHED: self.w, PairKind.MISMATCHED: 1 - self.w}
         losses = {kind: self._batches.shares[kind] * loss for kind, loss in self._losses(self._batches.batch(k)).items()}
         gradients = {kind: self._gradients(loss) for kind, loss in losses.items()}
         for i, parameter in enumerate(self._network.parameters()):
@@ -125,7 +124,7 @@ class Training:
             d = imbalance.direction(u_mat, u_mis, *(_flat(gradients[kind]) for kind in BOTH))
             self.w = imbalance.moved(self.w, d, self._alpha)
 
-    def _losses(self, drawn: Mapping[Kind, list[int]]) -> dict[Kind, Any]:
+    def _losses(self, drawn: Mapping[PairKind, list[int]]) -> dict[PairKind, Any]:
         loss = torch.nn.functional.binary_cross_entropy_with_logits
         logits = {kind: self._network(self._x[positions]) for kind, positions in drawn.items()}
         return {kind: loss(logits[kind], self._y[drawn[kind]], reduction="none").sum(dim=1).mean() for kind in BOTH}

@@ -24,9 +24,9 @@ from question_recall import BENCH
 from relevance_fit import SIZES, Logistic, fit
 from sample_languages import dense, embedder
 
+from fbrag_cli.evaluation.statistics import auc
 from fbrag_cli.methods.r2ag.features import FEATURES, RELEVANCE
 from fbrag_cli.retrieval import Retriever
-from fbrag_cli.training.dev_metrics import auc
 from fbrag_cli.training.questions import Pool
 from fbrag_cli.training.r2ag.lists import PassageList, list_of
 from fbrag_cli.training.rows import read_material

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from fbrag_cli.methods.r2ag.features import FEATURES
 from fbrag_cli.training.r2ag.lists import PassageList
-from fbrag_cli.training.r2ag.network import R2FormerNetwork, Sizes, matching_loss, padded
+from fbrag_cli.training.r2ag.network import R2FormerNetwork, Sizes
 
 Array = NDArray[np.float32]
 
@@ -34,11 +34,19 @@ class Fitted:
     scores: list[Array]
 
 
-class Logistic(R2FormerNetwork):
+class Former(R2FormerNetwork):
+    """The R2-Former for padded lists: (b, n, n_features), (b, n) -> logits (b, n)."""
+
+    def forward(self, features: Tensor, is_chunk: Tensor) -> Tensor:
+        """Return the logits of relevance. is_chunk: False where a list is padded; what stands there counts for nothing."""
+        return self.matched(self.layer(self.placed(features), src_key_padding_mask=~is_chunk))
+
+
+class Logistic(Former):
     """The control: a logistic regression of each chunk and its place."""
 
-    def encoded(self, features: Tensor, is_chunk: Tensor) -> Tensor:
-        return self.input((features - self.mean) / self.std) + self.position[: features.shape[1]]
+    def forward(self, features: Tensor, is_chunk: Tensor) -> Tensor:
+        return self.matched(self.placed(features))
 
 
 def fit(
@@ -46,7 +54,7 @@ def fit(
     names: Sequence[str],
     sizes: Sizes = SIZES,
     *,
-    kind: type[R2FormerNetwork] = R2FormerNetwork,
+    kind: type[Former] = Former,
     seed: int = 0,
 ) -> Fitted:
     """Train on lists, and keep the epoch with the lowest loss on those for checking.
@@ -75,24 +83,24 @@ class _Data:
     def __len__(self) -> int:
         return len(self.labels)
 
-    def loss(self, network: R2FormerNetwork, chosen: Tensor) -> Tensor:
+    def loss(self, network: Former, chosen: Tensor) -> Tensor:
         logits = network(self.features[chosen], self.is_chunk[chosen])
         return matching_loss(logits, self.labels[chosen], self.is_chunk[chosen])
 
-    def checked(self, network: R2FormerNetwork) -> float:
+    def checked(self, network: Former) -> float:
         """Return the loss of all lists, without dropout."""
         network.eval()
         with torch.no_grad():
             return float(self.loss(network, torch.arange(len(self))))
 
-    def scores(self, network: R2FormerNetwork) -> list[Array]:
+    def scores(self, network: Former) -> list[Array]:
         network.eval()
         with torch.no_grad():
             logits = network(self.features, self.is_chunk)
         return [each[mask].numpy() for each, mask in zip(logits, self.is_chunk, strict=True)]
 
 
-def _trained(network: R2FormerNetwork, train: _Data, dev: _Data) -> Fitted:
+def _trained(network: Former, train: _Data, dev: _Data) -> Fitted:
     losses: list[tuple[float, float]] = []
     best, kept = 0, network.state_dict()
     for epoch, loss in enumerate(_epochs(network, train)):
@@ -105,7 +113,7 @@ def _trained(network: R2FormerNetwork, train: _Data, dev: _Data) -> Fitted:
     return Fitted(losses=losses, best=best, scores=dev.scores(network))
 
 
-def _epochs(network: R2FormerNetwork, train: _Data) -> Iterator[float]:
+def _epochs(network: Former, train: _Data) -> Iterator[float]:
     """Train, and yield the mean loss of each epoch."""
     optimiser = torch.optim.AdamW(network.parameters(), lr=RATE, weight_decay=0.0)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: min(1.0, (step + 1) / (WARM_UP * STEPS)))
@@ -121,3 +129,20 @@ def _epochs(network: R2FormerNetwork, train: _Data) -> Iterator[float]:
             schedule.step()
             total += loss.item() * len(chosen)
         yield total / len(train)
+
+
+def matching_loss(logits: Tensor, labels: Tensor, is_chunk: Tensor) -> Tensor:
+    """L_QDM (equation 8): binary cross-entropy, the mean over each list, then over lists. All are (b, n)."""
+    losses = nn.functional.binary_cross_entropy_with_logits(logits, labels, reduction="none")
+    return ((losses * is_chunk).sum(dim=1) / is_chunk.sum(dim=1)).mean()
+
+
+def padded(lists: Sequence[Array]) -> tuple[Tensor, Tensor]:
+    """Return lists of (n_i, …) as one tensor (b, n, …), zeros behind shorter ones, and (b, n): whether a chunk stands there."""
+    longest = max(map(len, lists))
+    whole = np.zeros((len(lists), longest, *lists[0].shape[1:]), np.float32)
+    is_chunk = np.zeros((len(lists), longest), bool)
+    for i, each in enumerate(lists):
+        whole[i, : len(each)] = each
+        is_chunk[i, : len(each)] = True
+    return torch.from_numpy(whole), torch.from_numpy(is_chunk)

@@ -36,7 +36,7 @@ SIZES, DRAWN, KEPT = (2, 3, 5), 4, 6
 #: Share of common windows up to which a combination counts as another one.
 _ALIKE = 0.6
 
-Key = tuple[str, str, tuple[int, ...]]  # data set, question, windows
+CombinationKey = tuple[str, str, tuple[int, ...]]  # data set, question, windows
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Case:
     labels: Labels
     candidates: Labels
 
-    def key(self, chosen: Sequence[int]) -> Key:
+    def key(self, chosen: Sequence[int]) -> CombinationKey:
         return *self.question.key, tuple(chosen)
 
 
@@ -95,7 +95,7 @@ def _alike(one: Iterable[int], other: Iterable[int]) -> bool:
     return len(a & b) / len(a | b) > _ALIKE
 
 
-def key_of(row: Mapping[str, Any]) -> Key:
+def key_of(row: Mapping[str, Any]) -> CombinationKey:
     """Return the key of the combination whose reply a row holds."""
     return row["dataset"], row["question"], tuple(row["windows"])
 
@@ -110,7 +110,9 @@ def telling(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 class Labeller:
     """Makes the rows of cases. before: rows of an earlier run by their keys, which are yielded again."""
 
-    def __init__(self, parts: FitRagParts, large: Generator, before: Mapping[Key, Mapping[str, Any]], call: Call) -> None:
+    def __init__(
+        self, parts: FitRagParts, large: Generator, before: Mapping[CombinationKey, Mapping[str, Any]], call: Call
+    ) -> None:
         self._parts, self._large, self._before, self._call = parts, large, before, call
         self._sampling = Sampling(REPLY_TOKENS, temperature=0, seed=0)
 

@@ -24,7 +24,7 @@ Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Fitted:
+class TrainedDetector:
     """tensors: `detector.N.weight` and `.bias`. threshold: see `threshold_of`. report: counts, losses and what the search does
     to the questions for checking."""
 
@@ -33,7 +33,7 @@ class Fitted:
     report: dict[str, Any]
 
 
-def fit(rows: Sequence[Row], *, seed: int = 0) -> Fitted:
+def fit(rows: Sequence[Row], *, seed: int = 0) -> TrainedDetector:
     """Train the detector on rows of combinations (`fit_rag_combinations`). Raises ValueError without rows of both labels."""
     train, dev = ([row for row in rows if row["dev"] == is_dev] for is_dev in (False, True))
     if {row["right"] for row in train} != {True, False} or not dev:
@@ -48,7 +48,7 @@ def fit(rows: Sequence[Row], *, seed: int = 0) -> Fitted:
         "best_epoch": best,
         "search": searched,
     }
-    return Fitted(tensors, threshold, report)
+    return TrainedDetector(tensors, threshold, report)
 
 
 def threshold_of(rows: Sequence[Row], detector: Detector) -> tuple[float, dict[str, float]]:

@@ -26,18 +26,18 @@ NEAREST = 50
 #: Tokens of a reply: the answer alone.
 REPLY_TOKENS = 32
 
-Key = tuple[str, str, tuple[str, ...]]  # data set, question, passages
+TrialKey = tuple[str, str, tuple[str, ...]]  # data set, question, passages
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class Trial:
     """A reply to make: from some passages, or from none."""
 
     question: GoldQuestion
     passages: tuple[Passage, ...]
 
     @property
-    def key(self) -> Key:
+    def key(self) -> TrialKey:
         return *self.question.key, tuple(each.id for each in self.passages)
 
 
@@ -65,24 +65,26 @@ def split_questions(questions: Sequence[GoldQuestion], limit: int | None) -> tup
     return first, second
 
 
-def tasks_of(pool: Pool, questions: Iterable[GoldQuestion], others: Iterable[GoldQuestion]) -> Iterator[Task]:
+def trials_of(pool: Pool, questions: Iterable[GoldQuestion], others: Iterable[GoldQuestion]) -> Iterator[Trial]:
     """Yield, for each question, the reply without a passage and those with one of its candidates; for each of the others the
     reply without a passage. Questions of stories, and those whose answers stand in many texts by chance, have none."""
     seen = set()
     for question in questions:
         if question.is_telling:
             seen.add(question.key)
-            yield Task(question, ())
-            yield from (Task(question, (passage,)) for passage in nearest_candidates(pool, question))
+            yield Trial(question, ())
+            yield from (Trial(question, (passage,)) for passage in nearest_candidates(pool, question))
     for question in others:
         if question.is_telling and question.key not in seen:
-            yield Task(question, ())
+            yield Trial(question, ())
 
 
-def by_passage(tasks: Iterable[Task]) -> list[Task]:
-    """Return the tasks of each passage one after the other, those without a passage last: a prompt begins with its passage, which
-    is then read once for all questions."""
-    return sorted(tasks, key=lambda task: (not task.passages, [each.id for each in task.passages]))
+def by_passage(trials: Iterable[Trial]) -> list[Trial]:
+    """Return the trials of each passage one after the other, those without a passage last.
+
+    A prompt begins with its passage, which is then read once for all questions.
+    """
+    return sorted(trials, key=lambda trial: (not trial.passages, [each.id for each in trial.passages]))
 
 
 def nearest_candidates(pool: Pool, question: GoldQuestion) -> list[Passage]:
@@ -108,33 +110,33 @@ def candidates(question: GoldQuestion, nearest_first: Sequence[Passage]) -> list
     return [each for each in nearest_first if each.id in chosen]
 
 
-def labels(tasks: Iterable[Task], large: Generator, listener: Listener, at_once: int = 1) -> Iterator[dict[str, Any]]:
-    """Yield the row of each task, in order. at_once: replies that are made in common batches. Above 1 rounding depends on the
+def labels(trials: Iterable[Trial], large: Generator, listener: Listener, at_once: int = 1) -> Iterator[dict[str, Any]]:
+    """Yield the row of each trial, in order. at_once: replies that are made in common batches. Above 1 rounding depends on the
     others in a batch, so that a run that was stopped may go on with other replies.
 
     `right` of a row with one passage is LLM_Prefer: the greedy reply from it holds a gold answer.
     """
     sampling = Sampling(REPLY_TOKENS, temperature=0, seed=0)
 
-    def label(task: Task, own: Listener) -> dict[str, Any]:
-        texts, question = [each.text for each in task.passages], task.question
+    def label(trial: Trial, own: Listener) -> dict[str, Any]:
+        texts, question = [each.text for each in trial.passages], trial.question
         turns = answer_turns(texts, question.text) if texts else alone_turns(question.text)
         made = large.generate(turns, 1, sampling, Call(cancellation=own.cancellation))
-        return _row(task, made.samples[0].text.strip())
+        return _row(trial, made.samples[0].text.strip())
 
-    return in_order(label, tasks, at_once, listener)
+    return in_order(label, trials, at_once, listener)
 
 
-def _row(task: Task, reply: str) -> dict[str, Any]:
-    question = task.question
+def _row(trial: Trial, reply: str) -> dict[str, Any]:
+    question = trial.question
     return {
         "schema": SCHEMA,
         "kind": "reply",
         "dataset": question.dataset,
         "question": question.id,
-        "passages": [each.id for each in task.passages],
+        "passages": [each.id for each in trial.passages],
         "dev": question.dev,
-        "has_answer": [question.has_answer(each) for each in task.passages],
+        "has_answer": [question.has_answer(each) for each in trial.passages],
         "right": question.answered_in(reply),
         "reply": reply,
     }
@@ -146,13 +148,13 @@ def head(model: str, material: Material) -> dict[str, Any]:
     return {"schema": SCHEMA, "kind": "run", "model": model, "data": dict(material.sha256), **settings}
 
 
-def key_of(row: Row) -> Key:
-    """Return the key of the task whose reply a row holds."""
+def key_of(row: Row) -> TrialKey:
+    """Return the key of the trial whose reply a row holds."""
     return row["dataset"], row["question"], tuple(row["passages"])
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class LabelCounts:
     """The pairs of labels of single passages. matched: both yes, or both no."""
 
     both: int
@@ -176,9 +178,9 @@ class Counts:
         )
 
 
-def count_pairs(rows: Iterable[Row]) -> Counts:
+def count_pairs(rows: Iterable[Row]) -> LabelCounts:
     pairs = [(bool(row["has_answer"][0]), bool(row["right"])) for row in rows if len(row["passages"]) == 1]
-    return Counts(*(pairs.count(pair) for pair in ((True, True), (False, False), (True, False), (False, True))))
+    return LabelCounts(*(pairs.count(pair) for pair in ((True, True), (False, False), (True, False), (False, True))))
 
 
 def pairs_of(questions: Iterable[GoldQuestion], pool: Pool, rows: Iterable[Row]) -> list[Pair]:
@@ -191,7 +193,7 @@ def pairs_of(questions: Iterable[GoldQuestion], pool: Pool, rows: Iterable[Row])
     for question in questions:
         if question.is_telling or (question.gold and not question.verbatim):
             for passage in nearest_candidates(pool, question):
-                prefers = right.get(Task(question, (passage,)).key)
+                prefers = right.get(Trial(question, (passage,)).key)
                 has = question.has_answer(passage)
                 found.append(Pair(question.text, passage.text, has, prefers, question.dev, f"{question.dataset} {question.id}"))
     return found

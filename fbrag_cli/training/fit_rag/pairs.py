@@ -1,4 +1,4 @@
-"""Pairs of a question and a text with their labels: their kinds, their split, and batches with a set number of each kind."""
+"""Pairs of a question and a text with their labels: their kinds, split and batches, and how well logits fit them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from enum import IntEnum
 
 import numpy as np
 from numpy.typing import NDArray
+
+from fbrag_cli.evaluation.statistics import auc
 
 VALIDATION_SHARE = 0.1  # of the training questions
 
@@ -25,7 +27,7 @@ class Pair:
     question_id: str
 
 
-class Kind(IntEnum):
+class PairKind(IntEnum):
     """MATCHED: both labels are equal. MISMATCHED: they differ. ONE_LABEL: LLM_Prefer is not known."""
 
     MATCHED = 0
@@ -34,13 +36,13 @@ class Kind(IntEnum):
 
 
 #: Pairs of each kind that a batch holds at least, where there are any.
-_LEAST = {Kind.MATCHED: 1, Kind.MISMATCHED: 2, Kind.ONE_LABEL: 1}
+_LEAST = {PairKind.MATCHED: 1, PairKind.MISMATCHED: 2, PairKind.ONE_LABEL: 1}
 
 
-def kind_of(pair: Pair) -> Kind:
+def kind_of(pair: Pair) -> PairKind:
     if pair.prefers is None:
-        return Kind.ONE_LABEL
-    return Kind.MATCHED if pair.has_answer == pair.prefers else Kind.MISMATCHED
+        return PairKind.ONE_LABEL
+    return PairKind.MATCHED if pair.has_answer == pair.prefers else PairKind.MISMATCHED
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,27 +76,27 @@ class Batches:
 
     def __init__(self, pairs: Sequence[Pair], positions: Sequence[int], size: int, seed: int) -> None:
         self._seed = seed
-        self.positions: dict[Kind, list[int]] = {}
+        self.positions: dict[PairKind, list[int]] = {}
         for i in positions:
             self.positions.setdefault(kind_of(pairs[i]), []).append(i)
-        counts = {kind: len(self.positions[kind]) for kind in Kind if kind in self.positions}
+        counts = {kind: len(self.positions[kind]) for kind in PairKind if kind in self.positions}
         self.shares = {kind: n / len(positions) for kind, n in counts.items()}
         self.quotas = _quotas(counts, size)
 
-    def batch(self, k: int) -> dict[Kind, list[int]]:
+    def batch(self, k: int) -> dict[PairKind, list[int]]:
         """Return the positions of the pairs in batch k, by kind."""
         return {kind: self.drawn(kind, k, quota) for kind, quota in self.quotas.items()}
 
-    def drawn(self, kind: Kind, k: int, n: int) -> list[int]:
+    def drawn(self, kind: PairKind, k: int, n: int) -> list[int]:
         """Return the k-th `n` positions of a kind: all are drawn once, in random order, before one is drawn again."""
         own = self.positions[kind]
         return [own[self._order(kind, i // len(own))[i % len(own)]] for i in range(k * n, (k + 1) * n)]
 
-    def _order(self, kind: Kind, turn: int) -> NDArray[np.int64]:
+    def _order(self, kind: PairKind, turn: int) -> NDArray[np.int64]:
         return np.random.default_rng([self._seed, kind, turn]).permutation(len(self.positions[kind]))
 
 
-def _quotas(counts: Mapping[Kind, int], size: int) -> dict[Kind, int]:
+def _quotas(counts: Mapping[PairKind, int], size: int) -> dict[PairKind, int]:
     """Return how many pairs of each kind a batch of `size` (8 at least) holds; what rounding leaves is the largest kind's."""
     total = sum(counts.values())
     quotas = {kind: max(_LEAST[kind], round(size * n / total)) for kind, n in counts.items()}
@@ -112,3 +114,38 @@ def label_counts(pairs: Sequence[Pair], positions: Sequence[int]) -> dict[str, i
 
 def _label(pair: Pair) -> str:
     return f"{pair.has_answer:d},{'-' if pair.prefers is None else f'{pair.prefers:d}'}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DevMetrics:
+    """loss: balanced, the mean of `matched` and `mismatched`, as far as there are such pairs; where no pair has both labels, that
+    of Has_Answer alone. matched, mismatched: binary cross-entropy a pair, summed over both labels. auc_answer, auc_prefers: 0..1,
+    0.5 by chance. None where there are no such pairs, or all have the same label."""
+
+    loss: float
+    matched: float | None
+    mismatched: float | None
+    auc_answer: float | None
+    auc_prefers: float | None
+
+
+def measure(pairs: Sequence[Pair], logits: NDArray[np.float32]) -> DevMetrics:
+    """Compare logits, float32 `(len(pairs), 2)`, with the labels. pairs: at least one."""
+    labels = np.array([[pair.has_answer, bool(pair.prefers)] for pair in pairs])
+    kinds = np.array([kind_of(pair) for pair in pairs])
+    z = logits.astype(np.float64)
+    losses = np.logaddexp(0, z) - z * labels  # binary cross-entropy, (n, 2)
+    matched, mismatched = (_mean(losses[kinds == kind].sum(axis=1)) for kind in (PairKind.MATCHED, PairKind.MISMATCHED))
+    both = [loss for loss in (matched, mismatched) if loss is not None]
+    known = kinds != PairKind.ONE_LABEL
+    return DevMetrics(
+        loss=float(np.mean(both or losses[:, 0])),
+        matched=matched,
+        mismatched=mismatched,
+        auc_answer=auc(z[:, 0], labels[:, 0]),
+        auc_prefers=auc(z[known, 1], labels[known, 1]),
+    )
+
+
+def _mean(values: NDArray[np.float64]) -> float | None:
+    return float(values.mean()) if len(values) else None

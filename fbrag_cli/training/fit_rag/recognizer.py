@@ -21,7 +21,7 @@ _KNOWN = tuple(round(0.1 * i, 1) for i in range(10))  # s_n, of ten neighbours; 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Checked:
+class DevQuestion:
     """A question for checking.
 
     has_answer: probabilities of its candidates (n,). embedding: (d,). alone, retrieved: whether the reply is right without a
@@ -45,7 +45,9 @@ def delta_of(logits: Array, has_answer: NDArray[np.bool_]) -> float:
     return float(np.nextafter(logits[order[last]], -np.inf, dtype=np.float32))
 
 
-def fit(embeddings: Array, right: NDArray[np.uint8], delta: float, dev: Sequence[Checked]) -> tuple[Recognizer, dict[str, Any]]:
+def fit(
+    embeddings: Array, right: NDArray[np.uint8], delta: float, dev: Sequence[DevQuestion]
+) -> tuple[Recognizer, dict[str, Any]]:
     """Return the recognizer with which most questions need no retrieval, at a loss of at most `MOST_LOST` points, and its report.
 
     embeddings: float32 (n_questions, d). right: (n_questions,). Every second question for checking chooses, and the report is of

@@ -22,12 +22,11 @@ from fbrag_cli.methods.fit_rag.parts import LABELS
 from fbrag_cli.progress import Event, Progress, silent, stage
 from fbrag_cli.storage.files import not_writable
 from fbrag_cli.training.checkpoint import Checkpoint
-from fbrag_cli.training.dev_metrics import DevMetrics, measure
 from fbrag_cli.training.fit_rag import imbalance
 from fbrag_cli.training.fit_rag.base_encoder import BaseEncoder
 from fbrag_cli.training.fit_rag.bert_gguf import write_gguf
 from fbrag_cli.training.fit_rag.network import ScorerNetwork, Tensor, Windows
-from fbrag_cli.training.fit_rag.pairs import Batches, Kind, Pair, label_counts, split
+from fbrag_cli.training.fit_rag.pairs import Batches, DevMetrics, Pair, PairKind, label_counts, measure, split
 
 FILE, CHECKPOINT = "scorer.gguf", "scorer.checkpoint.safetensors"
 _FORMAT = "fbrag.fit-rag-checkpoint/1"
@@ -127,7 +126,7 @@ class _Fit:
         self._optimizer = torch.optim.AdamW(parameters.values(), lr=settings.rate)
         self._checkpoint = Checkpoint(folder / CHECKPOINT, _FORMAT, self._key(), parameters, self._optimizer)
         self._epochs, self._weights = self._checkpoint.read(_standing) or ([], [imbalance.START])
-        both = (Kind.MATCHED, Kind.MISMATCHED)
+        both = (PairKind.MATCHED, PairKind.MISMATCHED)
         has_both = all(kind in part.quotas for kind in both for part in (self._batches, self._validation))
         self._learns_w = settings.alpha > 0 and has_both
 
@@ -182,7 +181,7 @@ class _Fit:
             weighted = [[self._weight(kind) * each for each in gradients[kind]] for kind in parts]
             self._take(sum(of_kinds[1:], of_kinds[0]) for of_kinds in zip(*weighted, strict=True))
             # 2. u_mat and u_mis at θ_k; 3. w against the slope of the balanced validation loss.
-            self._update_w(k, _flat(gradients[Kind.MATCHED]), _flat(gradients[Kind.MISMATCHED]))
+            self._update_w(k, _flat(gradients[PairKind.MATCHED]), _flat(gradients[PairKind.MISMATCHED]))
         else:
             self._take(self._network.gradients(sum(self._weight(kind) * part for kind, part in parts.items())))
         return float(sum(part.detach() for part in parts.values()))
@@ -196,13 +195,13 @@ class _Fit:
     def _update_w(self, k: int, g_mat: NDArray[np.float32], g_mis: NDArray[np.float32]) -> None:
         self._network.train(False)
         number, n = k // self._settings.every, self._settings.validation
-        drawn = {kind: self._validation.drawn(kind, number, n) for kind in (Kind.MATCHED, Kind.MISMATCHED)}
+        drawn = {kind: self._validation.drawn(kind, number, n) for kind in (PairKind.MATCHED, PairKind.MISMATCHED)}
         losses = self._losses(drawn)
         u_mat, u_mis = (_flat(self._network.gradients(losses[kind])) for kind in drawn)
         d = imbalance.direction(u_mat, u_mis, g_mat, g_mis)
         self._weights.append(imbalance.moved(self._w, d, self._settings.alpha))
 
-    def _losses(self, drawn: dict[Kind, list[int]]) -> dict[Kind, Tensor]:
+    def _losses(self, drawn: dict[PairKind, list[int]]) -> dict[PairKind, Tensor]:
         """Return the mean loss of the pairs of each kind, from one pass over all of them."""
         positions = [i for of_kind in drawn.values() for i in of_kind]
         each = self._network.losses([self._windows[i] for i in positions], [self._pairs[i] for i in positions])
@@ -218,8 +217,8 @@ class _Fit:
         """The epoch with the lowest dev loss, from 1; the earlier of two that are alike."""
         return 1 + min(range(len(self._epochs)), key=lambda i: self._epochs[i].dev.loss)
 
-    def _weight(self, kind: Kind) -> float:
-        return {Kind.MATCHED: self._w, Kind.MISMATCHED: 1 - self._w, Kind.ONE_LABEL: _NO_PREFERENCE}[kind]
+    def _weight(self, kind: PairKind) -> float:
+        return {PairKind.MATCHED: self._w, PairKind.MISMATCHED: 1 - self._w, PairKind.ONE_LABEL: _NO_PREFERENCE}[kind]
 
     # -- reading and writing -----------------------------------------------------------------------------------------------
 

@@ -26,12 +26,12 @@ from fbrag_cli.storage.files import sha256_of
 from fbrag_cli.storage.places import models_dir
 from fbrag_cli.storage.rows import Row
 from fbrag_cli.text.printable import counted, dumps
-from fbrag_cli.training.dev_metrics import DevMetrics
 from fbrag_cli.training.fit_rag import combinations as combining
 from fbrag_cli.training.fit_rag import detector as fit_rag_detector
 from fbrag_cli.training.fit_rag import labels as labelling
 from fbrag_cli.training.fit_rag import recognizer as fit_rag_recognizer
 from fbrag_cli.training.fit_rag.base_encoder import fetch, read_base
+from fbrag_cli.training.fit_rag.pairs import DevMetrics
 from fbrag_cli.training.fit_rag.training import FitRagTraining
 from fbrag_cli.training.questions import GoldQuestion, Pool
 from fbrag_cli.training.stages import Folder, Work, languages_of
@@ -78,12 +78,12 @@ class FitRagWork(Work):
 def make_labels(work: FitRagWork) -> None:
     """Make the replies that are missing in FOLDER/labels.jsonl."""
     with _labels(work, restart=work.restart) as (file, before):
-        tasks = list(labelling.tasks_of(work.pool, *work.questions))
-        todo = [task for task in labelling.by_passage(tasks) if task.key not in before]
-        work.note(f"labels: {len(tasks):,} replies, {len(todo):,} of them to make")
-        found = [before[task.key] for task in tasks if task.key in before]
+        trials = list(labelling.trials_of(work.pool, *work.questions))
+        todo = [trial for trial in labelling.by_passage(trials) if trial.key not in before]
+        work.note(f"labels: {len(trials):,} replies, {len(todo):,} of them to make")
+        found = [before[trial.key] for trial in trials if trial.key in before]
         rows = labelling.labels(todo, work.session.large(DEFAULT), work.listener, work.run_at_once())
-        for row in work.progress(rows, "replies", len(found), len(tasks)):
+        for row in work.progress(rows, "replies", len(found), len(trials)):
             file.write(row)
             found.append(row)
             work.session.forget()
@@ -96,7 +96,7 @@ def _labels(work: FitRagWork, *, restart: bool = False) -> Any:
     return work.folder.rows(LABELS, head, labelling.key_of, restart=restart)
 
 
-def _made_labels(work: FitRagWork) -> dict[labelling.Key, Row]:
+def _made_labels(work: FitRagWork) -> dict[labelling.TrialKey, Row]:
     """Return the labels that are there. Raises FbragError `usage` without any."""
     with _labels(work) as (_, before):
         asked = {each.key for each in work.material.questions}
@@ -228,7 +228,7 @@ def make_recognizer(work: FitRagWork) -> None:
             np.array([pair.has_answer for pair in dev_pairs], bool),
         )
         dev = [
-            fit_rag_recognizer.Checked(
+            fit_rag_recognizer.DevQuestion(
                 has_answer=np.array(row["candidates"], np.float32),
                 embedding=scorer.embed([questions[key].text])[0],
                 alone=alone[key],

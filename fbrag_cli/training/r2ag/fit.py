@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from fbrag_cli.evaluation.statistics import auc
 from fbrag_cli.training.checkpoint import Checkpoint, Tensor
-from fbrag_cli.training.dev_metrics import auc
 from fbrag_cli.training.r2ag.frozen_model import Example, FrozenModel
 from fbrag_cli.training.r2ag.lists import PassageList, spread
 from fbrag_cli.training.r2ag.network import R2FormerNetwork, Sizes, matching_loss
@@ -32,7 +32,7 @@ _BETWEEN_WRITES = 600.0  # seconds
 
 
 @dataclass(frozen=True, slots=True)
-class Dev:
+class DevLosses:
     """answer: of each list for checking that has an answer the mean cross-entropy of its tokens. matching: mean L_QDM. auc: of
     the relevance, over all passages; None without both labels."""
 
@@ -50,14 +50,14 @@ class Standing:
 
     steps: int = 0
     losses: list[float] = field(default_factory=list)
-    dev: list[Dev] = field(default_factory=list)
+    dev: list[DevLosses] = field(default_factory=list)
 
     def best(self, qdm_weight: float) -> int:
         return min(range(len(self.dev)), key=lambda i: self.dev[i].loss(qdm_weight))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
+class TokenizedList:
     """A list with what the model reads. example: the prompt with rows. plain: the same without them."""
 
     passages: PassageList
@@ -66,18 +66,25 @@ class Task:
 
 
 class R2agFit:
-    """Trains on the tasks that are not for checking. model: stays as it is, but for LoRA. path: of the checkpoint.
+    """Trains on the lists that are not for checking. model: stays as it is, but for LoRA. path: of the checkpoint.
 
     n_embd: width of the model's token embeddings. deviation: the standard deviation of their entries. Raises FbragError `usage`
     where `path` is damaged or of another training.
     """
 
     def __init__(
-        self, tasks: Sequence[Task], model: FrozenModel, settings: R2agTraining, path: Path, *, n_embd: int, deviation: float
+        self,
+        lists: Sequence[TokenizedList],
+        model: FrozenModel,
+        settings: R2agTraining,
+        path: Path,
+        *,
+        n_embd: int,
+        deviation: float,
     ) -> None:
         self._model, self._settings = model, settings
-        self._train, self.dev_tasks = ([each for each in tasks if each.passages.dev == is_dev] for is_dev in (False, True))
-        self.row_scale, self.max_list = deviation / _ENTRY, max(len(each.passages.passages) for each in tasks)
+        self._train, self.dev_lists = ([each for each in lists if each.passages.dev == is_dev] for is_dev in (False, True))
+        self.row_scale, self.max_list = deviation / _ENTRY, max(len(each.passages.passages) for each in lists)
         with torch.random.fork_rng():
             torch.manual_seed(SEED)
             mean, std = spread([each.passages for each in self._train])
@@ -88,7 +95,7 @@ class R2agFit:
         own = {f"former.{name}": each for name, each in self.network.named_parameters() if each.requires_grad}
         self._parameters = own | {f"model.{name}": each for name, each in model.parameters.items()}
         self._optimizer = torch.optim.AdamW(self._parameters.values(), lr=RATE, weight_decay=0.0)
-        self._checkpoint = Checkpoint(path, _FORMAT, _key(tasks, settings), self._parameters, self._optimizer)
+        self._checkpoint = Checkpoint(path, _FORMAT, _key(lists, settings), self._parameters, self._optimizer)
         self._is_changing, self.standing = False, self._checkpoint.read(_standing) or Standing()
 
     @property
@@ -109,25 +116,27 @@ class R2agFit:
                 yield
 
     def plain(self) -> list[float]:
-        """Return what `Dev.answer` is for prompts without rows, by the model without LoRA."""
+        """Return what `DevLosses.answer` is for prompts without rows, by the model without LoRA."""
         self._model.train(False)
         with torch.no_grad(), self._model.untrained():
-            return [round(float(self._model.loss(task.plain, None)), 4) for task in self.dev_tasks if task.plain.reply]
+            return [
+                round(float(self._model.loss(tokenized.plain, None)), 4) for tokenized in self.dev_lists if tokenized.plain.reply
+            ]
 
-    def checked(self) -> Dev:
-        """Return the losses of the tasks for checking."""
+    def checked(self) -> DevLosses:
+        """Return the losses of the lists for checking."""
         self.network.eval()
         self._model.train(False)
         answer, matching, logits = [], [], []
         with torch.no_grad():
-            for task in self.dev_tasks:
-                matched, rows = self._encoded(task)
-                if task.example.reply:
-                    answer.append(round(float(self._answer(task, rows)), 4))
-                matching.append(float(self._matching(matched, task)))
-                logits.append(matched[0].cpu().numpy())
-        labels = np.concatenate([each.passages.labels for each in self.dev_tasks])
-        return Dev(answer, float(np.mean(matching)), auc(np.concatenate(logits), labels > 0))
+            for tokenized in self.dev_lists:
+                matched, rows = self._encoded(tokenized)
+                if tokenized.example.reply:
+                    answer.append(round(float(self._answer(tokenized, rows)), 4))
+                matching.append(float(self._matching(matched, tokenized)))
+                logits.append(matched.cpu().numpy())
+        labels = np.concatenate([each.passages.labels for each in self.dev_lists])
+        return DevLosses(answer, float(np.mean(matching)), auc(np.concatenate(logits), labels > 0))
 
     def restore_best(self) -> None:
         """Let network and LoRA be those of the best epoch."""
@@ -161,8 +170,8 @@ class R2agFit:
             group["lr"] = RATE * min(1.0, (k + 1) / max(1.0, WARM_UP * self.steps))
         self._optimizer.zero_grad()
         total = 0.0
-        for task in drawn:
-            loss = self._loss(task) / len(drawn)
+        for tokenized in drawn:
+            loss = self._loss(tokenized) / len(drawn)
             loss.backward()
             total += float(loss.detach())
         torch.nn.utils.clip_grad_norm_(self._parameters.values(), CLIP)
@@ -171,24 +180,22 @@ class R2agFit:
         self._note(total)
         self._is_changing = False
 
-    def _loss(self, task: Task) -> Tensor:
-        matched, rows = self._encoded(task)
-        matching = self._settings.qdm_weight * self._matching(matched, task)
-        return matching + self._answer(task, rows) if task.example.reply else matching
+    def _loss(self, tokenized: TokenizedList) -> Tensor:
+        matched, rows = self._encoded(tokenized)
+        matching = self._settings.qdm_weight * self._matching(matched, tokenized)
+        return matching + self._answer(tokenized, rows) if tokenized.example.reply else matching
 
-    def _answer(self, task: Task, rows: Tensor | None) -> Tensor:
-        return self._model.loss(task.plain if rows is None else task.example, rows)
+    def _answer(self, tokenized: TokenizedList, rows: Tensor | None) -> Tensor:
+        return self._model.loss(tokenized.plain if rows is None else tokenized.example, rows)
 
-    def _encoded(self, task: Task) -> tuple[Tensor, Tensor | None]:
-        """Return the logits of relevance, (1, n), and the rows, (n, n_embd), None where none are trained."""
-        features = torch.from_numpy(task.passages.features)[None].to(self._model.device)
-        h = self.network.encoded(features, torch.ones(features.shape[:2], dtype=torch.bool, device=features.device))
-        rows = None if self.network.projection is None else self.row_scale * self.network.projection(h[0])
+    def _encoded(self, tokenized: TokenizedList) -> tuple[Tensor, Tensor | None]:
+        """Return the logits of relevance, (n,), and the rows, (n, n_embd), None where none are trained."""
+        h = self.network.encoded(torch.from_numpy(tokenized.passages.features).to(self._model.device))
+        rows = None if self.network.projection is None else self.row_scale * self.network.projection(h)
         return self.network.matched(h), rows
 
-    def _matching(self, matched: Tensor, task: Task) -> Tensor:
-        labels = torch.from_numpy(task.passages.labels)[None].to(matched.device)
-        return matching_loss(matched, labels, torch.ones_like(labels))
+    def _matching(self, matched: Tensor, tokenized: TokenizedList) -> Tensor:
+        return matching_loss(matched, torch.from_numpy(tokenized.passages.labels).to(matched.device))
 
     # -- where it stands ---------------------------------------------------------------------------------------------------
 
@@ -217,11 +224,11 @@ class R2agFit:
 
 
 def _standing(record: Mapping[str, Any]) -> Standing:
-    return Standing(record["steps"], record["losses"], [Dev(**each) for each in record["dev"]])
+    return Standing(record["steps"], record["losses"], [DevLosses(**each) for each in record["dev"]])
 
 
-def _key(tasks: Sequence[Task], settings: R2agTraining) -> str:
+def _key(lists: Sequence[TokenizedList], settings: R2agTraining) -> str:
     """Return the SHA-256 (hex) of all that the steps depend on. The number of epochs is in it, as the warm-up depends on it."""
     inputs: list[Any] = [settings.learnt_with]
-    inputs += [(each.example, each.passages.key, each.passages.labels.tobytes(), each.passages.dev) for each in tasks]
+    inputs += [(each.example, each.passages.key, each.passages.labels.tobytes(), each.passages.dev) for each in lists]
     return sha256(repr(inputs).encode()).hexdigest()

@@ -1,8 +1,7 @@
-"""The R2-Former in torch, as it is trained: the forward pass of `methods.r2ag.former`, for padded lists."""
+"""The R2-Former in torch, as it is trained: the forward pass of `methods.r2ag.former`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,7 +41,7 @@ class Sizes:
 
 
 class R2FormerNetwork(nn.Module):  # type: ignore[misc]
-    """(b, n, n_features), (b, n) -> logits (b, n)."""
+    """(n, n_features) -> logits of relevance (n,)."""
 
     def __init__(self, mean: Array, std: Array, max_list: int, sizes: Sizes, n_embd: int = 0) -> None:
         """mean, std: (n_features,), of the features of all training lists. n_embd: width of the rows, 0 without any."""
@@ -58,20 +57,24 @@ class R2FormerNetwork(nn.Module):  # type: ignore[misc]
             sizes.width, sizes.heads, sizes.feed_forward, sizes.dropout, activation="relu", batch_first=True
         )
 
-    def forward(self, features: Tensor, is_chunk: Tensor) -> Tensor:
-        """Return the logits of relevance. is_chunk: False where a list is padded; what stands there counts for nothing."""
-        return self.matched(self.encoded(features, is_chunk))
+    def forward(self, features: Tensor) -> Tensor:
+        """Return the logits of relevance, (n,), of a list's features (n, n_features)."""
+        return self.matched(self.encoded(features))
 
     def matched(self, h: Tensor) -> Tensor:
-        """Return the logits of relevance, (b, n), of H."""
-        logits: Tensor = self.match(h)[:, :, 0]
+        """Return the logits of relevance, (…, n), of H."""
+        logits: Tensor = self.match(h)[..., 0]
         return logits
 
-    def encoded(self, features: Tensor, is_chunk: Tensor) -> Tensor:
-        """Return H, (b, n, width)."""
-        h: Tensor = self.input((features - self.mean) / self.std) + self.position[: features.shape[1]]
-        encoded: Tensor = self.layer(h, src_key_padding_mask=~is_chunk)
+    def encoded(self, features: Tensor) -> Tensor:
+        """Return H, (n, width)."""
+        encoded: Tensor = self.layer(self.placed(features)[None])[0]
         return encoded
+
+    def placed(self, features: Tensor) -> Tensor:
+        """Return what the Transformer's layer reads, (…, n, width): the features, standardised and projected, and the places."""
+        h: Tensor = self.input((features - self.mean) / self.std) + self.position[: features.shape[-2]]
+        return h
 
     def tensors(self) -> dict[str, Array]:
         """Return the tensors by the names of the folder."""
@@ -82,18 +85,6 @@ class R2FormerNetwork(nn.Module):  # type: ignore[misc]
         return own | {ours: state[f"layer.{theirs}"] for ours, theirs in _OF_THE_LAYER.items()}
 
 
-def matching_loss(logits: Tensor, labels: Tensor, is_chunk: Tensor) -> Tensor:
-    """L_QDM (equation 8): binary cross-entropy, the mean over each list, then over lists. All are (b, n)."""
-    losses = nn.functional.binary_cross_entropy_with_logits(logits, labels, reduction="none")
-    return ((losses * is_chunk).sum(dim=1) / is_chunk.sum(dim=1)).mean()
-
-
-def padded(lists: Sequence[Array]) -> tuple[Tensor, Tensor]:
-    """Return lists of (n_i, …) as one tensor (b, n, …), zeros behind shorter ones, and (b, n): whether a chunk stands there."""
-    longest = max(map(len, lists))
-    whole = np.zeros((len(lists), longest, *lists[0].shape[1:]), np.float32)
-    is_chunk = np.zeros((len(lists), longest), bool)
-    for i, each in enumerate(lists):
-        whole[i, : len(each)] = each
-        is_chunk[i, : len(each)] = True
-    return torch.from_numpy(whole), torch.from_numpy(is_chunk)
+def matching_loss(logits: Tensor, labels: Tensor) -> Tensor:
+    """L_QDM of a list (equation 8): mean binary cross-entropy. logits, labels: (n,)."""
+    return nn.functional.binary_cross_entropy_with_logits(logits, labels)

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.generator import EmbeddingRows
+from fbrag_cli.evaluation.statistics import auc
+from fbrag_cli.generation.generator import Rows
+from fbrag_cli.methods.prompts import list_turns, list_words
 from fbrag_cli.methods.r2ag.features import FEATURES, RELEVANCE, comparing
 from fbrag_cli.methods.r2ag.former import ADAPTER, R2AG
 from fbrag_cli.methods.r2ag.prompts import list_turns, list_words
@@ -21,7 +23,6 @@ from fbrag_cli.retrieval import Comparing
 from fbrag_cli.session.session import Choice
 from fbrag_cli.storage.files import not_writable
 from fbrag_cli.text.printable import counted
-from fbrag_cli.training.dev_metrics import auc
 from fbrag_cli.training.questions import GoldQuestion, Pool
 from fbrag_cli.training.r2ag.lists import PassageList, list_of, shuffled
 from fbrag_cli.training.r2ag.training import R2agTraining
@@ -29,7 +30,7 @@ from fbrag_cli.training.stages import Folder, Work, languages_of
 
 if TYPE_CHECKING:
     from fbrag_cli.generation.llama.generator import LlamaGenerator
-    from fbrag_cli.training.r2ag.fit import R2agFit, Standing, Task
+    from fbrag_cli.training.r2ag.fit import R2agFit, Standing, TokenizedList
     from fbrag_cli.training.r2ag.frozen_model import FrozenModel
 
 Fields = dict[str, Any]  # of a record
@@ -54,11 +55,11 @@ class R2agWork(Work):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Read:
-    """What the model's file says. tasks: with its tokens."""
+    """What the model's file says. lists: tokenized by it."""
 
     path: Path
     about: Fields
-    tasks: list[Task]
+    lists: list[TokenizedList]
     deviation: float
 
 
@@ -74,19 +75,19 @@ def train_r2ag(work: R2agWork) -> None:
     inputs = {"lists": _digest(lists), "settings": work.settings.learnt_with, "model": read.about}
     if work.is_made(folder, "r2ag", inputs, checkpoint):
         return
-    tokens = sum(each.example.n_tokens for each in read.tasks if each.example.reply and not each.passages.dev)
+    tokens = sum(each.example.n_tokens for each in read.lists if each.example.reply and not each.passages.dev)
     work.note(f"r2ag: {counted(len(lists), 'list')}, {sum(each.dev for each in lists):,} of them for checking")
     work.note(f"r2ag: {tokens:,} tokens an epoch for {read.about['name']}, {counted(work.settings.epochs, 'epoch')}")
     started = perf_counter()
     model = FrozenModel(read.path, lora=work.settings.lora)
     sizes = {"n_embd": read.about["n_embd"], "deviation": read.deviation}
-    training = R2agFit(read.tasks, model, work.settings, checkpoint, **sizes)
+    fit = R2agFit(read.lists, model, work.settings, checkpoint, **sizes)
     try:
-        for _ in work.progress(training.run(), "steps", training.standing.steps, training.steps):
+        for _ in work.progress(fit.run(), "steps", fit.standing.steps, fit.steps):
             pass
-        training.restore_best()
-        report = _report(work, lists, training.standing, training.plain()) | {"seconds": round(perf_counter() - started)}
-        _put(folder, training, model, inputs, report, _record(work, read, retriever, lists))
+        fit.restore_best()
+        report = _report(work, lists, fit.standing, fit.plain()) | {"seconds": round(perf_counter() - started)}
+        _put(folder, fit, model, inputs, report, _record(work, read, retriever, lists))
     except OSError as error:
         raise not_writable(work.path, error, "output", "choose another folder (-o)") from None
     for line in _told(report):
@@ -125,7 +126,7 @@ def _chosen(questions: Sequence[GoldQuestion], limit: int | None) -> Iterator[Go
 
 def _read(work: R2agWork, lists: Sequence[PassageList]) -> _Read:
     """Return the model's tokens of each prompt. The model's weights are not run."""
-    from fbrag_cli.training.r2ag.fit import Task
+    from fbrag_cli.training.r2ag.fit import TokenizedList
 
     loaders = work.session.models.loaders()  # refuses a server, before it is asked anything
     asked = work.model("large", work.choice)
@@ -135,8 +136,8 @@ def _read(work: R2agWork, lists: Sequence[PassageList]) -> _Read:
             raise FbragError("usage", f"{name} takes no embedding rows in a prompt", "train for another model: -m MODEL")
         table = generator.token_table
         about = {**asked, "n_embd": table.width, "n_vocab": table.n_tokens}
-        tasks = [Task(passages=each, **_examples(each, generator)) for each in lists]
-        return _Read(path=generator.path, about=about, tasks=tasks, deviation=table.deviation())
+        tokenized = [TokenizedList(passages=each, **_examples(each, generator)) for each in lists]
+        return _Read(path=generator.path, about=about, lists=tokenized, deviation=table.deviation())
 
 
 def _examples(each: PassageList, generator: LlamaGenerator) -> Fields:
@@ -173,20 +174,20 @@ def _record(work: R2agWork, read: _Read, retriever: Comparing, lists: Sequence[P
     }
 
 
-def _put(folder: Folder, training: R2agFit, model: FrozenModel, inputs: Fields, report: Fields, settings: Fields) -> None:
+def _put(folder: Folder, fit: R2agFit, model: FrozenModel, inputs: Fields, report: Fields, settings: Fields) -> None:
     """Write the files, and the record that names them."""
     from fbrag_cli.training.r2ag.frozen_model import ALPHA, RANK
     from fbrag_cli.training.r2ag.lora import write_lora
 
-    sizes, lora = training.sizes, model.lora()
+    sizes, lora = fit.sizes, model.lora()
     folder.about = {}  # of a training before this one nothing stays
     (folder.path / ADAPTER).unlink(missing_ok=True)
-    folder.put_tensors("", training.network.tensors())
+    folder.put_tensors("", fit.network.tensors())
     if lora:
         write_lora(lora, folder.path / ADAPTER, architecture=model.architecture, n_heads=model.n_heads, alpha=ALPHA)
         settings = {**settings, "lora": {"rank": RANK, "alpha": ALPHA}}
     settings = {**settings, "model": {**settings["model"], "architecture": model.architecture}}
-    network = {"max_list": training.max_list, "row_scale": training.row_scale, "heads": sizes.heads}
+    network = {"max_list": fit.max_list, "row_scale": fit.row_scale, "heads": sizes.heads}
     folder.put("r2ag", inputs, report, R2AG.tensors, *([ADAPTER] if lora else []), **settings, **network)
 
 

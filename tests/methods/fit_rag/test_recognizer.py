@@ -7,7 +7,7 @@ import pytest
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.methods.fit_rag.recognizer import Recognizer
-from fbrag_cli.training.fit_rag.recognizer import Checked, delta_of, fit
+from fbrag_cli.training.fit_rag.recognizer import DevQuestion, delta_of, fit
 
 RANDOM = np.random.default_rng(0)
 EMBEDDINGS = RANDOM.normal(size=(50, 8)).astype(np.float32)
@@ -60,7 +60,7 @@ def test_what_the_model_knows_is_not_retrieved_and_what_it_does_not_know_is() ->
     right = np.array([1] * 25 + [0] * 25, np.uint8)
     told = np.full(100, 0.95, np.float32)
     checked = [
-        Checked(has_answer=told, embedding=direction, alone=is_known, retrieved=True)
+        DevQuestion(has_answer=told, embedding=direction, alone=is_known, retrieved=True)
         for direction, is_known in ((known, True), (unknown, False))
         for _ in range(10)
     ]
@@ -73,7 +73,7 @@ def test_what_the_model_knows_is_not_retrieved_and_what_it_does_not_know_is() ->
 def test_the_report_is_of_questions_that_chose_nothing() -> None:
     """The questions that choose are known alone; those that the report is of are not, and are skipped all the same."""
     told = np.full(100, 0.95, np.float32)
-    checked = [Checked(has_answer=told, embedding=EMBEDDINGS[0], alone=bool(i % 2), retrieved=True) for i in range(20)]
+    checked = [DevQuestion(has_answer=told, embedding=EMBEDDINGS[0], alone=bool(i % 2), retrieved=True) for i in range(20)]
     _, report = fit(EMBEDDINGS, np.ones(50, np.uint8), 1.0, checked)
     assert (report["dev"], report["share_without_retrieval"]) == (10, 1)
     assert (report["accuracy"], report["accuracy_retrieved"]) == (0, 100)
@@ -81,7 +81,7 @@ def test_the_report_is_of_questions_that_chose_nothing() -> None:
 
 def test_where_retrieval_always_wins_nothing_is_skipped() -> None:
     checked = [
-        Checked(has_answer=np.ones(100, np.float32), embedding=EMBEDDINGS[i], alone=False, retrieved=True) for i in range(20)
+        DevQuestion(has_answer=np.ones(100, np.float32), embedding=EMBEDDINGS[i], alone=False, retrieved=True) for i in range(20)
     ]
     recognizer, report = fit(EMBEDDINGS, RIGHT, 0.0, checked)
     assert report["share_without_retrieval"] == 0

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fbrag_cli.training.dev_metrics import auc, measure
+from fbrag_cli.evaluation.statistics import auc
 from fbrag_cli.training.fit_rag import imbalance
-from fbrag_cli.training.fit_rag.pairs import Batches, Kind, Pair, kind_of, label_counts, split
+from fbrag_cli.training.fit_rag.pairs import Batches, Pair, PairKind, kind_of, label_counts, measure, split
 
 Array = NDArray[np.float64]
 
@@ -108,8 +108,8 @@ def test_a_batch_has_its_size_and_at_least_two_mismatched_pairs() -> None:
             drawn = batches.batch(k)
             assert sum(map(len, drawn.values())) == 16
             assert all(kind_of(given[i]) == kind for kind, positions in drawn.items() for i in positions)
-            if any(kind_of(pair) is Kind.MISMATCHED for pair in given):
-                assert len(drawn[Kind.MISMATCHED]) >= 2
+            if any(kind_of(pair) is PairKind.MISMATCHED for pair in given):
+                assert len(drawn[PairKind.MISMATCHED]) >= 2
 
 
 def test_means_times_shares_have_the_expectation_of_the_papers_sums() -> None:
@@ -118,11 +118,11 @@ def test_means_times_shares_have_the_expectation_of_the_papers_sums() -> None:
     values = np.random.default_rng(2).normal(size=len(given))
     batches = Batches(given, range(len(given)), 14, 3)
     turns = int(np.lcm.reduce([len(own) for own in batches.positions.values()]))
-    estimates: dict[Kind, list[float]] = {kind: [] for kind in Kind}
+    estimates: dict[PairKind, list[float]] = {kind: [] for kind in PairKind}
     for k in range(turns):
         for kind, positions in batches.batch(k).items():
             estimates[kind].append(batches.shares[kind] * float(values[positions].mean()))
-    for kind in Kind:
+    for kind in PairKind:
         of_kind = sum(value for value, pair in zip(values, given, strict=True) if kind_of(pair) == kind)
         assert np.mean(estimates[kind]) == pytest.approx(of_kind / len(given))
 

@@ -75,9 +75,9 @@ class Parrot:
 
 def test_a_label_says_whether_the_model_answers_rightly_from_the_passage_alone(tmp_path: Path) -> None:
     material = read_material([rows_file(tmp_path)])
-    tasks = list(labelling.tasks_of(Pool(material), material.questions[:1], material.questions[:2]))
-    assert len(tasks) == 2 + labelling.PASSAGES  # of the other question only the reply without a passage
-    rows = list(labelling.labels(tasks, Parrot(), Listener()))  # type: ignore[arg-type]
+    trials = list(labelling.trials_of(Pool(material), material.questions[:1], material.questions[:2]))
+    assert len(trials) == 2 + labelling.PASSAGES  # of the other question only the reply without a passage
+    rows = list(labelling.labels(trials, Parrot(), Listener()))  # type: ignore[arg-type]
     assert [row["right"] for row in rows] == [row["has_answer"] == [True] for row in rows]
     assert sum(row["right"] for row in rows) == 1
     counts = labelling.count_pairs(rows)
@@ -87,9 +87,9 @@ def test_a_label_says_whether_the_model_answers_rightly_from_the_passage_alone(t
 def test_the_replies_from_a_passage_are_made_one_after_the_other(tmp_path: Path) -> None:
     """A prompt begins with its passage, which is then read once."""
     material = read_material([rows_file(tmp_path)])
-    tasks = labelling.by_passage(labelling.tasks_of(Pool(material), material.questions, ()))
-    read = [task.passages[0].id if task.passages else "" for task in tasks]
-    assert len(tasks) == len(material.questions) * (1 + labelling.PASSAGES)
+    trials = labelling.by_passage(labelling.trials_of(Pool(material), material.questions, ()))
+    read = [trial.passages[0].id if trial.passages else "" for trial in trials]
+    assert len(trials) == len(material.questions) * (1 + labelling.PASSAGES)
     assert sum(a != b for a, b in pairwise(read)) == len(set(read)) - 1
     assert read[-len(material.questions) :] == [""] * len(material.questions)
 

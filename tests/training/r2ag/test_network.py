@@ -1,4 +1,4 @@
-"""The R2-Former in torch is the one in NumPy; lists of a batch do not touch each other."""
+"""The R2-Former in torch is the one in NumPy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.conftest import needs
 
 torch = needs("torch")
 
-from fbrag_cli.training.r2ag.network import R2FormerNetwork, Sizes, padded  # noqa: E402
+from fbrag_cli.training.r2ag.network import R2FormerNetwork, Sizes  # noqa: E402
 
 PAPER, FEATURES = Sizes(), tuple("abcde")
 N = len(FEATURES)
@@ -38,23 +38,10 @@ def test_both_compute_the_same(sizes: Sizes) -> None:
     former = R2Former(tensors=made.tensors(), retriever={}, languages=(), **about)  # type: ignore[arg-type]
     for features in lists(1, 2, 33, 40):
         with torch.no_grad():
-            whole, is_chunk = padded([features])
-            np.testing.assert_allclose(former.encoded(features), made.encoded(whole, is_chunk)[0].numpy(), atol=1e-5)
-            logits = made(whole, is_chunk)[0].numpy()
+            whole = torch.from_numpy(features)
+            np.testing.assert_allclose(former.encoded(features), made.encoded(whole).numpy(), atol=1e-5)
+            logits = made(whole).numpy()
         np.testing.assert_allclose(former.relevance(features), 1 / (1 + np.exp(-logits)), atol=1e-5)
-
-
-@pytest.mark.parametrize("training", [False, True])
-def test_a_padded_list_is_what_it_is_alone_and_the_order_of_a_batch_is_nothing(training: bool) -> None:
-    """training: the path with gradients, which torch computes in another way; without dropout, as it draws by the place."""
-    made, some = network(Sizes(dropout=0.0)).train(training), lists(3, 17, 1, 40)
-    with torch.set_grad_enabled(training):
-        together = made(*padded(some)).detach().numpy()
-        turned = made(*padded(some[::-1])).detach().numpy()[::-1]
-        for i, each in enumerate(some):
-            alone = made(*padded([each])).detach().numpy()[0]
-            np.testing.assert_allclose(together[i, : len(each)], alone, atol=1e-5)
-            np.testing.assert_allclose(turned[i, : len(each)], alone, atol=1e-5)
 
 
 def test_the_sizes_are_the_papers() -> None:

@@ -106,7 +106,7 @@ class Reader:
 
 def tasks(n: int, *, dev: bool, seed: int) -> list[Any]:
     """Lists whose relevant passage has a high feature, anywhere in the list."""
-    from fbrag_cli.training.r2ag.fit import Task
+    from fbrag_cli.training.r2ag.fit import TokenizedList
     from fbrag_cli.training.r2ag.frozen_model import Example
 
     random, found = np.random.default_rng(seed), []
@@ -118,7 +118,7 @@ def tasks(n: int, *, dev: bool, seed: int) -> list[Any]:
         example = Example(tuple(int(each) for each in labels), (0,))
         named = {"id": f"{seed} {i}", "question": f"{seed} {i}", "answer": "", "passages": ("",) * length}
         task = PassageList(**named, features=features, labels=labels, dev=dev)
-        found.append(Task(passages=task, example=example, plain=example))
+        found.append(TokenizedList(passages=task, example=example, plain=example))
     return found
 
 
