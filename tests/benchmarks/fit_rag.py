@@ -248,9 +248,10 @@ def compare(rows: Sequence[dict[str, Any]], base: str) -> None:
 
 def ranked(question: GoldQuestion, asked: Passages, trace: Trace) -> dict[str, Any]:
     """Return, for each score, the ranks (from 0) of the candidates that hold an answer."""
-    assert trace.reduction
-    assert trace.reduction.labels is not None
-    candidates, labels = list(trace.reduction.candidates), trace.reduction.labels
+    reduction = _reduction(trace)
+    assert reduction
+    assert reduction.labels is not None
+    candidates, labels = [chunk.position for chunk in reduction.candidates], reduction.labels
     holds = [question.has_answer(asked.passages[each]) for each in candidates]
     scores: dict[str, Any] = {
         "BM25": trace.scores.backward[candidates],

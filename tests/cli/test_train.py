@@ -6,8 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
+from tests.conftest import needs
 from tests.training.ships import rows_file
 
 _RUN = """
@@ -25,7 +24,7 @@ main()
 
 def test_threads_limit_torch(tmp_path: Path) -> None:
     for package in ("torch", "transformers", "peft", "gguf"):
-        pytest.importorskip(package, reason="needs pip install 'fbrag[train]'")
+        needs(package)
     command = [sys.executable, "-c", _RUN, str(rows_file(tmp_path)), str(tmp_path / "made")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert "threads 1" in done.stdout, done.stderr

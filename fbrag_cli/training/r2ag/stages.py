@@ -13,8 +13,7 @@ import numpy as np
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.evaluation.statistics import auc
-from fbrag_cli.generation.generator import Rows
-from fbrag_cli.methods.prompts import list_turns, list_words
+from fbrag_cli.generation.generator import EmbeddingRows
 from fbrag_cli.methods.r2ag.features import FEATURES, RELEVANCE, comparing
 from fbrag_cli.methods.r2ag.former import ADAPTER, R2AG
 from fbrag_cli.methods.r2ag.prompts import list_turns, list_words

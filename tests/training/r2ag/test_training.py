@@ -18,7 +18,7 @@ from fbrag_cli.methods.r2ag.former import load
 from fbrag_cli.training.questions import GoldQuestion, Material, Passage, Pool
 from fbrag_cli.training.r2ag.lists import LONGEST, LONGEST_ANSWER, SHORTEST, PassageList, list_of
 from fbrag_cli.training.rows import read_material
-from tests.conftest import Run
+from tests.conftest import Run, needs
 from tests.training.ships import rows_file
 
 # -- lists -------------------------------------------------------------------------------------------------------------------
