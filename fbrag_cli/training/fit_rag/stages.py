@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,9 +32,11 @@ from fbrag_cli.training.fit_rag import labels as labelling
 from fbrag_cli.training.fit_rag import recognizer as fit_rag_recognizer
 from fbrag_cli.training.fit_rag.base_encoder import fetch, read_base
 from fbrag_cli.training.fit_rag.pairs import DevMetrics
-from fbrag_cli.training.fit_rag.training import FitRagTraining
 from fbrag_cli.training.questions import GoldQuestion, Pool
 from fbrag_cli.training.stages import Folder, Work, languages_of
+
+if TYPE_CHECKING:
+    from fbrag_cli.training.fit_rag.training import FitRagTraining
 
 LABELS, COMBINATIONS = "labels.jsonl", "combinations.jsonl"
 

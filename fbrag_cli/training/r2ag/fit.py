@@ -12,7 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 from random import Random
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -22,7 +22,9 @@ from fbrag_cli.training.checkpoint import Checkpoint, Tensor
 from fbrag_cli.training.r2ag.frozen_model import Example, FrozenModel
 from fbrag_cli.training.r2ag.lists import PassageList, spread
 from fbrag_cli.training.r2ag.network import R2FormerNetwork, Sizes, matching_loss
-from fbrag_cli.training.r2ag.training import SEED, R2agTraining
+
+if TYPE_CHECKING:
+    from fbrag_cli.training.r2ag.training import R2agTraining
 
 _FORMAT, CHECKPOINT = "fbrag.r2ag-checkpoint/1", "r2ag.checkpoint.safetensors"
 #: R2AG.md, 2.6.
@@ -86,7 +88,7 @@ class R2agFit:
         self._train, self.dev_lists = ([each for each in lists if each.passages.dev == is_dev] for is_dev in (False, True))
         self.row_scale, self.max_list = deviation / _ENTRY, max(len(each.passages.passages) for each in lists)
         with torch.random.fork_rng():
-            torch.manual_seed(SEED)
+            torch.manual_seed(settings.seed)
             mean, std = spread([each.passages for each in self._train])
             self.sizes = Sizes()
             self.network = R2FormerNetwork(mean, std, self.max_list, self.sizes, n_embd if settings.rows else 0).to(model.device)
@@ -161,9 +163,9 @@ class R2agFit:
     def _step(self, k: int) -> None:
         """Take one step of the optimiser, and note its mean loss."""
         epoch, at = divmod(k, self._in_an_epoch)
-        order = Random(f"{SEED} {epoch}").sample(self._train, len(self._train))
+        order = Random(f"{self._settings.seed} {epoch}").sample(self._train, len(self._train))
         drawn = order[at * BATCH : (at + 1) * BATCH]
-        torch.manual_seed(SEED * 1_000_003 + k)  # of dropout: a resumed run draws the same
+        torch.manual_seed(self._settings.seed * 1_000_003 + k)  # of dropout: a resumed run draws the same
         self.network.train()
         self._model.train(True)
         for group in self._optimizer.param_groups:

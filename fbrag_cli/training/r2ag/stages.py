@@ -24,13 +24,13 @@ from fbrag_cli.storage.files import not_writable
 from fbrag_cli.text.printable import counted
 from fbrag_cli.training.questions import GoldQuestion, Pool
 from fbrag_cli.training.r2ag.lists import PassageList, list_of, shuffled
-from fbrag_cli.training.r2ag.training import R2agTraining
 from fbrag_cli.training.stages import Folder, Work, languages_of
 
 if TYPE_CHECKING:
     from fbrag_cli.generation.llama.generator import LlamaGenerator
     from fbrag_cli.training.r2ag.fit import R2agFit, Standing, TokenizedList
     from fbrag_cli.training.r2ag.frozen_model import FrozenModel
+    from fbrag_cli.training.r2ag.training import R2agTraining
 
 Fields = dict[str, Any]  # of a record
 

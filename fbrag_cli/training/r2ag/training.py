@@ -12,8 +12,6 @@ from fbrag_cli.training.training import Training
 if TYPE_CHECKING:
     from fbrag_cli.training.stages import Work
 
-SEED = 0
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class R2agTraining(Training):
@@ -23,6 +21,7 @@ class R2agTraining(Training):
 
     name: ClassVar[str] = "r2ag"
     example: ClassVar[str] = "r2ag nq.jsonl.gz 2wikimqa.jsonl.gz -m qwen2.5-coder-0.5b -o r2ag/"
+    seed: ClassVar[int] = 0
     first: ClassVar[str] = "--limit --epochs --lora --retriever"
     help: ClassVar[str] = """
     Train R2AG's embedding rows for a model, which stays as it is. Needs pip install 'fbrag[train]' (with CUDA 5.6 GB).
@@ -89,7 +88,7 @@ class R2agTraining(Training):
             "control": "" if self.control == "none" else self.control,
             "epochs": self.epochs,
             "qdm_weight": self.qdm_weight,
-            "seed": SEED,
+            "seed": self.seed,
         }
 
     def check(self) -> None:
