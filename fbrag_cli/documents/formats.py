@@ -47,39 +47,21 @@ PLAIN = Format("text", "plain text", "text/plain", tuple(_PROSE.split()))
 
 PDF = Format("pdf", "a PDF", "application/pdf", (".pdf",), recognition.is_pdf, textual=False)
 
-_OFFICE = "application/vnd.openxmlformats-officedocument."
+_DOCX, _XLSX, _PPTX = (
+    f"application/vnd.openxmlformats-officedocument.{part}"
+    for part in ("wordprocessingml.document", "spreadsheetml.sheet", "presentationml.presentation")
+)
 _ODF = "application/vnd.oasis.opendocument."
 
 #: In the order in which a file's content is compared with them.
 FORMATS = (
     PDF,
     Format("epub", "an EPUB book", "application/epub+zip", (".epub",), recognition.is_epub, textual=False),
-    Format(
-        "docx",
-        "a Word document",
-        _OFFICE + "wordprocessingml.document",
-        (".docx", ".docm"),
-        recognition.is_docx,
-        textual=False,
-    ),
-    Format(
-        "spreadsheet",
-        "an Excel workbook",
-        _OFFICE + "spreadsheetml.sheet",
-        (".xlsx", ".xlsm"),
-        recognition.is_xlsx,
-        textual=False,
-    ),
+    Format("docx", "a Word document", _DOCX, (".docx", ".docm"), recognition.is_docx, textual=False),
+    Format("spreadsheet", "an Excel workbook", _XLSX, (".xlsx", ".xlsm"), recognition.is_xlsx, textual=False),
     Format("spreadsheet", "an old Excel workbook", "application/vnd.ms-excel", (".xls",), recognition.is_xls, textual=False),
     Format("spreadsheet", "an OpenDocument spreadsheet", _ODF + "spreadsheet", (".ods",), recognition.is_ods, textual=False),
-    Format(
-        "slides",
-        "a PowerPoint presentation",
-        _OFFICE + "presentationml.presentation",
-        (".pptx", ".pptm", ".ppsx"),
-        recognition.is_pptx,
-        textual=False,
-    ),
+    Format("slides", "a PowerPoint presentation", _PPTX, (".pptx", ".pptm", ".ppsx"), recognition.is_pptx, textual=False),
     Format("odt", "an OpenDocument text", _ODF + "text", (".odt", ".ott", ".fodt"), recognition.is_odt, textual=False),
     Format("rtf", "a rich text document", "application/rtf", (".rtf",), recognition.is_rtf, textual=False),
     Format("vtt", "WebVTT subtitles", "text/vtt", (".vtt",), recognition.is_vtt),

@@ -53,6 +53,11 @@ class Source:
         """Return the path quoted for a shell command in a hint."""
         return "FILE" if self.path == "-" else shlex.quote(self.path)
 
+    def damaged(self, kind: str, reason: str) -> FbragError:
+        """Return the error for a damaged file. kind: kind of document, as "an EPUB book". reason: a clause that follows "but"."""
+        what = f"{self.name} is damaged: {kind}, but {reason}"
+        return FbragError("doc_unreadable", what, "get a new copy of it", document=self.path)
+
 
 def read_source(path: str, stdin: BinaryIO | None = None) -> Source:
     """Read all bytes of the file `path`, or of `stdin` (by default the process's own) for "-".

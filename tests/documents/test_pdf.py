@@ -128,7 +128,7 @@ def test_pages_that_there_are_not(tmp_path: Path, pages: str) -> None:
     assert "1-3" in error.message
 
 
-def test_progress_is_told_by_page(tmp_path: Path) -> None:
+def test_progress_comes_by_page(tmp_path: Path) -> None:
     heard: list[Event] = []
     load(written(tmp_path, pdf(b"1", b"2", b"3")), pages="2-3", listener=Listener(progress=heard.append))
     assert [(event.stage, event.kind, event.done, event.total) for event in heard] == [

@@ -35,7 +35,7 @@ def _always_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @dataclass
-class Heard:
+class RecordedShare:
     """A `Share` that notes what it is asked for."""
 
     share: Any
@@ -58,7 +58,7 @@ def on_disk(tmp_path: Path, data: bytes) -> Source:
 
 def test_the_result_is_the_same_and_most_pages_are_shared(tmp_path: Path) -> None:
     source = on_disk(tmp_path, made(*PAGES))
-    share = Heard(TWO, [])
+    share = RecordedShare(TWO, [])
     assert read(source, share) == read(source)
     assert [number for batch in share.batches for number in batch] == list(range(2, N_PAGES + 1))
     assert max(map(len, share.batches)) <= 8
@@ -90,7 +90,7 @@ def test_a_file_that_changes_under_the_children_is_not_mixed_in(tmp_path: Path, 
     assert document == read(source)
 
 
-def test_progress_is_told_in_pages(tmp_path: Path) -> None:
+def test_progress_comes_in_pages(tmp_path: Path) -> None:
     heard: list[Event] = []
     read_pdf(on_disk(tmp_path, made(*PAGES)), ranges=None, password=None, listener=Listener(progress=heard.append), share=TWO)
     assert (heard[0].kind, heard[-1].kind) == ("start", "done")
@@ -161,6 +161,6 @@ def test_an_error_amid_the_work_ends_the_children(tmp_path: Path) -> None:
 
 def test_small_pdfs_start_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
-    share = Heard(TWO, [])
+    share = RecordedShare(TWO, [])
     read(on_disk(tmp_path, made(*PAGES)), share)
     assert share.batches == []

@@ -260,7 +260,7 @@ def test_a_folder_that_is_not_cached_gives_the_same_collection(folder: Path, cac
     assert [document.text for document in passing.corpus.documents] == [document.text for document in kept.corpus.documents]
 
 
-def test_a_full_disk_is_told(folder: Path, cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_an_error(folder: Path, cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
     collected(folder, cache)
     cache.clear("corpora")
 

@@ -65,8 +65,7 @@ class Archive:
         return b"".join(pieces)
 
     def damaged(self, reason: str) -> FbragError:
-        what = f"{self._source.name} is damaged: {self._kind}, but {reason}"
-        return FbragError("doc_unreadable", what, "get a new copy of it", document=self._source.path)
+        return self._source.damaged(self._kind, reason)
 
     def _bomb(self) -> FbragError:
         what = f"{self._source.name} is {self._kind} that unpacks to more than {MAX_UNPACKED // 1_000_000} MB of text"

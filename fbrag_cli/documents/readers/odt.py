@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 
 from fbrag_cli.documents.document import Extracted
 from fbrag_cli.documents.readers.archive import Archive
@@ -45,12 +46,7 @@ def read_odt(source: Source, codec: str | None = None) -> Extracted:
         refuse_encrypted(source, archive)
         feed(archive.read(_CONTENT), target, archive.damaged)
     else:
-
-        def damaged(reason: str) -> FbragError:
-            what = f"{source.name} is damaged: an OpenDocument text, but {reason}"
-            return FbragError("doc_unreadable", what, "get a new copy of it", document=source.path)
-
-        feed(source.data, target, damaged)
+        feed(source.data, target, partial(source.damaged, "an OpenDocument text"))
     return Extracted(content_of(target.builder.blocks()), _MEDIA_TYPE)
 
 

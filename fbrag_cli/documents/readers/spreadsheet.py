@@ -48,7 +48,7 @@ def read_spreadsheet(source: Source, codec: str | None = None) -> Extracted:
     except FbragError:
         raise
     except Exception as error:  # calamine has a dozen exceptions for damaged files
-        raise _damaged(source, one_line(str(error), 100)) from None
+        raise source.damaged("a spreadsheet", f"it cannot be read ({one_line(str(error), 100)})") from None
     return Extracted(content_of(blocks), media_type)
 
 
@@ -75,7 +75,7 @@ def _blocks(source: Source, workbook: CalamineWorkbook) -> Iterator[Block]:
             continue
         sheet = workbook.get_sheet_by_index(number)
         if sheet.end is not None and sheet.end[0] >= _MAX_ROWS:
-            raise _damaged(source, f"a sheet has a row {sheet.end[0] + 1:,}")
+            raise source.damaged("a spreadsheet", f"it cannot be read (a sheet has a row {sheet.end[0] + 1:,})")
         rows = 0
         for cells in sheet.iter_rows():
             row = "\t".join(map(written, cells)).rstrip()
@@ -113,8 +113,3 @@ def written(value: object) -> str:
             sign = "-" if value < timedelta() else ""
             return f"{sign}{minutes // 60}:{minutes % 60:02}" + (f":{seconds:02}" if seconds else "")
     return str(value)
-
-
-def _damaged(source: Source, why: str) -> FbragError:
-    what = f"{source.name} is damaged: a spreadsheet, but it cannot be read ({why})"
-    return FbragError("doc_unreadable", what, "get a new copy of it", document=source.path)
