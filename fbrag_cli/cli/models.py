@@ -22,9 +22,7 @@ from fbrag_cli.storage.places import models_dir
 from fbrag_cli.text.printable import byte_size, dumps, printable
 
 if TYPE_CHECKING:
-    from fbrag_cli.models.catalogue import Catalogue
     from fbrag_cli.models.store import StoredModel
-    from fbrag_cli.render.model_list import Advice
 
 HELP = """Fetch, list, verify and delete models.
 
@@ -96,10 +94,10 @@ def list_(console: Console, options: ListOptions) -> None:
       fbrag models list --all
       fbrag models list --json | jq -r '.models[].path'
     """
-    from fbrag_cli.models.advice import described
+    from fbrag_cli.models.advice import advise, described
     from fbrag_cli.models.catalogue import load_catalogue
     from fbrag_cli.models.store import describe, installed
-    from fbrag_cli.render.model_list import record, table
+    from fbrag_cli.render.model_list import advice_record, record, table
 
     store, catalogue = models_dir(), load_catalogue()
     models = list(installed(store, catalogue))
@@ -108,10 +106,10 @@ def list_(console: Console, options: ListOptions) -> None:
         known = [describe(store / entry.file, entry) for entry in catalogue.models.values()]
         models = [*known, *(model for path, model in here.items() if not catalogue.find(path.name))]
     roles = _roles(models, store, console)
-    advice = _advice(catalogue) if options.all else None
+    advice = advise(catalogue) if options.all else None
     if options.json:
         records = [record(model, roles, advice) for model in models]
-        about = advice.record() if advice else {}
+        about = advice_record(advice) if advice else {}
         print(dumps({"schema": "fbrag.models/1", "store": str(store), "models": records, **about}))
     elif models:
         print("\n".join(table(models, roles, advice)), flush=True)  # before what stderr says of it
@@ -137,6 +135,7 @@ def pull(console: Console, options: PullOptions) -> None:
       fbrag models pull --suggested --dry-run
     """
     from fbrag_cli.cli.bars import download_bar
+    from fbrag_cli.models.advice import advise
     from fbrag_cli.models.catalogue import load_catalogue
     from fbrag_cli.models.pull import plan, read_spec
     from fbrag_cli.models.pull import pull as pull_model
@@ -157,7 +156,7 @@ def pull(console: Console, options: PullOptions) -> None:
             if each.sha256 is None:
                 console.note(f"{model.name}: sha256 {model.sha256}")
     if options.suggested:
-        pair = _advice(load_catalogue()).pair
+        pair = advise(load_catalogue()).pair
         for role, entry in (("small", pair.small), ("large", pair.large)):
             console.hint(f"fbrag config set models.{role} {entry.id}")
     if options.role:
@@ -271,14 +270,6 @@ def _roles(models: Iterable[StoredModel], store: Path, console: Console) -> dict
     }
 
 
-def _advice(catalogue: Catalogue) -> Advice:
-    from fbrag_cli.models.advice import suggested, this_machine
-    from fbrag_cli.render.model_list import Advice
-
-    machine = this_machine()
-    return Advice(machine, suggested(catalogue, machine))
-
-
 def _names_to_pull(options: PullOptions, console: Console) -> list[str]:
     """Return the names that are given or suggested, else those of the pair that need a download. Raises FbragError `usage`."""
     if options.suggested and (options.names or options.role or options.sha256):
@@ -286,9 +277,10 @@ def _names_to_pull(options: PullOptions, console: Console) -> list[str]:
     if len(options.names) > 1 and (options.role or options.sha256):
         raise FbragError("usage", "--role and --sha256 are for one model", "pull one model at a time")
     if options.suggested:
+        from fbrag_cli.models.advice import advise
         from fbrag_cli.models.catalogue import load_catalogue
 
-        return [entry.id for entry in _advice(load_catalogue()).pair.models]
+        return [entry.id for entry in advise(load_catalogue()).pair.models]
     if options.names:
         return list(dict.fromkeys(options.names))
     from fbrag_cli.generation.server.address import is_server

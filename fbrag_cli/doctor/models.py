@@ -117,14 +117,10 @@ def disk(situation: Situation) -> Check:
     if existing is None:
         return Check("disk", "warn", f"{folder} is on no disk that is here", "set FBRAG_MODELS_DIR to another folder")
     free = shutil.disk_usage(existing).free
-    needed = sum(_bytes_to_pull(name, folder) for name in {situation.small, situation.large} if catalogue.find(name))
+    entries = {name: catalogue.find(name) for name in (situation.small, situation.large)}
+    needed = sum(entry.bytes for name, entry in entries.items() if entry and not locate(name, folder, catalogue))
     finding = f"{byte_size(free)} free at {folder}"
     if free < needed:
         short = f"{finding}, and the missing models need {byte_size(needed)}"
         return Check("disk", "warn", short, "make room, or set FBRAG_MODELS_DIR to a folder on another disk")
     return Check("disk", "ok", finding)
-
-
-def _bytes_to_pull(name: str, folder: Path) -> int:
-    entry = load_catalogue().find(name)
-    return entry.bytes if entry and not locate(name, folder, load_catalogue()) else 0

@@ -75,6 +75,24 @@ def suggested(catalogue: Catalogue, machine: Machine) -> Pair:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """The memory of a machine, and the pair of models that suits it best."""
+
+    machine: Machine
+    pair: Pair
+
+    def roles(self, name: str) -> tuple[str, ...]:
+        """Return the roles of a model in the suggested pair."""
+        return tuple(role for role, entry in (("small", self.pair.small), ("large", self.pair.large)) if entry.id == name)
+
+
+def advise(catalogue: Catalogue) -> Advice:
+    """Return the advice for this machine."""
+    machine = this_machine()
+    return Advice(machine, suggested(catalogue, machine))
+
+
 def described(pair: Pair, catalogue: Catalogue, machine: Machine) -> str:
     """Describe a pair in words: models, size, memory, and the seconds for a question where they were measured."""
     small, large = pair.small.id, pair.large.id

@@ -81,13 +81,10 @@ class Catalogue:
 def load_catalogue() -> Catalogue:
     """Return the catalogue of the package."""
     data = json.loads(Path(__file__).with_name("catalogue.json").read_text(encoding="utf-8"))
-    models = {each["id"]: _entry(each) for each in data["models"]}
+    entries = [ModelEntry(**each | {"sources": tuple(map(_source, each["sources"]))}) for each in data["models"]]
+    models = {entry.id: entry for entry in entries}
     pairs = tuple(Pair(models[each["small"]], models[each["large"]], each.get("gpu_only", False)) for each in data["pairs"])
     return Catalogue(MappingProxyType(models), data["defaults"]["small"], data["defaults"]["large"], pairs)
-
-
-def _entry(data: dict[str, Any]) -> ModelEntry:
-    return ModelEntry(**data | {"sources": tuple(_source(source) for source in data["sources"])})
 
 
 def _source(data: dict[str, Any]) -> ModelSource:

@@ -3,41 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from fbrag_cli.models.advice import Machine, bytes_needed, pair_bytes
-from fbrag_cli.models.catalogue import Pair
+from fbrag_cli.models.advice import Advice, bytes_needed, pair_bytes
 from fbrag_cli.models.store import StoredModel
 from fbrag_cli.text.printable import byte_size
 from fbrag_cli.text.table import aligned
 
 #: Model name -> its roles, "small" and "large".
 Roles = Mapping[str, tuple[str, ...]]
-
-
-@dataclass(frozen=True, slots=True)
-class Advice:
-    """The memory of a machine, and the pair of models that suits it best."""
-
-    machine: Machine
-    pair: Pair
-
-    def roles(self, name: str) -> tuple[str, ...]:
-        """Return the roles of a model in the suggested pair."""
-        return tuple(role for role, entry in (("small", self.pair.small), ("large", self.pair.large)) if entry.id == name)
-
-    def record(self) -> dict[str, Any]:
-        """Return the keys of `fbrag.models/1` beside the models."""
-        return {
-            "machine": {"memory_bytes": self.machine.memory, "gpu_bytes": self.machine.gpu_memory},
-            "suggested": {
-                "small": self.pair.small.id,
-                "large": self.pair.large.id,
-                "bytes": self.pair.bytes,
-                "memory_bytes": pair_bytes(self.pair),
-            },
-        }
 
 
 def table(models: Sequence[StoredModel], roles: Roles, advice: Advice | None) -> Iterator[str]:
@@ -56,11 +30,7 @@ def record(model: StoredModel, roles: Roles, advice: Advice | None) -> dict[str,
         "path": str(model.path),
         "bytes": model.bytes,
         "sha256": entry.sha256 if entry else model.sha256,
-        "quantization": entry.quantization if entry else None,
-        "context": entry.context if entry else None,
-        "architecture": entry.architecture if entry else None,
-        "parameters": entry.parameters if entry else None,
-        "licence": entry.licence if entry else None,
+        **{each: getattr(entry, each, None) for each in ("quantization", "context", "architecture", "parameters", "licence")},
         "state": model.state,
     }
     if advice is None:
@@ -68,6 +38,19 @@ def record(model: StoredModel, roles: Roles, advice: Advice | None) -> dict[str,
     need = bytes_needed(model.bytes, entry)
     fits = {"memory_bytes": need, "fits": advice.machine.fits(need), "fits_gpu": advice.machine.fits_gpu(need)}
     return fields | fits | {"suggested": advice.roles(model.name)}
+
+
+def advice_record(advice: Advice) -> dict[str, Any]:
+    """Return the keys of `fbrag.models/1` beside the models."""
+    return {
+        "machine": {"memory_bytes": advice.machine.memory, "gpu_bytes": advice.machine.gpu_memory},
+        "suggested": {
+            "small": advice.pair.small.id,
+            "large": advice.pair.large.id,
+            "bytes": advice.pair.bytes,
+            "memory_bytes": pair_bytes(advice.pair),
+        },
+    }
 
 
 def _row(model: StoredModel, roles: Sequence[str], advice: Advice | None) -> tuple[str, ...]:
