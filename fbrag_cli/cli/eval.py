@@ -29,10 +29,10 @@ from fbrag_cli.storage.files import not_writable, whole_file
 
 if TYPE_CHECKING:
     from fbrag_cli.evaluation.configurations import Configuration
-    from fbrag_cli.evaluation.results import Row
+    from fbrag_cli.evaluation.results import Result
     from fbrag_cli.evaluation.tables import Report
 
-    Comparison = Callable[[Sequence[Row]], Report]
+    Comparison = Callable[[Sequence[Result]], Report]
 
 _LISTS = "several, parted by commas, are compared"
 
@@ -177,7 +177,7 @@ def _report(
     """Print the report over the rows of `output`. Return exit code 1 where a mean is below its minimum."""
     from fbrag_cli.evaluation import report, results, tables
 
-    rows = results.read_rows(output)
+    rows = results.read_results(output)
     reports = [report.summarise(rows)]
     try:
         reports += [comparison(rows)] if comparison else []
@@ -214,13 +214,13 @@ def _comparison(options: EvalOptions, configurations: Sequence[Configuration]) -
     baseline, output = str(options.compare), Path(options.output)
     compared: Comparison = partial(report.compare, baseline=baseline)
     if os.path.isfile(baseline):
-        compared = partial(report.compare_runs, old=results.read_rows(Path(baseline)))
-    before = results.read_rows(output) if output.is_file() and not options.restart else []
+        compared = partial(report.compare_runs, old=results.read_results(Path(baseline)))
+    before = results.read_results(output) if output.is_file() and not options.restart else []
     compared(list(map(results.planned, [*(row.configuration for row in before), *(each.described() for each in configurations)])))
     return compared
 
 
-def _draw(rows: Sequence[Row], folder: Path, console: Console) -> None:
+def _draw(rows: Sequence[Result], folder: Path, console: Console) -> None:
     from fbrag_cli.evaluation import plots
 
     try:

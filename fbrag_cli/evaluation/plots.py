@@ -12,7 +12,7 @@ from fbrag_cli.errors import FbragError, pip_install
 from fbrag_cli.evaluation import statistics
 from fbrag_cli.evaluation.labels import key, labels, order
 from fbrag_cli.evaluation.metrics import METRICS, SCORE
-from fbrag_cli.evaluation.results import Row
+from fbrag_cli.evaluation.results import Result
 from fbrag_cli.text.printable import one_line
 
 if TYPE_CHECKING:
@@ -102,12 +102,12 @@ class _Point:
 Line = tuple[_Family, list[_Point]]
 
 
-def supported(rows: Sequence[Row]) -> tuple[str, ...]:
+def supported(rows: Sequence[Result]) -> tuple[str, ...]:
     """Return the plots that the rows can fill: those where configurations differ in the setting of the axis alone."""
     return tuple(name for name in PLOTS if lacking(name, rows) is None)
 
 
-def lacking(name: str, rows: Sequence[Row]) -> str | None:
+def lacking(name: str, rows: Sequence[Result]) -> str | None:
     """Return what the rows lack for a plot, None where they can fill it. name: one of `PLOTS`."""
     setting, _ = PLOTS[name]
     if not _families(rows, setting, _metric(rows)):
@@ -117,12 +117,12 @@ def lacking(name: str, rows: Sequence[Row]) -> str | None:
     return None
 
 
-def _metric(rows: Sequence[Row]) -> str:
+def _metric(rows: Sequence[Result]) -> str:
     """Return the score, or evidence recall where nothing was answered."""
     return SCORE if any(row.score is not None for row in rows) else "evidence_recall"
 
 
-def plot(name: str, rows: Sequence[Row]) -> dict[Format, bytes]:
+def plot(name: str, rows: Sequence[Result]) -> dict[Format, bytes]:
     """Draw a plot, and return the content of a file for each format. The same rows give the same bytes.
 
     name: one of `PLOTS`. The first panel shows the average over the data sets, each other panel one data set. Bands and bars are
@@ -142,13 +142,13 @@ def plot(name: str, rows: Sequence[Row]) -> dict[Format, bytes]:
         return {"png": _saved(figure, "png"), "svg": _saved(figure, "svg")}
 
 
-def _figure(name: str, rows: Sequence[Row]) -> Figure:
+def _figure(name: str, rows: Sequence[Result]) -> Figure:
     from matplotlib.figure import Figure
 
     setting, axis = PLOTS[name]
     metric = _metric(rows)
     families = _families(rows, setting, metric)
-    by_configuration: dict[str, list[Row]] = {}
+    by_configuration: dict[str, list[Result]] = {}
     for row in sorted(rows, key=lambda row: row.id):  # the same resamples, in whatever order they were evaluated
         by_configuration.setdefault(key(row.configuration), []).append(row)
     datasets = list(dict.fromkeys(row.dataset for row in rows if row.value(metric) is not None))
@@ -169,7 +169,7 @@ def _figure(name: str, rows: Sequence[Row]) -> Figure:
     return figure
 
 
-def _families(rows: Sequence[Row], setting: str, metric: str) -> list[_Family]:
+def _families(rows: Sequence[Result], setting: str, metric: str) -> list[_Family]:
     """Return the families with at least two values of `setting`, then the methods without it that agree with one of them."""
     measured = {key(row.configuration): row.configuration for row in rows if row.value(metric) is not None}
     found: dict[str, dict[str, dict[str, object]]] = {}  # by the other settings, then by this one
@@ -190,7 +190,7 @@ def _agree(level: Mapping[str, object], other: Mapping[str, object]) -> bool:
 
 
 def _points(
-    family: _Family, by_configuration: Mapping[str, Sequence[Row]], setting: str, metric: str, datasets: Sequence[str]
+    family: _Family, by_configuration: Mapping[str, Sequence[Result]], setting: str, metric: str, datasets: Sequence[str]
 ) -> list[_Point]:
     """Return a point for each configuration that has rows of all `datasets`: its average over them.
 

@@ -10,7 +10,6 @@ from fbrag_cli.evaluation.labels import key, shared
 from fbrag_cli.evaluation.metrics import LESS, SCORE, known_metric
 from fbrag_cli.evaluation.report_tables import (
     Group,
-    Pair,
     cost_table,
     coverage_table,
     difference_table,
@@ -18,7 +17,7 @@ from fbrag_cli.evaluation.report_tables import (
     outcome_table,
     score_table,
 )
-from fbrag_cli.evaluation.results import Row
+from fbrag_cli.evaluation.results import Result
 from fbrag_cli.evaluation.tables import Report
 from fbrag_cli.text.printable import one_line
 
@@ -29,7 +28,7 @@ _REPORTED = (
 _ERRORS_NAMED = 3
 
 
-def summarise(rows: Sequence[Row]) -> Report:
+def summarise(rows: Sequence[Result]) -> Report:
     """Return the tables of a run, as the paper's Tables 1, 2, 7 and 8: a line for each configuration, a column for each data set.
 
     There is a table for each score that any row has, for the coverage of confident answers, the outcomes, and the costs. The
@@ -44,7 +43,7 @@ def summarise(rows: Sequence[Row]) -> Report:
     return Report("Evaluation", tuple(tables), shared([group.configuration for group in groups]), tuple(_notes(groups)))
 
 
-def compare(rows: Sequence[Row], baseline: str) -> Report:
+def compare(rows: Sequence[Result], baseline: str) -> Report:
     """Return the difference of each other configuration from `baseline`, over the examples that both have.
 
     baseline: a configuration's label, or the name of its method where one configuration has it. Raises FbragError (usage) where
@@ -56,7 +55,7 @@ def compare(rows: Sequence[Row], baseline: str) -> Report:
     return _differences(pairs, f"Difference from {chosen.label}", groups)
 
 
-def compare_runs(new: Sequence[Row], old: Sequence[Row]) -> Report:
+def compare_runs(new: Sequence[Result], old: Sequence[Result]) -> Report:
     """Return the difference of each configuration of `new` from the same one of `old`, or from the only one of `old`.
 
     Raises FbragError (usage) where they have no configuration in common.
@@ -103,7 +102,7 @@ def parse_minimum(text: str) -> dict[str, float]:
     return minimum
 
 
-def below(rows: Sequence[Row], minimum: Mapping[str, float]) -> list[str]:
+def below(rows: Sequence[Result], minimum: Mapping[str, float]) -> list[str]:
     """Return a line for each average over the data sets that is missing or below its minimum.
 
     With a minimum there is also a line for each configuration with failed examples, which count in no average.
@@ -153,7 +152,7 @@ def _notes(groups: Sequence[Group]) -> Iterator[str]:
         yield "Not every configuration has the same examples: compare them by paired differences."
 
 
-def _differences(pairs: Sequence[Pair], title: str, groups: Sequence[Group]) -> Report:
+def _differences(pairs: Sequence[tuple[Group, Group]], title: str, groups: Sequence[Group]) -> Report:
     found = [difference_table(metric, pairs, groups) for metric in _REPORTED]
     tables = tuple(table for table in found if table)
     note = "Intervals: percentile bootstrap over the pairs. p: sign-flip test, not corrected for how many differences are shown."

@@ -10,7 +10,7 @@ from math import ceil
 from fbrag_cli.evaluation import statistics
 from fbrag_cli.evaluation.labels import key, labels, order
 from fbrag_cli.evaluation.metrics import LESS, METRICS, SCORE
-from fbrag_cli.evaluation.results import Row
+from fbrag_cli.evaluation.results import Result
 from fbrag_cli.evaluation.statistics import Bootstrap
 from fbrag_cli.evaluation.tables import Cell, Column, Table, Unit
 from fbrag_cli.text.printable import one_line
@@ -29,10 +29,10 @@ class Group:
 
     label: str
     configuration: dict[str, object]
-    rows: tuple[Row, ...]
+    rows: tuple[Result, ...]
 
     @property
-    def done(self) -> list[Row]:
+    def done(self) -> list[Result]:
         """The rows without an error."""
         return [row for row in self.rows if row.status != "error"]
 
@@ -45,9 +45,9 @@ class Group:
         return found
 
 
-def group_rows(rows: Iterable[Row]) -> list[Group]:
+def group_rows(rows: Iterable[Result]) -> list[Group]:
     """Return the rows by configuration, in the order of a table, each group with its label."""
-    found: dict[str, list[Row]] = {}
+    found: dict[str, list[Result]] = {}
     for row in rows:
         found.setdefault(key(row.configuration), []).append(row)
     ordered = sorted(found.values(), key=lambda group: order(group[0].configuration))
@@ -58,9 +58,6 @@ def group_rows(rows: Iterable[Row]) -> list[Group]:
 def datasets(groups: Iterable[Group]) -> list[str]:
     """Return the names of the data sets, in the order of the rows."""
     return list(dict.fromkeys(row.dataset for group in groups for row in group.rows))
-
-
-Pair = tuple[Group, Group]  # a configuration, and the one that it is compared with
 
 
 def score_table(metric: str, groups: Sequence[Group]) -> Table:
@@ -79,10 +76,10 @@ def score_table(metric: str, groups: Sequence[Group]) -> Table:
     )
 
 
-def difference_table(metric: str, pairs: Sequence[Pair], groups: Sequence[Group]) -> Table | None:
+def difference_table(metric: str, pairs: Sequence[tuple[Group, Group]], groups: Sequence[Group]) -> Table | None:
     """Return the paired differences of a metric by configuration and data set; None where no example has both values.
 
-    groups: the groups whose data sets get a column.
+    pairs: a group, and the one to compare it with. groups: the groups whose data sets get a column.
     """
     paired = [_paired(group.values(metric), other.values(metric)) for group, other in pairs]
     names = [name for name in datasets(groups) if any(name in differences for differences in paired)]

@@ -22,7 +22,7 @@ _HINT = "name a file that `fbrag eval -o` of this version wrote"
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class Result:
     """One result row.
 
     metrics: values by metric, 0 to 1. tokens_read: number of tokens in all prompts. seconds: time by stage, with a "total".
@@ -63,13 +63,13 @@ class Row:
         return None if least is None or self.score is None else self.score >= least
 
 
-def planned(configuration: dict[str, object]) -> Row:
+def planned(configuration: dict[str, object]) -> Result:
     """Return a row without measures. Before a run, a report over such rows fails as the report over the real ones would."""
     nothing: dict[str, float] = {}
-    return Row("", "", configuration, "retrieved", "", nothing, None, nothing, None, None)
+    return Result("", "", configuration, "retrieved", "", nothing, None, nothing, None, None)
 
 
-def read_rows(path: Path) -> list[Row]:
+def read_results(path: Path) -> list[Result]:
     """Read the rows of a results file. The last row of an example and configuration counts: errors are tried again.
 
     A row that was cut off while it was written is left out. Raises FbragError (usage) for a missing file, a row of another
@@ -84,10 +84,10 @@ def read_rows(path: Path) -> list[Row]:
         lines = FORM.split(data)
     except ValueError as error:
         raise FbragError("usage", f"{path}, {error}", _HINT) from None
-    rows: dict[tuple[str, str, str], Row] = {}
+    rows: dict[tuple[str, str, str], Result] = {}
     for found, end in lines:
         try:
-            row = _row(found)
+            row = _result(found)
         except ValueError as error:
             line = data.count(b"\n", 0, end)
             raise FbragError("usage", f"{path}, line {line}: {error}", _HINT) from None
@@ -97,9 +97,9 @@ def read_rows(path: Path) -> list[Row]:
     return list(rows.values())
 
 
-def _row(found: dict[str, object]) -> Row:
-    """Return the row of an object. Raises ValueError where a value does not fit."""
-    return Row(
+def _result(found: dict[str, object]) -> Result:
+    """Return the result in an object. Raises ValueError where a value does not fit."""
+    return Result(
         id=_text(found, "id"),
         dataset=_text(found, "dataset"),
         configuration=written(_object(found, "configuration")),

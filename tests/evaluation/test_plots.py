@@ -14,7 +14,7 @@ import pytest
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.evaluation.plots import plot, supported
-from fbrag_cli.evaluation.results import Row, read_rows
+from fbrag_cli.evaluation.results import Result, read_results
 from tests.conftest import needs
 
 FB: dict[str, Any] = {
@@ -33,7 +33,7 @@ LC = {"method": "long-context", "large": "large-3b"}
 HOSTILE = '<script>alert(1)</script> "/> --> ]]> &lt; $\\frac{1}{0 \x1b[31m 中文 \u202e \ud800 _nolegend_'
 
 
-def rows(configurations: Iterable[dict[str, Any]], datasets: Iterable[str] = ("musique",), **more: Any) -> list[Row]:
+def rows(configurations: Iterable[dict[str, Any]], datasets: Iterable[str] = ("musique",), **more: Any) -> list[Result]:
     """Two examples each, 0.1 apart around a score that grows with the chunks."""
     found = []
     for configuration in configurations:
@@ -49,7 +49,7 @@ def rows(configurations: Iterable[dict[str, Any]], datasets: Iterable[str] = ("m
                     "memory_mb": 1.0,
                     "error": None,
                 } | more
-                found.append(Row(id=str(i), dataset=dataset, configuration=configuration, main_metric="f1", **held))
+                found.append(Result(id=str(i), dataset=dataset, configuration=configuration, main_metric="f1", **held))
     return found
 
 
@@ -220,6 +220,6 @@ def test_rows_that_were_read_from_a_file_can_be_drawn(tmp_path: Path) -> None:
         '"configuration": {"method": "vanilla", "select": %d}, "metrics": {"f1": null, "evidence_recall": 0.5}}\n'
     )
     path.write_text("".join(line % (i, select) for i in range(3) for select in (3, 5)), "utf-8")
-    read = read_rows(path)
+    read = read_results(path)
     assert supported(read) == ("chunks",)
     assert plot("chunks", read)["svg"]

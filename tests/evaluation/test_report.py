@@ -15,7 +15,7 @@ from rich.cells import cell_len
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.evaluation.report import below, compare, compare_runs, parse_minimum, summarise
-from fbrag_cli.evaluation.results import Row, read_rows
+from fbrag_cli.evaluation.results import Result, read_results
 from fbrag_cli.evaluation.tables import Cell, Report, Table, as_json, as_markdown, as_text
 from fbrag_cli.text.printable import one_line
 
@@ -61,10 +61,10 @@ def row(id_: str, configuration: dict[str, Any], score: float | None, dataset: s
 
 @pytest.fixture
 def results(tmp_path: Path) -> Any:
-    def read(rows: Iterable[dict[str, Any]], name: str = "rows.jsonl") -> list[Row]:
+    def read(rows: Iterable[dict[str, Any]], name: str = "rows.jsonl") -> list[Result]:
         path = tmp_path / name
         path.write_text("".join(json.dumps(each) + "\n" for each in rows), "utf-8")
-        return read_rows(path)
+        return read_results(path)
 
     return read
 
@@ -106,11 +106,11 @@ def test_a_row_that_was_cut_off_is_left_out_wherever_it_is(tmp_path: Path) -> No
     path = tmp_path / "rows.jsonl"
     for cut in (3, 20, 60, len(whole) - 1):
         path.write_text(f"{whole}\n{whole[:cut]}\n{json.dumps(row('2', FB, 0.7))}\n{whole[:cut]}", "utf-8")
-        assert [each.id for each in read_rows(path)] == ["1", "2"]
+        assert [each.id for each in read_results(path)] == ["1", "2"]
     path.write_bytes(whole.encode() + b"\n" + json.dumps(row("é", FB, 0.7), ensure_ascii=False).encode()[:33] + b"\0\0")
-    assert [each.id for each in read_rows(path)] == ["1"]
+    assert [each.id for each in read_results(path)] == ["1"]
     path.write_text(whole, "utf-8")  # whole, but for its line break
-    assert [each.id for each in read_rows(path)] == ["1"]
+    assert [each.id for each in read_results(path)] == ["1"]
 
 
 def test_of_an_example_that_was_tried_again_the_last_row_counts(results: Any) -> None:
@@ -141,7 +141,7 @@ def test_what_is_no_result_row_is_refused_with_its_line(tmp_path: Path, text: st
     path = tmp_path / "rows.jsonl"
     path.write_text(text, "utf-8")
     with pytest.raises(FbragError) as error:
-        read_rows(path)
+        read_results(path)
     assert error.value.code == "usage"
     assert said in error.value.message
     assert error.value.hint
@@ -149,9 +149,9 @@ def test_what_is_no_result_row_is_refused_with_its_line(tmp_path: Path, text: st
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(FbragError, match="No such file"):
-        read_rows(tmp_path / "none.jsonl")
+        read_results(tmp_path / "none.jsonl")
     with pytest.raises(FbragError, match="directory"):
-        read_rows(tmp_path)
+        read_results(tmp_path)
 
 
 # Names
@@ -205,7 +205,7 @@ def test_what_all_have_alike_is_said_once(results: Any) -> None:
 # Scores
 
 
-def paper(results: Any) -> list[Row]:
+def paper(results: Any) -> list[Result]:
     """OP scores 0.2 and 0.4 on musique and 0.5 on qmsum; FB-RAG 0.5, 0.9 and 0.4."""
     found = []
     for configuration, first, second, third in ((OP, 0.2, 0.4, 0.5), (FB, 0.5, 0.9, 0.4)):

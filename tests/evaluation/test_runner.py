@@ -15,7 +15,7 @@ import pytest
 from fbrag_cli.errors import FbragError
 from fbrag_cli.evaluation.configurations import Configuration
 from fbrag_cli.evaluation.datasets import Example
-from fbrag_cli.evaluation.results import read_rows
+from fbrag_cli.evaluation.results import read_results
 from fbrag_cli.evaluation.runner import checked_data_sets, run
 from fbrag_cli.generation.cached import Reuse
 from fbrag_cli.generation.generator import Call, Generations, Sampling, Turn
@@ -106,7 +106,7 @@ def test_a_row_tells_the_metrics_and_what_they_cost(tmp_path: Path) -> None:
     assert row["tokens_read"] == 200
     assert row["seconds"]["total"] >= row["seconds"]["forward"] > 0
     assert row["configuration"]["recall"] == 3
-    assert read_rows(tmp_path / "rows.jsonl")[0].score == row["metrics"]["f1"]
+    assert read_results(tmp_path / "rows.jsonl")[0].score == row["metrics"]["f1"]
 
 
 def test_the_answer_in_the_context_is_sought_in_each_excerpt_for_itself(tmp_path: Path) -> None:
@@ -219,7 +219,7 @@ def test_a_run_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
     path.write_text(whole[:-30], "utf-8")  # killed while it wrote
     bench = Bench()
     run(examples, [replace(BASE, method=replace(METHOD, select=n)) for n in (2, 1)], path, bench.session())
-    found = read_rows(path)
+    found = read_results(path)
     assert len(found) == 6
     assert len({(row.id, str(row.configuration)) for row in found}) == 6
     again = Bench()
@@ -283,7 +283,7 @@ def test_a_setting_that_is_gone_costs_no_row_that_had_its_default(tmp_path: Path
     run(examples, [BASE], path, bench.session())
     assert [row["id"] for row in rows(path)] == ["q1", "q2", "q2"]
     assert len(bench.models["small"].asked) == 1
-    assert [row.configuration.get("fusion") for row in read_rows(path)] == [None, "minmax", None]
+    assert [row.configuration.get("fusion") for row in read_results(path)] == [None, "minmax", None]
 
 
 def test_one_example_that_fails_is_a_row_and_is_tried_again(tmp_path: Path) -> None:
@@ -299,5 +299,5 @@ def test_one_example_that_fails_is_a_row_and_is_tried_again(tmp_path: Path) -> N
     run([example(1, "Where was Wrenn born?"), example(2)], [BASE], path, bench.session())
     assert [(row["status"], row["error"]) for row in rows(path)] == [("error", "too long"), ("answered", None)]
     run([example(1, "Where was Wrenn born?"), example(2)], [BASE], path, Bench().session())
-    assert [row.status for row in read_rows(path)] == ["answered", "answered"]
+    assert [row.status for row in read_results(path)] == ["answered", "answered"]
     assert len(rows(path)) == 3
