@@ -154,7 +154,7 @@ class Trace:
     truncated: whether it was cut at its length limit; a warning says where it was cut because the model repeated itself. support:
     the probability, by the large model, that the context shows the answer, 0 to 1; None where it was not asked. agreement: the
     share of the samples that hold the answer, 0 to 1; None without samples of the document. confidence: of both, 0 to 1. unsure:
-    whether the confidence is too low for an answer that looks sure (`methods.fb_rag.confidence`). cached: of
+    whether the confidence is too low for an answer that looks sure (`methods.confidence`). cached: of
     "text", "index", "samples" and "answer", what was not computed for this question. absent: words of the question that stand in
     no chunk, as it spells them; none where the retriever does not count words. facts: what the method says of its way, a word
     each, by its key in JSON. told: its tables. state: what the method itself needs in Stage III; nothing else reads it.

@@ -20,7 +20,7 @@ from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.corpus import Corpus
 from fbrag_cli.generation.generator import Call, Generation, Generations, Generator, Sampling, Turn
 from fbrag_cli.generation.scorer import Scorer
-from fbrag_cli.methods.fb_rag.confidence import judged
+from fbrag_cli.methods.confidence import judged
 from fbrag_cli.methods.knobs import knob
 from fbrag_cli.methods.prompts import Templates, answer_turns, support_turns
 from fbrag_cli.progress import Event, Progress, Stopwatch, stage
@@ -30,8 +30,6 @@ from fbrag_cli.trace import Stage, Trace
 
 #: Why an answer may end early.
 REPEATED = "the model repeated itself: the answer was cut"
-_SELECT = "chunks for the large model, or words as 3k"
-_BUDGET = "words for the large model, of the best windows"
 _SAYS_EITHER = 0.2  # of the probability on yes and no together, for their ratio to mean anything
 _GAP = " … "  # between two windows of a chunk
 
@@ -189,59 +187,6 @@ class Method(ABC):
         """Return the settings that make a difference to a result, by name. They are the key of an evaluation's rows."""
         hidden = ("instructions", "answer_anyway", "templates", "choices")
         return {each.name: getattr(self, each.name) for each in fields(self) if each.name not in hidden}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selecting(Method):
-    """A method that selects a number of chunks."""
-
-    select: int = knob(5, _SELECT, on_gpu=10, chunks=True, minimum=1, metavar="N")
-
-    def plan(self, n_chunks: int) -> list[str]:
-        return [f"{min(self.select, n_chunks)} to select"]
-
-    def n_read(self, n_chunks: int) -> int:
-        return min(self.select, n_chunks)
-
-    def scaled(self, times: int) -> Method | None:
-        return replace(self, select=self.select * times)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reading(Selecting):
-    """A method whose large model reads the selected chunks whole, or the best windows of the best chunks.
-
-    reads: "chunks" is the paper's. budget, window_words: of windows alone. select: of whole chunks alone.
-    """
-
-    reads: Literal["chunks", "windows"] = knob(
-        "chunks",
-        "what the large model reads: whole chunks as in the papers, or the best windows of a few sentences",
-        varies="chunks",
-        added=True,
-    )
-    select: int = knob(
-        5, _SELECT, on_gpu=10, chunks=True, minimum=1, metavar="N", implies=("reads", "chunks"), varies="5, on a GPU 10"
-    )
-    budget: int = knob(600, _BUDGET, minimum=1, varies="600", metavar="N", implies=("reads", "windows"))
-    window_words: int = knob(40, "words of a window, about", minimum=1, group="Advanced", metavar="N")
-
-    def plan(self, n_chunks: int) -> list[str]:
-        return Selecting.plan(self, n_chunks) if self.reads == "chunks" else [f"up to {self.budget:,} words of windows to read"]
-
-    def n_read(self, n_chunks: int) -> int:
-        """Return how many chunks hold as many words as are read."""
-        read = self.select if self.reads == "chunks" else -(-self.budget // self.chunk_words)
-        return min(read, n_chunks)
-
-    def scaled(self, times: int) -> Method | None:
-        return Selecting.scaled(self, times) if self.reads == "chunks" else replace(self, budget=self.budget * times)
-
-    def described(self) -> dict[str, Any]:
-        """Return the settings, without the one that counts for another `reads`."""
-        settings = Selecting.described(self)
-        unread = ("budget", "window_words") if self.reads == "chunks" else ("select",)
-        return {name: value for name, value in settings.items() if name not in unread}
 
 
 def ask(method: Method, trace: Trace, turns: Sequence[Turn], tools: Tools) -> tuple[Trace, Generation]:

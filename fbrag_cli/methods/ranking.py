@@ -1,16 +1,14 @@
-"""Selection of chunks by their scores: copies of a chunk count once. The baselines select by the question alone."""
+"""Selection of chunks by their scores: copies of a chunk count once. `ChunkMethod` is the base of methods that select some."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fbrag_cli.corpus import Chunk, Corpus, Excerpt
-from fbrag_cli.errors import FbragError
-from fbrag_cli.methods.fb_rag.windows import best_windows, in_reading_order
-from fbrag_cli.methods.method import Reading, Selecting, Tools
+from fbrag_cli.methods.knobs import knob
+from fbrag_cli.methods.method import Method, Tools
 from fbrag_cli.progress import Event, stage
-from fbrag_cli.retrieval import Windowed
 from fbrag_cli.trace import Scores, Stage, Trace
 
 if TYPE_CHECKING:
@@ -20,8 +18,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Array = NDArray[np.float32]
+    #: The selected chunks, best first, each with its copies, and what the large model reads of them, in reading order.
+    Selection = tuple[dict[int, tuple[int, ...]], tuple[Excerpt, ...]]
 
-_AROUND, _TIMES = 12, 4  # chunks that give their windows, at least; times as many words as are read
+#: The help of `select`.
+SELECT = "chunks for the large model, or words as 3k"
+
 _NEAREST = 3  # chunks that a listener learns of at once
 _STRANGERS = 100  # chunks of other text with the same score, after which no copy is looked for: reading them takes time
 _SAME = 1e-5  # the relative difference up to which two scores count as equal: copies may differ by rounding
@@ -63,33 +65,6 @@ def distinct(corpus: Corpus, scores: NDArray[np.float32], n: int) -> dict[int, t
     return {first: tuple(sorted(copies)) for first, *copies in found.values()}
 
 
-def what_is_read(
-    method: Reading, corpus: Corpus, scores: Array, score_windows: Callable[[Sequence[Excerpt]], Array]
-) -> tuple[dict[int, tuple[int, ...]], tuple[Excerpt, ...]]:
-    """Return the selected chunks, best first, each with its copies, and what the large model reads of them in reading order.
-
-    scores: float32 (n_chunks,). score_windows: returns float32 (n_windows,). A corpus within the budget is read whole; of a
-    larger one no chunk is read that scores nothing, unless all do.
-    """
-    if method.reads == "chunks" or corpus.n_words <= method.budget:
-        n = method.select if method.reads == "chunks" else len(scores)
-        selected = distinct(corpus, scores, n)
-        if n < len(scores):
-            selected = _scoring(selected, scores)
-        return selected, whole_chunks(corpus, sorted(selected))
-    n_around = max(_AROUND, _TIMES * method.budget // corpus.chunk_words)
-    copies = _scoring(distinct(corpus, scores, n_around), scores)
-    chunks = [corpus.chunks[position] for position in copies]
-    windows = best_windows(chunks, score_windows, method.budget, method.window_words)
-    positions = dict.fromkeys(window.chunk.position for window in windows)
-    return {position: copies[position] for position in positions}, in_reading_order(windows)
-
-
-def _scoring(found: dict[int, tuple[int, ...]], scores: Array) -> dict[int, tuple[int, ...]]:
-    """Return the chunks that score above 0; all where none does."""
-    return {position: copies for position, copies in found.items() if scores[position] > 0} or found
-
-
 def backward_scores(question: str, tools: Tools) -> NDArray[np.float32]:
     """Return S_B, float32 (n_chunks,). A listener learns of the chunks that score highest, before any model is loaded."""
     from fbrag_cli.retrieval.ranking import best
@@ -106,36 +81,47 @@ def foreign(part: str, languages: Sequence[str], chunks: Iterable[Chunk]) -> tup
     return (f"{part} was trained on {', '.join(languages)}, not on {', '.join(strange)}",) if strange else ()
 
 
-def select_by_question(method: Selecting, question: str, tools: Tools, window_weight: float = 0.0) -> Trace:
-    """Select the chunks that the retriever ranks highest for the question. The context has them in document order.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkMethod(Method):
+    """A method that selects a number of chunks."""
 
-    window_weight: of a chunk's best window beside its own score. Raises FbragError `usage` where the retriever has no windows.
-    """
-    with stage("recall") as watch:
-        backward = backward_scores(question, tools)
-        combined = backward + window_weight * _window_scores(question, tools) if window_weight else backward
-        if isinstance(method, Reading):
-            selected, context = what_is_read(
-                method, tools.corpus, combined, lambda windows: tools.retriever.excerpt_scores([question], windows)[0]
+    select: int = knob(5, SELECT, on_gpu=10, chunks=True, minimum=1, metavar="N")
+
+    def plan(self, n_chunks: int) -> list[str]:
+        return [f"{min(self.select, n_chunks)} to select"]
+
+    def n_read(self, n_chunks: int) -> int:
+        return min(self.select, n_chunks)
+
+    def scaled(self, times: int) -> Method | None:
+        return replace(self, select=self.select * times)
+
+    def selection(self, corpus: Corpus, scores: Array, score_windows: Callable[[Sequence[Excerpt]], Array]) -> Selection:
+        """Return the best chunks.
+
+        scores: float32 (n_chunks,). score_windows: returns float32 (n_windows,); only methods that read windows call it.
+        """
+        selected = distinct(corpus, scores, self.select)
+        return selected, whole_chunks(corpus, sorted(selected))
+
+    def combined(self, question: str, backward: Array, tools: Tools) -> Array:
+        """Return float32 (n_chunks,): the scores that rank the chunks in `select_by_question`."""
+        return backward
+
+    def select_by_question(self, question: str, tools: Tools) -> Trace:
+        """Select the chunks that the retriever ranks highest for the question. The context has them in document order."""
+        with stage("recall") as watch:
+            backward = backward_scores(question, tools)
+            combined = self.combined(question, backward, tools)
+            selected, context = self.selection(
+                tools.corpus, combined, lambda windows: tools.retriever.excerpt_scores([question], windows)[0]
             )
-        else:
-            selected = distinct(tools.corpus, combined, method.select)
-            context = whole_chunks(tools.corpus, sorted(selected))
-    ranked = tuple(selected)
-    return replace(
-        Trace.start(question, method, tools),
-        scores=replace(Scores.zero(len(backward)), backward=backward, combined=combined),
-        ranked=ranked,
-        copies=selected,
-        context=context,
-        stages=(Stage("recall", watch.seconds),),
-        warnings=lost(backward),
-    )
-
-
-def _window_scores(question: str, tools: Tools) -> Array:
-    """Return float32 (n_chunks,): the best window that touches each chunk."""
-    if not isinstance(tools.retriever, Windowed):
-        what = f"--window-weight needs the retriever bm25, not {tools.retriever.name}"
-        raise FbragError("usage", what, "leave out --window-weight, or --retriever")
-    return tools.retriever.window_scores(question, tools.corpus)
+        return replace(
+            Trace.start(question, self, tools),
+            scores=replace(Scores.zero(len(backward)), backward=backward, combined=combined),
+            ranked=tuple(selected),
+            copies=selected,
+            context=context,
+            stages=(Stage("recall", watch.seconds),),
+            warnings=lost(backward),
+        )

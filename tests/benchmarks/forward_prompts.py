@@ -34,7 +34,7 @@ from fbrag_cli.generation.llama.embedding import LlamaEmbedder
 from fbrag_cli.generation.llama.machine import ON_THE_CPU
 from fbrag_cli.generation.llama.weights import Loading
 from fbrag_cli.methods import fb_rag
-from fbrag_cli.methods.fb_rag.confidence import judged
+from fbrag_cli.methods.confidence import judged
 from fbrag_cli.methods.prompts import BETWEEN, Templates
 from fbrag_cli.retrieval.dense import Dense
 from fbrag_cli.retrieval.ranking import best

@@ -32,7 +32,7 @@ from sample_languages import loaded, read
 from fbrag_cli.evaluation.datasets import Example, load_examples
 from fbrag_cli.evaluation.metrics import answer_in, evidence_recall, main_metric, score
 from fbrag_cli.generation.generator import Call, Generator
-from fbrag_cli.methods.fb_rag.confidence import DECLINED, SURE, judged
+from fbrag_cli.methods.confidence import DECLINED, SURE, judged
 from fbrag_cli.methods.fb_rag.order_preserving import OrderPreserving
 from fbrag_cli.methods.method import Method
 from fbrag_cli.trace import Trace

@@ -18,13 +18,13 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from fbrag_cli.methods.knobs import knob
-from fbrag_cli.methods.method import Selecting, Tools
-from fbrag_cli.methods.ranking import select_by_question, whole_chunks
+from fbrag_cli.methods.method import Tools
+from fbrag_cli.methods.ranking import ChunkMethod, whole_chunks
 from fbrag_cli.trace import Trace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Neighbours(Selecting):
+class Neighbours(ChunkMethod):
     """The best chunks, each with those beside it."""
 
     name: ClassVar[str] = "neighbours"
@@ -33,7 +33,7 @@ class Neighbours(Selecting):
     after: int = knob(1, "chunks after each of the best", minimum=0)
 
     def retrieve(self, question: str, tools: Tools) -> Trace:
-        trace = select_by_question(self, question, tools)
+        trace = self.select_by_question(question, tools)
         near = {n for best in trace.ranked for n in range(best - self.before, best + self.after + 1)}
         positions = sorted(near & set(range(len(tools.corpus.chunks))))
         return replace(trace, context=whole_chunks(tools.corpus, positions))

@@ -18,8 +18,8 @@ from fbrag_cli.generation.generator import Call, Generations, ModelInfo, Samplin
 from fbrag_cli.methods.fb_rag.long_context import LongContext, cut_middle
 from fbrag_cli.methods.fb_rag.order_preserving import OrderPreserving
 from fbrag_cli.methods.fb_rag.self_route import SelfRoute
-from fbrag_cli.methods.method import Selecting
 from fbrag_cli.methods.prompts import Templates
+from fbrag_cli.methods.ranking import ChunkMethod
 from fbrag_cli.methods.registry import find_method, names
 from fbrag_cli.progress import Event
 from fbrag_cli.trace import Trace
@@ -39,7 +39,7 @@ def corpus() -> Corpus:
 
 def run(name: str, corpus: Corpus, large: Scripted, **settings: int | bool | Templates) -> Trace:
     kind = find_method(name)
-    selects = {"select": 2} if issubclass(kind, Selecting) else {}
+    selects = {"select": 2} if issubclass(kind, ChunkMethod) else {}
     method = kind(**selects, **settings)  # type: ignore[arg-type]
     trace = method.retrieve(QUESTION, tools(corpus, large=large if kind.needs_large else None))
     assert trace.answer is None

@@ -11,22 +11,22 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from fbrag_cli.generation.generator import Sampling
-from fbrag_cli.methods.method import Selecting, Tools, cost_of, look_forward
+from fbrag_cli.methods.method import Tools, cost_of, look_forward
 from fbrag_cli.methods.prompts import alone_turns
-from fbrag_cli.methods.ranking import backward_scores, distinct, lost, whole_chunks
+from fbrag_cli.methods.ranking import ChunkMethod, backward_scores, distinct, lost, whole_chunks
 from fbrag_cli.progress import stage
 from fbrag_cli.trace import ForwardSample, Round, Scores, Stage, Trace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refeed(Selecting):
+class Refeed(ChunkMethod):
     """The first answer is the only sample of `Trace.rounds`. `instructions` shape the second one alone."""
 
     name: ClassVar[str] = "refeed"
     needs_large: ClassVar[bool] = True
 
     def plan(self, n_chunks: int) -> list[str]:
-        return ["an answer without the document", *Selecting.plan(self, n_chunks)]
+        return ["an answer without the document", *ChunkMethod.plan(self, n_chunks)]
 
     def retrieve(self, question: str, tools: Tools) -> Trace:
         """Answer alone, then select the chunks that score highest for the question followed by that answer, best first."""

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from fbrag_cli.corpus import Excerpt
 from fbrag_cli.generation.generator import Generation, Sampling
+from fbrag_cli.methods.fb_rag.windows import WindowMethod
 from fbrag_cli.methods.knobs import knob
-from fbrag_cli.methods.method import Reading, Tools, cost_of, look_forward
+from fbrag_cli.methods.method import Tools, cost_of, look_forward
 from fbrag_cli.methods.prompts import forward_turns
-from fbrag_cli.methods.ranking import backward_scores, distinct, lost, what_is_read, whole_chunks
+from fbrag_cli.methods.ranking import backward_scores, distinct, lost, whole_chunks
 from fbrag_cli.progress import stage
 from fbrag_cli.text.printable import counted
 from fbrag_cli.trace import ForwardSample, Round, Scores, Stage, Trace
@@ -44,7 +45,7 @@ _LABEL = re.compile(rf"^[\s*_#>-]*rationale[\s*_]*(?:{_IN})?:[\s*_]*", re.IGNORE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FBRag(Reading):
+class FBRag(WindowMethod):
     """samples: K. eta_forward, eta_backward: weights of the two lookups (equation 6)."""
 
     name: ClassVar[str] = "fb-rag"
@@ -66,7 +67,7 @@ class FBRag(Reading):
 
     def plan(self, n_chunks: int) -> list[str]:
         recalled = f"{min(self.recall, n_chunks)} to recall"
-        return [recalled, counted(self.samples, "forward sample"), *Reading.plan(self, n_chunks)]
+        return [recalled, counted(self.samples, "forward sample"), *WindowMethod.plan(self, n_chunks)]
 
     def retrieve(self, question: str, tools: Tools) -> Trace:
         # Stage I: the chunks that the question itself points to.
@@ -83,8 +84,8 @@ class FBRag(Reading):
         # ... by which every chunk of the whole document is scored.
         with stage("select") as selecting:
             scores = self._scores(backward, samples, tools)
-            selected, context = what_is_read(
-                self, tools.corpus, scores.combined, lambda windows: self._window_scores(question, samples, windows, tools)
+            selected, context = self.selection(
+                tools.corpus, scores.combined, lambda windows: self._window_scores(question, samples, windows, tools)
             )
             ranked = tuple(selected)
 
@@ -103,7 +104,7 @@ class FBRag(Reading):
 
     def described(self) -> dict[str, Any]:
         """Return the settings, without the pooling of samples that weigh nothing."""
-        settings = Reading.described(self)
+        settings = WindowMethod.described(self)
         if not self.eta_forward:
             del settings["pooling"]
         return settings

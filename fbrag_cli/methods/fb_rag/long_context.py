@@ -10,16 +10,16 @@ from typing import Any, ClassVar
 from fbrag_cli.corpus import Corpus, Excerpt
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import Generator, Turn
-from fbrag_cli.methods.method import Selecting, Tools
+from fbrag_cli.methods.method import Tools
 from fbrag_cli.methods.prompts import BETWEEN, answer_turns, support_turns
-from fbrag_cli.methods.ranking import select_by_question
+from fbrag_cli.methods.ranking import ChunkMethod
 from fbrag_cli.trace import Trace
 
 _SPARE = 64  # tokens, for what a chat template adds and what tokens at the cut may become
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LongContext(Selecting):
+class LongContext(ChunkMethod):
     """`select` is the number of chunks that are shown as sources: those nearest to the question."""
 
     name: ClassVar[str] = "long-context"
@@ -36,7 +36,7 @@ class LongContext(Selecting):
 
     def retrieve(self, question: str, tools: Tools) -> Trace:
         """Take the whole of every document as the context."""
-        return replace(select_by_question(self, question, tools), context=whole_document(tools.corpus), warnings=())
+        return replace(self.select_by_question(question, tools), context=whole_document(tools.corpus), warnings=())
 
     def passages(self, trace: Trace) -> list[str]:
         """Return one text: the documents, each without a seam between its chunks."""
@@ -63,7 +63,7 @@ class LongContext(Selecting):
 
     def described(self) -> dict[str, Any]:
         """Return the settings without `select`, which changes no answer."""
-        return {name: value for name, value in Selecting.described(self).items() if name != "select"}
+        return {name: value for name, value in ChunkMethod.described(self).items() if name != "select"}
 
     def _asked(self, trace: Trace, large: Generator) -> Iterator[str]:
         """Yield the prompts without a context: for the answer, and for the check of the answer."""

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from fbrag_cli.errors import FbragError
+from fbrag_cli.methods.fb_rag.windows import WindowMethod
 from fbrag_cli.methods.knobs import knob
-from fbrag_cli.methods.method import Reading, Tools
-from fbrag_cli.methods.ranking import select_by_question
+from fbrag_cli.methods.method import Tools
+from fbrag_cli.retrieval import Windowed
 from fbrag_cli.trace import Trace
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OrderPreserving(Reading):
+class OrderPreserving(WindowMethod):
     """window_weight: 0 is the paper's."""
 
     name: ClassVar[str] = "order-preserving"
@@ -28,10 +36,19 @@ class OrderPreserving(Reading):
     )
 
     def retrieve(self, question: str, tools: Tools) -> Trace:
-        """Select the best chunks. Raises FbragError `usage` for a `window_weight` with another retriever than bm25."""
-        return select_by_question(self, question, tools, self.window_weight)
+        """Select the best chunks, or windows. Raises FbragError `usage` for a `window_weight` where the retriever is not bm25."""
+        return self.select_by_question(question, tools)
+
+    def combined(self, question: str, backward: Array, tools: Tools) -> Array:
+        """Return the scores of the chunks, with the weighted score of the best window that touches each."""
+        if not self.window_weight:
+            return backward
+        if not isinstance(tools.retriever, Windowed):
+            what = f"--window-weight needs the retriever bm25, not {tools.retriever.name}"
+            raise FbragError("usage", what, "leave out --window-weight, or --retriever")
+        return backward + self.window_weight * tools.retriever.window_scores(question, tools.corpus)
 
     def described(self) -> dict[str, Any]:
         """Return the settings, without a weight of 0: the rows of older versions lack it."""
-        settings = Reading.described(self)
+        settings = WindowMethod.described(self)
         return settings if self.window_weight else {name: value for name, value in settings.items() if name != "window_weight"}

@@ -8,9 +8,9 @@ from typing import ClassVar
 
 from fbrag_cli.generation.generator import Turn
 from fbrag_cli.methods.fb_rag.long_context import LongContext, whole_document
-from fbrag_cli.methods.method import Method, Selecting, Tools, answered_by, ask
+from fbrag_cli.methods.method import Method, Tools, answered_by, ask
 from fbrag_cli.methods.prompts import self_route_turns
-from fbrag_cli.methods.ranking import select_by_question
+from fbrag_cli.methods.ranking import ChunkMethod
 from fbrag_cli.progress import Event
 from fbrag_cli.trace import Trace
 
@@ -19,7 +19,7 @@ _DECLINES = re.compile(r"\bunanswerable\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SelfRoute(Selecting):
+class SelfRoute(ChunkMethod):
     """`Trace.facts` name the step that answered: "retrieved" or "long-context"."""
 
     name: ClassVar[str] = "self-route"
@@ -27,7 +27,7 @@ class SelfRoute(Selecting):
 
     def retrieve(self, question: str, tools: Tools) -> Trace:
         """Step 1: the chunks that the retriever ranks highest for the question."""
-        return select_by_question(self, question, tools)
+        return self.select_by_question(question, tools)
 
     def turns(self, trace: Trace) -> tuple[Turn, ...]:
         """Step 2: as Stage III, but the model may decline."""

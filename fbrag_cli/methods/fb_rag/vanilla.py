@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from fbrag_cli.methods.method import Selecting, Tools
-from fbrag_cli.methods.ranking import select_by_question, whole_chunks
+from fbrag_cli.methods.method import Tools
+from fbrag_cli.methods.ranking import ChunkMethod, whole_chunks
 from fbrag_cli.trace import Trace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Vanilla(Selecting):
+class Vanilla(ChunkMethod):
     name: ClassVar[str] = "vanilla"
 
     def retrieve(self, question: str, tools: Tools) -> Trace:
-        trace = select_by_question(self, question, tools)
+        trace = self.select_by_question(question, tools)
         return replace(trace, context=whole_chunks(tools.corpus, trace.ranked))

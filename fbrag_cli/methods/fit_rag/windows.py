@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fbrag_cli.corpus import Chunk, Excerpt
-from fbrag_cli.methods.fit_rag.parts import LABELS
 from fbrag_cli.trace import Cell, Column, Table
 
 if TYPE_CHECKING:
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 SENTENCES = 3
 #: Windows that the scorer reads: more of them cost more than they save.
 SCORED = 64
-_LABELS = tuple(map(Column, LABELS, ("answer", "prefer")))
+_LABELS = Column("has_answer", "answer"), Column("llm_prefer", "prefer")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,9 +15,9 @@ from fbrag_cli.corpus import Excerpt
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import EmbeddingRows, Generator, Turn
 from fbrag_cli.methods.knobs import knob
-from fbrag_cli.methods.method import ModelTools, OpenScorer, Selecting, Tools
+from fbrag_cli.methods.method import ModelTools, OpenScorer, Tools
 from fbrag_cli.methods.r2ag.prompts import list_support_turns, list_turns, list_words
-from fbrag_cli.methods.ranking import foreign, select_by_question, whole_chunks
+from fbrag_cli.methods.ranking import ChunkMethod, foreign, whole_chunks
 from fbrag_cli.progress import stage
 from fbrag_cli.trace import Column, Stage, Table, Trace
 
@@ -51,7 +51,7 @@ class RetrievalInformation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class R2Ag(Selecting):
+class R2Ag(ChunkMethod):
     """r2ag: folder of the trained parts (`methods.r2ag.former`)."""
 
     name: ClassVar[str] = "r2ag"
@@ -63,7 +63,7 @@ class R2Ag(Selecting):
         """Return the settings, with the content of the folder in place of its path."""
         from fbrag_cli.methods.r2ag.former import R2AG
 
-        settings = Selecting.described(self)
+        settings = ChunkMethod.described(self)
         if self.r2ag:
             settings["r2ag"] = R2AG.described(self.r2ag)
         return settings
@@ -71,7 +71,7 @@ class R2Ag(Selecting):
     def retrieve(self, question: str, tools: Tools) -> Trace:
         """Choose the list, and make its rows. Raises FbragError `usage` without trained parts, or for parts that do not fit."""
         former = self._former(tools)
-        found = select_by_question(self, question, tools)
+        found = self.select_by_question(question, tools)
         ranked = found.ranked[: former.max_list]
         with stage("select", tools.progress) as selecting:
             chunks = [tools.corpus.chunks[position] for position in ranked]

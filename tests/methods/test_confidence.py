@@ -9,7 +9,7 @@ import pytest
 
 from fbrag_cli.corpus import build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
-from fbrag_cli.methods.fb_rag.confidence import DECLINED, SURE, agreement, judged
+from fbrag_cli.methods.confidence import DECLINED, SURE, agreement, judged
 from fbrag_cli.methods.fb_rag.fb_rag import FBRag
 from fbrag_cli.methods.fb_rag.order_preserving import OrderPreserving
 from fbrag_cli.trace import Trace
