@@ -6,20 +6,21 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from copy import copy
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from fbrag_cli.cli.completion import method_list
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.method_options import CHUNK_WORDS_HELP, ListKnobs
+from fbrag_cli.cli.method_options import ListKnobs, MethodOptions
 from fbrag_cli.cli.opening import open_cache, open_session
 from fbrag_cli.cli.options import RunOptions, arguments, option
 from fbrag_cli.cli.progress_line import progress_line
 from fbrag_cli.cli.signals import limit_time
-from fbrag_cli.cli.takes import takes
+from fbrag_cli.cli.takes import option_of, takes
 from fbrag_cli.errors import ExitCode, FbragError, pip_install
 from fbrag_cli.generation.cached import Reuse
 from fbrag_cli.methods.choosing import PLAIN, PRESETS
@@ -35,6 +36,15 @@ if TYPE_CHECKING:
     Comparison = Callable[[Sequence[Result]], Report]
 
 _LISTS = "several, parted by commas, are compared"
+
+
+def _like(name: str, group: str, **changes: Any) -> Any:
+    """A field with an option of `MethodOptions`, in another group of the help."""
+    declared = MethodOptions.__dataclass_fields__[name]
+    like = copy(option_of(declared))
+    like.rich_help_panel = group
+    vars(like).update(changes)
+    return field(default=declared.default, metadata={"option": like})
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,21 +67,9 @@ class EvalOptions:
         group="Compare",
         metavar="NAMES",
     )
-    weights: str | None = option(
-        None,
-        "--weights",
-        help="weights of the forward and the backward lookup; 1:0 is the paper's F (0.5:0.5)",
-        group="Compare",
-        metavar="X:Y,…",
-    )
-    retriever: str = option(
-        "bm25",
-        "--retriever",
-        help="bm25, or embedding models: GGUF files, names of the hub (bm25)",
-        group="Compare",
-        metavar="NAMES",
-    )
-    chunk_words: int | None = option(None, "--chunk-words", help=CHUNK_WORDS_HELP, group="Compare", metavar="N", min=1)
+    weights: str | None = _like("weights", "Compare", metavar="X:Y,…")
+    retriever: str = _like("retriever", "Compare", metavar="NAMES")
+    chunk_words: int | None = _like("chunk_words", "Compare")
     retrieval_only: bool = option(
         False, "--retrieval-only", help="answer nothing: needs no large model", group="Run", envvar=None
     )

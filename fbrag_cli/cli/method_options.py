@@ -12,8 +12,7 @@ from fbrag_cli.methods.registry import DEFAULT, METHODS, all_settings, find_meth
 
 _NAMES = sorted(names(), key=lambda name: name != DEFAULT)  # the default first
 _OTHERS = ", ".join(f"{each.chunk_words} for {each.name}" for each in METHODS if each.chunk_words != Method.chunk_words)
-#: Help of --chunk-words.
-CHUNK_WORDS_HELP = f"about how many words a chunk has ({Method.chunk_words}; {_OTHERS})"
+_CHUNK_WORDS = f"about how many words a chunk has ({Method.chunk_words}; {_OTHERS})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +27,7 @@ class MethodOptions:
         help="10 chunks to answer from (as on a GPU): more evidence, 1.6 times as long",
         group="Method",
     )
-    chunk_words: int | None = option(None, "--chunk-words", help=CHUNK_WORDS_HELP, group="Method", metavar="N", min=1)
+    chunk_words: int | None = option(None, "--chunk-words", help=_CHUNK_WORDS, group="Method", metavar="N", min=1)
     retriever: str = option(
         "bm25",
         "--retriever",
