@@ -16,7 +16,7 @@ ColorMode = Literal["auto", "always", "never"]
 _MOST = 1000  # characters of a message
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Console:
     """The global options as they apply to messages, and the request to stop. `main` makes one for each command.
 

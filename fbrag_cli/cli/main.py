@@ -103,7 +103,7 @@ def _config_defaults(arguments: list[str]) -> dict[str, Any]:
     from fbrag_cli.cli.config_keys import config_defaults
 
     color: Any = "never" if value_of("--color", flags) == "never" else "auto"
-    console = Console(-1 if is_quiet(flags) else 0, color, config=value_of("--config", flags))
+    console = Console(verbosity=-1 if is_quiet(flags) else 0, color=color, config=value_of("--config", flags))
     command = first_word(flags)
     if command != "doctor":  # which reports them itself
         warn_of_variables(os.environ, console, command)

@@ -44,7 +44,7 @@ def argument(help: str, metavar: str, *, autocompletion: Callable[..., list[str]
     return field(metadata={"option": about}, **default)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GlobalOptions:
     """May stand before or after the command; what stands after it adds to what stands before."""
 
@@ -67,26 +67,26 @@ class GlobalOptions:
     )
 
     def over(self, before: GlobalOptions) -> GlobalOptions:
+        """Return these options, which stand after the command, together with those before it."""
         return GlobalOptions(
-            self.quiet + before.quiet,
-            self.verbose + before.verbose,
-            self.color or before.color,
-            self.no_progress or before.no_progress,
-            self.offline or before.offline,
-            self.yes or before.yes,
-            self.config or before.config,
+            quiet=self.quiet + before.quiet,
+            verbose=self.verbose + before.verbose,
+            color=self.color or before.color,
+            no_progress=self.no_progress or before.no_progress,
+            offline=self.offline or before.offline,
+            yes=self.yes or before.yes,
+            config=self.config or before.config,
         )
 
     def console(self, cancellation: Cancellation | None = None) -> Console:
-        verbosity = max(-2, min(2, self.verbose - self.quiet))
         return Console(
-            verbosity,
-            self.color or "auto",
-            not self.no_progress,
-            self.yes,
-            self.offline,
-            cancellation or Cancellation(),
-            self.config,
+            verbosity=max(-2, min(2, self.verbose - self.quiet)),
+            color=self.color or "auto",
+            bars=not self.no_progress,
+            yes=self.yes,
+            offline=self.offline,
+            cancellation=cancellation or Cancellation(),
+            config=self.config,
         )
 
 

@@ -12,8 +12,7 @@ from time import perf_counter
 from fbrag_cli.cli.bars import SHOW_AFTER_SECONDS, CountBar
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.forecast import Forecast
-from fbrag_cli.cli.preview import Preview
-from fbrag_cli.cli.region import Region
+from fbrag_cli.cli.live import Preview, Region
 from fbrag_cli.progress import Event
 from fbrag_cli.text.printable import counted
 from fbrag_cli.text.table import shortened, width_of

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.preview import Preview
+from fbrag_cli.cli.live import Preview
 from fbrag_cli.cli.progress_line import progress_line
 from fbrag_cli.indexing.collect import collect_text
 from fbrag_cli.progress import Event
