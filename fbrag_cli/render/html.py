@@ -6,19 +6,21 @@ Of a document that is not shown, the page has the name and the best score; its t
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from hashlib import sha256
-from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
+from fbrag_cli.documents.document import Content
 from fbrag_cli.generation.build import versions
 from fbrag_cli.render.answer_text import OWN_KNOWLEDGE, UNPROVED, absent, proposals
 from fbrag_cli.render.as_json import settings
 from fbrag_cli.render.page_views import answer_view, document_views, other_views, sample_views, shading, source_views
 from fbrag_cli.render.passages import in_part
-from fbrag_cli.render.shown import positions_shown, with_texts_in_memory
 from fbrag_cli.render.tables import own_tables, rows_of
 from fbrag_cli.text.printable import one_line, printable
 from fbrag_cli.trace import Trace
@@ -26,13 +28,17 @@ from fbrag_cli.trace import Trace
 if TYPE_CHECKING:
     from jinja2 import Template
 
+# The most that a page shows.
+_CHUNKS = 6_000  # 1.8 million words
+_DOCUMENTS = 50
+_NEIGHBOURS = 20
 _OTHERS = 1_000  # documents that are not shown, but have a cell in the map
 
 
 def page(trace: Trace) -> str:
     """Return the whole page, to be written as UTF-8."""
-    shown, cited = positions_shown(trace), trace.citations
-    trace = with_texts_in_memory(trace, shown)
+    shown, cited = _positions_shown(trace), trace.citations
+    trace = _with_texts_in_memory(trace, shown)
     shade = shading(trace)
     documents = tuple(document_views(trace, shown, shade, cited))
     chunks = {chunk.number: chunk for document in documents for chunk in document.chunks}
@@ -62,6 +68,44 @@ def page(trace: Trace) -> str:
     )
 
 
+def _positions_shown(trace: Trace) -> list[int]:
+    """Return the positions of the chunks that the page shows, ascending. Reads no text.
+
+    These are all chunks, if there are at most `_CHUNKS` in at most `_DOCUMENTS` documents; else all of the documents with a
+    selected or recalled chunk; and where these are too long as well, the selected and recalled chunks with `_NEIGHBOURS` on
+    either side.
+    """
+    corpus = trace.corpus
+    if len(corpus.chunks) <= _CHUNKS and len(corpus.documents) <= _DOCUMENTS:
+        return list(range(len(corpus.chunks)))
+    named = sorted({*trace.selected, *trace.recalled})
+    owners = corpus.spans[named, 0].tolist()
+    by_owner = {owner: corpus.chunks_of(owner) for owner in sorted(set(owners))}
+    if sum(map(len, by_owner.values())) <= _CHUNKS:
+        return [position for chunks in by_owner.values() for position in chunks]
+    near = set()
+    for position, owner in zip(named, owners, strict=True):
+        chunks = by_owner[owner]
+        near |= {*range(max(position - _NEIGHBOURS, chunks.start), min(position + _NEIGHBOURS + 1, chunks.stop))}
+    return sorted(near)
+
+
+def _with_texts_in_memory(trace: Trace, shown: Sequence[int]) -> Trace:
+    """Return the same trace with the texts of the documents of the chunks at `shown` in memory."""
+    import numpy as np
+
+    read = set(np.unique(trace.corpus.spans[shown, 0]).tolist())
+    documents = tuple(
+        replace(document, content=_in_memory(document.content())) if i in read else document
+        for i, document in enumerate(trace.corpus.documents)
+    )
+    return replace(trace, corpus=replace(trace.corpus, documents=documents))
+
+
+def _in_memory(content: Content) -> Callable[[], Content]:
+    return lambda: content
+
+
 def _density(n_chunks: int, n_documents: int) -> str:
     """Return how many cells the map has, by which the style chooses their size."""
     if n_chunks <= 120 and n_documents <= 15:
@@ -86,7 +130,7 @@ def _made_visible(value: object) -> object:
 def _template() -> Template:
     from jinja2 import Environment, StrictUndefined
 
-    home = files(__package__ or "fbrag_cli.render")
+    home = Path(__file__).parent
     style = home.joinpath("page.css").read_text("utf-8")
     environment = Environment(
         autoescape=True, finalize=_made_visible, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
