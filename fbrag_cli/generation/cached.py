@@ -38,7 +38,7 @@ class Reuse:
 
 @dataclass(frozen=True, slots=True)
 class _About:
-    """What a cache entry says of its model, so that the model need not be loaded."""
+    """What a cache entry holds of its model, so that the model need not be loaded."""
 
     info: ModelInfo
     chooses: bool
@@ -82,10 +82,11 @@ class _Memory:
 class CachedGenerator:
     """A `Generator` that caches the replies of another by prompt and sampling: in memory until `forget`, and in `cache`.
 
-    load: returns the other. It is called once, and not before something is asked for that is not cached. The first k of n cached
-    samples serve a call for k, since sample i does not depend on n (see `Generator`). cache: None for memory alone. model:
-    identifies the model in the cache (whatever JSON can hold), with all that changes its replies. Calls may come from several
-    threads where the other takes them so.
+    load: returns the other generator; called once, when something is asked for that is not cached. cache: None for memory alone.
+    model: identifies the model in the cache (whatever JSON can hold), with all that changes its replies.
+
+    The first k of n cached samples serve a call for k, since sample i does not depend on n (see `Generator`). Calls may come from
+    several threads where the other generator takes them so.
     """
 
     def __init__(

@@ -23,8 +23,8 @@ Role = Literal["user", "assistant"]
 class EmbeddingRows:
     """Embedding rows in a prompt: each stands where a token could, and the model reads it as it reads a token's embedding.
 
-    data: float32, one row after the other. width: numbers of a row, which is that of the model. Raises ValueError for data that
-    are not one whole row or more, or not finite.
+    data: float32, one row after the other. width: length of a row, the model's `n_embd`. Raises ValueError for data that are not
+    one whole row or more, or not finite.
     """
 
     data: bytes
@@ -118,7 +118,10 @@ Finish = Literal["stop", "length", "repeat"]
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """One sample. text: with finish "repeat" only the first period of the loop. n_tokens: all that were drawn."""
+    """One sample.
+
+    text: with finish "repeat" only the first period of the loop. n_tokens: number of all tokens that were drawn.
+    """
 
     text: str
     n_tokens: int
@@ -130,7 +133,7 @@ class Generation:
 class Generations:
     """The samples of one call, and its cost.
 
-    cached_tokens: how many of the `prompt_tokens` an earlier call has read. cached: whether the samples come from the cache.
+    cached_tokens: number of the `prompt_tokens` that an earlier call has read. cached: whether the samples come from the cache.
     """
 
     samples: tuple[Generation, ...]

@@ -14,7 +14,7 @@ _FEWEST_WITHOUT_LETTERS = 256  # figures, rules of tables, matrices of noughts
 
 
 class Repetition:
-    """One sample while it is drawn: which of its last tokens repeat those before. A token costs a look at the last 128."""
+    """Counts which of the last tokens of a sample repeat those before. A token costs a look at the last 128."""
 
     def __init__(self) -> None:
         self._recent: deque[int] = deque(maxlen=_LONGEST)  # the last token first
@@ -23,7 +23,7 @@ class Repetition:
         self._text = ""
 
     def add(self, token: int, text: str) -> None:
-        """Append a token. text: of the sample, with this token."""
+        """Append a token. text: text of the sample, this token included."""
         self._runs = {period: self._runs.get(period, 0) + 1 for period, past in enumerate(self._recent, 1) if past == token}
         self._recent.appendleft(token)
         self._ends.append(len(text))

@@ -1,4 +1,4 @@
-"""Servers as models by the addresses that users give: each is asked what it has, and told where the text goes, once a run."""
+"""Servers as models, by the addresses that users give. Each is asked once a run for what it has."""
 
 from __future__ import annotations
 

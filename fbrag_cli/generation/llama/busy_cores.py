@@ -1,4 +1,4 @@
-"""How many threads llama.cpp should use beside other work on the same cores.
+"""Chooses the number of threads for llama.cpp beside other work on the same cores.
 
 The threads of llama.cpp wait for each other after each operation. When one of them shares its core with another program, all of
 them run at its pace, so one thread less is faster. The rule, applied between two batches at most every 0.3 s:
@@ -9,7 +9,7 @@ them run at its pace, so one thread less is faster. The rule, applied between tw
    above 0.45, because a program that shares its core with one of our threads gets about half of it. A container's limit of CPU
    time lowers what may be used, not the physical cores.
 
-After a pause, the time since the last look says nothing of the load now: a look of 0.05 s decides.
+After a pause, the average since the last look is not the load of now: a look of 0.05 s decides.
 
 Samples stay the same: llama.cpp's results do not depend on the number of threads (bit by bit, 1 to 3 threads on x86-64), except
 for flash attention with one token, for which `Weights` does not change the number.

@@ -42,7 +42,7 @@ class ChatTemplate:
     """Renders turns in the chat format of one model.
 
     source: the Jinja text in the GGUF, or None. Without it, or where it cannot be rendered, the prompt is plain text.
-    bos, eos: the model's own markers, which templates may insert. child: a process that was started before, as it takes 0.1 s.
+    bos, eos: markers of the model, which templates may insert. child: a process that was started before, as that takes 0.1 s.
     problem: why the template cannot be used, None if it can.
 
     The words of turns are placeholders for the template, so that each sequence of roles is rendered once: a single question when

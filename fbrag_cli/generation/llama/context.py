@@ -18,7 +18,7 @@ from fbrag_cli.generation.llama.weights import Weights
 
 #: The most tokens of a batch.
 BATCH = 512
-#: On a CPU a step of five rows takes two thirds of its time without flash attention, and a prompt of up to about so many cells
+#: On a CPU a step of five samples takes two thirds of its time without flash attention, and a prompt of up to about so many cells
 #: takes about as long (8,000 tokens, 1.5B: 122 s for 133; 5,561, 0.5B: 40 s for 37); beyond, the matrix of the scores outgrows
 #: the processor's caches (12,805 tokens, 0.5B: 159 s for 137).
 _FLASH_ATTENTION_FROM = 9216
@@ -155,8 +155,8 @@ def how_many_fit(weights: Weights, n_cells: int) -> int:
 def _kv_bytes(weights: Weights, n_cells: int) -> int:
     """Return the memory that the keys and values of `n_cells` tokens take."""
     model = weights.model
-    told = metadata(model, f"{metadata(model, 'general.architecture')}.attention.key_length")
-    width = int(told) if told.isdecimal() else llama_cpp.llama_model_n_embd(model) // max(llama_cpp.llama_model_n_head(model), 1)
+    read = metadata(model, f"{metadata(model, 'general.architecture')}.attention.key_length")
+    width = int(read) if read.isdecimal() else llama_cpp.llama_model_n_embd(model) // max(llama_cpp.llama_model_n_head(model), 1)
     width *= llama_cpp.llama_model_n_head_kv(model)
     return int(2 * 2 * n_cells * width * llama_cpp.llama_model_n_layer(model))  # keys and values, two bytes each
 

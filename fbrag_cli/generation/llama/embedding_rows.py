@@ -26,7 +26,10 @@ def takes_rows(weights: Weights) -> bool:
 
 
 def check_taken(rows: EmbeddingRows, weights: Weights, name: str) -> None:
-    """Raise FbragError `usage` where a model does not take embedding rows, or takes rows of another width. name: the model's."""
+    """Raise FbragError `usage` where a model does not take embedding rows, or takes rows of another width.
+
+    name: name of the model, for the error.
+    """
     if not takes_rows(weights):
         what = f"{name} is of the architecture {_architecture(weights)!r}, which takes no embedding rows in a prompt"
         raise FbragError("usage", what, f"use a model of {', '.join(_ARCHITECTURES)}")
@@ -38,7 +41,7 @@ def check_taken(rows: EmbeddingRows, weights: Weights, name: str) -> None:
 class RowsCheck:
     """The check that a model reads the embedding of a token as it reads the token. It takes as long as reading 64 tokens.
 
-    name, sha256: the model's; without a SHA-256 each process checks anew. cache: of the verdicts.
+    name, sha256: name and digest of the model; without a digest each process checks anew. cache: keeps the outcomes.
     """
 
     def __init__(self, weights: Weights, name: str, sha256: str | None) -> None:
@@ -60,7 +63,7 @@ class RowsCheck:
             raise FbragError("model_corrupt", what, "use another model (fbrag models list --all)")
 
     def _cached(self) -> float:
-        """Return the difference, from the cache or for it."""
+        """Return the difference from the cache, or compute and cache it."""
         if self._sha256 is None:
             return _difference(self._weights)
         key = entry_key(self._sha256, version(), system_info(), self._weights.layers_on_gpu)

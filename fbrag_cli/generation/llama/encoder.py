@@ -82,7 +82,7 @@ class LlamaEncoder:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    # -- what each kind of encoder says of itself ------------------------------------------------------------------------
+    # -- what each kind of encoder defines -------------------------------------------------------------------------------
 
     def _prepare(self) -> int:
         """Make the context, and return the length of the vectors. Raises FbragError for another kind of model."""

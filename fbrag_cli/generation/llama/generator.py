@@ -11,7 +11,6 @@ from pathlib import Path
 
 import llama_cpp
 import numpy as np
-from numpy.typing import NDArray
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import QUIET, Call, EmbeddingRows, Generations, ModelInfo, Sampling, Turn
@@ -83,11 +82,11 @@ class LlamaGenerator:
         return Generations(samples, len(request.need.tokens), request.n_cached, *seconds)
 
     def choose(self, turns: Sequence[Turn], choices: Sequence[str], call: Call = QUIET) -> tuple[float, ...]:
-        """Return the probability that the reply begins with each of `choices`. They sum to 1 at most; the rest is that of other
-        words."""
+        """Return the probability that the reply begins with each of `choices`. They sum to 1 at most."""
         request = self._run(self._need(turns, 1, 1), None, call)
         assert request.logits is not None
-        probabilities = _softmax(request.logits)
+        exponentials = np.exp(request.logits.astype(np.float64) - request.logits.max())
+        probabilities = exponentials / exponentials.sum()
         totals = []
         for choice in choices:
             spellings = {lead + form for lead in ("", " ") for form in (choice.lower(), choice.capitalize(), choice.upper())}
@@ -139,7 +138,7 @@ class LlamaGenerator:
 
     @property
     def at_once(self) -> int:
-        """How many calls may run at once, decoded in common batches; 1 unless it is set. Fewer run where memory is short."""
+        """Number of calls that may run at once, in common batches; 1 unless it is set. Fewer run where memory is short."""
         return self._prompts.at_once
 
     @at_once.setter
@@ -178,11 +177,6 @@ class LlamaGenerator:
 
     def _token_text(self, token: int) -> str:
         return "" if token < 0 else _decoded(llama_cpp.llama_vocab_get_text(self._vocab, token)) or ""
-
-
-def _softmax(logits: NDArray[np.float32]) -> NDArray[np.float64]:
-    weights = np.exp(logits.astype(np.float64) - logits.max())
-    return weights / weights.sum()  # type: ignore[no-any-return]
 
 
 def _decoded(text: bytes | None) -> str | None:

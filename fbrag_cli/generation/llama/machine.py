@@ -187,7 +187,7 @@ def free_memory() -> int:
 
 
 def _of_container(name: str) -> str:
-    """Return what a file of the container's limits says, "" where there is none."""
+    """Return the text of a file with a limit of the container, "" where there is none."""
     try:
         return (_CGROUP / name).read_text().strip()
     except OSError:

@@ -1,7 +1,7 @@
-"""The prompts in one llama.cpp context: those of the running calls, and those of earlier ones that a next prompt may begin like.
+"""Shares the KV cells of one llama.cpp context between prompts with a common prefix, and evicts the least recently used.
 
-A prompt that begins like another shares its cells and is read from where the two differ. Cells and sequences for a call's samples
-are set aside when its prompt is admitted, so that no call runs out of them. The least recently used prompts make room for others.
+A prompt is read from where it differs from those of running and earlier calls. Cells and sequences for the samples of a call are
+set aside when its prompt is admitted, so that no call runs out of them.
 """
 
 from __future__ import annotations
@@ -19,35 +19,36 @@ from fbrag_cli.generation.llama.context import Context, how_many_fit
 from fbrag_cli.generation.llama.embedding_rows import RowsCheck
 from fbrag_cli.generation.llama.weights import Weights
 
+_STEP = 256  # llama.cpp makes contexts of multiples of it
 _SPARE = 256  # cells beyond what a call needs, so that a follow-up on the same prompt finds room
-_ROWS = 8  # samples for which there is room from the start, where calls run at once: a larger context has to wait for all of them
+_SAMPLES = 8  # of a call, for which there is room from the start where calls run at once: a larger context waits for all of them
 _MOST_SEQUENCES = 256  # of a context: LLAMA_MAX_SEQ
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What a call needs: its prompt, and `n_rows` samples of `max_tokens` tokens.
+    """What a call needs: its prompt, and `n_samples` samples of up to `max_tokens` tokens.
 
     vectors: the embedding rows of the prompt, by the negative numbers that stand for them among the tokens.
     """
 
     tokens: list[int]
-    n_rows: int
+    n_samples: int
     max_tokens: int
     vectors: Mapping[int, NDArray[np.float32]] = field(default_factory=dict)
 
     @property
     def n_cells(self) -> int:
-        return len(self.tokens) + self.n_rows * self.max_tokens
+        return len(self.tokens) + self.n_samples * self.max_tokens
 
 
 @dataclass(slots=True, eq=False)
 class Prompt:
     """A prompt in the context, and the samples that continue it.
 
-    tokens: of the whole prompt. n_read: how many of them are in the context. cells: a number for each token; prompts that share a
-    cell share its number. sequences: one a sample, the first of them the prompt's own. n_reserved: cells for the samples, while
-    `live`.
+    tokens: token ids of the whole prompt. n_read: number of them that are in the context. cells: a number for each token; prompts
+    that share a cell share its number. sequences: one for each sample, the first of them the prompt's own. n_reserved: number of
+    cells set aside for the samples, while `live`.
     """
 
     tokens: list[int]
@@ -61,9 +62,10 @@ class Prompt:
 class Prompts:
     """The prompts of one model, in a context that is made when it is first needed and enlarged when it is too small.
 
-    weights: must outlive them. name: the model's, for errors. limit: tokens that the model can take. rows_check: runs before
-    the first embedding rows are read.
-    at_once: how many calls may run at once; fewer where memory is short. context: the present one.
+    weights: the model, which must outlive its prompts. name: name of the model, for errors. limit: number of tokens that the
+    model can take. rows_check: runs before the first embedding rows are read.
+
+    at_once: number of calls that may run at once; fewer where memory is short. context: the present context.
     """
 
     def __init__(self, weights: Weights, name: str, limit: int, rows_check: RowsCheck) -> None:
@@ -81,7 +83,7 @@ class Prompts:
         if need.n_cells > self._limit:
             raise FbragError(
                 "prompt_too_long",
-                f"the prompt of {len(need.tokens)} tokens and {need.n_rows} x {need.max_tokens} for the reply need "
+                f"the prompt of {len(need.tokens)} tokens and {need.n_samples} x {need.max_tokens} for the reply need "
                 f"{need.n_cells}, and {self._name} can take {self._limit}",
                 "read less (--recall, --select, --budget; no --more), take fewer samples, or a model with a longer context",
             )
@@ -112,9 +114,9 @@ class Prompts:
             prompt = self._continued(source, n_shared)
         else:
             prompt = self._begun(source, n_shared)
-        prompt.tokens, prompt.live, prompt.n_reserved = need.tokens, True, need.n_rows * need.max_tokens
+        prompt.tokens, prompt.live, prompt.n_reserved = need.tokens, True, need.n_samples * need.max_tokens
         prompt.cells += [next(self._numbers) for _ in range(len(need.tokens) - n_shared)]
-        while len(prompt.sequences) < need.n_rows:
+        while len(prompt.sequences) < need.n_samples:
             prompt.sequences.append(self._free_sequence(prompt.sequences))
         self._held.append(prompt)
         return prompt
@@ -188,7 +190,7 @@ class Prompts:
         others = list(beside)
         used = set(shared).union(*(each.cells for each in others))
         n_cells = len(used) + sum(each.n_reserved for each in others) + need.n_cells - len(shared)
-        n_sequences = sum(len(each.sequences) for each in others) + need.n_rows
+        n_sequences = sum(len(each.sequences) for each in others) + need.n_samples
         return len(others) < self.at_once and n_cells <= self.opened.n_cells and n_sequences <= self.opened.n_sequences
 
     def _free_sequence(self, taken: Sequence[int] = ()) -> int:
@@ -210,7 +212,8 @@ class Prompts:
             state = self.opened.state(source.sequences[0])
         least = (self.context.n_cells, self.context.n_sequences) if self.context else (0, 0)
         self.close()
-        n_cells = min(_rounded_up(need.n_cells + _SPARE), self._largest)
+        rounded = -(-(need.n_cells + _SPARE) // _STEP) * _STEP
+        n_cells = min(rounded, max(self._limit, _STEP))
         n = min(self.at_once, self._most, max(1, how_many_fit(self._weights, n_cells)))
         self.context = self._made(n, n_cells, need, least)
         if state and self.context.restore(0, state):
@@ -229,15 +232,10 @@ class Prompts:
             self._most = n
         return context
 
-    @property
-    def _largest(self) -> int:
-        """The most cells that one call can need."""
-        return max(self._limit, 256)
-
 
 def _n_sequences(n: int, need: Need) -> int:
-    """Return the sequences that `n` such calls need, as far as a context has so many."""
-    return min(n * need.n_rows if n == 1 else n * max(need.n_rows, _ROWS), _MOST_SEQUENCES)
+    """Return the number of sequences that `n` such calls need, at most that of a context."""
+    return min(n * need.n_samples if n == 1 else n * max(need.n_samples, _SAMPLES), _MOST_SEQUENCES)
 
 
 def _common_prefix(left: Sequence[int], right: Sequence[int]) -> int:
@@ -246,8 +244,3 @@ def _common_prefix(left: Sequence[int], right: Sequence[int]) -> int:
         if a != b:
             return i
     return min(len(left), len(right))
-
-
-def _rounded_up(n_cells: int) -> int:
-    """Return the next multiple of 256, in which llama.cpp makes contexts."""
-    return -(-n_cells // 256) * 256

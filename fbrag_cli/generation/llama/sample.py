@@ -15,8 +15,10 @@ from fbrag_cli.generation.repetition import Repetition
 
 @dataclass(slots=True, eq=False)
 class Sample:
-    """position: of its next token. output: the token of the last batch from whose logits the next one is drawn. token: the last
-    token drawn. n_sent: how many characters of the text `on_text` has received.
+    """A sample of a prompt.
+
+    position: place of its next token in the sequence. output: index of the token in the last batch from whose logits the next one
+    is drawn. token: the last token drawn. n_sent: number of characters of the text that `on_text` has received.
     """
 
     sampling: Sampling

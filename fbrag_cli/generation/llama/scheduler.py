@@ -35,7 +35,7 @@ class NoNumbersError(Exception):
 
 @dataclass(slots=True, eq=False)
 class Request:
-    """One call. sampling: None for the logits after the prompt alone.
+    """One call. sampling: None where only the logits after the prompt are asked for.
 
     prompt: in the context, None while the call waits. n_cached: tokens of it that were there. samples: none until it is read.
     n_written: tokens of the longest sample. logits: float32 `(n_vocab,)`, after the prompt. begun, read, ended: seconds of
@@ -66,7 +66,7 @@ class Request:
 
 
 class Scheduler:
-    """Runs calls from any thread. weights, prompts: of the model; nobody else may use the prompts."""
+    """Runs calls from any thread. weights, prompts: the model and its prompts, which nobody else may use."""
 
     def __init__(self, weights: Weights, prompts: Prompts) -> None:
         self._weights, self._prompts = weights, prompts
@@ -192,7 +192,10 @@ class Scheduler:
         return True
 
     def _advance(self, request: Request, n_read: int, last: int) -> None:
-        """Take what a batch brought a call: `n_read` tokens of its prompt, or the logits for its samples. last: of the batch."""
+        """Take what a batch brought a call: `n_read` tokens of its prompt, or the logits for its samples.
+
+        last: index of the last token of the batch.
+        """
         try:
             if n_read:
                 self._note_read(request, n_read, last)

@@ -1,4 +1,4 @@
-"""What a server says of itself, without any text of the user: its models, their windows, whether it is llama.cpp's."""
+"""Asks a server for its models, their context windows and its software. No text of the user is sent."""
 
 from __future__ import annotations
 
@@ -14,15 +14,18 @@ from fbrag_cli.text.near import closest
 from fbrag_cli.text.printable import one_line
 
 _MOST_NAMED = 10
-# What identifies a model at a server, as far as it is told. Other fields are new in each reply, as the time.
+# Fields that identify a model at a server. Others change with each reply, as the time.
 _OF_A_MODEL = ("id", "root", "owned_by", "max_model_len", "meta")
 _OF_LLAMA_CPP = ("model_path", "model_ftype", "build_info", "chat_template", "bos_token", "eos_token")
 
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """model: the name to ask for. context_tokens: of a prompt with its reply, None where the server does not say. is_llama_cpp:
-    whether it has the routes of llama.cpp's own server. identity: what it says of the model, for a key of the cache."""
+    """A server's account of its model.
+
+    model: the name to ask for. context_tokens: most tokens of a prompt with its reply, None where the server does not give it.
+    is_llama_cpp: whether it has the routes of llama.cpp's own server. identity: fields that identify the model in the cache.
+    """
 
     model: str
     context_tokens: int | None
@@ -56,7 +59,7 @@ def _models(host: Host, cancellation: Cancellation | None) -> Json:
 
 
 def _properties(host: Host, cancellation: Cancellation | None) -> Json:
-    """Return what llama.cpp's server says of itself, {} where the server is another."""
+    """Return the properties of llama.cpp's own server, {} where the server is another."""
     try:
         return ask(host, f"{host.address.root}/props", cancellation=cancellation)
     except FbragError:

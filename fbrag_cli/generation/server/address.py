@@ -20,7 +20,10 @@ def is_server(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """base: the URL of the API, as "http://host:8080/v1", without a slash at its end. model: "" where none is named."""
+    """The address of a model at a server.
+
+    base: URL of the API without a slash at its end, as "http://host:8080/v1". model: name of the model, "" where none is given.
+    """
 
     base: str
     model: str
@@ -53,7 +56,7 @@ class Address:
 
     @property
     def root(self) -> str:
-        """The URL that llama.cpp's own routes begin with: the API's without `/v1`."""
+        """The URL with which llama.cpp's own routes begin: `base` without `/v1`."""
         return self.base.removesuffix("/v1")
 
     @property

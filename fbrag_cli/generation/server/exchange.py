@@ -168,7 +168,7 @@ def _reason(error: BaseException) -> str:
     """Return the cause of a failure in a few words."""
     if isinstance(error, httpx2.TimeoutException):
         return "no answer in time"
-    if isinstance(error, httpx2.ConnectError):  # it says only that all addresses of the host failed: take the first one
+    if isinstance(error, httpx2.ConnectError):  # only the error of an address has a reason: take the first one
         while deeper := error.__cause__ or error.__context__:
             error = getattr(deeper, "exceptions", [deeper])[0]
     text = " ".join(str(error).split())

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from time import perf_counter
 from typing import Any
 
@@ -39,8 +40,9 @@ _CHARACTERS_OF_A_TOKEN = 6  # or fewer, on the average over a prompt
 class ServerGenerator:
     """The `Generator` for a server. Calls may come from several threads; each has connections of its own.
 
-    host, about: the server, and what it says of itself. max_context: tokens, None for as many as the server says. Making one asks
-    for one token, without text of the user, to see what the server can do; raises as `generate`.
+    host, about: the server, and its account of its model. max_context: most tokens of a prompt with its reply, None for as many
+    as the server gives. Making a generator asks for one token, without text of the user, to see what the server can do. Raises as
+    `generate`.
 
     problems: what the user should know of the server, as sentences.
     """
@@ -64,7 +66,7 @@ class ServerGenerator:
 
     @property
     def continues_turns(self) -> bool:
-        """True of llama.cpp's server. Others are asked, in the user's turn, to begin with the assistant's words."""
+        """Whether the server is llama.cpp's. Others are asked, in the user's turn, to begin with the assistant's words."""
         return self._about.is_llama_cpp
 
     @property
@@ -122,17 +124,10 @@ class ServerGenerator:
     def _abilities(self, cancellation: Cancellation | None) -> tuple[Json, bool]:
         """Return the parameters beside OpenAI's that the server takes, and whether it gives probabilities."""
         for extras, listed in ((_EXTRAS, _LISTED), (_EXTRAS, {}), ({}, _LISTED)):
-            if (reply := self._hello(extras | listed, cancellation)) is not None:
-                return extras, bool(_first_tokens(reply))
+            with suppress(RefusedError):
+                return extras, bool(_first_tokens(self._ask([Turn("user", "Hi")], extras | listed, cancellation)))
         self._ask([Turn("user", "Hi")], {}, cancellation)
         return {}, False
-
-    def _hello(self, parameters: Json, cancellation: Cancellation | None) -> Json | None:
-        """Return the first token of a reply to "Hi"; None where the server refuses the parameters."""
-        try:
-            return self._ask([Turn("user", "Hi")], parameters, cancellation)
-        except RefusedError:
-            return None
 
     def _ask(self, turns: Sequence[Turn], parameters: Json, cancellation: Cancellation | None) -> Json:
         """Return the first token of a reply, without streaming."""

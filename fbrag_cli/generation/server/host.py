@@ -18,8 +18,10 @@ from fbrag_cli.generation.server.loop import Loop
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """Seconds. connect: for a connection. known: until the server says what it has. first: without a sign of a reply, which waits
-    until the prompt is read. idle: without a token in the middle of a reply. retry: before the second attempt; doubled each time.
+    """Time limits of requests, in seconds.
+
+    connect: until a connection stands. known: until the server lists what it has. first: until the first token of a reply, for
+    which the prompt has to be read. idle: between two tokens. retry: wait before the second attempt, doubled each time.
     """
 
     connect: float = 10
@@ -33,7 +35,10 @@ PATIENT = Patience()
 
 
 class Host:
-    """One server: where it is, and how it is asked. key: sent to this server alone. warn: receives sentences for the user."""
+    """One server, with the client and the event loop of its requests.
+
+    key: sent to this server alone. warn: receives sentences for the user.
+    """
 
     def __init__(
         self, address: Address, key: str | None = None, patience: Patience = PATIENT, warn: Callable[[str], object] | None = None
@@ -45,7 +50,7 @@ class Host:
         self.client = httpx2.AsyncClient(
             transport=httpx2.AsyncHTTPTransport(limits=limits) if direct else None,  # one that is given uses no proxy
             limits=limits,
-            timeout=httpx2.Timeout(None, connect=patience.connect),  # `Exchange` limits the rest
+            timeout=httpx2.Timeout(None, connect=patience.connect),  # `Exchange` has the other limits
             headers={"Accept-Encoding": "identity", "User-Agent": "fbrag"} | ({"Authorization": f"Bearer {key}"} if key else {}),
         )
 

@@ -1,4 +1,4 @@
-"""What a server says: events of a stream, whole replies, errors. All of it is untrusted: of any size, in any shape."""
+"""Reads what a server sends: events of a stream, whole replies, errors. All of it is untrusted: of any size, in any shape."""
 
 from __future__ import annotations
 
@@ -25,8 +25,11 @@ class RefusedError(FbragError):
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What an event adds to a sample. thought: whether it holds reasoning, which is no text of the reply. finish: the reason of
-    its end, None before that."""
+    """What an event adds to a sample.
+
+    index: number of the sample in its request. thought: whether the event holds reasoning, which is no text of the reply. finish:
+    why the sample ended, None before its end.
+    """
 
     index: int
     text: str

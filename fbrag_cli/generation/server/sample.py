@@ -14,8 +14,12 @@ _WORDS = re.compile(r"\s*\S+|\s+")
 
 @dataclass(slots=True)
 class Sample:
-    """opening: words with which the reply was to begin; they are no part of it where the server repeats them. n_thoughts:
-    pieces of reasoning. n_tokens: None where the server does not give it. n_sent: the characters that `news` has returned."""
+    """A sample from a server.
+
+    opening: words with which the reply was to begin; they are no part of it where the server repeats them. n_pieces, n_thoughts:
+    number of pieces of the reply and of reasoning. n_tokens: number of tokens, None where the server does not give it. n_sent:
+    number of characters that `news` has returned.
+    """
 
     seed: int
     max_tokens: int
@@ -44,7 +48,7 @@ class Sample:
             piece = head[len(self.opening) :] if self.opening and head.startswith(self.opening) else self._held
             self._held = None
         self._take(piece)
-        if self.finish is None and self.n_pieces > self.max_tokens:  # a server that keeps to the limit says so itself
+        if self.finish is None and self.n_pieces > self.max_tokens:  # a server that keeps to the limit ends the sample itself
             self.finish = "length"
 
     def think(self) -> None:
