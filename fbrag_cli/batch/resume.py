@@ -13,10 +13,8 @@ from fbrag_cli.batch.row import shown
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.build import versions
 from fbrag_cli.storage.files import sha256_of
-from fbrag_cli.storage.rows import Row, as_text
+from fbrag_cli.storage.rows import ANOTHER, Row, as_text
 from fbrag_cli.text.printable import one_line
-
-_ANOTHER = "choose another -o FILE, or add --restart"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +36,7 @@ class Done:
             before, now = self.questions.get(job.key), shown(job.question.text)
             if before not in (None, now):
                 what = f"question {_said(job.question.id)} was {_said(before)}, is {_said(now)}"
-                raise FbragError("usage", f"{self.name} holds rows of other questions: {what}", _ANOTHER)
+                raise FbragError("usage", f"{self.name} holds rows of other questions: {what}", ANOTHER)
             first.setdefault(job.document, job)
         for job in first.values():
             if as_text(job.document) in self.documents and all(map(os.path.isfile, job.documents)):
@@ -52,7 +50,7 @@ class Done:
         before = self.documents.get(as_text(job.document))
         if before is not None and list(before) != list(sha256):
             what = f"{_said(job.document)} has changed since {self.name} got rows of it"
-            raise FbragError("usage", what, _ANOTHER)
+            raise FbragError("usage", what, ANOTHER)
 
 
 def done(rows: Iterable[Row], settings: Mapping[str, object], name: str) -> Done:
@@ -73,7 +71,7 @@ def done(rows: Iterable[Row], settings: Mapping[str, object], name: str) -> Done
             if sha256:
                 documents[key[0]] = sha256.split() if isinstance(sha256, str) else sha256
     except (KeyError, TypeError, AttributeError, ValueError):
-        raise FbragError("usage", f"{name} holds rows that lack a part", _ANOTHER) from None
+        raise FbragError("usage", f"{name} holds rows that lack a part", ANOTHER) from None
     return Done(name, statuses, questions, documents)
 
 
@@ -87,7 +85,7 @@ def _compare(before: Mapping[str, object], now: Mapping[str, object], name: str)
     other = [each for each in dict.fromkeys((*before, *now)) if before.get(each) != now.get(each)]
     if other:
         told = "; ".join(_changed(each, before, now) for each in other[:3])
-        raise FbragError("usage", f"{name} holds rows of other settings: {told}", _ANOTHER)
+        raise FbragError("usage", f"{name} holds rows of other settings: {told}", ANOTHER)
 
 
 def _changed(name: str, before: Mapping[str, object], now: Mapping[str, object]) -> str:

@@ -23,7 +23,7 @@ from fbrag_cli.progress import Event, Listener, Progress, silent
 from fbrag_cli.render.as_json import facts
 from fbrag_cli.session.memory import peak_memory_mb
 from fbrag_cli.session.session import Session
-from fbrag_cli.storage.rows import Row, open_rows
+from fbrag_cli.storage.rows import ANOTHER, Row, open_rows
 from fbrag_cli.text.languages import detect
 from fbrag_cli.trace import Stage, Trace
 
@@ -32,8 +32,6 @@ _END = ("usage", "out_of_memory", "timeout", "gpu_unavailable", "model_missing",
 _UNTIMED = ("read", "load")  # stages that belong to the run, not to a question
 _AFTER = ("verify",)  # follows the answer, is no part of the paper's methods, and costs nothing where it is cached
 
-
-_ANOTHER = "name another -o FILE, or add --restart"
 
 _Given = tuple[Example, Configuration]
 _Done = Mapping[tuple[str, str, str], Row]  # data set, example, configuration
@@ -100,11 +98,11 @@ def _done(rows: Iterable[Row], output: Path) -> _Done:
         for row in rows:
             if row["versions"] != versions():
                 told = ", ".join(f"{name} {version}" for name, version in row["versions"].items())
-                raise FbragError("usage", f"{output} holds rows of other versions ({told})", _ANOTHER)
+                raise FbragError("usage", f"{output} holds rows of other versions ({told})", ANOTHER)
             if row["status"] != "error":
                 done[row["dataset"], row["id"], key(written(row["configuration"]))] = row
     except (AttributeError, KeyError, TypeError):
-        raise FbragError("usage", f"{output} holds lines that are no rows of results", _ANOTHER) from None
+        raise FbragError("usage", f"{output} holds lines that are no rows of results", ANOTHER) from None
     return done
 
 
@@ -170,7 +168,7 @@ class _Digests:
         for name, digest in now.items():
             if before.get(name, digest) != digest:
                 what = f"{example.id} of {example.dataset}" if name == "example" else f"the {name} model {models[name]}"
-                raise FbragError("usage", f"{what} has changed since {output} got rows of it", _ANOTHER)
+                raise FbragError("usage", f"{what} has changed since {output} got rows of it", ANOTHER)
 
     def _of(self, model: str) -> str:
         if model not in self._models:

@@ -22,7 +22,8 @@ from fbrag_cli.text.printable import one_line
 
 Row = Mapping[str, Any]
 
-_ANOTHER = "choose another -o FILE, or add --restart"
+#: What to do where an output holds rows of something else.
+ANOTHER = "choose another -o FILE, or add --restart"
 _BLANK = b" \t\r\n\0"  # what stands for rows that a power failure took: a file may have grown, and its blocks be zeros
 _FLUSH_EVERY = 1.0  # seconds between two flushes to the disk (fsync)
 _REPLACES_OPEN_FILES = os.name != "nt"
@@ -216,7 +217,7 @@ class RowFile:
                 raise ValueError(f"its first line is not {head.decode().strip()}")
             found = self._form.split(data[len(head) :]) if begun else []
         except ValueError as error:
-            raise FbragError("usage", f"{self._path} holds no rows of this kind: {error}", _ANOTHER) from None
+            raise FbragError("usage", f"{self._path} holds no rows of this kind: {error}", ANOTHER) from None
         self.rows = [row for row, _ in found]
         self._end = len(head) + (found[-1][1] if found else 0) if begun else 0
         os.ftruncate(self._file, self._end)
