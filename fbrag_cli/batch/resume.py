@@ -1,4 +1,4 @@
-"""What an earlier run of a batch has done: the rows of its output, if they come from the same settings and documents."""
+"""Finds the rows that an earlier run has finished. Refuses an output that was made with other settings or documents."""
 
 from __future__ import annotations
 
