@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -55,9 +56,9 @@ def server(label: str, name: str, situation: Situation) -> Check:
         address = Address.parse(name)
         if situation.offline and not address.is_loopback:
             return Check(label, "ok", f"{address.base}: not asked (--offline)")
-        host = Host(address, server_key(situation.key_file, situation.environ), Patience(known=_SERVER_SECONDS))
-        found = about(host)
-        host.close()
+        key = server_key(situation.key_file, situation.environ)
+        with closing(Host(address, key, Patience(known=_SERVER_SECONDS))) as host:
+            found = about(host)
     except FbragError as error:
         return Check(label, "fail", error.message, error.hint)
     window = f", {found.context_tokens:,} tokens of context" if found.context_tokens else ""

@@ -80,7 +80,11 @@ class Servers:
 
         def make() -> tuple[Host, About]:
             host = Host(Address.parse(name), server_key(self._settings.key_file, os.environ), warn=warn)
-            return host, about(host, listener.cancellation)
+            try:
+                return host, about(host, listener.cancellation)
+            except BaseException:
+                host.close()
+                raise
 
         return self._hosts.get(name, make, Lease(listener))
 
