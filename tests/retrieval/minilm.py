@@ -16,7 +16,7 @@ from filelock import FileLock
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.progress import silent
-from fbrag_cli.training.fit_rag import base_encoder, bert_gguf
+from fbrag_cli.training import base_encoder, bert_gguf
 
 
 def fetched(pytestconfig: pytest.Config) -> Path:

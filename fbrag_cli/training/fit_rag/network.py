@@ -15,7 +15,7 @@ from transformers import BertModel
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.methods.fit_rag.parts import LABELS
-from fbrag_cli.training.fit_rag.base_encoder import BaseEncoder
+from fbrag_cli.training.base_encoder import BaseEncoder
 from fbrag_cli.training.fit_rag.pairs import Pair
 from fbrag_cli.training.torch_models import device, has_bfloat16, quiet
 

@@ -21,10 +21,10 @@ from fbrag_cli.generation.llama.weights import Loading
 from fbrag_cli.methods.fit_rag.parts import LABELS
 from fbrag_cli.progress import Event, Progress, silent, stage
 from fbrag_cli.storage.files import not_writable
+from fbrag_cli.training.base_encoder import BaseEncoder
+from fbrag_cli.training.bert_gguf import write_gguf
 from fbrag_cli.training.checkpoint import Checkpoint
 from fbrag_cli.training.fit_rag import imbalance
-from fbrag_cli.training.fit_rag.base_encoder import BaseEncoder
-from fbrag_cli.training.fit_rag.bert_gguf import write_gguf
 from fbrag_cli.training.fit_rag.network import ScorerNetwork, Tensor, Windows
 from fbrag_cli.training.fit_rag.pairs import Batches, DevMetrics, Pair, PairKind, label_counts, measure, split
 

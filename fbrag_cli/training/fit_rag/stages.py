@@ -26,11 +26,11 @@ from fbrag_cli.storage.files import sha256_of
 from fbrag_cli.storage.places import models_dir
 from fbrag_cli.storage.rows import Row
 from fbrag_cli.text.printable import counted, dumps
+from fbrag_cli.training.base_encoder import fetch, read_base
 from fbrag_cli.training.fit_rag import combinations as combining
 from fbrag_cli.training.fit_rag import detector as fit_rag_detector
 from fbrag_cli.training.fit_rag import labels as labelling
 from fbrag_cli.training.fit_rag import recognizer as fit_rag_recognizer
-from fbrag_cli.training.fit_rag.base_encoder import fetch, read_base
 from fbrag_cli.training.fit_rag.pairs import DevMetrics
 from fbrag_cli.training.questions import GoldQuestion, Pool
 from fbrag_cli.training.stages import Folder, Work, languages_of

@@ -14,7 +14,7 @@ from fbrag_cli.generation.llama.scorer import LlamaScorer
 from fbrag_cli.generation.llama.weights import Loading
 from fbrag_cli.progress import Event
 from fbrag_cli.storage.files import sha256_of
-from fbrag_cli.training.fit_rag.base_encoder import BaseEncoder, read_base
+from fbrag_cli.training.base_encoder import BaseEncoder, read_base
 from fbrag_cli.training.fit_rag.pairs import Pair
 from tests.conftest import needs
 from tests.retrieval import minilm

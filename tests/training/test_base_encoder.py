@@ -10,7 +10,7 @@ import pytest
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.progress import silent
-from fbrag_cli.training.fit_rag.base_encoder import SHA256, fetch, read_base
+from fbrag_cli.training.base_encoder import SHA256, fetch, read_base
 from tests.retrieval import minilm
 
 CONFIG = {"model_type": "bert", "hidden_act": "gelu", "hidden_size": 8, "max_position_embeddings": 512}
