@@ -130,7 +130,7 @@ class Folder:
         """Record a finished stage. names: names of its files. settings: top-level entries of the record, as "detector"."""
         training = {**self.about.get("training", {}), stage: {"inputs": dict(inputs), "files": [*names], **report}}
         versions = {name: version(name) for name in ("llama-cpp-python", "numpy")} | {"fbrag": __version__}
-        with self._writing():
+        with writing(self.path):
             files = {**self.about.get("files", {}), **{name: sha256_of(self.path / name) for name in names}}
             made = {"files": files, "training": training, "versions": versions}
             self.about = {"format": self.kind.format, **self.about, **settings, **made}
@@ -143,12 +143,12 @@ class Folder:
 
         others = load_file(self._tensors) if self._tensors.exists() else {}
         kept = {name: tensor for name, tensor in others.items() if not name.startswith(prefix)}
-        with self._writing(), whole_file(self._tensors) as part:
+        with writing(self.path), whole_file(self._tensors) as part:
             part.write_bytes(save({**kept, **{name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}}))
 
     def drop(self, *stages: str) -> None:
         """Delete the tensors, and take stages out of the record, which the next `put` writes. Settings go by a stage's name."""
-        with self._writing():
+        with writing(self.path):
             self._tensors.unlink(missing_ok=True)
         kept = {name: value for name, value in self.about.items() if name not in stages}
         for name, left_out in (("files", (self.kind.tensors,)), ("training", stages)):
@@ -191,13 +191,15 @@ class Folder:
             return {}
         return row if isinstance(row, dict) else {}
 
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        try:
-            self.path.mkdir(exist_ok=True)
-            yield
-        except OSError as error:
-            raise not_writable(self.path, error, "output", _ANOTHER) from None
+
+@contextmanager
+def writing(folder: Path) -> Iterator[None]:
+    """Make the folder where it is missing, and FbragError `output` of an OSError while it is written."""
+    try:
+        folder.mkdir(exist_ok=True)
+        yield
+    except OSError as error:
+        raise not_writable(folder, error, "output", _ANOTHER) from None
 
 
 def _differing(before: Row, head: Mapping[str, Any]) -> Iterator[str]:

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from fbrag_cli.errors import FbragError, pip_install
+from fbrag_cli.methods.knobs import knob
 
 if TYPE_CHECKING:
     from fbrag_cli.training.questions import Material
     from fbrag_cli.training.stages import Work
+
+
+def option(default: Any, help: str, **about: Any) -> Any:
+    """A field that is an option of one training, and of no environment variable. about: fields of `Knob`."""
+    return knob(default, help, group="Training", variables=(), **about)
+
+
+def folder(default: str) -> Any:
+    """A field that names the folder of what is made."""
+    return knob(default, "folder of what is made", names=("-o", "--output"), group="Output", metavar="FOLDER")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -128,6 +128,11 @@ class DevMetrics:
     auc_answer: float | None
     auc_prefers: float | None
 
+    def described(self) -> str:
+        """Return the loss and both areas in words."""
+        areas = ("-" if area is None else f"{area:.3f}" for area in (self.auc_answer, self.auc_prefers))
+        return f"dev loss {self.loss:.3f}, AUC of Has_Answer and LLM_Prefer {' and '.join(areas)}"
+
 
 def measure(pairs: Sequence[Pair], logits: NDArray[np.float32]) -> DevMetrics:
     """Compare logits, float32 `(len(pairs), 2)`, with the labels. pairs: at least one."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -20,13 +19,13 @@ from fbrag_cli.generation.llama.scorer import LlamaScorer
 from fbrag_cli.generation.llama.weights import Loading
 from fbrag_cli.methods.fit_rag.parts import LABELS
 from fbrag_cli.progress import Event, Progress, silent, stage
-from fbrag_cli.storage.files import not_writable
 from fbrag_cli.training.base_encoder import BaseEncoder
 from fbrag_cli.training.bert_gguf import write_gguf
 from fbrag_cli.training.checkpoint import Checkpoint
 from fbrag_cli.training.fit_rag import imbalance
 from fbrag_cli.training.fit_rag.network import ScorerNetwork, Tensor, Windows
 from fbrag_cli.training.fit_rag.pairs import Batches, DevMetrics, Pair, PairKind, label_counts, measure, split
+from fbrag_cli.training.stages import writing
 
 FILE, CHECKPOINT = "scorer.gguf", "scorer.checkpoint.safetensors"
 _FORMAT = "fbrag.fit-rag-checkpoint/1"
@@ -95,20 +94,10 @@ def train_scorer(
     if not parts.train or not parts.dev:
         what = f"{len(parts.train)} pairs are for training and {len(parts.dev)} for checking"
         raise FbragError("usage", f"a document scorer cannot be trained: {what}", "add questions, or take a higher --limit")
-    with _writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
     with stage("train", progress), torch.random.fork_rng():
         fit = _Fit(pairs, base, folder, settings)
         fit.run(progress)
         return fit.finish()
-
-
-@contextmanager
-def _writing(folder: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise not_writable(folder, error, "output", "choose another folder (-o)") from None
 
 
 class _Fit:
@@ -145,7 +134,7 @@ class _Fit:
             self._epochs.append(Epoch(float(np.mean(losses)), dev))
             if self._best == len(self._epochs):
                 self._checkpoint.keep_best()
-            with _writing(self._folder):
+            with writing(self._folder):
                 self._checkpoint.write({"epochs": [asdict(each) for each in self._epochs], "weights": self._weights})
             told = f"epoch {epoch + 1}: training loss {np.mean(losses):.3f}, dev loss {dev.loss:.3f}, w {self._w:.2f}"
             progress(Event("train", "note", text=told))
@@ -153,7 +142,7 @@ class _Fit:
     def finish(self) -> TrainedScorer:
         """Write the best epoch's scorer."""
         self._checkpoint.restore_best()
-        with _writing(self._folder):
+        with writing(self._folder):
             path = self._write(self._folder / FILE)
         parts = asdict(self._split)
         return TrainedScorer(
@@ -237,7 +226,7 @@ class _Fit:
     def _read_windows(self) -> list[Windows]:
         """Return the token ids of each pair as the runtime itself reads them, so that training meets nothing else."""
         with TemporaryDirectory(prefix="fbrag-") as temporary:
-            with _writing(Path(temporary)):
+            with writing(Path(temporary)):
                 path = self._write(Path(temporary) / FILE)
             with LlamaScorer(path, Loading(placement=ON_THE_CPU, threads=1)) as scorer:
                 return [scorer.windows(pair.question, pair.text) for pair in self._pairs]

@@ -31,7 +31,6 @@ from fbrag_cli.training.fit_rag import combinations as combining
 from fbrag_cli.training.fit_rag import detector as fit_rag_detector
 from fbrag_cli.training.fit_rag import labels as labelling
 from fbrag_cli.training.fit_rag import recognizer as fit_rag_recognizer
-from fbrag_cli.training.fit_rag.pairs import DevMetrics
 from fbrag_cli.training.questions import GoldQuestion, Pool
 from fbrag_cli.training.stages import Folder, Work, languages_of
 
@@ -63,7 +62,7 @@ class FitRagWork(Work):
         return Pool(self.material)
 
     @property
-    def asked(self) -> dict[str, str]:
+    def language_model(self) -> dict[str, str]:
         """The language model whose replies are labels: its name and SHA-256."""
         return self.model("large")
 
@@ -94,7 +93,7 @@ def make_labels(work: FitRagWork) -> None:
 
 def _labels(work: FitRagWork, *, restart: bool = False) -> Any:
     work.session.prepare(Vanilla)
-    head = labelling.head(" ".join(work.asked.values()), work.material)
+    head = labelling.head(" ".join(work.language_model.values()), work.material)
     return work.folder.rows(LABELS, head, labelling.key_of, restart=restart)
 
 
@@ -133,14 +132,9 @@ def make_scorer(work: FitRagWork) -> None:
     }
     if folder.about.get("files", {}).get(SCORER) != sha256_of(folder.path / SCORER):
         folder.drop("detector", "recognizer")  # fitted to the logits of the scorer before
-    folder.put("scorer", inputs, report, SCORER, model=work.asked, languages=languages_of([pair.text for pair in pairs]))
+    folder.put("scorer", inputs, report, SCORER, model=work.language_model, languages=languages_of([pair.text for pair in pairs]))
     (folder.path / CHECKPOINT).unlink(missing_ok=True)
-    work.note(f"scorer: epoch {trained.best}, {_told(trained.dev)}, w {trained.weights[-1]:.2f}")
-
-
-def _told(dev: DevMetrics) -> str:
-    areas = ("-" if area is None else f"{area:.3f}" for area in (dev.auc_answer, dev.auc_prefers))
-    return f"dev loss {dev.loss:.3f}, AUC of Has_Answer and LLM_Prefer {' and '.join(areas)}"
+    work.note(f"scorer: epoch {trained.best}, {trained.dev.described()}, w {trained.weights[-1]:.2f}")
 
 
 def _digest(records: Iterable[Any]) -> str:
@@ -173,7 +167,7 @@ def _combinations(work: FitRagWork, *, making: bool = False) -> Any:
     scorer, and for combinations of another one that are not made anew."""
     if not (scorer := work.folder.path / SCORER).exists():
         raise FbragError("usage", f"{work.folder.path} has no scorer", "train it first: --stage scorer")
-    head = {"schema": combining.SCHEMA, "kind": "run", "model": work.asked, "scorer": sha256_of(scorer)}
+    head = {"schema": combining.SCHEMA, "kind": "run", "model": work.language_model, "scorer": sha256_of(scorer)}
     before = work.folder.head_of(COMBINATIONS)
     is_of_another = before.get("scorer") != head["scorer"] and before == {**head, "scorer": before.get("scorer")}
     if is_of_another and not making:
@@ -189,7 +183,7 @@ def _make_combinations(work: FitRagWork) -> list[Row]:
     right_alone = {key[:2]: row["right"] for key, row in _made_labels(work).items() if not key[2]}
     asked = {each.key: each for each in work.questions[1] if each.group and each.key in right_alone}
     with kept as (file, before), closing(LlamaScorer(work.folder.path / SCORER)) as scorer:
-        parts = FitRagParts(scorer=scorer, detector=None, model=work.asked, languages=())
+        parts = FitRagParts(scorer=scorer, detector=None, model=work.language_model, languages=())
         large, call = work.session.large(DEFAULT), Call(cancellation=work.listener.cancellation)
         labeller = combining.Labeller(parts, large, before, call)
         last = {key[0]: key[:2] for key in before}.values()  # of each data set; combinations of it may be missing

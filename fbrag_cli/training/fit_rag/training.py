@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from fbrag_cli.methods.knobs import knob
-from fbrag_cli.training.training import Training
+from fbrag_cli.training.training import Training, folder, option
 
 if TYPE_CHECKING:
     from fbrag_cli.training.questions import Material
@@ -32,27 +31,18 @@ class FitRagTraining(Training):
     Labels take longest: replies of the model to questions with one passage each. A run that was stopped goes on where it was.
     """
 
-    output: str = knob("fit-rag", "folder of what is made", names=("-o", "--output"), group="Output", metavar="FOLDER")
-    stage: Literal["all", "labels", "scorer", "detector", "recognizer"] = knob(
-        "all", "all, labels, scorer, detector or recognizer", group="Training", variables=()
+    output: str = folder("fit-rag")
+    stage: Literal["all", "labels", "scorer", "detector", "recognizer"] = option(
+        "all", "all, labels, scorer, detector or recognizer"
     )
-    limit: int | None = knob(
+    limit: int | None = option(
         None,
         "questions of each data set for the scorer, as many for the detector, a quarter as many for checking",
         varies="all",
         minimum=1,
-        group="Training",
         metavar="N",
-        variables=(),
     )
-    base: str | None = knob(
-        None,
-        "folder of a BERT encoder",
-        varies="all-MiniLM-L6-v2, 84 MB",
-        group="Training",
-        metavar="FOLDER",
-        variables=(),
-    )
+    base: str | None = option(None, "folder of a BERT encoder", varies="all-MiniLM-L6-v2, 84 MB", metavar="FOLDER")
 
     def check(self) -> None:
         if self.stage not in ("labels", "recognizer"):

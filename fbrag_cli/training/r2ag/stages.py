@@ -20,11 +20,10 @@ from fbrag_cli.methods.r2ag.prompts import list_turns, list_words
 from fbrag_cli.progress import Listener
 from fbrag_cli.retrieval import Comparing
 from fbrag_cli.session.session import Choice
-from fbrag_cli.storage.files import not_writable
 from fbrag_cli.text.printable import counted
 from fbrag_cli.training.questions import GoldQuestion, Pool
 from fbrag_cli.training.r2ag.lists import PassageList, list_of, shuffled
-from fbrag_cli.training.stages import Folder, Work, languages_of
+from fbrag_cli.training.stages import Folder, Work, languages_of, writing
 
 if TYPE_CHECKING:
     from fbrag_cli.generation.llama.generator import LlamaGenerator
@@ -81,15 +80,13 @@ def train_r2ag(work: R2agWork) -> None:
     model = FrozenModel(read.path, lora=work.settings.lora)
     sizes = {"n_embd": read.about["n_embd"], "deviation": read.deviation}
     fit = R2agFit(read.lists, model, work.settings, checkpoint, **sizes)
-    try:
+    with writing(work.path):
         for _ in work.progress(fit.run(), "steps", fit.standing.steps, fit.steps):
             pass
         fit.restore_best()
         report = _report(work, lists, fit.standing, fit.plain()) | {"seconds": round(perf_counter() - started)}
         _put(folder, fit, model, inputs, report, _record(work, read, retriever, lists))
-    except OSError as error:
-        raise not_writable(work.path, error, "output", "choose another folder (-o)") from None
-    for line in _told(report):
+    for line in _described(report):
         work.note(line)
 
 
@@ -217,7 +214,7 @@ def _auc_of_relevance(dev: Sequence[PassageList], names: Sequence[str]) -> float
     return auc(scores.astype(np.float64), np.concatenate([each.labels for each in dev]) > 0)
 
 
-def _told(report: Fields) -> Iterator[str]:
+def _described(report: Fields) -> Iterator[str]:
     dev = report["dev"][report["best_epoch"] - 1]
     yield f"loss of the answer, for checking: {dev['answer']:.3f}, by the plain prompt {report['plain']:.3f}"
     if dev["auc"] is not None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.methods.knobs import knob
-from fbrag_cli.training.training import Training
+from fbrag_cli.training.training import Training, folder, option
 
 if TYPE_CHECKING:
     from fbrag_cli.training.stages import Work
@@ -35,49 +35,20 @@ class R2agTraining(Training):
     where it was.
     """
 
-    output: str = knob("r2ag", "folder of what is made", names=("-o", "--output"), group="Output", metavar="FOLDER")
+    output: str = folder("r2ag")
     retriever: str = knob("bm25", "bm25, or an embedding model: a GGUF file, a name of the hub", group="Training", metavar="NAME")
-    limit: int | None = knob(
-        None,
-        "lists of each data set, a quarter as many for checking",
-        varies="all",
-        minimum=1,
-        group="Training",
-        metavar="N",
-        variables=(),
+    limit: int | None = option(
+        None, "lists of each data set, a quarter as many for checking", varies="all", minimum=1, metavar="N"
     )
-    list_length: int | None = knob(
-        None,
-        "passages of each list",
-        varies="5 to 10",
-        minimum=2,
-        maximum=40,
-        group="Training",
-        metavar="N",
-        variables=(),
+    list_length: int | None = option(None, "passages of each list", varies="5 to 10", minimum=2, maximum=40, metavar="N")
+    epochs: int = option(2, "times each list is read", minimum=1, metavar="N")
+    lora: bool = option(False, "train LoRA of the model as well")
+    rows: bool = option(True, "train embedding rows; without them, LoRA alone (RAFT)", varies="", names=("--rows/--no-rows",))
+    control: Literal["none", "soft", "shuffled"] = option(
+        "none", "soft: rows know the place alone; shuffled: features of other passages"
     )
-    epochs: int = knob(2, "times each list is read", minimum=1, group="Training", metavar="N", variables=())
-    lora: bool = knob(False, "train LoRA of the model as well", group="Training", variables=())
-    rows: bool = knob(
-        True,
-        "train embedding rows; without them, LoRA alone (RAFT)",
-        varies="",
-        names=("--rows/--no-rows",),
-        group="Training",
-        variables=(),
-    )
-    control: Literal["none", "soft", "shuffled"] = knob(
-        "none",
-        "soft: rows know the place alone; shuffled: features of other passages",
-        group="Training",
-        variables=(),
-    )
-    without: Literal["none", "relevance", "precedent", "neighbour"] = knob(
-        "none", "a feature to leave out, for an ablation", group="Training", variables=()
-    )
-    qdm_weight: float = knob(
-        1.0, "weight of the relevance in the loss", varies="1", minimum=0, group="Training", metavar="X", variables=()
-    )
+    without: Literal["none", "relevance", "precedent", "neighbour"] = option("none", "a feature to leave out, for an ablation")
+    qdm_weight: float = option(1.0, "weight of the relevance in the loss", varies="1", minimum=0, metavar="X")
 
     @property
     def learnt_with(self) -> dict[str, bool | int | float | str]:
