@@ -27,7 +27,10 @@ _COMPUTED = {"model_type": ("bert",), "hidden_act": ("gelu", "gelu_new"), "posit
 
 @dataclass(frozen=True, slots=True)
 class BaseEncoder:
-    """A BERT encoder in a folder of Hugging Face. sha256: of its weights. width: of its vectors. positions: tokens at most."""
+    """A BERT encoder in a folder of Hugging Face.
+
+    sha256: SHA-256 (hex) of the file of its weights. width: numbers in a vector. positions: most tokens that it reads.
+    """
 
     folder: Path
     sha256: str

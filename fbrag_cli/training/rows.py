@@ -145,8 +145,8 @@ class _RowsFile:
     def _of_story(self, row: Row) -> Evidence:
         sections: Mapping[str, str] = _named("story", row, self._stories)
         gold = _gold("story", "gold_sections", row, lambda name: isinstance(name, str) and name in sections)
-        told = {name: text for name, text in sections.items() if text.strip()}
-        return _chosen(list(told.values()), f"{self._name}: {row['story']}", [name in gold for name in told])
+        whole = {name: text for name, text in sections.items() if text.strip()}
+        return _chosen(list(whole.values()), f"{self._name}: {row['story']}", [name in gold for name in whole])
 
     def _of_meeting(self, row: Row) -> Evidence:
         meeting: _Meeting = _named("meeting", row, self._meetings)

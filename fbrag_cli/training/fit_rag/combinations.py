@@ -72,8 +72,10 @@ def case_of(question: GoldQuestion, pool: Pool, parts: FitRagParts, large: Gener
 
 
 def combinations(case: Case, parts: FitRagParts) -> list[tuple[int, ...]]:
-    """Return random combinations of the windows of a case, each in rank order: of each size those that no other of that size
-    exceeds in both labels of its whole text (the skyline)."""
+    """Return random combinations of the windows of a case, each in rank order.
+
+    Of each size the skyline is kept: the combinations that no other of that size exceeds in both labels of its whole text.
+    """
     random = Random(f"{case.question.dataset} {case.question.id}")
     kept: list[tuple[int, ...]] = []
     for size in (size for size in SIZES if size < len(case.windows)):

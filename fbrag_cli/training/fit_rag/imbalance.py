@@ -24,7 +24,7 @@ LOWEST, HIGHEST = 0.02, 0.98
 def slope(u_mat: Vector, u_mis: Vector, g_mat: Vector, g_mis: Vector, rate: float) -> float:
     """Return d, the derivative by w of the balanced validation loss (L_v^mat + L_v^mis) / 2 after a step of gradient descent.
 
-    u_mat, u_mis: gradients of both validation losses at θ_k. g_mat, g_mis: of both training losses at θ_(k-1). rate: η.
+    u_mat, u_mis: gradients of both validation losses at θ_k. g_mat, g_mis: gradients of both training losses at θ_(k-1). rate: η.
     """
     return -rate * float((u_mat + u_mis) @ (g_mat - g_mis)) / 2
 

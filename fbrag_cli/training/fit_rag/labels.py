@@ -1,4 +1,4 @@
-"""FIT-RAG's labels: of a passage, whether it holds the answer, and whether the model answers rightly from it alone.
+"""FIT-RAG's labels of a passage: whether it holds the answer, and whether the model answers rightly from it alone.
 
 A label is a row of a file, made once for a language model, and kept: all other stages take minutes, this one hours.
 """
@@ -88,7 +88,7 @@ def by_passage(trials: Iterable[Trial]) -> list[Trial]:
 
 
 def nearest_candidates(pool: Pool, question: GoldQuestion) -> list[Passage]:
-    """Return the passages of a question to label, nearest first: of the nearest and its evidence. None where it has none."""
+    """Return the passages of a question to label, nearest first, from the nearest ones and its evidence; [] without a group."""
     if not question.group:
         return []
     found = pool.ranked(question)

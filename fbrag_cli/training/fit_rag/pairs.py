@@ -71,7 +71,8 @@ class Batches:
     The mean of a kind's values in a batch, times the share of the kind, has as its expectation their sum over the kind, divided
     by the number of all pairs. Batch k depends on the seed and k only, so that a stopped run goes on with the same ones.
 
-    positions: of pairs, by kind. quotas: pairs of each kind in a batch. shares: of each kind in all pairs.
+    positions: positions of the pairs, by kind. quotas: number of pairs of each kind in a batch. shares: share of each kind in all
+    pairs.
     """
 
     def __init__(self, pairs: Sequence[Pair], positions: Sequence[int], size: int, seed: int) -> None:
@@ -108,8 +109,7 @@ def _quotas(counts: Mapping[PairKind, int], size: int) -> dict[PairKind, int]:
 def label_counts(pairs: Sequence[Pair], positions: Sequence[int]) -> dict[str, int]:
     """Return how many pairs there are of each combination of labels: "1,0" has the answer, and the model does not answer from it;
     "1,-" has it, and the other is not known."""
-    told = Counter(_label(pairs[i]) for i in positions)
-    return dict(sorted(told.items()))
+    return dict(sorted(Counter(_label(pairs[i]) for i in positions).items()))
 
 
 def _label(pair: Pair) -> str:

@@ -37,8 +37,12 @@ _NO_PREFERENCE = 0.5  # weight of a pair whose LLM_Prefer is not known: what all
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScorerSettings:
-    """epochs: at most; the best by balanced dev loss stays. batch: pairs a step, 8 at least. rate: of AdamW. alpha: how far one
-    update moves w at most; 0 leaves it at 0.5. every: steps between two updates. validation: pairs of each kind an update."""
+    """Settings of algorithm 2.
+
+    epochs: most epochs; the best one by balanced dev loss stays. batch: pairs in a step, 8 or more. rate: learning rate of AdamW.
+    alpha: most that one update moves w; 0 leaves it at 0.5. every: steps between two updates. validation: pairs of each kind in
+    an update.
+    """
 
     epochs: int = 5
     batch: int = 16
@@ -51,8 +55,7 @@ class ScorerSettings:
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """loss: mean over the steps of the epoch of what a training pair's loss is estimated to be, unweighted. dev: measures after
-    it."""
+    """loss: mean over the steps of the estimated loss of a training pair, unweighted. dev: measures after the epoch."""
 
     loss: float
     dev: DevMetrics
@@ -60,9 +63,12 @@ class Epoch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainedScorer:
-    """path: of scorer.gguf. best: the epoch that it is of, from 1. epochs: all of them. weights: w's course, 0.5 first, then
-    after each update. labels: counts of the pairs of labels, by their use (`pairs.label_counts`). llama_difference: the largest
-    difference between a logit of llama.cpp and of torch, over some dev pairs."""
+    """The scorer of the best epoch, in a file.
+
+    path: place of scorer.gguf. best: number of the best epoch, from 1. weights: course of w, first 0.5, then its value after each
+    update. labels: counts of the pairs of labels, by their use (`pairs.label_counts`). llama_difference: largest difference
+    between a logit of llama.cpp and of torch, over some dev pairs.
+    """
 
     path: Path
     best: int
@@ -136,8 +142,8 @@ class _Fit:
                 self._checkpoint.keep_best()
             with writing(self._folder):
                 self._checkpoint.write({"epochs": [asdict(each) for each in self._epochs], "weights": self._weights})
-            told = f"epoch {epoch + 1}: training loss {np.mean(losses):.3f}, dev loss {dev.loss:.3f}, w {self._w:.2f}"
-            progress(Event("train", "note", text=told))
+            text = f"epoch {epoch + 1}: training loss {np.mean(losses):.3f}, dev loss {dev.loss:.3f}, w {self._w:.2f}"
+            progress(Event("train", "note", text=text))
 
     def finish(self) -> TrainedScorer:
         """Write the best epoch's scorer."""

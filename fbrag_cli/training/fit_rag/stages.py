@@ -100,8 +100,8 @@ def _labels(work: FitRagWork, *, restart: bool = False) -> Any:
 def _made_labels(work: FitRagWork) -> dict[labelling.TrialKey, Row]:
     """Return the labels that are there. Raises FbragError `usage` without any."""
     with _labels(work) as (_, before):
-        asked = {each.key for each in work.material.questions}
-        if not (found := {key: row for key, row in before.items() if key[:2] in asked}):
+        known = {each.key for each in work.material.questions}
+        if not (found := {key: row for key, row in before.items() if key[:2] in known}):
             raise FbragError("usage", f"{work.folder.path} has no labels", "make them first: --stage labels")
         return found
 
@@ -163,8 +163,10 @@ def make_detector(work: FitRagWork) -> None:
 
 
 def _combinations(work: FitRagWork, *, making: bool = False) -> Any:
-    """Open FOLDER/combinations.jsonl. making: begin it anew where it is of another scorer. Raises FbragError `usage` without a
-    scorer, and for combinations of another one that are not made anew."""
+    """Open FOLDER/combinations.jsonl. making: begin it anew where its rows come from another scorer.
+
+    Raises FbragError `usage` without a scorer, and for rows of another scorer that are not made anew.
+    """
     if not (scorer := work.folder.path / SCORER).exists():
         raise FbragError("usage", f"{work.folder.path} has no scorer", "train it first: --stage scorer")
     head = {"schema": combining.SCHEMA, "kind": "run", "model": work.language_model, "scorer": sha256_of(scorer)}
@@ -181,23 +183,23 @@ def _make_combinations(work: FitRagWork) -> list[Row]:
     """Make the replies that are missing in FOLDER/combinations.jsonl. Return the rows of the questions for the detector."""
     kept = _combinations(work, making=True)
     right_alone = {key[:2]: row["right"] for key, row in _made_labels(work).items() if not key[2]}
-    asked = {each.key: each for each in work.questions[1] if each.group and each.key in right_alone}
+    questions = {each.key: each for each in work.questions[1] if each.group and each.key in right_alone}
     with kept as (file, before), closing(LlamaScorer(work.folder.path / SCORER)) as scorer:
         parts = FitRagParts(scorer=scorer, detector=None, model=work.language_model, languages=())
         large, call = work.session.large(DEFAULT), Call(cancellation=work.listener.cancellation)
         labeller = combining.Labeller(parts, large, before, call)
         last = {key[0]: key[:2] for key in before}.values()  # of each data set; combinations of it may be missing
         whole = {key[:2] for key in before}.difference(last)
-        todo = [asked[key] for key in asked if key not in whole]
-        work.note(f"combinations: of {counted(len(asked), 'question')}, {len(todo):,} of them to make")
-        for question in work.progress(todo, "questions", len(asked) - len(todo), len(asked)):
+        todo = [questions[key] for key in questions if key not in whole]
+        work.note(f"combinations: of {counted(len(questions), 'question')}, {len(todo):,} of them to make")
+        for question in work.progress(todo, "questions", len(questions) - len(todo), len(questions)):
             case = combining.case_of(question, work.pool, parts, large)
             for row in labeller.rows(case, right_alone=right_alone[question.key]):
                 if combining.key_of(row) not in before:
                     file.write(row)
                     before[combining.key_of(row)] = row
             work.session.forget()
-        return combining.telling(row for key, row in before.items() if key[:2] in asked)
+        return combining.telling(row for key, row in before.items() if key[:2] in questions)
 
 
 # -- 4. recognizer -------------------------------------------------------------------------------------------------------------
@@ -244,7 +246,7 @@ def make_recognizer(work: FitRagWork) -> None:
 
 
 def _retrieved(work: FitRagWork, rows: Sequence[Row]) -> dict[tuple[str, str], bool]:
-    """Return for each question for checking whether the reply is right where the detector stops; nothing without a detector."""
+    """Return, for each question for checking, whether the reply is right where the detector stops; {} without a detector."""
     if (settings := work.folder.about.get("detector")) is None:
         return {}
     tensors = read_tensors(work.folder.path / FIT_RAG.tensors)
@@ -263,7 +265,7 @@ def check_questions(stage: str, questions: Iterable[GoldQuestion], others: Itera
             raise FbragError("usage", what, "give more rows, or make single stages: --stage labels, --stage scorer")
 
 
-#: In their order, by name.
+#: The stages in their order, by name.
 STAGES: Mapping[str, Callable[[FitRagWork], None]] = {
     "labels": make_labels,
     "scorer": make_scorer,

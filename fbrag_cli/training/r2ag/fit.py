@@ -35,8 +35,11 @@ _BETWEEN_WRITES = 600.0  # seconds
 
 @dataclass(frozen=True, slots=True)
 class DevLosses:
-    """answer: of each list for checking that has an answer the mean cross-entropy of its tokens. matching: mean L_QDM. auc: of
-    the relevance, over all passages; None without both labels."""
+    """Losses of the lists for checking.
+
+    answer: mean cross-entropy of the tokens of each answer. matching: mean L_QDM. auc: area under the ROC curve of the relevance,
+    over all passages; None without both labels.
+    """
 
     answer: list[float]
     matching: float
@@ -68,9 +71,9 @@ class TokenizedList:
 
 
 class R2agFit:
-    """Trains on the lists that are not for checking. model: stays as it is, but for LoRA. path: of the checkpoint.
+    """Trains on the lists that are not for checking. model: stays as it is, but for LoRA. path: place of the checkpoint.
 
-    n_embd: width of the model's token embeddings. deviation: the standard deviation of their entries. Raises FbragError `usage`
+    n_embd: width of the model's token embeddings. deviation: standard deviation of their entries. Raises FbragError `usage`
     where `path` is damaged or of another training.
     """
 
@@ -102,7 +105,7 @@ class R2agFit:
 
     @property
     def steps(self) -> int:
-        """How many steps the training has in all."""
+        """Number of all steps of the training."""
         return self._settings.epochs * self._in_an_epoch
 
     def run(self) -> Iterator[None]:

@@ -43,7 +43,7 @@ class Example:
 
 class FrozenModel:
     """A causal language model. path: GGUF file. lora: whether LoRA is added; its numbers then train, by name in `parameters`.
-    architecture: by llama.cpp's name, which is transformers' too. n_heads: of its attention.
+    architecture: its name in llama.cpp and in transformers. n_heads: number of attention heads.
 
     computes_exactly: with float32; with bfloat16 where the device is as fast with it. Raises FbragError `model_corrupt` for a
     file that transformers cannot load.

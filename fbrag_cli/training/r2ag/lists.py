@@ -46,8 +46,8 @@ def list_of(
 ) -> PassageList | None:
     """Return the list of a question: its evidence, and the nearest passages of its group that do not hold an answer.
 
-    retriever: of the passages of the question's group. length: None to draw it from `SHORTEST` to `LONGEST`. names: of the
-    features. Return None for a question without evidence or without an answer, and where there is no other passage.
+    retriever: retriever of the passages of the question's group. length: None to draw it from `SHORTEST` to `LONGEST`. names:
+    names of the features. Return None for a question without evidence or without an answer, and where there is no other passage.
     """
     if not question.gold or not question.answers:
         return None

@@ -17,7 +17,7 @@ def write_lora(tensors: Mapping[str, NDArray[np.float32]], path: Path, *, archit
     """Write LoRA's matrices to `path`, whole or not at all. Return `path`.
 
     tensors: by llama.cpp's names: "blk.N.attn_q.weight.lora_a" (rank, n_inputs) and "….lora_b" (n_outputs, rank).
-    architecture: llama.cpp's name of the model's. n_heads: of its attention. Raises OSError.
+    architecture: name of the model's architecture in llama.cpp. n_heads: number of its attention heads. Raises OSError.
     """
     with whole_file(path) as unfinished:
         writer = gguf.GGUFWriter(unfinished, architecture)

@@ -53,7 +53,7 @@ class R2agWork(Work):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Read:
-    """What the model's file says. lists: tokenized by it."""
+    """What is read from the model's file. about: its name, SHA-256 and sizes. deviation: that of its token embeddings."""
 
     path: Path
     about: Fields
@@ -62,8 +62,11 @@ class _Read:
 
 
 def train_r2ag(work: R2agWork) -> None:
-    """Train the parts, and write FOLDER. Raises FbragError `usage` without lists of both kinds, or for a model that takes no
-    rows; `output` where the folder cannot be written."""
+    """Train the parts, and write FOLDER.
+
+    Raises FbragError `usage` without lists of both kinds, or for a model that takes no rows; `output` where the folder cannot be
+    written.
+    """
     from fbrag_cli.training.r2ag.fit import CHECKPOINT, R2agFit
     from fbrag_cli.training.r2ag.frozen_model import FrozenModel
 
@@ -109,8 +112,10 @@ def _lists(work: R2agWork) -> tuple[list[PassageList], Comparing]:
 
 
 def _chosen(questions: Sequence[GoldQuestion], limit: int | None) -> Iterator[GoldQuestion]:
-    """Yield the questions with evidence, by their groups; of each data set at most `limit` at random, those of a smaller limit
-    among those of a larger one, and a quarter as many for checking."""
+    """Yield the questions with evidence, by their groups: of each data set `limit` at random, a quarter for checking.
+
+    The questions of a smaller limit are among those of a larger one.
+    """
     taken: dict[tuple[str, bool], list[GoldQuestion]] = {}
     for each in sorted(questions, key=lambda each: sha256(each.id.encode()).digest()):
         if each.group and each.gold:
@@ -125,13 +130,13 @@ def _read(work: R2agWork, lists: Sequence[PassageList]) -> _Read:
     from fbrag_cli.training.r2ag.fit import TokenizedList
 
     loaders = work.session.models.loaders()  # refuses a server, before it is asked anything
-    asked = work.model("large", work.choice)
-    name = asked["name"]
+    about: Fields = work.model("large", work.choice)
+    name = about["name"]
     with loaders[name]() as generator:
         if not generator.takes_rows:
             raise FbragError("usage", f"{name} takes no embedding rows in a prompt", "train for another model: -m MODEL")
         table = generator.token_table
-        about = {**asked, "n_embd": table.width, "n_vocab": table.n_tokens}
+        about = {**about, "n_embd": table.width, "n_vocab": table.n_tokens}
         tokenized = [TokenizedList(passages=each, **_examples(each, generator)) for each in lists]
         return _Read(path=generator.path, about=about, lists=tokenized, deviation=table.deviation())
 
@@ -188,8 +193,7 @@ def _put(folder: Folder, fit: R2agFit, model: FrozenModel, inputs: Fields, repor
 
 
 def _report(work: R2agWork, lists: Sequence[PassageList], standing: Standing, plain: list[float]) -> Fields:
-    """Return what the record keeps. answer_loss: of each list for checking that has an answer, in the order of ids, to compare
-    trainings by."""
+    """Return what the record keeps. answer_loss: the loss of each list for checking that has an answer, to compare trainings."""
     dev, best = [each for each in lists if each.dev], standing.best(work.settings.qdm_weight)
     return {
         "data": dict(work.material.sha256),
