@@ -37,7 +37,7 @@ class Reuse:
 
 
 @dataclass(frozen=True, slots=True)
-class _About:
+class _Model:
     """What a cache entry holds of its model, so that the model need not be loaded."""
 
     info: ModelInfo
@@ -74,7 +74,7 @@ class _Memory:
     """What is known of a model without asking it: itself, and its replies by their keys in the cache."""
 
     def __init__(self) -> None:
-        self.about: _About | None = None
+        self.about: _Model | None = None
         self.generations: _Latest[Generations] = _Latest()
         self.choices: _Latest[tuple[float, ...]] = _Latest()
 
@@ -146,12 +146,12 @@ class CachedGenerator:
         with self._loading:
             if self._loaded is None:
                 can = self._load()
-                self._memory.about = _About(can.info, can.choose is not None, can.continues_turns)
+                self._memory.about = _Model(can.info, can.choose is not None, can.continues_turns)
                 self._loaded = can
             return self._loaded
 
     @property
-    def _about(self) -> _About:
+    def _about(self) -> _Model:
         if self._memory.about is None:
             _ = self._generator
         assert self._memory.about
@@ -194,9 +194,9 @@ class CachedGenerator:
         return entry_key(self._model, version("llama-cpp-python"), messages, asked)
 
 
-def _restored(meta: dict[str, Any], read: Callable[[dict[str, Any]], T]) -> tuple[_About, T]:
+def _restored(meta: dict[str, Any], read: Callable[[dict[str, Any]], T]) -> tuple[_Model, T]:
     about = meta.pop("about")
-    return _About(**about | {"info": ModelInfo(**about["info"])}), read(meta)
+    return _Model(**about | {"info": ModelInfo(**about["info"])}), read(meta)
 
 
 def _generations(meta: dict[str, Any]) -> Generations:

@@ -9,9 +9,6 @@ from collections.abc import Callable
 from fbrag_cli.errors import FbragError
 from fbrag_cli.text.printable import one_line
 
-#: Reports an error for the last time, from any thread. The process ends afterwards.
-Report = Callable[[FbragError], object]
-
 
 def set_environment() -> None:
     """Set what the libraries of llama.cpp and NumPy read from the environment, once, when they are first imported.
@@ -37,10 +34,13 @@ def print_error(error: FbragError) -> None:
 
 
 class Aborts:
-    """The failed checks of llama.cpp, which end the process. report: receives the error; a program may set its own."""
+    """The failed checks of llama.cpp, which end the process.
+
+    report: receives the error, from any thread, before the process ends. A program may set its own.
+    """
 
     def __init__(self) -> None:
-        self.report: Report = print_error
+        self.report: Callable[[FbragError], object] = print_error
 
 
 aborts = Aborts()  # a process ends once

@@ -31,13 +31,6 @@ class Text:
 Segment = Markup | Text | EmbeddingRows
 
 
-@dataclass(frozen=True, slots=True)
-class Prompt:
-    """The segments that a model reads, in order."""
-
-    segments: tuple[Segment, ...]
-
-
 class ChatTemplate:
     """Renders turns in the chat format of one model.
 
@@ -59,8 +52,11 @@ class ChatTemplate:
             except ValueError as error:
                 self.problem = f"the model's chat template cannot be used ({error}); prompts are plain text"
 
-    def prompt(self, turns: Sequence[Turn]) -> Prompt:
-        """Return the prompt for `turns`. Raises FbragError model_corrupt where the template takes one question, but not these."""
+    def segments(self, turns: Sequence[Turn]) -> tuple[Segment, ...]:
+        """Return what the model reads for `turns`, in order.
+
+        Raises FbragError `model_corrupt` where the template takes one question, but not these turns.
+        """
         if not self._source or self.problem:
             return _plain(turns)
         opening = _words(turns[-1]) if turns[-1].role == "assistant" else []
@@ -73,20 +69,20 @@ class ChatTemplate:
                 what = f"the model's chat template cannot be used for {' and '.join(roles)}: {error}"
                 raise FbragError("model_corrupt", what, "use another model (fbrag models list --all)") from None
         first, *others = self._pieces[roles]
-        segments: list[Segment] = [Markup(first)]
+        found: list[Segment] = [Markup(first)]
         for turn, piece in zip(closed, others, strict=True):
-            segments += [*_words(turn), Markup(piece)]
-        return Prompt((*segments, *opening))
+            found += [*_words(turn), Markup(piece)]
+        return (*found, *opening)
 
     def _render(self, roles: tuple[str, ...], child: TemplateChild) -> None:
         with child:
             self._pieces[roles] = child.render({"source": self._source, "roles": roles, "markers": self._markers})
 
 
-def _plain(turns: Sequence[Turn]) -> Prompt:
+def _plain(turns: Sequence[Turn]) -> tuple[Segment, ...]:
     parts = [part for turn in turns for part in ("\n\n", *turn.parts)][1:]
     end = () if turns[-1].role == "assistant" else ("\n\nAnswer:",)
-    return Prompt(tuple(_words(Turn.of("user", (*parts, *end)))))
+    return tuple(_words(Turn.of("user", (*parts, *end))))
 
 
 def _words(turn: Turn) -> list[Text | EmbeddingRows]:

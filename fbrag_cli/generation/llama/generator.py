@@ -67,7 +67,7 @@ class LlamaGenerator:
 
     def written(self, turns: Sequence[Turn]) -> str:
         """Return the prompt as text, with a mark "⟨row⟩" in the place of each embedding row."""
-        segments = self._template.prompt(turns).segments
+        segments = self._template.segments(turns)
         return "".join(each.shown if isinstance(each, EmbeddingRows) else each.text for each in segments)
 
     def generate(self, turns: Sequence[Turn], n: int, sampling: Sampling, call: Call = QUIET) -> Generations:
@@ -106,7 +106,7 @@ class LlamaGenerator:
         """
         bos = llama_cpp.llama_vocab_bos(self._vocab)
         tokens = [bos] if llama_cpp.llama_vocab_get_add_bos(self._vocab) else []
-        for segment in self._template.prompt(turns).segments:
+        for segment in self._template.segments(turns):
             if isinstance(segment, EmbeddingRows):
                 tokens += segment.ids
             else:

@@ -14,7 +14,7 @@ from fbrag_cli.generation.server.exchange import BrokenError, Exchange
 from fbrag_cli.generation.server.host import Host
 from fbrag_cli.generation.server.loop import Reports
 from fbrag_cli.generation.server.replies import Json, RefusedError, said, tokens
-from fbrag_cli.generation.server.sample import Sample
+from fbrag_cli.generation.server.sample import StreamedSample
 
 
 class Drawing:
@@ -25,7 +25,7 @@ class Drawing:
     them.
     """
 
-    def __init__(self, host: Host, url: str, body: Json, samples: Sequence[Sample], call: Call) -> None:
+    def __init__(self, host: Host, url: str, body: Json, samples: Sequence[StreamedSample], call: Call) -> None:
         self._host, self._url, self._body, self._samples, self._call = host, url, body, samples, call
         self._writes = asyncio.Event()  # the first sample of a request
         self.reports: Reports = SimpleQueue()
@@ -68,17 +68,17 @@ class Drawing:
                 await self._ask([sample])
 
     @property
-    def _unfinished(self) -> list[Sample]:
+    def _unfinished(self) -> list[StreamedSample]:
         return [sample for sample in self._samples if sample.finish is None]
 
-    async def _ask_beside(self, sample: Sample, *, leads: bool) -> None:
+    async def _ask_beside(self, sample: StreamedSample, *, leads: bool) -> None:
         """Ask for a sample: at once where it leads, else when the leading one is being written, or has ended."""
         if not leads:
             await self._writes.wait()
         await self._ask([sample], tolerant=True)
         self._writes.set()
 
-    async def _ask(self, group: Sequence[Sample], *, tolerant: bool = False) -> bool:
+    async def _ask(self, group: Sequence[StreamedSample], *, tolerant: bool = False) -> bool:
         """Ask for a group of samples in one request. Returns whether the reply broke: then its samples may be asked for again.
 
         tolerant: a reply that breaks is no error, as long as nothing of it was shown.
@@ -96,7 +96,7 @@ class Drawing:
             return True
         return False
 
-    def _take(self, item: Json, group: Sequence[Sample]) -> bool:
+    def _take(self, item: Json, group: Sequence[StreamedSample]) -> bool:
         """Take up an event, or a whole reply. Returns whether this side has ended what is still written."""
         for each in said(item):
             if 0 <= each.index < len(group):
@@ -116,7 +116,7 @@ class Drawing:
         self._report(item.get("prompt_progress"), group)
         return all(sample.finish for sample in group) and any(sample.cut for sample in group)
 
-    def _report(self, read: Any, group: Sequence[Sample]) -> None:
+    def _report(self, read: Any, group: Sequence[StreamedSample]) -> None:
         """Report what is read and written."""
         call, first = self._call, self._samples[0]
         n_written = max(sample.n_pieces for sample in group)

@@ -22,7 +22,7 @@ from fbrag_cli.generation.server.exchange import ask
 from fbrag_cli.generation.server.host import Host
 from fbrag_cli.generation.server.markers import defused
 from fbrag_cli.generation.server.replies import Json, RefusedError
-from fbrag_cli.generation.server.sample import Sample
+from fbrag_cli.generation.server.sample import StreamedSample
 
 # Beside OpenAI's parameters: sample as `LlamaGenerator` does, whatever the server's own settings are, and do not reason first.
 # Servers ignore what they do not know; strict ones refuse it.
@@ -83,7 +83,7 @@ class ServerGenerator:
         Raises FbragError `prompt_too_long`, `server_failed`, and the error of a requested cancellation.
         """
         opening = turns[-1].text if turns[-1].role == "assistant" else ""
-        samples = [Sample(sampling.seed + i, sampling.max_tokens, opening) for i in range(n)]
+        samples = [StreamedSample(sampling.seed + i, sampling.max_tokens, opening) for i in range(n)]
         drawing = Drawing(self._host, self._url, self._body(turns, sampling), samples, call)
         self._host.loop.run(self._draw(drawing, n), call.cancellation, drawing.reports)
         if all(sample.n_thoughts and not sample.text.strip() for sample in samples):

@@ -13,7 +13,7 @@ _WORDS = re.compile(r"\s*\S+|\s+")
 
 
 @dataclass(slots=True)
-class Sample:
+class StreamedSample:
     """A sample from a server.
 
     opening: words with which the reply was to begin; they are no part of it where the server repeats them. n_pieces, n_thoughts:
