@@ -12,10 +12,9 @@ from fbrag_cli.cli.answer_writer import AnswerWriter
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.forecast import forecast, keep, pace_key
 from fbrag_cli.cli.live import Preview
-from fbrag_cli.cli.method_options import chosen_method
-from fbrag_cli.cli.opening import QuestionOptions, collect, open_question, planned, split_question
 from fbrag_cli.cli.options import AnswerOptions
 from fbrag_cli.cli.output import print_after_error
+from fbrag_cli.cli.question import QuestionOptions, open_question, planned, read_question
 from fbrag_cli.cli.takes import takes
 from fbrag_cli.cli.usage import typed_with
 from fbrag_cli.corpus import Excerpt
@@ -23,7 +22,6 @@ from fbrag_cli.errors import ExitCode
 from fbrag_cli.methods.choosing import reading_more
 from fbrag_cli.methods.method import Method
 from fbrag_cli.progress import Listener
-from fbrag_cli.session.session import Choice
 from fbrag_cli.trace import Trace
 
 
@@ -43,27 +41,23 @@ def ask(console: Console, options: AskOptions) -> int:
       pdftotext big.pdf - | fbrag ask - "Which clause covers termination?"
       who=$(fbrag ask -qa book.txt "Who sealed the chronometer box?")
     """
-    with_page = not options.run.dry_run
-    with _line_for_failure(options) as line_is_out, open_question(options, console, with_page=with_page) as opened:
-        session, stream = opened.session, opened.stream
-        paths, question = split_question(options.document, console)
-        collection = collect(session, paths, options, console)
-        plain = chosen_method(options.method, options.knobs, on_gpu=session.on_gpu)
-        method = reading_more(plain, options.run.more)
+    with _line_for_failure(options) as line_is_out, open_question(options, console) as opened:
+        session, line = opened.session, opened.line
+        question = read_question(options, session, console)
         if options.run.dry_run:
-            stream.write(planned(collection.corpus, method) + "\n")
+            opened.stream.write(planned(question.collection.corpus, question.method) + "\n")
             return ExitCode.DONE
-        choice = Choice(retriever=options.method.retriever)
-        line, key = opened.progress, pace_key(options.models, method)
+        collection, method = question.collection, question.method
+        key = pace_key(options.models, method)
         line.forecast = forecast(method, collection.corpus, session.cache, key)
-        line.preview = Preview(question, collection) if _has_preview(options, console) else None
-        writer = AnswerWriter(stream, options.output.form, options.answer, console, line)
-        ask = partial(session.ask, question, collection, choice=choice)
+        line.preview = Preview(question.text, collection) if _has_preview(options, console) else None
+        writer = AnswerWriter(opened.stream, options.output.form, options.answer, console, line)
+        ask = partial(session.ask, question.text, collection, choice=question.choice)
         asked = ask(method, listener=Listener(progress=writer.event, cancellation=console.cancellation))
         trace = asked.retrieve()
         silent = Listener(cancellation=console.cancellation)
         repeats = "-" not in options.document.arguments
-        more = _More(plain, options.run.more, repeats, lambda method: ask(method, listener=silent).retrieve())
+        more = _More(question.plain, options.run.more, repeats, lambda method: ask(method, listener=silent).retrieve())
         before = more.before()
         writer.selected(trace)
         trace = asked.answer()

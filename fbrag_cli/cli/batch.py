@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from fbrag_cli.cli.batch_output import Output, Tally, of_the_run, open_rows_to, write_rows
+from fbrag_cli.cli.batch_output import Output, Tally, of_the_run, open_rows_to
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.method_options import MethodKnobs, MethodOptions, chosen_method
 from fbrag_cli.cli.opening import open_cache, open_session, open_stdin, read_password
@@ -76,7 +76,10 @@ def batch(console: Console, command: BatchCommand) -> int:
         listener = Listener(progress=tally.receive, cancellation=console.cancellation)
         todo = [job for job in jobs if job.key not in before.statuses]
         rows = _engine(command, session, asking, workers, console)
-        write_rows(rows(todo, listener=listener, before=before), output, tally, options.most_errors)
+        for row in rows(todo, listener=listener, before=before):
+            output.write(row)
+            if tally.add(row["status"]) >= options.most_errors:
+                break
     return tally.told(console, options.output)
 
 

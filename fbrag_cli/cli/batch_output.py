@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Output(Protocol):
-    """Where rows go. rows: those that are there."""
+    """A file or a stream of rows. rows: those that it has."""
 
     rows: list[dict[str, Any]]
 
@@ -29,7 +29,7 @@ class Output(Protocol):
 
 
 class _Stream:
-    """stdout, a pipe or a device: rows are written, and nothing is there before."""
+    """stdout, a pipe or a device: it has no rows before those that are written."""
 
     def __init__(self, stream: TextIO, form: Form) -> None:
         self.rows: list[dict[str, Any]] = []
@@ -40,7 +40,7 @@ class _Stream:
         self._put(self._form.encode(row))
 
     def keep(self, wanted: Callable[[Row], bool]) -> None:
-        """Nothing is there to be rewritten."""
+        """A stream has no rows to drop."""
 
     def _put(self, data: bytes) -> None:
         self._stream.write(data.decode())
@@ -98,14 +98,6 @@ class Tally:
     def _show(self) -> None:
         errors = f", {counted(self._counts['error'], 'error')}" if self._counts["error"] else ""
         self._line(Event("batch", "progress", sum(self._counts.values()), self._total, f"rows{errors}"))
-
-
-def write_rows(rows: Iterable[Row], output: Output, tally: Tally, most_errors: float) -> None:
-    """Write rows as they come, until so many of them have an error."""
-    for row in rows:
-        output.write(row)
-        if tally.add(row["status"]) >= most_errors:
-            break
 
 
 def of_the_run(line: ProgressLine) -> Progress:

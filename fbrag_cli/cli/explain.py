@@ -8,16 +8,13 @@ from dataclasses import dataclass
 from typing import TextIO
 
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.method_options import chosen_method
-from fbrag_cli.cli.opening import QuestionOptions, collect, open_question, planned, split_question
 from fbrag_cli.cli.options import ExplainOptions, option
+from fbrag_cli.cli.question import QuestionOptions, collect, open_question, planned, read_question
 from fbrag_cli.cli.takes import takes
 from fbrag_cli.cli.usage import check_no_address
 from fbrag_cli.errors import ExitCode, FbragError
-from fbrag_cli.methods.choosing import reading_more
 from fbrag_cli.session.asked import Asked
 from fbrag_cli.session.memory import peak_memory_mb
-from fbrag_cli.session.session import Choice
 from fbrag_cli.text.printable import counted, dumps, one_line
 from fbrag_cli.text.table import columns_of
 
@@ -41,26 +38,24 @@ def explain(console: Console, options: ExplainCommand) -> int:
       fbrag explain book.txt "Who sealed the chronometer box?" --samples-text
       fbrag explain --text report.pdf
     """
-    shown, choice = options.explain, Choice(retriever=options.method.retriever)
+    shown = options.explain
     for name, asked in (("--text", shown.text), ("--prompt", shown.prompt), ("--chunk", shown.chunk is not None)):
         if asked and options.output.form == "json":
             raise FbragError("usage", f"{name} is text, not JSON", "leave out --json (or add --format text)")
     if shown.text:
         return _print_text(console, options)
-    with open_question(options, console, with_page=not options.run.dry_run) as opened:
-        session, stream = opened.session, opened.stream
-        paths, question = split_question(options.document, console)
-        collection = collect(session, paths, options, console)
-        n_chunks = len(collection.corpus.chunks)
+    with open_question(options, console) as opened:
+        session = opened.session
+        question = read_question(options, session, console)
+        n_chunks = len(question.collection.corpus.chunks)
         if shown.chunk and shown.chunk > n_chunks:
             raise FbragError("usage", f"--chunk {shown.chunk}: the text has {counted(n_chunks, 'chunk')}", "count from 1")
-        method = reading_more(chosen_method(options.method, options.knobs, on_gpu=session.on_gpu), options.run.more)
         if options.run.dry_run:
-            stream.write(planned(collection.corpus, method) + "\n")
+            opened.stream.write(planned(question.collection.corpus, question.method) + "\n")
             return ExitCode.DONE
-        explained = session.ask(question, collection, method, choice, answering=shown.prompt)
+        explained = session.ask(question.text, question.collection, question.method, question.choice, answering=shown.prompt)
         trace = explained.retrieve()
-        found = _print_explanation(stream, explained, options.output.form, shown)
+        found = _print_explanation(opened.stream, explained, options.output.form, shown)
         opened.page(trace)
         device = session.device
     from fbrag_cli.render.answer_text import summary

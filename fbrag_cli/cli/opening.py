@@ -1,111 +1,24 @@
-"""Opening of what a command works with: the question and its documents, the cache, a session."""
+"""What commands open: the cache, a session that fetches missing models, stdin, a file with a password."""
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, TextIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.method_options import MethodKnobs, MethodOptions
-from fbrag_cli.cli.options import DocumentOptions, OutputOptions, QuestionRunOptions
-from fbrag_cli.cli.output import open_output, open_page
-from fbrag_cli.cli.progress_line import ProgressLine, progress_line
-from fbrag_cli.cli.signals import limit_time
-from fbrag_cli.cli.usage import EXAMPLE, check_words, typed
-from fbrag_cli.corpus import Corpus
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.cached import Reuse
-from fbrag_cli.methods.method import Method
 from fbrag_cli.progress import Listener, Progress
 from fbrag_cli.session.session import Session
-from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
+from fbrag_cli.session.settings import CacheSettings, ModelSettings
 from fbrag_cli.storage.files import read_small
 from fbrag_cli.text.printable import byte_size, counted
-from fbrag_cli.trace import Trace
 
 if TYPE_CHECKING:
-    from fbrag_cli.indexing.collect import Collection
     from fbrag_cli.storage.cache import Cache
-
-
-@dataclass(frozen=True, slots=True)
-class QuestionOptions:
-    """The options that `ask` and `explain` share."""
-
-    output: OutputOptions
-    document: DocumentOptions
-    reading: DocumentSettings
-    method: MethodOptions
-    knobs: MethodKnobs  # type: ignore[valid-type]
-    models: ModelSettings
-    cache: CacheSettings
-    run: QuestionRunOptions
-
-
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """The output and the session of a question. page: writes a trace as the page of --html, where one is asked for."""
-
-    stream: TextIO
-    page: Callable[[Trace], None]
-    progress: ProgressLine
-    session: Session
-
-
-@contextmanager
-def open_question(options: QuestionOptions, console: Console, *, with_page: bool) -> Iterator[Opened]:
-    """Open the output, the cache and a session, and start the time limit. with_page: whether --html counts."""
-    if options.run.timeout:
-        limit_time(options.run.timeout, console.cancellation)
-    with (
-        open_output(options.output.output) as stream,
-        open_page(options.output.html if with_page else None) as page,
-        progress_line(console) as progress,
-        open_cache(options.cache, console, private=options.document.password_file is not None) as cache,
-        open_session(options.models, cache, console, progress, Reuse(again=options.cache.again)) as session,
-    ):
-        yield Opened(stream, page, progress, session)
-
-
-def split_question(document: DocumentOptions, console: Console) -> tuple[list[str], str]:
-    """Return the documents and the question, which comes last. "-" stands for stdin, once. Raises FbragError `usage`."""
-    *paths, question = document.arguments
-    check_words(document.arguments)
-    if [*document.arguments, document.password_file].count("-") > 1:
-        raise FbragError("usage", "'-' stands for stdin, which can be read only once", "name a file in place of one of them")
-    if question == "-":
-        question = open_stdin(console).read().decode("utf-8", "replace")
-    if not (question := _as_utf8(question).strip()):
-        raise FbragError("usage", "the question is empty", typed(document.arguments, [*paths, EXAMPLE]))
-    return paths, question
-
-
-def _as_utf8(argument: str) -> str:
-    """Return an argument as text. In a locale without UTF-8, as C, Python hands over its bytes as surrogates."""
-    try:
-        argument.encode()
-    except UnicodeEncodeError:
-        return os.fsencode(argument).decode("utf-8", "replace")
-    return argument
-
-
-def collect(session: Session, paths: Sequence[str], options: QuestionOptions, console: Console) -> Collection:
-    """Read the documents. Raises FbragError as `Session.collect`, and `usage` for a password file that cannot be read."""
-    password = read_password(options.document.password_file, console)
-    stdin = open_stdin(console) if "-" in paths else None
-    return session.collect(paths, options.reading, options.method.words, password=password, stdin=stdin)
-
-
-def planned(corpus: Corpus, method: Method) -> str:
-    """Return one line for --dry-run: what would be read and selected."""
-    n_documents, n_chunks = len(corpus.documents), len(corpus.chunks)
-    size = f"{counted(n_documents, 'document')}, {counted(corpus.n_words, 'word')}, {counted(n_chunks, 'chunk')}"
-    return f"{size}: {', '.join(method.plan(n_chunks))}"
 
 
 @contextmanager

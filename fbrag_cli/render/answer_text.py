@@ -232,7 +232,8 @@ def _colored(chunk: Chunk, shown: Shown, line: Line) -> str:
     text = _plain(chunk, line)
     first, last = shown.sentence or (0, 0)
     marks = [(max(start, line.start), min(end, line.end)) for start, end in shown.marks if start < line.end and line.start < end]
-    edges = sorted({line.start, line.end, *(edge for mark in marks for edge in mark), *_inside(line, (first, last))})
+    within_line = [edge for edge in (first, last) if line.start < edge < line.end]
+    edges = sorted({line.start, line.end, *within_line, *(edge for mark in marks for edge in mark)})
     pieces = []
     for start, end in pairwise(edges):
         within, marked = first <= start < last, any(begin <= start < stop for begin, stop in marks)
@@ -240,7 +241,3 @@ def _colored(chunk: Chunk, shown: Shown, line: Line) -> str:
         piece = text[start - line.start : end - line.start]
         pieces.append(f"{style}{piece}{_END}" if style else piece)
     return "".join(pieces)
-
-
-def _inside(line: Line, span: Span) -> Iterator[int]:
-    return (edge for edge in span if line.start < edge < line.end)

@@ -203,7 +203,9 @@ def one_chunk(trace: Trace, position: int, term_scores: TermScores | None) -> It
 
 
 def _added(term_scores: TermScores | None, text: str, position: int) -> str:
-    return f": {_terms(term_scores(text, position))}" if term_scores else ""
+    if term_scores is None:
+        return ""
+    return ": " + (", ".join(f"{printable(term)} {score:.1f}" for term, score in term_scores(text, position)) or "no term")
 
 
 def samples(trace: Trace) -> Iterator[str]:
@@ -247,12 +249,5 @@ def numbered(document: Document) -> Iterator[str]:
 
 
 def _forward(trace: Trace, position: int, rank: int) -> tuple[str, str]:
-    return f"{digits(trace, trace.scores.forward[position])} (#{rank})", _raised_by(trace, position)
-
-
-def _raised_by(trace: Trace, position: int) -> str:
-    return f"#{int(trace.scores.best_sample[position]) + 1}" if trace.scores.forward[position] > 0 else "-"
-
-
-def _terms(scored: Sequence[tuple[str, float]]) -> str:
-    return ", ".join(f"{printable(term)} {score:.1f}" for term, score in scored) or "no term"
+    score, sample = trace.scores.forward[position], int(trace.scores.best_sample[position])
+    return f"{digits(trace, score)} (#{rank})", f"#{sample + 1}" if score > 0 else "-"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fbrag_cli.cli.forecast import _words_read
-from fbrag_cli.cli.opening import planned
+from fbrag_cli.cli.question import planned
 from fbrag_cli.corpus import build_corpus
 from fbrag_cli.documents.load import load
 from fbrag_cli.methods.alone.closed_book import ClosedBook

@@ -1,0 +1,134 @@
+"""The question of `ask` and `explain`: its options, what it opens, and the documents and the method that the options name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TextIO
+
+from fbrag_cli.cli.console import Console
+from fbrag_cli.cli.method_options import MethodKnobs, MethodOptions, chosen_method
+from fbrag_cli.cli.opening import open_cache, open_session, open_stdin, read_password
+from fbrag_cli.cli.options import DocumentOptions, OutputOptions, QuestionRunOptions
+from fbrag_cli.cli.output import open_output, open_page
+from fbrag_cli.cli.progress_line import ProgressLine, progress_line
+from fbrag_cli.cli.signals import limit_time
+from fbrag_cli.cli.usage import EXAMPLE, check_words, typed
+from fbrag_cli.corpus import Corpus
+from fbrag_cli.errors import FbragError
+from fbrag_cli.generation.cached import Reuse
+from fbrag_cli.methods.choosing import reading_more
+from fbrag_cli.methods.method import Method
+from fbrag_cli.session.session import Choice, Session
+from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
+from fbrag_cli.text.printable import counted
+from fbrag_cli.trace import Trace
+
+if TYPE_CHECKING:
+    from fbrag_cli.indexing.collect import Collection
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionOptions:
+    """The options that `ask` and `explain` share."""
+
+    output: OutputOptions
+    document: DocumentOptions
+    reading: DocumentSettings
+    method: MethodOptions
+    knobs: MethodKnobs  # type: ignore[valid-type]
+    models: ModelSettings
+    cache: CacheSettings
+    run: QuestionRunOptions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """What a question works with.
+
+    stream: of the output. page: writes a trace as the page of --html, where one is asked for. line: shows the progress.
+    """
+
+    stream: TextIO
+    page: Callable[[Trace], None]
+    line: ProgressLine
+    session: Session
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """A question, the documents that it is asked of, and how. plain: the method without --more."""
+
+    text: str
+    collection: Collection
+    plain: Method
+    method: Method
+    choice: Choice
+
+
+@contextmanager
+def open_question(options: QuestionOptions, console: Console, *, with_page: bool = True) -> Iterator[Opened]:
+    """Open the output, the cache and a session, and start the time limit. with_page: whether --html counts; not in a dry run."""
+    if options.run.timeout:
+        limit_time(options.run.timeout, console.cancellation)
+    html = options.output.html if with_page and not options.run.dry_run else None
+    with (
+        open_output(options.output.output) as stream,
+        open_page(html) as page,
+        progress_line(console) as line,
+        open_cache(options.cache, console, private=options.document.password_file is not None) as cache,
+        open_session(options.models, cache, console, line, Reuse(again=options.cache.again)) as session,
+    ):
+        yield Opened(stream=stream, page=page, line=line, session=session)
+
+
+def read_question(options: QuestionOptions, session: Session, console: Console) -> Question:
+    """Return the question that the arguments ask. Reads its documents. Raises FbragError as `collect`, and `usage`."""
+    paths, text = _split(options.document, console)
+    collection = collect(session, paths, options, console)
+    plain = chosen_method(options.method, options.knobs, on_gpu=session.on_gpu)
+    return Question(
+        text=text,
+        collection=collection,
+        plain=plain,
+        method=reading_more(plain, options.run.more),
+        choice=Choice(retriever=options.method.retriever),
+    )
+
+
+def collect(session: Session, paths: Sequence[str], options: QuestionOptions, console: Console) -> Collection:
+    """Read the documents. Raises FbragError as `Session.collect`, and `usage` for a password file that cannot be read."""
+    password = read_password(options.document.password_file, console)
+    stdin = open_stdin(console) if "-" in paths else None
+    return session.collect(paths, options.reading, options.method.words, password=password, stdin=stdin)
+
+
+def _split(document: DocumentOptions, console: Console) -> tuple[list[str], str]:
+    """Return the documents and the question, which comes last. "-" stands for stdin, once. Raises FbragError `usage`."""
+    *paths, question = document.arguments
+    check_words(document.arguments)
+    if [*document.arguments, document.password_file].count("-") > 1:
+        raise FbragError("usage", "'-' stands for stdin, which can be read only once", "name a file in place of one of them")
+    if question == "-":
+        question = open_stdin(console).read().decode("utf-8", "replace")
+    if not (question := _as_utf8(question).strip()):
+        raise FbragError("usage", "the question is empty", typed(document.arguments, [*paths, EXAMPLE]))
+    return paths, question
+
+
+def _as_utf8(argument: str) -> str:
+    """Return an argument as text. In a locale without UTF-8, as C, Python hands over its bytes as surrogates."""
+    try:
+        argument.encode()
+    except UnicodeEncodeError:
+        return os.fsencode(argument).decode("utf-8", "replace")
+    return argument
+
+
+def planned(corpus: Corpus, method: Method) -> str:
+    """Return one line for --dry-run: what would be read and selected."""
+    n_documents, n_chunks = len(corpus.documents), len(corpus.chunks)
+    size = f"{counted(n_documents, 'document')}, {counted(corpus.n_words, 'word')}, {counted(n_chunks, 'chunk')}"
+    return f"{size}: {', '.join(method.plan(n_chunks))}"
