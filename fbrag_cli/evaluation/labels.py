@@ -16,7 +16,7 @@ Settings = Mapping[str, object]
 #: Settings that rows leave out where they have this value. Older versions lack the setting, or had it (`fusion`) and wrote it.
 _ABSENT = {name: each.default for name, each in sorted(all_settings().items()) if each.knob.added} | {"fusion": "raw"}
 _ORDER = "recall reads select order weights fusion pooling small large retriever samples temperature chunk_words".split()
-_QUOTED = re.compile(r"[^\w.:/+@%…-]+")  # what a shell takes as its own, and what parts a label
+_QUOTED = re.compile(r"[^\w.:/+@%…-]+")  # signs that a shell treats as its own, and those that separate the parts of a label
 _LONGEST = 60  # characters of one value
 
 
@@ -44,7 +44,7 @@ def shared(configurations: Sequence[Settings]) -> dict[str, object]:
 
 
 def order(configuration: Settings) -> tuple[tuple[float, str], ...]:
-    """Return a sort key for the columns of a table: by the number of selected chunks, then by method in the paper's order."""
+    """Return a sort key for the lines of a table: by the number of selected chunks, then by method in the paper's order."""
     settings = _full(configuration)
     known, method = names(), str(settings.get("method"))
     rank = float(known.index(method) if method in known else len(known))
@@ -60,11 +60,12 @@ def labels(configurations: Sequence[Settings]) -> list[str]:
     found = [_label(each, [name for name in names if name in each]) for each in settings]
     for label in {label for label in found if found.count(label) > 1}:
         alike = [i for i, other in enumerate(found) if other == label]
-        lacked = {name for i in alike for name in settings[i]} - {"method"}  # by one, which another has
-        told = [name for name in lacked if len({_written(settings[i].get(name)) for i in alike}) > 1]
+        # These differ in a setting that some of them lack.
+        read = {name for i in alike for name in settings[i]} - {"method"}
+        differing = [name for name in read if len({_written(settings[i].get(name)) for i in alike}) > 1]
         for i in alike:
-            found[i] = _label(settings[i], sorted({*told, *(name for name in names if name in settings[i])}, key=_rank))
-    # Long values are cut, and signs replaced. Labels that became alike by that get a number.
+            found[i] = _label(settings[i], sorted({*differing, *(name for name in names if name in settings[i])}, key=_rank))
+    # Cut values and replaced signs can make labels alike: these get a number.
     return [label if found.count(label) == 1 else f"{label}.{i}" for i, label in enumerate(found, 1)]
 
 

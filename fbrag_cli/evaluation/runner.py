@@ -27,11 +27,10 @@ from fbrag_cli.storage.rows import ANOTHER, Row, open_rows
 from fbrag_cli.text.languages import detect
 from fbrag_cli.trace import Stage, Trace
 
-# Not of one example alone. A server was asked several times.
+# Errors that end the run, because the next example would fail too. A server was asked several times before.
 _END = ("usage", "out_of_memory", "timeout", "gpu_unavailable", "model_missing", "model_corrupt", "server_failed", "offline")
 _UNTIMED = ("read", "load")  # stages that belong to the run, not to a question
 _AFTER = ("verify",)  # follows the answer, is no part of the paper's methods, and costs nothing where it is cached
-
 
 _Given = tuple[Example, Configuration]
 _Done = Mapping[tuple[str, str, str], Row]  # data set, example, configuration
