@@ -23,8 +23,8 @@ from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.cli.commands import known_variables
 from fbrag_cli.cli.config_keys import known_keys
 from fbrag_cli.cli.explain import explain
+from fbrag_cli.cli.groups import hint_of, option_of
 from fbrag_cli.cli.main import run
-from fbrag_cli.cli.takes import hint_of, option_of
 from fbrag_cli.doctor import probe
 from fbrag_cli.documents.load import load
 from fbrag_cli.errors import FbragError

@@ -11,11 +11,11 @@ from typing import Literal
 from fbrag_cli.cli.answer_writer import AnswerWriter
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.forecast import forecast, keep, pace_key
+from fbrag_cli.cli.groups import takes
 from fbrag_cli.cli.live import Preview
 from fbrag_cli.cli.options import AnswerOptions
 from fbrag_cli.cli.output import print_after_error
 from fbrag_cli.cli.question import QuestionOptions, open_question, planned, read_question
-from fbrag_cli.cli.takes import takes
 from fbrag_cli.cli.usage import typed_with
 from fbrag_cli.corpus import Excerpt
 from fbrag_cli.errors import ExitCode

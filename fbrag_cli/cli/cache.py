@@ -9,9 +9,9 @@ import typer
 
 from fbrag_cli.cli.config_keys import configured
 from fbrag_cli.cli.console import Console
+from fbrag_cli.cli.groups import takes
 from fbrag_cli.cli.help import Command, Group
 from fbrag_cli.cli.options import option
-from fbrag_cli.cli.takes import takes
 from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.storage.cache import Cache
 from fbrag_cli.storage.places import cache_dir

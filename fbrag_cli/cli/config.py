@@ -11,9 +11,9 @@ import typer
 from fbrag_cli.cli.completion import model_names
 from fbrag_cli.cli.config_keys import known_keys, setting, warn_of_unknown
 from fbrag_cli.cli.console import Console
+from fbrag_cli.cli.groups import takes
 from fbrag_cli.cli.help import Command, Group
 from fbrag_cli.cli.options import argument, option
-from fbrag_cli.cli.takes import takes
 from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.storage.config_file import Config, ConfigFile, Effective, load, locate, set_value, unset_value
 from fbrag_cli.storage.config_key import Key, Keys, Value, find_key, toml

@@ -7,8 +7,8 @@ import sys
 from typing import Any
 
 from fbrag_cli.cli.console import Console
+from fbrag_cli.cli.groups import takes
 from fbrag_cli.cli.options import DoctorOptions
-from fbrag_cli.cli.takes import takes
 from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.text.printable import dumps, one_line
 

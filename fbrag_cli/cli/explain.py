@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TextIO
 
 from fbrag_cli.cli.console import Console
+from fbrag_cli.cli.groups import takes
 from fbrag_cli.cli.options import ExplainOptions, option
 from fbrag_cli.cli.question import QuestionOptions, collect, open_question, planned, read_question
-from fbrag_cli.cli.takes import takes
 from fbrag_cli.cli.usage import check_no_address
 from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.session.asked import Asked

@@ -13,11 +13,11 @@ from fbrag_cli.cli.argv import asks_for_help, before_dashes, first_word, in_json
 from fbrag_cli.cli.commands import Commands, warn_of_variables
 from fbrag_cli.cli.completion import INSTRUCTION, complete
 from fbrag_cli.cli.console import Console
+from fbrag_cli.cli.groups import takes
 from fbrag_cli.cli.help import print_help
 from fbrag_cli.cli.options import CANCELLATION, GlobalOptions, RootOptions
 from fbrag_cli.cli.output import open_streams, print_after_error
 from fbrag_cli.cli.signals import Terminated, handle_signals
-from fbrag_cli.cli.takes import takes
 from fbrag_cli.errors import ExitCode, FbragError, lacking
 from fbrag_cli.generation.process import aborts, set_environment
 from fbrag_cli.text.printable import dumps

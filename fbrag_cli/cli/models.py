@@ -14,9 +14,9 @@ import typer
 
 from fbrag_cli.cli.completion import model_names
 from fbrag_cli.cli.console import Console
+from fbrag_cli.cli.groups import takes
 from fbrag_cli.cli.help import Command, Group
 from fbrag_cli.cli.options import argument, option
-from fbrag_cli.cli.takes import takes
 from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.storage.places import models_dir
 from fbrag_cli.text.printable import byte_size, dumps, printable

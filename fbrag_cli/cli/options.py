@@ -1,5 +1,5 @@
-"""Options that commands share, in groups (see `takes`). Those of a method are in `method_options`, those of models, documents and
-the cache in `session.settings`, and those of one command beside it."""
+"""The options that commands share, in groups. Those of a method stand in `method_options`; those of models, documents and the
+cache in `session.settings`; those of one command beside it."""
 
 from __future__ import annotations
 
