@@ -19,7 +19,6 @@ from fbrag_cli import __version__
 from fbrag_cli.batch import row, run
 from fbrag_cli.batch.jobs import Job
 from fbrag_cli.errors import FbragError, pip_install
-from fbrag_cli.generation.cached import Reuse
 from fbrag_cli.progress import Listener
 from fbrag_cli.session.session import Session
 from fbrag_cli.session.settings import CacheSettings, ModelSettings
@@ -201,8 +200,6 @@ class _Worker:
     @cached_property
     def _session(self) -> Session:
         from fbrag_cli.models.pull import pull_all
-        from fbrag_cli.storage.cache import NOWHERE, Cache
-        from fbrag_cli.storage.places import cache_dir
 
         setup, asking = self._setup, self._setup.asking
         if setup.version != __version__:
@@ -212,9 +209,7 @@ class _Worker:
         except OSError:
             what = f"a node of the Ray cluster lacks the folder {setup.folder}, to which the documents' paths relate"
             raise FbragError("usage", what, "run it in a folder that all nodes share") from None
-        cache = NOWHERE if setup.cache.no_cache else Cache(cache_dir(), int(setup.cache.cache_limit * 1e9))
-        fetch = None if setup.offline else pull_all
-        session = Session.open(setup.models, cache if cache.usable else NOWHERE, fetch=fetch, reuse=Reuse(setup.cache.again))
+        session = Session.open(setup.models, setup.cache, fetch=None if setup.offline else pull_all)
         session.prepare(asking.method, asking.choice)
         if session.identities(asking.method, asking.choice) != asking.models:
             raise FbragError("usage", "a node of the Ray cluster has other model files than this machine", "fbrag models verify")

@@ -13,12 +13,11 @@ from fbrag_cli.cli.batch_output import Output, Tally, of_the_run, open_rows_to
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.groups import takes
 from fbrag_cli.cli.method_options import MethodKnobs, MethodOptions, chosen_method
-from fbrag_cli.cli.opening import open_cache, open_session, open_stdin, read_password
+from fbrag_cli.cli.opening import open_session, open_stdin, read_password
 from fbrag_cli.cli.options import BatchOptions, PasswordOptions, RunOptions
 from fbrag_cli.cli.progress_line import progress_line
 from fbrag_cli.cli.signals import limit_time
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.cached import Reuse
 from fbrag_cli.progress import Event, Listener
 from fbrag_cli.session.session import Choice, Session
 from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
@@ -66,8 +65,9 @@ def batch(console: Console, command: BatchCommand) -> int:
     with (
         progress_line(console) as line,
         _cluster(command) as workers,
-        open_cache(command.cache, console, private=command.document.password_file is not None) as cache,
-        open_session(command.models, cache, console, of_the_run(line), Reuse(again=command.cache.again)) as session,
+        open_session(
+            command.models, command.cache, console, of_the_run(line), private=command.document.password_file is not None
+        ) as session,
         open_rows_to(options.output, resume=options.resume) as output,
     ):
         asking = _asking(command, session, console, workers, at_once)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.groups import takes
-from fbrag_cli.cli.opening import open_cache, open_session
+from fbrag_cli.cli.opening import open_session
 from fbrag_cli.cli.options import RunOptions, arguments, option
 from fbrag_cli.cli.progress_line import progress_line
 from fbrag_cli.cli.signals import limit_time
@@ -74,8 +74,7 @@ def bench(console: Console, options: BenchOptions, models: ModelSettings, run: R
     measures = Measures()
     with (
         progress_line(console) as progress,
-        open_cache(CacheSettings(no_cache=True), console, private=False) as cache,
-        open_session(models, cache, console, progress) as session,
+        open_session(models, CacheSettings(no_cache=True), console, progress) as session,
     ):
         machine = "gpu" if session.on_gpu else "cpu"
         sizes = _sizes(options.tokens or _TOKENS[machine])

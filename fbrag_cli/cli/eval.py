@@ -17,12 +17,11 @@ from fbrag_cli.cli.completion import method_list
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.groups import option_of, takes
 from fbrag_cli.cli.method_options import ListKnobs, MethodOptions
-from fbrag_cli.cli.opening import open_cache, open_session
+from fbrag_cli.cli.opening import open_session
 from fbrag_cli.cli.options import RunOptions, arguments, option
 from fbrag_cli.cli.progress_line import progress_line
 from fbrag_cli.cli.signals import limit_time
 from fbrag_cli.errors import ExitCode, FbragError, pip_install
-from fbrag_cli.generation.cached import Reuse
 from fbrag_cli.methods.choosing import PLAIN, PRESETS
 from fbrag_cli.methods.registry import DEFAULT, names
 from fbrag_cli.session.settings import CacheSettings, ModelSettings
@@ -150,13 +149,11 @@ def eval(console: Console, command: EvalCommand) -> int:
     from fbrag_cli.evaluation.report import parse_minimum
 
     options = command.eval
-    reuse = Reuse(again=command.cache.again, first_costs=True)
     minimum = parse_minimum(options.minimum) if options.minimum else {}
     examples = load_examples(map(Path, options.arguments), limit=options.limit, seed=options.seed)
     with (
         progress_line(console) as progress,
-        open_cache(command.cache, console, private=False) as cache,
-        open_session(command.models, cache, console, progress, reuse) as session,
+        open_session(command.models, command.cache, console, progress, first_costs=True) as session,
     ):
         configurations = _configurations(command, on_gpu=session.on_gpu)
         _check(options, configurations)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 from fbrag_cli.cli.console import Console
 from fbrag_cli.errors import FbragError
@@ -17,16 +17,22 @@ from fbrag_cli.session.settings import CacheSettings, ModelSettings
 from fbrag_cli.storage.files import read_small
 from fbrag_cli.text.printable import byte_size, counted
 
-if TYPE_CHECKING:
-    from fbrag_cli.storage.cache import Cache
-
 
 @contextmanager
 def open_session(
-    models: ModelSettings, cache: Cache, console: Console, progress: Progress, reuse: Reuse | None = None
+    models: ModelSettings,
+    cache: CacheSettings,
+    console: Console,
+    progress: Progress,
+    *,
+    private: bool = False,
+    first_costs: bool = False,
 ) -> Iterator[Session]:
     """Open a session that reports to the console and offers to download missing models. Raises FbragError `offline` for a server
-    on another machine."""
+    on another machine.
+
+    private: whether nothing of the documents is cached. first_costs: whether cached replies have the cost of their first time.
+    """
     if console.offline:
         from fbrag_cli.generation.server.address import check_offline
 
@@ -36,28 +42,10 @@ def open_session(
     def fetch(names: Sequence[str], store: Path) -> None:
         _fetch(names, store, console)
 
-    verbose = console.verbosity >= 2
-    with Session.open(models, cache, listener, fetch=fetch, verbose=verbose, reuse=reuse) as session:
+    opened = cache.opened(private=private, progress=progress)
+    reuse = Reuse(again=cache.again, first_costs=first_costs)
+    with Session.open(models, opened, listener, fetch=fetch, verbose=console.verbosity >= 2, reuse=reuse) as session:
         yield session
-
-
-@contextmanager
-def open_cache(settings: CacheSettings, console: Console, *, private: bool) -> Iterator[Cache]:
-    """Open the user's cache; with --no-cache, for private documents, or where it cannot be used, one that holds nothing."""
-    from fbrag_cli.storage.cache import NOWHERE, Cache
-    from fbrag_cli.storage.places import cache_dir
-
-    cache = NOWHERE
-    if not settings.no_cache and not private:
-        cache = Cache(cache_dir(), int(settings.cache_limit * 1e9))
-        if not cache.usable:
-            console.warn(f"{cache.root} cannot be used as the cache: each question reads the documents anew")
-            console.hint("set FBRAG_CACHE_DIR to a folder that can be written, or use --no-cache")
-            cache = NOWHERE
-    try:
-        yield cache
-    finally:
-        cache.trim()
 
 
 def read_password(path: str | None, console: Console) -> str | None:

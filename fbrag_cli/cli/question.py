@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.method_options import MethodKnobs, MethodOptions, chosen_method
-from fbrag_cli.cli.opening import open_cache, open_session, open_stdin, read_password
+from fbrag_cli.cli.opening import open_session, open_stdin, read_password
 from fbrag_cli.cli.options import DocumentOptions, OutputOptions, QuestionRunOptions
 from fbrag_cli.cli.output import open_output, open_page
 from fbrag_cli.cli.progress_line import ProgressLine, progress_line
@@ -18,7 +18,6 @@ from fbrag_cli.cli.signals import limit_time
 from fbrag_cli.cli.usage import EXAMPLE, check_words, typed
 from fbrag_cli.corpus import Corpus
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.cached import Reuse
 from fbrag_cli.methods.choosing import reading_more
 from fbrag_cli.methods.method import Method
 from fbrag_cli.session.session import Choice, Session
@@ -78,8 +77,7 @@ def open_question(options: QuestionOptions, console: Console, *, with_page: bool
         open_output(options.output.output) as stream,
         open_page(html) as page,
         progress_line(console) as line,
-        open_cache(options.cache, console, private=options.document.password_file is not None) as cache,
-        open_session(options.models, cache, console, line, Reuse(again=options.cache.again)) as session,
+        open_session(options.models, options.cache, console, line, private=options.document.password_file is not None) as session,
     ):
         yield Opened(stream=stream, page=page, line=line, session=session)
 

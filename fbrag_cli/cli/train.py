@@ -13,7 +13,7 @@ import typer
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.groups import takes
 from fbrag_cli.cli.help import Command, Group
-from fbrag_cli.cli.opening import open_cache, open_session
+from fbrag_cli.cli.opening import open_session
 from fbrag_cli.cli.options import ParallelOptions, RunOptions, arguments, option
 from fbrag_cli.cli.progress_line import progress_line
 from fbrag_cli.cli.signals import limit_time
@@ -77,8 +77,7 @@ def _train(console: Console, training: Training, given: Mapping[type[Any], Any])
         os.environ["OMP_NUM_THREADS"] = str(models.threads)  # of torch, which is imported later
     with (
         progress_line(console) as progress,
-        open_cache(cache, console, private=False) as opened,
-        open_session(models, opened, console, progress) as session,
+        open_session(models, cache, console, progress) as session,
     ):
         console.note(f"models run on {'a GPU' if session.on_gpu else 'the CPU'}")
         work = Work(

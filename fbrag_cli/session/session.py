@@ -9,6 +9,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from fbrag_cli.generation.cached import Reuse
 from fbrag_cli.generation.process import set_environment
 from fbrag_cli.generation.server.address import is_server
 from fbrag_cli.methods.method import Method, ModelTools, Role
@@ -17,7 +18,7 @@ from fbrag_cli.session.asked import Asked, warn
 from fbrag_cli.session.models import Fetch, Models
 from fbrag_cli.session.placement import check_gpu
 from fbrag_cli.session.retrievers import BM25, Retrievers
-from fbrag_cli.session.settings import DocumentSettings, ModelSettings
+from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
 from fbrag_cli.session.shelf import Lease
 from fbrag_cli.storage.files import sha256_of
 
@@ -60,16 +61,24 @@ class Session:
     @classmethod
     def open(
         cls,
-        settings: ModelSettings,
-        cache: Cache,
+        settings: ModelSettings | None = None,
+        cache: Cache | CacheSettings | None = None,
         listener: Listener | None = None,
         *,
         fetch: Fetch | None = None,
         verbose: bool = False,
         reuse: Reuse | None = None,
     ) -> Session:
-        """Return a session with models by `settings`. fetch: brings missing models. verbose: whether llama.cpp's log is shown."""
-        listener = listener or Listener()
+        """Return a session.
+
+        settings: names models and devices; None for the default pair. cache: None for that of the user. fetch: downloads missing
+        models; None: a missing one is FbragError model_missing. verbose: whether llama.cpp's log is shown. reuse: None for what
+        `cache` says.
+        """
+        settings, listener = settings or ModelSettings(), listener or Listener()
+        if cache is None or isinstance(cache, CacheSettings):
+            chosen = cache or CacheSettings()
+            cache, reuse = chosen.opened(progress=listener.progress), reuse or Reuse(again=chosen.again)
         models = Models(settings, listener, cache=cache, fetch=fetch, verbose=verbose)
         return cls(models, Retrievers(settings, cache, verbose=verbose), cache, listener, reuse)
 
@@ -80,9 +89,10 @@ class Session:
         self.close()
 
     def close(self) -> None:
-        """Free all models."""
+        """Free all models, and remove what the cache holds beyond its limit."""
         self.retrievers.close()
         self.models.close()
+        self.cache.trim()
 
     def unload(self, idle: float) -> None:
         """Free the models that no question runs on, and that none has used for `idle` seconds. The next question loads them."""

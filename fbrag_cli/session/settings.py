@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from fbrag_cli.methods.knobs import knob
+from fbrag_cli.progress import Event, Progress, silent
+
+if TYPE_CHECKING:
+    from fbrag_cli.storage.cache import Cache
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,10 +73,28 @@ class DocumentSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheSettings:
-    """cache_limit: GB (10^9 bytes)."""
+    """What the cache holds, and what is taken from it. cache_limit: GB (10^9 bytes)."""
 
     no_cache: bool = knob(False, "read the documents anew, and cache nothing of them", group="Run")
     again: bool = knob(False, "ask the models anew, and replace what is cached of their replies", group="Run", once=True)
     cache_limit: float = knob(
         5.0, "size of the cache in GB, at most", varies="5", minimum=0, maximum=1e9, group="Run", metavar="GB"
     )
+
+    def opened(self, *, private: bool = False, progress: Progress = silent) -> Cache:
+        """Return the user's cache; with `no_cache` or for private documents one that holds nothing.
+
+        So it is, with a warning, where the folder of the cache cannot be used.
+        """
+        from fbrag_cli.storage.cache import NOWHERE, Cache
+        from fbrag_cli.storage.places import cache_dir
+
+        if self.no_cache or private:
+            return NOWHERE
+        cache = Cache(cache_dir(), int(self.cache_limit * 1e9))
+        if cache.usable:
+            return cache
+        what = f"{cache.root} cannot be used as the cache: each question reads the documents anew"
+        progress(Event("cache", "warning", text=what))
+        progress(Event("cache", "hint", text="set FBRAG_CACHE_DIR to a folder that can be written, or use --no-cache"))
+        return NOWHERE
