@@ -105,7 +105,7 @@ def _run(tree: ast.Module, *, at_load: bool) -> Iterator[ast.AST]:
 
 def own_imports(path: Path) -> Iterator[str]:
     """The homes of this package that a file imports."""
-    for name in imports(path):
+    for name in imports(path, for_types=home_of(name_of(path)) != "__init__"):
         parts = name.split(".")
         if parts[0] == "fbrag_cli" and len(parts) > 1 and parts[1] in FLOOR:
             yield parts[1]

@@ -6,13 +6,18 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from fbrag_cli.generation.cached import Reuse
 from fbrag_cli.generation.process import set_environment
 from fbrag_cli.generation.server.address import is_server
+from fbrag_cli.methods.choosing import choose_method
+from fbrag_cli.methods.knobs import settings_of
 from fbrag_cli.methods.method import Method, ModelTools, Role
+from fbrag_cli.methods.registry import DEFAULT as FB_RAG
+from fbrag_cli.methods.registry import find_method
 from fbrag_cli.progress import Listener, stage
 from fbrag_cli.session.asked import Asked, warn
 from fbrag_cli.session.models import Fetch, Models
@@ -28,6 +33,7 @@ if TYPE_CHECKING:
     from fbrag_cli.indexing.collect import Collection
     from fbrag_cli.retrieval import Retriever
     from fbrag_cli.storage.cache import Cache
+    from fbrag_cli.trace import Trace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +120,7 @@ class Session:
     def collect(
         self,
         paths: Sequence[str],
-        settings: DocumentSettings,
+        settings: DocumentSettings | None = None,
         chunk_words: int = 300,
         *,
         password: str | None = None,
@@ -123,10 +129,11 @@ class Session:
     ) -> Collection:
         """Read the files, folders and stdin ("-") that `paths` name. Raises FbragError as `indexing.collect`.
 
-        chunk_words: number of words of a chunk. password: of PDFs. listener: receives the progress and the warnings, and can stop
-        the reading, whose child processes end then; None for that of the session.
+        settings: None for all known files of a folder, whole. chunk_words: number of words of a chunk. password: of PDFs.
+        listener: receives the progress and the warnings, and can stop the reading, whose child processes end then; None for that
+        of the session.
         """
-        listener = listener or self.listener
+        settings, listener = settings or DocumentSettings(), listener or self.listener
         with stage("read", listener.progress) as watch:
             from fbrag_cli.indexing.collect import collect, collect_one
             from fbrag_cli.indexing.entry import ReadSettings
@@ -259,3 +266,32 @@ class Session:
             generator = CachedGenerator(partial(self.models.load, name, adapter), self.cache, identity, self._reuse)
             self._cached.setdefault((name, adapter), generator)
         return self._cached[name, adapter]
+
+
+def ask(
+    documents: str | PathLike[str] | Sequence[str | PathLike[str]],
+    question: str,
+    method: str | Method = FB_RAG,
+    *,
+    models: ModelSettings | None = None,
+    listener: Listener | None = None,
+    **settings: Any,
+) -> Trace:
+    """Answer a question from a file, a folder, or several of them. Models are loaded and freed again: for more than one question
+    open a `Session`.
+
+    method: its name, or its record. models: names models and devices; None for the default pair. listener: receives the progress
+    and the warnings, and can stop the question. settings: of the method, by name (`select=8`); others have the default of this
+    machine.
+
+    Raises FbragError for what the command `fbrag ask` reports, and TypeError for a setting that the method does not have.
+    """
+    paths = [documents] if isinstance(documents, str | PathLike) else documents
+    with Session.open(models, listener=listener) as session:
+        if isinstance(method, str):
+            if unknown := sorted(settings.keys() - settings_of(find_method(method)).keys()):
+                raise TypeError(f"{method} has no setting {unknown[0]!r}")
+            method, settings = choose_method(method, settings, on_gpu=session.on_gpu), {}
+        method = replace(method, **settings)
+        collection = session.collect([os.fspath(path) for path in paths], chunk_words=method.chunk_words)
+        return session.ask(question, collection, method).answer()
