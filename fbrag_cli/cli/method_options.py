@@ -19,19 +19,26 @@ _CHUNK_WORDS = f"about how many words a chunk has ({Method.chunk_words}; {_OTHER
 class MethodOptions:
     """The options that every method has."""
 
-    method: str = option(DEFAULT, "--method", help=", ".join(_NAMES), group="Method", choices=_NAMES, metavar="NAME")
-    fast: bool = option(False, "--fast", help="the question alone, one model call, no check: 0.6 of the time", group="Method")
+    method: str = option(
+        DEFAULT, "--method", help=f"way to answer: {', '.join(_NAMES)}", group="Method", choices=_NAMES, metavar="NAME"
+    )
+    fast: bool = option(
+        False,
+        "--fast",
+        help="retrieve by the question alone, answer without a check: one model call, 0.6 of the time",
+        group="Method",
+    )
     thorough: bool = option(
         False,
         "--thorough",
-        help="10 chunks to answer from (as on a GPU): more evidence, 1.6 times as long",
+        help="answer from 10 chunks (as on a GPU): more evidence, 1.6 times as long",
         group="Method",
     )
     chunk_words: int | None = option(None, "--chunk-words", help=_CHUNK_WORDS, group="Method", metavar="N", min=1)
     retriever: str = option(
         "bm25",
         "--retriever",
-        help="bm25, or an embedding model: a GGUF file, a name of the hub (bm25)",
+        help="what ranks the chunks: bm25, or an embedding model: a GGUF file, a name of the hub (bm25)",
         group="Method",
         metavar="NAME",
     )
@@ -45,7 +52,7 @@ class MethodOptions:
     prompts: str | None = option(
         None,
         "--prompts",
-        help="a benchmark's prompts in place of ours: JSON; FILE:NAME where it has several",
+        help="file with a benchmark's prompts in place of ours: JSON; FILE:NAME where it has several",
         group="Method",
         metavar="FILE",
     )

@@ -49,13 +49,13 @@ class GlobalOptions:
     """May stand before or after the command; what stands after it adds to what stands before."""
 
     quiet: int = option(
-        0, "-q", "--quiet", help="no messages but errors; -qq: none at all", group="Global", count=True, envvar=None
+        0, "-q", "--quiet", help="no messages but errors; -qq: no messages at all", group="Global", count=True, envvar=None
     )
     verbose: int = option(
         0, "-v", "--verbose", help="decisions and timings; -vv: llama.cpp's own log", group="Global", count=True, envvar=None
     )
     color: ColorMode | None = option(
-        None, "--color", help="auto, always or never (auto; NO_COLOR and FORCE_COLOR count)", group="Global"
+        None, "--color", help="colour: auto, always or never (auto; NO_COLOR and FORCE_COLOR count)", group="Global"
     )
     no_progress: bool = option(False, "--no-progress", help="no bars and no preview: a plain line for each stage", group="Global")
     offline: bool = option(
@@ -96,7 +96,7 @@ class RootOptions:
         False,
         "-V",
         "--version",
-        help="the version; with -v also llama.cpp's build and devices",
+        help="print the version; with -v also llama.cpp's build and devices",
         group="Global",
         envvar=None,
         is_eager=True,
@@ -105,7 +105,7 @@ class RootOptions:
     show_completion: bool = option(
         False,
         "--show-completion",
-        help="the script of tab completion; a shell may follow: bash, zsh, fish",
+        help="print the script of tab completion; a shell may follow: bash, zsh, fish",
         group="Global",
         envvar=None,
         is_eager=True,
@@ -114,7 +114,7 @@ class RootOptions:
     install_completion: bool = option(
         False,
         "--install-completion",
-        help="install that script for the shell",
+        help="install the script of tab completion for the shell",
         group="Global",
         envvar=None,
         is_eager=True,
@@ -125,7 +125,7 @@ class RootOptions:
 @dataclass(frozen=True, slots=True)
 class PasswordOptions:
     password_file: str | None = option(
-        None, "--password-file", help="holds the password of an encrypted PDF; '-' is stdin", group="Document", metavar="FILE"
+        None, "--password-file", help="file with the password of an encrypted PDF; '-' is stdin", group="Document", metavar="FILE"
     )
 
 
@@ -141,16 +141,26 @@ FORMATS = ("text", "json", "jsonl", "md")
 @dataclass(frozen=True, slots=True)
 class OutputOptions:
     format: Literal["text", "json", "jsonl", "md"] = option(
-        "text", "-f", "--format", help="text, json, jsonl (events as they happen) or md (text)", group="Output"
+        "text",
+        "-f",
+        "--format",
+        help="form of the output: text, json, jsonl (events as they happen) or md (text)",
+        group="Output",
     )
     json: bool = option(False, "--json", help="short for --format json", group="Output", envvar=None)
     output: str = option(
-        "-", "-o", "--output", help="written whole or not at all (stdout)", group="Output", metavar="FILE", once=True
+        "-",
+        "-o",
+        "--output",
+        help="file for the output, written whole or not at all (stdout)",
+        group="Output",
+        metavar="FILE",
+        once=True,
     )
     html: str | None = option(
         None,
         "--html",
-        help="also as a page: the documents with their chunks and scores",
+        help="file for a page as well: the documents with their chunks and scores",
         group="Output",
         metavar="FILE",
         envvar=None,
@@ -164,14 +174,14 @@ class OutputOptions:
 
 @dataclass(frozen=True, slots=True)
 class AnswerOptions:
-    answer_only: bool = option(False, "-a", "--answer-only", help="the answer and nothing else", group="Output")
+    answer_only: bool = option(False, "-a", "--answer-only", help="print the answer and nothing else", group="Output")
     sources: Literal["selected", "none"] = option(
         "selected", "--sources", help="print the selected chunks, or none (selected)", group="Output"
     )
     context: int = option(
         1, "-C", "--context", help="lines around each highlighted sentence (1)", group="Output", metavar="N", min=0
     )
-    full: bool = option(False, "--full", help="whole chunks", group="Output")
+    full: bool = option(False, "--full", help="print whole chunks", group="Output")
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +226,7 @@ class QuestionRunOptions(RunOptions):
     more: int = option(
         0,
         "--more",
-        help="the same question again, with the next passages too: twice as much is read; --more --more: three times",
+        help="read the next passages too, for the same question again: twice as much; --more --more: three times",
         group="Method",
         count=True,
         envvar=None,
@@ -225,24 +235,39 @@ class QuestionRunOptions(RunOptions):
 
 @dataclass(frozen=True, slots=True)
 class ExplainOptions:
-    limit: int = option(20, "-n", "--limit", help="rows printed (20)", group="Explain", metavar="N", min=1)
-    all: bool = option(False, "--all", help="all rows", group="Explain", envvar=None)
-    sort: Literal["score", "position"] = option("score", "--sort", help="score or position (score)", group="Explain")
+    limit: int = option(20, "-n", "--limit", help="number of rows to print (20)", group="Explain", metavar="N", min=1)
+    all: bool = option(False, "--all", help="print all rows", group="Explain", envvar=None)
+    sort: Literal["score", "position"] = option(
+        "score", "--sort", help="order of the rows: score or position (score)", group="Explain"
+    )
     samples_text: bool = option(
-        False, "--samples-text", help="the forward samples, each with the chunk that it raised most", group="Explain"
+        False, "--samples-text", help="print the forward samples, each with the chunk that it raised most", group="Explain"
     )
     find: str | None = option(
-        None, "--find", help="rank, scores and fate of the chunk that holds TEXT", group="Explain", metavar="TEXT", envvar=None
+        None,
+        "--find",
+        help="print rank, scores and fate of the chunk that holds TEXT",
+        group="Explain",
+        metavar="TEXT",
+        envvar=None,
     )
     chunk: int | None = option(
-        None, "--chunk", help="one chunk in full, with the terms that scored", group="Explain", metavar="N", min=1, envvar=None
+        None,
+        "--chunk",
+        help="print one chunk in full, with the terms that scored",
+        group="Explain",
+        metavar="N",
+        min=1,
+        envvar=None,
     )
-    map: bool | None = option(None, "--map/--no-map", help="one cell a chunk over the document (on a terminal)", group="Explain")
-    prompt: bool = option(False, "--prompt", help="the exact prompts of both models", group="Explain", envvar=None)
+    map: bool | None = option(
+        None, "--map/--no-map", help="draw a map of the document, a cell for each chunk (on a terminal)", group="Explain"
+    )
+    prompt: bool = option(False, "--prompt", help="print the exact prompts of both models", group="Explain", envvar=None)
     text: bool = option(
         False,
         "--text",
-        help="the decoded text of DOC with line and page numbers; takes no QUESTION",
+        help="print the decoded text of DOC with line and page numbers; takes no QUESTION",
         group="Explain",
         envvar=None,
     )
@@ -255,7 +280,7 @@ class BatchOptions(ParallelOptions):
         None,
         "-Q",
         "--questions",
-        help="text (one a line, # begins a comment), CSV (question, id) or JSON lines; '-' is stdin",
+        help="file of questions: text (one a line, # begins a comment), CSV (question, id) or JSON lines; '-' is stdin",
         group="Jobs",
         metavar="FILE",
         envvar=None,
@@ -263,21 +288,23 @@ class BatchOptions(ParallelOptions):
     jobs: str | None = option(
         None,
         "--jobs",
-        help="CSV or JSON lines with document and question; id and answers may stand beside them",
+        help="file of jobs: CSV or JSON lines with document and question; id and answers may stand beside them",
         group="Jobs",
         metavar="FILE",
         envvar=None,
     )
     together: bool = option(False, "--together", help="pool all DOCs: one row a question", group="Jobs", envvar=None)
-    n_rows: int | None = option(None, "--limit", help="the first N rows (all)", group="Jobs", metavar="N", min=1, envvar=None)
+    n_rows: int | None = option(
+        None, "--limit", help="do the first N rows only (all)", group="Jobs", metavar="N", min=1, envvar=None
+    )
     shard: str | None = option(
-        None, "--shard", help="every N-th row from the I-th on, for several machines", group="Jobs", metavar="I/N", envvar=None
+        None, "--shard", help="do every N-th row from the I-th on, for several machines", group="Jobs", metavar="I/N", envvar=None
     )
     output: str = option(
         "-",
         "-o",
         "--output",
-        help="rows as they come: JSON lines, or CSV by its name (stdout)",
+        help="file for the rows, as they come: JSON lines, or CSV by its name (stdout)",
         group="Output",
         metavar="FILE",
         once=True,

@@ -58,9 +58,11 @@ class FBRag(WindowMethod):
     pooling: Literal["max", "mean"] = knob(
         "max", "a chunk's score over the samples: the best as in the paper, or the mean", group="Advanced", added=True
     )
-    temperature: float = knob(1.0, "of the forward samples", minimum=0, group="Advanced", metavar="T")
-    top_p: float = knob(0.9, "of the forward samples", minimum=0, maximum=1, group="Advanced", metavar="P")
-    top_k: int = knob(50, "of the forward samples", minimum=0, group="Advanced", metavar="N")
+    temperature: float = knob(1.0, "temperature of the forward samples", minimum=0, group="Advanced", metavar="T")
+    top_p: float = knob(
+        0.9, "probability mass that forward samples are drawn from", minimum=0, maximum=1, group="Advanced", metavar="P"
+    )
+    top_k: int = knob(50, "number of tokens that forward samples are drawn from", minimum=0, group="Advanced", metavar="N")
     forward_tokens: int = knob(
         48, "length limit of a forward sample", on_gpu=128, minimum=1, varies=_LIMIT, group="Advanced", metavar="N"
     )

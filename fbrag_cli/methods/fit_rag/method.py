@@ -65,7 +65,7 @@ class FitRag(Method):
         "paper: the answer with its reason, and a background passage where the document is not read",
         group="Advanced",
     )
-    fit_rag: str | None = knob(None, "folder of its trained parts", varies="none", metavar="FOLDER")
+    fit_rag: str | None = knob(None, "folder that 'fbrag train fit-rag' wrote", varies="none", metavar="FOLDER")
 
     def described(self) -> dict[str, Any]:
         """Return the settings, with the content of the folder in place of its path."""
