@@ -56,6 +56,10 @@ LAZY = {
     "ray",
 }
 
+#: Papers whose methods were added to FB-RAG's, and the places that may name them.
+PAPERS = r"fit[-_ ]?rag|r2[-_ ]?(ag|former)\b"
+PLACES_OF_A_PAPER = r"(methods|training)/(fit_rag/|r2ag/|registry\.py)"
+
 MOST_LINES = 400
 MOST_LINES_OF_A_FUNCTION = 60
 MOST_PARAMETERS = 6
@@ -144,6 +148,17 @@ def test_nothing_happens_at_import() -> None:
         for node in _run(parsed(path), at_load=True):
             written = ast.unparse(node) if isinstance(node, ast.Expr | ast.Assign | ast.AugAssign) else ""
             assert not re.search(r"environ(\[|\.setdefault|\.update| \|=)|log_set\(", written), name_of(path)
+
+
+def test_the_core_names_no_paper() -> None:
+    """A paper is named in its folders and where it is registered, and nowhere else, whatever the file."""
+    named = []
+    for path in PACKAGE.rglob("*"):
+        place = path.relative_to(PACKAGE).as_posix()
+        if path.suffix in (".py", ".jinja", ".css", ".toml", ".json") and not re.match(PLACES_OF_A_PAPER, place):
+            lines = enumerate(path.read_text("utf-8").splitlines(), 1)
+            named += [f"{place}:{number}: {line}" for number, line in lines if re.search(PAPERS, line, re.IGNORECASE)]
+    assert not named, "\n".join(named)
 
 
 def test_the_sizes() -> None:

@@ -15,7 +15,7 @@ from fbrag_cli.retrieval.bm25 import BM25
 from fbrag_cli.retrieval.ranking import best
 from fbrag_cli.text.languages import detect
 
-# Answers that stand in many passages by chance: containment says nothing of them (FIT-RAG.md, 2.2).
+# Answers that stand in many passages by chance: containment says nothing of them.
 _SAYS_NOTHING = re.compile(r"yes|no|\d|.{0,2}", re.IGNORECASE)
 _WHOLE = 100_000  # words of a chunk: a passage is one chunk
 

@@ -20,8 +20,9 @@ from fbrag_cli.methods.fb_rag.order_preserving import OrderPreserving
 from fbrag_cli.methods.fb_rag.self_route import SelfRoute
 from fbrag_cli.methods.prompts import Templates
 from fbrag_cli.methods.ranking import ChunkMethod
-from fbrag_cli.methods.registry import find_method, names
+from fbrag_cli.methods.registry import METHODS, find_method, names
 from fbrag_cli.progress import Event
+from fbrag_cli.render.as_json import explanation
 from fbrag_cli.trace import Trace
 from tests.methods.scripted import Scripted, tools
 
@@ -48,6 +49,16 @@ def run(name: str, corpus: Corpus, large: Scripted, **settings: int | bool | Tem
 
 def told(large: Scripted, call: int = 0) -> str:
     return "\n".join(turn.text for turn in large.asked[call][0])
+
+
+def test_json_has_the_facts_and_the_tables_of_all_methods(corpus: Corpus) -> None:
+    shown = explanation(run("vanilla", corpus, Scripted(["nobody"])), memory_mb=0)
+    assert [shown[name] for method in METHODS for name in (*method.facts, *method.tables)] == [None] * sum(
+        len(method.facts) + len(method.tables) for method in METHODS
+    )
+    assert shown["route"] is None
+    routed = run("self-route", corpus, Scripted(["unanswerable", "nobody"]))
+    assert explanation(routed, memory_mb=0)["route"] == "long-context"
 
 
 def test_vanilla_reads_the_best_chunk_first(corpus: Corpus) -> None:

@@ -120,7 +120,6 @@ def test_the_windows_and_the_labels_are_printed_and_in_json() -> None:
     assert [each["selected"] for each in shown["windows"]].count(True) == found.n_taken
     assert shown["windows"][found.n_taken - 1]["enough"] == pytest.approx(found.eligible[-1], abs=1e-4)
     assert shown["windows"][found.n_taken]["enough"] is None
-    assert shown["retrieval_information"] is None
     best = shown["chunks"][1]
     assert (best["has_answer"], best["llm_prefer"]) == (pytest.approx(0.88, abs=0.01), pytest.approx(0.83, abs=0.01))
     header, *lines = table(trace, limit=None, by_position=True, count_tokens=None)

@@ -126,7 +126,6 @@ def test_the_relevance_is_in_the_table_and_in_json() -> None:
     assert [each["chunk"] - 1 for each in record] == list(trace.ranked)
     assert [each["relevance"] for each in record] == [best, *others]
     assert list(record[0]["features"]) == list(FEATURES)
-    assert shown["windows"] is None
     header, *lines = table(trace, limit=None, by_position=True, count_tokens=None)
     column = header.split().index("relevance") + 1  # a rank stands beside the backward score
     assert lines[trace.ranked[0]].split()[column + 1] == f"{best:.2f}"
