@@ -5,6 +5,7 @@ A label is a row of a file, made once for a language model, and kept: all other 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -153,34 +154,19 @@ def key_of(row: Row) -> TrialKey:
     return row["dataset"], row["question"], tuple(row["passages"])
 
 
-@dataclass(frozen=True, slots=True)
-class LabelCounts:
-    """The pairs of labels of single passages. matched: both yes, or both no."""
-
-    both: int
-    neither: int
-    answer_alone: int
-    preference_alone: int
-
-    @property
-    def total(self) -> int:
-        return self.both + self.neither + self.answer_alone + self.preference_alone
-
-    @property
-    def mismatched_share(self) -> float:
-        return (self.answer_alone + self.preference_alone) / max(1, self.total)
-
-    def described(self) -> str:
-        return (
-            f"of {counted(self.total, 'passage')}: {self.both:,} hold the answer and lead to it, {self.neither:,} neither, "
-            f"{self.answer_alone:,} hold it only, {self.preference_alone:,} lead to it only "
-            f"({100 * self.mismatched_share:.0f} % mismatched)"
-        )
+def count_pairs(rows: Iterable[Row]) -> Counter[tuple[bool, bool]]:
+    """Return how many single passages have each pair of labels: Has_Answer and LLM_Prefer."""
+    return Counter((bool(row["has_answer"][0]), bool(row["right"])) for row in rows if len(row["passages"]) == 1)
 
 
-def count_pairs(rows: Iterable[Row]) -> LabelCounts:
-    pairs = [(bool(row["has_answer"][0]), bool(row["right"])) for row in rows if len(row["passages"]) == 1]
-    return LabelCounts(*(pairs.count(pair) for pair in ((True, True), (False, False), (True, False), (False, True))))
+def described(counts: Counter[tuple[bool, bool]]) -> str:
+    """Return the counts of `count_pairs` in words. Labels that differ are mismatched."""
+    both, neither, has, leads = (counts[pair] for pair in ((True, True), (False, False), (True, False), (False, True)))
+    total = sum(counts.values())
+    return (
+        f"of {counted(total, 'passage')}: {both:,} hold the answer and lead to it, {neither:,} neither, {has:,} hold it only, "
+        f"{leads:,} lead to it only ({100 * (has + leads) / max(1, total):.0f} % mismatched)"
+    )
 
 
 def pairs_of(questions: Iterable[GoldQuestion], pool: Pool, rows: Iterable[Row]) -> list[Pair]:

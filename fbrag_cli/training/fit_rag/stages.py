@@ -88,7 +88,7 @@ def make_labels(work: FitRagWork) -> None:
             file.write(row)
             found.append(row)
             work.session.forget()
-    work.note(f"labels: {labelling.count_pairs(found).described()}")
+    work.note(f"labels: {labelling.described(labelling.count_pairs(found))}")
 
 
 def _labels(work: FitRagWork, *, restart: bool = False) -> Any:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import gguf
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ from transformers import AutoModelForCausalLM
 from transformers import modeling_gguf_pytorch_utils as reading
 
 from fbrag_cli.errors import FbragError
+from fbrag_cli.storage.files import whole_file
 from fbrag_cli.training.torch_models import device, has_bfloat16, quiet
 
 Tensor = Any  # of torch, whose types are not known here
@@ -43,10 +45,9 @@ class Example:
 
 class FrozenModel:
     """A causal language model. path: GGUF file. lora: whether LoRA is added; its numbers then train, by name in `parameters`.
-    architecture: its name in llama.cpp and in transformers. n_heads: number of attention heads.
 
-    computes_exactly: with float32; with bfloat16 where the device is as fast with it. Raises FbragError `model_corrupt` for a
-    file that transformers cannot load.
+    architecture: its name in llama.cpp and in transformers. computes_exactly: whether it computes in 32 bits; in 16 (bfloat16)
+    where the device is as fast with them. Raises FbragError `model_corrupt` for a file that transformers cannot load.
     """
 
     def __init__(self, path: Path, *, lora: bool = False) -> None:
@@ -61,7 +62,7 @@ class FrozenModel:
                 self._model = get_peft_model(self._model, settings)
         self._causal = self._model.get_base_model() if lora else self._model
         config = self._causal.config
-        self.architecture, self.n_heads = str(config.model_type), int(config.num_attention_heads)
+        self.architecture, self._n_heads = str(config.model_type), int(config.num_attention_heads)
         self.parameters = {name: each for name, each in self._model.named_parameters() if each.requires_grad}
 
     @contextmanager
@@ -93,9 +94,22 @@ class FrozenModel:
         hidden = self._causal.model(inputs_embeds=embedded[None]).last_hidden_state[0]
         return self._causal.lm_head(hidden[-len(example.reply) - 1 : -1]).float()
 
-    def lora(self) -> dict[str, NDArray[np.float32]]:
-        """Return LoRA's matrices by llama.cpp's names, float32, as `lora_gguf.write_lora` takes them."""
-        return {_gguf_name(name): each.detach().float().cpu().numpy() for name, each in self.parameters.items()}
+    def write_lora(self, path: Path) -> Path:
+        """Write LoRA as a GGUF file that llama.cpp adds to the model, whole or not at all. Return `path`. Raises OSError."""
+        matrices = {_gguf_name(name): each.detach().float().cpu().numpy() for name, each in self.parameters.items()}
+        with whole_file(path) as unfinished:
+            writer = gguf.GGUFWriter(unfinished, self.architecture)
+            writer.add_type(gguf.GGUFType.ADAPTER)
+            writer.add_string(gguf.Keys.Adapter.TYPE, "lora")
+            writer.add_float32(gguf.Keys.Adapter.LORA_ALPHA, ALPHA)
+            for name in sorted(matrices, key=lambda name: (int(name.split(".")[1]), name)):
+                is_turned = self.architecture == "llama" and name.endswith("attn_q.weight.lora_b")
+                writer.add_tensor(name, _turned(matrices[name], self._n_heads) if is_turned else matrices[name])
+            writer.write_header_to_file()
+            writer.write_kv_data_to_file()
+            writer.write_tensors_to_file()
+            writer.close()
+        return path
 
 
 def _loaded(path: Path, dtype: Any) -> Any:
@@ -119,3 +133,9 @@ def _gguf_name(name: str) -> str:
     parts = name.split(".")
     block, module = parts[parts.index("layers") + 1], next(part for part in parts if part in _MODULES)
     return f"blk.{block}.{_MODULES[module]}.weight.lora_{'a' if 'lora_A' in parts else 'b'}"
+
+
+def _turned(matrix: NDArray[Any], n_heads: int) -> NDArray[Any]:
+    """Return the rows in llama.cpp's order for its architecture "llama", which rotates neighbours and not halves."""
+    rows = matrix.reshape(n_heads, 2, len(matrix) // n_heads // 2, -1).swapaxes(1, 2)
+    return np.ascontiguousarray(rows.reshape(matrix.shape))

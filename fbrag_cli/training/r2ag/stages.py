@@ -178,18 +178,17 @@ def _record(work: R2agWork, read: _Read, retriever: Comparing, lists: Sequence[P
 def _put(folder: Folder, fit: R2agFit, model: FrozenModel, inputs: Fields, report: Fields, settings: Fields) -> None:
     """Write the files, and the record that names them."""
     from fbrag_cli.training.r2ag.frozen_model import ALPHA, RANK
-    from fbrag_cli.training.r2ag.lora import write_lora
 
-    sizes, lora = fit.sizes, model.lora()
+    has_lora = bool(model.parameters)
     folder.about = {}  # of a training before this one nothing stays
     (folder.path / ADAPTER).unlink(missing_ok=True)
     folder.put_tensors("", fit.network.tensors())
-    if lora:
-        write_lora(lora, folder.path / ADAPTER, architecture=model.architecture, n_heads=model.n_heads, alpha=ALPHA)
+    if has_lora:
+        model.write_lora(folder.path / ADAPTER)
         settings = {**settings, "lora": {"rank": RANK, "alpha": ALPHA}}
     settings = {**settings, "model": {**settings["model"], "architecture": model.architecture}}
-    network = {"max_list": fit.max_list, "row_scale": fit.row_scale, "heads": sizes.heads}
-    folder.put("r2ag", inputs, report, R2AG.tensors, *([ADAPTER] if lora else []), **settings, **network)
+    network = {"max_list": fit.max_list, "row_scale": fit.row_scale, "heads": fit.sizes.heads}
+    folder.put("r2ag", inputs, report, R2AG.tensors, *([ADAPTER] if has_lora else []), **settings, **network)
 
 
 def _report(work: R2agWork, lists: Sequence[PassageList], standing: Standing, plain: list[float]) -> Fields:

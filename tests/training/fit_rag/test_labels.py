@@ -81,7 +81,7 @@ def test_a_label_says_whether_the_model_answers_rightly_from_the_passage_alone(t
     assert [row["right"] for row in rows] == [row["has_answer"] == [True] for row in rows]
     assert sum(row["right"] for row in rows) == 1
     counts = labelling.count_pairs(rows)
-    assert (counts.both, counts.neither, counts.mismatched_share) == (1, labelling.PASSAGES - 1, 0)
+    assert counts == {(True, True): 1, (False, False): labelling.PASSAGES - 1}
 
 
 def test_the_replies_from_a_passage_are_made_one_after_the_other(tmp_path: Path) -> None:

@@ -23,8 +23,7 @@ def turns(rows: np.ndarray) -> tuple[Turn, ...]:
 
 def test_torch_and_llama_cpp_read_the_same(smollm2: Path, tmp_path: Path) -> None:
     torch = needs("torch")
-    from fbrag_cli.training.r2ag.frozen_model import ALPHA, Example, FrozenModel
-    from fbrag_cli.training.r2ag.lora import write_lora
+    from fbrag_cli.training.r2ag.frozen_model import Example, FrozenModel
 
     random = np.random.default_rng(0)
     rows = (0.117 * random.normal(size=(3, WIDTH))).astype(np.float32)
@@ -50,7 +49,7 @@ def test_torch_and_llama_cpp_read_the_same(smollm2: Path, tmp_path: Path) -> Non
         for name, each in model.parameters.items():
             if "lora_B" in name:
                 each.copy_(torch.from_numpy(0.3 * random.normal(size=tuple(each.shape))))
-    path = write_lora(model.lora(), tmp_path / "lora.gguf", architecture=model.architecture, n_heads=model.n_heads, alpha=ALPHA)
+    path = model.write_lora(tmp_path / "lora.gguf")
     with LlamaGenerator(smollm2) as generator:
         generator.add_adapter(path)
         tuned = generator.choose(turns(rows), WORDS)
