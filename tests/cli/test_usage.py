@@ -233,7 +233,7 @@ def test_the_short_help_is_for_all_commands_with_many_options_and_names_ten() ->
     for path, command in all_commands().items():
         options = {name for each in command.params if each.param_type_name == "option" for name in each.opts}
         if sum(each.param_type_name == "option" for each in command.params) > 10:
-            first = FIRST[path.removeprefix("fbrag ")].split()
+            first = (FIRST.get(path.removeprefix("fbrag ")) or command.first).split()
             assert len(first) == len(set(first)) <= 10
             assert set(first) <= options
 
