@@ -83,7 +83,7 @@ def bench(console: Console, options: BenchOptions, models: ModelSettings, run: R
         for name, load in session.models.loaders().items():
             measure_model(name, load, work, measures, progress)
     if options.json:
-        print(json_format.dumps(_told(measures, len(text.split()))))
+        print(json_format.dumps(_record(measures, len(text.split()))))
     else:
         print("\n".join(_table(measures)))
     missed = [each for each in measures if each.name in most and each.median > most[each.name]]
@@ -146,7 +146,7 @@ def _number(value: float) -> str:
     return f"{value:.3f}" if value < 1 else f"{value:.2f}" if value < 100 else f"{value:,.0f}"
 
 
-def _told(measures: Measures, n_words: int) -> dict[str, Any]:
+def _record(measures: Measures, n_words: int) -> dict[str, Any]:
     from fbrag_cli.generation.build import nvidia_driver, versions
     from fbrag_cli.generation.llama.machine import cpu_name, gpus, physical_cores
 

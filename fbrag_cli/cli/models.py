@@ -141,16 +141,16 @@ def pull(console: Console, options: PullOptions) -> None:
     from fbrag_cli.models.pull import pull as pull_model
 
     store = models_dir()
-    wanted = [read_spec(name, load_catalogue(), options.sha256) for name in _names_to_pull(options, console)]
-    if not wanted:
+    downloads = [read_spec(name, load_catalogue(), options.sha256) for name in _names_to_pull(options, console)]
+    if not downloads:
         console.note("nothing to fetch: the models are files of yours, or servers")
         return
     if options.dry_run:
-        for each in wanted:
+        for each in downloads:
             print(printable("\n".join(plan(each, store, os.environ))))
         return
     with download_bar(console) as progress:
-        for each in wanted:
+        for each in downloads:
             model = pull_model(each, store, progress=progress, offline=console.offline, environ=os.environ)
             print(printable(str(model.path)), flush=True)
             if each.sha256 is None:

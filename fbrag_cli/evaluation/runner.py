@@ -96,8 +96,8 @@ def _done(rows: Iterable[Row], output: Path) -> _Done:
     try:
         for row in rows:
             if row["versions"] != versions():
-                told = ", ".join(f"{name} {version}" for name, version in row["versions"].items())
-                raise FbragError("usage", f"{output} holds rows of other versions ({told})", ANOTHER)
+                others = ", ".join(f"{name} {version}" for name, version in row["versions"].items())
+                raise FbragError("usage", f"{output} holds rows of other versions ({others})", ANOTHER)
             if row["status"] != "error":
                 done[row["dataset"], row["id"], key(written(row["configuration"]))] = row
     except (AttributeError, KeyError, TypeError):

