@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Servers:
-    """Generators for servers, by their addresses. listener: of callers without one, and of what a connection warns of."""
+    """Generators for servers, by their addresses. listener: receives the warnings of connections, and can stop `identity`."""
 
     def __init__(self, settings: ModelSettings, listener: Listener) -> None:
         self._settings, self._listener = settings, listener

@@ -29,8 +29,10 @@ _SHORT_SECONDS = 0.05  # the look after a pause
 
 
 class ThreadCount:
-    """The number of threads for the next batch: `maximum` of them on an idle machine, fewer where other work leaves fewer of
-    `cores` free; by default these are as many."""
+    """Number of threads for the next batch: `maximum` on an idle machine, fewer where other work leaves fewer cores free.
+
+    cores: number of physical cores; `maximum` where it is not given.
+    """
 
     def __init__(self, maximum: int, cores: int | None = None) -> None:
         self._maximum = self._current = maximum

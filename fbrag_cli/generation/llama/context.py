@@ -37,7 +37,7 @@ class BatchToken(NamedTuple):
 class Context:
     """A context of `n_cells` cells for up to `n_sequences` sequences, all empty.
 
-    weights: must outlive it. Raises FbragError `out_of_memory`.
+    weights: the model, which must outlive the context. Raises FbragError `out_of_memory`.
     """
 
     def __init__(self, weights: Weights, n_cells: int, n_sequences: int) -> None:

@@ -41,8 +41,8 @@ class Loading:
 
     name: what errors and results call the model; None for the name of its file. sha256: digest of the file in hexadecimal digits,
     None where it is not known. placement: devices of its layers. threads: number of CPU threads; None for the physical cores, and
-    fewer of them while other programs use them (`busy_cores`). cancellation: stops the loading; an encoder's calls, too. verbose:
-    whether llama.cpp's log goes to stderr.
+    fewer of them while other programs use them (`busy_cores`). cancellation: stops the loading, and the calls
+    of an encoder until another one is set. verbose: whether llama.cpp's log goes to stderr.
     """
 
     name: str | None = None
