@@ -14,8 +14,8 @@ from fbrag_cli.cli.forecast import forecast, keep, pace_key
 from fbrag_cli.cli.groups import takes
 from fbrag_cli.cli.live import Preview
 from fbrag_cli.cli.options import AnswerOptions
-from fbrag_cli.cli.output import print_after_error
 from fbrag_cli.cli.question import QuestionOptions, open_question, planned, read_question
+from fbrag_cli.cli.streams import print_after_error
 from fbrag_cli.cli.usage import typed_with
 from fbrag_cli.corpus import Excerpt
 from fbrag_cli.errors import ExitCode

@@ -13,10 +13,11 @@ from fbrag_cli.cli.batch_output import Output, Tally, of_the_run, open_rows_to
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.groups import takes
 from fbrag_cli.cli.method_options import MethodKnobs, MethodOptions, chosen_method
-from fbrag_cli.cli.opening import open_session, open_stdin, read_password
 from fbrag_cli.cli.options import BatchOptions, PasswordOptions, RunOptions
 from fbrag_cli.cli.progress_line import progress_line
+from fbrag_cli.cli.session import open_session
 from fbrag_cli.cli.signals import limit_time
+from fbrag_cli.cli.streams import open_stdin, read_password
 from fbrag_cli.errors import FbragError
 from fbrag_cli.progress import Event, Listener
 from fbrag_cli.session.session import Choice, Session

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.output import is_special, open_output
 from fbrag_cli.cli.progress_line import ProgressLine
+from fbrag_cli.cli.streams import is_special, open_output
 from fbrag_cli.errors import ExitCode
 from fbrag_cli.progress import Event, Progress
 from fbrag_cli.text.printable import counted

@@ -17,9 +17,9 @@ from fbrag_cli.cli.completion import method_list
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.groups import option_of, takes
 from fbrag_cli.cli.method_options import ListKnobs, MethodOptions
-from fbrag_cli.cli.opening import open_session
 from fbrag_cli.cli.options import RunOptions, arguments, option
 from fbrag_cli.cli.progress_line import progress_line
+from fbrag_cli.cli.session import open_session
 from fbrag_cli.cli.signals import limit_time
 from fbrag_cli.errors import ExitCode, FbragError, pip_install
 from fbrag_cli.methods.choosing import PLAIN, PRESETS

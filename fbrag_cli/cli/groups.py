@@ -37,7 +37,7 @@ def takes(
             typer_context.find_root().obj = options
             console = options.console(typer_context.meta.get(CANCELLATION))
             if "fast" in values:
-                from fbrag_cli.cli.presets import with_preset
+                from fbrag_cli.cli.method_options import with_preset
 
                 values = with_preset(values, {name: _origin(typer_context, name) for name in values})
             return function(console, *(_record(group, values) for group in groups))

@@ -16,8 +16,8 @@ from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.groups import takes
 from fbrag_cli.cli.help import print_help
 from fbrag_cli.cli.options import CANCELLATION, GlobalOptions, RootOptions
-from fbrag_cli.cli.output import open_streams, print_after_error
 from fbrag_cli.cli.signals import Terminated, handle_signals
+from fbrag_cli.cli.streams import open_streams, print_after_error
 from fbrag_cli.errors import ExitCode, FbragError, lacking
 from fbrag_cli.generation.process import aborts, set_environment
 from fbrag_cli.text.printable import dumps

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, TextIO
 
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.method_options import MethodKnobs, MethodOptions, chosen_method
-from fbrag_cli.cli.opening import open_session, open_stdin, read_password
 from fbrag_cli.cli.options import DocumentOptions, OutputOptions, QuestionRunOptions
-from fbrag_cli.cli.output import open_output, open_page
 from fbrag_cli.cli.progress_line import ProgressLine, progress_line
+from fbrag_cli.cli.session import open_session
 from fbrag_cli.cli.signals import limit_time
+from fbrag_cli.cli.streams import open_output, open_page, open_stdin, read_password
 from fbrag_cli.cli.usage import EXAMPLE, check_words, typed
 from fbrag_cli.corpus import Corpus
 from fbrag_cli.errors import FbragError

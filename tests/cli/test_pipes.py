@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fbrag_cli.cli.output import open_output
+from fbrag_cli.cli.streams import open_output
 
 Shell = Callable[[str], subprocess.CompletedProcess[str]]
 

@@ -16,7 +16,7 @@ import pytest
 from fbrag_cli.cli import forecast
 from fbrag_cli.cli.forecast import KIND, Forecast
 from fbrag_cli.cli.live import Preview, Region
-from fbrag_cli.cli.presets import with_preset
+from fbrag_cli.cli.method_options import with_preset
 from fbrag_cli.errors import FbragError
 from fbrag_cli.indexing.collect import collect_text
 from fbrag_cli.progress import Event

@@ -1,4 +1,4 @@
-"""What commands open: the cache, a session that fetches missing models, stdin, a file with a password."""
+"""The session of a command: it reports to the console, and offers to download the models that are missing."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
 
 from fbrag_cli.cli.console import Console
 from fbrag_cli.errors import FbragError
@@ -14,7 +13,6 @@ from fbrag_cli.generation.cached import Reuse
 from fbrag_cli.progress import Listener, Progress
 from fbrag_cli.session.session import Session
 from fbrag_cli.session.settings import CacheSettings, ModelSettings
-from fbrag_cli.storage.files import read_small
 from fbrag_cli.text.printable import byte_size, counted
 
 
@@ -46,24 +44,6 @@ def open_session(
     reuse = Reuse(again=cache.again, first_costs=first_costs)
     with Session.open(models, opened, listener, fetch=fetch, verbose=console.verbosity >= 2, reuse=reuse) as session:
         yield session
-
-
-def read_password(path: str | None, console: Console) -> str | None:
-    """Return the password that a file holds, "-" for stdin. Raises FbragError `usage` where it cannot be read."""
-    if path is None:
-        return None
-    try:
-        raw = open_stdin(console).read() if path == "-" else read_small(Path(path))
-    except OSError as error:
-        raise FbragError("usage", f"the password file {path} cannot be read: {error.strerror}", "check its path") from None
-    return raw.decode("utf-8", "replace").rstrip("\r\n")
-
-
-def open_stdin(console: Console) -> BinaryIO:
-    """Return stdin. On a terminal a hint says how to end it."""
-    if sys.stdin.isatty():
-        console.hint("reading stdin, end with Ctrl-D")
-    return sys.stdin.buffer
 
 
 def _fetch(names: Sequence[str], store: Path, console: Console) -> None:

@@ -1,4 +1,4 @@
-"""The streams of the process, and the output of a command: stdout, or a file that is written whole or not at all."""
+"""The streams of the process, what stdin brings, and the output: stdout, or a file that is written whole or not at all."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
 from fbrag_cli.errors import FbragError, lacking
-from fbrag_cli.storage.files import is_full, not_writable, whole_file
+from fbrag_cli.storage.files import is_full, not_writable, read_small, whole_file
 
 if TYPE_CHECKING:
+    from fbrag_cli.cli.console import Console
     from fbrag_cli.trace import Trace
 
 
@@ -154,3 +155,21 @@ def open_page(path: str | None) -> Iterator[Callable[[Trace], None]]:
             stream.write(page(trace))
 
         yield write
+
+
+def read_password(path: str | None, console: Console) -> str | None:
+    """Return the password that a file holds, "-" for stdin. Raises FbragError `usage` where it cannot be read."""
+    if path is None:
+        return None
+    try:
+        raw = open_stdin(console).read() if path == "-" else read_small(Path(path))
+    except OSError as error:
+        raise FbragError("usage", f"the password file {path} cannot be read: {error.strerror}", "check its path") from None
+    return raw.decode("utf-8", "replace").rstrip("\r\n")
+
+
+def open_stdin(console: Console) -> BinaryIO:
+    """Return stdin. On a terminal a hint says how to end it."""
+    if sys.stdin.isatty():
+        console.hint("reading stdin, end with Ctrl-D")
+    return sys.stdin.buffer
