@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -146,20 +146,13 @@ def _watch(child: subprocess.Popen[bytes], report: Callable[[], object]) -> None
     """Wait for the child and report its progress. An interruption ends the child too."""
     with child:
         try:
-            while _runs(child):
+            while child.poll() is None:
+                with suppress(subprocess.TimeoutExpired):
+                    child.wait(_POLL_SECONDS)
                 report()
         except BaseException:
             _end(child)
             raise
-
-
-def _runs(child: subprocess.Popen[bytes]) -> bool:
-    """Wait a moment, and return whether the child still runs."""
-    try:
-        child.wait(_POLL_SECONDS)
-    except subprocess.TimeoutExpired:
-        return True
-    return False
 
 
 def _on_the_way(folder: Path) -> int:
