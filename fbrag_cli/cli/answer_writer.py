@@ -17,7 +17,7 @@ from fbrag_cli.trace import Trace
 
 
 class AnswerWriter:
-    """Puts the answer on the stream in the asked form, as it comes where the form allows it."""
+    """Writes the answer to a stream in the form that is asked for, as it comes where the form allows it."""
 
     def __init__(self, stream: TextIO, form: str, options: AnswerOptions, console: Console, line: ProgressLine) -> None:
         self._stream, self._form, self._options, self._console, self._line = stream, form, options, console, line
@@ -28,7 +28,7 @@ class AnswerWriter:
             self._events = Events()
 
     def event(self, event: Event) -> None:
-        """Put the pieces of the answer, where the form has events; pass every other event on to stderr.
+        """Write a piece of the answer, where the form has events; pass any other event to the progress line.
 
         Text has no pieces: the citations of a sentence follow it, and an answer that the chunks do not show is withdrawn. A
         terminal shows them in its preview.
@@ -43,12 +43,12 @@ class AnswerWriter:
             self._put_json(piece)
 
     def selected(self, trace: Trace) -> None:
-        """Put the sources, where the form has events."""
+        """Write the sources, where the form has events."""
         if self._events:
             self._put_json(self._events.selected(trace))
 
     def finish(self, trace: Trace, before: Sequence[Excerpt] = ()) -> None:
-        """Put all that is not out yet. before: what an earlier answer was from, where there was one."""
+        """Write all that is not out yet. before: the excerpts of an earlier answer, if there was one."""
         from fbrag_cli.render import answer_text, as_json
 
         self._line.clear()

@@ -1,4 +1,4 @@
-"""The command line before it is parsed: the commands that it may name, and what an error needs to know of it."""
+"""The command line before it is parsed: the commands that it may name, and the words that errors take from it."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def batch(console: Console, command: BatchCommand) -> int:
             output.write(row)
             if tally.add(row["status"]) >= options.most_errors:
                 break
-    return tally.told(console, options.output)
+    return tally.report(console, options.output)
 
 
 def _jobs(command: BatchCommand, console: Console) -> list[Job]:

@@ -1,4 +1,4 @@
-"""Where the rows of `fbrag batch` go, and the count of them that the terminal shows."""
+"""The output of `fbrag batch`: a file or a stream of rows, and the count of them that a terminal shows."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def open_rows_to(name: str, *, resume: bool) -> Iterator[Output]:
 
 
 class Tally:
-    """Counts rows by their status, and shows them as they come. before: the statuses of rows that are there already."""
+    """Counts rows by their status, and shows them as they come. before: the statuses of rows of an earlier run."""
 
     def __init__(self, line: ProgressLine, before: Sequence[str], total: int) -> None:
         self._line, self._total, self._n_before = line, total, len(before)
@@ -72,7 +72,7 @@ class Tally:
         self._show()
 
     def receive(self, event: Event) -> None:
-        """Show what the models that load say, and then again how far the run is."""
+        """Show the messages of models that load, and then the count again."""
         of_the_run(self._line)(event)
         if (event.stage, event.kind) == ("load", "done"):
             self._show()
@@ -83,8 +83,8 @@ class Tally:
         self._show()
         return self._counts["error"] - self._n_errors_before
 
-    def told(self, console: Console, output: str) -> int:
-        """Print what became of the rows, and return the exit code."""
+    def report(self, console: Console, output: str) -> int:
+        """Print how many rows have which status, and return the exit code."""
         self._line(Event("batch", "done"))
         counts, n_errors = self._counts, self._counts["error"]
         parts = [f"{counts['answered']:,} answered", f"{counts['not_found']:,} not found", counted(n_errors, "error")]
@@ -101,7 +101,7 @@ class Tally:
 
 
 def of_the_run(line: ProgressLine) -> Progress:
-    """Return a listener that leaves out what is about one question: its row has the warnings, and its stages are too short."""
+    """Return a listener that leaves out the events of single questions: warnings are in their rows, and stages are too short."""
 
     def receive(event: Event) -> None:
         if event.stage == "load" or (event.kind in ("warning", "hint") and event.stage != "answer"):

@@ -21,7 +21,7 @@ _OTHER_VARIABLES = ("FBRAG_CONFIG", "FBRAG_MODELS_DIR", "FBRAG_CACHE_DIR", "FBRA
 
 
 class Commands(Group):
-    """The group of all commands. Its help loads none of them, and a command no other one."""
+    """The group of all commands. Its help loads none of them, and no command loads another."""
 
     def __init__(self, **about: Any) -> None:
         super().__init__(**about)

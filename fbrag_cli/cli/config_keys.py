@@ -1,4 +1,4 @@
-"""Which options the configuration file can set, and the defaults that it gives them."""
+"""The options that the configuration file can set, and the defaults that it gives them."""
 
 from __future__ import annotations
 
@@ -82,7 +82,6 @@ def _keys_of(group: type[Any], commands: tuple[str, ...] = (), table: str = "", 
                 name=table + name if table else shared,
                 default=_DEFAULTS.get(name, setting.default),
                 variables=setting.variables,
-                option=name,
                 commands=commands,
                 shared=shared if is_shared else "",
             )
@@ -124,7 +123,7 @@ def unknown_key(name: str, keys: Keys) -> str:
 
 
 def setting(name: str, keys: Keys, config: Config, environ: Mapping[str, str]) -> Effective:
-    """The value of the key `name` that counts. The default pair of models is the catalogue's."""
+    """Return the value of the key `name` that counts. The default pair of models is the catalogue's."""
     found = effective(keys[name], config, environ)
     if found.value is None and keys[name].option in _NAMES:
         from fbrag_cli.models.catalogue import load_catalogue
@@ -135,7 +134,7 @@ def setting(name: str, keys: Keys, config: Config, environ: Mapping[str, str]) -
 
 
 def configured(names: Sequence[str], console: Console) -> list[Any]:
-    """The values of these keys that count where no flag sets them: of the environment, the configuration file, the default."""
+    """Return the values of these keys without flags: from the environment, else the configuration file, else the default."""
     keys = known_keys()
     config = load(locate(console.config, os.environ), keys)
     return [setting(name, keys, config, os.environ).value for name in names]

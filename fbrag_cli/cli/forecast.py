@@ -43,7 +43,7 @@ class _Phase:
 
 
 class Forecast:
-    """The end of a question, reckoned at each event of its run. pace: what these events measured, else what was given.
+    """A forecast of the end of a question, made anew at each event of its run. pace: as measured in this run, else as given.
 
     It is given the pace of the last run, without which nothing is forecast; the words that each phase of reading reads, in the
     order of the phases; and whether the answer will be checked.

@@ -64,7 +64,7 @@ def takes(
 
 
 def leaves(group: type[Any]) -> Iterator[type[Any]]:
-    """The groups that a record of groups has, or the group itself."""
+    """Yield the groups of a record of groups, or the group itself."""
     hints = get_type_hints(group)
     nested = [hints[each.name] for each in fields(group) if is_dataclass(hints[each.name])]
     if not nested:

@@ -86,16 +86,20 @@ class Key(Accepted):
     """One key of the file: the default of an option.
 
     name: its spelling in the file, "gpu" or "ask.sources". variables: environment variables, of which the first that is set
-    counts. option: name of the option. commands: those that have the option; empty for all commands. shared: name of the key that
-    sets the option for several commands, where this one sets it for one of them.
+    counts. commands: those that have the option; empty for all commands. shared: name of the key that sets the option for several
+    commands, where this one sets it for one of them.
     """
 
     name: str
     default: Value | None = None
     variables: tuple[str, ...] = ()
-    option: str = ""
     commands: tuple[str, ...] = ()
     shared: str = ""
+
+    @property
+    def option(self) -> str:
+        """The name of the option, without its table."""
+        return self.name.rpartition(".")[2]
 
 
 class Keys(Mapping[str, Key]):
