@@ -150,14 +150,16 @@ class Trace:
 
     scores: those that decided the selection. ranked: positions of the selected chunks, best first. copies: for each of them the
     positions of the other chunks of the same text, which count as one with it. context: the excerpts that the large model reads,
-    in reading order; empty where it answers from its own knowledge. rounds: each look forward. answer: None until Stage III.
-    truncated: whether it was cut at its length limit; a warning says where it was cut because the model repeated itself. support:
-    the probability, by the large model, that the context shows the answer, 0 to 1; None where it was not asked. agreement: the
-    share of the samples that hold the answer, 0 to 1; None without samples of the document. confidence: of both, 0 to 1. unsure:
-    whether the confidence is too low for an answer that looks sure (`methods.confidence`). cached: of
-    "text", "index", "samples" and "answer", what was not computed for this question. absent: words of the question that stand in
-    no chunk, as it spells them; none where the retriever does not count words. facts: what the method says of its way, a word
-    each, by its key in JSON. told: its tables. state: what the method itself needs in Stage III; nothing else reads it.
+    in reading order; empty where it answers from its own knowledge. part_scores: the scores of those excerpts that were chosen by
+    themselves and not with their chunk, by the position of the chunk and the first character of the excerpt. rounds: each look
+    forward. answer: None until Stage III. truncated: whether it was cut at its length limit; a warning says where it was cut
+    because the model repeated itself. support: the probability, by the large model, that the context shows the answer, 0 to 1;
+    None where it was not asked. agreement: the share of the samples that hold the answer, 0 to 1; None without samples of the
+    document. confidence: of both, 0 to 1. unsure: whether the confidence is too low for an answer that looks sure
+    (`methods.confidence`). cached: of "text", "index", "samples" and "answer", what was not computed for this question. absent:
+    words of the question that stand in no chunk, as it spells them; none where the retriever does not count words. facts: what
+    the method says of its way, a word each, by its key in JSON. told: its tables. state: what the method itself needs in Stage
+    III; nothing else reads it.
     """
 
     question: str
@@ -168,6 +170,7 @@ class Trace:
     ranked: tuple[int, ...] = ()
     copies: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     context: tuple[Excerpt, ...] = ()
+    part_scores: Mapping[tuple[int, int], float] = field(default_factory=dict)
     stages: tuple[Stage, ...] = ()
     rounds: tuple[Round, ...] = ()
     models: Mapping[str, ModelInfo] = field(default_factory=dict)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from fbrag_cli.corpus import Chunk, Corpus, Excerpt
 from fbrag_cli.methods.knobs import knob
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Array = NDArray[np.float32]
-    #: The selected chunks, best first, each with its copies, and what the large model reads of them, in reading order.
-    Selection = tuple[dict[int, tuple[int, ...]], tuple[Excerpt, ...]]
 
 #: The help of `select`.
 SELECT = "chunks for the large model, or words as 3k"
@@ -27,6 +25,15 @@ SELECT = "chunks for the large model, or words as 3k"
 _NEAREST = 3  # chunks that a listener learns of at once
 _STRANGERS = 100  # chunks of other text with the same score, after which no copy is looked for: reading them takes time
 _SAME = 1e-5  # the relative difference up to which two scores count as equal: copies may differ by rounding
+
+
+class Selection(NamedTuple):
+    """The positions of the selected chunks, best first, each with those of its copies; what the large model reads of them, in
+    reading order; and `Trace.part_scores`."""
+
+    copies: dict[int, tuple[int, ...]]
+    context: tuple[Excerpt, ...]
+    part_scores: dict[tuple[int, int], float]
 
 
 def lost(scores: NDArray[np.float32]) -> tuple[str, ...]:
@@ -102,7 +109,7 @@ class ChunkMethod(Method):
         scores: float32 (n_chunks,). score_windows: returns float32 (n_windows,); only methods that read windows call it.
         """
         selected = distinct(corpus, scores, self.select)
-        return selected, whole_chunks(corpus, sorted(selected))
+        return Selection(selected, whole_chunks(corpus, sorted(selected)), {})
 
     def combined(self, question: str, backward: Array, tools: Tools) -> Array:
         """Return float32 (n_chunks,): the scores that rank the chunks in `select_by_question`."""
@@ -113,15 +120,14 @@ class ChunkMethod(Method):
         with stage("recall") as watch:
             backward = backward_scores(question, tools)
             combined = self.combined(question, backward, tools)
-            selected, context = self.selection(
+            selected = self.selection(
                 tools.corpus, combined, lambda windows: tools.retriever.excerpt_scores([question], windows)[0]
             )
         return replace(
             Trace.start(question, self, tools),
             scores=replace(Scores.zero(len(backward)), backward=backward, combined=combined),
-            ranked=tuple(selected),
-            copies=selected,
-            context=context,
+            ranked=tuple(selected.copies),
+            **selected._asdict(),
             stages=(Stage("recall", watch.seconds),),
             warnings=lost(backward),
         )

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from fbrag_cli.citations import Citations, Shown
 from fbrag_cli.corpus import Chunk, Excerpt
-from fbrag_cli.render.passages import LONGEST_LINE, Line, also_in, around, in_part, place, scored, shown_lines
+from fbrag_cli.render.passages import LONGEST_LINE, Line, also_in, around, in_part, place, scored_source, shown_lines
 from fbrag_cli.text.languages import detect, sentence, stop_words
 from fbrag_cli.text.markdown import escaped, escaped_line
 from fbrag_cli.text.printable import counted, one_line, printable
@@ -135,7 +135,7 @@ def sources(trace: Trace, cited: Citations, layout: Layout, before: Sequence[Exc
             blocks.append(f"[{number}] {where}{_news(chunk, before)}  {one_line(chunk.text[start:end], _BEGINNING)}")
             continue
         head = f"[{number}] {_BOLD}{where}{_END}" if colored else f"[{number}] {where}"
-        blocks.append(f"{head}{also_in(trace, chunk)}   {scored(trace.scores, chunk.position)}{_news(chunk, before)}")
+        blocks.append(f"{head}{also_in(trace, chunk)}   {scored_source(trace, chunk)}{_news(chunk, before)}")
         for line in layout.lines(chunk, shown):
             margin = "  > " if _overlaps(line, shown.sentence) and not colored else "    "
             blocks.append((margin + (_colored(chunk, shown, line) if colored else _plain(chunk, line))).rstrip())
@@ -162,7 +162,7 @@ def markdown(trace: Trace, cited: Citations | None, layout: Layout) -> str:
         lines = (_plain(chunk, line) for line in layout.lines(chunk, shown))
         quoted = "\n".join(f"    > {escaped_line(line)}".rstrip() for line in lines)
         where = escaped(layout.place(chunk, shown) + also_in(trace, chunk))
-        parts.append(f"[^{number}]: {where}, {scored(trace.scores, chunk.position)}\n\n{quoted}")
+        parts.append(f"[^{number}]: {where}, {scored_source(trace, chunk)}\n\n{quoted}")
     return "\n\n".join(parts)
 
 

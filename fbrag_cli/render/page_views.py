@@ -15,7 +15,18 @@ from fbrag_cli.documents.document import Document, Section
 from fbrag_cli.documents.lines import lines_of, pages_of, section_of
 from fbrag_cli.render.answer_text import answer_of, head_of
 from fbrag_cli.render.line_layout import LineLayout
-from fbrag_cli.render.passages import also_in, around, cut, digits, parts, place, read_of, scored, scored_samples, shown_lines
+from fbrag_cli.render.passages import (
+    also_in,
+    around,
+    cut,
+    digits,
+    parts,
+    place,
+    read_of,
+    scored_samples,
+    scored_source,
+    shown_lines,
+)
 from fbrag_cli.retrieval.ranking import best, ranks
 from fbrag_cli.text.printable import counted, one_line, printable
 from fbrag_cli.text.spans import Span
@@ -238,7 +249,7 @@ def source_views(
             chunk=chunks[position + 1],
             place=place(chunk, shown.sentence),
             also_in=also_in(trace, chunk),
-            scored=scored(scores, position),
+            scored=scored_source(trace, chunk),
             backward=digits(trace, scores.backward[position]),
             backward_rank=backward_ranks[position],
             forward=digits(trace, scores.forward[position]),

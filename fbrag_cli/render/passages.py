@@ -105,6 +105,15 @@ def scored(scores: Scores, position: int) -> str:
     return score if scores.relative is None else f"{scores.relative[position]:.2f} ({score})"
 
 
+def scored_source(trace: Trace, source: Chunk) -> str:
+    """Return the score of one of `Trace.sources` as `scored` does: its own where it was chosen by that, else its chunk's."""
+    own = trace.part_scores.get((source.position, source.start))
+    if own is None:
+        return scored(trace.scores, source.position)
+    best = max(trace.part_scores.values())
+    return f"{own / best:.2f} ({own:.2f})" if best > 0 else f"{own:.2f}"
+
+
 def digits(trace: Trace, score: float) -> str:
     """Return a score of the retriever with the digits that matter: one for BM25's sums, three for cosines."""
     return f"{score:.1f}" if trace.retriever == "bm25" else f"{score:.3f}"

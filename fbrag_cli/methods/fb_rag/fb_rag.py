@@ -86,17 +86,16 @@ class FBRag(WindowMethod):
         # ... by which every chunk of the whole document is scored.
         with stage("select") as selecting:
             scores = self._scores(backward, samples, tools)
-            selected, context = self.selection(
+            selected = self.selection(
                 tools.corpus, scores.combined, lambda windows: self._window_scores(question, samples, windows, tools)
             )
-            ranked = tuple(selected)
+            ranked = tuple(selected.copies)
 
         return replace(
             Trace.start(question, self, tools),
             scores=scores,
             ranked=ranked,
-            copies=selected,
-            context=context,
+            **selected._asdict(),
             rounds=(Round(read=read, turns=turns, samples=samples, scores=scores, selected=ranked),),
             stages=(Stage("recall", recalling.seconds), cost_of(generations), Stage("select", selecting.seconds)),
             models={"small": tools.small().info},

@@ -12,13 +12,11 @@ from typing import TYPE_CHECKING, Any, Literal
 from fbrag_cli.corpus import Chunk, Corpus, Excerpt
 from fbrag_cli.methods.knobs import knob
 from fbrag_cli.methods.method import Method
-from fbrag_cli.methods.ranking import SELECT, ChunkMethod, distinct, whole_chunks
+from fbrag_cli.methods.ranking import SELECT, ChunkMethod, Selection, distinct, whole_chunks
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-    from fbrag_cli.methods.ranking import Selection
 
     Array = NDArray[np.float32]
 
@@ -72,13 +70,16 @@ class WindowMethod(ChunkMethod):
             selected = distinct(corpus, scores, n)
             if n < len(scores):
                 selected = _scoring(selected, scores)
-            return selected, whole_chunks(corpus, sorted(selected))
+            return Selection(selected, whole_chunks(corpus, sorted(selected)), {})
         n_around = max(_AROUND, _TIMES * self.budget // corpus.chunk_words)
         copies = _scoring(distinct(corpus, scores, n_around), scores)
         chunks = [corpus.chunks[position] for position in copies]
-        windows = best_windows(chunks, score_windows, self.budget, self.window_words)
-        positions = dict.fromkeys(window.chunk.position for window in windows)
-        return {position: copies[position] for position in positions}, in_reading_order(windows)
+        best = best_windows(chunks, score_windows, self.budget, self.window_words)
+        context = in_reading_order(window for window, _ in best)
+        part_scores = {
+            (part.chunk.position, part.start): max(score for window, score in best if _holds(part, window)) for part in context
+        }
+        return Selection({window.chunk.position: copies[window.chunk.position] for window, _ in best}, context, part_scores)
 
 
 def _scoring(found: dict[int, tuple[int, ...]], scores: Array) -> dict[int, tuple[int, ...]]:
@@ -107,8 +108,9 @@ def windows_of(chunk: Chunk, n_words: int) -> list[Excerpt]:
 
 def best_windows(
     chunks: Sequence[Chunk], scores: Callable[[Sequence[Excerpt]], NDArray[np.float32]], budget: int, n_words: int
-) -> list[Excerpt]:
-    """Return the windows of `chunks` with the best scores, best first, until `budget` words are spent; at least one.
+) -> list[tuple[Excerpt, float]]:
+    """Return the windows of `chunks` with the best scores, best first, until `budget` words are spent; at least one. Each has its
+    score.
 
     scores: returns float32 (n_windows,) for windows. A window of score 0 is not read to fill up, unless all have it.
     """
@@ -116,13 +118,13 @@ def best_windows(
 
     windows = [window for chunk in chunks for window in windows_of(chunk, n_words)]
     values = scores(windows)
-    taken: list[Excerpt] = []
+    taken: list[tuple[Excerpt, float]] = []
     left = budget
     for position in best(values, None):
         n = windows[position].n_words
         if taken and (n > 2 * left or values[position] <= 0 < values.max()):  # without it the sum is nearer to the budget
             break
-        taken.append(windows[position])
+        taken.append((windows[position], float(values[position])))
         left -= n
         if left <= 0:
             break
@@ -139,6 +141,10 @@ def in_reading_order(windows: Iterable[Excerpt]) -> tuple[Excerpt, ...]:
         else:
             found.append(window)
     return tuple(found)
+
+
+def _holds(part: Excerpt, window: Excerpt) -> bool:
+    return part.chunk.position == window.chunk.position and part.start <= window.start < part.end
 
 
 def _between(before: Excerpt, after: Excerpt) -> str:

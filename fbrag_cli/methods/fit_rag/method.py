@@ -108,6 +108,9 @@ class FitRag(Method):
             ranked=tuple(window.chunk.position for window in context),
             copies={window.chunk.position: found[window.chunk.position] for window in context},
             context=context,
+            part_scores={
+                (each.chunk.position, each.start): score for each, score in zip(context, reduction.window_scores, strict=False)
+            },
             stages=(Stage("recall", recalling.seconds), Stage("select", elapsed())),
             warnings=(*lost(backward), *(f"{each}: the retriever ranks" for each in strange)),
             told=tables(reduction),
@@ -224,5 +227,6 @@ class FitRag(Method):
             windows=representatives,
             n_taken=within(representatives[:taken], self.budget),
             window_labels=own,
+            window_scores=tuple(map(float, values[ranked])),
             eligible=eligible,
         )

@@ -30,9 +30,10 @@ class Reduction:
 
     candidates: the chunks that were scored, in the retriever's order. labels: float32 (n_candidates, 2), the probabilities that
     each holds the answer and that it leads the model to it. windows: the best one of each selected chunk, best first, with
-    window_labels (n_windows, 2); the first `n_taken` are the context. eligible: the detector's probability that the windows are
-    enough, after each that it saw. Labels are None without a scorer, eligible is empty without a detector. told, known: the
-    shares by which the recognizer decides (S_ltod, S_nn), None where it was not asked.
+    window_labels (n_windows, 2) and window_scores (n_windows,), none for whole chunks; the first `n_taken` are the context.
+    eligible: the detector's probability that the windows are enough, after each that it saw. Labels are None without a scorer,
+    eligible is empty without a detector. told, known: the shares by which the recognizer decides (S_ltod, S_nn), None where it
+    was not asked.
     """
 
     candidates: tuple[Chunk, ...] = ()
@@ -40,6 +41,7 @@ class Reduction:
     windows: tuple[Excerpt, ...]
     n_taken: int
     window_labels: Array | None = None
+    window_scores: tuple[float, ...] = ()
     eligible: tuple[float, ...] = ()
     told: float | None = None
     known: float | None = None

@@ -12,6 +12,7 @@ from fbrag_cli.corpus import Corpus, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.generation.generator import Generation, Turn
 from fbrag_cli.methods.fb_rag.fb_rag import FBRag, parse_sample, score
+from fbrag_cli.render.passages import scored, scored_source
 from fbrag_cli.retrieval.ranking import best
 from fbrag_cli.trace import Trace
 from tests.methods.scripted import Scripted, tools
@@ -95,6 +96,9 @@ def test_the_large_model_reads_the_best_windows_in_document_order_and_no_more_wo
     told = said(trace.method.turns(trace))  # type: ignore[attr-defined]
     assert told.index(sentences[9]) < told.index(sentences[240]) < told.index(QUESTION)
     assert {source.position for source in trace.sources} == set(trace.ranked)
+    shown = [scored_source(trace, source) for source in trace.sources]
+    assert shown[0].startswith("1.00 (")  # each window has its own score, and the best one comes first
+    assert shown != [scored(trace.scores, source.position) for source in trace.sources]
 
 
 def test_a_large_budget_takes_windows_of_more_chunks() -> None:

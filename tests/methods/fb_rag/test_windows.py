@@ -72,7 +72,9 @@ def test_the_best_windows_come_first_and_spend_the_budget() -> None:
     retriever = BM25.of(corpus)
 
     def found(question: str, budget: int) -> list[Excerpt]:
-        return best_windows(corpus.chunks, lambda windows: retriever.excerpt_scores([question], windows)[0], budget, 80)
+        best = best_windows(corpus.chunks, lambda windows: retriever.excerpt_scores([question], windows)[0], budget, 80)
+        assert [score for _, score in best] == sorted((score for _, score in best), reverse=True)
+        return [window for window, _ in best]
 
     assert told in found("Who sealed the lantern?", 200)[0].text
     assert len(found("Who sealed the lantern?", 10**6)) == 1  # no other has a word of the question
