@@ -233,11 +233,11 @@ def _draw(rows: Sequence[Result], folder: Path, console: Console) -> None:
 
 
 def _configurations(command: EvalCommand, *, on_gpu: bool) -> list[Configuration]:
-    from fbrag_cli.evaluation.configurations import Compared, combinations
+    from fbrag_cli.evaluation.configurations import Grid
     from fbrag_cli.models.catalogue import load_catalogue
 
     options, models, catalogue = command.eval, command.models, load_catalogue()
-    compared = Compared(
+    grid = Grid(
         methods=options.method,
         presets=options.preset,
         small=models.small or catalogue.default_small,
@@ -250,4 +250,4 @@ def _configurations(command: EvalCommand, *, on_gpu: bool) -> list[Configuration
         max_tokens=options.max_tokens,
         seed=options.seed,
     )
-    return combinations(compared, on_gpu=on_gpu)
+    return grid.configurations(on_gpu=on_gpu)

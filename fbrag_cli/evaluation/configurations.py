@@ -78,17 +78,17 @@ def distinct(configurations: Sequence[Configuration]) -> list[Configuration]:
     return sorted(by_key.values(), key=lambda configuration: -getattr(configuration.method, "samples", 0))
 
 
-# -- combinations ------------------------------------------------------------------------------------------------------------
+# -- lists of values, compared -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
+class Grid:
     """What an evaluation compares. Lists are texts, with commas between the values.
 
     methods, presets, small, retrievers: lists of names. settings: lists of values, by the names of settings. weights: a list of
     "X:Y", eta forward and eta backward; None for those of the method. large: the model that answers, None where nothing is
-    answered. chunk_words: words in a chunk, None for those of each method. prompts: a file of prompts, or None. max_tokens: limit
-    of an answer in tokens, None for that of `prompts`, else 64. seed: seed of the samples.
+    answered. chunk_words: words in a chunk, None for the number of each method. prompts: a file of prompts, or None. max_tokens:
+    length limit of an answer in tokens, None for that of `prompts`, else 64. seed: seed of the samples.
     """
 
     methods: str
@@ -103,7 +103,30 @@ class Compared:
     max_tokens: int | None
     seed: int
 
-    def ways(self) -> Iterator[tuple[str, str]]:
+    def configurations(self, *, on_gpu: bool) -> list[Configuration]:
+        """Return every combination of the lists that a method reads, with the settings of each preset.
+
+        on_gpu: whether the models run on a GPU. Raises FbragError `usage` for a name, a value or a file that cannot be used.
+        """
+        prompts = read_prompt_file(self.prompts) if self.prompts else None
+        if prompts and prompts.has_limits and (self.max_tokens or "forward_tokens" in self.settings):
+            what = f"{prompts.path} has length limits of its own"
+            raise FbragError("usage", what, "leave out --max-tokens and --forward-tokens")
+        fixed = {"max_tokens": self.max_tokens or _ANSWER_TOKENS, "seed": self.seed}
+        found = []
+        for preset, name in self._ways():
+            method = find_method(name)
+            words = self.chunk_words or method.chunk_words
+            smalls = _split(self.small) if method.needs_small else [None]
+            lists = {each: listed_values(all_settings()[each], text, words) for each, text in self.settings.items()}
+            own = {each: values for each, values in lists.items() if each in settings_of(method)}
+            for values, small, retriever in product(product(*own.values()), smalls, _split(self.retrievers)):
+                given = {**fixed, **dict(zip(own, values, strict=True)), **preset_settings(preset, retriever)}
+                weighted = _weighted(method_with(method, given, words, on_gpu=on_gpu), self.weights)
+                found += [Configuration(each, small, self.large, retriever, words, prompts) for each in weighted]
+        return distinct(found)
+
+    def _ways(self) -> Iterator[tuple[str, str]]:
         """Yield each preset with each method, or with its own. Raises FbragError `usage` for an unknown preset."""
         for preset in _split(self.presets):
             if preset not in (PLAIN, *PRESETS):
@@ -111,29 +134,6 @@ class Compared:
                 raise FbragError("usage", what, _HELP)
             own = PRESETS.get(preset, {}).get("method")
             yield from ((preset, method) for method in ([own] if own else _split(self.methods)))
-
-
-def combinations(compared: Compared, *, on_gpu: bool) -> list[Configuration]:
-    """Return every combination of the lists that a method reads, with the settings of each preset.
-
-    on_gpu: whether the models run on a GPU. Raises FbragError `usage` for a name, a value or a file that cannot be used.
-    """
-    prompts = read_prompt_file(compared.prompts) if compared.prompts else None
-    if prompts and prompts.has_limits and (compared.max_tokens or "forward_tokens" in compared.settings):
-        raise FbragError("usage", f"{prompts.path} has length limits of its own", "leave out --max-tokens and --forward-tokens")
-    fixed = {"max_tokens": compared.max_tokens or _ANSWER_TOKENS, "seed": compared.seed}
-    found = []
-    for preset, name in compared.ways():
-        method = find_method(name)
-        words = compared.chunk_words or method.chunk_words
-        smalls = _split(compared.small) if method.needs_small else [None]
-        lists = {each: listed_values(all_settings()[each], text, words) for each, text in compared.settings.items()}
-        own = {each: values for each, values in lists.items() if each in settings_of(method)}
-        for values, small, retriever in product(product(*own.values()), smalls, _split(compared.retrievers)):
-            given = {**fixed, **dict(zip(own, values, strict=True)), **preset_settings(preset, retriever)}
-            weighted = _weighted(method_with(method, given, words, on_gpu=on_gpu), compared.weights)
-            found += [Configuration(each, small, compared.large, retriever, words, prompts) for each in weighted]
-    return distinct(found)
 
 
 def _weighted(method: Method, weights: str | None) -> list[Method]:

@@ -32,8 +32,8 @@ _END = ("usage", "out_of_memory", "timeout", "gpu_unavailable", "model_missing",
 _UNTIMED = ("read", "load")  # stages that belong to the run, not to a question
 _AFTER = ("verify",)  # follows the answer, is no part of the paper's methods, and costs nothing where it is cached
 
-_Given = tuple[Example, Configuration]
-_Done = Mapping[tuple[str, str, str], Row]  # data set, example, configuration
+_Case = tuple[Example, Configuration]
+_RowsByKey = Mapping[tuple[str, str, str], Row]  # data set, example, configuration
 
 
 def checked_data_sets(examples: Sequence[Example], asked: bool | None) -> frozenset[str]:
@@ -67,8 +67,8 @@ def run(
             if (row := done.get((example.dataset, example.id, each.key))) is not None:
                 digests.check(row, example, each.models, output)
         todo = [(example, each) for example, each in wanted if not _is_done(example, each, done)]
-        for n_done, (given, row) in enumerate(_rows(todo, session), len(wanted) - len(todo) + 1):
-            file.write({**row, "digests": digests.of(given[0], given[1].models)})
+        for n_done, (case, row) in enumerate(_rows(todo, session), len(wanted) - len(todo) + 1):
+            file.write({**row, "digests": digests.of(case[0], case[1].models)})
             progress(Event("eval", "progress", n_done, len(wanted), "rows"))
     progress(Event("eval", "done"))
 
@@ -82,7 +82,7 @@ def _check(example: Example, configurations: Sequence[Configuration]) -> None:
         metrics.score(example, "")
 
 
-def _is_done(example: Example, configuration: Configuration, done: _Done) -> bool:
+def _is_done(example: Example, configuration: Configuration, done: _RowsByKey) -> bool:
     """Return whether there is a row, with a checked answer where it has to be checked."""
     if (row := done.get((example.dataset, example.id, configuration.key))) is None:
         return False
@@ -90,7 +90,7 @@ def _is_done(example: Example, configuration: Configuration, done: _Done) -> boo
     return was_checked or not configuration.large or example.dataset not in configuration.checked
 
 
-def _done(rows: Iterable[Row], output: Path) -> _Done:
+def _done(rows: Iterable[Row], output: Path) -> _RowsByKey:
     """Return the rows without an error."""
     done = {}
     try:
@@ -105,7 +105,7 @@ def _done(rows: Iterable[Row], output: Path) -> _Done:
     return done
 
 
-def _rows(todo: Sequence[_Given], session: Session) -> Iterator[tuple[_Given, dict[str, Any]]]:
+def _rows(todo: Sequence[_Case], session: Session) -> Iterator[tuple[_Case, dict[str, Any]]]:
     collections = _Collections()
     last: Example | None = None
     for example, configuration in todo:

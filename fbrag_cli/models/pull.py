@@ -16,7 +16,7 @@ from fbrag_cli.models.catalogue import Catalogue, ModelEntry, load_catalogue
 from fbrag_cli.models.hub import HubSource
 from fbrag_cli.models.part import ModelSource, PartFile, SourceFailedError
 from fbrag_cli.models.store import ELSEWHERE, PULL_FOLDER, ModelFile, closest_hint, file_name
-from fbrag_cli.models.verification import Verified, check, note_verified, read_verified
+from fbrag_cli.models.verification import Note, check, read_note, write_note
 from fbrag_cli.progress import Event, Progress, silent
 from fbrag_cli.storage.files import not_writable
 
@@ -80,7 +80,7 @@ def pull(download: Download, store: Path, *, progress: Progress, offline: bool, 
         finally:
             part.close()
         now = path.stat()
-        note_verified(path, Verified(now.st_size, now.st_mtime_ns, digest, download.origin))
+        write_note(path, Note(now.st_size, now.st_mtime_ns, digest, download.origin))
         progress(Event("download", "done", now.st_size, now.st_size, download.name))
     return ModelFile(download.name, path, digest, download.entry)
 
@@ -141,7 +141,7 @@ def _present(download: Download, path: Path, progress: Progress) -> ModelFile | 
     """Return the model if the store has it; None if it is missing or damaged. Raises FbragError `usage` for another file."""
     if not path.is_file():
         return None
-    known = read_verified(path)
+    known = read_note(path)
     ours = download.entry is not None or (known is not None and known.origin == download.origin)
     if not ours and download.sha256 is None:
         raise FbragError("usage", f"another {path.name} is in {path.parent}", f"fbrag models rm {download.name}")

@@ -16,7 +16,7 @@ from fbrag_cli.storage.files import read_small, sha256_of, whole_file
 
 
 @dataclass(frozen=True, slots=True)
-class Verified:
+class Note:
     """The note beside a verified file: size in bytes, time of change and SHA-256 (hex) at the last check.
 
     origin: the argument of the `fbrag models pull` that fetched the file, None for a file from elsewhere. A file with an origin
@@ -40,7 +40,7 @@ def check(path: Path, entry: ModelEntry | None, *, again: bool = False, progress
     progress: stage "verify", in bytes. Raises FbragError `model_corrupt`, or `model_missing` if it cannot be read.
     """
     name = entry.id if entry else path.stem
-    known = read_verified(path)
+    known = read_note(path)
     origin = entry.id if entry else known.origin if known else None
     repair = f"fbrag models pull {shlex.quote(origin)}" if origin else f"replace it, or delete it: fbrag models rm {name}"
     check_magic(path, name, repair)
@@ -83,7 +83,7 @@ def _hash_and_note(path: Path, name: str, origin: str | None, expected: str | No
         raise _not_readable(path, error) from None
     progress(Event("verify", "done", size, size, name))
     if expected in (None, found):
-        note_verified(path, Verified(size, before.st_mtime_ns, found, origin))
+        write_note(path, Note(size, before.st_mtime_ns, found, origin))
     return found
 
 
@@ -92,32 +92,32 @@ def _hash_and_note(path: Path, name: str, origin: str | None, expected: str | No
 
 def known_sha256(path: Path) -> str | None:
     """Return the SHA-256 (hex) in the note of a file; None if the file has changed since."""
-    noted = read_verified(path)
+    noted = read_note(path)
     now = path.stat()
     return noted.sha256 if noted and (noted.bytes, noted.mtime_ns) == (now.st_size, now.st_mtime_ns) else None
 
 
-def read_verified(path: Path) -> Verified | None:
+def read_note(path: Path) -> Note | None:
     """Return the note of a file; None if there is none that can be read."""
     try:
-        noted = Verified(**json.loads(read_small(_note(path))))
+        noted = Note(**json.loads(read_small(_note_path(path))))
     except (OSError, ValueError, TypeError, RecursionError):
         return None
     texts = noted.sha256, noted.origin or ""
     return noted if all(isinstance(text, str) for text in texts) else None
 
 
-def note_verified(path: Path, verified: Verified) -> None:
+def write_note(path: Path, note: Note) -> None:
     """Write the note of a file. In a store that cannot be written nothing is noted, and the file is hashed again each time."""
-    with suppress(OSError), whole_file(_note(path)) as temporary:
-        temporary.write_text(json.dumps(asdict(verified)), encoding="utf-8")
+    with suppress(OSError), whole_file(_note_path(path)) as temporary:
+        temporary.write_text(json.dumps(asdict(note)), encoding="utf-8")
 
 
 def forget(path: Path) -> None:
     """Mark a file as not verified. The origin in its note stays."""
-    if known := read_verified(path):
-        note_verified(path, Verified(-1, -1, known.sha256, known.origin))
+    if known := read_note(path):
+        write_note(path, Note(-1, -1, known.sha256, known.origin))
 
 
-def _note(path: Path) -> Path:
+def _note_path(path: Path) -> Path:
     return path.with_name(path.name + ".json")

@@ -12,7 +12,7 @@ import pytest
 from fbrag_cli.errors import FbragError
 from fbrag_cli.models.catalogue import load_catalogue
 from fbrag_cli.models.store import installed, remove, resolve
-from fbrag_cli.models.verification import Verified, check, note_verified
+from fbrag_cli.models.verification import Note, check, write_note
 from fbrag_cli.progress import Event
 from fbrag_cli.storage import files as storage_files
 from tests.models.conftest import HUB, MODEL, SHA256, catalogue_of
@@ -133,7 +133,7 @@ def test_a_note_of_the_wrong_file_does_not_help_it(store: Path, tiny: Path) -> N
     wrong = MODEL[:-1] + bytes([MODEL[-1] ^ 1])
     tiny.write_bytes(wrong)
     now = tiny.stat()
-    note_verified(tiny, Verified(now.st_size, now.st_mtime_ns, "0" * 64))
+    write_note(tiny, Note(now.st_size, now.st_mtime_ns, "0" * 64))
     with pytest.raises(FbragError) as corrupt:
         resolve("tiny", store, TINY)
     assert corrupt.value.code == "model_corrupt"
@@ -149,7 +149,7 @@ def test_a_pulled_file_that_changed_is_refused_with_its_own_repair(store: Path) 
     path = store / "other.gguf"
     path.write_bytes(MODEL)
     now = path.stat()
-    note_verified(path, Verified(now.st_size, now.st_mtime_ns, SHA256, "hf:org/repo/other.gguf"))
+    write_note(path, Note(now.st_size, now.st_mtime_ns, SHA256, "hf:org/repo/other.gguf"))
     assert resolve("other", store, load_catalogue()).sha256 == SHA256
     change(path, MODEL + b"!")
     with pytest.raises(FbragError) as corrupt:
