@@ -25,7 +25,7 @@ from fbrag_cli.session.settings import CacheSettings, ModelSettings
 from fbrag_cli.text.printable import counted, one_line
 
 if TYPE_CHECKING:
-    from fbrag_cli.batch.resume import Done
+    from fbrag_cli.batch.resume import Earlier
 
 #: Questions on one document that a worker takes at once. A document with more of them goes to several workers.
 BLOCK = 32
@@ -50,9 +50,9 @@ class Workers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """What a worker needs to answer as this process would. folder: the current one, to which paths relate."""
+    """What a worker needs to answer as this process would. folder: current folder of this process, to which paths relate."""
 
-    asking: run.Asking
+    settings: run.BatchSettings
     models: ModelSettings
     cache: CacheSettings
     offline: bool
@@ -120,7 +120,7 @@ def _workers(models: ModelSettings) -> Workers:
 
 
 def rows(
-    jobs: Sequence[Job], workers: Workers, setup: Setup, listener: Listener, *, before: Done | None = None
+    jobs: Sequence[Job], workers: Workers, setup: Setup, listener: Listener, *, before: Earlier | None = None
 ) -> Iterator[dict[str, Any]]:
     """Yield the row of each job as it is made: those of a document in order, one document beside another.
 
@@ -165,8 +165,8 @@ def _blocks(jobs: Sequence[Job]) -> Iterator[deque[Job]]:
             yield deque(of_document[first : first + BLOCK])
 
 
-def _next(stream: Any, block: deque[Job], setup: Setup, before: Done | None) -> Iterator[dict[str, Any]]:
-    """Yield the next row of a block and take its job away; where the worker was lost too often, rows of errors for all."""
+def _next(stream: Any, block: deque[Job], setup: Setup, before: Earlier | None) -> Iterator[dict[str, Any]]:
+    """Yield the next row of a block and take its job away. A worker that was lost too often gives rows with errors for all."""
     import ray
     from ray.exceptions import RayActorError, RayError, RayTaskError
 
@@ -180,7 +180,7 @@ def _next(stream: Any, block: deque[Job], setup: Setup, before: Done | None) -> 
             raise FbragError("cluster_failed", what, _SAME) from None
         lost = FbragError("cluster_failed", f"the worker was lost {_RETRIES + 1} times", "--retry-errors asks again")
         while block:
-            yield row.failed(block.popleft(), lost, setup.asking.described())
+            yield row.failed(block.popleft(), lost, setup.settings.described())
         return
     job = block.popleft()
     if before and made["sha256"]:
@@ -195,13 +195,13 @@ class _Worker:
         self._setup = setup
 
     def rows(self, jobs: list[Job]) -> Iterator[dict[str, Any]]:
-        yield from run.rows(jobs, self._session, self._setup.asking, Listener())
+        yield from run.rows(jobs, self._session, self._setup.settings, Listener())
 
     @cached_property
     def _session(self) -> Session:
         from fbrag_cli.models.pull import pull_all
 
-        setup, asking = self._setup, self._setup.asking
+        setup, settings = self._setup, self._setup.settings
         if setup.version != __version__:
             raise FbragError("usage", f"a node of the Ray cluster has fbrag {__version__}, not {setup.version}", _SAME)
         try:
@@ -210,7 +210,7 @@ class _Worker:
             what = f"a node of the Ray cluster lacks the folder {setup.folder}, to which the documents' paths relate"
             raise FbragError("usage", what, "run it in a folder that all nodes share") from None
         session = Session.open(setup.models, setup.cache, fetch=None if setup.offline else pull_all)
-        session.prepare(asking.method, asking.choice)
-        if session.identities(asking.method, asking.choice) != asking.models:
+        session.prepare(settings.method, settings.choice)
+        if session.identities(settings.method, settings.choice) != settings.models:
             raise FbragError("usage", "a node of the Ray cluster has other model files than this machine", "fbrag models verify")
         return session

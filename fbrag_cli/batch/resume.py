@@ -18,10 +18,11 @@ from fbrag_cli.text.printable import one_line
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
-    """The rows that the file `name` holds.
+class Earlier:
+    """The rows of an earlier run, which the file `name` holds.
 
-    statuses, questions: of each row. documents: the SHA-256 (hex) of the files that they were answered from, by document.
+    statuses, questions: status and question of each row. documents: for each document the SHA-256 (hex) of the files that it was
+    read from.
     """
 
     name: str
@@ -46,33 +47,33 @@ class Done:
                     continue
 
     def check_read(self, job: Job, sha256: Sequence[str]) -> None:
-        """Raise FbragError `usage` where the job's documents were other files. sha256: of each file that was read now."""
+        """Raise FbragError `usage` where the job's documents were other files. sha256: digest of each file that was read now."""
         before = self.documents.get(as_text(job.document))
         if before is not None and list(before) != list(sha256):
             what = f"{_said(job.document)} has changed since {self.name} got rows of it"
             raise FbragError("usage", what, ANOTHER)
 
 
-def done(rows: Iterable[Row], settings: Mapping[str, object], name: str) -> Done:
-    """Return what the rows of an earlier run hold. settings: of this run. name: of the file, for the error.
+def earlier(rows: Iterable[Row], settings: Mapping[str, object], name: str) -> Earlier:
+    """Return what the rows of an earlier run hold. settings: those of this run. name: name of the file, for the error.
 
-    Raises FbragError `usage`, with the difference named, where they come from other settings, models or versions.
+    Raises FbragError `usage`, which names the difference, for rows of other settings, models or versions.
     """
     expected: dict[str, object] = {**json.loads(json.dumps(settings)), "versions": versions()}
     statuses, questions, documents, seen = dict[Key, str](), dict[Key, str](), dict[str, Sequence[str]](), set[str]()
     try:
         for row in rows:
-            told, sha256 = _settings(row), row["sha256"]
-            if told not in seen:
-                _compare(json.loads(told), expected, name)
-                seen.add(told)
+            written, sha256 = _settings(row), row["sha256"]
+            if written not in seen:
+                _compare(json.loads(written), expected, name)
+                seen.add(written)
             key = row_key(row["document"], row["id"])
             statuses[key], questions[key] = row["status"], shown(row["question"])
             if sha256:
                 documents[key[0]] = sha256.split() if isinstance(sha256, str) else sha256
     except (KeyError, TypeError, AttributeError, ValueError):
         raise FbragError("usage", f"{name} holds rows that lack a part", ANOTHER) from None
-    return Done(name, statuses, questions, documents)
+    return Earlier(name, statuses, questions, documents)
 
 
 def _settings(row: Row) -> str:
@@ -84,8 +85,8 @@ def _settings(row: Row) -> str:
 def _compare(before: Mapping[str, object], now: Mapping[str, object], name: str) -> None:
     other = [each for each in dict.fromkeys((*before, *now)) if before.get(each) != now.get(each)]
     if other:
-        told = "; ".join(_changed(each, before, now) for each in other[:3])
-        raise FbragError("usage", f"{name} holds rows of other settings: {told}", ANOTHER)
+        difference = "; ".join(_changed(each, before, now) for each in other[:3])
+        raise FbragError("usage", f"{name} holds rows of other settings: {difference}", ANOTHER)
 
 
 def _changed(name: str, before: Mapping[str, object], now: Mapping[str, object]) -> str:

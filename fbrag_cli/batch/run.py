@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from fbrag_cli.batch import row
 from fbrag_cli.batch.jobs import Job
-from fbrag_cli.batch.resume import Done
+from fbrag_cli.batch.resume import Earlier
 from fbrag_cli.errors import FbragError
 from fbrag_cli.methods.method import Method
 from fbrag_cli.progress import Listener
+from fbrag_cli.session.questions import answer_all
 from fbrag_cli.session.session import Choice, Session
 from fbrag_cli.session.settings import DocumentSettings
-from fbrag_cli.session.together import answer_all
 
 if TYPE_CHECKING:
     from fbrag_cli.indexing.collect import Collection
@@ -28,8 +28,12 @@ ENDING = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asking:
-    """How all questions of a batch are asked. at_once: questions that run at once, None for as many as pay."""
+class BatchSettings:
+    """The settings that all questions of a batch share.
+
+    reading: which files are read, and how. chunk_words: number of words of a chunk. at_once: number of questions that run at
+    once; None for as many as pay. models: names and identities of the models, by role (`Session.identities`).
+    """
 
     method: Method
     choice: Choice
@@ -40,7 +44,7 @@ class Asking:
     models: Mapping[str, object]
 
     def described(self) -> dict[str, object]:
-        """Return the settings on which an answer depends, as a row has them."""
+        """Return the settings on which an answer depends, as a row holds them."""
         method, reading = self.method, self.reading
         return {
             "method": method.name,
@@ -58,26 +62,26 @@ class Asking:
 def rows(
     jobs: Sequence[Job],
     session: Session,
-    asking: Asking,
+    settings: BatchSettings,
     listener: Listener,
     *,
-    before: Done | None = None,
+    before: Earlier | None = None,
     stdin: BinaryIO | None = None,
 ) -> Iterator[dict[str, Any]]:
     """Yield the row of each job, in order. Jobs on the same documents that follow each other share what is read.
 
-    before: the rows of an earlier run. A document that cannot be read, and a question that fails, is a row with an error. Raises
-    FbragError for what every question would meet (`ENDING`), `usage` where a document was another for the earlier rows, and the
-    error of the listener's cancellation.
+    before: rows of an earlier run. A document that cannot be read, and a question that fails, make a row with an error. Raises
+    FbragError for what every question would meet (`ENDING`), `usage` for a document that has changed since the earlier rows were
+    made, and the error of the listener's cancellation.
     """
-    settings, opened = asking.described(), deque[tuple[Job, FbragError | None]]()
+    described, opened = settings.described(), deque[tuple[Job, FbragError | None]]()
 
     def tasks() -> Iterator[tuple[str, Collection]]:
         last: tuple[str, ...] | None = None
         collection: Collection | FbragError
         for job in jobs:
             if job.documents != last:
-                last, collection = job.documents, _collected(job, session, asking, stdin)
+                last, collection = job.documents, _collected(job, session, settings, stdin)
                 if before and not isinstance(collection, FbragError):
                     before.check_read(job, [document.sha256 for document in collection.corpus.documents])
             if isinstance(collection, FbragError):
@@ -88,12 +92,12 @@ def rows(
 
     def unread() -> Iterator[dict[str, Any]]:
         while opened and (error := opened[0][1]):
-            yield row.failed(opened.popleft()[0], error, settings)
+            yield row.failed(opened.popleft()[0], error, described)
 
-    for found in answer_all(session, tasks(), asking.method, asking.choice, listener=listener, at_once=asking.at_once):
+    for found in answer_all(session, tasks(), settings.method, settings.choice, listener=listener, at_once=settings.at_once):
         yield from unread()
         session.forget()  # no later row asks the same, and a run may have a million
-        yield _row(opened.popleft()[0], found, settings)
+        yield _row(opened.popleft()[0], found, described)
     yield from unread()
 
 
@@ -105,9 +109,9 @@ def _row(job: Job, found: Trace | FbragError, settings: dict[str, object]) -> di
     return row.failed(job, found, settings)
 
 
-def _collected(job: Job, session: Session, asking: Asking, stdin: BinaryIO | None) -> Collection | FbragError:
+def _collected(job: Job, session: Session, settings: BatchSettings, stdin: BinaryIO | None) -> Collection | FbragError:
     try:
-        return session.collect(job.documents, asking.reading, asking.chunk_words, password=asking.password, stdin=stdin)
+        return session.collect(job.documents, settings.reading, settings.chunk_words, password=settings.password, stdin=stdin)
     except FbragError as error:
         if error.code in ENDING and error.document is None:
             raise

@@ -26,8 +26,8 @@ from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSet
 if TYPE_CHECKING:
     from fbrag_cli.batch.jobs import Job
     from fbrag_cli.batch.on_ray import Workers
-    from fbrag_cli.batch.resume import Done
-    from fbrag_cli.batch.run import Asking
+    from fbrag_cli.batch.resume import Earlier
+    from fbrag_cli.batch.run import BatchSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +71,12 @@ def batch(console: Console, command: BatchCommand) -> int:
         ) as session,
         open_rows_to(options.output, resume=options.resume) as output,
     ):
-        asking = _asking(command, session, console, workers, at_once)
-        before = _before(output, jobs, asking, options)
+        settings = _settings(command, session, console, workers, at_once)
+        before = _before(output, jobs, settings, options)
         tally = Tally(line, [before.statuses[job.key] for job in jobs if job.key in before.statuses], len(jobs))
         listener = Listener(progress=tally.receive, cancellation=console.cancellation)
         todo = [job for job in jobs if job.key not in before.statuses]
-        rows = _engine(command, session, asking, workers, console)
+        rows = _engine(command, session, settings, workers, console)
         for row in rows(todo, listener=listener, before=before):
             output.write(row)
             if tally.add(row["status"]) >= options.most_errors:
@@ -123,13 +123,15 @@ def _jobs(command: BatchCommand, console: Console) -> list[Job]:
     return jobs[: options.n_rows]
 
 
-def _asking(command: BatchCommand, session: Session, console: Console, workers: Workers | None, at_once: int | None) -> Asking:
-    from fbrag_cli.batch.run import Asking
+def _settings(
+    command: BatchCommand, session: Session, console: Console, workers: Workers | None, at_once: int | None
+) -> BatchSettings:
+    from fbrag_cli.batch.run import BatchSettings
 
     method = chosen_method(command.method, command.knobs, on_gpu=workers.gpus > 0 if workers else session.on_gpu)
     choice = Choice(retriever=command.method.retriever)
     session.prepare(method, choice)
-    return Asking(
+    return BatchSettings(
         method=method,
         choice=choice,
         reading=command.reading,
@@ -140,18 +142,18 @@ def _asking(command: BatchCommand, session: Session, console: Console, workers: 
     )
 
 
-def _before(output: Output, jobs: Sequence[Job], asking: Asking, options: BatchOptions) -> Done:
+def _before(output: Output, jobs: Sequence[Job], settings: BatchSettings, options: BatchOptions) -> Earlier:
     """Return what the output holds of an earlier run, less the errors to be retried. Raises FbragError `usage`."""
     from fbrag_cli.batch.jobs import row_key
-    from fbrag_cli.batch.resume import done
+    from fbrag_cli.batch.resume import earlier
 
-    before = done(output.rows, asking.described(), options.output)
+    before = earlier(output.rows, settings.described(), options.output)
     before.check_jobs(jobs)
     if not options.retry_errors:
         return before
     keys = {job.key for job in jobs}
     output.keep(lambda row: row["status"] != "error" or row_key(row["document"], row["id"]) not in keys)
-    return done(output.rows, asking.described(), options.output)
+    return earlier(output.rows, settings.described(), options.output)
 
 
 def _cluster(command: BatchCommand) -> AbstractContextManager[Workers | None]:
@@ -169,16 +171,18 @@ def _cluster(command: BatchCommand) -> AbstractContextManager[Workers | None]:
 
 
 def _engine(
-    command: BatchCommand, session: Session, asking: Asking, workers: Workers | None, console: Console
+    command: BatchCommand, session: Session, settings: BatchSettings, workers: Workers | None, console: Console
 ) -> Callable[..., Iterator[dict[str, Any]]]:
     """Return what makes rows of jobs, given a listener and the rows before: this process, or the workers of a cluster."""
     if workers is None:
         from fbrag_cli.batch import run
 
         stdin = open_stdin(console) if "-" in command.batch.documents else None
-        return partial(run.rows, session=session, asking=asking, stdin=stdin)
+        return partial(run.rows, session=session, settings=settings, stdin=stdin)
     from fbrag_cli.batch import on_ray
 
-    session.name_servers(asking.method, asking.choice)
-    setup = on_ray.Setup(asking=asking, models=command.models, cache=command.cache, offline=console.offline, folder=os.getcwd())
+    session.name_servers(settings.method, settings.choice)
+    setup = on_ray.Setup(
+        settings=settings, models=command.models, cache=command.cache, offline=console.offline, folder=os.getcwd()
+    )
     return partial(on_ray.rows, workers=workers, setup=setup)

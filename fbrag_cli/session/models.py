@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fbrag_cli.errors import FbragError
@@ -60,7 +61,7 @@ class Models:
         self._files: dict[str, ModelFile] = {}
         self._fetching, self._beginning = threading.Lock(), threading.Lock()
         self._loaded: Shelf[tuple[Path, Path | None], LlamaGenerator] = Shelf(lambda generator: generator.close())
-        self._begun: dict[Path, Future[LlamaGenerator]] = {}  # loaded before they are asked for
+        self._begun: dict[Path, tuple[Future[LlamaGenerator], float]] = {}  # loaded before they are asked for, and since when
         self._at_once = 1
         self._large: set[Path] = set()  # files that answer: they go where the settings place the large model
         self._answering: set[str] = set()  # servers that answer
@@ -190,20 +191,21 @@ class Models:
         with self._beginning:
             if (file.path, None) not in self._loaded and file.path not in self._begun:
                 executor = ThreadPoolExecutor(1)
-                self._begun[file.path] = executor.submit(self.open, file, listener or self._listener)
+                self._begun[file.path] = executor.submit(self.open, file, listener or self._listener), monotonic()
                 executor.shutdown(wait=False)
 
     def _taken(self, path: Path, listener: Listener) -> LlamaGenerator | None:
         """Wait for what `begin` loads, and return it; None where it began nothing, or failed."""
         from concurrent.futures import wait
 
-        if (begun := self._begun.get(path)) is None:
-            return None
-        while not begun.done():
+        while (begun := self._begun.get(path)) and not begun[0].done():
             listener.cancellation.raise_if_requested()
-            wait([begun], timeout=0.1)
-        self._begun.pop(path, None)
-        return None if begun.exception() else begun.result()
+            wait([begun[0]], timeout=0.1)
+        return self._popped(path)
+
+    def _popped(self, path: Path) -> LlamaGenerator | None:
+        begun, _ = self._begun.pop(path, (None, 0.0))
+        return None if begun is None or begun.exception() else begun.result()
 
     def open(self, file: ModelFile, listener: Listener | None = None) -> LlamaGenerator:
         """Load a file, whether or not it is loaded already. The caller closes it. listener: can stop the loading."""
@@ -259,16 +261,18 @@ class Models:
 
     def unload(self, idle: float) -> None:
         """Free the models and parts that no lease holds, and that nobody has used for `idle` seconds. Servers are not freed."""
+        for path, (begun, since) in list(self._begun.items()):
+            if begun.done() and monotonic() - since >= idle and (generator := self._popped(path)):
+                generator.close()
         self._loaded.unload(idle)
         self._parts.unload(idle)
 
     def close(self) -> None:
         """Free all models."""
         self._servers.close()
-        for begun in self._begun.values():
-            if begun.exception() is None:
-                begun.result().close()
-        self._begun.clear()
+        for path in list(self._begun):
+            if generator := self._popped(path):
+                generator.close()
         self._loaded.close()
         self._parts.close()
 

@@ -38,7 +38,7 @@ _MOST = 8  # retrievers over embeddings that are kept for a next question
 _WEIGHTS = re.compile(r"@(\d+(?:\.\d+)?):(\d+(?:\.\d+)?)$")
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Model:
     """An embedding model, which runs one call at a time. close: frees it."""
 
@@ -56,7 +56,7 @@ class Retrievers:
     def __init__(self, settings: ModelSettings, cache: Cache, *, verbose: bool = False) -> None:
         self._settings, self._cache, self._verbose = settings, cache, verbose
         self._models: Shelf[str, _Model] = Shelf(lambda model: model.close())
-        self._made: Shelf[tuple[str, str], Comparing] = Shelf(most=_MOST)  # by fingerprint of the corpus, and name
+        self._made: Shelf[tuple[str, str, _Model], Comparing] = Shelf(most=_MOST)  # by fingerprint of the corpus, and name
 
     def over(self, collection: Collection, name: str, lease: Lease) -> Retriever:
         """Return the retriever of this name over the chunks of a collection. lease: holds its model.
@@ -73,7 +73,7 @@ class Retrievers:
                 raise FbragError("usage", f"--retriever {name}: both weights are 0", "give one of them a weight: @1:0.3")
         listener = lease.listener
         model = self._models.get(base, lambda: self._load(base, listener), lease)
-        key = collection.corpus.fingerprint, name
+        key = collection.corpus.fingerprint, name, model
         made = self._made.get(key, lambda: self._embedded(collection, name, model, weights, listener), lease)
         return _OneAtATime(made, model, listener.cancellation)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fbrag_cli.batch.resume import done
+from fbrag_cli.batch.resume import earlier
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.build import versions
 
@@ -13,5 +13,5 @@ def test_rows_with_a_setting_that_is_gone_are_refused_by_its_name() -> None:
     settings = {"method": "fb-rag", "select": 5}
     row = {"settings": {**settings, "fusion": "raw"}, "versions": versions(), "sha256": None, "document": "a.txt", "id": "1"}
     with pytest.raises(FbragError, match=r"^out\.jsonl holds rows of other settings: fusion \(raw\) is gone$") as refused:
-        done([row | {"status": "answered", "question": "Who?"}], settings, "out.jsonl")
+        earlier([row | {"status": "answered", "question": "Who?"}], settings, "out.jsonl")
     assert refused.value.code == "usage"

@@ -7,7 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from fbrag_cli.batch.jobs import Job, Question, every
-from fbrag_cli.batch.run import Asking, rows
+from fbrag_cli.batch.run import BatchSettings, rows
 from fbrag_cli.methods.fb_rag.vanilla import Vanilla
 from fbrag_cli.progress import Listener
 from fbrag_cli.session.session import Choice
@@ -22,12 +22,12 @@ def test_memory_does_not_grow_with_the_rows(tmp_path: Path) -> None:
     questions = [Question(str(i), f"{i} " + "When? " * (_LONG // 6)) for i in range(60)]
     jobs: list[Job] = every([(str(tmp_path / "a.txt"),)], questions)
     choice = Choice(small="small", large="large")
-    asking = Asking(method=Vanilla(select=1), choice=choice, reading=DocumentSettings(), at_once=1, models={})
+    settings = BatchSettings(method=Vanilla(select=1), choice=choice, reading=DocumentSettings(), at_once=1, models={})
     bench = Bench()
     with bench.session() as session:
         sizes = []
         tracemalloc.start()
-        for row in rows(jobs, session, asking, Listener()):
+        for row in rows(jobs, session, settings, Listener()):
             assert row["status"] == "answered", row["error"]
             bench.models["large"].asked.clear()
             sizes.append(tracemalloc.get_traced_memory()[0])

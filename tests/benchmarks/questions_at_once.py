@@ -26,9 +26,9 @@ from fbrag_cli.indexing.collect import Collection
 from fbrag_cli.methods.fb_rag.fb_rag import FBRag
 from fbrag_cli.methods.knobs import settings_of
 from fbrag_cli.progress import Listener
+from fbrag_cli.session.questions import answer_all
 from fbrag_cli.session.session import Session
 from fbrag_cli.session.settings import DocumentSettings, ModelSettings
-from fbrag_cli.session.together import answer_all
 from fbrag_cli.storage.cache import Cache
 from fbrag_cli.trace import Trace
 

@@ -160,7 +160,7 @@ def test_without_ray_the_error_names_the_package(folder: Path, fbrag: Run, tmp_p
 def test_a_document_that_ends_its_worker_has_rows_of_errors(cluster: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from fbrag_cli.batch import on_ray
     from fbrag_cli.batch.jobs import Job, Question
-    from fbrag_cli.batch.run import Asking
+    from fbrag_cli.batch.run import BatchSettings
     from fbrag_cli.methods.fb_rag.order_preserving import OrderPreserving
     from fbrag_cli.progress import Listener
     from fbrag_cli.session.session import Choice
@@ -178,9 +178,9 @@ def test_a_document_that_ends_its_worker_has_rows_of_errors(cluster: Any, folder
 
     monkeypatch.setattr(on_ray, "_Worker", Worker)
     monkeypatch.setattr(on_ray, "_RETRIES", 2)
-    asking = Asking(method=OrderPreserving(), choice=Choice(), reading=DocumentSettings(), models={})
+    settings = BatchSettings(method=OrderPreserving(), choice=Choice(), reading=DocumentSettings(), models={})
     models = ModelSettings(gpu="off", threads=1)
-    setup = on_ray.Setup(asking=asking, models=models, cache=CacheSettings(), offline=True, folder=str(folder))
+    setup = on_ray.Setup(settings=settings, models=models, cache=CacheSettings(), offline=True, folder=str(folder))
     jobs = [Job((name,), Question(str(i), "Who?")) for name in ("a", "deadly", "b", "c") for i in range(3)]
     with on_ray.connected(cluster.address, models) as workers:
         rows = list(on_ray.rows(jobs, workers, setup, Listener()))

@@ -13,7 +13,7 @@ from typing import Any
 from fbrag_cli.generation.generator import Call, Generator, Sampling
 from fbrag_cli.methods.prompts import alone_turns, answer_turns
 from fbrag_cli.progress import Listener
-from fbrag_cli.session.together import in_order
+from fbrag_cli.session.questions import in_order
 from fbrag_cli.storage.rows import Row
 from fbrag_cli.text.printable import counted
 from fbrag_cli.training.fit_rag.pairs import Pair

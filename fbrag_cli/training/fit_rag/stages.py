@@ -20,8 +20,8 @@ from fbrag_cli.methods.fb_rag.vanilla import Vanilla
 from fbrag_cli.methods.fit_rag.detector import Detector
 from fbrag_cli.methods.fit_rag.parts import FIT_RAG, SCORER, FitRagParts
 from fbrag_cli.methods.parts import read_tensors
+from fbrag_cli.session.questions import how_many_pay
 from fbrag_cli.session.session import DEFAULT
-from fbrag_cli.session.together import how_many_pay
 from fbrag_cli.storage.files import sha256_of
 from fbrag_cli.storage.places import models_dir
 from fbrag_cli.storage.rows import Row

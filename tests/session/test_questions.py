@@ -18,9 +18,9 @@ from fbrag_cli.methods.fb_rag.fb_rag import FBRag
 from fbrag_cli.methods.fb_rag.vanilla import Vanilla
 from fbrag_cli.methods.method import ModelTools
 from fbrag_cli.progress import Event, Listener
+from fbrag_cli.session.questions import answer_all, how_many_pay
 from fbrag_cli.session.session import Session
 from fbrag_cli.session.settings import ModelSettings
-from fbrag_cli.session.together import answer_all, how_many_pay
 from fbrag_cli.storage.cache import Cache
 from fbrag_cli.trace import Trace
 from tests.generation.tiny_gguf import Tiny
