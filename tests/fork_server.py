@@ -56,16 +56,20 @@ class ForkServer:
         """Run fbrag as `subprocess.run` does. Raises TimeoutExpired after `timeout` seconds."""
         near, far = socket.socketpair()
         pipes = [os.pipe() for _ in range(3)]
-        theirs = [pipes[0][0], pipes[1][1], pipes[2][1]]
-        socket.send_fds(self._server, [b"."], [*theirs, far.fileno()])
-        for descriptor in theirs:
-            os.close(descriptor)
-        far.close()
+        theirs = [pipes[0][0], pipes[1][1], pipes[2][1], far.fileno()]
         with near, near.makefile("rw") as talk, ThreadPoolExecutor(3) as pool:
-            print(json.dumps({"arguments": arguments, "env": env, "cwd": str(cwd)}), file=talk, flush=True)
+            try:
+                with far:
+                    socket.send_fds(self._server, [b"."], theirs)
+                print(json.dumps({"arguments": arguments, "env": env, "cwd": str(cwd)}), file=talk, flush=True)
+                pid = int(talk.readline())
+            except (OSError, ValueError):
+                raise RuntimeError(self._process.communicate()[1].decode()) from None
+            finally:
+                for descriptor in theirs[:3]:
+                    os.close(descriptor)
             pool.submit(_write, pipes[0][1], stdin)
             out, err = (pool.submit(_read, each[0]) for each in pipes[1:])
-            pid = int(talk.readline() or self._died())
             near.settimeout(timeout)
             try:
                 code = int(talk.readline())
@@ -73,9 +77,6 @@ class ForkServer:
                 os.kill(pid, signal.SIGKILL)
                 raise subprocess.TimeoutExpired(arguments, timeout, out.result(), err.result()) from None
             return subprocess.CompletedProcess(arguments, code, out.result(), err.result())
-
-    def _died(self) -> str:
-        raise RuntimeError(self._process.communicate()[1].decode())
 
 
 def _write(descriptor: int, text: str) -> None:
