@@ -137,8 +137,8 @@ def _clean_environment(folder: Path) -> dict[str, str]:
 
 
 @functools.cache
-def _server() -> ForkServer:
-    return ForkServer(_clean_environment(Path("nowhere")))
+def _server(training: bool) -> ForkServer:
+    return ForkServer(_clean_environment(Path("nowhere")), training)
 
 
 def _command(environment: dict[str, str], folder: Path) -> Run:
@@ -147,7 +147,7 @@ def _command(environment: dict[str, str], folder: Path) -> Run:
     ) -> subprocess.CompletedProcess[str]:
         words, both = [*map(str, arguments)], environment | (env or {})
         if sys.platform == "linux" and all(name.startswith(("FBRAG_", "XDG_", "NO_COLOR", "FORCE_COLOR")) for name in env or {}):
-            return _server().run(words, stdin=stdin, env=both, cwd=folder, timeout=timeout)
+            return _server(words[:1] == ["train"]).run(words, stdin=stdin, env=both, cwd=folder, timeout=timeout)
         return subprocess.run(
             [sys.executable, "-m", "fbrag_cli", *words],
             input=stdin,

@@ -18,6 +18,7 @@ import socket
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +35,12 @@ LIBRARIES = """
 
 
 class ForkServer:
-    """Runs commands one by one or at once. environment: of the server; a run has its own."""
+    """Runs commands one by one or at once. environment: of the server; a run has its own. training: torch is loaded too."""
 
-    def __init__(self, environment: dict[str, str]) -> None:
+    def __init__(self, environment: dict[str, str], training: bool = False) -> None:
         self._server, far = socket.socketpair()
         with far:
-            command = [sys.executable, "-m", "tests.fork_server", str(far.fileno())]
+            command = [sys.executable, "-m", "tests.fork_server", str(far.fileno()), str(training)]
             pipe = subprocess.PIPE  # as a run has them, for Python's streams remember what they are
             self._process = subprocess.Popen(
                 command, stdin=pipe, stdout=pipe, stderr=pipe, env=environment, cwd=ROOT, pass_fds=[far.fileno()]
@@ -80,11 +81,8 @@ class ForkServer:
 
 
 def _write(descriptor: int, text: str) -> None:
-    try:
-        with open(descriptor, "wb") as stream:
-            stream.write(text.encode())
-    except BrokenPipeError:
-        pass
+    with suppress(BrokenPipeError), open(descriptor, "wb") as stream:
+        stream.write(text.encode())
 
 
 def _read(descriptor: int) -> str:
@@ -118,12 +116,13 @@ def _serve(server: socket.socket) -> None:
             os.close(descriptor)
 
 
-def _load() -> None:
-    """Load the package, but for what imports torch."""
+def _load(training: bool) -> None:
+    """Load the package, and what imports torch if a run is going to train."""
     modules = [each.name for each in pkgutil.walk_packages(fbrag_cli.__path__, "fbrag_cli.")]
     for name in [*LIBRARIES, *modules]:
-        if not name.startswith("fbrag_cli.training.") and not name.endswith(".__main__"):
-            importlib.import_module(name)
+        if not name.endswith(".__main__") and (training or not name.startswith("fbrag_cli.training.")):
+            with suppress(ImportError):  # a library of test-all
+                importlib.import_module(name)
     gc.freeze()  # else the end of a fork would copy all of it
 
 
@@ -139,6 +138,6 @@ def _become(request: dict[str, Any], streams: list[int]) -> None:
 
 
 if __name__ == "__main__":
-    _load()
+    _load(training=sys.argv[2] == "True")
     _serve(socket.socket(fileno=int(sys.argv[1])))
     runpy.run_module("fbrag_cli", run_name="__main__", alter_sys=True)
