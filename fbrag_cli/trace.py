@@ -21,7 +21,7 @@ Status = Literal["answered", "not_found", "retrieved"]  # "retrieved": Stages I 
 
 
 class MethodRecord(Protocol):
-    """A method with its settings, as a Trace carries it: a frozen dataclass, each field a setting that it reads."""
+    """A method with its settings: a frozen dataclass, each field a setting that it reads."""
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
@@ -36,7 +36,7 @@ class MethodRecord(Protocol):
 
 
 class Searched(Protocol):
-    """What a question is asked of: the tools of a method, as far as a Trace names them."""
+    """The tools of a method, as far as a Trace names them."""
 
     @property
     def corpus(self) -> Corpus: ...
@@ -57,7 +57,7 @@ class ForwardSample:
 
     @property
     def said(self) -> str:
-        """[R_k, A_k]: rationale and answer without their labels, as chunks are scored by it."""
+        """Return [R_k, A_k]: rationale and answer without their labels, as chunks are scored by it."""
         return f"{self.rationale}\n{self.answer}"
 
 
@@ -85,7 +85,7 @@ class Scores:
 
     @cached_property
     def relative(self) -> NDArray[np.float32] | None:
-        """float32 (n_chunks,): `combined` on a scale on which the best chunk has 1; None where no score is above 0."""
+        """Return float32 (n_chunks,): `combined` on a scale on which the best chunk has 1; None where no score is above 0."""
         best = self.combined.max(initial=0)
         return self.combined / best if best > 0 else None
 
@@ -116,7 +116,7 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """name: its key in JSON. header: its head in text; None for a column of JSON alone."""
+    """A column of a `Table`. name: its key in JSON. header: its heading in text; None for a column of JSON alone."""
 
     name: str
     header: str | None = None
@@ -197,27 +197,27 @@ class Trace:
 
     @property
     def selected(self) -> tuple[int, ...]:
-        """Positions of the chunks in `context`, in document order."""
+        """Return the positions of the chunks in `context`, in document order."""
         return _positions(self.context)
 
     @property
     def from_document(self) -> bool:
-        """Whether the large model reads text of the document. If not, the answer is from its own knowledge."""
+        """Return whether the large model reads text of the document. If not, the answer is from its own knowledge."""
         return bool(self.context)
 
     @property
     def copy_of(self) -> dict[int, int]:
-        """For the position of each copy that of the selected chunk."""
+        """Return the position of the selected chunk for that of each copy."""
         return {copy: position for position, copies in self.copies.items() for copy in copies}
 
     @property
     def recalled(self) -> tuple[int, ...]:
-        """Positions of the chunks that the small model read (Stage I), in document order."""
+        """Return the positions of the chunks that the small model read (Stage I), in document order."""
         return _positions(excerpt for each in self.rounds for excerpt in each.read)
 
     @property
     def sources(self) -> tuple[Chunk, ...]:
-        """What the large model read, the best chunk first: each excerpt as its chunk, narrowed to it."""
+        """Return what the large model read, the best chunk first: each excerpt as its chunk, narrowed to it."""
         place = {position: i for i, position in enumerate(self.ranked)}
         read = sorted(
             (each for each in self.context if each.chunk.position in place), key=lambda each: place[each.chunk.position]
@@ -226,12 +226,12 @@ class Trace:
 
     @property
     def samples(self) -> tuple[ForwardSample, ...]:
-        """The samples of all looks forward."""
+        """Return the samples of all looks forward."""
         return tuple(sample for each in self.rounds for sample in each.samples)
 
     @cached_property
     def citations(self) -> Citations:
-        """Which of `sources` shows which sentence of the answer. Computed at the first use, from the sources' texts."""
+        """Return which of `sources` shows which sentence of the answer. Computed at the first use, from the sources' texts."""
         from fbrag_cli.citations import Candidate, citations
 
         relative, raised_by, samples = self.scores.relative, self.scores.best_sample, self.samples

@@ -1,4 +1,4 @@
-"""`Scorer`: a model that reads a question with a text and gives numbers, as methods see it. `LlamaScorer` is one."""
+"""`Scorer`: the interface of models that score texts for a question. `LlamaScorer` has it."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ if TYPE_CHECKING:
 
 
 class Scorer(Protocol):
-    """A cross-encoder: a logit for each of its labels, by a question and a text together."""
+    """A cross-encoder: it reads a question together with a text, and gives the text a logit for each label."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def key(self) -> str:
-        """Hexadecimal digits that change whenever a score may change; part of the key of cached scores."""
+        """Return hexadecimal digits that change whenever a score may change; part of the key of cached scores."""
         ...
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The names of the columns of `scores`, as the model's file has them."""
+        """Return the names of the columns of `scores`, as the model's file has them."""
         ...
 
     def scores(self, question: str, texts: Sequence[str]) -> NDArray[np.float32]:
@@ -37,5 +37,5 @@ class Scorer(Protocol):
         ...
 
     def embed(self, questions: Sequence[str]) -> NDArray[np.float32]:
-        """Return float32 `(len(questions), d)`, each row of length 1: where a question lies among others. Raises as `scores`."""
+        """Return float32 `(len(questions), d)`, each row of length 1: similar questions have similar rows. Raises as `scores`."""
         ...

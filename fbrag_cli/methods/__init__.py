@@ -1,1 +1,1 @@
-"""One module a method of the papers, and what they share."""
+"""The methods, a folder a paper, and what they share."""

@@ -29,7 +29,10 @@ _CHUNKS_HINT = "use 8, or words as 6k"
 
 
 def preset_settings(preset: str, retriever: str) -> dict[str, Any]:
-    """Return the settings of a preset, none for another name. retriever: BM25 alone has windows to weigh."""
+    """Return the settings of a preset, none for another name.
+
+    retriever: name of the retriever; only BM25 has windows to weigh.
+    """
     return {name: value for name, value in PRESETS.get(preset, {}).items() if name != "window_weight" or retriever == "bm25"}
 
 
@@ -38,8 +41,8 @@ def choose_method(
 ) -> Method:
     """Return the method of this name, with those of the values that it reads.
 
-    values: by the names of settings; None, or none, stands for the default on this machine. chunk_words: words of a chunk; None
-    for those of the method. prompts: a file of prompts in place of ours, or None. on_gpu: whether the models run on a GPU.
+    values: by the names of settings; None, or no value, stands for the default on this machine. chunk_words: words of a chunk;
+    None for those of the method. prompts: a file of prompts in place of ours, or None. on_gpu: whether the models run on a GPU.
     Raises FbragError `usage` for a name, a value or a file that cannot be used.
     """
     kind = find_method(name)
@@ -93,7 +96,7 @@ def reading_more(method: Method, more: int) -> Method:
 
 
 def chunk_count(name: str, value: str, chunk_words: int) -> int:
-    """Parse a number of chunks: "20", or in words "6k" (20 chunks of 300). name: of the option, for the error (`usage`)."""
+    """Parse a number of chunks: "20", or in words "6k" (20 chunks of 300). name: the option's name, for the error (`usage`)."""
     number, words = value.strip().lower(), False
     if number.endswith("k"):
         number, words = number[:-1], True

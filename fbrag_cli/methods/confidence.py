@@ -38,7 +38,7 @@ def agreement(trace: Trace) -> float | None:
 def judged(trace: Trace, support: float | None) -> Trace:
     """Return the trace with the verdict on its answer: status, agreement, confidence, and whether it is unsure.
 
-    support: as of `Trace`. The confidence is the mean of support and agreement, or the one that is known.
+    support: see `Trace`. The confidence is the mean of support and agreement, or the one that is known.
     """
     agreed = agreement(trace)
     known = [each for each in (support, agreed) if each is not None]

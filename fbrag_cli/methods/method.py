@@ -1,4 +1,4 @@
-"""`Method`: a system of the papers as one frozen record. Its fields are its settings, and only those that it reads.
+"""`Method`: a system of the papers as one frozen record. Its fields are the settings that it reads.
 
 A method is added in one file, and one line in `registry`. Its fields make the options of the command line, the labels of tables,
 the keys of rows and the JSON.
@@ -254,7 +254,7 @@ def _support(method: Method, trace: Trace, answer: str, tools: Tools) -> float |
 
 
 def look_forward(model: Generator, turns: Sequence[Turn], n: int, sampling: Sampling, tools: Tools) -> Generations:
-    """Return `n` replies of the model. A listener learns how far they are; their text is no part of the answer."""
+    """Return `n` replies of the model. The listener receives how many tokens are read and written, not their text."""
     tools.progress(Event("forward", "start"))
     generations = model.generate(
         turns,
@@ -271,7 +271,7 @@ def look_forward(model: Generator, turns: Sequence[Turn], n: int, sampling: Samp
 
 
 def cost_of(generations: Generations) -> Stage:
-    """Return what a look forward cost."""
+    """Return the stage of a look forward, with its cost."""
     return Stage(
         "forward",
         generations.prefill_seconds + generations.decode_seconds,

@@ -22,8 +22,11 @@ _ANEW = "copy the folder again, or train it anew"
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
-    """What a folder may hold. title: whose parts. format: that the record names. record, tensors: names of files."""
+class PartsFormat:
+    """The format of a folder.
+
+    title: the method's name, for errors. format: its name in the record. record, tensors: names of files.
+    """
 
     title: str
     format: str
@@ -31,7 +34,7 @@ class Kind:
     tensors: str
 
     def read(self, folder: Path, fits: Callable[[Mapping[str, Any]], bool]) -> dict[str, Any]:
-        """Return the record of a folder. fits: whether it names what it should.
+        """Return the record of a folder. fits: returns whether the record is complete.
 
         Raises FbragError: model_missing without one; model_corrupt for another format, or where it does not fit.
         """

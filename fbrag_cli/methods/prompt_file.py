@@ -35,7 +35,7 @@ class Task:
     forward_tokens: int | None = None
 
     def applied(self, method: AnyMethod) -> AnyMethod:
-        """The method with these prompts, and with those of the limits that it has."""
+        """Return the method with these prompts, and with the limits among its settings."""
         limits = {"max_tokens": self.max_tokens, "forward_tokens": self.forward_tokens}
         names = {each.name for each in fields(method)}
         given: dict[str, Any] = {name: n for name, n in limits.items() if n and name in names}
@@ -54,7 +54,10 @@ class PromptFile:
     chosen: str | None = None
 
     def of(self, dataset: str | None = None) -> Task:
-        """For a data set (LongBench-E's has the prompt of the whole), or the only one. Raises FbragError `usage`."""
+        """Return the prompts for a data set (LongBench-E's has the prompt of the whole), or the only ones.
+
+        Raises FbragError `usage`.
+        """
         name = self.chosen or dataset or ""
         for each in (name, name.removesuffix("_e")):
             if each in self.tasks:
@@ -73,7 +76,7 @@ class PromptFile:
 
 
 def read_prompt_file(value: str) -> PromptFile:
-    """The file that `value` names, as "FILE" or "FILE:DATA SET". Raises FbragError `usage`."""
+    """Read the file that `value` names, as "FILE" or "FILE:DATA SET". Raises FbragError `usage`."""
     path, chosen = value, None
     if not os.path.exists(value) and ":" in value:  # a name may be too long for a file
         path, _, chosen = value.rpartition(":")

@@ -47,7 +47,8 @@ class Templates:
 def forward_turns(
     context: Sequence[str], question: str, templates: Templates | None = None, language: str = "en"
 ) -> tuple[Turn, ...]:
-    """Stage II: a short rationale, then an answer. The reply's first word is given: small models then keep to the form.
+    """Return the prompt of Stage II: a short rationale, then an answer. The reply's first word is given: small models then keep
+    to the form.
 
     language: that of the passages (ISO 639-1). The model is asked to write in it, so that its words occur in the document. The
     given words name it too: after an English word alone, small models go on in English.
@@ -68,19 +69,23 @@ def forward_turns(
 def answer_turns(
     context: Sequence[str], question: str, instructions: str | None = None, templates: Templates | None = None
 ) -> tuple[Turn, ...]:
-    """Stage III: the answer from the selected chunks. instructions: the asked form of it, in place of our own."""
+    """Return the prompt of Stage III: the answer from the selected chunks.
+
+    instructions: the asked form of it, in place of our own.
+    """
     if templates and templates.answer:
         return (_filled(templates.answer, context, question),)
     return (Turn("user", _asked(context, question, form_of(instructions))),)
 
 
 def alone_turns(question: str, instructions: str | None = None) -> tuple[Turn, ...]:
-    """The question without a context: the answer from what the model knows."""
+    """Return the question without a context: the answer from what the model knows."""
     return (Turn("user", f"Answer the question. {form_of(instructions)}\n\nQuestion: {question}"),)
 
 
 def background_turns(question: str) -> tuple[Turn, ...]:
-    """GenRead, step 1: a passage that the model writes from what it knows, to answer the question by reading it."""
+    """Return the prompt of GenRead's step 1: a passage that the model writes from what it knows, to answer the question by
+    reading it."""
     asked = (
         "Write a short background passage, as an encyclopedia would have it, with the facts that one needs to answer the "
         "question below. Name the people, places, dates and things. Write the passage alone, in the language of the question."
@@ -91,7 +96,7 @@ def background_turns(question: str) -> tuple[Turn, ...]:
 def self_route_turns(
     context: Sequence[str], question: str, instructions: str | None = None, templates: Templates | None = None
 ) -> tuple[Turn, ...]:
-    """Self-Route, step 2: as `answer_turns`, but the model may decline."""
+    """Return the prompt of Self-Route's step 2: as `answer_turns`, but the model may decline."""
     if templates and templates.self_route:
         return (_filled(templates.self_route, context, question),)
     decline = 'If the passages do not hold the answer, write "unanswerable" and nothing else.'
@@ -99,8 +104,8 @@ def self_route_turns(
 
 
 def support_turns(context: Sequence[str], question: str, answer: str) -> tuple[Turn, ...]:
-    """After Stage III (not in the paper): yes or no, does the context show the answer? Begins as `answer_turns` does, so that
-    the context is not read again."""
+    """Return the check after Stage III (not in the paper): yes or no, does the context show the answer? Begins as `answer_turns`
+    does, so that the context is not read again."""
     return (Turn("user", f"{_passages(context)}{support_question(question, answer)}"),)
 
 

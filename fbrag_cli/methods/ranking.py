@@ -38,7 +38,7 @@ class Selection(NamedTuple):
 
 def lost(scores: NDArray[np.float32]) -> tuple[str, ...]:
     """Return a warning where every score is 0, so that a selection means nothing."""
-    return () if scores.any() else ("no word of the question tells one chunk from another",)
+    return () if scores.any() else ("no chunk matches the question: every score is 0",)
 
 
 def whole_chunks(corpus: Corpus, positions: Iterable[int]) -> tuple[Excerpt, ...]:
@@ -73,7 +73,7 @@ def distinct(corpus: Corpus, scores: NDArray[np.float32], n: int) -> dict[int, t
 
 
 def backward_scores(question: str, tools: Tools) -> NDArray[np.float32]:
-    """Return S_B, float32 (n_chunks,). A listener learns of the chunks that score highest, before any model is loaded."""
+    """Return S_B, float32 (n_chunks,). The listener receives the positions of the best chunks, before any model is loaded."""
     from fbrag_cli.retrieval.ranking import best
 
     scores = tools.retriever.scores(question)

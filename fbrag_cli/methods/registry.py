@@ -37,12 +37,12 @@ DEFAULT = FBRag.name
 
 
 def names() -> list[str]:
-    """The names of all methods."""
+    """Return the names of all methods."""
     return [method.name for method in METHODS]
 
 
 def find_method(name: str) -> type[Method]:
-    """The method of this name. Raises FbragError `usage`."""
+    """Return the method of this name. Raises FbragError `usage`."""
     for method in METHODS:
         if method.name == name:
             return method

@@ -51,7 +51,7 @@ class Counting(Retriever, Protocol):
 class Comparing(Retriever, Protocol):
     """A `Retriever` whose scores compare between texts, and which also compares chunks with each other.
 
-    key: of the embedding model's files, or of BM25's constants, so that what was trained on its scores can tell another
+    key: identifies the embedding model's files, or BM25's constants, so that parts trained on its scores refuse another
     retriever. A change of how terms are made does not change it.
     """
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from fbrag_cli import __version__
 from fbrag_cli.errors import FbragError
-from fbrag_cli.methods.parts import Kind
+from fbrag_cli.methods.parts import PartsFormat
 from fbrag_cli.progress import Event, Listener, stage
 from fbrag_cli.session.session import DEFAULT, Choice, Session
 from fbrag_cli.storage.files import not_writable, read_small, sha256_of, whole_file
@@ -106,7 +106,7 @@ class Folder:
     What writes raises FbragError `output` where it cannot.
     """
 
-    def __init__(self, path: Path, kind: Kind) -> None:
+    def __init__(self, path: Path, kind: PartsFormat) -> None:
         self.path, self.kind = path, kind
         self._record, self._tensors = path / kind.record, path / kind.tensors
         try:

@@ -75,7 +75,7 @@ def test_a_run_has_a_listener_of_its_own(session: Session) -> None:
     method = Vanilla(select=1, max_tokens=8, answer_anyway=True)
     trace = session.ask("Xyzzy?", collection, method, listener=Listener(progress=heard.append)).answer()
     assert [event.text for event in heard if event.kind == "warning"] == list(trace.warnings)
-    assert "no word of the question" in trace.warnings[0]
+    assert "no chunk matches the question" in trace.warnings[0]
     assert "".join(event.text for event in heard if event.kind == "text").strip() == trace.answer
 
 

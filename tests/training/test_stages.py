@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.methods.parts import Kind
+from fbrag_cli.methods.parts import PartsFormat
 from fbrag_cli.training.stages import Folder
 
-KIND, FILE = Kind("Somebody", "fbrag.parts/1", "parts.json", "parts.safetensors"), "scorer.gguf"
+KIND, FILE = PartsFormat("Somebody", "fbrag.parts/1", "parts.json", "parts.safetensors"), "scorer.gguf"
 
 
 @pytest.mark.parametrize("record", ["[]", "null", "no JSON", "[" * 100_000])

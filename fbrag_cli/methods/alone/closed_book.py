@@ -16,7 +16,8 @@ from fbrag_cli.trace import Trace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClosedBook(Method):
-    """The prompt is ours whatever `templates` are: those hold a context. The answer is not checked: no passage could show it."""
+    """The prompt is ours even with `templates`, which hold a context. The answer is not checked, since no passage could show
+    it."""
 
     name: ClassVar[str] = "closed-book"
     retrieves: ClassVar[bool] = False

@@ -46,7 +46,7 @@ _LABEL = re.compile(rf"^[\s*_#>-]*rationale[\s*_]*(?:{_IN})?:[\s*_]*", re.IGNORE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FBRag(WindowMethod):
-    """samples: K. eta_forward, eta_backward: weights of the two lookups (equation 6)."""
+    """samples: the number of samples, K. eta_forward, eta_backward: weights of the two lookups (equation 6)."""
 
     name: ClassVar[str] = "fb-rag"
     needs_small: ClassVar[bool] = True
@@ -132,7 +132,7 @@ def main_language(read: Sequence[Excerpt]) -> str:
 
 
 def score(backward: Array, per_sample: Array, settings: FBRag) -> Scores:
-    """Equations 5 and 6: S_F = max_k S(C_i; [R_k, A_k]), and eta_B S_B + eta_F S_F.
+    """Compute equations 5 and 6: S_F = max_k S(C_i; [R_k, A_k]), and eta_B S_B + eta_F S_F.
 
     backward: (n_chunks,). per_sample: (n_samples, n_chunks). Not in the paper: with `pooling` "mean" S_F is the mean over k, so
     that one long sample does not outweigh what the others agree on.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderPreserving(WindowMethod):
-    """window_weight: 0 is the paper's."""
+    """window_weight: weight of windows over the ends of chunks; 0 as in the paper."""
 
     name: ClassVar[str] = "order-preserving"
 

@@ -26,15 +26,15 @@ class SelfRoute(ChunkMethod):
     facts: ClassVar[tuple[str, ...]] = (_ROUTE,)
 
     def retrieve(self, question: str, tools: Tools) -> Trace:
-        """Step 1: the chunks that the retriever ranks highest for the question."""
+        """Step 1: select the chunks that the retriever ranks highest for the question."""
         return self.select_by_question(question, tools)
 
     def turns(self, trace: Trace) -> tuple[Turn, ...]:
-        """Step 2: as Stage III, but the model may decline."""
+        """Step 2: return the prompt, by which the model may decline."""
         return self_route_turns(self.passages(trace), trace.question, self.instructions, self.templates)
 
     def fallback(self, trace: Trace) -> tuple[Method, Trace]:
-        """Step 3: the whole document."""
+        """Step 3: return the method and the trace that read the whole document."""
         whole = LongContext(**{each.name: getattr(self, each.name) for each in fields(LongContext)})
         return whole, replace(trace, context=whole_document(trace.corpus), facts={_ROUTE: "long-context"})
 

@@ -28,7 +28,7 @@ _AROUND, _TIMES = 12, 4  # chunks that give their windows, at least; times as ma
 class WindowMethod(ChunkMethod):
     """A method whose large model reads the selected chunks whole, or the best windows of the best chunks.
 
-    reads: "chunks" is the paper's. budget, window_words: of windows alone. select: of whole chunks alone.
+    reads: "chunks" as in the papers. budget, window_words: count for windows alone. select: counts for whole chunks alone.
     """
 
     reads: Literal["chunks", "windows"] = knob(
@@ -109,8 +109,8 @@ def windows_of(chunk: Chunk, n_words: int) -> list[Excerpt]:
 def best_windows(
     chunks: Sequence[Chunk], scores: Callable[[Sequence[Excerpt]], NDArray[np.float32]], budget: int, n_words: int
 ) -> list[tuple[Excerpt, float]]:
-    """Return the windows of `chunks` with the best scores, best first, until `budget` words are spent; at least one. Each has its
-    score.
+    """Return the windows of `chunks` with the best scores, best first, until `budget` words are spent; at least one. Each
+    comes with its score.
 
     scores: returns float32 (n_windows,) for windows. A window of score 0 is not read to fill up, unless all have it.
     """
@@ -136,7 +136,8 @@ def in_reading_order(windows: Iterable[Excerpt]) -> tuple[Excerpt, ...]:
     found: list[Excerpt] = []
     for window in sorted(windows, key=lambda each: (each.chunk.position, each.start)):
         before = found[-1] if found else None
-        if before is not None and before.chunk.position == window.chunk.position and not _between(before, window).strip():
+        between = window.chunk.document.text[before.end : window.start] if before else ""
+        if before and before.chunk.position == window.chunk.position and not between.strip():
             found[-1] = Excerpt(window.chunk, before.start, window.end)
         else:
             found.append(window)
@@ -145,7 +146,3 @@ def in_reading_order(windows: Iterable[Excerpt]) -> tuple[Excerpt, ...]:
 
 def _holds(part: Excerpt, window: Excerpt) -> bool:
     return part.chunk.position == window.chunk.position and part.start <= window.start < part.end
-
-
-def _between(before: Excerpt, after: Excerpt) -> str:
-    return after.chunk.document.text[before.end : after.start]

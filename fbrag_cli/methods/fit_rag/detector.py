@@ -30,7 +30,8 @@ class Detector:
 
     @classmethod
     def of(cls, tensors: Mapping[str, Array], threshold: float) -> Detector:
-        """Make it of `detector.N.weight` and `detector.N.bias`, N from 0. Raises FbragError `model_corrupt` for other shapes."""
+        """Return the network with the layers `detector.N.weight` and `detector.N.bias`, N from 0. Raises FbragError
+        `model_corrupt` for other shapes."""
         layers: list[tuple[Array, Array]] = []
         width = 2 * WINDOWS
         while (weight := tensors.get(f"detector.{len(layers)}.weight")) is not None:

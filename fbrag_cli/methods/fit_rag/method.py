@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitRag(Method):
-    """fit_rag: folder of the trained parts (`methods.fit_rag.parts`). rank_by, reduce: for ablations."""
+    """fit_rag: folder of the trained parts (`methods.fit_rag.parts`). rank_by, reduce: settings for ablations."""
 
     name: ClassVar[str] = "fit-rag"
     tables: ClassVar[tuple[str, ...]] = ("windows",)
@@ -160,8 +160,8 @@ class FitRag(Method):
     def _knowledge(
         self, question: str, labels: Array | None, parts: FitRagParts | None
     ) -> tuple[float | None, float | None, bool]:
-        """The self-knowledge recognizer: both of its shares, and whether the model answers without the document. Without labels
-        it is not asked.
+        """Ask the self-knowledge recognizer. Return both of its shares, and whether the model answers without the document.
+        Without labels it is not asked.
 
         Raises FbragError `usage` where it is asked for and was not trained.
         """
@@ -191,7 +191,7 @@ class FitRag(Method):
         return replace(Scores.zero(len(backward)), backward=backward, combined=combined)
 
     def _value(self, labels: Array) -> Array:
-        """The bi-criteria reranker: (n, 2) -> (n,)."""
+        """Return the values by which the bi-criteria reranker ranks: (n, 2) -> (n,)."""
         columns = {"has-answer": labels[:, :1], "llm-prefer": labels[:, 1:]}.get(self.rank_by, labels)
         values: Array = columns.sum(axis=1)
         return values

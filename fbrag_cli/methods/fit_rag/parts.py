@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fbrag_cli.generation.scorer import Scorer
-from fbrag_cli.methods.parts import Kind, is_files, is_number, is_texts, read_tensors, refuse
+from fbrag_cli.methods.parts import PartsFormat, is_files, is_number, is_texts, read_tensors, refuse
 
 if TYPE_CHECKING:
     from fbrag_cli.methods.fit_rag.detector import Detector
@@ -17,13 +17,15 @@ if TYPE_CHECKING:
 SCORER = "scorer.gguf"
 #: Labels of the scorer (section 4.2): a text holds the answer, and the language model answers from it.
 LABELS = ("has_answer", "llm_prefer")
-FIT_RAG = Kind("FIT-RAG", "fbrag.fit-rag/1", "fit-rag.json", "fit-rag.safetensors")
+FIT_RAG = PartsFormat("FIT-RAG", "fbrag.fit-rag/1", "fit-rag.json", "fit-rag.safetensors")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitRagParts:
-    """model: name and SHA-256 of the language model whose labels were learnt. languages: of the rows that it was trained on (ISO
-    639-1). detector, recognizer: None where the folder has none."""
+    """The trained parts.
+
+    model: name and SHA-256 of the language model whose labels were learnt. languages: languages (ISO 639-1) of the rows that the
+    parts were trained on. detector, recognizer: None where the folder has none."""
 
     scorer: Scorer
     detector: Detector | None

@@ -9,14 +9,14 @@ from fbrag_cli.methods.prompts import BETWEEN, support_question
 
 
 def reasoned_turns(passages: Sequence[str], question: str, instructions: str | None = None) -> tuple[Turn, ...]:
-    """The prompt of the paper: read, be sure to understand, answer with the reason."""
+    """Return the prompt of the paper: read, be sure to understand, answer with the reason."""
     return (Turn("user", f"{_reasoned(passages, instructions)}Question: {question}"),)
 
 
 def reasoned_support_turns(
     passages: Sequence[str], question: str, answer: str, instructions: str | None = None
 ) -> tuple[Turn, ...]:
-    """As `support_turns`. Begins as `reasoned_turns` does."""
+    """Return the check of the answer, as `prompts.support_turns`. It begins as `reasoned_turns` does."""
     return (Turn("user", f"{_reasoned(passages, instructions)}{support_question(question, answer)}"),)
 
 

@@ -21,10 +21,10 @@ LEAST_CANDIDATES = 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recognizer:
-    """Two signs that the model knows the answer: many chunks tell it, and it knew the answers to similar questions.
+    """Two signs that the model knows the answer: many chunks hold it, and the model knew the answers to similar questions.
 
     embeddings: float32 (n_questions, d), of length 1, by the scorer's encoder. right: (n_questions,), 1 where the language model
-    answers without a document. k: neighbours. delta: logit of Has_Answer above which a chunk tells the answer. told, known: the
+    answers without a document. k: neighbours. delta: logit of Has_Answer above which a chunk holds the answer. told, known: the
     shares above which nothing is retrieved (s_l and s_n of the paper).
     """
 
@@ -37,7 +37,8 @@ class Recognizer:
 
     @classmethod
     def of(cls, tensors: Mapping[str, Any], settings: Mapping[str, Any]) -> Recognizer:
-        """Make it of `recognizer.embeddings` and `recognizer.right`. Raises FbragError `model_corrupt` for other shapes."""
+        """Return the recognizer with the tensors `recognizer.embeddings` and `recognizer.right`. Raises FbragError
+        `model_corrupt` for other shapes."""
         embeddings, right = tensors.get("recognizer.embeddings"), tensors.get("recognizer.right")
         if embeddings is None or right is None or embeddings.ndim != 2 or right.shape != embeddings.shape[:1] or not len(right):
             what = "the self-knowledge recognizer of FIT-RAG cannot be used: its questions and labels have other shapes"
@@ -53,14 +54,20 @@ class Recognizer:
         return {"k": self.k, "delta": min(self.delta, 1e9), "told": self.told, "known": self.known}
 
     def told_share(self, has_answer: Array) -> float:
-        """S_ltod (equation 12): the share of candidates that tell the answer. has_answer: probabilities (n_candidates,)."""
+        """Return S_ltod (equation 12): the share of candidates that hold the answer.
+
+        has_answer: probabilities (n_candidates,).
+        """
         return float((has_answer > 1 / (1 + np.exp(-self.delta))).mean()) if len(has_answer) else 0.0
 
     def known_share(self, embedding: Array) -> float:
-        """S_nn (equation 13): the share of the k nearest questions that the model answered. embedding: (d,), of length 1."""
+        """Return S_nn (equation 13): the share of the k nearest questions that the model answered.
+
+        embedding: (d,), of length 1.
+        """
         nearest = np.argsort(-(self.embeddings @ embedding), kind="stable")[: self.k]
         return float(self.right[nearest].mean())
 
     def knows(self, told: float, known: float, n_candidates: int) -> bool:
-        """Equation 14: whether nothing need be retrieved."""
+        """Return whether nothing need be retrieved (equation 14)."""
         return n_candidates >= LEAST_CANDIDATES and told > self.told and known > self.known

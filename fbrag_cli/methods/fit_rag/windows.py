@@ -1,4 +1,4 @@
-"""The windows of FIT-RAG's token reducer (section 4.4, Algorithm 3): how they are made, chosen, counted and shown."""
+"""The windows of FIT-RAG's token reducer (section 4.4, Algorithm 3): how they are cut, chosen and shown."""
 
 from __future__ import annotations
 

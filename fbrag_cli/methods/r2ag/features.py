@@ -1,4 +1,4 @@
-"""What a retriever knows of a list of chunks, as numbers of each: the features of R2AG (equations 10 to 12; R2AG.md, 2.2, 2.3).
+"""The features of R2AG: numbers for each chunk of a list, from the retriever (equations 10 to 12).
 
 A list has its chunks best first. Each feature compares between questions and documents, so that a model can learn from it.
 """
@@ -57,7 +57,8 @@ def list_features(names: Sequence[str], chunks: Sequence[Chunk], retriever: Retr
 
 
 def permuted(features: Array, question: str) -> Array:
-    """Return the rows of a list in a random order, the same for a question each time: a control for what features say."""
+    """Return the rows of a list in a random order, the same for a question each time: a control without what features say of
+    their chunks."""
     order = list(range(len(features)))
     Random(question).shuffle(order)
     return features[order]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.methods.parts import Kind, is_files, is_number, is_texts, read_tensors, refuse
+from fbrag_cli.methods.parts import PartsFormat, is_files, is_number, is_texts, read_tensors, refuse
 from fbrag_cli.methods.r2ag.features import FEATURES, comparing
 
 if TYPE_CHECKING:
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
 
 #: LoRA of the language model, where it was trained.
 ADAPTER = "lora.gguf"
-R2AG = Kind("R2AG", "fbrag.r2ag/1", "r2ag.json", "r2ag.safetensors")
+R2AG = PartsFormat("R2AG", "fbrag.r2ag/1", "r2ag.json", "r2ag.safetensors")
 _EPSILON = 1e-5  # of the layer norms
 _STEEPEST = 30.0  # logits are cut there, so that a probability is never 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class R2Former:
-    """Encodes lists of chunks. tensors: float32, by the names of `shapes`.
+    """A network that encodes lists of chunks. tensors: float32, by the names of `shapes`.
 
-    features: names of `list_features`, in the order of columns. max_list: chunks of the longest list. heads: of the attention.
-    row_scale: factor of the rows. retriever: name and key of the one whose features were learnt. languages: of the rows that it
-    was trained on (ISO 639-1). model: name and SHA-256 of the language model that reads its rows. adapter: LoRA of that model, a
-    GGUF file. words: SHA-256 of the prompt's (`prompts.list_words`). control: "shuffled" for parts that take the features of
-    other chunks of the list.
+    features: names of `list_features`, in the order of columns. max_list: number of chunks of the longest list. heads:
+    number of attention heads. row_scale: factor of the rows. retriever: name and key of the retriever whose features were learnt.
+    languages: languages (ISO 639-1) of the rows that it was trained on. model: name and SHA-256 of the language model that reads
+    its rows. adapter: LoRA of that model, a GGUF file. words: SHA-256 of the prompt's words (`prompts.list_words`). control:
+    "shuffled" for parts that take the features of other chunks of the list.
     """
 
     tensors: Mapping[str, Array]

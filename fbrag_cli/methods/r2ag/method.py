@@ -52,7 +52,7 @@ class RetrievalInformation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class R2Ag(ChunkMethod):
-    """r2ag: folder of the trained parts (`methods.r2ag.former`)."""
+    """The settings. r2ag: folder of the trained parts (`methods.r2ag.former`)."""
 
     name: ClassVar[str] = "r2ag"
     tables: ClassVar[tuple[str, ...]] = ("retrieval_information",)
@@ -76,7 +76,7 @@ class R2Ag(ChunkMethod):
         with stage("select", tools.progress) as selecting:
             chunks = [tools.corpus.chunks[position] for position in ranked]
             information = _information(question, chunks, found.scores.backward, former, tools)
-        cut = f"the parts in {self.r2ag} were trained for lists of {former.max_list} chunks: so many are read"
+        cut = f"{self.r2ag} was trained on lists of {former.max_list} chunks; only the best {former.max_list} are read"
         return replace(
             found,
             ranked=ranked,

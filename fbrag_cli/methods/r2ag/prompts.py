@@ -12,8 +12,10 @@ from fbrag_cli.methods.prompts import BETWEEN, form_of, support_question
 def list_turns(
     texts: Sequence[str], question: str, rows: Sequence[EmbeddingRows] | None, instructions: str | None = None
 ) -> tuple[Turn, ...]:
-    """The answer from a numbered list of results, each with its embedding row. rows: one for each text; None for the same
-    prompt without rows and the words that announce them."""
+    """Return the prompt for the answer from a numbered list of results, each with its embedding row.
+
+    rows: one for each text; None for the same prompt without rows and the words that announce them.
+    """
     asked = f"Answer the question from these results and from nothing else. {form_of(instructions)}\n\nQuestion: {question}"
     return (Turn.of("user", (*_results(texts, rows), asked)),)
 
@@ -27,7 +29,7 @@ def list_words() -> str:
 def list_support_turns(
     texts: Sequence[str], question: str, answer: str, rows: Sequence[EmbeddingRows] | None
 ) -> tuple[Turn, ...]:
-    """As `support_turns`, for a list. Begins as `list_turns` does, rows included."""
+    """Return the check of the answer, as `prompts.support_turns`. It begins as `list_turns` does, rows included."""
     return (Turn.of("user", (*_results(texts, rows), support_question(question, answer, "results"))),)
 
 

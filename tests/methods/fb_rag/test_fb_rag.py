@@ -230,4 +230,4 @@ def test_one_sample_is_one_forward_sample() -> None:
 
 def test_a_question_without_a_word_of_the_document_is_told(corpus: Corpus) -> None:
     trace = look_forward("Quel?", corpus, Scripted(["x"]), FBRag())
-    assert "no word of the question" in trace.warnings[0]
+    assert "no chunk matches the question" in trace.warnings[0]
