@@ -23,6 +23,7 @@ from fbrag_cli.methods.fit_rag.windows import Reduction
 from fbrag_cli.methods.method import Tools
 from fbrag_cli.methods.prompts import answer_turns
 from fbrag_cli.progress import silent
+from fbrag_cli.storage.rows import Row
 from fbrag_cli.training.fit_rag.labels import REPLY_TOKENS
 from fbrag_cli.training.questions import GoldQuestion, Pool
 
@@ -97,12 +98,12 @@ def _alike(one: Iterable[int], other: Iterable[int]) -> bool:
     return len(a & b) / len(a | b) > _ALIKE
 
 
-def key_of(row: Mapping[str, Any]) -> CombinationKey:
+def key_of(row: Row) -> CombinationKey:
     """Return the key of the combination whose reply a row holds."""
     return row["dataset"], row["question"], tuple(row["windows"])
 
 
-def telling(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def telling(rows: Iterable[Row]) -> list[Row]:
     """Return the rows that the detector learns from, or is checked on. Questions for training with one row are left out."""
     rows = list(rows)
     counts = Counter(key_of(row)[:2] for row in rows)
@@ -112,13 +113,11 @@ def telling(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 class Labeller:
     """Makes the rows of cases. before: rows of an earlier run by their keys, which are yielded again."""
 
-    def __init__(
-        self, parts: FitRagParts, large: Generator, before: Mapping[CombinationKey, Mapping[str, Any]], call: Call
-    ) -> None:
+    def __init__(self, parts: FitRagParts, large: Generator, before: Mapping[CombinationKey, Row], call: Call) -> None:
         self._parts, self._large, self._before, self._call = parts, large, before, call
         self._sampling = Sampling(REPLY_TOKENS, temperature=0, seed=0)
 
-    def rows(self, case: Case, *, right_alone: bool) -> Iterator[Mapping[str, Any]]:
+    def rows(self, case: Case, *, right_alone: bool) -> Iterator[Row]:
         """Yield the rows of a case. right_alone: whether the model answers rightly without windows.
 
         A question for checking has all its prefixes. One for training that the model answers alone, or not from all windows, has
@@ -134,7 +133,7 @@ class Labeller:
         for chosen in (*(tuple(range(length)) for length in lengths), *others):
             yield self._row(case, chosen)
 
-    def _row(self, case: Case, chosen: tuple[int, ...]) -> Mapping[str, Any]:
+    def _row(self, case: Case, chosen: tuple[int, ...]) -> Row:
         if (found := self._before.get(case.key(chosen))) is not None:
             return found
         turns = answer_turns([case.windows[i].text for i in chosen], case.question.text)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fbrag_cli.methods.fit_rag.detector import WINDOWS, Detector, features
+from fbrag_cli.storage.rows import Row
 
 Array = NDArray[np.float32]
 
@@ -19,8 +20,6 @@ DROPOUT, RATE, EPOCHS, PATIENCE, BATCH = 0.1, 1e-3, 100, 10, 64
 #: The paper's threshold, and those to choose from.
 PAPERS = 0.5
 _THRESHOLDS = tuple(round(0.02 * i, 2) for i in range(1, 51))
-
-Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
