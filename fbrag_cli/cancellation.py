@@ -15,7 +15,7 @@ class Cancellation:
     A call runs its native code inside `native()`. llama.cpp checks `requested` between two operations and returns early; then
     `native()` raises the error in the thread of that call.
 
-    all_of: others; once each of them is requested, this one is too.
+    all_of: other cancellations; once each of them is requested, this one is requested too.
     """
 
     def __init__(self, all_of: Sequence[Cancellation] = ()) -> None:
@@ -39,7 +39,7 @@ class Cancellation:
         self._error = self._error or error
 
     def after(self, seconds: float, error: BaseException) -> threading.Timer:
-        """Request a stop after `seconds` of wall time, unless the returned timer is cancelled before. For any thread."""
+        """Request a stop after `seconds` of wall time, unless the returned timer is cancelled before. Works in any thread."""
         timer = threading.Timer(seconds, self.request, (error,))
         timer.daemon = True
         timer.start()

@@ -1,4 +1,4 @@
-"""Progress of a run, as events, and the time that a stage takes. The front decides what of it a person sees."""
+"""Progress of a run as events, and the time that a stage takes. The front decides what a person sees of it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def silent(event: Event) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listener:
-    """The listener of a run: it receives progress and warnings, and can request a stop."""
+    """Receives the progress and the warnings of a run (`progress`), and can stop it (`cancellation`)."""
 
     progress: Progress = silent
     cancellation: Cancellation = field(default_factory=Cancellation)

@@ -27,7 +27,7 @@ _DELIMITERS = ",;\t"
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question of a file. id: unique in the file, its number where none is given. answers: gold answers, carried along."""
+    """A question of a file. id: unique in the file; the question's number where none is given. answers: gold answers."""
 
     id: str
     text: str
@@ -61,8 +61,8 @@ def read_questions(path: str, stdin: BinaryIO | None = None, progress: Progress 
     """Return the questions of a file, or of stdin ("-"): a line each, where # begins a comment; CSV with a column `question`, or
     JSON lines with that key. `id` and `answers` are read too.
 
-    Raises FbragError: `usage` with the line for what is no question, for an id that occurs twice, and where there is none; as
-    `read_source` and `decode`.
+    Raises FbragError `usage`, with the line, for what is no question, for an id that occurs twice, and for a file without
+    questions. Raises as `read_source` and `decode`.
     """
     found = _questions(path, stdin, progress, _of_text)
     _check_ids(path, found, lambda line, question: question.id)
@@ -71,7 +71,7 @@ def read_questions(path: str, stdin: BinaryIO | None = None, progress: Progress 
 
 def read_jobs(path: str, stdin: BinaryIO | None = None, progress: Progress = silent) -> list[Job]:
     """Return the jobs of a file, or of stdin ("-"): CSV or JSON lines with `document` and `question`, and with `id` and `answers`
-    where they are given. A relative path is one from the current folder. Raises FbragError as `read_questions`."""
+    where they are given. A relative path begins at the current folder. Raises FbragError as `read_questions`."""
     found = _questions(path, stdin, progress, None)
     for line, question in found:
         if not question.document:

@@ -1,5 +1,5 @@
-"""A batch on a Ray cluster. Actors hold a session each and answer the questions on one document; Ray places them, and starts them
-and their work anew where a process or a node is lost."""
+"""A batch on a Ray cluster. Each actor holds a session and answers the questions on one document. Ray places the actors, and
+starts them and their work anew where a process or a node is lost."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _SAME = "install the same version of fbrag on all nodes"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workers:
-    """How many workers a cluster has room for, and the cores and GPUs that each reserves."""
+    """n: number of workers that a cluster has room for. cores, gpus: numbers of CPU cores and GPUs that each reserves."""
 
     n: int
     cores: int

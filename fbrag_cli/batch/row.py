@@ -25,7 +25,7 @@ _NO_QUESTION = ("read", "load")  # stages that many rows share
 
 
 def answered(job: Job, trace: Trace, settings: Mapping[str, object]) -> dict[str, Any]:
-    """Return the row of an answered question. seconds: of its own stages, without reading the document and loading models."""
+    """Return the row of an answered question. Its seconds leave out reading the document and loading models."""
     found = trace.status == "answered"
     documents = trace.corpus.documents
     return {
@@ -104,7 +104,7 @@ class _Columns(Csv):
 
 
 def shown(text: str) -> str:
-    """Return a text as a cell of CSV shows it: a terminal obeys nothing in it."""
+    """Return a text as a cell of CSV shows it, without what a terminal would obey."""
     return printable(as_text(text))
 
 

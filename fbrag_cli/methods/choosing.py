@@ -1,4 +1,4 @@
-"""Values that a user gives become a `Method`, whatever front they come from: its name, its settings, and presets of them."""
+"""Makes a `Method` of the values that a user gives, whatever front they come from: a name, settings, and presets of settings."""
 
 from __future__ import annotations
 
@@ -41,8 +41,9 @@ def choose_method(
 ) -> Method:
     """Return the method of this name, with those of the values that it reads.
 
-    values: by the names of settings; None, or no value, stands for the default on this machine. chunk_words: words of a chunk;
-    None for those of the method. prompts: a file of prompts in place of ours, or None. on_gpu: whether the models run on a GPU.
+    values: values of settings by name; a missing one, or None, stands for the default on this machine. chunk_words: number of
+    words of a chunk; None for that of the method. prompts: file of prompts in place of ours. on_gpu: whether the models run on a
+    GPU.
     Raises FbragError `usage` for a name, a value or a file that cannot be used.
     """
     kind = find_method(name)

@@ -41,8 +41,9 @@ Fetch = Callable[[Sequence[str], Path], None]
 class Models:
     """Models by the names, paths or addresses of servers that users give. Several threads may ask for them.
 
-    While a model is loaded or fetched, only those that need it wait. listener: of callers without one, and of scorers. fetch:
-    downloads missing models of the catalogue; None: a missing one is FbragError model_missing. cache: of the outcomes of checks.
+    While a model is loaded or downloaded, only callers that need it wait. listener: receives the progress of calls without a
+    listener of their own, and can stop them and the scorers. fetch: downloads missing models of the catalogue; without it a
+    missing one is FbragError model_missing. cache: holds the outcomes of checks.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Questions to a session, several at once: each in a thread, their models' work in common batches, the answers in order."""
+"""Many questions to a session: several at once, each in a thread, their models' work in common batches. Answers are in order."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def answer_all(
 ) -> Iterator[Trace | FbragError]:
     """Yield the answered trace of each question on its collection, or the error of that question, in the order of `asked`.
 
-    asked: taken one by one, so that a document may be read when its questions are due. at_once: how many questions run at once;
-    None for as many as pay. listener: called in this thread alone; of questions that run beside others it receives warnings,
-    hints and the loading of models. Call `session.prepare` before.
-    Raises the error of the listener's cancellation, and whatever else is no FbragError. Closing the iterator stops what runs.
+    asked: taken one by one, so that a document may be read when its questions are due. at_once: number of questions that run at
+    once; None for as many as pay. listener: called in this thread alone; of questions that run beside others it receives
+    warnings, hints and the loading of models. Call `session.prepare` before, so that a missing model is one error.
+    Raises the error of the listener's cancellation, and whatever is no FbragError. Closing the iterator stops what runs.
     """
     n = how_many_pay(session, method, choice) if at_once is None else at_once
     if n == 1:
@@ -70,7 +70,6 @@ def _one_by_one(
     A model keeps the last prompt that it has read. So, where a document is so small that contexts have much in common, Stage II
     runs for a group of questions, then Stage III for all of them, those whose contexts begin alike one after the other.
     """
-
     for group in _groups(asked, method):
         questions = [session.ask(*task, method, choice, listener) for task in group]
         found = [_tried(each.retrieve, listener) for each in questions]
@@ -84,7 +83,7 @@ def _one_by_one(
 
 
 def _groups(asked: Iterable[Task], method: Method) -> Iterator[list[Task]]:
-    """Yield the questions in groups on one document; of a document of which a context is a small part, one question each."""
+    """Yield the questions in groups on one document. Where a context is a small part of the document, a group is one question."""
     group: list[Task] = []
     for task in asked:
         if group and (group[0][1] is not task[1] or len(group) == _GROUP):
@@ -156,7 +155,7 @@ def in_order(do: Callable[[T, Listener], R], tasks: Iterable[T], n: int, listene
 
 
 def _without_pace(progress: Progress) -> Progress:
-    """Return a listener that passes on what is not about how far one question is."""
+    """Return a listener that passes on all but the pace of single questions."""
 
     def receive(event: Event) -> None:
         if event.stage == "load" or event.kind in ("warning", "hint"):

@@ -50,7 +50,7 @@ class _Model:
 class Retrievers:
     """Retrievers over collections, for several threads. An embedding model is loaded when it is first asked for.
 
-    While texts are embedded, only those wait that need the same model.
+    While a model embeds texts, only callers that need this model wait.
     """
 
     def __init__(self, settings: ModelSettings, cache: Cache, *, verbose: bool = False) -> None:

@@ -52,8 +52,9 @@ DEFAULT = Choice()
 class Session:
     """Runs questions, from several threads if need be. Use it as a context manager, or call `close`.
 
-    models, retrievers: make and hold what is loaded. cache: of the models' replies. listener: of calls without one of their own.
-    reuse: what is taken from the cache. A model is loaded when it is first asked for what is not cached.
+    models, retrievers: make and hold what is loaded. cache: holds texts, indexes and the models' replies. listener: receives the
+    progress and the warnings of calls without a listener of their own. reuse: what is taken from the cache. A model is loaded
+    when it is first asked for something that is not cached.
     """
 
     def __init__(
@@ -77,9 +78,9 @@ class Session:
     ) -> Session:
         """Return a session.
 
-        settings: names models and devices; None for the default pair. cache: None for that of the user. fetch: downloads missing
-        models; None: a missing one is FbragError model_missing. verbose: whether llama.cpp's log is shown. reuse: None for what
-        `cache` says.
+        settings: names models and devices; None for the default pair. cache: None for the user's. fetch: downloads missing
+        models; without it a missing one is FbragError model_missing. verbose: whether llama.cpp's log is shown. reuse: what is
+        taken from the cache; None for what its settings say.
         """
         settings, listener = settings or ModelSettings(), listener or Listener()
         if cache is None or isinstance(cache, CacheSettings):
@@ -109,7 +110,7 @@ class Session:
 
     @cached_property
     def on_gpu(self) -> bool:
-        """True if the models run on a GPU. Raises FbragError `gpu_unavailable` or `usage` by the settings."""
+        """Whether the models run on a GPU. Raises FbragError `gpu_unavailable` or `usage` by the settings."""
         return check_gpu(self.models.settings, self.models.default_pair, self.listener.progress)
 
     @property
@@ -129,7 +130,8 @@ class Session:
     ) -> Collection:
         """Read the files, folders and stdin ("-") that `paths` name. Raises FbragError as `indexing.collect`.
 
-        settings: None for all known files of a folder, whole. chunk_words: number of words of a chunk. password: of PDFs.
+        settings: which files are read, and how; None for all known files, whole. chunk_words: number of words of a chunk.
+        password: opens PDFs that are encrypted.
         listener: receives the progress and the warnings, and can stop the reading, whose child processes end then; None for that
         of the session.
         """
@@ -206,10 +208,6 @@ class Session:
             answering=answering,
         )
 
-    def small(self, choice: Choice = DEFAULT) -> CachedGenerator:
-        """Return the small model. Its samples come from the cache where they can; else it is loaded."""
-        return self._generator(self.names(choice)[0])
-
     def large(self, choice: Choice = DEFAULT) -> CachedGenerator:
         """Return the large model. Its answers come from the cache where they can; else it is loaded."""
         return self._generator(self.names(choice)[1])
@@ -280,9 +278,9 @@ def ask(
     """Answer a question from a file, a folder, or several of them. Models are loaded and freed again: for more than one question
     open a `Session`.
 
-    method: its name, or its record. models: names models and devices; None for the default pair. listener: receives the progress
-    and the warnings, and can stop the question. settings: of the method, by name (`select=8`); others have the default of this
-    machine.
+    method: name or record of the method. models: names models and devices; None for the default pair. listener: receives the
+    progress and the warnings, and can stop the question. settings: settings of the method, by name (`select=8`); the others have
+    the default of this machine.
 
     Raises FbragError for what the command `fbrag ask` reports, and TypeError for a setting that the method does not have.
     """

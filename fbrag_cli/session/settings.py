@@ -82,9 +82,8 @@ class CacheSettings:
     )
 
     def opened(self, *, private: bool = False, progress: Progress = silent) -> Cache:
-        """Return the user's cache; with `no_cache` or for private documents one that holds nothing.
-
-        So it is, with a warning, where the folder of the cache cannot be used.
+        """Return the user's cache. With `no_cache`, for private documents, or where its folder cannot be used, return a cache
+        that holds nothing; the last makes a warning.
         """
         from fbrag_cli.storage.cache import NOWHERE, Cache
         from fbrag_cli.storage.places import cache_dir

@@ -1,4 +1,4 @@
-"""`Shelf`: values by key, as loaded models, which several threads share. Each is made once, and let go when nobody holds it."""
+"""`Shelf`: values by key that several threads share, as loaded models. Each is made once, and let go when nobody holds it."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ Value = TypeVar("Value")
 
 
 class Lease(ExitStack):
-    """What one caller holds of shelves, until the block ends. Without a block it is held as long as the shelf is there.
+    """Holds values of shelves for one caller until the block ends; without a block, until the shelves are closed.
 
-    listener: receives the progress of what is made for this caller, and can stop it. seconds: wall time that the caller waited.
+    listener: receives the progress of what is made for this caller, and can stop it. seconds: wall time for which the caller
+    waited.
     """
 
     def __init__(self, listener: Listener) -> None:
@@ -35,10 +36,10 @@ class _Entry(Generic[Value]):
 
 
 class Shelf(Generic[Key, Value]):
-    """Values by key. While one is made, only callers of the same key wait. If the making fails, the next caller tries again.
+    """Values by key. While one is made, only callers of the same key wait. If that fails, the next caller tries again.
 
-    free: called with a value that is let go. most: number of values that are kept; the least recently used that nobody holds is
-    let go for another. None: values are kept until `unload` or `close`.
+    free: called with each value that is let go. most: number of values that are kept; then the least recently used one that
+    nobody holds is let go. None: values are kept until `unload` or `close`.
     """
 
     def __init__(self, free: Callable[[Value], object] = lambda value: None, most: int | None = None) -> None:

@@ -74,7 +74,7 @@ class Held:
 def test_two_people_ask_two_collections_while_a_third_stops_reading(session: Session, tmp_path: Path) -> None:
     heavy = stream(flate(b"BT /F1 12 Tf 14 TL 72 720 Td " + b"(abcdefghij) Tj T* " * 100_000 + b"ET"), b"/Filter/FlateDecode")
     slow, stop, reading = tmp_path / "slow.pdf", Cancellation(), threading.Event()
-    slow.write_bytes(pdf_of_contents(*[heavy] * 20))
+    slow.write_bytes(pdf_of_contents(*[heavy] * 60))
     asked = {"Garefowl": ships("Garefowl", "Meridian"), "Albatross": ships("Albatross", "Petrel")}
 
     def ask(name: str) -> list[Trace]:
@@ -93,7 +93,7 @@ def test_two_people_ask_two_collections_while_a_third_stops_reading(session: Ses
         assert reading.wait(SECONDS)
         at = monotonic()
         stop.request(FbragError("timeout", "the client has gone", None))
-        assert stopped.result(SECONDS) - at < 10
+        assert stopped.result(SECONDS) - at < 30  # its pages take minutes
         found = {name: [told(trace) for trace in future.result(SECONDS)] for name, future in answered.items()}
     session.cache.clear()
     session.forget()
