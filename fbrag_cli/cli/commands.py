@@ -14,7 +14,7 @@ from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.help import Command, Group
 from fbrag_cli.cli.options import GlobalOptions
 from fbrag_cli.methods.knobs import settings_of
-from fbrag_cli.storage.config_key import suggested, unread_variables
+from fbrag_cli.storage.config_key import suggested_variable, unread_variables
 
 #: Variables that are no option's.
 _OTHER_VARIABLES = ("FBRAG_CONFIG", "FBRAG_MODELS_DIR", "FBRAG_CACHE_DIR", "FBRAG_KEY")
@@ -88,5 +88,5 @@ def warn_of_variables(environ: Mapping[str, str], console: Console, command: str
     if unread and unread_variables(unread, known_variables(own)):
         known = known_variables()
         for name in unread_variables(unread, known):
-            near = suggested(name, known, "")
+            near = suggested_variable(name, known, "")
             console.warn(f"fbrag reads no {name}" + (f"; {near}" if near else ""))

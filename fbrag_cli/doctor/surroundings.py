@@ -13,7 +13,7 @@ from fbrag_cli.doctor.check import Check, Situation
 from fbrag_cli.errors import FbragError
 from fbrag_cli.storage.cache import Cache
 from fbrag_cli.storage.config_file import Config, effective, load
-from fbrag_cli.storage.config_key import suggested, unread_variables
+from fbrag_cli.storage.config_key import suggested, suggested_variable, unread_variables
 from fbrag_cli.storage.places import cache_dir
 from fbrag_cli.text.printable import byte_size
 
@@ -69,7 +69,7 @@ def environment(situation: Situation) -> Check:
     except FbragError as error:
         return Check("environment", "fail", f"{error.message}; in force: {finding}", error.hint)
     if unread := unread_variables(environ, situation.variables):
-        fix = "; ".join(suggested(name, situation.variables, f"unset {name}") for name in unread)
+        fix = "; ".join(suggested_variable(name, situation.variables, f"unset {name}") for name in unread)
         return Check("environment", "warn", f"fbrag reads no {', '.join(unread)}; in force: {finding}", fix)
     return Check("environment", "ok", finding)
 

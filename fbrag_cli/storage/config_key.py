@@ -146,8 +146,14 @@ def unread_variables(environ: Iterable[str], known: Container[str]) -> list[str]
     return [name for name in environ if name.startswith("FBRAG_") and name not in known]
 
 
+def suggested_variable(name: str, known: Iterable[str], otherwise: str) -> str:
+    """Return the hint for a variable FBRAG_* that nothing reads, as `suggested`. The common beginning makes no names alike."""
+    near = nearest(name.removeprefix("FBRAG_"), [each.removeprefix("FBRAG_") for each in known if each.startswith("FBRAG_")])
+    return f"did you mean FBRAG_{near}?" if near else otherwise
+
+
 def suggested(name: str, names: Iterable[str], otherwise: str) -> str:
-    """Return the hint "did you mean X?" for a misspelled key or variable; `otherwise` where no name is like it."""
+    """Return the hint "did you mean X?" for a misspelled key; `otherwise` where no name is like it."""
     near = nearest(name, names)
     return f"did you mean {near}?" if near else otherwise
 

@@ -493,8 +493,11 @@ def test_variables_of_a_command_do_not_load_the_others(clean_environment: dict[s
 
 
 def test_a_variable_that_nothing_reads_is_a_warning(fbrag: Run, files: Path) -> None:
-    unknown = {"FBRAG_SAMPELS": "3", "FBRAG_WEIGHTS": "1:0", "FBRAG_MODELS_DIR": str(files)}
+    unknown = {"FBRAG_SAMPELS": "3", "FBRAG_FUSION": "raw", "FBRAG_WEIGHTS": "1:0", "FBRAG_MODELS_DIR": str(files)}
     done = fbrag("ask", "fine.txt", "Who?", "--dry-run", env=unknown)
     assert done.returncode == 0
-    assert done.stderr == "warning: fbrag reads no FBRAG_SAMPELS; did you mean FBRAG_SAMPLES?\n"
+    assert sorted(done.stderr.splitlines()) == [
+        "warning: fbrag reads no FBRAG_FUSION",
+        "warning: fbrag reads no FBRAG_SAMPELS; did you mean FBRAG_SAMPLES?",
+    ]
     assert fbrag("-q", "ask", "fine.txt", "Who?", "--dry-run", env=unknown).stderr == ""
