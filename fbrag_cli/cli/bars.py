@@ -13,8 +13,7 @@ from fbrag_cli.progress import Event, Progress
 from fbrag_cli.text.printable import byte_size
 
 if TYPE_CHECKING:
-    from rich.progress import Progress as RichProgress
-    from rich.progress import ProgressColumn, TaskID
+    from rich.progress import ProgressColumn
 
 SHOW_AFTER_SECONDS = 1.0
 _RATE_OVER = 900.0  # seconds of which the rate of counted things is the mean: a row may take a minute
@@ -38,7 +37,7 @@ class _Bars:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._started = time.monotonic()
-        self._bar: tuple[RichProgress, TaskID] | None = None
+        self._bar: Bar | None = None
 
     def __call__(self, event: Event) -> None:
         if event.kind == "start":
@@ -55,37 +54,45 @@ class _Bars:
 
     def clear(self) -> None:
         if self._bar is not None:
-            self._bar[0].stop()
+            self._bar.clear()
         self._bar = None
 
     def _draw(self, event: Event) -> None:
         if self._bar is None:
             if time.monotonic() - self._started < SHOW_AFTER_SECONDS:
                 return
-            from rich import progress
-
-            bar = _new_bar(self._console, progress.DownloadColumn(), progress.TransferSpeedColumn())
             label = f"{event.text}: verifying" if event.stage == "verify" else event.text
-            self._bar = (bar, bar.add_task(label, total=None))
-            bar.start()
-        bar, task = self._bar
-        bar.update(task, completed=event.done, total=event.total or None)
+            self._bar = Bar(self._console, label, of_bytes=True)
+        self._bar.update(event.done, event.total or None)
 
 
-class CountBar:
-    """A bar that counts, with rate and time left, until `clear`."""
+class Bar:
+    """A bar with rate and time left, until `clear`. of_bytes: whether it counts bytes, not units such as files or pages."""
 
-    def __init__(self, console: Console, label: str) -> None:
+    def __init__(self, console: Console, label: str, *, of_bytes: bool = False) -> None:
         from rich import progress
+        from rich.console import Console as Terminal
 
-        texts = (progress.TextColumn(f"{{task.fields[{name}]}}", markup=False) for name in ("unit", "rate"))
-        self._bar = _new_bar(console, progress.MofNCompleteColumn(), *texts, rate_over=_RATE_OVER)
+        counts: list[ProgressColumn] = [progress.DownloadColumn(), progress.TransferSpeedColumn()]
+        if not of_bytes:
+            texts = (progress.TextColumn(f"{{task.fields[{name}]}}", markup=False) for name in ("unit", "rate"))
+            counts = [progress.MofNCompleteColumn(), *texts]
+        self._bar = progress.Progress(
+            progress.TextColumn("{task.description}", markup=False),
+            progress.BarColumn(),
+            *counts,
+            progress.TimeRemainingColumn(),
+            console=Terminal(stderr=True, no_color=not console.colored(sys.stderr)),
+            transient=True,
+            speed_estimate_period=30 if of_bytes else _RATE_OVER,
+            redirect_stdout=False,  # data belongs on stdout
+        )
         self._task = self._bar.add_task(label, total=None, unit="", rate="")
         self._bar.start()
 
-    def update(self, done: float, total: float, unit: str) -> None:
-        task = self._bar.tasks[0]
-        self._bar.update(self._task, completed=done, total=total, unit=unit, rate=_rate(task.speed) if task.speed else "")
+    def update(self, done: float, total: float | None, unit: str = "") -> None:
+        speed = self._bar.tasks[0].speed
+        self._bar.update(self._task, completed=done, total=total, unit=unit, rate=_rate(speed) if speed else "")
 
     def clear(self) -> None:
         self._bar.stop()
@@ -96,19 +103,3 @@ def _rate(per_second: float) -> str:
     if per_second >= 1:
         return f"{per_second:,.0f}/s"
     return f"{60 * per_second:.0f}/min" if per_second >= 0.1 else f"{3600 * per_second:.0f}/h"
-
-
-def _new_bar(console: Console, *counts: ProgressColumn, rate_over: float = 30) -> RichProgress:
-    from rich import progress
-    from rich.console import Console as Terminal
-
-    return progress.Progress(
-        progress.TextColumn("{task.description}", markup=False),
-        progress.BarColumn(),
-        *counts,
-        progress.TimeRemainingColumn(),
-        console=Terminal(stderr=True, no_color=not console.colored(sys.stderr)),
-        transient=True,
-        speed_estimate_period=rate_over,
-        redirect_stdout=False,  # data belongs on stdout
-    )

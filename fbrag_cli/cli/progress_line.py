@@ -9,7 +9,7 @@ from threading import Event as Flag
 from threading import RLock, Thread
 from time import perf_counter
 
-from fbrag_cli.cli.bars import SHOW_AFTER_SECONDS, CountBar
+from fbrag_cli.cli.bars import SHOW_AFTER_SECONDS, Bar
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.forecast import Forecast
 from fbrag_cli.cli.live import Preview, Region
@@ -70,7 +70,7 @@ class ProgressLine:
         self._started: dict[str, float] = {}
         self._spoken: set[str] = set()
         self._drawn = 0.0
-        self._bar: CountBar | None = None
+        self._bar: Bar | None = None
         self._lock, self._closed = RLock(), Flag()  # the clock draws from a thread of its own
         self._clock: Thread | None = None
 
@@ -143,7 +143,7 @@ class ProgressLine:
                 self._set(f"{label}: {event.done:,.0f} of {event.total:,.0f} {unit}")
                 return
             self.clear()
-            self._bar = CountBar(self._console, label)
+            self._bar = Bar(self._console, label)
         self._bar.update(event.done, event.total, unit)
 
     def _set(self, status: str, *, at_once: bool = False) -> None:
