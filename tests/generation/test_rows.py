@@ -97,7 +97,7 @@ def test_a_token_s_own_row_leaves_the_reply(generator: LlamaGenerator) -> None:
     tokens = [comma[0] if token < 0 else token for token in generator.tokenize(asked)]
     reply = generator.generate(asked, 1, GREEDY)
     assert reply.prompt_tokens == len(tokens)
-    from_tokens = generator._run(Need(tokens, 1, 24), GREEDY, QUIET).rows[0].generation()
+    from_tokens = generator._run(Need(tokens, 1, 24), GREEDY, QUIET).samples[0].generation()
     assert reply.samples[0].text == from_tokens.text != ""
 
 
