@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.llama.machine import Device
+from fbrag_cli.generation.scorer import Scorer
+from fbrag_cli.methods.method import OpenScorer
 from fbrag_cli.progress import Event, Listener
 from fbrag_cli.session.models import Models
 from fbrag_cli.session.settings import ModelSettings
+from fbrag_cli.training.bert_gguf import write_gguf
 from tests.generation.tiny_gguf import Tiny
+from tests.retrieval import minilm
 
 
 @pytest.fixture(scope="module")
@@ -50,3 +55,27 @@ def test_a_gpu_on_which_no_layer_fits_makes_a_warning(
     models.load(str(tiny))
     models.close()
     assert len([event for event in events if event.kind == "warning" and "0 of 2 layers fit" in event.text]) == n_warnings
+
+
+def test_a_trained_part_is_loaded_once_and_its_scorer_is_closed_with_the_models(
+    pytestconfig: pytest.Config, tmp_path: Path
+) -> None:
+    labels = ("first", "second", "third")
+    head = {"classifier.weight": np.ones((3, 384), np.float32), "classifier.bias": np.zeros(3, np.float32)}
+    base = minilm.fetched(pytestconfig) / "all-MiniLM-L6-v2"
+    write_gguf(base, tmp_path / "scorer.gguf", pooling=4, window=512, changed=head, labels=labels)
+    opened: list[Scorer] = []
+
+    def load(folder: Path, open_scorer: OpenScorer) -> Scorer:
+        opened.append(open_scorer(folder / "scorer.gguf"))
+        return opened[-1]
+
+    models = Models(ModelSettings(gpu="off", threads=1))
+    part = models.part(str(tmp_path), load)
+    assert models.part(str(tmp_path), load) is part
+    assert (len(opened), part.labels) == (1, labels)
+    assert part.scores("Who lit the lamp?", ["The keeper lit it.", ""]).shape == (2, 3)
+    assert models.part(str(tmp_path), lambda folder, _: folder.name) == tmp_path.name  # another loader makes another part
+    models.close()
+    assert models.part(str(tmp_path), load) is not part
+    models.close()
