@@ -119,14 +119,14 @@ class Models:
                     self._fetch(still, store)
         self._files.update((name, resolve(name, store, catalogue)) for name in names)
 
-    def identity(self, name: str) -> list[object]:
+    def identity(self, name: str, listener: Listener | None = None) -> list[object]:
         """Return what a model's replies depend on beside the prompt, for a key of the cache. The model is not loaded.
 
         `--gpu require` and `--ctx` are in it, as they end a run that exceeds them: a cached reply shall not hide that.
         """
         if is_server(name):
-            return self._servers.identity(name)
-        (file,) = self.find([name])
+            return self._servers.identity(name, listener or self._listener)
+        (file,) = self.find([name], listener=listener)
         asked = devices_asked(self._placement(file.path))
         return [name, file.identity, asked, self.settings.gpu == "require", self.settings.ctx]
 

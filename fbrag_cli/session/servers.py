@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Servers:
-    """Generators for servers, by their addresses. listener: receives the warnings of connections, and can stop `identity`."""
+    """Generators for servers, by their addresses. listener: receives the warnings of connections."""
 
     def __init__(self, settings: ModelSettings, listener: Listener) -> None:
         self._settings, self._listener = settings, listener
@@ -34,9 +34,9 @@ class Servers:
             what = f"--gpu require: whether {address.origin} computes on a GPU is not known"
             raise FbragError("gpu_unavailable", what, "leave out --gpu require, or name models of this machine")
 
-    def identity(self, name: str) -> list[object]:
+    def identity(self, name: str, listener: Listener) -> list[object]:
         """Return what a server's replies depend on beside the prompt, for a key of the cache: no text is sent for it."""
-        host, about = self._host(name, self._listener)
+        host, about = self._host(name, listener)
         return [host.address.base, about.model, about.identity]
 
     def has(self, name: str) -> bool:

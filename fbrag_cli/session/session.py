@@ -242,7 +242,7 @@ class Session:
             return generator
 
         def model(role: Role, adapter: Path | None = None) -> Generator:
-            return self._generator(names[role], adapter).loaded_by(partial(load, names[role], adapter))
+            return self._generator(names[role], adapter, held.listener).loaded_by(partial(load, names[role], adapter))
 
         return ModelTools(
             model=model,
@@ -256,11 +256,11 @@ class Session:
         with Lease(listener) as lease:
             return self.retrievers.over(collection, choice.retriever, lease)
 
-    def _generator(self, name: str, adapter: Path | None = None) -> CachedGenerator:
+    def _generator(self, name: str, adapter: Path | None = None, listener: Listener | None = None) -> CachedGenerator:
         from fbrag_cli.generation.cached import CachedGenerator
 
         if (name, adapter) not in self._cached:
-            identity = [*self.models.identity(name), *([sha256_of(adapter)] if adapter else [])]
+            identity = [*self.models.identity(name, listener), *([sha256_of(adapter)] if adapter else [])]
             generator = CachedGenerator(partial(self.models.load, name, adapter), self.cache, identity, self._reuse)
             self._cached.setdefault((name, adapter), generator)
         return self._cached[name, adapter]
