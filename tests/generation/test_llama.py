@@ -78,7 +78,7 @@ def test_a_prompt_that_continues_the_last_one_reads_only_what_is_new(generator: 
 
 
 def test_a_prompt_that_outgrows_its_context_reads_only_what_is_new(smollm2: Path) -> None:
-    long = (Turn("user", STORY * 20), Turn("assistant", "Noted."), Turn("user", STORY * 10))
+    long = (Turn("user", STORY * 6), Turn("assistant", "Noted."), Turn("user", STORY * 8))
     with LlamaGenerator(smollm2) as one:
         first = one.generate(long[:1], 1, Sampling(4))
         enlarged = one.generate(long, 3, GREEDY)
