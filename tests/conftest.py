@@ -32,6 +32,8 @@ set_environment()
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
+#: Variables that a run of the command reads. Others may be read when Python or a library is loaded.
+_READ_BY_A_RUN = ("FBRAG_", "_FBRAG_", "COMP_", "_TYPER_", "XDG_", "NO_COLOR", "FORCE_COLOR")
 _ALL = "pip install -e '.[test-all]'"
 _SKIPPED = "fbrag/skipped"  # in pytest's cache: the ids of tests and modules that the last run skipped for want of a library
 _skipped: set[str] = set()
@@ -146,7 +148,7 @@ def _command(environment: dict[str, str], folder: Path) -> Run:
         *arguments: object, stdin: str = "", env: dict[str, str] | None = None, timeout: float = 600
     ) -> subprocess.CompletedProcess[str]:
         words, both = [*map(str, arguments)], environment | (env or {})
-        if sys.platform == "linux" and all(name.startswith(("FBRAG_", "XDG_", "NO_COLOR", "FORCE_COLOR")) for name in env or {}):
+        if sys.platform == "linux" and all(name.startswith(_READ_BY_A_RUN) for name in env or {}):
             return _server(words[:1] == ["train"]).run(words, stdin=stdin, env=both, cwd=folder, timeout=timeout)
         return subprocess.run(
             [sys.executable, "-m", "fbrag_cli", *words],
