@@ -343,7 +343,7 @@ def test_an_error_for_scripts_is_one_object_also_where_memory_is_short(clean_env
     program = (
         "from fbrag_cli.__main__ import main\nimport fbrag_cli.cli.ask as a\ndef fail(*given): raise OSError(24, 'Too many')\n"
     )
-    program += "a.split_question = fail\nmain()"
+    program += "a.read_question = fail\nmain()"
     done = _python(program, clean_environment, tmp_path, "ask", "--json", "--dry-run", "fine.txt", "Who?")
     assert json.loads(done.stdout)["error"]["code"] == "out_of_memory"
 
