@@ -114,6 +114,7 @@ def test_a_run_that_is_killed_ten_times_ends_as_one_that_was_not(
         kills += run.returncode == -signal.SIGKILL
         if run.returncode == 0:
             ended += 1
+            needed *= 0.7  # the machine was busier when it was timed: such a run would always end first
             assert timeless(output) == whole
             output.unlink()
     assert fbrag(*arguments, "-o", output.name).returncode == 0
