@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -31,7 +31,6 @@ from fbrag_cli.trace import Trace
 from tests.conftest import INQUIRY
 from tests.documents.test_pdf import pdf_of_contents, stream
 from tests.documents.test_pdf_hostile import flate
-from tests.generation.tiny_gguf import Tiny
 
 FAST = FBRag(recall=2, select=1, samples=2, forward_tokens=8, max_tokens=8, answer_anyway=True)
 ALONE = Vanilla(select=1, max_tokens=4, answer_anyway=True)
@@ -41,18 +40,6 @@ SECONDS = 60  # within which a thread is done, on a busy machine
 def ships(*names: str) -> Collection:
     text = "\n\n".join(f"The {name} was built at Leith in 18{10 + i}. " * 6 for i, name in enumerate(names))
     return collect_text(Document.of(names[0], names[0], Extracted(Content(text), "text/plain"), language="en"), 40)
-
-
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return Tiny(blocks=2, heads=4, width=64, weights=0.3).write(tmp_path_factory.mktemp("tiny") / "tiny.gguf")
-
-
-@pytest.fixture
-def session(tiny: Path, tmp_path: Path) -> Iterator[Session]:
-    settings = ModelSettings(small=str(tiny), large=str(tiny), gpu="off", threads=1)
-    with Session.open(settings, Cache(tmp_path / "cache")) as opened:
-        yield opened
 
 
 def told(trace: Trace) -> tuple[str, str | None, list[str], list[str]]:

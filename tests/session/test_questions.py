@@ -20,10 +20,7 @@ from fbrag_cli.methods.method import ModelTools
 from fbrag_cli.progress import Event, Listener
 from fbrag_cli.session.questions import answer_all, how_many_pay
 from fbrag_cli.session.session import Session
-from fbrag_cli.session.settings import ModelSettings
-from fbrag_cli.storage.cache import Cache
 from fbrag_cli.trace import Trace
-from tests.generation.tiny_gguf import Tiny
 
 FAST = FBRag(recall=2, select=1, samples=2, forward_tokens=12, max_tokens=12)
 SHIPS = ("Garefowl", "Meridian", "Albatross", "Petrel")
@@ -38,18 +35,6 @@ def collection(*sentences: str) -> Collection:
 @pytest.fixture(scope="module")
 def ships() -> Collection:
     return collection(*(f"The {ship} was built at Leith in 18{10 + i}." for i, ship in enumerate(SHIPS)))
-
-
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return Tiny(blocks=2, heads=4, width=64, weights=0.3).write(tmp_path_factory.mktemp("tiny") / "tiny.gguf")
-
-
-@pytest.fixture
-def session(tiny: Path, tmp_path: Path) -> Iterator[Session]:
-    settings = ModelSettings(small=str(tiny), large=str(tiny), gpu="off", threads=1)
-    with Session.open(settings, Cache(tmp_path / "cache")) as opened:
-        yield opened
 
 
 def told(found: Trace | FbragError) -> tuple[str, str | None, list[str]]:
