@@ -56,11 +56,7 @@ class Shelf(Generic[Key, Value]):
         with self._lock:
             making = self._making.setdefault(key, threading.Lock())
         with lease.listener.cancellation.holding(making):
-            if (found := self._held(key, lease)) is None:
-                value = make()
-                with self._lock:
-                    self._entries[key] = _Entry(value)
-                found = self._held(key, lease)
+            found = self._held(key, lease) or self._held(key, lease, _Entry(make()))
         lease.seconds += watch.seconds
         assert found
         if self._most is not None:
@@ -87,11 +83,12 @@ class Shelf(Generic[Key, Value]):
         for entry in entries:
             self._free(entry.value)
 
-    def _held(self, key: Key, lease: Lease) -> _Entry[Value] | None:
-        """Return the entry of a key, which the lease holds from now on; None if there is none."""
+    def _held(self, key: Key, lease: Lease, new: _Entry[Value] | None = None) -> _Entry[Value] | None:
+        """Return the entry of a key, or `new` as its entry where there is none. The lease holds it from now on."""
         with self._lock:
-            if (entry := self._entries.get(key)) is None:
+            if (entry := self._entries.get(key, new)) is None:
                 return None
+            self._entries[key] = entry
             self._entries.move_to_end(key)
             entry.n_holders, entry.last_used = entry.n_holders + 1, monotonic()
         lease.callback(self._release, entry)
