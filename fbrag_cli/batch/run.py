@@ -55,6 +55,7 @@ class BatchSettings:
             "retriever": self.choice.retriever,
             "chunk_words": self.chunk_words,
             **{name: getattr(reading, name) for name in ("pages", "encoding", "lang")},
+            **({"comments": True} if reading.comments else {}),
             **self.models,
         }
 

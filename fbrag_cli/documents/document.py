@@ -41,7 +41,9 @@ class Extracted:
     """The result of a format's reader.
 
     media_type: media type, as "text/plain". encoding: encoding of the bytes; None if the format has none (PDF). skipped_pages:
-    numbers of the pages without text. warnings: one line each, which begins with the file's name.
+    numbers of the pages without text. warnings: one line each, which begins with the file's name. left_out: counted things of
+    the file that were not read, as "2 charts". comments: the readers' comments and notes on the text, a block of text each, as
+    'Comment by Ann Lee on "the price": too high'.
     """
 
     content: Content
@@ -49,6 +51,8 @@ class Extracted:
     encoding: str | None = None
     skipped_pages: tuple[int, ...] = ()
     warnings: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    comments: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from fbrag_cli.documents.decoding.names import codec_name
-from fbrag_cli.documents.document import Document
+from fbrag_cli.documents.document import Content, Document, Extracted, Section
 from fbrag_cli.documents.formats import PDF, find_format, reader_of
 from fbrag_cli.documents.pdf.page_ranges import parse_ranges
 from fbrag_cli.documents.source import Source, read_source
 from fbrag_cli.errors import FbragError
 from fbrag_cli.progress import Listener
 from fbrag_cli.text.languages import detect
+from fbrag_cli.text.printable import counted, one_line
 
 if TYPE_CHECKING:
     from fbrag_cli.documents.pdf.reader import Share
+
+_COMMENTS = "Comments"  # title of the section
 
 
 def load(
@@ -25,7 +29,7 @@ def load(
     encoding: str | None = None,
     pages: str | None = None,
     password: str | None = None,
-    language: str | None = None,
+    comments: bool = False,
     source: Source | None = None,
     share: Share | None = None,
     listener: Listener | None = None,
@@ -33,9 +37,9 @@ def load(
     """Read the file `path` in any format of `formats`; "-" reads the process's stdin to its end.
 
     encoding: encoding of a text; None to detect it. pages: pages of a PDF, as "3-9,12"; None for all. password: password of a PDF
-    that does not open without one. language: ISO 639-1 code; None to detect it. source: the file's bytes, if they are at hand
-    already. share: reads pages of a long PDF in other processes. listener: receives the stage "read", in pages, and can stop the
-    reading, of a PDF.
+    that does not open without one. comments: whether the comments on the text are read as well, as a section after it. source:
+    the file's bytes, if they are at hand already. share: reads pages of a long PDF in other processes. listener: receives the
+    stage "read", in pages, and can stop the reading, of a PDF.
 
     Raises FbragError, with `document` = `path`: doc_not_found, doc_unreadable, doc_empty, unsupported_format, library_missing,
     pdf_encrypted, pdf_bad_password, pdf_no_text; usage for an unknown `encoding`, or for `pages` that are malformed or do not
@@ -54,17 +58,40 @@ def load(
         extracted = read_pdf(source, ranges=ranges, password=password, listener=listener or Listener(), share=share)
     else:
         extracted = reader_of(found.format)(source, codec)
-    if not extracted.content.text.strip():
-        raise _empty(source, is_text=found.format.recognises is None)
+    content = _with_comments(extracted) if comments else extracted.content
+    if not content.text.strip():
+        raise _empty(source, extracted, is_text=found.format.recognises is None)
 
     # 3. Warnings are collected.
     unused = (f"{source.name} has no pages: --pages does not apply to it",) if ranges and found.format is not PDF else ()
-    extracted = replace(extracted, warnings=found.warnings + extracted.warnings + unused)
+    left_out = tuple(_left_out(source, extracted, comments=comments))
+    extracted = replace(extracted, content=content, warnings=found.warnings + extracted.warnings + left_out + unused)
     digest = sha256(source.data).hexdigest()
-    return Document.of(source.path, source.name, extracted, digest, language or detect(extracted.content.text))
+    return Document.of(source.path, source.name, extracted, digest, detect(content.text))
 
 
-def _empty(source: Source, *, is_text: bool) -> FbragError:
+def _with_comments(extracted: Extracted) -> Content:
+    """Return the content with the comments after it, as a section of their own."""
+    content = extracted.content
+    if not extracted.comments:
+        return content
+    before = f"{content.text.rstrip()}\n\n" if content.text.strip() else ""
+    text = before + "\n\n".join((_COMMENTS, *extracted.comments)) + "\n"
+    return replace(content, text=text, sections=(*content.sections, Section(_COMMENTS, 1, len(before))))
+
+
+def _left_out(source: Source, extracted: Extracted, *, comments: bool) -> Iterator[str]:
+    """Return one warning that names what was not read, if there is anything."""
+    names = [one_line(each, 200) for each in extracted.left_out]
+    if extracted.comments and not comments:
+        names.append(f"{counted(len(extracted.comments), 'comment')} (--comments reads them)")
+    if names:
+        yield f"{source.name}: not read: {', '.join(names)}"
+
+
+def _empty(source: Source, extracted: Extracted, *, is_text: bool) -> FbragError:
     what = "is empty" if not source.data else "holds only white space" if is_text else "has no text"
     hint = "check the output of the command before the pipe" if source.path == "-" else "name a file that has text"
+    if extracted.comments:
+        what, hint = f"{source.name} has no text but comments", "add --comments, which reads them"
     return FbragError("doc_empty", f"{source.name} {what}", hint, document=source.path)

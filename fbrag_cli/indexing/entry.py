@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from hashlib import sha256
 from pathlib import PurePath
@@ -35,10 +35,11 @@ class ReadSettings:
     pages: str | None = None
     language: str | None = None
     password: str | None = None
+    comments: bool = False
 
     def key_parts(self) -> tuple[object, ...]:
         """Return what belongs in a cache key: all but the password, which only opens the file."""
-        return self.chunk_words, self.encoding, self.pages, self.language
+        return self.chunk_words, self.encoding, self.pages, self.language, self.comments
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +79,12 @@ def make_entry(source: Source, settings: ReadSettings, listener: Listener | None
         pages=settings.pages,
         password=settings.password,
         source=source,
-        language=settings.language,
+        comments=settings.comments,
         share=None if is_worker() else share,
         listener=listener,
     )
+    if settings.language is not None:
+        document = replace(document, language=settings.language)
     corpus = build_corpus([document], settings.chunk_words)
     return Entry(document, corpus.spans[:, 1:], count_terms(corpus))
 

@@ -143,7 +143,7 @@ class Session:
             from fbrag_cli.text.languages import resolve
 
             language = None if settings.lang is None else resolve(settings.lang)
-            reading = ReadSettings(chunk_words, settings.encoding, settings.pages, language, password)
+            reading = ReadSettings(chunk_words, settings.encoding, settings.pages, language, password, settings.comments)
             findings = find_files(paths, settings.include, settings.exclude)
             if len(findings.files) == 1 and not any(map(os.path.isdir, paths)):
                 collection = collect_one(findings.files[0].path, reading, self.cache, stdin, listener)

@@ -64,6 +64,7 @@ class DocumentSettings:
     lang: str | None = knob(
         None, "language of the documents: de, german", varies="found by their words", group="Document", metavar="NAME"
     )
+    comments: bool = knob(False, "read comments and notes on the text as well", group="Document")
     include: list[str] = knob(
         (), "files of a folder to read", varies="all known types", group="Document", metavar="GLOB", once=True
     )

@@ -16,8 +16,10 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from fbrag_cli.documents import load as formats_read
 from fbrag_cli.documents import source
-from fbrag_cli.documents.document import Document
+from fbrag_cli.documents.document import Content, Document, Extracted, Section
+from fbrag_cli.documents.lines import section_of
 from fbrag_cli.documents.load import load
 from fbrag_cli.errors import ExitCode, FbragError
 
@@ -67,11 +69,6 @@ def test_a_document_can_be_sent_to_another_process(tmp_path: Path) -> None:
     document = load(str(tmp_path / "a.md"))
     sent = pickle.loads(pickle.dumps(document))
     assert (sent, sent.text, sent.sections) == (document, document.text, document.sections)
-
-
-def test_the_language_given_is_taken(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_bytes(b"plain English words, and more of them")
-    assert load(str(tmp_path / "a.txt"), language="de").language == "de"
 
 
 def test_line_ends_of_every_system_become_one_kind(tmp_path: Path) -> None:
@@ -407,3 +404,34 @@ def test_pages_of_a_text_are_a_warning_and_of_nonsense_an_error(tmp_path: Path) 
         error = refused(tmp_path / "a.txt", pages=pages)
         assert error.code == "usage"
         assert "--pages" in error.message
+
+
+# What is not read
+
+
+def test_what_was_left_out_is_one_warning_and_comments_are_read_when_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reader stands in for those of Word, slides and PDF, whose own tests cover what each fills in."""
+    content = Content("The price is 40.\n")
+    extracted = Extracted(content, "text/plain", left_out=("2 charts", "a\x1b[31m.png"), comments=("Ann: too high", "Bo: no"))
+    monkeypatch.setattr(formats_read, "reader_of", lambda _: lambda *_: extracted)
+    path = tmp_path / "offer.txt"
+    path.write_text("anything")
+    (warning,) = load(str(path)).warnings
+    assert warning == f"{path}: not read: 2 charts, a␛[31m.png, 2 comments (--comments reads them)"
+    read = load(str(path), comments=True)
+    assert read.text == "The price is 40.\n\nComments\n\nAnn: too high\n\nBo: no\n"
+    assert section_of(read, read.text.index("Bo"), len(read.text)) == Section("Comments", 1, 18)
+    assert read.warnings == (f"{path}: not read: 2 charts, a␛[31m.png",)
+
+
+def test_a_document_of_comments_alone_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        formats_read, "reader_of", lambda _: lambda *_: Extracted(Content(""), "text/plain", comments=("Ann: why?",))
+    )
+    path = tmp_path / "notes.txt"
+    path.write_text("anything")
+    error = refused(path)
+    assert (error.code, error.hint) == ("doc_empty", "add --comments, which reads them")
+    assert "Ann: why?" in load(str(path), comments=True).text

@@ -272,3 +272,11 @@ def test_a_full_disk_is_an_error(folder: Path, cache: Cache, monkeypatch: pytest
         collected(folder, cache)
     assert caught.value.code == "disk_full"
     assert entries(cache, "corpora") == []
+
+
+def test_the_language_given_is_taken(tmp_path: Path, cache: Cache) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"plain English words, and more of them")
+    for language, expected in ((None, "en"), ("de", "de")):
+        read = collect_one(str(path), ReadSettings(language=language), cache, None, Listener())
+        assert read.corpus.documents[0].language == expected
