@@ -74,8 +74,8 @@ def open_question(options: QuestionOptions, console: Console, *, with_page: bool
         limit_time(options.run.timeout, console.cancellation)
     html = options.output.html if with_page and not options.run.dry_run else None
     with (
+        open_page(html) as page,  # around the output, which is kept whatever becomes of the page
         open_output(options.output.output) as stream,
-        open_page(html) as page,
         progress_line(console) as line,
         open_session(options.models, options.cache, console, line, private=options.document.password_file is not None) as session,
     ):

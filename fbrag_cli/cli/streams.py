@@ -141,20 +141,29 @@ def open_output(path: str, option: str = "-o") -> Iterator[TextIO]:
 
 @contextmanager
 def open_page(path: str | None) -> Iterator[Callable[[Trace], None]]:
-    """Open the HTML page `path` for a trace, or nothing for None. Raises FbragError `output` as `open_output` does."""
+    """Open the HTML page `path` for a trace, or nothing for None. Raises FbragError `output` as `open_output` does.
+
+    What fails while the page is made is raised when the block has ended: the answer, which was paid for, is kept before.
+    """
     if path is None:
         yield lambda trace: None
         return
     if path == "-":
         raise FbragError("usage", "--html -: stdout carries the answer", "name a file for the page: --html page.html")
+    failed: list[Exception] = []
     with open_output(path, "--html") as stream:
 
         def write(trace: Trace) -> None:
             from fbrag_cli.render.html import page
 
-            stream.write(page(trace))
+            try:
+                stream.write(page(trace))
+            except Exception as error:
+                failed.append(error)
 
         yield write
+        for error in failed:
+            raise error
 
 
 def read_password(path: str | None, console: Console) -> str | None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import INQUIRY, Run
+from tests.servers import Loopback
 
 QUESTION = "Who was the master of the ship?"
 SHORT = ("--chunk-words", "60", "--forward-tokens", "24")
@@ -60,3 +61,28 @@ def test_a_plan_makes_no_page(fbrag: Run, tmp_path: Path) -> None:
     done = fbrag("ask", INQUIRY, QUESTION, "--dry-run", "--html", tmp_path / "page.html")
     assert done.returncode == 0
     assert not (tmp_path / "page.html").exists()
+
+
+def test_a_server_that_says_nothing_of_its_window_has_a_page(fbrag: Run, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    with Loopback() as server:
+        models = ("--small", server.address, "-m", server.address)
+        done = fbrag("ask", INQUIRY, QUESTION, "--html", page, "--answer-anyway", "--max-tokens", "8", *FAST[:-2], *models)
+    assert done.returncode == 0, done.stderr
+    told = words(re.sub(r"<[^>]*>", " ", page.read_text("utf-8")))
+    assert f"large model {server.address}#tiny " in told
+    assert "None" not in told
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_page_that_fails_costs_no_answer(fbrag: Run, tmp_path: Path) -> None:
+    answer, command = (
+        tmp_path / "answer.txt",
+        ("ask", INQUIRY, QUESTION, "-m", "smollm2-135m", "--answer-anyway", "--max-tokens", "8"),
+    )
+    done = fbrag(*command, *FAST, "-o", answer, "--html", "/dev/full")
+    assert (done.returncode, answer.is_file()) == (5, True)
+    assert "Sources:" in answer.read_text("utf-8")
+    assert [line for line in done.stderr.splitlines() if line.startswith("error")] == [
+        "error: /dev/full cannot be written: No space left on device"
+    ]
