@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from fbrag_cli.documents.decoding.encoding import decode
 from fbrag_cli.documents.document import Extracted
 from fbrag_cli.documents.readers.blocks import Block, BlockBuilder, content_of
+from fbrag_cli.documents.readers.numerals import digits, lettered, roman, upper
 from fbrag_cli.documents.source import Source
 
 # No text of the page (scripts, drawings), or not read with it (menus, replacements of scripts, readings beside characters).
@@ -24,6 +26,12 @@ _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _PREFORMATTED = frozenset(("pre", "xmp", "listing", "plaintext"))
 _CELLS = frozenset(("td", "th"))
 _NOTE = frozenset(("noteref", "doc-noteref"))
+_NUMBER = re.compile(r"-?\d{1,9}", re.ASCII)
+_UNKNOWN = re.compile(r"\0(\d+) (\d+)\0")  # stands for a number: key of its list, items before it. Pages have no NULs
+_NUMERALS: dict[str, Callable[[int], str]] = {"a": lettered, "lower-alpha": lettered, "lower-latin": lettered}
+_NUMERALS |= {"i": roman, "lower-roman": roman}
+_NUMERALS |= {name.replace("lower", "upper") if "-" in name else name.upper(): upper(write) for name, write in _NUMERALS.items()}
+_LIST_STYLE = re.compile(r"list-style(?:-type)?\s*:\s*([\w-]+)", re.IGNORECASE)
 _HIDDEN = re.compile(r"display\s*:\s*none", re.IGNORECASE)
 
 _SOFT_HYPHEN = "\u00ad"  # where a word may break: it is not shown
@@ -37,6 +45,19 @@ class Page:
 
     title: str
     blocks: list[Block]
+
+
+@dataclass(slots=True)
+class _List:
+    """A list. write: writes a number; None without numbers. next: number of its next item. step: -1 if it counts down. count:
+    number of its items so far. waiting: key of a list that counts down to 1: its numbers are known at its end; None for others.
+    """
+
+    write: Callable[[int], str] | None = None
+    next: int = 1
+    step: int = 1
+    count: int = 0
+    waiting: int | None = None
 
 
 def read_html(source: Source, codec: str | None = None) -> Extracted:
@@ -81,11 +102,22 @@ class _Reading:
         self._title: list[str] = []
         self._in_title = False
         self._skipped_depth = 0
-        self._lists: list[int | None] = []  # the next number of each open list; None for one without numbers
+        self._lists: list[_List] = []
+        self._waiting: list[_List] = []
         self._in_superscript = False
 
     def page(self) -> Page:
-        return Page(" ".join("".join(self._title).split()), self._builder.blocks())
+        blocks = self._builder.blocks()
+        if self._waiting:
+            blocks = [replace(each, text=self._numbered(each.text), prefix=self._numbered(each.prefix)) for each in blocks]
+        return Page(" ".join("".join(self._title).split()), blocks)
+
+    def _numbered(self, text: str) -> str:
+        def number(found: re.Match[str]) -> str:
+            items = self._waiting[int(found[1])]
+            return items.write(items.count - int(found[2])) if items.write else ""
+
+        return _UNKNOWN.sub(number, text)
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:  # noqa: C901 - a branch a tag
         if self._skipped_depth:
@@ -106,10 +138,10 @@ class _Reading:
         elif tag == "q":
             builder.text("“")
         elif tag == "li":
-            builder.begin_item(self._marker())
+            builder.begin_item(self._marker(attributes.get("value", "")))
         elif tag in ("ul", "ol", "menu", "dir"):
             builder.begin_group()
-            self._lists.append(_number(attributes.get("start", "1")) if tag == "ol" else None)
+            self._lists.append(self._list(attributes) if tag == "ol" else _List())
         elif tag == "table":
             builder.begin_group()
         elif tag == "tr":
@@ -179,12 +211,28 @@ class _Reading:
         if alt:
             self._builder.text(alt if len(alt) == 1 else f"[{alt}]")
 
-    def _marker(self) -> str:
-        if not self._lists or self._lists[-1] is None:
+    def _list(self, attributes: dict[str, str]) -> _List:
+        styled = _LIST_STYLE.search(attributes.get("style", ""))
+        write = _NUMERALS.get(styled[1].lower() if styled else attributes.get("type", ""), digits)
+        items = _List(write, _number(attributes.get("start", ""), 1))
+        if "reversed" in attributes:
+            items.step = -1
+            if not _NUMBER.fullmatch(attributes.get("start", "")):
+                items.waiting = len(self._waiting)
+                self._waiting.append(items)
+        return items
+
+    def _marker(self, value: str) -> str:
+        """Return the mark of the next item. value: its own number, if the page gives one."""
+        items = self._lists[-1] if self._lists else _List()
+        if items.write is None:
             return "- "
-        number = self._lists[-1]
-        self._lists[-1] = number + 1
-        return f"{number}. "
+        if _NUMBER.fullmatch(value):
+            items.next, items.waiting = int(value), None
+        mark = items.write(items.next) if items.waiting is None else f"\0{items.waiting} {items.count}\0"
+        items.next += items.step
+        items.count += 1
+        return f"{mark}. "
 
 
 def _is_hidden(attributes: dict[str, str]) -> bool:
@@ -194,5 +242,5 @@ def _is_hidden(attributes: dict[str, str]) -> bool:
     return _HIDDEN.search(attributes.get("style", "")) is not None
 
 
-def _number(text: str) -> int:
-    return int(text) if re.fullmatch(r"-?\d{1,9}", text) else 1
+def _number(text: str, otherwise: int) -> int:
+    return int(text) if _NUMBER.fullmatch(text) else otherwise
