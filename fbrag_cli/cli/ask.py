@@ -101,7 +101,7 @@ def _say_how(trace: Trace, device: str, rest: str, console: Console) -> None:
 
     if trace.truncated:
         console.warn(f"the answer was cut at {trace.method.max_tokens} tokens (--max-tokens)")
-    console.note(summary(trace, device))
+    console.note(summary(trace, device), dim=True)
     if rest == "none":
         console.note("there is nothing more to read: all that scores was read before")
     elif rest == "unread":

@@ -10,6 +10,8 @@ from typing import Literal, TextIO
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
 from fbrag_cli.text.printable import one_line
+from fbrag_cli.text.table import columns_of
+from fbrag_cli.text.terminal import BOLD, DIM, ERROR, folded
 
 ColorMode = Literal["auto", "always", "never"]
 
@@ -49,10 +51,14 @@ class Console:
         """Return whether a terminal shows what is known so far, dimmed, until the output takes its place."""
         return self.shows_bars() and self.verbosity < 2 and self.colored(sys.stderr) and sys.stdout.isatty()
 
-    def note(self, text: str, *, level: int = 0) -> None:
-        """Print one plain line on stderr; level 1 needs -v, level 2 -vv."""
+    def note(self, text: str, *, level: int = 0, dim: bool = False) -> None:
+        """Print one line on stderr, dim where it gets colour; level 1 needs -v, level 2 -vv."""
         if self.verbosity >= level:
-            print(one_line(text), file=sys.stderr, flush=True)
+            self._print("", one_line(text), DIM if dim else "")
+
+    def prompt(self, text: str) -> None:
+        """Print a question on stderr. The answer follows it on its line."""
+        print(folded(one_line(text), columns_of(sys.stderr)), end=" ", file=sys.stderr, flush=True)
 
     def confirms(self, what: str) -> bool:
         """Ask the user whether to do `what`; with -y the answer is yes. Raises FbragError `usage` off a terminal."""
@@ -60,28 +66,31 @@ class Console:
             return True
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             raise FbragError("usage", f"nobody can be asked whether to {what}", "add -y")
-        print(f"{one_line(what)}? [y/N] ", end="", file=sys.stderr, flush=True)
+        self.prompt(f"{what}? [y/N]")
         return sys.stdin.readline().strip().lower() in ("y", "yes")
 
     def warn(self, text: str) -> None:
         if self.verbosity >= 0:
-            self._labelled("warning", "33", text)
+            self._print("warning", _shortened(one_line(text)), BOLD)
 
     def hint(self, text: str) -> None:
         if self.verbosity >= 0:
-            self._labelled("hint", "36", text)
+            self._print("hint", _shortened(one_line(text)), BOLD)
 
     def error(self, error: FbragError) -> None:
         """Print `error: what and where`, then `hint: what to do`, a line each."""
         if self.verbosity >= -1:
-            self._labelled("error", "31", error.message)
+            self._print("error", _shortened(one_line(error.message)), ERROR)
             if error.hint:
-                self._labelled("hint", "36", error.hint)
+                self._print("hint", _shortened(one_line(error.hint)), BOLD)
 
-    def _labelled(self, label: str, sgr: str, text: str) -> None:
-        if self.colored(sys.stderr):
-            label = f"\x1b[1;{sgr}m{label}\x1b[0m"
-        print(f"{label}: {_shortened(one_line(text))}", file=sys.stderr, flush=True)
+    def _print(self, label: str, text: str, style: str) -> None:
+        """Print a line on stderr, broken between words on a terminal. style: of the label; of the whole line without one."""
+        said = folded(f"{label}: {text}" if label else text, columns_of(sys.stderr))
+        if style and self.colored(sys.stderr):
+            end = len(label) or len(said)
+            said = f"\x1b[{style}m{said[:end]}\x1b[0m{said[end:]}"
+        print(said, file=sys.stderr, flush=True)
 
 
 def _shortened(line: str) -> str:

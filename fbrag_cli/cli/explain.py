@@ -60,7 +60,7 @@ def explain(console: Console, options: ExplainCommand) -> int:
         device = session.device
     from fbrag_cli.render.answer_text import summary
 
-    console.note(summary(trace, device))
+    console.note(summary(trace, device), dim=True)
     if not found:
         console.warn(f"no chunk holds {shown.find!r}")
     return ExitCode.DONE if found or options.output.exit_zero else ExitCode.NEGATIVE

@@ -108,7 +108,7 @@ class Preview:
         return self._nearest[1]
 
     def _wrapped_answer(self, columns: int) -> list[str]:
-        from fbrag_cli.render.line_layout import wrapped
+        from fbrag_cli.text.terminal import wrapped
 
         found: list[str] = []
         if self._answer.strip():

@@ -61,7 +61,7 @@ def _fetch(names: Sequence[str], store: Path, console: Console) -> None:
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             raise FbragError("model_missing", f"{', '.join(names)} ({what}) is not here; -y fetches it", command)
         _offer_suggested(names, console)
-        print(f"first run: {what}: {', '.join(names)}   Download now? [Y/n] ", end="", file=sys.stderr, flush=True)
+        console.prompt(f"first run: {what}: {', '.join(names)}. Download now? [Y/n]")
         if sys.stdin.readline().strip().lower() not in ("", "y", "yes"):
             raise FbragError("model_missing", f"{', '.join(names)} ({what}) is not here", command)
     with download_bar(console) as progress:

@@ -6,11 +6,6 @@ from bisect import bisect_left
 from functools import lru_cache
 from itertools import pairwise
 
-from fbrag_cli.text.printable import printable
-from fbrag_cli.text.spans import Span
-from fbrag_cli.text.table import width_of
-from fbrag_cli.text.words import word_spans
-
 _INDENTED = 0.25  # of the lines, for columns to mean something
 _WIDTHS = range(40, 121)  # characters at which people and programs cut lines of prose
 _FITS = 76  # characters that a line of the page holds
@@ -46,39 +41,6 @@ class LineLayout:
 def layout_of(text: str) -> LineLayout:
     """Return the layout of a document's text, judged once."""
     return LineLayout(text)
-
-
-def wrapped(line: str, at: int, columns: int) -> list[Span]:
-    """Return (start, end) of the pieces of a line that fit `columns` of a terminal, `at` added to each.
-
-    A line is cut between words, and only a word that is wider than `columns` is cut itself. A line end is a space.
-    """
-    safe = printable(line).replace("\n", " ")
-    if width_of(safe) <= columns:
-        return [(at, at + len(line))]
-    found: list[Span] = []
-    for start, end in word_spans(line):
-        if found and width_of(safe[found[-1][0] : end]) <= columns:
-            found[-1] = (found[-1][0], end)
-        else:
-            found += _cut(safe, start, end, columns)
-    return [(at + start, at + end) for start, end in found]
-
-
-def _cut(text: str, start: int, end: int, columns: int) -> list[Span]:
-    """Return the pieces of `text[start:end]` that fit `columns`, each at least one character."""
-    word = text[start:end]
-    if width_of(word) <= columns:
-        return [(start, end)]
-    if word.isascii():
-        return list(pairwise([*range(start, end, columns), end]))
-    cuts, width = [start], 0
-    for i in range(start, end):
-        width += width_of(text[i])
-        if width > columns and i > cuts[-1]:
-            cuts.append(i)
-            width = width_of(text[i])
-    return list(pairwise([*cuts, end]))
 
 
 def _meant_ends(lines: list[str], full: float) -> list[int]:

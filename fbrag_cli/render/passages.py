@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 from fbrag_cli.corpus import Chunk, Excerpt
 from fbrag_cli.documents.lines import line_of, lines_of, pages_of, section_of
-from fbrag_cli.render.line_layout import layout_of, wrapped
+from fbrag_cli.render.line_layout import layout_of
 from fbrag_cli.text.printable import counted, one_line, printable
 from fbrag_cli.text.spans import Span
 from fbrag_cli.text.table import width_of
+from fbrag_cli.text.terminal import wrapped
 from fbrag_cli.trace import ForwardSample, Scores, Trace
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+import os
 from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import TextIO
 
@@ -50,5 +50,12 @@ def shortened(text: str, columns: int, *, at_start: bool = False) -> str:
 
 
 def columns_of(stream: TextIO) -> int | None:
-    """Return the columns of the terminal that `stream` is; None off a terminal, and for one that does not know its size."""
-    return shutil.get_terminal_size((0, 0)).columns or None if stream.isatty() else None
+    """Return the columns of the terminal that `stream` is, or COLUMNS; None off a terminal, and where nobody knows them."""
+    if not stream.isatty():
+        return None
+    if (given := os.environ.get("COLUMNS", "")).isdecimal() and int(given):
+        return int(given)
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or None
+    except (OSError, ValueError):
+        return None

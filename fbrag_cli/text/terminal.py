@@ -1,0 +1,142 @@
+"""Text on a terminal: broken between words to its width, with styles and links. Off a terminal it is the same without them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from fbrag_cli.text.printable import printable
+from fbrag_cli.text.spans import Span
+from fbrag_cli.text.table import width_of
+
+#: Styles. Readable on black and on white: no yellow, no cyan. The accent has one meaning: this shows the answer.
+BOLD, DIM, ACCENT, ERROR = "1", "2", "35", "1;31"
+
+_LEAST = 20  # columns of a text beside a margin, in the narrowest terminal
+_QUOTE = "'\"'\"'"  # a quote inside quotes, as `shlex.quote` writes it
+_STRETCH = re.compile(r"\S+")
+_COMMAND = re.compile(r"(?:(?<=: )|^)(?:fbrag|pip|curl|ocrmypdf) (?![^']*, ).+")
+
+
+@dataclass(slots=True)
+class Styled:
+    """A text that is put together from parts, each with a style (SGR codes, "" for none) and the address of a link."""
+
+    text: str = ""
+    _parts: list[tuple[int, int, str, str]] = field(default_factory=list)
+
+    def add(self, text: str, style: str = "", link: str = "") -> Styled:
+        """Append a printable text. Return the whole."""
+        start = len(self.text)
+        self.text += text
+        self._parts.append((start, len(self.text), style, link))
+        return self
+
+    def style(self, start: int, end: int, style: str) -> None:
+        """Add a style to `text[start:end]`."""
+        self._parts.append((start, end, style, ""))
+
+    def painted(self, start: int = 0, end: int | None = None, *, colored: bool = True, linked: bool = True) -> str:
+        """Return `text[start:end]` with control sequences for its styles (if colored) and its links (if linked)."""
+        end = len(self.text) if end is None else end
+        parts = [part for part in self._parts if part[0] < end and start < part[1]]
+        edges = {start, end, *(edge for part in parts for edge in part[:2] if start < edge < end)}
+        return "".join(self._piece(first, last, colored, linked) for first, last in pairwise(sorted(edges)))
+
+    def lines(self, columns: int | None, *, margin: str = "", colored: bool = True, linked: bool = True) -> Iterator[str]:
+        """Yield the lines, broken to fit `columns` (None: as they are). margin: before what follows a break."""
+        at = 0
+        for line in self.text.split("\n"):
+            spans = [(at, at + len(line))] if columns is None else wrapped(line, at, columns, len(margin))
+            for number, (start, end) in enumerate(spans):
+                yield (margin if number else "") + self.painted(start, end, colored=colored, linked=linked)
+            at += len(line) + 1
+
+    def _piece(self, start: int, end: int, colored: bool, linked: bool) -> str:
+        covering = [part for part in self._parts if part[0] <= start < part[1]]
+        text, codes = self.text[start:end], ";".join(part[2] for part in covering if part[2])
+        if colored and codes:
+            text = f"\x1b[{codes}m{text}\x1b[0m"
+        address = next((part[3] for part in covering if part[3]), "")
+        return f"\x1b]8;;{address}\x1b\\{text}\x1b]8;;\x1b\\" if linked and address else text
+
+
+def wrapped(line: str, at: int, columns: int, margin: int = 0) -> list[Span]:
+    """Return (start, end) of the pieces of a line that fit `columns` of a terminal, `at` added to each. At least one piece.
+
+    A line is cut between words, and only a word that is wider than `columns` is cut itself. A line end is a space.
+    margin: how many columns less every piece but the first has.
+    """
+    safe = printable(line).replace("\n", " ")
+    if width_of(safe) <= columns:
+        return [(at, at + len(line))]
+    rest = max(min(columns, _LEAST), columns - margin)
+    found: list[Span] = []
+    for start, end in _words(line):
+        if found and width_of(safe[found[-1][0] : end]) <= (columns if len(found) == 1 else rest):
+            found[-1] = (found[-1][0], end)
+        elif found:
+            found += _cut(safe, start, end, rest)
+        else:
+            found = _cut(safe, 0, end, columns)  # with the white space that a line begins with
+    return [(at + start, at + end) for start, end in found] or [(at, at)]
+
+
+def folded(text: str, columns: int | None, margin: str = "") -> str:
+    """Return a printable text with lines that fit `columns` (None: as it is). margin: before what follows a break.
+
+    A command at its end that does not fit stands on lines of its own, which can be pasted into a shell as they are.
+    """
+    if columns is None or all(width_of(line) <= columns for line in text.split("\n")):
+        return text
+    if found := _COMMAND.search(text):
+        before = text[: found.start()].rstrip()
+        return "\n".join([*([folded(before, columns, margin)] if before else []), *_command_lines(found.group(), columns)])
+    return "\n".join(Styled(text).lines(columns, margin=margin))
+
+
+def beginning(text: str, columns: int) -> str:
+    """Return a printable line cut between words to fit `columns`, with an ellipsis where anything is left out."""
+    if width_of(text) <= columns:
+        return text
+    _, end = wrapped(text, 0, max(1, columns - 2))[0]
+    return text[:end].rstrip() + (" …" if text[end : end + 1].isspace() else "…")
+
+
+def _command_lines(command: str, columns: int) -> Iterator[str]:
+    """Yield the lines of a command, each but the last continued by a backslash; inside quotes, the quotes end and begin anew."""
+    room, line, quoted = columns - 3, "", False  # a quote, a space and a backslash
+    for word in command.split(" "):
+        if line and width_of(line) + 1 + width_of(word) > room:
+            yield f"{line} '\\" if quoted else f"{line} \\"
+            line = f"'{word}" if quoted else word
+        else:
+            line = f"{line} {word}" if line else word
+        quoted ^= word.replace(_QUOTE, "").count("'") % 2 == 1
+    yield line
+
+
+def _words(line: str) -> Iterator[Span]:
+    if line.isascii():
+        return (word.span() for word in _STRETCH.finditer(line))
+    from fbrag_cli.text.words import word_spans  # loads tables of all scripts
+
+    return word_spans(line)
+
+
+def _cut(text: str, start: int, end: int, columns: int) -> list[Span]:
+    """Return the pieces of `text[start:end]` that fit `columns`, each at least one character."""
+    word = text[start:end]
+    if width_of(word) <= columns:
+        return [(start, end)]
+    if word.isascii():
+        return list(pairwise([*range(start, end, columns), end]))
+    cuts, width = [start], 0
+    for i in range(start, end):
+        width += width_of(text[i])
+        if width > columns and i > cuts[-1]:
+            cuts.append(i)
+            width = width_of(text[i])
+    return list(pairwise([*cuts, end]))
