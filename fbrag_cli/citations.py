@@ -73,13 +73,15 @@ class Shown:
 @dataclass(frozen=True, slots=True)
 class Citations:
     """What shows an answer. claims: of an answer that was given from the document, else none. shown: aligned with
-    the sources. unseen: words, names and numbers of such an answer that stand in no source, as the answer spells them.
+    the sources. nearest: number (from 1) of the source with the sentence that is nearest to what is sought; 0 without sources.
+    unseen: words, names and numbers of such an answer that stand in no source, as the answer spells them.
     unproved: whether no sentence of the sources shows a claim; False for an answer in another language."""
 
     claims: tuple[Claim, ...]
     shown: tuple[Shown, ...]
     unseen: tuple[str, ...]
     unproved: bool
+    nearest: int
 
 
 def citations(question: str, answer: str, sources: Sequence[Candidate], *, declined: bool) -> Citations:
@@ -96,7 +98,8 @@ def citations(question: str, answer: str, sources: Sequence[Candidate], *, decli
         shown.append(found or evidence.shown(i, evidence.sought(source.said)) or Shown(None, ()))
     claims, foreign = tuple(_claims(evidence, answer)), evidence.is_foreign(answer)
     unproved = bool(claims) and not foreign and not any(claim.sources for claim in claims)
-    return Citations(claims, tuple(shown), tuple(_unseen(evidence, answer, foreign)), unproved)
+    nearest = evidence.nearest(sought) if sought else min(1, len(sources))
+    return Citations(claims, tuple(shown), tuple(_unseen(evidence, answer, foreign)), unproved, nearest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +181,14 @@ class _Evidence:
                 supports[i + 1] = support * self._ranks[i]
         ranked = sorted(supports, key=lambda number: -supports[number])[:_MOST]
         return tuple(number for number in ranked if supports[number] >= _CLOSE * supports[ranked[0]])
+
+    def nearest(self, sought: _Sought) -> int:
+        """Return the number of the source with the sentence that is nearest to what is sought; 1 where none has a term."""
+        supports = [
+            source.best(sought.weights, self._proofs(source, sought) or range(len(source.spans)))[0] * rank
+            for source, rank in zip(self.sources, self._ranks, strict=True)
+        ]
+        return supports.index(max(supports)) + 1 if supports else 0
 
     def shown(self, i: int, sought: _Sought) -> Shown | None:
         """Return the sentence of source `i` that shows best what is sought, and the words to highlight; None if none does."""

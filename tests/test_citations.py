@@ -59,7 +59,7 @@ def test_the_source_that_holds_the_answer_is_cited_whatever_its_rank() -> None:
     cited = trace.citations
     assert [claim.sources for claim in cited.claims] == [(3,)]
     assert sentences(trace, cited)[2] == "The box was sealed by Tobias Wrenn with lead in 1893."
-    assert cited_answer(trace, cited) == "Tobias Wrenn [3]"
+    assert cited_answer(trace, cited).text == "Tobias Wrenn [3]"
 
 
 def test_each_sentence_carries_its_own_sources_and_one_without_support_none() -> None:
@@ -69,9 +69,9 @@ def test_each_sentence_carries_its_own_sources_and_one_without_support_none() ->
     assert [claim.sources for claim in cited.claims] == [(3,), (2,), ()]
     assert [answer[claim.start : claim.end] for claim in cited.claims][1] == "He was born in Dunlathe."
     assert UNPROVED not in notes(trace, cited)
-    assert cited_answer(trace, cited).startswith("Tobias Wrenn sealed it in 1893. [3] He was born in Dunlathe. [2] His ship")
-    assert cited_answer(trace, cited).endswith("Greenock.")
-    assert cited_answer(trace, None) == answer
+    assert cited_answer(trace, cited).text.startswith("Tobias Wrenn sealed it in 1893. [3] He was born in Dunlathe. [2] His ship")
+    assert cited_answer(trace, cited).text.endswith("Greenock.")
+    assert cited_answer(trace, None).text == answer
 
 
 HORSES = "Captain Thaxter came. I did not see the Garefowl again. He rode. Where shall you change horses? Oh! Bromley is next."
@@ -88,9 +88,9 @@ HORSES = "Captain Thaxter came. I did not see the Garefowl again. He rode. Where
 def test_a_sentence_with_the_answer_and_no_other_word_of_the_question_than_names_is_no_proof(question: str, answer: str) -> None:
     trace = trace_of(HORSES, answer=answer, question=question)
     cited = trace.citations
-    assert cited_answer(trace, cited) == answer
+    assert cited_answer(trace, cited).text == answer
     assert next(notes(trace, cited)) == UNPROVED == "no sentence of the sources shows this"
-    assert f"\n\n{UNPROVED}\n\n" in markdown(trace, cited, Layout(0))
+    assert f"\n\n{UNPROVED}\n\n" in markdown(trace, cited, Layout(context=0))
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_a_sentence_with_the_answer_and_a_word_that_was_asked_is_a_proof(
     text: str, language: str, question: str, answer: str
 ) -> None:
     trace = trace_of(text, answer=answer, question=question, language=language)
-    assert cited_answer(trace, trace.citations) == f"{answer} [1]"
+    assert cited_answer(trace, trace.citations).text == f"{answer} [1]"
     assert UNPROVED not in notes(trace, trace.citations)
 
 
@@ -150,7 +150,7 @@ def test_words_names_and_numbers_that_no_source_has_are_said() -> None:
     cited = trace.citations
     assert cited.unseen == ("Captain Silas", "4", "1894")
     assert list(notes(trace, cited))[-1] == "in no source: Captain Silas, 4, 1894"
-    assert "\n\nin no source: Captain Silas, 4, 1894\n\n" in markdown(trace, cited, Layout(0))
+    assert "\n\nin no source: Captain Silas, 4, 1894\n\n" in markdown(trace, cited, Layout(context=0))
     assert as_json.answer(trace, memory_mb=0)["unseen"] == ["Captain Silas", "4", "1894"]
 
 
@@ -223,7 +223,7 @@ def test_json_has_the_citations_beside_the_answer_and_the_place_of_each_sentence
 
 def test_markdown_refers_to_the_cited_sources_in_the_answer_and_to_the_others_in_a_line() -> None:
     trace = trace_of(ROADS, BOX, answer="Tobias Wrenn")
-    told = markdown(trace, trace.citations, Layout(0))
+    told = markdown(trace, trace.citations, Layout(context=0))
     assert told.startswith("Tobias Wrenn[^2]\n\nOther sources: [^1]\n\n[^1]: 0.txt")
     assert "\n\n[^2]: 1.txt:1, 0.50 (1.00)\n\n    > Mr. Dabney said little. The box was sealed" in told
 
@@ -231,7 +231,7 @@ def test_markdown_refers_to_the_cited_sources_in_the_answer_and_to_the_others_in
 def test_what_was_proposed_is_said_where_the_document_does_not_say() -> None:
     trace = replace(trace_of(ROADS, BOX, answer="Silas\x1b Pell\nof Greenock"), status="not_found")
     cited = trace.citations
-    assert cited_answer(trace, cited) == "The document does not say."
+    assert cited_answer(trace, cited).text == "The document does not say."
     proposed = "Proposed, but not shown by the chunks: Silas␛ Pell of Greenock (--answer-anyway gives it)"
     assert list(notes(trace, cited)) == list(notes(trace, None)) == [proposed]
     told = as_json.answer(trace, memory_mb=0)
@@ -255,7 +255,7 @@ def test_words_of_the_question_that_stand_nowhere_are_said_above_the_answer() ->
     assert absent(replace(trace, absent=("horse",))) == "horse stands nowhere in the document"
     assert absent(replace(trace_of(BOX, TOWN, answer="Wrenn"), absent=("horse",))).endswith("nowhere in the documents")
     above = "horse, Thax␛ter\\_1\\_ stand nowhere in the document\n\nWrenn"
-    assert markdown(trace, trace.citations, Layout(0)).startswith(above)
+    assert markdown(trace, trace.citations, Layout(context=0)).startswith(above)
     assert as_json.answer(trace, memory_mb=0)["absent"] == ["horse", "Thax\x1bter_1_"]
 
 
@@ -285,16 +285,30 @@ def test_without_an_answer_the_sentence_is_that_of_the_sample_that_raised_the_ch
     assert sentences(trace, trace.citations) == ["The box was sealed by Tobias Wrenn with lead in 1893."]
 
 
-def test_sources_beyond_the_best_five_are_a_line_each_unless_they_are_cited() -> None:
-    texts = [f"The box of pier {i} was open. It stood there all night." for i in range(8)]
+def test_cited_sources_have_their_lines_and_each_other_one_is_a_line() -> None:
+    texts = [f"The box of pier {i} was open. It stood there all night, and nobody came to see what was in it." for i in range(8)]
     texts[7] = "The box was sealed by Tobias Wrenn with lead in 1893."
     trace = trace_of(*texts, answer="Tobias Wrenn")
-    shown = sources(trace, trace.citations, Layout(0))
-    assert sum(line.startswith("  > ") for line in shown.splitlines()) == 6
-    assert "\n[6] 5.txt:1  The box of pier 5 was open.\n[7] 6.txt:1  The box of pier 6 was open.\n[8] 7.txt:1   0.12" in shown
-    assert shown.endswith("  > The box was sealed by Tobias Wrenn with lead in 1893.")
-    whole = sources(trace, trace.citations, Layout(0, full=True))
-    assert sum(line.startswith("  > ") for line in whole.splitlines()) == 8
+    cited, *others = sources(trace, trace.citations, Layout(context=0)).split("\n\n")
+    assert cited == "Sources:\n[8] 7.txt:1   0.12 (1.00)\n  > The box was sealed by Tobias Wrenn with lead in 1893."
+    (others,) = [each.splitlines() for each in others]
+    assert others[:2] == ["[1] 0.txt:1  The box of pier 0 was open.", "[2] 1.txt:1  The box of pier 1 was open."]
+    assert len(others) == 7
+    for more in ({"full": True}, {"every": True}):
+        whole = sources(trace, trace.citations, Layout(context=0, **more)).splitlines()
+        assert [line[:3] for line in whole if line.startswith("[")] == [f"[{number}]" for number in range(1, 9)]
+        assert [line for line in whole if line.startswith("  > ")] == [f"  > {texts[7]}"]  # the only one that is evidence
+
+
+def test_where_nothing_is_cited_the_source_nearest_to_the_question_has_its_lines() -> None:
+    texts = ["A tall, mild gentleman was very seasick.", "Nobody slept.", "That is how the captain came to be so short of sleep."]
+    asked = trace_of(*texts, answer="Seasickness", question="Why was the captain short of sleep?")
+    trace = replace(asked, status="not_found")
+    lines = sources(trace, trace.citations, Layout(context=0)).splitlines()
+    assert lines[0] == "Closest:"
+    assert lines[1].startswith("[3] 2.txt:1 ")
+    assert lines[2] == f"  > {texts[2]}"
+    assert lines[3:] == ["", f"[1] 0.txt:1-1  {texts[0]}", "[2] 1.txt:1-1  Nobody slept."]
 
 
 def test_a_second_fact_is_cited_by_the_name_that_the_first_one_gives() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import TextIO
 
@@ -52,25 +53,29 @@ class AnswerWriter:
         from fbrag_cli.render import answer_text, as_json
 
         self._line.clear()
-        options, with_sources = self._options, self._options.sources == "selected" and not self._options.answer_only
+        options, with_sources = self._options, self._options.sources != "none" and not self._options.answer_only
         if self._events:
             self._put_json(self._events.done(trace, peak_memory_mb()))
         elif self._form == "json":
             self._put_json(as_json.answer(trace, memory_mb=peak_memory_mb()))
         elif self._form == "md":
             cited = trace.citations if with_sources else None
-            self._put(answer_text.markdown(trace, cited, answer_text.Layout(options.context, options.full)) + "\n")
+            self._put(answer_text.markdown(trace, cited, answer_text.Layout(context=options.context, full=options.full)) + "\n")
         elif options.answer_only:
             self._put(one_line(answer_text.answer_of(trace)) + "\n")
         else:
-            cited = trace.citations if with_sources else None
-            self._put(f"{above}\n" if (above := answer_text.absent(trace)) else "")
-            self._put(answer_text.cited_answer(trace, cited))
-            self._put("".join(f"\n{note}" for note in answer_text.notes(trace, cited)) + "\n")
-            if cited and cited.shown:
-                colored, columns = self._console.colored(self._stream), columns_of(self._stream)
-                layout = answer_text.Layout(options.context, options.full, colored, columns)
-                self._put(f"\n{answer_text.sources(trace, cited, layout, before)}\n")
+            terminal = self._stream.isatty()
+            colored = self._console.colored(self._stream)
+            layout = answer_text.Layout(
+                context=options.context,
+                full=options.full,
+                every=options.sources == "all",
+                colored=colored,
+                linked=colored and terminal and os.environ.get("TERM") != "dumb",
+                columns=columns_of(self._stream),
+            )
+            shown = answer_text.text(trace, trace.citations if with_sources else None, layout, before)
+            self._put(f"\n{shown}\n\n" if terminal else f"{shown}\n")  # air
 
     def _put_json(self, value: dict[str, object]) -> None:
         self._put(dumps(value) + "\n")

@@ -175,8 +175,11 @@ class OutputOptions:
 @dataclass(frozen=True, slots=True)
 class AnswerOptions:
     answer_only: bool = option(False, "-a", "--answer-only", help="print the answer and nothing else", group="Output")
-    sources: Literal["selected", "none"] = option(
-        "selected", "--sources", help="print the selected chunks, or none (selected)", group="Output"
+    sources: Literal["cited", "all", "none"] = option(
+        "cited",
+        "--sources",
+        help="print the cited sources with their lines and the others in a line each, all with their lines, or none (cited)",
+        group="Output",
     )
     context: int = option(
         1, "-C", "--context", help="lines around each highlighted sentence (1)", group="Output", metavar="N", min=0

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 from fbrag_cli.citations import Citations, Shown
 from fbrag_cli.corpus import Chunk, Excerpt
-from fbrag_cli.render.passages import LONGEST_LINE, Line, also_in, around, in_part, place, scored_source, shown_lines
+from fbrag_cli.render.passages import LONGEST_LINE, Line, also_in, in_part, link, passage, place, scored_source, shown_lines
 from fbrag_cli.text.languages import detect, sentence, stop_words
 from fbrag_cli.text.markdown import escaped, escaped_line
 from fbrag_cli.text.printable import counted, one_line, printable
-from fbrag_cli.text.spans import Span
+from fbrag_cli.text.table import width_of
+from fbrag_cli.text.terminal import ACCENT, BOLD, DIM, Styled, beginning
 from fbrag_cli.text.words import word_spans
 from fbrag_cli.trace import Stage, Trace
 
@@ -21,16 +21,15 @@ OWN_KNOWLEDGE = "from the model's own knowledge, not from the document"
 #: Where an answer was given, and no sentence earns a citation.
 UNPROVED = "no sentence of the sources shows this"
 
-_MARGIN = 4  # columns before a line of a source
+_MARGIN = "    "  # before a line of a source
 _LEAST = 20  # columns of such a line in the narrowest terminal
 _PROPOSED = 200  # characters of an answer that the chunks do not show
-_IN_FULL = 5  # sources with their lines, whether they are cited or not
-_BEGINNING = 60  # characters of the sentence of another source
+_ONE_LINE = 60  # columns of a source that is not shown in full: a line on a narrow terminal
+_BEGINNING = 30  # columns at least of the beginning of its sentence
 _SAID = 60  # characters of the answer of a sample
 _NAMED = 8  # words that are named
 _SCRIPT_SHOWS = ("el", "ja", "ko", "zh")  # languages that a question's script shows
 _CERTAIN = 2  # function words of another language in a question, for the question to be in it
-_NAME, _WORD, _BOLD, _END = "\x1b[33m", "\x1b[1;33m", "\x1b[1m", "\x1b[0m"
 
 
 def answer_of(trace: Trace) -> str:
@@ -40,9 +39,23 @@ def answer_of(trace: Trace) -> str:
     return printable(trace.answer or "")
 
 
-def cited_answer(trace: Trace, cited: Citations | None) -> str:
-    """Return the answer as it is printed: its head if it is unsure, each sentence with the numbers of sources that show it."""
-    return head_of(trace) + _with_marks(answer_of(trace), cited, _text_marks, printable)
+def text(trace: Trace, cited: Citations | None, layout: Layout, before: Sequence[Excerpt] = ()) -> str:
+    """Return the answer with its notes and its sources, a blank line between them; `cited` is None for no sources.
+
+    The words that stand nowhere come first. before: what an earlier answer was from, where there was one.
+    """
+    parts = Styled(absent(trace)), cited_answer(trace, cited), Styled("\n".join(notes(trace, cited)))
+    blocks = [layout.printed(part) for part in parts if part.text]
+    return "\n\n".join([*blocks, *([sources(trace, cited, layout, before)] if cited and cited.shown else [])])
+
+
+def cited_answer(trace: Trace, cited: Citations | None) -> Styled:
+    """Return the answer, bold: its head if it is unsure, then each sentence with the numbers of the sources that show it."""
+    answer, said, at = Styled().add(head_of(trace), BOLD), answer_of(trace), 0
+    for claim in cited.claims if cited else ():
+        answer.add(printable(said[at : claim.end]), BOLD).add(_text_marks(claim.sources))
+        at = claim.end
+    return answer.add(printable(said[at:]), BOLD)
 
 
 def notes(trace: Trace, cited: Citations | None) -> Iterator[str]:
@@ -94,52 +107,62 @@ def proposals(trace: Trace) -> str:
     return "; ".join(said)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
     """How much of each source is shown, and how: `context` lines around the sentence, or the `full` chunk.
 
-    columns: of the terminal; None off one.
+    every: whether all sources have their lines, not the cited ones alone. columns: of the terminal; None off one. linked: whether
+    places are links.
     """
 
     context: int
     full: bool = False
+    every: bool = False
     colored: bool = False
+    linked: bool = False
     columns: int | None = None
 
-    @property
-    def width(self) -> int:
-        """Columns of a line of a source."""
-        return LONGEST_LINE if self.columns is None else max(_LEAST, min(self.columns - _MARGIN, LONGEST_LINE))
+    def printed(self, styled: Styled, margin: str = "") -> str:
+        """Return a text as it is printed, in lines that fit."""
+        return "\n".join(styled.lines(self.columns, margin=margin, colored=self.colored, linked=self.linked))
 
     def lines(self, chunk: Chunk, shown: Shown) -> list[Line]:
-        lines = shown_lines(chunk, self.width)
-        return lines if self.full else around(lines, shown.sentence, self.context)
+        width = LONGEST_LINE if self.columns is None else max(_LEAST, min(self.columns - len(_MARGIN), LONGEST_LINE))
+        return shown_lines(chunk, width, None if self.full else passage(chunk, shown.sentence, self.context))
 
     def place(self, chunk: Chunk, shown: Shown) -> str:
         return place(chunk, None if self.full else shown.sentence)
 
+    def link(self, chunk: Chunk, shown: Shown) -> str:
+        return link(chunk, None if self.full else shown.sentence) if self.linked else ""
+
 
 def sources(trace: Trace, cited: Citations, layout: Layout, before: Sequence[Excerpt] = ()) -> str:
-    """Return what was read, best first: place, score, and the sentence that shows the answer best.
+    """Return what was read: the cited sources with their lines, then a line for each other one, best first.
 
-    Those that are cited and the best five have their lines, each other one the beginning of its sentence. before: what an earlier
-    answer was from, where there was one; what has no part of it is marked as new.
+    Where none is cited, the one that is nearest has its lines. Only such evidence has its sentence marked, and what shows the
+    answer in it where it is cited. before: as for `text`; what has no part of it is marked as new.
     """
-    colored = layout.colored
-    blocks = ["Closest:" if trace.status == "not_found" else "Sources:"]
     named = {number for claim in cited.claims for number in claim.sources}
+    evidence = named or {cited.nearest}
+    in_full, others = [], []
     for number, (chunk, shown) in enumerate(zip(trace.sources, cited.shown, strict=True), 1):
-        where = layout.place(chunk, shown)
-        if number > _IN_FULL and number not in named and not layout.full:
+        head = Styled().add(f"[{number}] ").add(layout.place(chunk, shown), link=layout.link(chunk, shown))
+        news = _news(chunk, before)
+        if number in evidence or layout.every or layout.full:
+            head.add(also_in(trace, chunk)).add(f"   {scored_source(trace, chunk)}", DIM).add(news)
+            marked = shown if number in named else Shown(shown.sentence if number in evidence else None, ())
+            lines = [_line(chunk, marked, line, layout) for line in layout.lines(chunk, shown)]
+            in_full.append("\n".join([layout.printed(head, _MARGIN), *lines]))
+        else:
             start, end = shown.sentence or (0, len(chunk.text))
-            blocks.append(f"[{number}] {where}{_news(chunk, before)}  {one_line(chunk.text[start:end], _BEGINNING)}")
-            continue
-        head = f"[{number}] {_BOLD}{where}{_END}" if colored else f"[{number}] {where}"
-        blocks.append(f"{head}{also_in(trace, chunk)}   {scored_source(trace, chunk)}{_news(chunk, before)}")
-        for line in layout.lines(chunk, shown):
-            margin = "  > " if _overlaps(line, shown.sentence) and not colored else "    "
-            blocks.append((margin + (_colored(chunk, shown, line) if colored else _plain(chunk, line))).rstrip())
-    return "\n".join(blocks)
+            room = max(_BEGINNING, _ONE_LINE - width_of(head.text) - len(news) - 2)
+            head.add(f"{news}  {beginning(one_line(chunk.text[start:end]), room)}")
+            head.style(0, len(head.text), DIM)
+            others.append(layout.printed(head, _MARGIN))
+    closest = trace.status == "not_found" or cited.unproved
+    in_full[:1] = [f"{'Closest' if closest else 'Sources'}:\n{in_full[0]}"]
+    return "\n\n".join([*in_full, *(["\n".join(others)] if others else [])])
 
 
 def markdown(trace: Trace, cited: Citations | None, layout: Layout) -> str:
@@ -214,10 +237,6 @@ def _with_marks(
     return "".join([*pieces, written(answer[at:])])
 
 
-def _overlaps(line: Line, span: Span | None) -> bool:
-    return span is not None and line.start < span[1] and span[0] < line.end
-
-
 def _news(chunk: Chunk, before: Sequence[Excerpt]) -> str:
     read = any(each.chunk.position == chunk.position and each.start < chunk.end and chunk.start < each.end for each in before)
     return " (new)" if before and not read else ""
@@ -227,17 +246,11 @@ def _plain(chunk: Chunk, line: Line) -> str:
     return printable(chunk.text[line.start : line.end]).replace("\n", " ")  # a line that only a width has cut goes on
 
 
-def _colored(chunk: Chunk, shown: Shown, line: Line) -> str:
-    """Return a line with the best sentence in bold and the marked words in colour."""
-    text = _plain(chunk, line)
-    first, last = shown.sentence or (0, 0)
-    marks = [(max(start, line.start), min(end, line.end)) for start, end in shown.marks if start < line.end and line.start < end]
-    within_line = [edge for edge in (first, last) if line.start < edge < line.end]
-    edges = sorted({line.start, line.end, *within_line, *(edge for mark in marks for edge in mark)})
-    pieces = []
-    for start, end in pairwise(edges):
-        within, marked = first <= start < last, any(begin <= start < stop for begin, stop in marks)
-        style = (_WORD if within else _NAME) if marked else _BOLD if within else ""
-        piece = text[start - line.start : end - line.start]
-        pieces.append(f"{style}{piece}{_END}" if style else piece)
-    return "".join(pieces)
+def _line(chunk: Chunk, marked: Shown, line: Line, layout: Layout) -> str:
+    """Return a line of a source with its margin: the marked sentence bold, or pointed at, and the marked words in colour."""
+    shown = Styled().add(_plain(chunk, line))
+    within = [(max(start, line.start), min(end, line.end)) for start, end in (marked.sentence or (0, 0), *marked.marks)]
+    for (start, end), style in zip(within, [BOLD, *(ACCENT for _ in marked.marks)], strict=True):
+        shown.style(start - line.start, end - line.start, style)
+    points = within[0][0] < within[0][1] and not layout.colored
+    return (("  > " if points else _MARGIN) + shown.painted(colored=layout.colored)).rstrip()

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fbrag_cli.corpus import Chunk, Excerpt
 from fbrag_cli.documents.lines import line_of, lines_of, pages_of, section_of
 from fbrag_cli.render.line_layout import layout_of
 from fbrag_cli.text.printable import counted, one_line, printable
+from fbrag_cli.text.sentences import sentence_spans
 from fbrag_cli.text.spans import Span
 from fbrag_cli.text.table import width_of
 from fbrag_cli.text.terminal import wrapped
@@ -26,6 +29,7 @@ LONGEST_LINE = 120
 
 _LONGEST_TITLE = 60  # characters of a heading in a citation
 _COPIES = 3  # places of copies that a citation names
+_NEAR = 160  # characters that a passage goes on to begin or end with a sentence
 _INK = re.compile(r"\S")
 
 
@@ -53,6 +57,17 @@ def place(chunk: Chunk, sentence: Span | None = None) -> str:
     lines = f"{first}" if sentence is not None and first == last else f"{first}-{last}"
     section = section_of(document, start, end)
     return f"{name}:{lines}" + (f" ({one_line(section.title, _LONGEST_TITLE)})" if section else "")
+
+
+def link(chunk: Chunk, sentence: Span | None = None) -> str:
+    """Return the address of the file at the place that `place` names, as `file:///home/ann/book.txt#123`; "" without a file."""
+    document, (first, last) = chunk.document, sentence or (0, len(chunk.text))
+    path = os.path.abspath(document.path)
+    if not os.path.isfile(path):
+        return ""
+    pages = pages_of(document, chunk.start + first, chunk.start + last)
+    where = f"page={pages[0]}" if pages else f"{line_of(document, chunk.start + first)}"
+    return f"{Path(path).as_uri()}#{where}"
 
 
 def copies(trace: Trace, source: Chunk) -> Iterator[Chunk]:
@@ -130,15 +145,20 @@ def cut(sample: ForwardSample) -> str:
     return {"length": ", cut at its length limit", "repeat": ", cut where it repeats itself"}.get(sample.finish, "")
 
 
-def shown_lines(chunk: Chunk, columns: int = LONGEST_LINE) -> list[Line]:
+def shown_lines(chunk: Chunk, columns: int = LONGEST_LINE, within: Span | None = None) -> list[Line]:
     """Return the chunk's lines in order; one that is wider than `columns` is cut between words.
 
-    Where prose is cut at a greater width than `columns`, the lines of a paragraph are joined before.
+    The lines of a paragraph of prose are joined before, where it is cut at a greater width than `columns`, or shown from within a
+    line on. within: the part of the chunk that is shown, in characters of its text; None for all.
     """
     text, number = chunk.text, line_of(chunk.document, chunk.start)
+    least, most = within or (0, len(text))
     found: list[Line] = []
     last = 0
-    for first, end in _paragraphs(chunk, columns):
+    for first, end in _paragraphs(chunk, columns, joins=text[max(0, least - 1) : least] not in ("", "\n")):
+        if end < least or first > most:
+            continue
+        first, end = max(first, least), min(end, most)
         for start, stop in wrapped(text[first:end], first, columns):
             number += text.count("\n", last, start)
             last = start
@@ -158,12 +178,43 @@ def around(shown: Sequence[Line], sentence: Span | None, context: int) -> list[L
     return list(shown[kept[0] : kept[-1] + 1])
 
 
-def _paragraphs(chunk: Chunk, columns: int) -> Iterator[Span]:
-    """Yield (start, end) of what is wrapped on its own: lines, or runs of lines that only a width has cut."""
+def passage(chunk: Chunk, sentence: Span | None, context: int) -> Span:
+    """Return the part of a chunk, in characters of its text, with a sentence and `context` lines before and after it.
+
+    Of prose it begins and ends with sentences, where these begin and end near. It is the same on every terminal. sentence: as of
+    `around`.
+    """
+    lines = around(shown_lines(chunk), sentence, context)
+    start, end = lines[0].start, lines[-1].end
+    if sentence is None:
+        return start, end
+    layout, text = layout_of(chunk.document.text), chunk.text
+    breaks = layout.breaks(chunk.start, chunk.end) if layout.kind in ("flow", "wide") else _line_ends(text)
+    sentences, slack = sentence_spans(text), _NEAR if context else 0
+    starts = {*(first for first, _ in sentences), *(at + 1 for at in breaks), 0}
+    ends = {*(last for _, last in sentences), *breaks, len(text)}
+    before = max((at for at in starts if start - slack <= at <= start), default=-1)
+    after = min((at for at in ends if end <= at <= end + slack), default=-1)
+    if before < 0:
+        before = min((at for at in starts if start <= at <= sentence[0]), default=start)
+    if after < 0:
+        after = max((at for at in ends if sentence[1] <= at <= end), default=end)
+    return before, after
+
+
+def _line_ends(text: str) -> list[int]:
+    return [i for i, character in enumerate(text) if character == "\n"]
+
+
+def _paragraphs(chunk: Chunk, columns: int, *, joins: bool) -> Iterator[Span]:
+    """Yield (start, end) of what is wrapped on its own: lines, or runs of lines that only a width has cut.
+
+    joins: whether such runs are joined even if all lines fit.
+    """
     text = chunk.text
-    ends = [i for i, character in enumerate(text) if character == "\n"]
+    ends = _line_ends(text)
     spans = [(before + 1, end) for before, end in pairwise([-1, *ends, len(text)])]
-    if any(width_of(printable(text[start:end])) > columns for start, end in spans):
+    if joins or any(width_of(printable(text[start:end])) > columns for start, end in spans):
         layout = layout_of(chunk.document.text)
         if layout.kind in ("flow", "wide"):
             ends = layout.breaks(chunk.start, chunk.end)

@@ -18,22 +18,24 @@ from fbrag_cli.text.table import width_of
 _REASON = "Windows has no pseudo-terminals"
 fcntl, pty, termios = (pytest.importorskip(name, reason=_REASON) for name in ("fcntl", "pty", "termios"))
 
-_PIECE = re.compile(r"\x1b\[([\d;]*)([A-Za-z])|\x1b.?|.", re.DOTALL)
-_UNFINISHED = re.compile(r"\x1b(\[[\d;]*)?\Z")
+_PIECE = re.compile(r"\x1b\[([\d;]*)([A-Za-z])|\x1b\]8;;([!-~]*)\x1b\\|\x1b.?|.", re.DOTALL)
+_UNFINISHED = re.compile(r"\x1b(\[[\d;]*|\][!-~]*\x1b?)?\Z")
 
 
 class Screen:
-    """A terminal of `columns` and `rows` that scrolls and wraps. It knows CR, LF, CSI A (up), CSI J (erase below) and CSI m.
-    Anything else that is no character is an error: a real terminal might do anything with it.
+    """A terminal of `columns` and `rows` that scrolls and wraps. It knows CR, LF, CSI A (up), CSI J (erase below), CSI m
+    and the links of OSC 8. Anything else that is no character is an error: a real terminal might do anything with it.
     """
 
     def __init__(self, columns: int, rows: int) -> None:
         self._columns, self._rows = columns, rows
-        self._cells: list[list[str]] = [[]]
+        self._cells: list[list[tuple[str, str]]] = [[]]  # characters, each with its style
         self._row = self._column = 0
         self._waiting = ""
         self.raw = ""
-        self.dimmed = False
+        self._style = ""
+        self.links: dict[str, str] = {}
+        self._link = ""
 
     def feed(self, text: str) -> None:
         self.raw += text
@@ -41,7 +43,11 @@ class Screen:
         self._waiting = found.group() if (found := _UNFINISHED.search(text)) else ""
         text = text.removesuffix(self._waiting)
         for found in _PIECE.finditer(text):
-            number, command = found.groups()
+            number, command, link = found.groups()
+            if link is not None:
+                self._link = link
+                self.links.setdefault(link, "")
+                continue
             if command == "A":
                 top = max(0, len(self._cells) - self._rows)
                 self._row = max(top, self._row - int(number or 1))
@@ -49,7 +55,7 @@ class Screen:
                 del self._cells[self._row + 1 :]
                 del self._cells[self._row][self._column :]
             elif command == "m":
-                self.dimmed = number == "2"
+                self._style = number.removeprefix("0")
             else:
                 self._put(found.group())
 
@@ -64,9 +70,11 @@ class Screen:
             if self._column + width > self._columns:
                 self._down()
                 self._column = 0
+            if self._link:
+                self.links[self._link] += character
             row = self._cells[self._row]
-            row += [" "] * (self._column + width - len(row))
-            row[self._column : self._column + width] = [character, *[""] * (width - 1)]
+            row += [(" ", "")] * (self._column + width - len(row))
+            row[self._column : self._column + width] = [(character, self._style), *[("", "")] * (width - 1)]
             self._column += width
 
     def _down(self) -> None:
@@ -76,10 +84,16 @@ class Screen:
 
     def lines(self) -> list[str]:
         """The lines that are seen, with those that have scrolled out, without spaces at their ends."""
-        found = ["".join(row).rstrip() for row in self._cells]
+        found = ["".join(character for character, _ in row).rstrip() for row in self._cells]
         while found and not found[-1]:
             found.pop()
         return found
+
+    def styles_of(self, text: str) -> set[str]:
+        """The styles (SGR codes, "" for none) of the first place where `text` stands on one line. An error where it does not."""
+        row = next(row for row in self._cells if text in "".join(character for character, _ in row))
+        start = "".join(character for character, _ in row).index(text)
+        return {style for character, style in row[start : start + len(text)] if not character.isspace()}
 
 
 def open_terminal(columns: int, rows: int) -> tuple[int, int]:

@@ -40,9 +40,15 @@ def answered(fbrag_cached: Run) -> subprocess.CompletedProcess[str]:
     return done
 
 
-def test_text_is_the_answer_then_the_sources_with_their_lines(answered: subprocess.CompletedProcess[str]) -> None:
-    answer, _, rest = answered.stdout.partition("\n\nSources:\n")
+def test_text_is_the_answer_then_the_sources_with_their_lines(
+    answered: subprocess.CompletedProcess[str], fbrag_cached: Run
+) -> None:
+    answer, sources = re.split(r"\n\n(?:Sources|Closest):\n", answered.stdout)
     assert answer.strip()
+    assert len(re.findall(r"^\[\d\] \S+", sources, re.MULTILINE)) == 2  # one of them in a line
+    every = fbrag_cached("ask", INQUIRY, QUESTION, "--answer-anyway", "--sources", "all", *FAST).stdout
+    assert every.startswith(answer)
+    rest = re.split(r"(?:Sources|Closest):\n", every)[1]
     heads = re.findall(r"^\[(\d)\] (.+):(\d+)(?:-(\d+))?   (\d\.\d\d) \((\d+\.\d\d)\)$", rest, re.MULTILINE)
     assert [head[0] for head in heads] == ["1", "2"]
     assert 1 >= float(heads[0][4]) >= float(heads[1][4])
@@ -135,9 +141,9 @@ def test_where_the_document_does_not_say_the_proposal_is_shown_and_alone_it_is_o
         alone, none, zero = (fbrag_cached(*asked, *options) for options in (["-a"], ["--sources", "none"], ["--exit-zero"]))
     proposed = "Proposed, but not shown by the chunks: Captain Vance. (--answer-anyway gives it)"
     absent = "master, ship stand nowhere in the document"
-    assert found.stdout.startswith(f"{absent}\nThe document does not say.\n{proposed}\n\nClosest:\n")
+    assert found.stdout.startswith(f"{absent}\n\nThe document does not say.\n\n{proposed}\n\nClosest:\n")
     assert alone.stdout == "The document does not say.\n"
-    assert [line.split(" ")[0] for line in none.stdout.splitlines()] == ["master,", "The", "Proposed,"]
+    assert [line.split(" ")[0] for line in none.stdout.split("\n\n")] == ["master,", "The", "Proposed,"]
     assert [found.returncode, alone.returncode, none.returncode, zero.returncode] == [1, 1, 1, 0]
 
 
@@ -152,9 +158,9 @@ def test_piped_output_is_what_a_terminal_shows_minus_escapes(
         shown = b""
         while piece := _read(master):
             shown += piece
-    assert b"\x1b[1;33m" in shown
-    plain = re.sub(r"\x1b\[[0-9;]*m", "", shown.decode()).replace("\r\n", "\n")
-    assert plain == answered.stdout.replace("\n  > ", "\n    ")
+    assert b"\x1b[1m" in shown
+    plain = re.sub(r"\x1b\[[0-9;]*m|\x1b\]8;;[!-~]*\x1b\\", "", shown.decode()).replace("\r\n", "\n")
+    assert plain == "\n" + answered.stdout.replace("\n  > ", "\n    ") + "\n"  # air
 
 
 def _read(descriptor: int) -> bytes:
@@ -317,6 +323,6 @@ def test_an_answer_alone_is_one_line_whatever_the_model_writes(fbrag_cached: Run
 
 def test_on_a_narrow_terminal_no_line_of_a_source_is_too_wide(module_environment: dict[str, str]) -> None:
     shown = on_terminal(60, module_environment, "ask", INQUIRY, QUESTION, "--answer-anyway", "--full", *FAST)
-    lines = shown[shown.index("Sources:") + 1 :]
+    lines = shown[max(shown.index(head) for head in ("Sources:", "Closest:") if head in shown) + 1 :]
     assert len(lines) > 8
     assert all(len(line) <= 60 for line in lines if line.startswith("    "))

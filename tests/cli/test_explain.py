@@ -147,7 +147,7 @@ def on_terminal(columns: int, environment: dict[str, str], *arguments: object) -
         os.close(slave)
         while piece := _read(master):
             shown += piece
-    return re.sub(r"\x1b\[[0-9;]*m", "", shown.decode()).replace("\r\n", "\n").splitlines()
+    return re.sub(r"\x1b\[[0-9;]*m|\x1b\]8;;[!-~]*\x1b\\", "", shown.decode()).replace("\r\n", "\n").splitlines()
 
 
 def _read(descriptor: int) -> bytes:

@@ -57,7 +57,7 @@ def test_what_was_read_and_as_much_again_with_the_same_samples(fbrag: Run, smoll
         return bool(source["start_char"] <= other["start_char"] and other["end_char"] <= source["end_char"])
 
     assert all(any(holds(source, each) for source in twice) for each in once)
-    shown = fbrag("ask", INQUIRY, QUESTION, *models, *looking, "--answer-anyway", "--more")
+    shown = fbrag("ask", INQUIRY, QUESTION, *models, *looking, "--answer-anyway", "--more", "--sources", "all")
     heads = [line for line in shown.stdout.splitlines() if line.startswith("[")]
     assert [head.endswith(" (new)") for head in heads] == [not any(holds(source, each) for each in once) for source in twice]
     assert "2 samples from the cache" in shown.stderr

@@ -42,7 +42,7 @@ def test_an_answer_from_own_knowledge_says_so_and_has_no_sources(fbrag_cached: R
     assert (answer["support"], answer["unseen"], answer["warnings"]) == (None, [], [])
     asked = ("ask", INQUIRY, QUESTION, "--method", "closed-book", *SHORT)
     text = fbrag_cached(*asked, "--html", tmp_path / "page.html")
-    assert (text.returncode, text.stdout) == (0, f"{answer['answer']}\n{NOTE}\n")
+    assert (text.returncode, text.stdout) == (0, f"{answer['answer']}\n\n{NOTE}\n")
     assert text.stderr.splitlines()[-1].endswith("from the model's own knowledge, not from the document")
     assert fbrag_cached(*asked, "-f", "md").stdout == f"{answer['answer']}\n\n{NOTE}\n"
     assert fbrag_cached(*asked, "-qa").stdout == f"{answer['answer']}\n"

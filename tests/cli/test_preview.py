@@ -342,8 +342,8 @@ def test_a_terminal_shows_what_is_known_and_then_what_a_pipe_gets(
     piped = fbrag_cached(*command)
     assert code == piped.returncode
     answered = piped.stdout.replace("\n  > ", "\n    ").splitlines()
-    assert screen.lines()[: len(answered)] == answered
-    assert " chunks: 2 recalled, " in screen.lines()[len(answered)]
+    assert screen.lines()[: len(answered) + 2] == ["", *answered, ""]
+    assert " chunks: 2 recalled, " in screen.lines()[len(answered) + 2]
     # The nearest chunks come before any model is loaded, dimmed; the answer before its check.
     nearest = [lines for lines in seen if any(line.startswith("Nearest") for line in lines)]
     assert re.match(rf"{re.escape(str(INQUIRY))}:\d+(-\d+)?$", nearest[0][1])
@@ -369,7 +369,7 @@ def test_a_narrow_and_low_terminal_and_wide_characters(clean_environment: dict[s
     assert any(line.startswith("Nearest") for lines in seen for line in lines)
     assert "unchecked: " in screen.raw  # also where no check follows
     piped = fbrag(*command)
-    assert "".join(screen.lines()).startswith("".join(piped.stdout.split("\n")))
+    assert "".join("".join(screen.lines()).split()).startswith("".join(piped.stdout.split()))
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 
-from tests.cli.screen import on_screen
+from fbrag_cli.text.table import width_of
+from tests.cli.screen import Screen, on_screen
+from tests.servers import Loopback, stream
 
 WIDTHS = pytest.mark.parametrize("columns", [60, 80, 100])
 
@@ -26,3 +31,104 @@ def test_errors_and_hints_are_broken_between_words(columns: int, clean_environme
     assert said[:9] == "error: there is no file What: a question of".split()
     assert "\x1b[33m" not in screen.raw
     assert "".join("".join(said).split("'\\'")).endswith(f"fbragaskinquiry.txt'{asked.replace(' ', '')}'")
+
+
+QUESTION = "Who lit the lamp of the lighthouse on the night of the wreck?"
+LONG = "It is the custom of the station that a keeper stays with it until the morning watch comes up the stairs. "
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    told = [
+        "Tamsin Vale lit the lamp of the lighthouse on the night of the wreck.",
+        *(f"Nobody slept at inn {n} that night." for n in range(4)),
+    ]
+    for number, sentence in enumerate(told, 1):
+        (tmp_path / f"report {number}.txt").write_text(f"{LONG}{sentence} {LONG}")
+    return tmp_path
+
+
+@pytest.fixture
+def ask(folder: Path, clean_environment: dict[str, str]) -> Iterator[Callable[..., Screen]]:
+    """Ask five documents on a terminal. A server answers with what one of them says."""
+    with Loopback() as server:
+        server.default = stream("Tamsin Vale lit the lamp.")
+
+        def asked(columns: int, *options: str, **environment: str) -> Screen:
+            names = [f"report {number}.txt" for number in range(1, 6)]
+            command = ["ask", *names, QUESTION, "--method", "vanilla", "--large", server.address, "--answer-anyway", *options]
+            screen, code = on_screen(columns, 50, command, clean_environment | environment, folder)
+            assert code == 0, screen.lines()
+            return screen
+
+        yield asked
+
+
+@WIDTHS
+def test_the_answer_is_alone_and_bold_and_all_but_the_cited_source_is_dim(columns: int, ask: Callable[..., Screen]) -> None:
+    screen = ask(columns)
+    lines = screen.lines()[1:]  # below the address of the server
+    assert lines[:4] == ["", "Tamsin Vale lit the lamp. [1]", "", "Sources:"]
+    assert screen.styles_of("Tamsin Vale lit the lamp.") == {"1"}
+    assert screen.styles_of("[1]") == {""}
+    assert all(width_of(line) <= columns for line in lines)
+    assert lines[4].startswith("[1] report 1.txt:1   1.00 (")
+    assert screen.styles_of("1.00 (") == {"2"}
+    assert screen.styles_of("report 1.txt") == {""}
+    passage = words(lines[5 : lines.index("", 5)])
+    assert " ".join(passage) == f"{LONG}Tamsin Vale lit the lamp of the lighthouse on the night of the wreck. {LONG.strip()}"
+    assert screen.styles_of("wreck.") == {"1"}
+    after = lines[lines.index("", 5) + 1 :]
+    others, last = after[: after.index("")], after[after.index("") + 1 :]
+    assert [other[:18] for other in others] == [f"[{n}] report {n}.txt:1" for n in range(2, 6)]
+    assert all(screen.styles_of(other) == {"2"} and width_of(other) <= 60 for other in others)
+    assert all(other.endswith(("night.", " …")) for other in others)
+    assert " ".join(last).startswith("5 chunks: 5 selected, answered in ")
+    assert screen.styles_of(last[0]) == {"2"}
+
+
+def test_what_shows_the_answer_has_the_one_colour_and_it_is_readable_on_white(ask: Callable[..., Screen]) -> None:
+    screen = ask(80, "--sources", "all")
+    assert set(re.findall(r"\x1b\[([\d;]+)m", screen.raw)) <= {"0", "1", "2", "35", "1;35", "1;31"}
+    coloured = re.findall(r"\x1b\[(?:1;)?35m([^\x1b]*)", screen.raw)
+    assert {"Tamsin", "Vale"} <= set(coloured) <= {"Tamsin", "Vale", "lit", "lamp"}
+
+
+def test_all_sources_have_their_lines_where_they_are_asked_for_and_only_the_cited_one_a_bold_sentence(
+    ask: Callable[..., Screen],
+) -> None:
+    screen = ask(100, "--sources", "all")
+    heads = [line for line in screen.lines() if line.startswith("[")]
+    assert [line[:16] for line in heads] == [f"[{n}] report {n}.txt" for n in range(1, 6)]
+    assert all(re.search(r"   -?\d\.\d\d( \(-?\d+\.\d\d\))?$", line) for line in heads)
+    assert screen.raw.count("Nobody slept at inn ") == 4
+    assert screen.styles_of("Nobody slept") == {""}
+    assert "Sources" not in " ".join(ask(100, "--sources", "none").lines())
+
+
+def test_places_are_links_to_the_files_on_a_terminal_with_colour(ask: Callable[..., Screen], folder: Path) -> None:
+    links = ask(100).links
+    assert links == {"": "", **{f"{(folder / f'report {n}.txt').as_uri()}#1": f"report {n}.txt:1" for n in range(1, 6)}}
+    assert not ask(100, TERM="dumb").links
+    assert not ask(100, NO_COLOR="1").links
+    assert not ask(100, "--color", "never").links
+    assert not ask(100, "-f", "md").links
+    ask(100, "--color", "always", "-o", "answer.txt")
+    assert "\x1b[1m" in (folder / "answer.txt").read_text("utf-8")
+    assert "\x1b]" not in (folder / "answer.txt").read_text("utf-8")
+
+
+def test_a_hostile_name_is_no_control_sequence_in_a_link(clean_environment: dict[str, str], tmp_path: Path) -> None:
+    name = "a\x1b]8;;http:\\evil\x07b\u202e#1 %.txt"
+    (tmp_path / name).write_text("Tamsin Vale lit the lamp.")
+    with Loopback() as server:
+        server.default = stream("Tamsin Vale")
+        command = ["ask", name, "Who lit the lamp?", "--method", "vanilla", "--large", server.address, "--answer-anyway"]
+        screen, code = on_screen(100, 30, command, clean_environment, tmp_path)
+    assert code == 0
+    (shown,) = [text for address, text in screen.links.items() if address]
+    assert shown == "a␛]8;;http:\\evil␇b\ufffd#1 %.txt:1"
+    (address,) = filter(None, screen.links)
+    path, _, line = address.partition("#")
+    assert unquote(path.removeprefix("file://")) == str(tmp_path / name)
+    assert line == "1"

@@ -94,10 +94,10 @@ def test_only_chunks_that_may_be_copies_are_read() -> None:
 
 def test_all_places_are_named() -> None:
     trace = OrderPreserving(select=2).retrieve(QUESTION, tools(COPIED))
-    text = sources(trace, trace.citations, Layout(0))
+    text = sources(trace, trace.citations, Layout(context=0))
     assert "[1] b.txt:1, also in c.txt:1-4, e.txt:1-1   " in text
-    assert "[2] d.txt:1   " in text
-    assert "also in c.txt:1-4, e.txt:1-1" in markdown(trace, trace.citations, Layout(0))
+    assert "[2] d.txt:1  The lamp" in text
+    assert "also in c.txt:1-4, e.txt:1-1" in markdown(trace, trace.citations, Layout(context=0))
     assert "</a>, also in c.txt:1-4, e.txt:1-1</h3>" in page(trace)
     first, second = as_json.sources(trace)
     assert [(copy["document"], copy["chunk"], copy["end_line"]) for copy in first["copies"]] == [("c.txt", 3, 4), ("e.txt", 5, 1)]
@@ -120,10 +120,12 @@ def test_of_a_chunk_that_is_read_in_part_that_part_of_its_copies_is_named() -> N
     assert source["text"] == "Agnes Moor kept the lamp."
     (copy,) = source["copies"]
     assert texts[1][copy["start_char"] : copy["end_char"]] == "Agnes\nMoor kept the lamp."
-    assert "[1] a.txt:2, also in b.txt:4-5  " in sources(trace, trace.citations, Layout(0))
+    assert "[1] a.txt:2, also in b.txt:4-5  " in sources(trace, trace.citations, Layout(context=0))
 
 
 def test_many_places_are_counted_in_a_text() -> None:
     trace = OrderPreserving(select=1).retrieve(QUESTION, tools(corpus_of([LAMP] * 6)))
-    assert "a.txt:1, also in b.txt:1-1, c.txt:1-1, d.txt:1-1, 2 other places" in sources(trace, trace.citations, Layout(0))
+    assert "a.txt:1, also in b.txt:1-1, c.txt:1-1, d.txt:1-1, 2 other places" in sources(
+        trace, trace.citations, Layout(context=0)
+    )
     assert len(as_json.sources(trace)[0]["copies"]) == 5

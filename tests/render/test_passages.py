@@ -73,11 +73,11 @@ def read_in_part() -> Trace:
 
 
 def shown(trace: Trace, context: int = 0, *, full: bool = False, colored: bool = False, columns: int | None = None) -> str:
-    return sources(trace, trace.citations, Layout(context, full, colored, columns))
+    return sources(trace, trace.citations, Layout(context=context, full=full, every=True, colored=colored, columns=columns))
 
 
 def noted(trace: Trace, *, full: bool = False) -> str:
-    return markdown(trace, trace.citations, Layout(0, full))
+    return markdown(trace, trace.citations, Layout(context=0, full=full))
 
 
 def test_the_sentence_that_says_the_answer_is_shown_with_its_neighbours_and_marked() -> None:
@@ -92,8 +92,8 @@ def test_the_sentence_that_says_the_answer_is_shown_with_its_neighbours_and_mark
 def test_in_colour_the_sentence_is_bold_and_the_answer_in_it_is_marked() -> None:
     trace = trace_of("Nobody slept. The box was sealed by Tobias Wrenn\nwith lead. Still Mr. Wrenn slept.", "Tobias Wrenn", "")
     assert shown(trace, colored=True).splitlines()[2:] == [
-        "    Nobody slept. \x1b[1mThe box was sealed by \x1b[0m\x1b[1;33mTobias\x1b[0m\x1b[1m \x1b[0m\x1b[1;33mWrenn\x1b[0m",
-        "    \x1b[1mwith lead.\x1b[0m Still Mr. \x1b[33mWrenn\x1b[0m slept.",
+        "    Nobody slept. \x1b[1mThe box was sealed by \x1b[0m\x1b[1;35mTobias\x1b[0m\x1b[1m \x1b[0m\x1b[1;35mWrenn\x1b[0m",
+        "    \x1b[1mwith lead.\x1b[0m Still Mr. \x1b[35mWrenn\x1b[0m slept.",
     ]
 
 
@@ -101,6 +101,28 @@ def test_the_text_is_the_same_in_colour() -> None:
     trace = trace_of(TEXT, "Tobias Wrenn", "Wrenn sealed the box.")
     plain, colored = shown(trace, 2), re.sub(r"\x1b\[[0-9;]*m", "", shown(trace, 2, colored=True))
     assert plain.replace("  > ", "    ") == colored
+
+
+def test_a_source_that_is_no_evidence_has_no_sentence_of_its_own() -> None:
+    trace = trace_of("The box was sealed by Tobias Wrenn.\n\nHe had since made inquiries of it.", "Tobias Wrenn", "", 7)
+    first, second = shown(trace, colored=True).split("\n\n[2] ")
+    assert "\x1b[1;35mTobias" in first
+    assert second.splitlines()[1] == "    He had since made inquiries of it."
+    assert ">" not in shown(trace).split("\n\n[2] ")[1]
+
+
+_COPPER = "Her copper was good. I would have gone to sea in her myself, and I say that as one who hates it. " * 2
+FLOW = "\n".join(wrap(f"{_COPPER}The box was sealed by Wrenn with lead. {_COPPER}", 44))
+
+
+@pytest.mark.parametrize("columns", [60, 80, 100, None])
+@pytest.mark.parametrize("context", [1, 2])
+def test_a_passage_of_prose_begins_and_ends_with_sentences_on_every_terminal(columns: int | None, context: int) -> None:
+    trace = trace_of(FLOW, "Wrenn", "")
+    lines = shown(trace, context, columns=columns).splitlines()[2:]
+    assert " ".join(line[4:] for line in lines) == " ".join(line[4:] for line in shown(trace, context).splitlines()[2:])
+    assert lines[0][4:].startswith(("Her copper", "I would"))
+    assert lines[-1].endswith(("it.", "good."))
 
 
 def test_full_shows_every_line_and_the_place_of_the_chunk() -> None:
@@ -251,8 +273,8 @@ def test_each_excerpt_of_a_chunk_is_a_source_and_the_text_around_it_is_not_shown
         "[3] log.txt:5-5   1.00 (1.00)",
         "    At dawn the wind went round.",
     ]
-    assert shown(read_in_part(), 5).splitlines()[1:] == expected
-    assert shown(read_in_part(), full=True).replace(":3-3 ", ":3 ").splitlines()[1:] == expected
+    assert shown(read_in_part(), 5).replace("\n\n", "\n").splitlines()[1:] == expected
+    assert shown(read_in_part(), full=True).replace(":3-3 ", ":3 ").replace("\n\n", "\n").splitlines()[1:] == expected
     assert re.findall(r"^    > (.*)", noted(read_in_part(), full=True), re.MULTILINE) == [line[4:] for line in expected[1::2]]
 
 
