@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from fbrag_cli.errors import EXIT_CODES
 from fbrag_cli.evaluation.datasets import load_examples
 from fbrag_cli.training.rows import read_material
-from tests.conftest import INQUIRY, ROOT
+from tests.conftest import INQUIRY, ROOT, Run
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -64,3 +67,71 @@ def test_the_extras_are_those_of_the_project() -> None:
     with open(ROOT / "pyproject.toml", "rb") as file:
         extras = tomllib.load(file)["project"]["optional-dependencies"].keys() - {"test", "test-all", "lint"}
     assert set(re.findall(r"pip install -e '\.\[(\w+)\]'", section("machine.md", "Extras"))) == extras
+
+
+# -- JSON ----------------------------------------------------------------------------------------------------------------------
+
+
+def named(text: str) -> set[str]:
+    """Return every name of a section's tables, also those in the second column."""
+    return {name for line in text.splitlines() if line.startswith("| `") for name in re.findall(r"`(\w+)`", line)}
+
+
+def names(value: object) -> set[str]:
+    """Return all keys of JSON, at any depth, but the settings of a method and the names of models."""
+    if isinstance(value, list):
+        return set().union(*map(names, value))
+    if not isinstance(value, dict):
+        return set()
+    return set().union(value, *(names(each) for key, each in value.items() if key not in ("method", "settings", "versions")))
+
+
+def compared(shown: Any, made: Any, place: str = "") -> Iterator[str]:
+    """Return the places at which an example and the JSON of a run have other keys."""
+    if isinstance(shown, dict) and isinstance(made, dict):
+        yield from (f"{place}.{key}" for key in shown.keys() ^ made.keys())
+        for key in shown.keys() & made.keys():
+            yield from compared(shown[key], made[key], f"{place}.{key}")
+    elif isinstance(shown, list) and isinstance(made, list) and shown and made:
+        yield from compared(shown[-1], made[-1], f"{place}[-1]")
+
+
+@pytest.fixture(scope="module")
+def outputs(smollm2: Path, fbrag_cached: Run, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What the commands print, by schema."""
+    questions = tmp_path_factory.mktemp("json") / "questions.txt"
+    questions.write_text("Where was the Garefowl built?\n")
+    few = ["--samples", 1, "--recall", 1, "--select", 1, "--forward-tokens", 8, "--max-tokens", 4, "--answer-anyway"]
+    options = ["-m", smollm2, "--small", smollm2, *few]
+    printed = [
+        fbrag_cached("ask", "--json", *options, INQUIRY, "Where was the Garefowl built?"),
+        fbrag_cached("explain", "--json", "--find", "Osterwick", *options, INQUIRY, "Where was the Garefowl built?"),
+        fbrag_cached("batch", INQUIRY, "-Q", questions, *options),
+        fbrag_cached("ask", "nosuch.txt", "Who?", "--json"),
+    ]
+    return {each["schema"]: each for each in (json.loads(run.stdout) for run in printed)}
+
+
+def test_the_example_of_an_answer_has_the_keys_of_a_real_one(outputs: dict[str, Any]) -> None:
+    shown = json.loads(example(section("json.md", "`fbrag.answer/1`")))
+    assert [*compared(shown, outputs["fbrag.answer/1"])] == []
+
+
+def test_the_example_of_an_error_is_a_real_one(outputs: dict[str, Any]) -> None:
+    shown, made = json.loads(example(section("json.md", "`fbrag.error/1`"))), outputs["fbrag.error/1"]
+    assert {**shown["error"], "hint": made["error"]["hint"]} == made["error"]
+
+
+def test_every_key_is_explained(outputs: dict[str, Any]) -> None:
+    told = named((DOCS / "json.md").read_text("utf-8"))
+    assert {schema: names(made) - told for schema, made in outputs.items()} == {schema: set() for schema in outputs}
+
+
+def test_every_code_of_an_error_is_listed_with_its_exit_code() -> None:
+    listed = {
+        code: int(line[2:].partition(":")[0])
+        for line in section("json.md", "`fbrag.error/1`").splitlines()
+        if re.match(r"\| \d", line)
+        for code in re.findall(r"`(\w+)`", line)
+    }
+    assert listed == EXIT_CODES
