@@ -300,6 +300,14 @@ def test_cited_sources_have_their_lines_and_each_other_one_is_a_line() -> None:
         assert [line for line in whole if line.startswith("  > ")] == [f"  > {texts[7]}"]  # the only one that is evidence
 
 
+def test_a_sentence_of_a_word_or_two_is_shown_with_what_follows() -> None:
+    trace = trace_of(BOX, "Wrenn slept. He said that he knew of no other man who had one.", answer="Tobias Wrenn")
+    assert (
+        sources(trace, trace.citations, Layout(context=0)).splitlines()[-1]
+        == "[2] 1.txt:1  Wrenn slept. He said that he knew of no other …"
+    )
+
+
 def test_where_nothing_is_cited_the_source_nearest_to_the_question_has_its_lines() -> None:
     texts = ["A tall, mild gentleman was very seasick.", "Nobody slept.", "That is how the captain came to be so short of sleep."]
     asked = trace_of(*texts, answer="Seasickness", question="Why was the captain short of sleep?")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import takewhile
+from itertools import accumulate, pairwise, takewhile
 from typing import TYPE_CHECKING, TextIO
 
 from fbrag_cli.progress import Event
@@ -14,11 +14,14 @@ from fbrag_cli.text.table import shortened, width_of
 if TYPE_CHECKING:
     from fbrag_cli.corpus import Chunk
     from fbrag_cli.indexing.collect import Collection
+    from fbrag_cli.text.spans import Span
 
 _DIM, _END = "\x1b[2m", "\x1b[0m"
 _HEADING = "Nearest to the question:"
 _UNCHECKED = "unchecked: "
 _MARGIN = "    "
+_LONGEST = 400  # characters of a sentence; of a longer one, the best line is shown
+_MOST_LINES = 4  # of a sentence
 
 
 class Region:
@@ -75,7 +78,7 @@ class Preview:
         self._question, self._collection = question, collection
         self._positions: tuple[int, ...] = ()
         self._answer = ""
-        self._nearest: tuple[int, list[str]] = (0, [])  # columns, and the lines that fit them
+        self._nearest: tuple[int, list[list[str]]] = (0, [])  # columns, and the lines of each chunk that fit them
 
     def update(self, event: Event) -> None:
         """Take up what the event says of the chunks or of the answer."""
@@ -92,18 +95,20 @@ class Preview:
         Where there is no room for all of them, the end of the answer comes first.
         """
         answer = self._wrapped_answer(columns)[-rows:] if rows > 0 else []
-        nearest = self._nearest_at(columns)
-        room = max(0, rows - len(answer) - 1)  # below a heading
-        shown = nearest[: room - room % 2]  # two lines a chunk
-        return [*([_HEADING] if shown else []), *shown, *answer]
+        shown = [_HEADING]
+        for chunk in self._nearest_at(columns):
+            if len(shown) + len(chunk) + len(answer) > rows:
+                break
+            shown += chunk
+        return [*(shown if len(shown) > 1 else []), *answer]
 
-    def _nearest_at(self, columns: int) -> list[str]:
+    def _nearest_at(self, columns: int) -> list[list[str]]:
         if self._nearest[0] != columns:
             chunks = self._collection.corpus.chunks
-            found: list[str] = []
+            found = []
             for position in self._positions:
                 weights = dict(self._collection.retriever.term_scores(self._question, position))
-                found += _nearest_lines(chunks[position], weights, columns)
+                found.append([*_nearest_lines(chunks[position], weights, columns)])
             self._nearest = (columns, found)
         return self._nearest[1]
 
@@ -119,19 +124,27 @@ class Preview:
 
 
 def _nearest_lines(chunk: Chunk, weights: Mapping[str, float], columns: int) -> Iterator[str]:
-    """Yield the place of the line of a chunk that shares most with the question, and that line, each within `columns`.
+    """Yield the place of the sentence of a chunk that shares most with the question, and that sentence, in lines of `columns`.
 
     weights: the score of each term of the question in this chunk.
     """
-    from fbrag_cli.render.passages import LONGEST_LINE, Line, place, shown_lines
+    from fbrag_cli.render.passages import LONGEST_LINE, place
+    from fbrag_cli.text.sentences import sentence_spans
+    from fbrag_cli.text.terminal import beginning, wrapped
     from fbrag_cli.text.words import terms
 
-    room = max(1, min(columns, LONGEST_LINE) - len(_MARGIN))
-    language = (chunk.document.language,)
+    room, language = max(1, min(columns, LONGEST_LINE) - len(_MARGIN)), (chunk.document.language,)
 
-    def weight(line: Line) -> float:
-        return sum(weights.get(term, 0.0) for term in {*terms(chunk.text[line.start : line.end], language)})
+    def weight(span: Span) -> float:
+        return sum(weights.get(term, 0.0) for term in {*terms(chunk.text[slice(*span)], language)})
 
-    best = max(shown_lines(chunk, room), key=weight)
-    yield shortened(place(chunk, (best.start, best.end)), columns)
-    yield _MARGIN + shortened(one_line(chunk.text[best.start : best.end]), room)
+    start, end = max(sentence_spans(chunk.text), key=weight)
+    if end - start > _LONGEST:  # a table, or a text without punctuation
+        ends = accumulate(len(line) + 1 for line in chunk.text[start:end].split("\n"))
+        start, end = max(pairwise([start, *(start + each for each in ends)]), key=weight)
+    yield shortened(place(chunk, (start, end)), columns)
+    sentence = one_line(chunk.text[start:end])
+    spans = wrapped(sentence, 0, room)
+    yield from (_MARGIN + sentence[first:last].rstrip() for first, last in spans[: _MOST_LINES - 1])
+    if rest := spans[_MOST_LINES - 1 :]:
+        yield _MARGIN + beginning(sentence[rest[0][0] :], room)

@@ -26,6 +26,7 @@ _LEAST = 20  # columns of such a line in the narrowest terminal
 _PROPOSED = 200  # characters of an answer that the chunks do not show
 _ONE_LINE = 60  # columns of a source that is not shown in full: a line on a narrow terminal
 _BEGINNING = 30  # columns at least of the beginning of its sentence
+_SHORT = 20  # characters of a sentence, which is shown with what follows
 _SAID = 60  # characters of the answer of a sample
 _NAMED = 8  # words that are named
 _SCRIPT_SHOWS = ("el", "ja", "ko", "zh")  # languages that a question's script shows
@@ -156,6 +157,7 @@ def sources(trace: Trace, cited: Citations, layout: Layout, before: Sequence[Exc
             in_full.append("\n".join([layout.printed(head, _MARGIN), *lines]))
         else:
             start, end = shown.sentence or (0, len(chunk.text))
+            end = end if end - start >= _SHORT else len(chunk.text)
             room = max(_BEGINNING, _ONE_LINE - width_of(head.text) - len(news) - 2)
             head.add(f"{news}  {beginning(one_line(chunk.text[start:end]), room)}")
             head.style(0, len(head.text), DIM)

@@ -9,6 +9,7 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from textwrap import wrap
 from typing import TextIO
 
 import pytest
@@ -138,6 +139,29 @@ def test_a_preview_has_the_place_and_the_best_line_of_each_chunk() -> None:
     assert heading.startswith("Nearest")
     assert place == "ship.txt:41"
     assert line == "    The cook was ill, and nobody ate."
+
+
+@pytest.mark.parametrize("columns", [60, 80, 100])
+def test_what_is_nearest_is_a_whole_sentence(columns: int) -> None:
+    sentence = "Her ballast was pig iron, with shingle on top of it to fill the ends, and nobody had looked at it for nine years."
+    text = "\n".join(wrap(f"She was built at Dunlathe. {sentence} She drew thirteen feet. {'The cook slept well. ' * 60}", 44))
+    preview = Preview("What was the ballast made of?", collect_text(document(text, "ship.txt"), 60))
+    preview.update(Event("recall", "ranked", positions=(0,)))
+    heading, place, *lines = preview.lines(columns, 20)
+    assert (heading, place) == ("Nearest to the question:", "ship.txt:1-4")
+    assert " ".join(line[4:] for line in lines) == sentence
+    assert all(width_of(line) <= columns for line in lines)
+
+
+def test_of_a_text_without_sentences_the_nearest_line_is_shown() -> None:
+    rows = (
+        "\n".join(f"lamp {n}, copper, Dunlathe" for n in range(30))
+        + "\nballast, pig iron, Ironhythe\n\n"
+        + "The cook slept. " * 90
+    )
+    preview = Preview("What was the ballast made of?", collect_text(document(rows, "ship.csv"), 130))
+    preview.update(Event("recall", "ranked", positions=(0,)))
+    assert preview.lines(60, 20)[2:] == ["    ballast, pig iron, Ironhythe"]
 
 
 def test_the_end_of_the_answer_comes_before_the_nearest_chunks() -> None:
@@ -420,6 +444,16 @@ def test_without_progress_a_plain_line_says_each_stage(clean_environment: dict[s
     stages = ["reading the documents", "looking forward", "loading the models", "answering", "checking the answer"]
     assert screen.lines()[: len(stages)] == stages
     assert not list(tmp_path.rglob(KIND))  # --no-cache keeps no pace
+
+
+def test_without_progress_the_plain_lines_say_how_long_it_takes_where_that_is_known(
+    clean_environment: dict[str, str], tmp_path: Path
+) -> None:
+    command = ["ask", str(INQUIRY), QUESTION, *FAST, "--no-progress"]
+    environment = clean_environment | {"FBRAG_CACHE_DIR": str(tmp_path / "cache")}
+    on_screen(60, 30, command, environment, tmp_path)
+    screen, _ = on_screen(60, 30, [*command, "--seed", "7"], environment, tmp_path)
+    assert any(re.fullmatch(r"looking forward, about \d+ s left", line) for line in screen.lines())
 
 
 def test_fast_is_one_call_of_one_model(fbrag_cached: Run) -> None:
