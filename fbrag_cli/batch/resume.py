@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from fbrag_cli.batch.jobs import Job, Key, row_key
 from fbrag_cli.batch.row import shown
+from fbrag_cli.documents.source import read_source
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.build import versions
-from fbrag_cli.storage.files import sha256_of
 from fbrag_cli.storage.rows import ANOTHER, Row, as_text
 from fbrag_cli.text.printable import one_line
 
@@ -42,9 +42,10 @@ class Earlier:
         for job in first.values():
             if as_text(job.document) in self.documents and all(map(os.path.isfile, job.documents)):
                 try:
-                    self.check_read(job, [sha256_of(Path(path)) for path in job.documents])
-                except OSError:  # an error of its rows
+                    digests = [hashlib.sha256(read_source(path).data).hexdigest() for path in job.documents]
+                except FbragError:  # an error of its rows
                     continue
+                self.check_read(job, digests)
 
     def check_read(self, job: Job, sha256: Sequence[str]) -> None:
         """Raise FbragError `usage` where the job's documents were other files. sha256: digest of each file that was read now."""
@@ -70,10 +71,17 @@ def earlier(rows: Iterable[Row], settings: Mapping[str, object], name: str) -> E
             key = row_key(row["document"], row["id"])
             statuses[key], questions[key] = row["status"], shown(row["question"])
             if sha256:
-                documents[key[0]] = sha256.split() if isinstance(sha256, str) else sha256
+                documents[key[0]] = sha256.split() if isinstance(sha256, str) else _texts(sha256)
     except (KeyError, TypeError, AttributeError, ValueError):
         raise FbragError("usage", f"{name} holds rows that lack a part", ANOTHER) from None
     return Earlier(name, statuses, questions, documents)
+
+
+def _texts(value: object) -> list[str]:
+    """Return a list of texts as it is. Raises TypeError for another value."""
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise TypeError(value)
+    return value
 
 
 def _settings(row: Row) -> str:

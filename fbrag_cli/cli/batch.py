@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from fbrag_cli.cli.batch_output import Output, Tally, of_the_run, open_rows_to
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.groups import takes
+from fbrag_cli.cli.inputs import check_apart, outputs_of
 from fbrag_cli.cli.method_options import MethodKnobs, MethodOptions, chosen_method
 from fbrag_cli.cli.options import BatchOptions, PasswordOptions, RunOptions
 from fbrag_cli.cli.progress_line import progress_line
@@ -118,9 +119,21 @@ def _jobs(command: BatchCommand, console: Console) -> list[Job]:
             jobs = reading.every([(path,) for path in files], questions)
         else:
             jobs = reading.every([tuple(paths)], questions)
+    check_apart(outputs_of({"output": options.output}), _read_by(jobs, command.reading))
     jobs = reading.by_document(jobs)
     jobs = reading.shard(jobs, options.shard) if options.shard else jobs
     return jobs[: options.n_rows]
+
+
+def _read_by(jobs: Sequence[Job], reading: DocumentSettings) -> Iterator[str]:
+    """Yield the files that jobs read, also those of folders as one source."""
+    from fbrag_cli.indexing.files import find_files
+
+    for path in dict.fromkeys(path for job in jobs for path in job.documents):
+        if os.path.isdir(path):
+            yield from (file.path for file in find_files([path], reading.include, reading.exclude).files)
+        else:
+            yield path
 
 
 def _settings(

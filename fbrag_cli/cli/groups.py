@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal, get_type_hints
 import typer
 
 from fbrag_cli.cli.completion import model_names
+from fbrag_cli.cli.inputs import check_outputs
 from fbrag_cli.cli.options import CANCELLATION, GlobalOptions
 from fbrag_cli.methods.knobs import setting_of
 
@@ -40,6 +41,7 @@ def takes(
                 from fbrag_cli.cli.method_options import with_preset
 
                 values = with_preset(values, {name: _origin(typer_context, name) for name in values})
+            check_outputs((*flat, GlobalOptions), values)
             return function(console, *(_record(group, values) for group in groups))
 
         context = inspect.Parameter("typer_context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
 from fbrag_cli.cli.console import Console
+from fbrag_cli.cli.inputs import check_apart, may_lie_in, outputs_of
 from fbrag_cli.cli.method_options import MethodKnobs, MethodOptions, chosen_method
 from fbrag_cli.cli.options import DocumentOptions, OutputOptions, QuestionRunOptions
 from fbrag_cli.cli.progress_line import ProgressLine, progress_line
@@ -97,7 +98,16 @@ def read_question(options: QuestionOptions, session: Session, console: Console) 
 
 
 def collect(session: Session, paths: Sequence[str], options: QuestionOptions, console: Console) -> Collection:
-    """Read the documents. Raises FbragError as `Session.collect`, and `usage` for a password file that cannot be read."""
+    """Read the documents. Raises FbragError as `Session.collect`, and `usage` for a password file that cannot be read, and for an
+    output that is one of the documents.
+    """
+    from fbrag_cli.indexing.files import find_files
+
+    outputs = outputs_of({"output": options.output.output, "html": options.output.html})
+    for folder in filter(os.path.isdir, paths):
+        if may_lie_in(outputs, folder):
+            found = find_files([folder], options.reading.include, options.reading.exclude)
+            check_apart(outputs, (file.path for file in found.files))
     password = read_password(options.document.password_file, console)
     stdin = open_stdin(console) if "-" in paths else None
     return session.collect(paths, options.reading, options.method.words, password=password, stdin=stdin)

@@ -10,6 +10,7 @@ import errno
 import io
 import json
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -24,6 +25,8 @@ Row = Mapping[str, Any]
 
 #: What to do where an output holds rows of something else.
 ANOTHER = "choose another -o FILE, or add --restart"
+_NOT_OURS = "choose another -o FILE"
+_OURS = re.compile(rb'(\xef\xbb\xbf)?(\{"schema": ?"fbrag\.|id,document,question,)')  # what --restart may replace
 _BLANK = b" \t\r\n\0"  # what stands for rows that a power failure took: a file may have grown, and its blocks be zeros
 _FLUSH_EVERY = 1.0  # seconds between two flushes to the disk (fsync)
 _REPLACES_OPEN_FILES = os.name != "nt"
@@ -59,23 +62,31 @@ class JsonLines:
         return self._dumps(row).encode() + b"\n"
 
     def split(self, data: bytes) -> list[tuple[dict[str, Any], int]]:
-        rows, start = [], 0
+        rows: list[tuple[dict[str, Any], int]] = []
+        start = 0
         while start < len(data):
             end = data.find(b"\n", start) + 1 or len(data)
             line = data[start:end]
             if b"\0" in line:  # a block that a power failure took: what follows was written in the same second
+                if not (rows or self._is_ours(line, data[start:])):
+                    raise ValueError("it is no text")
                 break
-            try:
-                row = json.loads(line) if line.endswith(b"\n") else None
-            except (ValueError, RecursionError):
-                row = None
-            if isinstance(row, dict) and row.get("schema") == self._schema:
+            row = _parsed(line)
+            if self._is_row(row):
                 rows.append((row, end))
             elif row is not None or not self._is_cut_off(line):
                 number = data.count(b"\n", 0, start) + 1
                 raise ValueError(f"line {number}: {self._fault(row)}")
             start = end
         return rows
+
+    def _is_row(self, row: Any) -> bool:
+        return isinstance(row, dict) and row.get("schema") == self._schema
+
+    def _is_ours(self, line: bytes, data: bytes) -> bool:
+        """Return whether zeros in a file's first line stand where rows were: it begins as a row, a row follows, or nothing."""
+        whole = line.replace(b" ", b"").startswith(self._begins)
+        return whole or _is_blank_after(self._begins, data) or any(map(self._is_row, map(_parsed, data.splitlines(True))))
 
     def _fault(self, row: Any) -> str:
         if isinstance(row, dict):
@@ -86,6 +97,19 @@ class JsonLines:
         """Return whether a line is blank or the beginning of a row."""
         said = line.strip(_BLANK)[: 2 * len(self._begins)].replace(b" ", b"")[: len(self._begins)]
         return said == self._begins[: len(said)]
+
+
+def _parsed(line: bytes) -> Any:
+    """Return the value of a line of JSON; None for one that is none, or that was cut off."""
+    try:
+        return json.loads(line) if line.endswith(b"\n") else None
+    except (ValueError, RecursionError):
+        return None
+
+
+def _is_blank_after(begins: bytes, data: bytes) -> bool:
+    """Return whether data is a part of the beginning of a row, and blanks."""
+    return begins.startswith(data.rstrip(_BLANK).replace(b" ", b""))
 
 
 class Csv:
@@ -143,11 +167,17 @@ class RowFile:
     def __init__(self, path: Path, form: Form) -> None:
         self._path, self._form = path, form
         self._file, self._end, self._flushed = -1, 0, monotonic()
+        self._is_replaced = False  # whether the first row takes the place of what the file holds
         self.rows: list[dict[str, Any]] = []
 
     def write(self, row: Row) -> None:
         """Append a row, whole or not at all. Raises FbragError `disk_full` or `output`."""
-        self._append(self._form.encode(row))
+        data = self._form.encode(row)
+        if self._is_replaced:
+            self._write_anew(self._form.head + data)
+            self._is_replaced = False
+        else:
+            self._append(data)
         if monotonic() - self._flushed > _FLUSH_EVERY:
             self.flush()
 
@@ -162,12 +192,16 @@ class RowFile:
         kept = [row for row in self.rows if wanted(row)]
         if len(kept) == len(self.rows):
             return
-        data = self._form.head + b"".join(map(self._form.encode, kept))
+        self._write_anew(self._form.head + b"".join(map(self._form.encode, kept)))
+        self.rows = kept
+
+    def _write_anew(self, data: bytes) -> None:
+        """Put `data` in the place of the file's content, whole or not at all. Raises FbragError as `write`."""
         try:
             (self._replace if _REPLACES_OPEN_FILES else self._overwrite)(data)
         except OSError as error:
             raise self._failed(error) from None
-        self.rows, self._end = kept, len(data)
+        self._end = len(data)
 
     def _replace(self, data: bytes) -> None:
         with whole_file(self._path) as temporary:
@@ -207,17 +241,26 @@ class RowFile:
                 raise FbragError("output", what, "wait for its end, or choose another -o FILE") from None
 
     def _read(self, *, restart: bool) -> None:
-        """Take in the rows, and cut off what a kill left of the last one. Raises FbragError `usage` for another kind of file."""
+        """Take in the rows, and cut off what a kill left of the last one. Raises FbragError `usage` for another kind of file.
+
+        restart: take in no row, and leave the file as it is until the first new row.
+        """
         os.lseek(self._file, 0, os.SEEK_SET)
-        data = b"" if restart else _whole(self._file)
-        head = self._form.head
+        data, head = _whole(self._file), self._form.head
+        is_ours = _OURS.match(data) is not None
         begun = data.startswith(head)
         try:
             if not begun and not head.startswith(data.rstrip(_BLANK)):
                 raise ValueError(f"its first line is not {head.decode().strip()}")
             found = self._form.split(data[len(head) :]) if begun else []
         except ValueError as error:
-            raise FbragError("usage", f"{self._path} holds no rows of this kind: {error}", ANOTHER) from None
+            if not (restart and is_ours):
+                what = f"{self._path} holds no rows of this kind: {error}"
+                raise FbragError("usage", what, ANOTHER if is_ours else _NOT_OURS) from None
+            found = []
+        if restart and data.strip(_BLANK):
+            self._is_replaced = True
+            return
         self.rows = [row for row, _ in found]
         self._end = len(head) + (found[-1][1] if found else 0) if begun else 0
         os.ftruncate(self._file, self._end)
@@ -248,8 +291,9 @@ class RowFile:
 def open_rows(path: Path, form: Form, *, restart: bool = False) -> Iterator[RowFile]:
     """Open a row file for appending, and lock it until the block ends. What a kill left of the last row is cut off.
 
-    restart: begin with an empty file. Raises FbragError: `output` where it is no regular file, cannot be read or written, or
-    another process writes it; `usage` where it holds something else, which stays as it is.
+    restart: begin with no rows; those that are there are dropped when the first new one is written. Raises FbragError: `output`
+    where it is no regular file, cannot be read or written, or another process writes it; `usage` where it holds something else,
+    which stays as it is.
     """
     if os.path.exists(path) and not os.path.isfile(path):
         raise FbragError("output", f"{path} is no regular file, as rows need it", "choose another -o FILE")

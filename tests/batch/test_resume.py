@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
+
 import pytest
 
-from fbrag_cli.batch.resume import earlier
+from fbrag_cli.batch.jobs import Job, Question
+from fbrag_cli.batch.resume import Earlier, earlier
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.build import versions
 
@@ -15,3 +19,18 @@ def test_rows_with_a_setting_that_is_gone_are_refused_by_its_name() -> None:
     with pytest.raises(FbragError, match=r"^out\.jsonl holds rows of other settings: fusion \(raw\) is gone$") as refused:
         earlier([row | {"status": "answered", "question": "Who?"}], settings, "out.jsonl")
     assert refused.value.code == "usage"
+
+
+@pytest.mark.parametrize("sha256", [5, [5], {"a": "b"}, True])
+def test_rows_whose_checksum_is_none_are_refused(sha256: object) -> None:
+    settings = {"method": "fb-rag"}
+    row = {"settings": settings, "versions": versions(), "document": "a.txt", "id": "1", "status": "answered", "question": "Who?"}
+    with pytest.raises(FbragError, match="lack a part"):
+        earlier([row | {"sha256": sha256}], settings, "out.jsonl")
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/kmsg"), reason="a file of Linux that never ends")
+def test_a_file_that_never_ends_is_not_waited_for() -> None:
+    before = Earlier("out.jsonl", {}, {}, {"/proc/kmsg": ["0"]})
+    with suppress(FbragError):  # where it may be read, it is another one now
+        before.check_jobs([Job(("/proc/kmsg",), Question("1", "Who?"))])

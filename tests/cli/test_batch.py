@@ -379,7 +379,7 @@ def test_questions_at_once_give_their_rows_in_order(fbrag: Run, folder: Path) ->
         (["docs", "-Q", "q.txt", "--gpu-layers", "²"], "--gpu-layers ²: not a number of layers"),
         (["-", "-Q", "-"], "'-' stands for stdin, which can be read only once"),
         (["docs", "-Q", "q.txt", "-o", "docs"], "docs is no regular file"),
-        (["docs", "-Q", "q.txt", "-o", "q.txt"], "q.txt holds no rows of this kind"),
+        (["docs", "-Q", "q.txt", "-o", "q.txt"], "-o q.txt: it is read, and would be overwritten"),
     ],
 )
 def test_what_cannot_be_run_is_told_in_a_line(fbrag: Run, folder: Path, arguments: list[str], told: str) -> None:

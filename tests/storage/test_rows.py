@@ -197,3 +197,52 @@ with open_rows(Path({str(path)!r}), JsonLines({SCHEMA!r}, json.dumps)) as file:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert "cannot be written: File too large" in done.stderr
     assert [json.loads(line)["id"] for line in path.read_text().splitlines()] == ["0"]
+
+
+#: Files that people have, none of them rows: a workbook, a model, texts in UTF-16 with and without a mark, zeros before a text.
+OTHERS = [
+    b"PK\x03\x04\x14\0\x06\0[Content_Types].xml\n",
+    b"GGUF\x03\0\0\0" + bytes(4096) + b"\ntensors\n",
+    "Dear diary,\nnothing.\n".encode("utf-16"),
+    '{"a": 1}\n'.encode("utf-16-le"),
+    "Dear diary,\nnothing.\n".encode("utf-16-be"),
+    bytes(9) + b"\nDear diary,\n",
+    b"SQLite format 3\0" + bytes(3_000_000),
+]
+
+
+@pytest.mark.parametrize("restart", [False, True])
+@pytest.mark.parametrize("other", OTHERS, ids=["xlsx", "gguf", "utf-16", "utf-16-le", "utf-16-be", "zeros", "long"])
+@by_form
+def test_a_file_with_zeros_that_holds_no_rows_stays_as_it_is(form: Form, other: bytes, restart: bool, tmp_path: Path) -> None:
+    """The zeros that a power failure leaves stand among rows."""
+    path = tmp_path / "other"
+    path.write_bytes(other)
+    with pytest.raises(FbragError, match="holds no rows of this kind") as raised, open_rows(path, form, restart=restart):
+        pass
+    assert (raised.value.code, raised.value.hint) == ("usage", "choose another -o FILE")
+    assert path.read_bytes() == other
+
+
+@by_form
+def test_rows_stay_until_a_restarted_run_has_its_first(form: Form, tmp_path: Path) -> None:
+    before = write(tmp_path / "rows", form, ROWS)
+    with open_rows(tmp_path / "rows", form, restart=True) as file:
+        assert file.rows == []
+    assert (tmp_path / "rows").read_bytes() == before
+    with open_rows(tmp_path / "rows", form, restart=True) as file:
+        file.write(ROWS[1])
+        file.write(ROWS[0])
+    with open_rows(tmp_path / "rows", form) as file:
+        assert [row["id"] for row in file.rows] == ["2", "1"]
+
+
+def test_rows_of_another_kind_are_dropped_by_a_restart_alone(tmp_path: Path) -> None:
+    path = tmp_path / "rows"
+    path.write_bytes(b'{"schema":"fbrag.row/0","id":"1"}\n')
+    with pytest.raises(FbragError, match=r"schema is fbrag\.row/0") as raised, open_rows(path, FORMS[0]):
+        pass
+    assert "--restart" in str(raised.value.hint)
+    with open_rows(path, FORMS[0], restart=True) as file:
+        file.write(ROWS[0])
+    assert path.read_bytes() == FORMS[0].encode(ROWS[0])
