@@ -7,15 +7,18 @@ import re
 import zipfile
 from io import BytesIO
 
-from fbrag_cli.documents.refused_formats import OLE
+from fbrag_cli.documents.compound_file import OLE, root_names
 
 _HEAD = 4096  # bytes
 _ZIP = b"PK\x03\x04"
 _LONGEST_NAME = 100  # bytes that are read of an entry's name: hostile ones overlap, and those that are looked for are short
 _PDF = b"%PDF-"
-# Names of streams in documents of Office before 2007, and of encrypted ones.
-_WORKBOOK = "Workbook".encode("utf-16-le")
-_NO_WORKBOOK = tuple(name.encode("utf-16-le") for name in ("WordDocument", "PowerPoint Document", "EncryptedPackage"))
+_WORKBOOKS = ("workbook", "book")  # streams of Excel 97 to 2003, and of Excel 5 and 95
+_MANIFEST = "META-INF/manifest.xml"
+_MANIFEST_HEAD = 65_536  # bytes that are read of it
+_ROOT_ENTRY = re.compile(r"<[\w:.-]*file-entry\s[^<>]*?full-path\s*=\s*[\"']/[\"'][^<>]*>")
+_MEDIA_TYPE = re.compile(r"media-type\s*=\s*[\"']([\w.+/-]+)[\"']")
+OPEN_DOCUMENT = "application/vnd.oasis.opendocument."
 _BOMS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
 _LEADING = r"(?:\s|<!--(?:(?!-->).)*-->|<\?xml[^>]*\?>)*"
@@ -33,7 +36,11 @@ def is_pdf(data: bytes) -> bool:
 
 
 def is_epub(data: bytes) -> bool:
-    return _begins_with_mimetype(data, b"application/epub+zip") or "META-INF/container.xml" in _names(data)
+    """Return whether `data` is a book, and no layout of InDesign, which has the same container."""
+    if media_type_of(data) == "application/epub+zip":
+        return True
+    names = _names(data)
+    return "META-INF/container.xml" in names and "designmap.xml" not in names
 
 
 def is_docx(data: bytes) -> bool:
@@ -50,16 +57,17 @@ def is_pptx(data: bytes) -> bool:
 
 def is_xls(data: bytes) -> bool:
     """Return whether `data` is an Excel workbook of before 2007, and no other document that holds one."""
-    return data.startswith(OLE) and _WORKBOOK in data and not any(stream in data for stream in _NO_WORKBOOK)
+    return data.startswith(OLE) and not root_names(data).keys().isdisjoint(_WORKBOOKS)
 
 
 def is_ods(data: bytes) -> bool:
-    return _begins_with_mimetype(data, b"application/vnd.oasis.opendocument.spreadsheet")
+    return media_type_of(data).startswith(OPEN_DOCUMENT + "spreadsheet")
 
 
 def is_odt(data: bytes) -> bool:
     if data.startswith(_ZIP):
-        return _begins_with_mimetype(data, b"application/vnd.oasis.opendocument.text") and not data.startswith(b"-master", 77)
+        kind = media_type_of(data).removeprefix(OPEN_DOCUMENT)
+        return kind.startswith("text") and kind != "text-master"
     return _FLAT_ODT.match(_head(data)) is not None
 
 
@@ -94,9 +102,27 @@ def _is_office(data: bytes, part: str) -> bool:
     return "[Content_Types].xml" in names and any(name.startswith(part) for name in names)
 
 
-def _begins_with_mimetype(data: bytes, mimetype: bytes) -> bool:
-    """Return whether the first entry of the zip is an uncompressed "mimetype", as in EPUB and OpenDocument."""
-    return data.startswith(_ZIP) and data.startswith(b"mimetype" + mimetype, 30)
+def media_type_of(data: bytes) -> str:
+    """Return the media type that a zip of OpenDocument or EPUB declares; "" for others.
+
+    It stands in the entry "mimetype", which is the first one unless another program packed the file again, or in the manifest.
+    """
+    if not data.startswith(_ZIP):
+        return ""
+    if data.startswith(b"mimetype", 30) and not int.from_bytes(data[8:10], "little"):
+        start = 38 + int.from_bytes(data[28:30], "little")
+        return data[start : start + _LONGEST_NAME].split(b"PK", 1)[0].decode("latin-1").strip()
+    try:
+        with zipfile.ZipFile(BytesIO(data)) as archive:
+            if "mimetype" in archive.NameToInfo:
+                with archive.open("mimetype") as entry:
+                    return entry.read(_LONGEST_NAME).decode("latin-1").strip()
+            with archive.open(_MANIFEST) as entry:
+                found = _ROOT_ENTRY.search(entry.read(_MANIFEST_HEAD).decode("utf-8", "replace"))
+    except Exception:  # zipfile raises half a dozen types for a hostile zip
+        return ""
+    declared = _MEDIA_TYPE.search(found[0]) if found else None
+    return declared[1] if declared else ""
 
 
 def _names(data: bytes) -> frozenset[str]:

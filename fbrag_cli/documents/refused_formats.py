@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fbrag_cli.documents.compound_file import OLE, root_names
+from fbrag_cli.documents.recognition import OPEN_DOCUMENT, media_type_of
 from fbrag_cli.documents.source import Source
 from fbrag_cli.errors import FbragError
 
@@ -12,10 +14,10 @@ _UNLOCK = "open it in Office or LibreOffice and save it without a password"
 _OCR = 'tesseract {file} - | fbrag ask - "…"'
 _UNPACK = "unpack it, then name the files in it"
 _TRANSCRIPT = "name a text file with its transcript"
+_ZIP = b"PK\x03\x04"
 _OTHER = "name a text, PDF, HTML, EPUB or Office file; to see what this one is: file {file}"
-
-_OPEN_DOCUMENT = b"mimetypeapplication/vnd.oasis.opendocument"
-OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+_PICTURE = "magick {file} page.png, then tesseract page.png -"
+_IWORK = "open it in Pages, Numbers or Keynote and export it as PDF"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +34,38 @@ class Magic:
         return data.startswith(self.mark, self.offset) and self.inside in data
 
 
+# Documents of OpenOffice and LibreOffice, by the beginning of their media type. The first that fits counts.
+_OPEN_OFFICE = {
+    OPEN_DOCUMENT + "presentation": "an OpenDocument presentation (odp)",
+    OPEN_DOCUMENT + "graphics": "an OpenDocument drawing (odg)",
+    OPEN_DOCUMENT: "an OpenDocument document of another kind (odf, odc, odb, odm)",
+    "application/vnd.sun.xml.": "a document of OpenOffice 1 (sxw, sxc, sxi)",
+}
+# Documents of other programs in a compound file, by an entry at its root. The first that fits counts.
+_COMPOUND = {
+    "EncryptedPackage": ("an Office document with a password", _UNLOCK),
+    "__properties_version1.0": ("a mail of Outlook (msg)", "msgconvert {file}, or in Outlook: File, Save as, .eml"),
+    "WordDocument": ("an old Office document (doc)", _TO_PDF),
+    "PowerPoint Document": ("an old Office document (ppt)", _TO_PDF),
+    "VisioDocument": ("an old Visio drawing (vsd)", _TO_PDF),
+    "\x05HwpSummaryInformation": ("a document of Hangul (hwp)", "open it in Hangul and save it as docx or PDF"),
+    "": ("an old Office document, or one of another program", _TO_PDF),
+}
+
 # Each is too long or too odd to begin a text. The first that fits counts: formats within a zip come before zip.
 _MAGICS = (
-    Magic(b"PK\x03\x04", "an Excel workbook in binary form (xlsb)", _TO_PDF, inside=b"xl/workbook.bin"),
-    Magic(b"PK\x03\x04", "an OpenDocument presentation or drawing (odp, odg)", _TO_PDF, inside=_OPEN_DOCUMENT),
-    Magic(b"PK\x03\x04", "a zip archive", _UNPACK),
+    Magic(_ZIP, "an Excel workbook in binary form (xlsb)", _TO_PDF, inside=b"xl/workbook.bin"),
+    Magic(_ZIP, "an iWork document (pages, numbers, key)", _IWORK, inside=b"Index/Document.iwa"),
+    Magic(_ZIP, "an iWork document (pages, numbers, key)", _IWORK, inside=b"Index.zip"),
+    Magic(_ZIP, "an iWork document (pages, numbers, key)", _IWORK, inside=b"buildVersionHistory.plist"),
+    Magic(_ZIP, "a Visio drawing (vsdx)", _TO_PDF, inside=b"visio/document.xml"),
+    Magic(_ZIP, "an XPS document", "xpstopdf {file} out.pdf", inside=b".fdseq"),
+    Magic(_ZIP, "an InDesign document (idml)", "open it in InDesign and export it as PDF", inside=b"designmap.xml"),
+    Magic(_ZIP, "a zip archive", _UNPACK),
     Magic(b"PK\x05\x06", "an empty zip archive", _UNPACK),
-    Magic(OLE, "an Office document with a password", _UNLOCK, inside="EncryptedPackage".encode("utf-16-le")),
-    Magic(OLE, "an old Office document (doc, ppt)", _TO_PDF),
+    Magic(b"\x09\x00\x04\x00", "an Excel workbook of before 1993", _TO_PDF, inside=b"\x00\x00\x00"),
+    Magic(b"\x09\x02\x06\x00", "an Excel workbook of before 1993", _TO_PDF, inside=b"\x00\x00\x00"),
+    Magic(b"\x09\x04\x06\x00", "an Excel workbook of before 1993", _TO_PDF, inside=b"\x00\x00\x00"),
     Magic(b"%!PS-Adobe", "a PostScript document", "ps2pdf {file} out.pdf"),
     Magic(b"BOOKMOBI", "a Kindle book (mobi)", "ebook-convert {file} out.txt", offset=60),
     Magic(b"AT&TFORM", "a DjVu document", 'djvutxt {file} | fbrag ask - "…"'),
@@ -58,7 +84,12 @@ _MAGICS = (
     Magic(b"II*\x00", "an image (TIFF)", _OCR),
     Magic(b"MM\x00*", "an image (TIFF)", _OCR),
     Magic(b"WEBPVP8", "an image (WebP)", _OCR, offset=8),
-    Magic(b"ftyphei", "an image (HEIC)", _OCR, offset=4),
+    Magic(b"BM", "an image (BMP)", _OCR, inside=b"\x00\x00\x00\x00"),
+    Magic(b"jP  \r\n\x87\n", "an image (JPEG 2000)", _OCR, offset=4),
+    Magic(b"JXL \r\n\x87\n", "an image (JPEG XL)", _PICTURE, offset=4),
+    Magic(b"8BPS\x00\x01", "an image (Photoshop)", _PICTURE),
+    Magic(b"ftyphei", "an image (HEIC)", _PICTURE, offset=4),
+    Magic(b"ftypavif", "an image (AVIF)", _PICTURE, offset=4),
     Magic(b"ftyp", "audio or video (MP4)", _TRANSCRIPT, offset=4, inside=b"\x00\x00\x00"),
     Magic(b"ID3\x03", "audio (MP3)", _TRANSCRIPT),
     Magic(b"ID3\x04", "audio (MP3)", _TRANSCRIPT),
@@ -73,6 +104,18 @@ _MAGICS = (
 
 def refuse_known(source: Source) -> None:
     """Raise FbragError unsupported_format if the bytes are of a known format that is not read."""
+    if source.data.startswith(OLE):
+        names = root_names(source.data)
+        kind, hint = next(
+            found
+            for name, found in _COMPOUND.items()
+            if (name.lower() in names if names else name.encode("utf-16-le") in source.data) or not name
+        )
+        raise _unsupported(source, f"{source.name} is {kind}, which is not read", hint)
+    media_type = media_type_of(source.data)
+    for beginning, kind in _OPEN_OFFICE.items():
+        if media_type.startswith(beginning):
+            raise _unsupported(source, f"{source.name} is {kind}, which is not read", _TO_PDF)
     for magic in _MAGICS:
         if magic.fits(source.data):
             raise _unsupported(source, f"{source.name} is {magic.kind}, which is not read", magic.hint)

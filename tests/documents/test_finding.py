@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
+import struct
 import tracemalloc
+import zipfile
 from contextlib import suppress
 from pathlib import Path
 
@@ -10,10 +13,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from fbrag_cli.documents.compound_file import OLE, root_names
 from fbrag_cli.documents.formats import FORMATS, PLAIN, find_format
 from fbrag_cli.documents.source import Source
 from fbrag_cli.errors import FbragError
 from tests.documents.making import docx, epub, odt, refused, rtf, w_paragraph, written, zipped
+
+_END, _FREE = 0xFFFFFFFE, 0xFFFFFFFF
 
 _BOOKS = {
     "an EPUB book": epub({"a.xhtml": "<p>text</p>"}),
@@ -49,6 +55,12 @@ def test_text_under_the_name_of_a_book(tmp_path: Path, suffix: str) -> None:
         (zipped({"[Content_Types].xml": "x", "xl/workbook.bin": "x"}), "Excel workbook in binary form", "libreoffice"),
         (zipped({"mimetype": "application/vnd.oasis.opendocument.graphics"}, stored_first=True), "drawing", "libreoffice"),
         (zipped({"a.epub": _BOOKS["an EPUB book"], "b.docx": _BOOKS["a Word document"]}), "zip archive", "unpack"),
+        (zipped({"a": "x" * 99, "mimetype": "application/vnd.oasis.opendocument.presentation"}), "presentation", "libreoffice"),
+        (zipped({"Index/Document.iwa": "x", "Metadata/Properties.plist": "x"}), "iWork document", "export it as PDF"),
+        (zipped({"mimetype": "application/vnd.sun.xml.writer", "content.xml": "x"}), "OpenOffice 1", "libreoffice"),
+        (zipped({"[Content_Types].xml": "x", "visio/document.xml": "x"}), "a Visio drawing", "libreoffice"),
+        (zipped({"[Content_Types].xml": "x", "FixedDocSeq.fdseq": "x"}), "an XPS document", "xpstopdf"),
+        (zipped({"META-INF/container.xml": "x", "designmap.xml": "x"}), "an InDesign document", "InDesign"),
         (b"PK\x05\x06" + bytes(18), "empty zip", "unpack"),
         (b"PK\x03\x04" * 1000, "zip archive", "unpack"),
     ],
@@ -59,6 +71,56 @@ def test_other_zips_are_refused_whatever_their_name(tmp_path: Path, data: bytes,
     assert error.code == "unsupported_format"
     assert says in error.message
     assert hint in str(error.hint)
+
+
+def _compound(*names: str) -> bytes:
+    """A compound file with empty streams at its root, as Outlook and old Office write it."""
+    header = OLE + bytes(16) + struct.pack("<HHHHH6xIIIIIIIIII", 0x3E, 3, 0xFFFE, 9, 6, 0, 1, 1, 0, 4096, _END, 0, _END, 0, 0)
+    table = struct.pack("<II", 0xFFFFFFFD, _END).ljust(512, b"\xff")
+    entries = b""
+    for at, title in enumerate(("Root Entry", *names)):
+        following = at + 1 if 0 < at < len(names) else _FREE
+        kind, child = (2, _FREE) if at else (5, 1)
+        entries += title.encode("utf-16-le").ljust(64, b"\0")
+        entries += struct.pack("<HBBIII", 2 * len(title) + 2, kind, 1, _FREE, following, child) + bytes(48)
+    return header.ljust(512, b"\xff") + table + entries.ljust(512, b"\0")
+
+
+@pytest.mark.parametrize(
+    ("data", "says", "hint"),
+    [
+        (_compound("__nameid_version1.0", "__properties_version1.0"), "a mail of Outlook (msg)", ".eml"),
+        (_compound("EncryptionInfo", "EncryptedPackage"), "with a password", "without a password"),
+        (_compound("VisioDocument"), "Visio drawing", "libreoffice"),
+        (b"\x00\x00\x00\x1cftypavif\x00\x00\x00\x00", "an image (AVIF)", "magick"),
+        (b"BM\x46\x00\x00\x00\x00\x00\x00\x00", "an image (BMP)", "tesseract"),
+        (b"\x00\x00\x00\x0cjP  \r\n\x87\n\x00", "an image (JPEG 2000)", "tesseract"),
+        (b"\x00\x00\x00\x0cJXL \r\n\x87\n\x00", "an image (JPEG XL)", "magick"),
+        (b"8BPS\x00\x01\x00\x00", "an image (Photoshop)", "magick"),
+    ],
+)
+def test_documents_of_other_programs_are_refused_by_their_name(tmp_path: Path, data: bytes, says: str, hint: str) -> None:
+    error = refused(tmp_path, data, "a")
+    assert error.code == "unsupported_format"
+    assert says in error.message
+    assert hint in str(error.hint)
+
+
+def test_a_document_that_was_packed_again_is_read(tmp_path: Path) -> None:
+    """Then "mimetype" is not the first entry any more, or is missing, and only the manifest says what it is."""
+    parts = {name: data for name, data in _parts(odt("<text:p>text</text:p>")).items() if name != "mimetype"}
+    kind = "application/vnd.oasis.opendocument.text"
+    for more in (
+        {"mimetype": kind},
+        {"META-INF/manifest.xml": f'<m:manifest><m:file-entry m:media-type="{kind}" m:full-path="/"/></m:manifest>'},
+    ):
+        document = written(tmp_path, zipped({**parts, **more}), "a.odt")
+        assert (document.text, document.media_type) == ("text", kind)
+
+
+def _parts(package: bytes) -> dict[str, bytes | str]:
+    with zipfile.ZipFile(io.BytesIO(package)) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
 
 
 @pytest.mark.parametrize("format_", FORMATS, ids=lambda format_: format_.kind)
@@ -113,3 +175,12 @@ def test_overlapping_names_in_a_broken_zip_take_little_memory() -> None:
         assert tracemalloc.get_traced_memory()[1] < 5_000_000  # bytes
     finally:
         tracemalloc.stop()
+
+
+@given(position=st.integers(0, 1535), data=st.binary(min_size=1, max_size=8))
+@settings(max_examples=200, deadline=None)
+def test_a_damaged_compound_file_ends_in_no_exception(position: int, data: bytes) -> None:
+    whole = _compound("EncryptionInfo", "EncryptedPackage")
+    damaged = whole[:position] + data + whole[position + len(data) :]
+    assert isinstance(root_names(damaged), dict)
+    assert isinstance(root_names(damaged[:position]), dict)

@@ -54,6 +54,8 @@ def test_values_are_read_and_formulas_are_not(tmp_path: Path) -> None:
         (-0.5, "-0.5"),
         (1e20, "1e+20"),
         (123456789012.0, "123456789012"),
+        (1234567890123451.0, "1234567890123451"),
+        (2.0**60, "1.15292150460685e+18"),
         (float("nan"), "nan"),
         (False, "FALSE"),
         (datetime(2024, 2, 29, 23, 59, 59, 999_600), "2024-03-01 00:00"),
@@ -83,8 +85,11 @@ def test_an_open_document_spreadsheet(tmp_path: Path) -> None:
     assert document.media_type.endswith("opendocument.spreadsheet")
 
 
-def _xls(rows: list[list[str | float]]) -> bytes:
-    """A workbook of Excel 97: records of one sheet, in the one stream of a compound file."""
+def _xls(rows: list[list[str | float]], name: str = "Workbook", first: bytes = b"", *, embedded_in: str = "") -> bytes:
+    """A workbook of Excel 97: records of one sheet, in the one stream of a compound file.
+
+    name: of the stream. first: records after the first one. embedded_in: the root's stream; then it is in a folder.
+    """
 
     def record(kind: int, data: bytes = b"") -> bytes:
         return struct.pack("<HH", kind, len(data)) + data
@@ -99,8 +104,9 @@ def _xls(rows: list[list[str | float]]) -> bytes:
         for y, row in enumerate(rows)
         for x, cell in enumerate(row)
     )
-    name = b"\x04\x00Data"
-    head = begin(0x5) + record(0x85, struct.pack("<IH", len(begin(0x5)) + 4 + 6 + len(name) + 4, 0) + name) + record(0xA)
+    sheet = b"\x04\x00Data"
+    start = len(begin(0x5) + first) + 4 + 6 + len(sheet) + 4
+    head = begin(0x5) + first + record(0x85, struct.pack("<IH", start, 0) + sheet) + record(0xA)
     stream = (head + begin(0x10) + cells + record(0xA)).ljust(4096, b"\0")
 
     def entry(title: str, kind: int, child: int, start: int, size: int) -> bytes:
@@ -112,7 +118,12 @@ def _xls(rows: list[list[str | float]]) -> bytes:
     table += [0xFFFFFFFF] * (128 - len(table))
     header = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(16) + struct.pack("<HHHHH", 0x3E, 3, 0xFFFE, 9, 6) + bytes(6)
     header += struct.pack("<IIIIIIIII", 0, 1, 1, 0, 4096, 0xFFFFFFFE, 0, 0xFFFFFFFE, 0) + struct.pack("<I", 0)
-    folder = entry("Root Entry", 5, 1, 0xFFFFFFFE, 0) + entry("Workbook", 2, 0xFFFFFFFF, 2, len(stream)) + bytes(256)
+    root, book = entry("Root Entry", 5, 1, 0xFFFFFFFE, 0), entry(name, 2, 0xFFFFFFFF, 2, len(stream))
+    folder = root + book + bytes(256)
+    if embedded_in:
+        other = entry(embedded_in, 2, 0xFFFFFFFF, 2, len(stream))
+        other = other[:68] + struct.pack("<I", 2) + other[72:]  # its sibling is the folder
+        folder = root + other + entry("ObjectPool", 1, 3, 0, 0) + book
     return header.ljust(512, b"\xff") + struct.pack("<128I", *table) + folder + stream
 
 
@@ -121,7 +132,19 @@ def test_an_old_workbook(tmp_path: Path) -> None:
     assert document.text == "Data\n\nPlace\tSum\nHüll\t12.5"
     assert document.media_type == "application/vnd.ms-excel"
     with pytest.raises(FbragError, match="old Office document"):
-        written(tmp_path, _xls([["Place"]]) + "WordDocument".encode("utf-16-le"), "letter.doc")
+        written(tmp_path, _xls([["Place"]], embedded_in="WordDocument"), "letter.doc")
+
+
+@pytest.mark.parametrize("name", ["WORKBOOK", "BOOK"])
+def test_an_old_workbook_under_another_name_of_its_stream(tmp_path: Path, name: str) -> None:
+    """A document of Word inside it does not make it one."""
+    data = _xls([["Place", "Sum"]], name) + "WordDocument".encode("utf-16-le")
+    assert written(tmp_path, data, "book.xls").text == "Data\n\nPlace\tSum"
+
+
+def test_an_old_workbook_with_a_password(tmp_path: Path) -> None:
+    locked = _xls([["Place"]], first=struct.pack("<HHHHHH", 0x2F, 8, 0, 0, 0x1234, 0x5678))
+    assert refused(tmp_path, locked, "book.xls").message.endswith("is encrypted with a password")
 
 
 _BOMB = '<!DOCTYPE d [<!ENTITY a "lol"><!ENTITY b "&a;&a;">]>'

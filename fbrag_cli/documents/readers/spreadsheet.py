@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from contextlib import suppress
 from datetime import date, datetime, time, timedelta
 from io import BytesIO
+from struct import unpack_from
 from typing import TYPE_CHECKING
 
+from fbrag_cli.documents.compound_file import root_names
 from fbrag_cli.documents.document import Extracted
 from fbrag_cli.documents.readers.archive import MAX_UNPACKED, Archive, packed
 from fbrag_cli.documents.readers.blocks import Block, content_of
@@ -24,9 +26,10 @@ _XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 _ODS = "application/vnd.oasis.opendocument.spreadsheet"
 _XLS = "application/vnd.ms-excel"
 _WITHOUT_CELLS = ("xl/charts", "xl/drawings", "xl/externalLinks", "xl/media", "xl/pivot", "customXml/", "Object ", "Pictures/")
+_FILEPASS = 0x2F
 _MAX_ROWS = 1 << 20  # of a sheet; a number beyond that is a lie, and calamine would count up to it
 _HALF_SECOND = timedelta(milliseconds=500)
-_EXACT_INTEGERS = 1e15  # below, a float holds every integer
+_EXACT_INTEGERS = 2**53  # below, a float holds every integer
 
 
 def read_spreadsheet(source: Source, codec: str | None = None) -> Extracted:
@@ -37,8 +40,10 @@ def read_spreadsheet(source: Source, codec: str | None = None) -> Extracted:
     """
     from python_calamine import CalamineWorkbook, PasswordError
 
-    media_type, package = _package(source)
     try:
+        if _is_encrypted(source.data):
+            raise PasswordError
+        media_type, package = _package(source)
         with CalamineWorkbook.from_filelike(package) as workbook:
             blocks = list(_blocks(source, workbook))
     except PasswordError:
@@ -63,6 +68,18 @@ def _package(source: Source) -> tuple[str, BytesIO]:
     for data in parts.values():
         refuse_entities(data, archive.damaged)
     return (_ODS if "content.xml" in parts else _XLSX), packed(parts)
+
+
+def _is_encrypted(data: bytes) -> bool:
+    """Return whether a workbook of before 2007 has a record FILEPASS among its first ones, which calamine may overlook."""
+    names = root_names(data)
+    head, at = names.get("workbook", b"") or names.get("book", b""), 0
+    while at + 4 <= len(head):
+        kind, length = unpack_from("<HH", head, at)
+        if kind == _FILEPASS:
+            return True
+        at += 4 + length
+    return False
 
 
 def _blocks(source: Source, workbook: CalamineWorkbook) -> Iterator[Block]:
