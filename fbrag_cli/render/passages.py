@@ -193,13 +193,15 @@ def passage(chunk: Chunk, sentence: Span | None, context: int) -> Span:
     sentences, slack = sentence_spans(text), _NEAR if context else 0
     starts = {*(first for first, _ in sentences), *(at + 1 for at in breaks), 0}
     ends = {*(last for _, last in sentences), *breaks, len(text)}
-    before = max((at for at in starts if start - slack <= at <= start), default=-1)
-    after = min((at for at in ends if end <= at <= end + slack), default=-1)
-    if before < 0:
-        before = min((at for at in starts if start <= at <= sentence[0]), default=start)
-    if after < 0:
-        after = max((at for at in ends if sentence[1] <= at <= end), default=end)
-    return before, after
+    # What begins or ends within the lines comes first: then a passage is not longer than it was asked for.
+    first = min((at for at in starts if start <= at < sentence[0]), default=-1)
+    if first < 0:
+        first = max((at for at in starts if start - slack <= at <= sentence[0]), default=start)
+    last = max((at for at in ends if sentence[1] < at <= end), default=-1)
+    if last < 0:
+        last = min((at for at in ends if max(sentence[1], end) <= at <= end + slack), default=sentence[1])
+    shown = text[first:last]
+    return first + len(shown) - len(shown.lstrip("\n")), last - len(shown) + len(shown.rstrip())
 
 
 def _line_ends(text: str) -> list[int]:
