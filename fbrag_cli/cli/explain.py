@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TextIO
@@ -55,7 +54,7 @@ def explain(console: Console, options: ExplainCommand) -> int:
             return ExitCode.DONE
         explained = session.ask(question.text, question.collection, question.method, question.choice, answering=shown.prompt)
         trace = explained.retrieve()
-        found = _print_explanation(opened.stream, explained, options.output.form, shown)
+        found = _print_explanation(opened.stream, explained, options, console)
         opened.page(trace)
         device = session.device
     from fbrag_cli.render.answer_text import summary
@@ -77,50 +76,55 @@ def _print_text(console: Console, options: ExplainCommand) -> int:
         for document in documents:
             if len(documents) > 1:
                 opened.stream.write(f"=== {one_line(document.name)}\n")
-            opened.stream.writelines(f"{line}\n" for line in numbered(document))
+            opened.stream.writelines(f"{line}\n" for line in numbered(document, columns_of(opened.stream)))
     return ExitCode.DONE
 
 
-def _print_explanation(stream: TextIO, asked: Asked, form: str, options: ExplainOptions) -> bool:
+def _print_explanation(stream: TextIO, asked: Asked, options: ExplainCommand, console: Console) -> bool:
     """Print the explanation. Return False where --find finds nothing."""
     from fbrag_cli.render import as_json, explain_text
 
-    trace = asked.retrieve()
-    found = None if options.find is None else explain_text.holders(trace, options.find)
-    if form == "json":
+    trace, shown = asked.retrieve(), options.explain
+    found = None if shown.find is None else explain_text.holders(trace, shown.find)
+    if options.output.form == "json":
         stream.write(dumps(as_json.explanation(trace, memory_mb=peak_memory_mb(), found=found)) + "\n")
     else:
-        lines = _explanation(stream, asked, options) if found is None else explain_text.found(trace, found)
+        columns, colored = columns_of(stream), console.colored(stream)
+        lines = (
+            _explanation(asked, shown, columns, colored=colored) if found is None else explain_text.found(trace, found, columns)
+        )
         stream.writelines([f"{line}\n" for line in lines])  # all of them, or none where one fails
     return found is None or bool(found)
 
 
-def _explanation(stream: TextIO, asked: Asked, options: ExplainOptions) -> Iterator[str]:
-    from fbrag_cli.render import explain_text, tables
+def _explanation(asked: Asked, options: ExplainOptions, columns: int | None, *, colored: bool) -> Iterator[str]:
+    """Yield the lines of the explanation. columns: of the terminal; None off one, where only --map draws the map."""
+    from fbrag_cli.render import explain_text
     from fbrag_cli.render.passages import in_part
 
     trace = asked.retrieve()
     if options.chunk is not None:
         term_scores = getattr(asked.retriever, "term_scores", None)
-        yield from explain_text.one_chunk(trace, options.chunk - 1, term_scores)
+        yield from explain_text.one_chunk(trace, options.chunk - 1, term_scores, columns)
     elif options.prompt:
         for title, written in asked.prompts():
-            yield from explain_text.prompt(written, title)
+            yield from explain_text.prompt(written, title, columns)
     else:
-        limit = None if options.all else options.limit
-        by_position = options.sort == "position"
-        count_tokens = asked.count_tokens if trace.rounds else None
-        columns = columns_of(stream)
-        yield from explain_text.table(trace, limit=limit, by_position=by_position, count_tokens=count_tokens, columns=columns)
-        for told in tables.own_tables(trace):
-            yield ""
-            yield from tables.lines_of(told)
+        yield from explain_text.table(
+            trace,
+            limit=None if options.all else options.limit,
+            by_position=options.sort == "position",
+            count_tokens=asked.count_tokens if trace.rounds else None,
+            columns=columns,
+            colored=colored,
+        )
+        yield from explain_text.own_lines(trace, columns)
         if in_part(trace) and not trace.told:
             yield ""
             yield from explain_text.excerpts(trace, columns)
         if options.samples_text:
             yield ""
-            yield from explain_text.samples(trace)
-        if options.map or (options.map is None and stream.isatty()):
+            yield from explain_text.samples(trace, columns, colored=colored)
+        if options.map or (options.map is None and columns is not None):
             yield ""
-            yield from explain_text.heat(trace, max(20, min(100, shutil.get_terminal_size().columns - 4)))
+            yield from explain_text.heat(trace, columns, colored=colored)

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from os.path import commonprefix
 
-import numpy as np
-
-from fbrag_cli.corpus import Excerpt
+from fbrag_cli.corpus import Chunk, Excerpt
 from fbrag_cli.documents.document import Document
-from fbrag_cli.documents.lines import line_of
+from fbrag_cli.documents.lines import line_of, pages_of
+from fbrag_cli.documents.lines import lines_of as line_range
 from fbrag_cli.render.passages import cut, digits, in_part, parts, place, read_of, scored, scored_samples
-from fbrag_cli.render.tables import beside, cells_by_chunk
+from fbrag_cli.render.tables import beside, cells_by_chunk, first_words, fitted, lines_of, own_tables
 from fbrag_cli.retrieval.ranking import best, ranks
 from fbrag_cli.text.printable import counted, one_line, printable
-from fbrag_cli.text.table import aligned, shortened, width_of
+from fbrag_cli.text.table import shortened, width_of
+from fbrag_cli.text.terminal import ACCENT, BOLD, DIM, Styled, broken
 from fbrag_cli.trace import Trace
 
 _SHADES = " ▁▂▃▄▅▆▇█"
-_SCALE = "scale"  # the column of scores relative to the best chunk
-_FIRST_WORDS = 44  # characters of a chunk's beginning
-_LEAST = 12  # columns of the place and of the first words in a narrow terminal
-_PLACE = 16  # columns of a longer place, if the first words have no room otherwise
-_SECTION = re.compile(r"(:\d+-\d+) \(.*\)$")  # of a place, after its lines
+_SPARE = ("tok", "words", "chunk")  # columns that make room for the first words, in this order
+_MAP_WIDTH = 76  # columns of the map off a terminal
 
 TermScores = Callable[[str, int], Sequence[tuple[str, float]]]
 
@@ -35,22 +33,23 @@ def table(
     by_position: bool,
     count_tokens: Callable[[str], int] | None,
     columns: int | None = None,
+    colored: bool = False,
 ) -> Iterator[str]:
     """Yield the header, then a line for each of the `limit` best chunks (None: all), by rank or by position. Selected
     ones have a `*`, copies of these a `=`.
 
     count_tokens: of the small model; None where no model is loaded: the column then has words. columns: of the terminal, to
-    which the last columns are shortened; None off one.
+    which the table is fitted; None off one. colored: whether selected rows are bold and the others dim.
     """
     scores = trace.scores
     combined, backward, forward = map(ranks, (scores.combined, scores.backward, scores.forward))
-    shown = best(scores.combined, limit)
+    shown = sorted(best(scores.combined, limit), key=lambda position: position if by_position else combined[position])
     selected, copies, own = set(trace.selected), trace.copy_of, beside(trace)
     heads = [column.header or column.name for column in own.columns] if own else ["forward", "by"]
     cells = cells_by_chunk(own) if own else {}
     none = ("-",) * len(heads)
     rows = []
-    for position in sorted(shown) if by_position else shown:
+    for position in shown:
         chunk = trace.corpus.chunks[position]
         rows.append(
             (
@@ -63,12 +62,16 @@ def table(
                 f"{count_tokens(chunk.text) if count_tokens else chunk.n_words}",
                 f"{position + 1}",
                 place(chunk),
-                one_line(chunk.text[: 8 * _FIRST_WORDS], _FIRST_WORDS),
+                first_words(chunk),
             )
         )
     length = "tok" if count_tokens else "words"
-    header = ("rank", "", _SCALE, "score", "backward", *heads, length, "chunk", "place", "first words")
-    return _fitted([header, *rows], columns)
+    header = ("rank", "", "scale", "score", "backward", *heads, length, "chunk", "place", "first words")
+    empty = () if own or trace.samples else ("by", "forward")
+    lines = fitted([header, *rows], columns, _common(trace), (*_SPARE, *empty, "scale", "by"))
+    yield next(lines)
+    for position, line in zip(shown, lines, strict=True):
+        yield _painted(line, BOLD if position in selected else DIM, colored)
 
 
 def excerpts(trace: Trace, columns: int | None = None) -> Iterator[str]:
@@ -76,44 +79,23 @@ def excerpts(trace: Trace, columns: int | None = None) -> Iterator[str]:
 
     columns: of the terminal; None off one.
     """
-    rows = [
-        (f"{each.n_words}", place(each.narrowed), one_line(each.text[: 8 * _FIRST_WORDS], _FIRST_WORDS)) for each in trace.context
-    ]
-    yield from _fitted([("words", "place", "first words"), *rows], columns)
+    rows = [(f"{each.n_words}", place(each.narrowed), first_words(each)) for each in trace.context]
+    yield from fitted([("words", "place", "first words"), *rows], columns, _common(trace))
     words = sum(each.n_words for each in trace.context)
     yield f"{counted(len(rows), 'excerpt')}, {counted(words, 'word')} for the large model"
 
 
-def _fitted(rows: Sequence[tuple[str, ...]], columns: int | None) -> Iterator[str]:
-    """Yield the lines of the table: its place (at its start) and its first words are shortened to fit `columns`.
-
-    Where both have no room, columns stand closer; where they have none then, the scale and then the first words are left out.
-    """
-    right = {0, *range(2, len(rows[0]) - 2)}
-    widths = [max(map(width_of, column)) for column in zip(*rows, strict=True)]
-    gap, others = 2, sum(widths[:-2])
-    if columns is None or others + sum(widths[-2:]) + gap * (len(widths) - 1) <= columns:
-        return aligned(rows, right)
-    wanted = min(widths[-2], _PLACE) + _LEAST
-    if columns - others - gap * (len(widths) - 1) < wanted:
-        gap = 1
-    room = columns - others - gap * (len(widths) - 1)
-    if room < wanted and _SCALE in rows[0]:
-        scale = rows[0].index(_SCALE)
-        return _fitted([(*row[:scale], *row[scale + 1 :]) for row in rows], columns)
-    if room < wanted:
-        where = max(_LEAST, room + gap)
-        return aligned([(*row[:-2], _short_place(row[-2], where)) for row in rows], right, gap=gap)
-    where = min(widths[-2], room - _LEAST)
-    narrow = [(*row[:-2], _short_place(row[-2], where), shortened(row[-1], room - where)) for row in rows]
-    return aligned(narrow, right, gap=gap)
+def own_lines(trace: Trace, columns: int | None = None) -> Iterator[str]:
+    """Yield the tables that the method tells by themselves, each after an empty line. columns: as for `excerpts`."""
+    for told in own_tables(trace):
+        yield ""
+        yield from lines_of(told, columns, _common(trace))
 
 
-def _short_place(where: str, columns: int) -> str:
-    """Return a place cut to `columns`: without its section, then without the beginning of its path."""
-    if width_of(where) > columns:
-        where = _SECTION.sub(r"\1", where)
-    return shortened(where, columns, at_start=True)
+def _common(trace: Trace) -> str:
+    """Return what all places begin with: the name of the only document, the folder of several."""
+    names = [one_line(document.name) for document in trace.corpus.documents]
+    return names[0] if len(names) == 1 else commonprefix(names).rpartition("/")[0] + "/"  # noqa: RUF071 cut at a "/"
 
 
 def holders(trace: Trace, sought: str) -> dict[int, set[bool]]:
@@ -159,10 +141,10 @@ def _folded(text: str) -> str:
     return " ".join(text.split()).casefold()
 
 
-def found(trace: Trace, held: Mapping[int, set[bool]]) -> Iterator[str]:
+def found(trace: Trace, held: Mapping[int, set[bool]], columns: int | None = None) -> Iterator[str]:
     """Yield a line for each chunk: rank, scores, place, whether it is selected, and if in part, whether what it holds is read.
 
-    held: as of `holders`.
+    held: as of `holders`. columns: as for `broken`.
     """
     scores = trace.scores
     combined, backward, forward = map(ranks, (scores.combined, scores.backward, scores.forward))
@@ -175,31 +157,31 @@ def found(trace: Trace, held: Mapping[int, set[bool]]) -> Iterator[str]:
             fate = f"a copy of chunk {copies[position] + 1}, which is selected"
         if position in recalled:
             fate += ", recalled"
-        yield (
+        yield from broken(
             f"rank {combined[position]}/{len(trace.corpus.chunks)}  score {scored(scores, position)}  "
             f"backward {digits(trace, scores.backward[position])} (#{backward[position]})  "
             f"forward {digits(trace, scores.forward[position])} (#{forward[position]})  "
-            f"{place(trace.corpus.chunks[position])}  {fate}"
+            f"{place(trace.corpus.chunks[position])}  {fate}",
+            columns,
         )
 
 
-def one_chunk(trace: Trace, position: int, term_scores: TermScores | None) -> Iterator[str]:
+def one_chunk(trace: Trace, position: int, term_scores: TermScores | None, columns: int | None = None) -> Iterator[str]:
     """Yield a chunk in full, and what each term of the question and of the sample that raised it adds to its scores.
 
-    term_scores: of a text and a chunk's position; None for a retriever without terms.
+    term_scores: of a text and a chunk's position; None for a retriever without terms. columns: as for `broken`.
     """
     chunk = trace.corpus.chunks[position]
-    yield f"chunk {position + 1} of {len(trace.corpus.chunks)}  {place(chunk)}"
-    yield f"backward {digits(trace, trace.scores.backward[position])}{_added(term_scores, trace.question, position)}"
+    said = [f"chunk {position + 1} of {len(trace.corpus.chunks)}  {place(chunk)}"]
+    said.append(f"backward {digits(trace, trace.scores.backward[position])}{_added(term_scores, trace.question, position)}")
     raised_by = int(trace.scores.best_sample[position])
     if trace.samples and trace.scores.forward[position] != 0:
         added = _added(term_scores, trace.samples[raised_by].said, position)
-        yield f"forward {digits(trace, trace.scores.forward[position])}, by sample {raised_by + 1}{added}"
+        said.append(f"forward {digits(trace, trace.scores.forward[position])}, by sample {raised_by + 1}{added}")
     if in_part(trace) and (read := read_of(trace).get(position)):
         words = sum(each.n_words for each in read)
-        yield f"read {words:,} of {counted(chunk.n_words, 'word')}: {', '.join(place(each.narrowed) for each in read)}"
-    yield ""
-    yield printable(chunk.text)
+        said.append(f"read {words:,} of {counted(chunk.n_words, 'word')}: {', '.join(place(each.narrowed) for each in read)}")
+    yield from broken("\n".join([*said, "", printable(chunk.text)]), columns)
 
 
 def _added(term_scores: TermScores | None, text: str, position: int) -> str:
@@ -208,44 +190,86 @@ def _added(term_scores: TermScores | None, text: str, position: int) -> str:
     return ": " + (", ".join(f"{printable(term)} {score:.1f}" for term, score in term_scores(text, position)) or "no term")
 
 
-def samples(trace: Trace) -> Iterator[str]:
-    """Yield each forward sample, with the chunk that it raised most."""
+def samples(trace: Trace, columns: int | None = None, *, colored: bool = False) -> Iterator[str]:
+    """Yield each forward sample, with the chunk that it raised most. columns: as for `broken`. colored: as for `table`."""
     for sample, scores in scored_samples(trace):
         chunk = trace.corpus.chunks[int(scores.argmax())]
         raised = f"raises {place(chunk)} most ({digits(trace, scores.max())})" if scores.any() else "raises no chunk"
-        yield f"sample {sample.index + 1} (seed {sample.seed}{cut(sample)}) {raised}"
-        yield from (f"    {line}".rstrip() for line in printable(sample.text).split("\n"))
+        for line in broken(f"sample {sample.index + 1} (seed {sample.seed}{cut(sample)}) {raised}", columns):
+            yield _painted(line, BOLD, colored)
+        yield from broken(printable(sample.text), columns, "    ")
 
 
-def heat(trace: Trace, width: int) -> Iterator[str]:
-    """Yield lines of `width` cells, one for each chunk: the darker, the higher its combined score. Selected ones are marked."""
-    combined = trace.scores.combined
+def heat(trace: Trace, columns: int | None = None, *, colored: bool = False) -> Iterator[str]:
+    """Yield a map of the text over the whole width: the higher a bar, the higher the best combined score of the chunks there.
+
+    Below the bars stand the ranks of the selected chunks, and below these where the text begins and ends. columns: of the
+    terminal; None off one. colored: whether the bars of selected chunks have the accent.
+    """
+    combined, selected, n = trace.scores.combined, trace.selected, len(trace.corpus.chunks)
     low, high = float(combined.min()), float(combined.max())
-    scaled = (combined - low) / (high - low) if high > low else np.zeros_like(combined)
-    cells = [_SHADES[round(float(value) * (len(_SHADES) - 1))] for value in scaled]
-    selected = set(trace.selected)
-    marks = ["^" if position in selected else " " for position in range(len(cells))]
-    for start in range(0, len(cells), width):
-        yield f"|{''.join(cells[start : start + width])}|"
-        if below := "".join(marks[start : start + width]).rstrip():
-            yield f" {below}"
+    width = max(10, (columns or _MAP_WIDTH) - 2)
+    edges = [(i * n // width, max(i * n // width + 1, -(-(i + 1) * n // width))) for i in range(width)]
+    bars = Styled().add("|")
+    for has_selected, several in groupby(edges, lambda edge: any(position in range(*edge) for position in selected)):
+        shares = [(float(combined[first:end].max()) - low) / (high - low) if high > low else 0.0 for first, end in several]
+        bars.add("".join(_SHADES[round(share * (len(_SHADES) - 1))] for share in shares), ACCENT if has_selected else "")
+    documents = trace.corpus.documents
+    name = one_line(documents[0].name) if len(documents) == 1 else counted(len(documents), "document")
+    yield from broken(f"map of {name}: {counted(n, 'chunk')}, scores from {low:.2f} (blank) to {high:.2f} (█)", columns)
+    yield bars.add("|").painted(colored=colored)
+    by_place = ranks(combined)
+    for line in _labels((f"{by_place[position]}", 1 + (2 * position + 1) * width // (2 * n)) for position in sorted(selected)):
+        yield _painted(line, BOLD, colored)
+    named = len(documents) > 1
+    first_place, last_place = (_edge(trace.corpus.chunks[i], i < 0, named=named) for i in (0, -1))
+    gap = width + 2 - width_of(first_place) - width_of(last_place)
+    if gap > 0:
+        yield _painted(first_place + " " * gap + last_place, DIM, colored)
 
 
-def prompt(written: str, title: str) -> Iterator[str]:
-    """Yield a prompt as the model reads it, with its markers."""
+def _painted(line: str, style: str, colored: bool) -> str:
+    return Styled().add(line, style).painted(colored=colored)
+
+
+def _labels(labels: Iterable[tuple[str, int]]) -> list[str]:
+    """Return lines with each text at its column, in as many lines as it takes for all to stand apart."""
+    lines: list[str] = []
+    for text, column in labels:
+        row = next((i for i, line in enumerate(lines) if not line or len(line) < column), len(lines))
+        lines += [""] * (row == len(lines))
+        lines[row] = lines[row].ljust(column) + text
+    return lines
+
+
+def _edge(chunk: Chunk, at_end: bool, *, named: bool) -> str:
+    """Return where the text begins, or ends: a line or a page, or the name of a document where there are several."""
+    document = chunk.document
+    if named:
+        return shortened(one_line(document.name), 30, at_start=True)
+    if pages := pages_of(document, chunk.start, chunk.end):
+        return f"p. {pages[at_end]}"
+    return f"line {line_range(document, chunk.start, chunk.end)[at_end]}"
+
+
+def prompt(written: str, title: str, columns: int | None = None) -> Iterator[str]:
+    """Yield a prompt as the model reads it, with its markers. columns: as for `broken`."""
     yield f"--- {title}"
-    yield printable(written)
+    yield from broken(printable(written), columns)
 
 
-def numbered(document: Document) -> Iterator[str]:
-    """Yield the decoded text, each line with its number, and a heading for each page of a PDF."""
+def numbered(document: Document, columns: int | None = None) -> Iterator[str]:
+    """Yield the decoded text, each line with its number, and a heading for each page of a PDF. columns: as for `broken`."""
     pages = {line_of(document, page.start): page.number for page in reversed(document.pages)}
     lines = document.text.split("\n")
     width = len(str(len(lines)))
+    margin = " " * (width + 2)
     for number, line in enumerate(lines, 1):
         if number in pages:
             yield f"--- page {pages[number]}"
-        yield f"{number:>{width}}  {printable(line)}".rstrip()
+        first, *rest = broken(printable(line), None if columns is None else max(20, columns - len(margin)))
+        yield f"{number:>{width}}  {first}".rstrip()
+        yield from (margin + each for each in rest)
 
 
 def _forward(trace: Trace, position: int, rank: int) -> tuple[str, str]:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from fbrag_cli.corpus import Chunk, Excerpt
 from fbrag_cli.render.passages import place
 from fbrag_cli.text.printable import one_line
-from fbrag_cli.text.table import aligned
+from fbrag_cli.text.table import aligned, shortened, width_of
+from fbrag_cli.text.terminal import beginning, broken
 from fbrag_cli.trace import Cell, Table, Trace
 
-_FIRST_WORDS = 60  # characters
+_FIRST_WORDS = 60  # columns of the beginning of a text, at most
+_WANTED = 30  # columns of the first words, for which others make room
+_LEAST = 12  # columns of the place and of the first words in the narrowest terminal
+_PLACE = 20  # columns of a longer place, if the first words have no room otherwise
+_SECTION = re.compile(r"(\d+-\d+) \(.*\)$")  # of a place, after its lines
 
 
 def own_tables(trace: Trace) -> list[Table]:
@@ -28,17 +35,63 @@ def rows_of(table: Table) -> list[tuple[str, ...]]:
     shown = [i for i, column in enumerate(table.columns) if column.header is not None]
     rows = [(table.unit, *(table.columns[i].header or "" for i in shown), "place", "first words")]
     for number, (row, excerpt) in enumerate(zip(table.rows, table.excerpts, strict=True), 1):
-        first_words = one_line(excerpt.text[: 8 * _FIRST_WORDS], _FIRST_WORDS)
-        rows.append((f"{number}", *(_text(row[i]) for i in shown), place(excerpt.narrowed), first_words))
+        rows.append((f"{number}", *(_text(row[i]) for i in shown), place(excerpt.narrowed), first_words(excerpt)))
     return rows
 
 
-def lines_of(table: Table) -> Iterator[str]:
-    """Yield the rows as aligned text, and the note."""
-    rows = rows_of(table)
-    yield from aligned(rows, range(len(rows[0]) - 2))  # all but the place and the first words are numbers
+def lines_of(table: Table, columns: int | None = None, common: str = "") -> Iterator[str]:
+    """Yield the rows as aligned text, and the note. columns, common: as for `fitted`."""
+    yield from fitted(rows_of(table), columns, common)
     if table.note:
-        yield table.note
+        yield from broken(table.note, columns)
+
+
+def first_words(text: Chunk | Excerpt) -> str:
+    """Return the first words of a chunk or an excerpt as one printable line."""
+    return beginning(one_line(text.text[: 8 * _FIRST_WORDS]), _FIRST_WORDS)
+
+
+def fitted(rows: Sequence[tuple[str, ...]], columns: int | None, common: str, spare: Sequence[str] = ()) -> Iterator[str]:
+    """Yield the lines of a table, of which the place and the first words are the last two columns, the others numbers.
+
+    columns: of the terminal; None off one. Where the table is wider, these make room, one after the other: the `common`
+    beginning of all places, the columns with a heading of `spare`, sections of places, gaps, and the first words.
+    """
+    right = range(len(rows[0]) - 2)
+    if columns is None or _width(rows) <= columns:
+        return aligned(rows, right)
+    rows = [(*row[:-2], row[-2].removeprefix(common).lstrip(": "), row[-1]) for row in rows]
+    for heading in spare:
+        if heading in rows[0] and _room(rows, columns) < min(_WANTED, max(width_of(row[-1]) for row in rows)):
+            at = rows[0].index(heading)
+            rows = [(*row[:at], *row[at + 1 :]) for row in rows]
+    right = range(len(rows[0]) - 2)
+    gap = 2 if _room(rows, columns) >= 2 * _LEAST else 1
+    where, first = max(width_of(row[-2]) for row in rows), _room(rows, columns, gap)
+    if first < _LEAST:
+        room = columns - _width([row[:-2] for row in rows], gap) - gap
+        return aligned([(*row[:-2], _short_place(row[-2], max(_LEAST, room))) for row in rows], right, gap=gap)
+    if where > _PLACE:
+        where = min(where, max(_PLACE, _PLACE + first - _WANTED))
+        first += _PLACE - where
+    return aligned([(*row[:-2], _short_place(row[-2], where), beginning(row[-1], first)) for row in rows], right, gap=gap)
+
+
+def _width(rows: Sequence[tuple[str, ...]], gap: int = 2) -> int:
+    widths = [max(map(width_of, column)) for column in zip(*rows, strict=True)]
+    return sum(widths) + gap * (len(widths) - 1)
+
+
+def _room(rows: Sequence[tuple[str, ...]], columns: int, gap: int = 2) -> int:
+    """Return the columns that are left for the first words, where a longer place is cut."""
+    return columns - _width([(*row[:-2], _short_place(row[-2], _PLACE)) for row in rows], gap) - gap
+
+
+def _short_place(where: str, columns: int) -> str:
+    """Return a place cut to `columns`: without its section, then without the beginning of its path."""
+    if width_of(where) > columns:
+        where = _SECTION.sub(r"\1", where)
+    return shortened(where, columns, at_start=True)
 
 
 def cells_by_chunk(table: Table) -> dict[int, tuple[str, ...]]:

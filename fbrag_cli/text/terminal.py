@@ -105,6 +105,12 @@ def beginning(text: str, columns: int) -> str:
     return text[:end].rstrip() + (" …" if text[end : end + 1].isspace() else "…")
 
 
+def broken(text: str, columns: int | None, margin: str = "") -> Iterator[str]:
+    """Yield the lines of a printable text, broken to fit `columns` (None: as they are). margin: before each line."""
+    room = None if columns is None else max(_LEAST, columns - len(margin))
+    return (f"{margin}{line}".rstrip() for line in Styled(text).lines(room))
+
+
 def _command_lines(command: str, columns: int) -> Iterator[str]:
     """Yield the lines of a command, each but the last continued by a backslash; inside quotes, the quotes end and begin anew."""
     room, line, quoted = columns - 3, "", False  # a quote, a space and a backslash

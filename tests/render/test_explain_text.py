@@ -1,14 +1,17 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fbrag_cli.corpus import build_corpus
+from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.render import as_json
-from fbrag_cli.render.explain_text import excerpts, found, holders, one_chunk, table
+from fbrag_cli.render.explain_text import excerpts, found, heat, holders, one_chunk, samples, table
 from fbrag_cli.text.table import width_of
 from tests.render.test_passages import TEXT, read_in_part, trace_of
 
@@ -20,12 +23,76 @@ def test_the_table_fits_the_terminal(columns: int, name: str, text: str) -> None
     trace = trace_of(text, "", "", chunk_words=8, name=name)
     header, *rows = table(trace, limit=None, by_position=True, count_tokens=None, columns=columns)
     assert max(map(width_of, [header, *rows])) <= columns
-    assert ":1-1" in rows[0]  # the lines are what a reader needs most of a place
-    assert ("first words" in header) == (columns > 60)
+    assert " 1-1 " in f" {rows[0].replace(':', ' ')} "  # the lines are what a reader needs most of a place
+    assert "first words" in header
     whole = list(table(trace, limit=None, by_position=True, count_tokens=None))
     assert name in whole[1]
     if columns == 200:
         assert [header, *rows] == whole
+
+
+WORDS = "The standard chronometer was repaired in August 1893 by a watchmaker of the town, whom nobody had asked for his name. "
+
+
+@pytest.mark.parametrize(("columns", "least"), [(60, 12), (80, 28), (100, 30)])
+def test_a_narrow_table_gives_its_width_to_the_first_words(columns: int, least: int) -> None:
+    trace = trace_of(WORDS * 40, "", "", chunk_words=20, name="folder/of/the/inquiry.txt")
+    header, *rows = table(trace, limit=5, by_position=True, count_tokens=None, columns=columns)
+    left = header.removesuffix("first words").split()
+    assert columns >= 100 or "words" not in left
+    assert ("chunk" in left) == (columns >= 100)
+    assert "inquiry" not in rows[0]  # the same in each row
+    shown = rows[0][header.index("first words") :]
+    assert least <= len(shown) <= columns
+    assert WORDS.startswith(shown.removesuffix(" …"))  # cut between words
+
+
+def test_rows_of_several_documents_keep_the_names_without_their_common_folder() -> None:
+    names = ("all/of/the/logs/1893/april.txt", "all/of/the/logs/1894/may.txt")
+    read = Extracted(Content(WORDS, ()), "text/plain", "utf-8")
+    corpus = build_corpus([Document.of(name, name, read) for name in names], 20)
+    trace = replace(trace_of(WORDS * 2, "", "", chunk_words=20), corpus=corpus)
+    assert len(corpus.chunks) == len(trace.scores.combined)
+    rows = list(table(trace, limit=None, by_position=True, count_tokens=None, columns=80))
+    assert [row for row in rows if " 1893/april.txt:1-1 " in row]
+    assert [row for row in rows if " 1894/may.txt:1-1 " in row]
+
+
+def test_colour_marks_what_is_selected_and_changes_no_word() -> None:
+    trace = trace_of(TEXT, "", "", chunk_words=8)
+    trace = replace(trace, context=trace.context[:2])
+    plain = list(table(trace, limit=None, by_position=True, count_tokens=None, columns=80))
+    painted = list(table(trace, limit=None, by_position=True, count_tokens=None, columns=80, colored=True))
+    assert [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in painted] == plain
+    assert [line.startswith("\x1b[1m") for line in painted[1:]] == ["*" in line.split() for line in plain[1:]]
+    assert {line[:4] for line in painted[1:]} == {"\x1b[1m", "\x1b[2m"}
+
+
+@pytest.mark.parametrize("columns", [None, 60, 80, 200])
+@pytest.mark.parametrize("n_chunks", [3, 500])
+def test_the_map_has_the_whole_width_a_scale_and_the_ranks_of_what_is_selected(columns: int | None, n_chunks: int) -> None:
+    trace = trace_of("one two three four. " * n_chunks, "", "", chunk_words=4)
+    trace = replace(trace, context=trace.context[:12])
+    assert len(trace.corpus.chunks) == n_chunks
+    lines = list(heat(trace, columns))
+    bars = next(i for i, line in enumerate(lines) if line.startswith("|"))
+    assert " ".join(lines[:bars]).startswith(f"map of log.txt: {n_chunks} chunks, scores from ")
+    assert len(lines[bars]) == (columns or 76)
+    assert max(map(width_of, lines)) <= (columns or 76)
+    assert sorted(int(label) for line in lines[bars + 1 : -1] for label in line.split()) == list(
+        range(1, len(trace.selected) + 1)
+    )
+    assert lines[-1].split() == ["line", "1", "line", "1"]
+
+
+def test_samples_and_chunks_are_broken_between_words() -> None:
+    trace = trace_of(WORDS * 3, "", "")
+    sampled = trace_of(TEXT, "", WORDS * 3)
+    for lines in (list(one_chunk(trace, 0, None, 40)), list(samples(sampled, 40))):
+        assert max(map(width_of, lines)) <= 40
+        assert not {word for line in lines for word in line.split()} & {"chronomet", "Augus", "watchmak"}
+        assert " ".join(" ".join(lines).split()).endswith(WORDS.strip())
+    assert list(samples(sampled))[1] == f"    {WORDS * 3}".rstrip()
 
 
 def test_find_finds_a_text_over_the_ends_of_chunks() -> None:
@@ -55,7 +122,7 @@ def test_the_excerpts_are_listed_in_reading_order_with_their_number_of_words() -
     assert header.split() == ["words", "place", "first", "words"]
     assert [row.split(maxsplit=2) for row in rows] == [
         ["2", "log.txt:2-2", "Nobody slept."],
-        ["9", "log.txt:3-3", "The box was sealed by Tobias Wrenn with lea…"],
+        ["9", "log.txt:3-3", "The box was sealed by Tobias Wrenn with lead."],
         ["6", "log.txt:5-5", "At dawn the wind went round."],
     ]
     assert total == "3 excerpts, 17 words for the large model"

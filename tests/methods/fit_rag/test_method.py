@@ -131,7 +131,7 @@ def test_the_windows_and_the_labels_are_printed_and_in_json() -> None:
     assert first.split()[:4] == ["1", "*", "0.88", "0.83"]
     on_page = page(trace)
     assert '<h2 id="windows">Windows</h2>' in on_page
-    assert f"{found.windows[0].text[:59]}…</td>" in on_page
+    assert f"{found.windows[0].text[:56]} …</td>" in on_page
 
 
 def test_all_windows_stay_where_they_are_never_enough() -> None:
