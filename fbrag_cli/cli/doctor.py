@@ -11,8 +11,11 @@ from fbrag_cli.cli.groups import takes
 from fbrag_cli.cli.options import DoctorOptions
 from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.text.printable import dumps, one_line
+from fbrag_cli.text.table import columns_of
+from fbrag_cli.text.terminal import BOLD, ERROR, Styled, folded
 
-_SGR = {"ok": "32", "warn": "33", "fail": "31"}
+_STYLES = {"ok": "", "warn": BOLD, "fail": ERROR}
+_MARGIN = "      "  # before what goes on below a finding, and its fix
 
 
 @takes(DoctorOptions)
@@ -76,10 +79,9 @@ def _situation(console: Console, options: DoctorOptions) -> Any:
 
 
 def _print(check: Any, *, colored: bool) -> None:
-    status = f"{check.status:<4}"
-    if colored:
-        status = f"\x1b[{_SGR[check.status]}m{status}\x1b[0m"
-    print(f"{status}  {check.name:<16}  {one_line(check.finding)}")
+    columns = columns_of(sys.stdout)
+    line = Styled().add(f"{check.status:<4}", _STYLES[check.status]).add(f"  {check.name:<16}  {one_line(check.finding)}")
+    print(*line.lines(columns, margin=_MARGIN, colored=colored), sep="\n")
     if check.fix:
-        print(f"      fix: {one_line(check.fix)}")
+        print(folded(f"{_MARGIN}fix: {one_line(check.fix)}", columns, _MARGIN))
     sys.stdout.flush()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import unquote
@@ -132,3 +134,18 @@ def test_a_hostile_name_is_no_control_sequence_in_a_link(clean_environment: dict
     path, _, line = address.partition("#")
     assert unquote(path.removeprefix("file://")) == str(tmp_path / name)
     assert line == "1"
+
+
+@WIDTHS
+def test_the_findings_of_the_doctor_are_broken_between_words(
+    columns: int, clean_environment: dict[str, str], tmp_path: Path
+) -> None:
+    command = ["doctor", "--offline", "--no-gpu-probe"]
+    environment = clean_environment | {"FBRAG_SMALL": "smollm2-135m", "FBRAG_LARGE": "smollm2-135m"}
+    plain = subprocess.run(
+        [sys.executable, "-m", "fbrag_cli", *command], capture_output=True, text=True, env=environment, check=False
+    )
+    screen, _ = on_screen(columns, 50, command, environment, tmp_path)
+    assert all(width_of(line) <= columns for line in screen.lines())
+    assert "\x1b[33m" not in screen.raw
+    assert {word for word in words([plain.stdout]) if word.isalpha() and len(word) > 3} <= set(words(screen.lines()))
