@@ -6,9 +6,9 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
-from time import monotonic
+from time import monotonic, process_time
 
 import pytest
 
@@ -359,6 +359,81 @@ def test_a_server_that_trickles_bytes_that_are_no_reply_is_an_error() -> None:
         pytest.raises(FbragError, match="no reply within"),
     ):
         text_of(generator)
+
+
+def _delta(index: int = 0, **delta: str) -> str:
+    return f"data: {json.dumps({'choices': [{'index': index, 'delta': delta}]})}\n\n"
+
+
+_END = 'data: {"choices": [{"index": 0, "delta": {"content": "It"}, "finish_reason": "stop"}]}\n\n'
+
+#: What a server may send for ever, after these events: event number i of it.
+ENDLESS: dict[str, tuple[tuple[str, ...], Callable[[int], str]]] = {
+    "empty deltas": ((), lambda i: _delta()),
+    "empty deltas after a word": ((_delta(content="It"),), lambda i: _delta(content="")),
+    "no choices": ((), lambda i: "data: {}\n\n"),
+    "words of one sample": ((), lambda i: _delta(content=f"w{i} ")),
+    "words of a sample that has ended": ((_END,), lambda i: _delta(content=f"w{i} ")),
+    "words of one sample beside a word of another": ((_delta(1, content="It"),), lambda i: _delta(content=f"w{i} ")),
+    "words of samples that were not asked for": ((), lambda i: _delta(i + 9, content="w")),
+    "reasoning": ((), lambda i: _delta(reasoning_content="hm ")),
+    "roles": ((_delta(content="It"),), lambda i: _delta(role="assistant")),
+    "usage": ((_delta(content="It"),), lambda i: f'data: {{"choices": [], "usage": {{"completion_tokens": {i}}}}}\n\n'),
+    "the same progress": ((), lambda i: 'data: {"prompt_progress": {"processed": 5, "total": 9}}\n\n'),
+    "growing progress": ((), lambda i: f'data: {{"prompt_progress": {{"processed": {i}, "total": 1{"0" * 15}}}}}\n\n'),
+    "comments": ((), lambda i: ": ping\n\n" * 999),
+    "names of events": ((), lambda i: "event: ping\n\n" * 999),
+    "one event": (("data: ",), lambda i: " " * 9999),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", ENDLESS)
+@pytest.mark.parametrize("pause", [0.0, 0.02])
+def test_a_server_that_sends_without_end_is_left(what: str, pause: float) -> None:
+    """At full speed the number of events and bytes ends it; where it pauses between two events, the time without a token."""
+    head, event = ENDLESS[what]
+
+    def endless(handler: Handler, body: dict[str, object]) -> None:
+        handler.begin()
+        handler.wfile.write("".join(head).encode())
+        number, over = 0, monotonic() + 20
+        while monotonic() < over and not handler.server.over.wait(pause):
+            handler.wfile.write("".join(event(number + i) for i in range(100 if pause == 0 else 1)).encode())
+            number += 100 if pause == 0 else 1
+
+    with Loopback() as server, opened(server.address, patience=HASTY) as generator:
+        server.default = endless
+        generator._host.patience = replace(HASTY, first=0.5, idle=0.2)
+        begun = monotonic()
+        with suppress(FbragError):
+            assert all(len(sample.text) < 200 for sample in generator.generate(QUESTION, 2, GREEDY).samples)
+        assert monotonic() - begun < 12
+
+
+def test_a_server_that_only_announces_its_reply_is_left() -> None:
+    def announce(handler: Handler, body: dict[str, object]) -> None:
+        while not handler.server.over.is_set():
+            handler.wfile.write(b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n" * 99)
+
+    with Loopback() as server, opened(server.address) as generator:
+        server.default = announce
+        begun = process_time()
+        with pytest.raises(FbragError, match="does not end"):
+            text_of(generator)
+        assert process_time() - begun < 5
+    with Loopback(hello=announce) as server, pytest.raises(FbragError, match="does not end"), opened(server.address):
+        pass
+
+
+def test_a_server_with_many_models_names_some_at_once() -> None:
+    with Loopback() as server:
+        server.pages["/v1/models"] = {"data": [{"id": f"{'x' * 40}{i}"} for i in range(100_000)]}
+        host = Host(Address.parse(f"{server.address}#{'x' * 44}"))
+        begun = process_time()
+        with pytest.raises(FbragError, match="has no model") as raised:
+            about(host)
+    assert process_time() - begun < 8
+    assert len(raised.value.message) < 700
 
 
 @pytest.mark.parametrize("pieces", [(), ("It",)])

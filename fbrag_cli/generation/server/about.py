@@ -14,6 +14,7 @@ from fbrag_cli.text.near import closest
 from fbrag_cli.text.printable import one_line
 
 _MOST_NAMED = 10
+_MOST_COMPARED = 1000  # with a misspelled name
 # Fields that identify a model at a server. Others change with each reply, as the time.
 _OF_A_MODEL = ("id", "root", "owned_by", "max_model_len", "meta")
 _OF_LLAMA_CPP = ("model_path", "model_ftype", "build_info", "chat_template", "bos_token", "eos_token")
@@ -85,7 +86,7 @@ def _entry(host: Host, listed: Json) -> Json:
     if not names:
         what = "it lists no models"
         raise host.error(what, f"name the model: {host.address.base}#name", "model_missing")
-    near = closest(asked, names) or names[0]
+    near = closest(asked, names[:_MOST_COMPARED]) or names[0]
     what = f"it has no model {one_line(asked, 80)}, but {shown}" if asked else f"it has {len(names)} models: {shown}"
     raise host.error(what, f"name one of them: {host.address.base}#{near}", "model_missing")
 

@@ -10,11 +10,13 @@ from time import perf_counter
 from typing import Any
 
 from fbrag_cli.generation.generator import Call
-from fbrag_cli.generation.server.exchange import BrokenError, Exchange
+from fbrag_cli.generation.server.exchange import BrokenError, Exchange, Took
 from fbrag_cli.generation.server.host import Host
 from fbrag_cli.generation.server.loop import Reports
 from fbrag_cli.generation.server.replies import Json, RefusedError, said, tokens
 from fbrag_cli.generation.server.sample import StreamedSample
+
+_OF_THE_TEMPLATE = 10_000  # tokens that a server may put around the messages
 
 
 class Drawing:
@@ -27,6 +29,7 @@ class Drawing:
 
     def __init__(self, host: Host, url: str, body: Json, samples: Sequence[StreamedSample], call: Call) -> None:
         self._host, self._url, self._body, self._samples, self._call = host, url, body, samples, call
+        self._longest = _OF_THE_TEMPLATE + sum(len(each["content"].encode("utf-8", "replace")) for each in body["messages"])
         self._writes = asyncio.Event()  # the first sample of a request
         self.reports: Reports = SimpleQueue()
         self.started = perf_counter()
@@ -96,16 +99,17 @@ class Drawing:
             return True
         return False
 
-    def _take(self, item: Json, group: Sequence[StreamedSample]) -> bool:
-        """Take up an event, or a whole reply. Returns whether this side has ended what is still written."""
+    def _take(self, item: Json, group: Sequence[StreamedSample]) -> Took:
+        """Take up an event, or a whole reply."""
+        brought = self._report_reading(item.get("prompt_progress"), group)
         for each in said(item):
-            if 0 <= each.index < len(group):
-                sample = group[each.index]
+            if 0 <= each.index < len(group) and (sample := group[each.index]).finish is None:
                 if each.thought:
                     sample.think()
                 sample.add(each.text)
                 if each.finish:
                     sample.end(each.finish)
+                brought = brought or bool(each.thought or each.text or each.finish)
         if group[0].n_pieces:
             self._writes.set()
         if self.prompt_tokens is None:
@@ -113,19 +117,29 @@ class Drawing:
             self.cached_tokens = tokens(item, "prompt_tokens_details", "cached_tokens")
         if len(group) == 1 and (n_tokens := tokens(item, "completion_tokens")) is not None:
             group[0].n_tokens = n_tokens
-        self._report(item.get("prompt_progress"), group)
-        return all(sample.finish for sample in group) and any(sample.cut for sample in group)
+        self._report_writing(group)
+        begun = [sample for sample in group if sample.begun]
+        # Where the server ignores `n`, the other samples never begin.
+        if all(sample.finish for sample in begun) and any(sample.cut for sample in begun):
+            return Took.ALL
+        return Took.SOMETHING if brought else Took.NOTHING
 
-    def _report(self, read: Any, group: Sequence[StreamedSample]) -> None:
-        """Report what is read and written."""
+    def _report_reading(self, read: Any, group: Sequence[StreamedSample]) -> bool:
+        """Report how much of the prompt is read. Returns whether it is more than before."""
+        done, total = (read.get("processed"), read.get("total")) if isinstance(read, dict) else (None, None)
+        if not (isinstance(done, int) and isinstance(total, int) and group[0].n_read < done <= total <= self._longest):
+            return False
+        group[0].n_read = done
+        if self._call.on_prompt and self._samples[0] in group:
+            self.reports.put(partial(self._call.on_prompt, done, total))
+        return True
+
+    def _report_writing(self, group: Sequence[StreamedSample]) -> None:
+        """Report what is written."""
         call, first = self._call, self._samples[0]
         n_written = max(sample.n_pieces for sample in group)
         if n_written and self.first_text is None:
             self.first_text = perf_counter()
-        if call.on_prompt and isinstance(read, dict) and first in group:
-            done, total = read.get("processed"), read.get("total")
-            if isinstance(done, int) and isinstance(total, int) and 0 <= done <= total:
-                self.reports.put(partial(call.on_prompt, done, total))
         if call.on_written and n_written:
             self.reports.put(partial(call.on_written, min(n_written, first.max_tokens), first.max_tokens))
         if call.on_text and first in group and (piece := first.news()):

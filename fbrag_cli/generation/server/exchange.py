@@ -7,6 +7,7 @@ import os
 import random
 import re
 from collections.abc import Callable
+from enum import Enum
 
 import anyio
 import httpx2
@@ -14,12 +15,15 @@ import httpx2
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.server.host import Host
-from fbrag_cli.generation.server.replies import Json, RefusedError, events, failure, said, whole, words_of
+from fbrag_cli.generation.server.meter import Meter
+from fbrag_cli.generation.server.replies import MOST_BYTES, Json, RefusedError, events, failure, said, whole, words_of
 
 _ATTEMPTS = 4
 _LONGEST_WAIT = 30.0  # seconds, whatever Retry-After asks for
 _NOTED_WAIT = 2.0
 _TOO_LONG = re.compile(r"context.?(size|length|window)|maximum context", re.IGNORECASE)
+# Some servers send several events a token; one may hold much beside it.
+_MOST_EVENTS, _EVENTS_OF_A_TOKEN, _BYTES_OF_A_TOKEN = 10_000, 4, 4_000
 _IN_V1 = "correct the address: that of an OpenAI-compatible API mostly ends in /v1"
 _NO_CONNECTION = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.UnsupportedProtocol)
 
@@ -28,12 +32,20 @@ def ask(host: Host, url: str, body: Json | None = None, cancellation: Cancellati
     """Return the JSON object that `url` gives: by POST where there is a body, else by GET. Raises the errors of `Exchange`."""
     found: list[Json] = []
 
-    def take(item: Json) -> bool:
+    def take(item: Json) -> Took:
         found.append(item)
-        return True
+        return Took.ALL
 
     host.loop.run(Exchange(host, url, body, take).run(), cancellation)
     return found[0]
+
+
+class Took(Enum):
+    """What an event brought: nothing of the reply, something, or all of it that is read."""
+
+    NOTHING = 0
+    SOMETHING = 1
+    ALL = 2
 
 
 class BrokenError(FbragError):
@@ -51,11 +63,15 @@ class _TryAgain(Exception):
 class Exchange:
     """A request and its reply.
 
-    take: receives each event of a stream, or the one object, and returns whether no more of the reply is read.
+    take: receives each event of a stream, or the one object, and returns what it brought. Only what brings something shows that
+    the server still works.
     """
 
-    def __init__(self, host: Host, url: str, body: Json | None, take: Callable[[Json], bool]) -> None:
+    def __init__(self, host: Host, url: str, body: Json | None, take: Callable[[Json], Took]) -> None:
         self._host, self._url, self._body, self._take = host, url, body, take
+        asked = body or {}
+        self._samples = asked.get("n", 1)
+        self._tokens = self._samples * asked.get("max_tokens", 1)  # at most, of all samples
         self._first = host.patience.known if body is None else host.patience.first
         self._begun = False  # whether text of the reply has come
         self._limit: anyio.CancelScope  # while it runs
@@ -102,9 +118,14 @@ class Exchange:
         what = f"{self._host.address.base}: the reply ended in its middle: {reason}"
         return BrokenError("server_failed", what, "ask again; the server's log may say more")
 
+    def _endless(self) -> FbragError:
+        return self._host.error("its reply does not end", "see the server's log; is it an OpenAI-compatible server?")
+
     async def _attempt(self) -> None:
         method = "GET" if self._body is None else "POST"
-        async with self._host.client.stream(method, self._url, json=self._body) as response:
+        meter = Meter(2 * MOST_BYTES + _BYTES_OF_A_TOKEN * self._tokens, self._endless)
+        extensions = {"trace": meter.watch}
+        async with self._host.client.stream(method, self._url, json=self._body, extensions=extensions) as response:
             if response.headers.get("Content-Encoding", "identity").lower() not in ("", "identity"):
                 raise ValueError("a compressed reply, which was not asked for")
             if response.status_code != 200:
@@ -138,11 +159,15 @@ class Exchange:
     async def _follow(self, response: httpx2.Response) -> None:
         """Deliver the events of a stream. One that ends before its samples do is a failure."""
         finished: dict[int, bool] = {}
+        n_events = 0
         async for event in events(response):
-            for each in said(event):
+            for each in (each for each in said(event) if 0 <= each.index < self._samples):
                 finished[each.index] = finished.get(each.index, False) or each.finish is not None
             if self._deliver(event):
                 return
+            n_events += 1
+            if n_events > _MOST_EVENTS + _EVENTS_OF_A_TOKEN * self._tokens:
+                raise self._endless()
         if not self._begun and not any(finished.values()):
             if self._body is not None:
                 # llama-cpp-python's server gives its reason only where nothing is streamed.
@@ -159,9 +184,11 @@ class Exchange:
             if self._begun:
                 raise self._broken(f"HTTP {status}{self._host.without_key(words_of(item))}")
             self._fail(status, words_of(item))
-        self._begun = self._begun or any(each.text for each in said(item))
-        self._limit.deadline = anyio.current_time() + (self._host.patience.idle if self._begun else self._first)
-        return self._take(item)
+        took = self._take(item)
+        if took is not Took.NOTHING:
+            self._begun = self._begun or any(each.text for each in said(item))
+            self._limit.deadline = anyio.current_time() + (self._host.patience.idle if self._begun else self._first)
+        return took is Took.ALL
 
 
 def _reason(error: BaseException) -> str:

@@ -12,7 +12,8 @@ import httpx2
 from fbrag_cli.errors import FbragError
 from fbrag_cli.text.printable import one_line
 
-_MOST_BYTES = 16_000_000  # of a whole reply
+#: Most bytes of a whole reply.
+MOST_BYTES = 16_000_000
 _MOST_BYTES_OF_AN_ERROR = 64_000
 _MOST_SHOWN = 300  # characters of a server's own words
 
@@ -49,7 +50,7 @@ async def events(response: httpx2.Response) -> AsyncIterator[Json]:
 async def whole(response: httpx2.Response) -> Json:
     """Return the JSON object that a response is. Raises ValueError for another one, or one of more than 16 MB."""
     kind = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-    text = await _body(response, _MOST_BYTES)
+    text = await _body(response, MOST_BYTES)
     if kind == "text/html" or text.lstrip()[:1] == "<":
         raise ValueError("a page in place of JSON")
     return _object(text)

@@ -18,7 +18,8 @@ class StreamedSample:
 
     opening: words with which the reply was to begin; they are no part of it where the server repeats them. n_pieces, n_thoughts:
     number of pieces of the reply and of reasoning. n_tokens: number of tokens, None where the server does not give it. n_sent:
-    number of characters that `news` has returned.
+    number of characters that `news` has returned. n_read: number of tokens of the prompt that the server has read, as far as it
+    says so.
     """
 
     seed: int
@@ -30,6 +31,7 @@ class StreamedSample:
     n_thoughts: int = 0
     n_tokens: int | None = None
     n_sent: int = 0
+    n_read: int = -1
     _ended: bool = False  # by the server
     _held: str | None = ""  # what may become the opening; None once that is decided
     _ids: dict[str, int] = field(default_factory=dict)
@@ -67,7 +69,12 @@ class StreamedSample:
     def restart(self) -> None:
         """Drop what a broken reply held."""
         self.text, self._held, self.n_pieces, self.n_thoughts, self.n_tokens = "", "", 0, 0, None
+        self.n_read = -1
         self._repetition = Repetition()
+
+    @property
+    def begun(self) -> bool:
+        return bool(self.n_pieces or self.n_thoughts or self.finish)
 
     @property
     def cut(self) -> bool:
