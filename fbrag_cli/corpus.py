@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, overload
 
 from fbrag_cli.documents.document import Document
+from fbrag_cli.documents.tables import header_in, header_of, tables_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,6 +30,11 @@ class Chunk:
     @property
     def text(self) -> str:
         return self.document.text[self.start : self.end]
+
+    @property
+    def as_read(self) -> str:
+        """Return the text as models and retrievers read it: below the header of the table in whose rows it begins."""
+        return _below(header_of(self.document, self.start), self.text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +65,11 @@ class Excerpt:
     @property
     def text(self) -> str:
         return self.chunk.document.text[self.start : self.end]
+
+    @property
+    def as_read(self) -> str:
+        """Return the text as models and retrievers read it: below the header of the table in whose rows it begins."""
+        return _below(header_of(self.chunk.document, self.start), self.text)
 
 
 @dataclass(frozen=True)
@@ -95,6 +106,15 @@ class Corpus:
         firsts: list[int] = self.spans[:, 0].searchsorted(range(len(self.documents) + 1)).tolist()
         return firsts
 
+    def texts_of(self, document: int, chunks: range) -> list[str]:
+        """Return the texts of the chunks at positions `chunks`, all of `documents[document]`, as they are read (`Chunk.as_read`).
+
+        The document's text is read once, because it may have to be fetched.
+        """
+        text, tables = self.documents[document].text, tables_of(self.documents[document])
+        spans = self.spans[chunks.start : chunks.stop, 1:3].tolist()
+        return [_below(header_in(tables, start), text[start:end]) for start, end in spans]
+
     def chunks_of(self, document: int) -> range:
         """Return the positions of the chunks of `documents[document]`."""
         return range(self._firsts[document], self._firsts[document + 1])
@@ -106,7 +126,8 @@ class Corpus:
 
 
 def build_corpus(documents: Sequence[Document], chunk_words: int = 300) -> Corpus:
-    """Cut each document into chunks of about `chunk_words` words (paper, section 3: 300) that end with sentences (`words.cut`).
+    """Cut each document into chunks of about `chunk_words` words (paper, section 3: 300) that end with sentences, or in a
+    table with rows (`words.cut`).
 
     A chunk never spans two documents. A document's last chunk may be shorter.
     """
@@ -114,7 +135,11 @@ def build_corpus(documents: Sequence[Document], chunk_words: int = 300) -> Corpu
 
     from fbrag_cli.text.words import cut
 
-    spans = [(i, *span) for i, document in enumerate(documents) for span in cut(document.text, chunk_words)]
+    spans = []
+    for i, document in enumerate(documents):
+        tables = tables_of(document)
+        header = partial(header_in, tables) if tables else None
+        spans += [(i, *span) for span in cut(document.text, chunk_words, header)]
     fingerprint = fingerprint_of(documents, chunk_words)
     return Corpus(tuple(documents), np.array(spans, np.int32).reshape(-1, 4), chunk_words, fingerprint)
 
@@ -123,6 +148,10 @@ def fingerprint_of(documents: Sequence[Document], chunk_words: int) -> str:
     """Return the SHA-256 (hex) over the documents' texts and languages, and the length of chunks."""
     parts = [chunk_words, *((document.text_sha256, document.language) for document in documents)]
     return sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def _below(header: str, text: str) -> str:
+    return f"{header}\n{text}" if header else text
 
 
 class _Chunks(Sequence[Chunk]):

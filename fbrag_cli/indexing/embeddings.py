@@ -105,5 +105,4 @@ def _groups(blocks: list[_Block]) -> Iterator[list[_Block]]:
 
 
 def _texts(corpus: Corpus, block: _Block) -> list[str]:
-    text = corpus.documents[block.document].text
-    return [text[start:end] for _, start, end, _ in corpus.spans[block.start : block.end].tolist()]
+    return corpus.texts_of(block.document, range(block.start, block.end))

@@ -19,7 +19,7 @@ T = TypeVar("T")
 EntryKind = Literal["documents", "corpora", "listings", "embeddings"]
 
 _SMALL = 1 << 16  # bytes
-_FORM = 6  # to be increased when the content of any entry changes within a version
+_FORM = 7  # to be increased when the content of any entry changes within a version
 
 
 def index_key(*parts: object) -> str:

@@ -123,7 +123,7 @@ class DenseAndLexical:
 
     def excerpt_scores(self, texts: Sequence[str], excerpts: Sequence[Excerpt]) -> Array:
         """Return float32 `(len(texts), len(excerpts))`. The excerpts are embedded and weighed for it."""
-        read = [each.text for each in excerpts]
+        read = [each.as_read for each in excerpts]
         embeddings = self._model.embed(read, query=False)
         over = DenseAndLexical(self._model, embeddings, self._model.weigh(read), self._weights)
         return np.stack([over.scores(text) for text in texts])

@@ -63,7 +63,7 @@ class BM25:
 
         The terms of the excerpts are counted from their texts, so a few hundred excerpts take milliseconds.
         """
-        counts = [Counter(terms(each.text, (each.chunk.document.language,))) for each in excerpts]
+        counts = [Counter(terms(each.as_read, (each.chunk.document.language,))) for each in excerpts]
         lengths = np.array([each.total() for each in counts], np.float64)
         norms = _norms(lengths)
         totals = np.zeros((len(texts), len(excerpts)))
@@ -105,7 +105,7 @@ class BM25:
 
         The terms of the chunks are counted from their texts, so a few dozen of them take milliseconds.
         """
-        counts = [Counter(terms(each.text, (each.document.language,))) for each in chunks]
+        counts = [Counter(terms(each.as_read, (each.document.language,))) for each in chunks]
         found = {term: self._counts.vocabulary.find(term) for term in dict.fromkeys(term for each in counts for term in each)}
         known = [(term, at) for term, at in found.items() if at is not None]
         tf = np.array([[each[term] for term, _ in known] for each in counts], np.float64).reshape(len(chunks), len(known))

@@ -125,8 +125,6 @@ def smallest_unsigned(largest: int) -> np.dtype[np.unsignedinteger]:
 
 
 def _chunk_texts(corpus: Corpus) -> Iterable[tuple[str, str]]:
-    """Yield the text and language of each chunk. A document's text is read once, because it may have to be fetched."""
+    """Yield the text and language of each chunk."""
     for i, document in enumerate(corpus.documents):
-        text = document.text
-        for _, start, end, _ in corpus.spans[corpus.chunks_of(i).start : corpus.chunks_of(i).stop].tolist():
-            yield text[start:end], document.language
+        yield from ((text, document.language) for text in corpus.texts_of(i, corpus.chunks_of(i)))

@@ -67,7 +67,7 @@ def term_windows(
         if not scores[position]:
             continue
         chunk, origin, end = corpus.chunks[position], int(begins[own.start]), int(ends[own.stop - 1])
-        for at, term in enumerate(terms(chunk.text, (chunk.document.language,)), int(begins[position]) - origin):
+        for at, term in enumerate(terms(chunk.as_read, (chunk.document.language,)), int(begins[position]) - origin):
             if (number := numbers.get(term)) is not None:
                 half = origin + at // _STEP * _STEP
                 found += [(number, start, end) for start in (half, half - _STEP) if start >= origin]

@@ -78,7 +78,7 @@ class FBRag(WindowMethod):
             read = whole_chunks(tools.corpus, sorted(distinct(tools.corpus, backward, self.recall)))
 
         # Stage II: K samples of rationale and answer from these chunks, ...
-        turns = forward_turns([excerpt.text for excerpt in read], self.asked(question), self.templates, main_language(read))
+        turns = forward_turns([excerpt.as_read for excerpt in read], self.asked(question), self.templates, main_language(read))
         sampling = Sampling(self.forward_tokens, self.temperature, self.top_p, self.top_k, self.seed)
         generations = look_forward(tools.small(), turns, self.samples, sampling, tools)
         samples = tuple(parse_sample(i, generation) for i, generation in enumerate(generations.samples))

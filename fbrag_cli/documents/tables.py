@@ -1,0 +1,145 @@
+"""Find the header row of the table in which an offset of a document stands: a chunk that begins below it is read with it."""
+
+from __future__ import annotations
+
+import csv
+import re
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from functools import lru_cache
+from itertools import islice
+from pathlib import PurePath
+from typing import NamedTuple
+
+from fbrag_cli.documents.document import Document
+
+_SHEETS = ("spreadsheetml.sheet", "opendocument.spreadsheet", "vnd.ms-excel")
+_LAID_OUT = ("wordprocessingml.document", "presentationml.presentation", "opendocument.text", "text/html", "epub+zip", "rfc822")
+_MAX_HEADER = 600  # characters; a longer row would crowd out what it names
+_SAMPLE = 20  # rows that say how many columns a table has, among which the header is
+_MIN_LINES = 10  # of a text that is a table by its lines alone
+_MIN_ROWS = 3  # of a table that has a header
+_CSV = (".csv", ".tsv")
+_SEPARATORS = {"\t": 1, ";": 2, "|": 2, ",": 3}  # with the fewest in each line of a such a text
+_ROWS = re.compile(r"(?:^[^\n]*\t[^\n]*(?:\n|\Z))+", re.MULTILINE)
+_RULE = re.compile(r"^[ |:\-]+\n", re.MULTILINE)  # of a table of Markdown, below its header
+_YEAR = re.compile(r"(?:19|20)\d\d")
+
+
+class Table(NamedTuple):
+    """A table with a header row: its rows are `text[start:end]` of a document (characters), `header` is above them."""
+
+    start: int
+    end: int
+    header: str
+
+
+def header_of(document: Document, start: int) -> str:
+    """Return the header row of the table in whose rows `start` (characters) is; "" above them and elsewhere."""
+    return header_in(tables_of(document), start)
+
+
+def header_in(tables: Sequence[Table], start: int) -> str:
+    """Return the header row of the one of `tables` in whose rows `start` is; "" if there is none."""
+    following = bisect_right(tables, start, key=lambda table: table.start)
+    table = tables[following - 1] if following else None
+    return table.header if table is not None and start < table.end else ""
+
+
+def tables_of(document: Document) -> tuple[Table, ...]:
+    """Return the tables of a document that have a header row, in order; computed once. Most documents have none."""
+    if document.media_type.endswith(_SHEETS):
+        starts = tuple(section.start for section in document.sections)
+        return _of_sheets(document.text, starts)
+    if document.media_type.endswith(_LAID_OUT):
+        return _of_rows(document.text)
+    if document.media_type == "text/markdown":
+        return _of_pipes(document.text)
+    if document.media_type == "text/plain":
+        return _of_lines(document.text, PurePath(document.name).suffix.lower() in _CSV)
+    return ()
+
+
+@lru_cache(maxsize=64)
+def _of_sheets(text: str, starts: tuple[int, ...]) -> tuple[Table, ...]:
+    """Return a table for each sheet. starts: where each begins, with its name."""
+    return tuple(table for start, end in zip(starts, (*starts[1:], len(text)), strict=True) for table in _table(text, start, end))
+
+
+@lru_cache(maxsize=64)
+def _of_rows(text: str) -> tuple[Table, ...]:
+    """Return the tables of a text in which only cells are separated by tabs."""
+    if "\t" not in text:
+        return ()
+    return tuple(table for rows in _ROWS.finditer(text) for table in _table(text, rows.start(), rows.end()))
+
+
+@lru_cache(maxsize=64)
+def _of_pipes(text: str) -> tuple[Table, ...]:
+    """Return the tables of Markdown: a header, a line of hyphens and bars, and rows, all of them with bars."""
+    found = []
+    for rule in _RULE.finditer(text):
+        start, end = text.rfind("\n", 0, rule.start() - 1) + 1, rule.end()
+        header = text[start : rule.start() - 1]
+        for first, last in _lines(text, rule.end(), len(text)):
+            if first > end + 1 or text.find("|", first, last) < 0:
+                break
+            end = last
+        if "|" in rule[0] and "-" in rule[0] and "|" in header and len(header) <= _MAX_HEADER:
+            found.append(Table(rule.end(), end, header))
+    return tuple(found)
+
+
+@lru_cache(maxsize=64)
+def _of_lines(text: str, is_table: bool) -> tuple[Table, ...]:
+    """Return the table that a whole text is, as in CSV. is_table: whether its name says so; otherwise its first lines must."""
+    lines = list(islice(_lines(text, 0, len(text)), _SAMPLE))
+    alike = {}  # by separator: how many lines have equally many of it
+    for separator, fewest in _SEPARATORS.items():
+        counts = Counter(text.count(separator, *line) for line in lines)
+        alike[separator] = max((n for count, n in counts.items() if count >= (1 if is_table else fewest)), default=0)
+    separator = max(alike, key=lambda each: alike[each])
+    if alike[separator] and (is_table or _MIN_LINES <= alike[separator] == len(lines)):
+        return tuple(_table(text, 0, len(text), separator))
+    return ()
+
+
+def _table(text: str, start: int, end: int, separator: str = "\t") -> Iterator[Table]:
+    """Yield `text[start:end]` as a table, if one of its first rows is a header: as wide as the others, and of names."""
+    rows = [
+        (first, last, _cells(text[first : min(last, first + _MAX_HEADER)], separator))
+        for first, last in islice(_lines(text, start, end), _SAMPLE)
+    ]
+    widest = max((len(cells) for _, _, cells in rows), default=0)
+    if widest < 2 or len(rows) < _MIN_ROWS:
+        return
+    first, last, cells = next(row for row in rows if len(row[2]) >= max(2, 0.6 * widest))
+    names = sum(map(_is_name, cells))
+    if last - first <= _MAX_HEADER and names >= 0.75 * len(cells) and not all(map(_YEAR.fullmatch, cells)):
+        yield Table(last + 1, end, text[first:last])
+
+
+def _cells(line: str, separator: str) -> list[str]:
+    """Return the cells of a row that are not empty."""
+    cells = line.split(separator)
+    if separator != "\t":
+        with suppress(csv.Error):
+            cells = next(csv.reader([line], delimiter=separator), [])
+    return [cell.strip() for cell in cells if cell.strip()]
+
+
+def _lines(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yield start and end of each line of `text[start:end]` that is not blank."""
+    while start < end:
+        last = text.find("\n", start, end)
+        last = end if last < 0 else last
+        if text[start:last].strip():
+            yield start, last
+        start = last + 1
+
+
+def _is_name(cell: str) -> bool:
+    """Return whether a cell can name a column: it has a letter and does not begin with a digit, or it is a year."""
+    return bool(_YEAR.fullmatch(cell)) or (not cell[0].isdecimal() and any(map(str.isalpha, cell)))
