@@ -44,7 +44,6 @@ HOMES_OF = {
 LAZY = {
     "pypdf",
     "lxml",
-    "mammoth",
     "python_calamine",
     "sentence_transformers",
     "torch",

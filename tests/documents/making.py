@@ -16,6 +16,18 @@ from fbrag_cli.documents.load import load
 from fbrag_cli.errors import ExitCode, FbragError
 
 _W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
+_WORD = " ".join(
+    f'xmlns:{prefix}="http://schemas.{address}"'
+    for prefix, address in {
+        "w": "openxmlformats.org/wordprocessingml/2006/main",
+        "m": "openxmlformats.org/officeDocument/2006/math",
+        "r": "openxmlformats.org/officeDocument/2006/relationships",
+        "wp": "openxmlformats.org/drawingml/2006/wordprocessingDrawing",
+        "c": "openxmlformats.org/drawingml/2006/chart",
+        "dgm": "openxmlformats.org/drawingml/2006/diagram",
+        "mc": "openxmlformats.org/markup-compatibility/2006",
+    }.items()
+)
 _ODF = " ".join(
     f'xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{name}:1.0"'
     for name in ("office", "text", "table", "style", "manifest")
@@ -97,7 +109,7 @@ def epub(
 
 
 def docx(body: str, styles: str = "", more: dict[str, bytes | str] | None = None) -> bytes:
-    """body: the inside of w:body. styles: the inside of w:styles."""
+    """body: the inside of w:body. styles: the inside of w:styles. The part X.xml in `more` is named by the relation rX."""
     word = "application/vnd.openxmlformats-officedocument.wordprocessingml"
     types = "".join(
         f'<Override PartName="/word/{name}.xml" ContentType="{word}.{kind}+xml"/>'
@@ -105,8 +117,10 @@ def docx(body: str, styles: str = "", more: dict[str, bytes | str] | None = None
     )
     office = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
     package = "http://schemas.openxmlformats.org/package/2006"
+    linked = {name: f"{name}.xml" for name in ("styles", "footnotes", "numbering", "comments", "header1", "header2", "footer1")}
+    linked |= {"chart": "charts/chart1.xml", "diagram": "diagrams/data1.xml", "aFChunk": "chunk.html", "mht": "chunk.mht"}
     relations = "".join(
-        f'<Relationship Id="r{name}" Type="{office}/{name}" Target="{name}.xml"/>' for name in ("styles", "footnotes")
+        f'<Relationship Id="r{name}" Type="{office}/{name}" Target="{target}"/>' for name, target in linked.items()
     )
     headings = "".join(
         f'<w:style w:type="paragraph" w:styleId="Heading{level}"><w:name w:val="heading {level}"/></w:style>'
@@ -117,7 +131,7 @@ def docx(body: str, styles: str = "", more: dict[str, bytes | str] | None = None
         f'<Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/>{types}</Types>',
         "_rels/.rels": f'<Relationships xmlns="{package}/relationships">'
         f'<Relationship Id="r1" Type="{office}/officeDocument" Target="word/document.xml"/></Relationships>',
-        "word/document.xml": f"<w:document {_W}><w:body>{body}</w:body></w:document>",
+        "word/document.xml": f"<w:document {_WORD}><w:body>{body}</w:body></w:document>",
         "word/_rels/document.xml.rels": f'<Relationships xmlns="{package}/relationships">{relations}</Relationships>',
         "word/styles.xml": f"<w:styles {_W}>{headings}{styles}</w:styles>",
         "word/footnotes.xml": f"<w:footnotes {_W}></w:footnotes>",

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from fbrag_cli.documents.load import load
 from fbrag_cli.documents.readers import archive
-from fbrag_cli.documents.readers import docx as reader
 from tests.documents.making import docx, refused, w_paragraph, written, zipped
 
 _W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
@@ -92,12 +92,11 @@ _BOMB = '<!DOCTYPE d [<!ENTITY a "lol"><!ENTITY b "&a;&a;">]>'
     ("data", "says"),
     [
         (zipped({"[Content_Types].xml": "<Types/>", "word/styles.xml": "<x/>"}), "no word/document.xml"),
-        (zipped({"[Content_Types].xml": "x", "word/document.xml": "x"}), "cannot be read"),
+        (zipped({"[Content_Types].xml": "x", "word/document.xml": "x"}), "XML is broken"),
         (_FINE[: len(_FINE) // 2], "zip"),
-        (docx("<w:p>", more={}), "cannot be read"),
+        (docx("<w:p>", more={}), "XML is broken"),
         (docx("", more={"word/document.xml": _BOMB + f"<w:document {_W}><w:body>&b;</w:body></w:document>"}), "entities"),
         (docx("", more={"word/styles.xml": (_BOMB + f"<w:styles {_W}/>").encode("utf-16")}), "entities"),
-        (docx("<w:sdt><w:sdtContent>" * 100_000 + "</w:sdtContent></w:sdt>" * 100_000), "cannot be read"),
         (b"PK\x03\x04" + _FINE[4:].replace(b"PK\x03\x04", b"PK\x03\x05"), "Bad magic number"),
     ],
 )
@@ -120,8 +119,21 @@ def test_an_encrypted_part(tmp_path: Path) -> None:
 def test_bombs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archive, "MAX_UNPACKED", 1_000_000)
     assert "more than 1 MB" in refused(tmp_path, docx(w_paragraph("x" * 1_100_000)), "d.docx").message
-    monkeypatch.setattr(reader, "_MAX_TAGS", 1000)
-    assert "more than 1,000 tags" in refused(tmp_path, docx("<w:p/>" * 1100), "d.docx").message
+
+
+@pytest.mark.parametrize(
+    "name", ["w:sdt><w:sdtContent", "w:p", "w:p><w:r><w:txbxContent", "w:tbl><w:tr><w:tc", "mc:AlternateContent"]
+)
+def test_absurd_nesting(tmp_path: Path, name: str) -> None:
+    closing = "".join(f"</{tag}>" for tag in reversed(name.split("><")))
+    data = docx(f"<{name}>" * 50_000 + w_paragraph("deep") + closing * 50_000)
+    assert "deep" in written(tmp_path, data, "d.docx").text
+
+
+def test_a_long_document_is_read(tmp_path: Path) -> None:
+    paragraphs = [f"Paragraph {number} has its own words." for number in range(100_000)]
+    document = written(tmp_path, docx("".join(map(w_paragraph, paragraphs))), "d.docx")
+    assert document.text.split("\n\n") == paragraphs
 
 
 def test_paths_out_of_the_zip_reach_nothing(tmp_path: Path) -> None:
@@ -159,3 +171,255 @@ def test_damaged_styles_are_said_once(tmp_path: Path) -> None:
     error = refused(tmp_path, docx(w_paragraph("text"), more={"word/styles.xml": ""}), "d.docx")
     assert error.message.count("is damaged") == 1
     assert "FbragError" not in error.message
+
+
+def test_furigana_leave_the_word_that_they_stand_beside(tmp_path: Path) -> None:
+    ruby = "<w:ruby><w:rt><w:r><w:t>とうきょう</w:t></w:r></w:rt><w:rubyBase><w:r><w:t>東京</w:t></w:r></w:rubyBase></w:ruby>"
+    body = f"<w:p><w:r><w:t>私は</w:t></w:r><w:r>{ruby}</w:r><w:r><w:t>に住む</w:t></w:r></w:p>"
+    assert written(tmp_path, docx(body), "d.docx").text == "私は東京に住む"
+
+
+# -- numbers -----------------------------------------------------------------------------------------------------------------
+
+
+def _level(depth: int, form: str, text: str, more: str = "") -> str:
+    return f'<w:lvl w:ilvl="{depth}"><w:start w:val="1"/><w:numFmt w:val="{form}"/>{more}<w:lvlText w:val="{text}"/></w:lvl>'
+
+
+def _numbering(levels: str, numbers: str = '<w:num w:numId="1"><w:abstractNumId w:val="0"/></w:num>') -> dict[str, bytes | str]:
+    abstract = f'<w:abstractNum w:abstractNumId="0">{levels}</w:abstractNum>'
+    return {"word/numbering.xml": f"<w:numbering {_W}>{abstract}{numbers}</w:numbering>"}
+
+
+def _item(text: str, depth: int = 0, number: str = "1", style: str = "") -> str:
+    named = f'<w:pStyle w:val="{style}"/>' if style else ""
+    properties = f'{named}<w:numPr><w:ilvl w:val="{depth}"/><w:numId w:val="{number}"/></w:numPr>'
+    return f"<w:p><w:pPr>{properties}</w:pPr><w:r><w:t>{text}</w:t></w:r></w:p>"
+
+
+def test_lists_have_the_numbers_that_a_reader_sees(tmp_path: Path) -> None:
+    levels = _level(0, "upperLetter", "%1.") + _level(1, "lowerRoman", "(%2)") + _level(2, "bullet", "\uf0b7")
+    body = _item("one") + _item("in", 1) + _item("in", 1) + _item("dot", 2) + w_paragraph("Between.")
+    body += _item("two") + _item("in", 1)
+    document = written(tmp_path, docx(body, more=_numbering(levels)), "d.docx")
+    assert document.text == "A. one\n  (i) in\n  (ii) in\n    - dot\n\nBetween.\n\nB. two\n  (i) in"
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "expected"),
+    [
+        ("decimalZero", "%1", "01"),
+        ("ordinal", "%1 part", "1st part"),
+        ("cardinalText", "Article %1", "Article One"),
+        ("ordinalText", "%1", "First"),
+        ("chineseCounting", "第%1条", "第一条"),
+        ("upperRoman", "§ %1", "§ I"),
+        ("unknownOfTomorrow", "%1)", "1)"),
+    ],
+)
+def test_forms_of_numbers(tmp_path: Path, form: str, text: str, expected: str) -> None:
+    assert written(tmp_path, docx(_item("x"), more=_numbering(_level(0, form, text))), "d.docx").text == f"{expected} x"
+
+
+def test_clauses_are_cited_by_their_numbers(tmp_path: Path) -> None:
+    """Headings numbered by their styles, clauses below them, as in contracts."""
+    styles = "".join(
+        f'<w:style w:type="paragraph" w:styleId="{name}"><w:name w:val="{name}"/><w:basedOn w:val="Heading{depth + 1}"/>'
+        f'<w:pPr><w:outlineLvl w:val="{depth}"/>'
+        f'<w:numPr><w:ilvl w:val="{depth}"/><w:numId w:val="1"/></w:numPr></w:pPr></w:style>'
+        for depth, name in enumerate(("Part", "Clause"))
+    )
+    levels = _level(0, "decimal", "%1.", '<w:pStyle w:val="Part"/>') + _level(1, "decimal", "%1.%2", '<w:pStyle w:val="Clause"/>')
+    levels += _level(2, "lowerLetter", "(%3)")
+    body = w_paragraph("Term", "Part") + w_paragraph("Rent", "Part") + w_paragraph("Amount", "Clause")
+    body += w_paragraph("Termination", "Clause") + _item("by the tenant", 2) + _item("by the landlord", 2)
+    document = written(tmp_path, docx(body, styles, _numbering(levels)), "d.docx")
+    assert [section.title for section in document.sections] == ["1. Term", "2. Rent", "2.1 Amount", "2.2 Termination"]
+    assert document.text.endswith("2.2 Termination\n\n    (a) by the tenant\n    (b) by the landlord")
+
+
+def test_restarts_and_overrides(tmp_path: Path) -> None:
+    levels = _level(0, "decimal", "%1.") + _level(1, "decimal", "%1.%2", '<w:lvlRestart w:val="0"/>')
+    plain, again = (f'<w:num w:numId="{n}"><w:abstractNumId w:val="0"/>' for n in (1, 2))
+    override = '<w:lvlOverride w:ilvl="0"><w:startOverride w:val="7"/></w:lvlOverride>'
+    same = '<w:num w:numId="3"><w:abstractNumId w:val="0"/></w:num>'
+    more = _numbering(levels, f"{plain}</w:num>{again}{override}</w:num>{same}")
+    items = [
+        ("a", 0, "1"),
+        ("b", 1, "1"),
+        ("c", 0, "1"),
+        ("d", 1, "1"),
+        ("e", 0, "2"),
+        ("f", 0, "2"),
+        ("g", 0, "3"),
+        ("h", 0, "0"),
+    ]
+    text = written(tmp_path, docx("".join(_item(*each) for each in items), more=more), "d.docx").text
+    assert text == "1. a\n1.1 b\n2. c\n2.2 d\n7. e\n8. f\n9. g\n\nh"
+
+
+def test_legal_numbers_are_digits(tmp_path: Path) -> None:
+    levels = _level(0, "upperRoman", "%1.") + _level(1, "decimal", "%1.%2", "<w:isLgl/>")
+    assert written(tmp_path, docx(_item("a") + _item("b", 1), more=_numbering(levels)), "d.docx").text == "I. a\n1.1 b"
+
+
+def test_numbers_without_end_stay_short(tmp_path: Path) -> None:
+    for form in ("lowerLetter", "upperRoman", "decimal", "chineseCounting"):
+        levels = _level(0, form, "%1" * 10_000).replace('w:start w:val="1"', 'w:start w:val="999999999"')
+        assert len(written(tmp_path, docx(_item("x"), more=_numbering(levels)), "d.docx").text) < 100
+
+
+# -- equations, drawings, margins, comments -----------------------------------------------------------------------------------
+
+
+def _run(text: str, properties: str = "") -> str:
+    return f'<w:r><w:rPr>{properties}</w:rPr><w:t xml:space="preserve">{text}</w:t></w:r>'
+
+
+def _math(content: str) -> str:
+    return f"<m:oMath>{content}</m:oMath>"
+
+
+def _m(text: str) -> str:
+    return f"<m:r><m:t>{text}</m:t></m:r>"
+
+
+def _raised(base: str, above: str) -> str:
+    return f"<m:sSup><m:e>{_m(base)}</m:e><m:sup>{_m(above)}</m:sup></m:sSup>"
+
+
+@pytest.mark.parametrize(
+    ("equation", "text"),
+    [
+        (_m("θ=") + f"<m:func><m:fName>{_raised('sin', '-1')}</m:fName><m:e>{_m('2.2×')}{_raised('10', '-4')}</m:e></m:func>",
+         "θ=sin^-1 2.2×10^-4"),
+        (f"<m:f><m:num>{_m('a+b')}</m:num><m:den>{_m('2')}</m:den></m:f>", "(a+b)/2"),
+        (f"<m:sSubSup><m:e>{_m('x')}</m:e><m:sub>{_m('i')}</m:sub><m:sup>{_m('n+1')}</m:sup></m:sSubSup>", "x_i^(n+1)"),
+        (f'<m:rad><m:radPr><m:degHide m:val="1"/></m:radPr><m:deg/><m:e>{_m("x")}</m:e></m:rad>', "√x"),
+        (f"<m:rad><m:deg>{_m('3')}</m:deg><m:e>{_m('x+1')}</m:e></m:rad>", "∛(x+1)"),
+        (f'<m:nary><m:naryPr><m:chr m:val="∑"/></m:naryPr><m:sub>{_m("i=1")}</m:sub>'
+         f"<m:sup>{_m('n')}</m:sup><m:e>{_m('i')}</m:e></m:nary>",
+         "∑_(i=1)^n i"),
+        (f'<m:d><m:dPr><m:begChr m:val="["/><m:endChr m:val="]"/></m:dPr><m:e><m:m>'
+         f"<m:mr><m:e>{_m('a')}</m:e><m:e>{_m('b')}</m:e></m:mr>"
+         f"<m:mr><m:e>{_m('c')}</m:e><m:e>{_m('d')}</m:e></m:mr></m:m></m:e></m:d>", "[a, b; c, d]"),
+    ],
+)  # fmt: skip
+def test_equations_stay_in_their_sentences(tmp_path: Path, equation: str, text: str) -> None:
+    body = f"<w:p>{_run('We have ')}{_math(equation)}{_run(' here.')}</w:p>"
+    assert written(tmp_path, docx(body), "d.docx").text == f"We have {text} here."
+
+
+def test_an_equation_without_end_is_bounded(tmp_path: Path) -> None:
+    deep = "<m:f><m:num>" * 20_000 + _m("x") + "</m:num></m:f>" * 20_000
+    assert len(written(tmp_path, docx(f"<w:p>{_math(deep)}</w:p>"), "d.docx").text) < 1000
+
+
+_CHART = 'xmlns:c="http://schemas.openxmlformats.org/drawingml/2006/chart" xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main"'
+
+
+def _points(kind: str, *values: str) -> str:
+    points = "".join(f'<c:pt idx="{number}"><c:v>{value}</c:v></c:pt>' for number, value in enumerate(values))
+    return f"<c:{kind}><c:strRef><c:f>A1</c:f><c:strCache>{points}</c:strCache></c:strRef></c:{kind}>"
+
+
+def test_charts_and_diagrams_are_read_at_their_place(tmp_path: Path) -> None:
+    series = f"<c:ser>{_points('tx', 'Wood')}{_points('cat', '2025', '2026')}{_points('val', '4.2999999999999998', '7')}</c:ser>"
+    series += f"<c:ser>{_points('tx', 'Coal')}{_points('cat', '2025', '2026')}{_points('val', '1', '')}</c:ser>"
+    title = "<c:title><c:tx><c:rich><a:p><a:r><a:t>Fuel</a:t></a:r></a:p></c:rich></c:tx></c:title>"
+    chart = f"<c:chartSpace {_CHART}><c:chart>{title}<c:plotArea>{series}</c:plotArea></c:chart></c:chartSpace>"
+    diagram = f"<x {_CHART}><a:p><a:r><a:t>Plan</a:t></a:r></a:p><a:p><a:r><a:t>Build</a:t></a:r></a:p></x>"
+    drawing = '<w:p>{}<w:r><w:drawing><wp:docPr descr="A picture"/>{}</w:drawing></w:r></w:p>'.format
+    body = drawing(_run("See "), '<c:chart r:id="rchart"/>') + drawing("", '<dgm:relIds r:dm="rdiagram"/>')
+    body += w_paragraph("After.")
+    more: dict[str, bytes | str] = {"word/charts/chart1.xml": chart, "word/diagrams/data1.xml": diagram}
+    document = written(tmp_path, docx(body, more=more), "d.docx")
+    table = "Chart: Fuel\n\tWood\tCoal\n2025\t4.3\t1\n2026\t7"
+    assert document.text == f"See [A picture]\n\n{table}\n\n[A picture]\n\nPlan\nBuild\n\nAfter."
+    document = written(tmp_path, docx(body, more=more | {"word/charts/chart1.xml": "<x/>"}), "d.docx")
+    assert "not read: 1 chart" in document.warnings[0]
+
+
+def test_a_text_box_is_read_once(tmp_path: Path) -> None:
+    box = f"<w:txbxContent>{w_paragraph('boxed')}</w:txbxContent>"
+    both = f"<mc:AlternateContent><mc:Choice>{box}</mc:Choice><mc:Fallback>{box}</mc:Fallback></mc:AlternateContent>"
+    old = f"<mc:AlternateContent><mc:Choice><w:x/></mc:Choice><mc:Fallback>{box}</mc:Fallback></mc:AlternateContent>"
+    for content in (both, old):
+        body = f"<w:p>{_run('before')}<w:r>{content}</w:r>{_run(' after')}</w:p>"
+        assert written(tmp_path, docx(body), "d.docx").text == "before after\n\nboxed"
+
+
+def _margin(kind: str, content: str) -> str:
+    return f"<w:{kind} {_W}><w:p>{content}</w:p></w:{kind}>"
+
+
+def test_headers_and_footers_are_read_once_a_section(tmp_path: Path) -> None:
+    def section(*names: str) -> str:
+        return "".join(f'<w:{name[:-1]}Reference w:type="default" r:id="r{name}"/>' for name in names)
+
+    page = '<w:fldSimple w:instr=" PAGE "><w:r><w:t>1</w:t></w:r></w:fldSimple>'
+    of = '<w:r><w:fldChar w:fldCharType="begin"/><w:instrText>NUMPAGES</w:instrText><w:fldChar w:fldCharType="separate"/>'
+    of += '<w:t>9</w:t></w:r><w:r><w:fldChar w:fldCharType="end"/></w:r>'
+    more: dict[str, bytes | str] = {
+        "word/header1.xml": _margin("hdr", _run("Confidential, version 3")),
+        "word/header2.xml": _margin("hdr", _run("Confidential, version 3")),
+        "word/footer1.xml": _margin("ftr", f"{_run('Form 12 | Page ')}{page}{_run(' of ')}{of}"),
+    }
+    ends = f"<w:p><w:pPr><w:sectPr>{section('header1', 'footer1')}</w:sectPr></w:pPr>{_run('One.')}</w:p>"
+    body = f"{ends}{w_paragraph('Two.')}<w:sectPr>{section('header2', 'footer1')}</w:sectPr>"
+    text = written(tmp_path, docx(body, more=more), "d.docx").text
+    assert text == "Header: Confidential, version 3\n\nOne.\n\nFooter: Form 12\n\nTwo."
+    more["word/footer1.xml"] = _margin("ftr", f"{_run('Page ')}{page}")
+    assert "Footer" not in written(tmp_path, docx(body, more=more), "d.docx").text
+
+
+def test_comments_are_read_on_demand_with_the_text_that_they_are_on(tmp_path: Path) -> None:
+    body = f'<w:p>{_run("We pay ")}<w:commentRangeStart w:id="5"/>{_run("the price")}<w:commentRangeEnd w:id="5"/></w:p>'
+    comment = f'<w:comment w:id="5" w:author="Ann Lee">{w_paragraph("too high")}</w:comment>'
+    data = docx(body, more={"word/comments.xml": f"<w:comments {_W}>{comment}</w:comments>"})
+    document = written(tmp_path, data, "d.docx")
+    assert document.text == "We pay the price"
+    assert "1 comment (--comments reads them)" in document.warnings[0]
+    document = load(str(tmp_path / "d.docx"), comments=True)
+    assert document.text == "We pay the price\n\nComments\n\nComment by Ann Lee on “the price”: too high\n"
+
+
+def test_hidden_text_is_left_out_and_told(tmp_path: Path) -> None:
+    style = '<w:style w:type="character" w:styleId="H"><w:rPr><w:vanish/></w:rPr></w:style>'
+    secret, styled, shown = "<w:vanish/>", '<w:rStyle w:val="H"/>', '<w:vanish w:val="0"/>'
+    runs = [("shown ", ""), ("secret", secret), (" secret", styled), ("too", shown), ("secret", secret)]
+    document = written(tmp_path, docx(f"<w:p>{''.join(_run(*each) for each in runs)}</w:p>", style), "d.docx")
+    assert document.text == "shown too"
+    assert "not read: 2 hidden passages" in document.warnings[0]
+
+
+def test_a_drop_cap_belongs_to_its_word(tmp_path: Path) -> None:
+    body = f'<w:p><w:pPr><w:framePr w:dropCap="drop"/></w:pPr>{_run("D")}</w:p>{w_paragraph("rop cap")}'
+    assert written(tmp_path, docx(body), "d.docx").text == "Drop cap"
+
+
+def test_paragraphs_whose_mark_is_deleted_are_one(tmp_path: Path) -> None:
+    body = f"<w:p><w:pPr><w:rPr><w:del/></w:rPr></w:pPr>{_run('One')}</w:p>{w_paragraph('two.')}{w_paragraph('Three.')}"
+    assert written(tmp_path, docx(body), "d.docx").text == "One two.\n\nThree."
+
+
+def test_parts_in_other_formats_are_read(tmp_path: Path) -> None:
+    page = "<html><body><h1>Report</h1><p>All is well.</p></body></html>"
+    mail = f"MIME-Version: 1.0\nContent-Type: text/html; charset=utf-8\n\n{page}"
+    for name, part, data in (("raFChunk", "word/chunk.html", page), ("rmht", "word/chunk.mht", mail)):
+        document = written(tmp_path, docx(f'<w:altChunk r:id="{name}"/>', more={part: data}), "d.docx")
+        assert document.text == "Report\n\nAll is well."
+    document = written(tmp_path, docx(w_paragraph("x") + '<w:altChunk r:id="gone"/><w:altChunk r:id="lost"/>'), "d.docx")
+    assert "not read: 2 embedded documents" in document.warnings[0]
+
+
+def test_forms_and_symbols(tmp_path: Path) -> None:
+    field = '<w:r><w:fldChar w:fldCharType="begin"><w:ffData>{}</w:ffData></w:fldChar></w:r>'.format
+    name = '<w:r><w:instrText> {} </w:instrText></w:r><w:r><w:fldChar w:fldCharType="end"/></w:r>'.format
+    box = field('<w:checkBox><w:default w:val="0"/><w:checked/></w:checkBox>') + name("FORMCHECKBOX")
+    entries = '<w:result w:val="1"/><w:listEntry w:val="no"/><w:listEntry w:val="yes"/>'
+    choice = field(f"<w:ddList>{entries}</w:ddList>") + name("FORMDROPDOWN")
+    body = f'<w:p>{box}{_run(" married ")}{choice} <w:r><w:sym w:font="Symbol" w:char="F061"/></w:r>{_run("2", "<w:b/>")}'
+    raised = '<w:vertAlign w:val="superscript"/>'
+    body += f"{_run('6', raised)}</w:p>"
+    assert written(tmp_path, docx(body), "d.docx").text == "☒ married yesα2^6"

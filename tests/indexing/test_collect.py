@@ -151,7 +151,7 @@ def test_only_the_changed_file_is_read_again(folder: Path, cache: Cache) -> None
 def test_a_failure_that_may_pass_is_tried_again(folder: Path, cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "e.docx").write_bytes(docx(w_paragraph("The mill stands still.")))
     dying = folder.parent / "sitecustomize.py"
-    dying.write_text("import mammoth, os; mammoth.convert_to_html = lambda *given, **named: os._exit(9)\n")
+    dying.write_text("import os, lxml.etree; lxml.etree.XMLParser = lambda **named: os._exit(9)\n")
     monkeypatch.setenv("PYTHONPATH", str(folder.parent))
     (warning,) = collected(folder, cache).warnings
     assert "e.docx cannot be read: the process that read it ended (status 9)" in warning
@@ -191,7 +191,7 @@ def word(tmp_path: Path) -> Path:
 
 def _reads_as(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Replace what reads a Word document in child processes."""
-    hook = f"import mammoth, os, signal, time\nmammoth.convert_to_html = lambda *given, **named: {code}\n"
+    hook = f"import lxml.etree, os, signal, time\nlxml.etree.XMLParser = lambda **named: {code}\n"
     (tmp_path / "sitecustomize.py").write_text(hook)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
 

@@ -38,11 +38,11 @@ sys.addaudithook(note)
 SLOW = """
 import os, sys, time
 if "serve()" in " ".join(sys.orig_argv):
-    import mammoth
+    import lxml.etree
     def wait(*given, **named):
         open(os.environ["MARK"], "w").write(str(os.getpid()))
         time.sleep(600)
-    mammoth.convert_to_html = wait
+    lxml.etree.XMLParser = wait
 """
 
 

@@ -79,6 +79,11 @@ class BlockBuilder:
     def text(self, data: str) -> None:
         self._lines[-1].append(data)
 
+    def extend(self, blocks: Iterable[Block]) -> None:
+        """Add finished blocks after the running text."""
+        self.end_block()
+        self._blocks += blocks
+
     def line_break(self) -> None:
         self._lines.append([])
 

@@ -1,97 +1,192 @@
-"""Read a Word document through the HTML that mammoth makes of it: with tables, notes, text boxes, without deletions."""
+"""Read a Word document: headings and lists with their numbers, tables, notes, equations, charts, headers and comments."""
 
 from __future__ import annotations
 
-import io
 import re
-from collections.abc import Iterator
-from itertools import islice
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from email import message_from_bytes
+from email.policy import default
+from functools import partial
+from typing import TYPE_CHECKING
 
+from fbrag_cli.documents.decoding.encoding import decode
 from fbrag_cli.documents.document import Extracted
-from fbrag_cli.documents.readers.archive import Archive, packed
-from fbrag_cli.documents.readers.blocks import content_of
-from fbrag_cli.documents.readers.html import read_page
-from fbrag_cli.documents.readers.xml import parse, refuse_entities
+from fbrag_cli.documents.readers.archive import Archive
+from fbrag_cli.documents.readers.blocks import Block, content_of
+from fbrag_cli.documents.readers.charts import read_chart, read_diagram
+from fbrag_cli.documents.readers.docx_body import PAGE_NUMBER, Body, Story
+from fbrag_cli.documents.readers.docx_numbering import Numbering
+from fbrag_cli.documents.readers.docx_styles import Styles
+from fbrag_cli.documents.readers.docx_text import Found
+from fbrag_cli.documents.readers.html import declared_encoding, read_page
+from fbrag_cli.documents.readers.relations import Relation, relations_of
+from fbrag_cli.documents.readers.xml import feed, parse
 from fbrag_cli.documents.source import Source
-from fbrag_cli.errors import FbragError
-from fbrag_cli.text.printable import one_line
+from fbrag_cli.text.printable import counted
+
+if TYPE_CHECKING:
+    from lxml.etree import _Element
 
 _MEDIA_TYPE = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
-_STYLES = "word/styles.xml"
-_WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
-_STYLE_ID = re.compile(r"[\w-]+", re.ASCII)
-_MAX_TAGS = 2_000_000  # some 5,000 pages: mammoth takes half a kilobyte of memory for each, and a minute for all
-_BACK_LINK = re.compile(r'<a href="#[^"<>]{1,100}">↑</a>')  # from a note to its place
-_MAX_STYLES = 100  # of headings: mammoth compares each paragraph with each
-_MAX_BASES = 20
-_MAX_HEADING = 6  # levels that HTML has
+_DOCUMENT = "word/document.xml"
+_MAX_LINKED = 1000  # charts, diagrams and other files; each may be named many times
+_NOTES = {"footnote": "footnotes", "endnote": "endnotes"}
+# "Page 3 of 9" in the languages that we know, where the numbers are PAGE_NUMBER
+_PAGE_OF = re.compile(
+    rf"(?:\b(?:page|seite|página|pagina|pag|p|pg|sida|side|strona|стр|страница)\b|第)?[.:]?\s*{PAGE_NUMBER}\s*[页頁]?"
+    rf"(?:\s*(?:of|von|de|di|sur|av|af|z|из|/|共)?\s*{PAGE_NUMBER}\s*[页頁]?)*",
+    re.IGNORECASE,
+)
+_EDGES = " |/,;–—-−·•\t"
 
 
 def read_docx(source: Source, codec: str | None = None) -> Extracted:
-    """Read a Word document. Sections are titles and the paragraphs whose style has an outline level (headings).
+    """Read a Word document. Sections are titles and the paragraphs that have an outline level (headings), with their numbers.
 
     codec: not used, because XML declares its encoding. Raises FbragError doc_unreadable: damaged, encrypted, a bomb.
     """
-    archive = Archive(source, "a Word document")
-    parts = {name: archive.read(name) for name in archive.names() if name.endswith((".xml", ".rels"))}
-    if not any(name.startswith("word/document") for name in parts):
-        raise archive.damaged("it has no word/document.xml")
-    for data in parts.values():
-        refuse_entities(data, archive.damaged)
-    if sum(data.count(b"<") for data in parts.values()) > _MAX_TAGS:
-        what = f"{source.name} is too large: a Word document of more than {_MAX_TAGS:,} tags"
-        raise FbragError(
-            "doc_unreadable", what, f"libreoffice --headless --convert-to odt {source.shell_path}", document=source.path
+    return _Package(source).read()
+
+
+class _Package:
+    """The parts of a Word document."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._archive = Archive(source, "a Word document")
+        self._document = self._main_part()
+        self._relations = {relation.identity: relation for relation in relations_of(self._archive, self._document)}
+        self._linked: dict[str, list[Block]] = {}
+        styles = Styles(self._tree("styles"))
+        self._styles, self._numbers = styles, self._tree("numbering")
+        self._found = Found(styles, self._numbering(), partial(self._linked_blocks, self._relations))
+
+    def read(self) -> Extracted:
+        body = self._body(self._document, self._found)
+        blocks: list[Block] = []
+        said: set[tuple[str, tuple[str, ...]]] = set()
+        for section in body.stories:
+            headers, footers = (list(self._margins(section, kind, said)) for kind in ("header", "footer"))
+            blocks += [*headers, *section.blocks, *footers]
+        blocks += self._notes()
+        left_out = tuple(counted(count, thing) for thing, count in self._found.left_out.items())
+        content = content_of(blocks)
+        return Extracted(content, _MEDIA_TYPE, left_out=left_out, comments=tuple(self._comments(body.anchors)))
+
+    def _main_part(self) -> str:
+        named = [each.target for each in relations_of(self._archive, "") if each.kind == "officeDocument"]
+        for name in (*named, _DOCUMENT):
+            if name in self._archive:
+                return name
+        raise self._archive.damaged(f"it has no {_DOCUMENT}")
+
+    def _part(self, kind: str) -> str | None:
+        """Return the name of the part that the document names as its `kind`, if it is there."""
+        names = (each.target for each in self._relations.values() if each.kind == kind)
+        return next((name for name in names if name in self._archive), None)
+
+    def _tree(self, kind: str) -> _Element | None:
+        name = self._part(kind)
+        return None if name is None else parse(self._archive.read(name), self._archive.damaged)
+
+    def _numbering(self) -> Numbering:
+        return Numbering(self._numbers, self._styles)
+
+    def _body(self, name: str, found: Found, *, is_margin: bool = False) -> Body:
+        body = Body(found, is_margin=is_margin)
+        feed(self._archive.read(name), body, self._archive.damaged)
+        return body
+
+    def _other(self, name: str) -> Found:
+        """Return what another part than the body shares with it. Its paragraphs are counted by themselves."""
+        relations = {relation.identity: relation for relation in relations_of(self._archive, name)}
+        return replace(
+            self._found,
+            numbering=self._numbering(),
+            links=partial(self._linked_blocks, relations),
         )
-    try:
-        html = _to_html(
-            packed(parts), [*islice(_heading_styles(parts, archive), _MAX_STYLES), "p[style-name='Title'] => h1:fresh"]
-        )
-    except FbragError:
-        raise
-    except Exception as error:  # mammoth raises all kinds of exceptions on damaged parts; RecursionError for absurd nesting
-        reason = one_line(f"{type(error).__name__}: {error}".rstrip(": "), 100)
-        raise archive.damaged(f"it cannot be read ({reason})") from error
-    return Extracted(content_of(read_page(html).blocks), _MEDIA_TYPE)
+
+    def _margins(self, section: Story, kind: str, said: set[tuple[str, tuple[str, ...]]]) -> Iterator[Block]:
+        """Yield the headers or footers of a section that no section before it had: lines, the first one marked."""
+        for each, identity in section.margins:
+            relation = self._relations.get(identity)
+            if each != kind or relation is None or relation.target not in self._archive:
+                continue
+            stories = self._body(relation.target, self._other(relation.target), is_margin=True).stories
+            texts = (_without_page(block.prefix + block.text) for story in stories for block in story.blocks)
+            lines = tuple(text for text in texts if text)
+            if lines and (kind, lines) not in said:
+                said.add((kind, lines))
+                yield from (
+                    Block(line, prefix="" if number else f"{kind.capitalize()}: ", group=f"{kind} {identity}")
+                    for number, line in enumerate(lines)
+                )
+
+    def _notes(self) -> Iterator[Block]:
+        """Yield the footnotes and endnotes in the order of their references, as "1. TEXT"."""
+        notes: dict[tuple[str, str], list[Block]] = {}
+        for kind in {kind for kind, _ in self._found.notes}:
+            if name := self._part(_NOTES[kind]):
+                stories = self._body(name, self._other(name)).stories
+                notes |= {(kind, story.key): story.blocks for story in stories if story.key}
+        for key, number in self._found.notes.items():
+            for place, block in enumerate(notes.get(key, ())):
+                mark = f"{number}. " if not place else ""
+                yield Block(mark + block.prefix + block.text, group="notes")
+
+    def _comments(self, anchors: Mapping[str, str]) -> Iterator[str]:
+        """Yield the comments in the order of the text that they are on."""
+        name = self._part("comments")
+        if name is None:
+            return
+        order = {key: place for place, key in enumerate(anchors)}
+        stories = [story for story in self._body(name, self._other(name)).stories if story.key]
+        for story in sorted(stories, key=lambda story: order.get(story.key, len(order))):
+            text = "\n".join(block.prefix + block.text for block in story.blocks)
+            by = f" by {story.author}" if story.author else ""
+            on = f" on “{anchors[story.key]}”" if anchors.get(story.key) else ""
+            if text:
+                yield f"Comment{by}{on}: {text}"
+
+    def _linked_blocks(self, relations: Mapping[str, Relation], kind: str, identity: str) -> list[Block]:
+        """Return the text of a part that a drawing or the body refers to. What cannot be read is counted."""
+        relation = relations.get(identity)
+        name = "" if relation is None else relation.target
+        key = f"{kind} {name or identity}"
+        if key not in self._linked:
+            readable = name in self._archive and len(self._linked) < _MAX_LINKED
+            self._linked[key] = self._read_linked(kind, name) if readable else []
+            if not self._linked[key]:
+                self._found.left_out["embedded document" if kind == "altChunk" else kind.removesuffix("ex")] += 1
+            return self._linked[key]
+        return []  # what is shown twice is read once
+
+    def _read_linked(self, kind: str, name: str) -> list[Block]:
+        data = self._archive.read(name)
+        if kind == "chart":
+            return read_chart(data, self._archive.damaged)
+        if kind == "diagram":
+            return read_diagram(data, self._archive.damaged)
+        return self._read_chunk(name.rpartition(".")[2].lower(), data) if kind == "altChunk" else []
+
+    def _read_chunk(self, suffix: str, data: bytes) -> list[Block]:
+        """Return the text of another document that stands in the body: of a page, a mail of one (MHT), or plain text."""
+        if suffix in ("mht", "mhtml"):
+            part = message_from_bytes(data, policy=default).get_body(("html", "plain"))
+            data = b"" if part is None else bytes(part.get_payload(decode=True) or b"")
+            suffix = "html" if part is not None and part.get_content_subtype() == "html" else "txt"
+        if suffix in ("html", "htm", "xhtml"):
+            text = decode(replace(self._source, data=data), None, declared=declared_encoding(data)).text
+            return read_page(text).blocks
+        if suffix in ("txt", "text"):
+            lines: Iterable[str] = decode(replace(self._source, data=data), None).text.split("\n")
+            return [Block(line.strip(), group="text") for line in lines if line.strip()]
+        return []
 
 
-def _to_html(package: io.BytesIO, style_map: list[str]) -> str:
-    import mammoth
-
-    def image(element: Any) -> list[Any]:
-        return [mammoth.html.text(f"[{element.alt_text}]")] if element.alt_text else []
-
-    result = mammoth.convert_to_html(package, style_map="\n".join(style_map), convert_image=image)
-    return _BACK_LINK.sub("", result.value)
-
-
-def _heading_styles(parts: dict[str, bytes], archive: Archive) -> Iterator[str]:
-    """Return mammoth's rules for custom styles: a heading has an outline level, its own or that of a style it is based on."""
-    if _STYLES not in parts:
-        return
-    levels: dict[str, int] = {}
-    bases: dict[str, str] = {}
-    for style in parse(parts[_STYLES], archive.damaged).iter(_WORD + "style"):
-        name = style.get(_WORD + "styleId", "")
-        if style.get(_WORD + "type") != "paragraph" or not _STYLE_ID.fullmatch(name):
-            continue
-        outline, base = style.find(f".//{_WORD}outlineLvl"), style.find(_WORD + "basedOn")
-        if outline is not None and outline.get(_WORD + "val", "").isdecimal():
-            levels[name] = int(outline.get(_WORD + "val", ""))
-        elif base is not None:
-            bases[name] = base.get(_WORD + "val", "")
-    for name in (*levels, *bases):
-        level = _inherited(name, levels, bases)
-        if level is not None and level < 9:  # 9 means running text
-            yield f"p.{name} => h{min(level + 1, _MAX_HEADING)}:fresh"
-
-
-def _inherited(name: str, levels: dict[str, int], bases: dict[str, str]) -> int | None:
-    for _ in range(_MAX_BASES):  # a limit, for styles may be based on each other in a circle
-        if name in levels:
-            return levels[name]
-        if name not in bases:
-            return None
-        name = bases[name]
-    return None
+def _without_page(line: str) -> str:
+    """Return a line of a header or footer without the number of the page; "" if it has nothing else."""
+    if PAGE_NUMBER in line:
+        line = _PAGE_OF.sub(" ", line).strip(_EDGES)
+    return line if any(letter.isalnum() for letter in line) else ""

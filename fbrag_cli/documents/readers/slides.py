@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import Iterator
 from dataclasses import replace
 
 from fbrag_cli.documents.document import Extracted
 from fbrag_cli.documents.readers.archive import Archive
 from fbrag_cli.documents.readers.blocks import Block, BlockBuilder, content_of
+from fbrag_cli.documents.readers.relations import relations_of
 from fbrag_cli.documents.readers.xml import feed, parse
 from fbrag_cli.documents.source import Source
 
@@ -47,7 +47,7 @@ def read_slides(source: Source, codec: str | None = None) -> Extracted:
 
 def _slides(archive: Archive) -> Iterator[str]:
     """Return the names of the slides' parts in their order, each once."""
-    targets = {identity: target for identity, _, target in _relations(archive, _PRESENTATION)}
+    targets = {identity: target for identity, _, target in relations_of(archive, _PRESENTATION)}
     named = (
         value
         for element in parse(archive.read(_PRESENTATION), archive.damaged).iter("{*}sldId")
@@ -57,23 +57,11 @@ def _slides(archive: Archive) -> Iterator[str]:
     yield from dict.fromkeys(targets[identity] for identity in named if identity in targets)
 
 
-def _relations(archive: Archive, part: str) -> Iterator[tuple[str, str, str]]:
-    """Yield identity, kind (as "notesSlide") and target of the parts that `part` refers to, all of them within the file."""
-    folder, name = posixpath.split(part)
-    relations = f"{folder}/_rels/{name}.rels"
-    if relations not in archive:
-        return
-    for relation in parse(archive.read(relations), archive.damaged).iter("{*}Relationship"):
-        if relation.get("TargetMode") != "External":
-            target = posixpath.normpath(posixpath.join("/", folder, relation.get("Target", ""))).lstrip("/")
-            yield relation.get("Id", ""), relation.get("Type", "").rpartition("/")[2], target
-
-
 def _blocks_of(archive: Archive, name: str, number: int) -> list[Block]:
     """Return the blocks of a slide, the first of which is its heading; none for a slide without text."""
     slide = _read(archive, name)
     more: dict[str, list[Block]] = {"diagramData": [], "notesSlide": []}
-    for _, kind, target in _relations(archive, name):
+    for _, kind, target in relations_of(archive, name):
         if kind in more and target in archive:
             more[kind] += _read(archive, target).builder.blocks()
     notes = more["notesSlide"]

@@ -1,0 +1,171 @@
+"""Read the charts and diagrams (SmartArt) of office documents as text: titles, and series as a table of their categories."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from fbrag_cli.documents.readers.blocks import Block, BlockBuilder
+from fbrag_cli.documents.readers.xml import feed
+from fbrag_cli.errors import FbragError
+
+_MAX_CELLS = 100_000  # of one chart; the figures of larger ones are left out
+_KINDS = {"tx": "tx", "cat": "cat", "xVal": "cat", "val": "val", "yVal": "val", "bubbleSize": ""}  # parts of a series
+_MAX_NAME = 300  # characters of a title or category
+
+
+def read_chart(data: bytes, damaged: Callable[[str], FbragError]) -> list[Block]:
+    """Return a chart: a line "Chart: TITLE", the titles of its axes, and a row for each category with a cell a series.
+
+    data: the part, as word/charts/chart1.xml. damaged: makes the error to raise from a reason. None of it: an empty list.
+    """
+    target = _Chart()
+    feed(data, target, damaged)
+    return target.blocks()
+
+
+def read_diagram(data: bytes, damaged: Callable[[str], FbragError]) -> list[Block]:
+    """Return the text of a diagram's shapes, a line each. data: the part, as word/diagrams/data1.xml."""
+    target = _Diagram()
+    feed(data, target, damaged)
+    return target.builder.blocks()
+
+
+class _Series:
+    """A series. name: its name. points: text of each point by kind ("cat", "val") and index."""
+
+    def __init__(self) -> None:
+        self.name = ""
+        self.points: dict[str, dict[int, str]] = {"cat": {}, "val": {}}
+
+
+class _Chart:
+    """The target of lxml's parser for a chart. Points of scatter charts (x, y) are read as categories and values."""
+
+    def __init__(self) -> None:
+        self._series: list[_Series] = []
+        self._titles: list[list[str]] = []
+        self._kind = ""
+        self._index = -1
+        self._open: list[str] = []
+        self._in_title = 0
+        self._in_series = False
+        self._text: list[str] | None = None
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        name = tag.rpartition("}")[2]
+        if name == "ser":
+            self._series.append(_Series())
+            self._in_series = True
+        elif name == "title":
+            self._titles.append([])
+            self._in_title += 1
+        elif self._in_series and not self._in_title and name in _KINDS:
+            self._kind, self._index = _KINDS[name], -1
+        elif name == "pt":
+            index = attributes.get("idx", "")
+            self._index = int(index) if index.isdecimal() and len(index) < 10 else -1
+        elif name in ("v", "t"):
+            self._text = []
+
+    def end(self, tag: str) -> None:
+        name = tag.rpartition("}")[2]
+        if name == "ser":
+            self._in_series = False
+        elif name == "title":
+            self._in_title = max(0, self._in_title - 1)
+        elif name in _KINDS and not self._in_title:
+            self._kind = ""
+        elif name in ("v", "t") and self._text is not None:
+            self._add(" ".join("".join(self._text).split())[:_MAX_NAME])
+            self._text = None
+
+    def data(self, data: str) -> None:
+        if self._text is not None:
+            self._text.append(data)
+
+    def close(self) -> None:
+        pass
+
+    def _add(self, text: str) -> None:
+        if self._in_title and self._titles:
+            self._titles[-1].append(text)
+        elif self._in_series and self._kind == "tx":
+            self._series[-1].name = f"{self._series[-1].name} {text}".strip()
+        elif self._in_series and self._kind and self._index >= 0:
+            points = self._series[-1].points[self._kind]
+            before = points.get(self._index)  # categories may have several levels, the inner one first
+            points[self._index] = f"{text} {before}" if before and self._kind == "cat" else _number(text)
+
+    def blocks(self) -> list[Block]:
+        titles = [text for text in (" ".join("".join(parts).split()) for parts in self._titles) if text]
+        series = [each for each in self._series if each.points["val"] or each.points["cat"]]
+        if not titles and not series:
+            return []
+        builder = BlockBuilder()
+        builder.begin_group()
+        _row(builder, [f"Chart: {', '.join(titles)}" if titles else "Chart"])
+        for group, categories in _groups(series):
+            names = [each.name for each in group]
+            if any(names):
+                _row(builder, ["", *names])
+            rows = sorted(categories.keys() | {index for each in group for index in each.points["val"]})
+            if len(rows) * len(group) <= _MAX_CELLS:
+                for index in rows:
+                    name = categories.get(index, str(index + 1))
+                    _row(builder, [name, *(each.points["val"].get(index, "") for each in group)])
+        return builder.blocks()
+
+
+def _groups(series: list[_Series]) -> Iterator[tuple[list[_Series], dict[int, str]]]:
+    """Yield the series that share their categories, with these: all, or in a scatter chart each by itself."""
+    first = next((each.points["cat"] for each in series if each.points["cat"]), {})
+    if any(each.points["cat"] not in ({}, first) for each in series):
+        yield from (([each], each.points["cat"]) for each in series)
+    elif series:
+        yield series, first
+
+
+def _number(text: str) -> str:
+    """Return a figure as people write it: "4.3" for "4.2999999999999998"; any other text as it is."""
+    try:
+        return f"{float(text):.15g}" if len(text) > 15 else text
+    except ValueError:
+        return text
+
+
+def _row(builder: BlockBuilder, cells: list[str]) -> None:
+    builder.begin_row()
+    for cell in cells:
+        builder.begin_cell()
+        builder.text(cell)
+        builder.end_cell()
+    builder.end_row()
+
+
+class _Diagram:
+    """The target of lxml's parser for the data of a diagram."""
+
+    def __init__(self) -> None:
+        self.builder = BlockBuilder()
+        self.builder.begin_group()
+        self._in_text = False
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        name = tag.rpartition("}")[2]
+        if name == "p":
+            self.builder.begin_item("")
+        elif name == "br":
+            self.builder.line_break()
+        self._in_text = name == "t"
+
+    def end(self, tag: str) -> None:
+        self._in_text = False
+        if tag.rpartition("}")[2] == "p":
+            self.builder.end_item()
+
+    def data(self, data: str) -> None:
+        if self._in_text:
+            self.builder.text(data)
+
+    def close(self) -> None:
+        pass
