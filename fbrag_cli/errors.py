@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shlex
-import sys
 from enum import IntEnum
 
 
@@ -72,12 +70,6 @@ class FbragError(Exception):
     @property
     def exit_code(self) -> ExitCode:
         return EXIT_CODES[self.code]
-
-
-def pip_install(*arguments: str) -> str:
-    """Return the command that installs packages beside this fbrag, whose environment need not be the active one."""
-    python = "python" if os.name == "nt" else shlex.quote(sys.executable)
-    return " ".join([python, "-m pip install", *arguments])
 
 
 def lacking(error: BaseException | None) -> FbragError | None:

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 from fbrag_cli import __version__
 from fbrag_cli.batch import row, run
 from fbrag_cli.batch.jobs import Job
-from fbrag_cli.errors import FbragError, pip_install
+from fbrag_cli.errors import FbragError
+from fbrag_cli.installation import extra
 from fbrag_cli.progress import Listener
 from fbrag_cli.session.session import Session
 from fbrag_cli.session.settings import CacheSettings, ModelSettings
@@ -76,7 +77,7 @@ def connected(address: str | None, models: ModelSettings) -> Iterator[Workers]:
     try:
         import ray
     except ImportError:
-        raise FbragError("usage", "--engine ray needs Ray, which is not installed", pip_install("'fbrag[ray]'")) from None
+        raise FbragError("usage", "--engine ray needs Ray, which is not installed", extra("ray")) from None
     handlers = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
     try:
         _check_port(address)

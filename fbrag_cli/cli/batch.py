@@ -54,7 +54,7 @@ def batch(console: Console, command: BatchCommand) -> int:
       fbrag batch minutes/ --together -Q questions.txt | jq -r .answer
 
     A run that was stopped goes on where it was, when it is started again. Exit code 1: some rows have an error.
-    With --engine ray, rows come document by document, in the order in which they are ready. All nodes have fbrag[ray] and see
+    With --engine ray, rows come document by document, in the order in which they are ready. All nodes have fbrag and Ray, and see
     the documents by the same paths; each fetches models that it lacks. A worker has a GPU, if there is any, else --threads cores.
 
     Columns of CSV: id, document, question, status (answered, not_found, error), answer, answers (of --jobs, JSON), sources

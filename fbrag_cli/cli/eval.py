@@ -21,7 +21,8 @@ from fbrag_cli.cli.options import RunOptions, arguments, option
 from fbrag_cli.cli.progress_line import progress_line
 from fbrag_cli.cli.session import open_session
 from fbrag_cli.cli.signals import limit_time
-from fbrag_cli.errors import ExitCode, FbragError, pip_install
+from fbrag_cli.errors import ExitCode, FbragError
+from fbrag_cli.installation import extra
 from fbrag_cli.methods.choosing import PLAIN, PRESETS
 from fbrag_cli.methods.registry import DEFAULT, names
 from fbrag_cli.session.settings import CacheSettings, ModelSettings
@@ -199,7 +200,7 @@ def _check(options: EvalOptions, configurations: Sequence[Configuration]) -> Non
         what = f"--retrieval-only asks no large model, and {asking[0]} asks it before it retrieves"
         raise FbragError("usage", what, "leave --retrieval-only out, or the method")
     if options.plots and find_spec("matplotlib") is None:
-        raise FbragError("usage", "plots need matplotlib, which is not installed", pip_install("'fbrag[plots]'"))
+        raise FbragError("usage", "plots need matplotlib, which is not installed", extra("plots"))
 
 
 def _comparison(options: EvalOptions, configurations: Sequence[Configuration]) -> Comparison:

@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from fbrag_cli.errors import FbragError, pip_install
+from fbrag_cli.errors import FbragError
 from fbrag_cli.evaluation import statistics
 from fbrag_cli.evaluation.labels import key, labels, order
 from fbrag_cli.evaluation.metrics import METRICS, SCORE
 from fbrag_cli.evaluation.results import Result
+from fbrag_cli.installation import extra
 from fbrag_cli.text.printable import one_line
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ def plot(name: str, rows: Sequence[Result]) -> dict[Format, bytes]:
     try:
         import matplotlib
     except ImportError:
-        raise FbragError("usage", "plots need matplotlib, which is not installed", pip_install("'fbrag[plots]'")) from None
+        raise FbragError("usage", "plots need matplotlib, which is not installed", extra("plots")) from None
     with matplotlib.rc_context(_STYLE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # a script that the font lacks is drawn as boxes
         figure = _figure(name, rows)

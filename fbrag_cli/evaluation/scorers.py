@@ -12,9 +12,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 
-from fbrag_cli.errors import FbragError, pip_install
-
-_INSTALL = pip_install("'fbrag[eval]'")
+from fbrag_cli.errors import FbragError
+from fbrag_cli.installation import extra
 
 # 1. Normalised text
 
@@ -73,7 +72,7 @@ def _jieba_cut() -> Callable[[str], Iterator[str]]:
             import jieba
         except ImportError:
             what = "Chinese answers are cut into words by jieba, which is not installed"
-            raise FbragError("usage", what, _INSTALL) from None
+            raise FbragError("usage", what, extra("eval")) from None
     # Its own `initialize` would read the dictionary from a file in /tmp, which anyone may have put there.
     tokenizer = jieba.Tokenizer()
     tokenizer.FREQ, tokenizer.total = tokenizer.gen_pfdict(tokenizer.get_dict_file())
@@ -107,7 +106,7 @@ def rouge_l(prediction: str, gold: str) -> float:
     try:
         from rouge import Rouge
     except ImportError:
-        raise FbragError("usage", "Rouge-L is computed by rouge, which is not installed", _INSTALL) from None
+        raise FbragError("usage", "Rouge-L is computed by rouge, which is not installed", extra("eval")) from None
     if min(map(_longest_sentence, (prediction, gold))) > sys.getrecursionlimit():
         return 0.0  # the package would fill a table of n x m cells first, gigabytes for 5,000 words, and then raise
     try:

@@ -10,7 +10,7 @@ from importlib import metadata
 from pathlib import Path
 
 from fbrag_cli import __version__
-from fbrag_cli.errors import pip_install
+from fbrag_cli.installation import pip_install
 
 
 def versions() -> dict[str, str]:

@@ -16,11 +16,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fbrag_cli.errors import FbragError, pip_install
+from fbrag_cli.errors import FbragError
+from fbrag_cli.installation import extra
 from fbrag_cli.retrieval.prefixes import prefixes_of
 from fbrag_cli.storage.files import sha256_of
 
-_INSTALL = pip_install("'fbrag[dense]'")
 _LOADED = {".json", ".txt", ".model", ".safetensors", ".bin", ".pt"}
 _OTHER_FORMS = {"onnx", "openvino", ".git", ".cache"}  # folders with the same weights once more
 
@@ -109,7 +109,7 @@ def _load(folder: Path, name: str) -> Any:
         from sentence_transformers import SentenceTransformer
         from transformers.utils import logging
     except ImportError:
-        raise FbragError("model_missing", f"{name} needs sentence-transformers, which is not installed", _INSTALL) from None
+        raise FbragError("model_missing", f"{name} needs sentence-transformers, which is not installed", extra("dense")) from None
     logging.disable_progress_bar()  # for the weights; it would go to stderr
     try:
         return SentenceTransformer(str(folder), local_files_only=True, trust_remote_code=False)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fbrag_cli.errors import FbragError, pip_install
+from fbrag_cli.errors import FbragError
+from fbrag_cli.installation import extra
 from fbrag_cli.methods.knobs import knob
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class Training:
     def check(self) -> None:
         """Raise FbragError `usage` for settings that exclude each other, or where a package is missing."""
         if missing := [name for name in ("torch", "transformers", "peft", "gguf") if find_spec(name) is None]:
-            raise FbragError("usage", f"training needs {', '.join(missing)}", pip_install("'fbrag[train]'"))
+            raise FbragError("usage", f"training needs {', '.join(missing)}", extra("train"))
 
     def check_rows(self, material: Material) -> None:
         """Raise FbragError `usage` where the rows cannot be enough."""

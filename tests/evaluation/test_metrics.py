@@ -17,6 +17,7 @@ from fbrag_cli.evaluation import scorers
 from fbrag_cli.evaluation.datasets import Example
 from fbrag_cli.evaluation.metrics import ANSWER_METRICS, answer_in, evidence_recall, full_evidence, main_metric, score
 from fbrag_cli.evaluation.scorers import rouge_l
+from tests.conftest import ROOT
 
 
 def example(dataset, *answers, **more):
@@ -167,7 +168,7 @@ def test_without_rouge_the_command_that_installs_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "rouge", None)
     with pytest.raises(FbragError, match="rouge") as raised:
         score(example("qmsum", "a"), "a")
-    assert "pip install 'fbrag[eval]'" in str(raised.value.hint)
+    assert f"pip install -e '{ROOT}[eval]'" in str(raised.value.hint)
     assert score(example("trec", "x", all_classes=("x", "y")), "x")["accuracy"] == 1
 
 
@@ -196,7 +197,7 @@ def test_without_jieba_the_command_that_installs_it(monkeypatch):
     scorers._jieba_cut.cache_clear()
     with pytest.raises(FbragError, match="jieba") as raised:
         score(chinese("multifieldqa_zh", "学费"), "学费")
-    assert "pip install 'fbrag[eval]'" in str(raised.value.hint)
+    assert f"pip install -e '{ROOT}[eval]'" in str(raised.value.hint)
     assert score(chinese("longbook_qa_chn", "学费"), "学费")["em"] == 1
 
 

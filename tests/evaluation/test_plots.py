@@ -15,7 +15,7 @@ import pytest
 from fbrag_cli.errors import FbragError
 from fbrag_cli.evaluation.plots import plot, supported
 from fbrag_cli.evaluation.results import Result, read_results
-from tests.conftest import needs
+from tests.conftest import ROOT, needs
 
 FB: dict[str, Any] = {
     "method": "fb-rag",
@@ -102,7 +102,7 @@ def test_without_matplotlib_the_hint_says_how_to_get_it(monkeypatch: pytest.Monk
     assert supported(rows(chunks(3, 5))) == ("chunks", "latency")
     with pytest.raises(FbragError) as error:
         plot("chunks", rows(chunks(3, 5)))
-    assert str(error.value.hint).endswith(" -m pip install 'fbrag[plots]'")
+    assert str(error.value.hint).endswith(f" -m pip install -e '{ROOT}[plots]'")
 
 
 @pytest.fixture

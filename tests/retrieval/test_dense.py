@@ -28,7 +28,7 @@ from fbrag_cli.retrieval.bm25 import BM25
 from fbrag_cli.retrieval.dense import Dense
 from fbrag_cli.retrieval.sentence_model import SentenceModel
 from fbrag_cli.storage.cache import Cache
-from tests.conftest import needs
+from tests.conftest import ROOT, needs
 from tests.retrieval import minilm
 
 
@@ -336,7 +336,7 @@ def test_without_the_library_the_command_that_installs_it_is_told(tmp_path: Path
     with pytest.raises(FbragError) as told:
         SentenceModel(str(tmp_path))
     assert told.value.code == "model_missing"
-    assert str(told.value.hint).endswith(" -m pip install 'fbrag[dense]'")
+    assert str(told.value.hint).endswith(f" -m pip install -e '{ROOT}[dense]'")
 
 
 def test_excerpts_are_scored_like_chunks(cache: Cache) -> None:

@@ -16,7 +16,8 @@ from fbrag_cli.documents.pdf.page_ranges import PageRange, format_ranges, number
 from fbrag_cli.documents.pdf.page_text import rejoin_words
 from fbrag_cli.documents.pdf.pages import PageReader, ReadPage, pypdf_silenced, reason
 from fbrag_cli.documents.source import Source
-from fbrag_cli.errors import FbragError, pip_install
+from fbrag_cli.errors import FbragError
+from fbrag_cli.installation import pip_install
 from fbrag_cli.progress import Event, Listener
 
 _GARBLED = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\ue000-\uf8ff\ufffd]")

@@ -21,7 +21,7 @@ class FitRagTraining(Training):
     first: ClassVar[str] = "--stage --limit --base"
     is_parallel: ClassVar[bool] = True
     help: ClassVar[str] = """
-    Train FIT-RAG's scorer, detector and recognizer. Needs pip install 'fbrag[train]' (with CUDA libraries 5.6 GB).
+    Train FIT-RAG's scorer, detector and recognizer. In the clone: pip install -e '.[train]' (with CUDA 5.6 GB).
 
     \b
     Examples:

@@ -24,7 +24,7 @@ class R2agTraining(Training):
     seed: ClassVar[int] = 0
     first: ClassVar[str] = "--limit --epochs --lora --retriever"
     help: ClassVar[str] = """
-    Train R2AG's embedding rows for a model, which stays as it is. Needs pip install 'fbrag[train]' (with CUDA 5.6 GB).
+    Train R2AG's embedding rows for a model, which stays as it is. In the clone: pip install -e '.[train]' (with CUDA 5.6 GB).
 
     \b
     Examples:

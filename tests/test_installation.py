@@ -1,0 +1,58 @@
+"""The command that installs more packages beside fbrag, for each way in which fbrag may have been installed."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+import tomllib
+
+from fbrag_cli import installation
+from fbrag_cli.installation import extra, pip_install
+from tests.conftest import ROOT
+
+PIP = f"{shlex.quote(sys.executable)} -m pip install"
+
+
+def test_from_a_clone_the_command_names_the_clone_and_an_extra_that_it_has() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    sources = "\n".join(path.read_text("utf-8") for path in (ROOT / "fbrag_cli").rglob("*.py"))
+    named = set(re.findall(r"\bextra\(\"(\w+)\"\)", sources))
+    assert named == {"dense", "eval", "plots", "ray", "train"} <= set(extras)
+    for name in named:
+        assert extra(name) == f"{PIP} -e '{ROOT}[{name}]'"
+
+
+def test_no_message_names_a_package_that_is_on_no_index() -> None:
+    for path in (ROOT / "fbrag_cli").rglob("*.py"):
+        assert not re.search(r"install '?\"?fbrag\b", path.read_text("utf-8")), path
+
+
+@pytest.mark.parametrize(
+    ("origin", "expected"),
+    [
+        ({"url": "https://example.org/fbrag.git", "vcs_info": {"vcs": "git", "commit_id": "abc"}}, "'fbrag[plots] @ git+https://example.org/fbrag.git@abc'"),
+        ({"url": "{clone}", "dir_info": {}}, "'{path}[plots]'"),
+        ({"url": "{clone}/fbrag-0.3.0.whl", "archive_info": {}}, "'{path}/fbrag-0.3.0.whl[plots]'"),
+        ({"url": "file:///is/gone", "dir_info": {}}, "'matplotlib>=3.8'"),
+        ({}, "'matplotlib>=3.8'"),
+    ],
+)  # fmt: skip
+def test_from_elsewhere_the_command_names_where_fbrag_came_from_or_the_packages(
+    origin: dict[str, object], expected: str, tmp_path: Path
+) -> None:
+    clone = tmp_path / "a clone"
+    clone.mkdir()
+    (clone / "pyproject.toml").write_text('[project]\nname = "fbrag"\n')
+    (clone / "fbrag-0.3.0.whl").touch()
+    origin = {**origin, "url": str(origin.get("url", "")).replace("{clone}", clone.as_uri())}
+    told = installation._extra("plots", tmp_path / "site-packages", origin)
+    assert told == f"{PIP} {expected.replace('{path}', str(clone))}"
+
+
+def test_without_pip_uv_installs_into_the_environment_of_this_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(installation, "find_spec", lambda name: None)
+    assert pip_install("rouge") == f"uv pip install --python {shlex.quote(sys.executable)} rouge"
