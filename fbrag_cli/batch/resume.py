@@ -8,12 +8,11 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from fbrag_cli.batch.jobs import Job, Key, row_key
-from fbrag_cli.batch.row import shown
+from fbrag_cli.batch.jobs import Job, Key, cell, row_key
 from fbrag_cli.documents.source import read_source
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.build import versions
-from fbrag_cli.storage.rows import ANOTHER, Row, as_text
+from fbrag_cli.storage.rows import ANOTHER, Row
 from fbrag_cli.text.printable import one_line
 
 
@@ -34,13 +33,13 @@ class Earlier:
         """Raise FbragError `usage` for a question or a file that has changed since rows were made of it."""
         first: dict[str, Job] = {}
         for job in jobs:
-            before, now = self.questions.get(job.key), shown(job.question.text)
+            before, now = self.questions.get(job.key), cell(job.question.text)
             if before not in (None, now):
                 what = f"question {_said(job.question.id)} was {_said(before)}, is {_said(now)}"
                 raise FbragError("usage", f"{self.name} holds rows of other questions: {what}", ANOTHER)
             first.setdefault(job.document, job)
         for job in first.values():
-            if as_text(job.document) in self.documents and all(map(os.path.isfile, job.documents)):
+            if cell(job.document) in self.documents and all(map(os.path.isfile, job.documents)):
                 try:
                     digests = [hashlib.sha256(read_source(path).data).hexdigest() for path in job.documents]
                 except FbragError:  # an error of its rows
@@ -49,7 +48,7 @@ class Earlier:
 
     def check_read(self, job: Job, sha256: Sequence[str]) -> None:
         """Raise FbragError `usage` where the job's documents were other files. sha256: digest of each file that was read now."""
-        before = self.documents.get(as_text(job.document))
+        before = self.documents.get(cell(job.document))
         if before is not None and list(before) != list(sha256):
             what = f"{_said(job.document)} has changed since {self.name} got rows of it"
             raise FbragError("usage", what, ANOTHER)
@@ -69,9 +68,9 @@ def earlier(rows: Iterable[Row], settings: Mapping[str, object], name: str) -> E
                 _compare(json.loads(written), expected, name)
                 seen.add(written)
             key = row_key(row["document"], row["id"])
-            statuses[key], questions[key] = row["status"], shown(row["question"])
+            statuses[key], questions[key] = row["status"], cell(row["question"])
             if sha256:
-                documents[key[0]] = sha256.split() if isinstance(sha256, str) else _texts(sha256)
+                documents[key[0]] = _texts(sha256)
     except (KeyError, TypeError, AttributeError, ValueError):
         raise FbragError("usage", f"{name} holds rows that lack a part", ANOTHER) from None
     return Earlier(name, statuses, questions, documents)

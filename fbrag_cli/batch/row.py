@@ -1,4 +1,4 @@
-"""`fbrag.row/1`: a row of a batch, and the same in the columns of CSV."""
+"""`fbrag.row/1`: a row of a batch."""
 
 from __future__ import annotations
 
@@ -9,15 +9,11 @@ from fbrag_cli.batch.jobs import Job
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.build import versions
 from fbrag_cli.render.as_json import certainty, citations, sources
-from fbrag_cli.storage.rows import Csv, Form, JsonLines, as_text
-from fbrag_cli.text.printable import dumps, printable
+from fbrag_cli.render.passages import place
+from fbrag_cli.text.printable import one_line
 from fbrag_cli.trace import Trace
 
 SCHEMA = "fbrag.row/1"
-COLUMNS = tuple(
-    "id document question status answer answers sources absent unsure support agreement confidence seconds error sha256 "
-    "settings".split()
-)
 
 #: Of a source, what a row holds.
 _OF_A_SOURCE = ("document", "page", "last_page", "section", "start_line", "end_line", "start_char", "end_char")
@@ -33,6 +29,7 @@ def answered(job: Job, trace: Trace, settings: Mapping[str, object]) -> dict[str
         "status": trace.status,
         "answer": trace.answer if found else None,
         "unsupported_answer": None if found else trace.answer,
+        **_evidence(trace),
         **certainty(trace),
         "absent": list(trace.absent),
         "sources": [
@@ -52,7 +49,7 @@ def failed(job: Job, error: FbragError, settings: Mapping[str, object]) -> dict[
     return {
         **_head(job),
         "status": "error",
-        **dict.fromkeys(("answer", "unsupported_answer", "unsure", "support", "agreement", "confidence")),
+        **dict.fromkeys(("answer", "unsupported_answer", "place", "quote", "unsure", "support", "agreement", "confidence")),
         "absent": [],
         "sources": [],
         "citations": [],
@@ -73,43 +70,11 @@ def _tail(settings: Mapping[str, object], *sha256: str) -> dict[str, Any]:
     return {"sha256": list(sha256), "settings": dict(settings), "versions": versions()}
 
 
-# -- files -------------------------------------------------------------------------------------------------------------------
-
-
-def form_of(name: str) -> Form:
-    """Return how rows are written to a file of this name: CSV, or JSON lines."""
-    return _Columns() if name.lower().endswith(".csv") else JsonLines(SCHEMA, dumps)
-
-
-class _Columns(Csv):
-    """Rows in columns: places as "report.pdf p. 12" and "book.txt:3-9", parted by "; ", gold answers and settings as JSON."""
-
-    def __init__(self) -> None:
-        super().__init__(COLUMNS)
-
-    def encode(self, row: Mapping[str, Any]) -> bytes:
-        if isinstance(row["settings"], str):
-            return super().encode(row)  # as it was read
-        flat = {
-            "answers": dumps(row["answers"]) if "answers" in row else None,
-            "question": shown(row["question"]),
-            "answer": row["answer"] and shown(row["answer"]),
-            "sources": shown("; ".join(map(_place, row["sources"]))),
-            "absent": shown(" ".join(row["absent"])),
-            "error": shown(row["error"]["message"]) if row["error"] else None,
-            "sha256": " ".join(row["sha256"]),
-            "settings": dumps({**row["settings"], "versions": row["versions"]}),
-        }
-        return super().encode({**row, **flat})
-
-
-def shown(text: str) -> str:
-    """Return a text as a cell of CSV shows it, without what a terminal would obey."""
-    return printable(as_text(text))
-
-
-def _place(source: Mapping[str, Any]) -> str:
-    if source["page"] is None:
-        return f"{source['document']}:{source['start_line']}-{source['end_line']}"
-    pages = source["page"], source["last_page"]
-    return f"{source['document']} p. {pages[0]}" + (f"-{pages[1]}" if pages[1] != pages[0] else "")
+def _evidence(trace: Trace) -> dict[str, str | None]:
+    """Return the sentences that show the answer, the best one for each of its own, and where they stand; None without any."""
+    cited = dict.fromkeys(claim.sources[0] - 1 for claim in trace.citations.claims if claim.sources)
+    spans = [(trace.sources[i], span) for i in cited if (span := trace.citations.shown[i].sentence)]
+    return {
+        "place": "; ".join(place(chunk, span) for chunk, span in spans) or None,
+        "quote": " … ".join(one_line(chunk.text[slice(*span)]) for chunk, span in spans) or None,
+    }

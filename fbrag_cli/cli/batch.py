@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from fbrag_cli.cli.batch_output import Output, Tally, of_the_run, open_rows_to
+from fbrag_cli.cli.batch_output import Output, Tally, of_the_run, open_rows_to, open_views
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.groups import takes
 from fbrag_cli.cli.inputs import check_apart, outputs_of
@@ -50,15 +50,18 @@ def batch(console: Console, command: BatchCommand) -> int:
     \b
     Examples:
       fbrag batch contracts/ -Q questions.txt -o answers.jsonl
-      fbrag batch --jobs jobs.csv -o answers.csv
+      fbrag batch contracts/ -Q questions.txt -o answers.csv --html answers.html
+      fbrag batch --jobs jobs.csv -o answers.csv --wide matrix.csv
       fbrag batch minutes/ --together -Q questions.txt | jq -r .answer
 
-    A run that was stopped goes on where it was, when it is started again. Exit code 1: some rows have an error.
+    A run that was stopped goes on where it was, when it is started again; --html and --wide then hold all rows. Exit code 1: some
+    rows have an error.
     With --engine ray, rows come document by document, in the order in which they are ready. All nodes have fbrag and Ray, and see
     the documents by the same paths; each fetches models that it lacks. A worker has a GPU, if there is any, else --threads cores.
 
-    Columns of CSV: id, document, question, status (answered, not_found, error), answer, answers (of --jobs, JSON), sources
-    ("book.txt:3-9; report.pdf p. 12"), support (0 to 1), seconds, error, sha256 of the document, settings (JSON).
+    Columns of CSV: id, document, question, status (answered, not_found, error), answer, place and quote of the sentence that
+    shows it, proposed (what was not shown), confidence (0 to 1), unsure, absent, sources ("book.txt:3-9; report.pdf p. 12"),
+    answers (of --jobs, JSON), support, agreement, seconds, error. What all rows share stands beside it: answers.settings.jsonl.
     """
     if command.run.timeout:
         limit_time(command.run.timeout, console.cancellation)
@@ -71,17 +74,23 @@ def batch(console: Console, command: BatchCommand) -> int:
             command.models, command.cache, console, of_the_run(line), private=command.document.password_file is not None
         ) as session,
         open_rows_to(options.output, resume=options.resume) as output,
+        open_views(options) as views,
     ):
         settings = _settings(command, session, console, workers, at_once)
         before = _before(output, jobs, settings, options)
         tally = Tally(line, [before.statuses[job.key] for job in jobs if job.key in before.statuses], len(jobs))
         listener = Listener(progress=tally.receive, cancellation=console.cancellation)
         todo = [job for job in jobs if job.key not in before.statuses]
+        views.begin(jobs, output.rows)
         rows = _engine(command, session, settings, workers, console)
-        for row in rows(todo, listener=listener, before=before):
-            output.write(row)
-            if tally.add(row["status"]) >= options.most_errors:
-                break
+        with tally.told_of_a_stop(console, options.output):
+            for row in rows(todo, listener=listener, before=before):
+                with console.cancellation.native():  # a row is written, shown and counted, or none of it
+                    output.write(row)
+                    views.add(row)
+                    n_errors = tally.add(row["status"])
+                if n_errors >= options.most_errors:
+                    break
     return tally.report(console, options.output)
 
 
@@ -114,12 +123,13 @@ def _jobs(command: BatchCommand, console: Console) -> list[Job]:
             findings = find_files(paths, command.reading.include, command.reading.exclude)
             for warning in findings.warnings:
                 console.warn(warning)
-            own = set(map(os.path.realpath, (options.questions or "", options.output)))  # of this run, in a folder of documents
+            own = set(map(os.path.realpath, filter(None, (options.questions, *options.own_files))))  # in a folder of documents
             files = [each.path for each in findings.files if each.path in paths or os.path.realpath(each.path) not in own]
             jobs = reading.every([(path,) for path in files], questions)
         else:
             jobs = reading.every([tuple(paths)], questions)
-    check_apart(outputs_of({"output": options.output}), _read_by(jobs, command.reading))
+    outputs = {"output": options.output, "html": options.html, "wide": options.wide}
+    check_apart(outputs_of(outputs), _read_by(jobs, command.reading))
     jobs = reading.by_document(jobs)
     jobs = reading.shard(jobs, options.shard) if options.shard else jobs
     return jobs[: options.n_rows]

@@ -4,26 +4,30 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.progress_line import ProgressLine
+from fbrag_cli.cli.signals import Terminated
 from fbrag_cli.cli.streams import is_special, open_output
-from fbrag_cli.errors import ExitCode
+from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.progress import Event, Progress
+from fbrag_cli.render.matrix import Matrix
 from fbrag_cli.text.printable import counted
 
 if TYPE_CHECKING:
+    from fbrag_cli.batch.jobs import Job
+    from fbrag_cli.cli.options import BatchOptions
     from fbrag_cli.storage.rows import Form, Row
 
 
 class Output(Protocol):
     """A file or a stream of rows. rows: those that it has."""
 
-    rows: list[dict[str, Any]]
-
+    @property
+    def rows(self) -> list[dict[str, Any]]: ...
     def write(self, row: Row) -> None: ...
     def keep(self, wanted: Callable[[Row], bool]) -> None: ...
 
@@ -50,16 +54,21 @@ class _Stream:
 @contextmanager
 def open_rows_to(name: str, *, resume: bool) -> Iterator[Output]:
     """Open a file of rows, or a stream: stdout ("-"), a pipe, a device."""
-    from fbrag_cli.batch.row import form_of
-    from fbrag_cli.storage.rows import open_rows
+    from fbrag_cli.batch.row import SCHEMA
+    from fbrag_cli.batch.sheet import Columns, open_sheet
+    from fbrag_cli.storage.rows import JsonLines, open_rows
+    from fbrag_cli.text.printable import dumps
 
-    form, path = form_of(name), Path(name)
+    lines, is_sheet = JsonLines(SCHEMA, dumps), name.lower().endswith(".csv")
     if name == "-" or is_special(name):
         with open_output(name) as stream:
-            yield _Stream(stream, form)
-        return
-    with open_rows(path, form, restart=not resume) as rows:
-        yield rows
+            yield _Stream(stream, Columns() if is_sheet else lines)
+    elif is_sheet:
+        with open_sheet(Path(name), restart=not resume) as sheet:
+            yield sheet
+    else:
+        with open_rows(Path(name), lines, restart=not resume) as rows:
+            yield rows
 
 
 class Tally:
@@ -95,9 +104,87 @@ class Tally:
             console.hint("the same command with --retry-errors does the rows with an error again")
         return ExitCode.NEGATIVE if n_errors else ExitCode.DONE
 
+    @contextmanager
+    def told_of_a_stop(self, console: Console, output: str) -> Iterator[None]:
+        """Say, where the block is stopped, how many rows there are and how the run goes on."""
+        try:
+            yield
+        except (FbragError, KeyboardInterrupt, Terminated):
+            self._line(Event("batch", "done"))
+            where = "were written" if output == "-" else f"are in {output}"
+            rest = "" if output == "-" else "; the same command goes on"
+            console.note(f"stopped: {sum(self._counts.values()):,} of {counted(self._total, 'row')} {where}{rest}")
+            raise
+
     def _show(self) -> None:
         errors = f", {counted(self._counts['error'], 'error')}" if self._counts["error"] else ""
         self._line(Event("batch", "progress", sum(self._counts.values()), self._total, f"rows{errors}"))
+
+
+class Views:
+    """The rows as they are shown beside the output: a page, and a table with a column for each question."""
+
+    def __init__(self) -> None:
+        self.matrix = Matrix()
+
+    def begin(self, jobs: Sequence[Job], rows: Sequence[Row]) -> None:
+        """Take in the rows of an earlier run. jobs: of this run, which make the order."""
+        from fbrag_cli.batch.jobs import cell
+
+        for job in jobs:
+            self.matrix.name(cell(job.document), cell(job.question.text))
+        for row in rows:
+            self.add(row)
+
+    def add(self, row: Row) -> None:
+        from fbrag_cli.batch.sheet import shown
+
+        self.matrix.add(shown(row))
+
+
+class _NoViews(Views):
+    """Where none is asked for: nothing is kept."""
+
+    def begin(self, jobs: Sequence[Job], rows: Sequence[Row]) -> None:
+        """Keep nothing."""
+
+    def add(self, row: Row) -> None:
+        """Keep nothing."""
+
+
+@contextmanager
+def open_views(options: BatchOptions) -> Iterator[Views]:
+    """Open the files of --html and --wide. They are written when the block ends, also where it is stopped behind a row.
+
+    Raises FbragError `output` as `open_output`, and `usage` for stdout.
+    """
+    for option, path in (("--html", options.html), ("--wide", options.wide)):
+        if path == "-":
+            raise FbragError("usage", f"{option} -: stdout carries the rows", f"name a file: {option} FILE")
+    if not (options.html or options.wide):
+        yield _NoViews()
+        return
+    views = Views()
+    with ExitStack() as stack:
+        page = stack.enter_context(open_output(options.html, "--html")) if options.html else None
+        table = stack.enter_context(open_output(options.wide, "--wide")) if options.wide else None
+        stopped: BaseException | None = None
+        try:
+            yield views
+        except (FbragError, KeyboardInterrupt, Terminated) as error:
+            if not views.matrix.cells:
+                raise
+            stopped = error
+        if page:
+            from fbrag_cli.render.matrix import page as made
+
+            page.write(made(views.matrix))
+        if table:
+            from fbrag_cli.batch.sheet import wide
+
+            table.write(wide(views.matrix).decode())
+    if stopped:
+        raise stopped
 
 
 def of_the_run(line: ProgressLine) -> Progress:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 import typer
@@ -312,6 +313,22 @@ class BatchOptions(ParallelOptions):
         metavar="FILE",
         once=True,
     )
+    html: str | None = option(
+        None,
+        "--html",
+        help="file for a page of all rows as well: documents down, questions across, each answer with its sentence",
+        group="Output",
+        metavar="FILE",
+        envvar=None,
+    )
+    wide: str | None = option(
+        None,
+        "--wide",
+        help="file for all answers as CSV as well: a row for each document, a column for each question",
+        group="Output",
+        metavar="FILE",
+        envvar=None,
+    )
     resume: bool = option(
         True,
         "--resume/--restart",
@@ -338,6 +355,14 @@ class BatchOptions(ParallelOptions):
         group="Cluster",
         metavar="ADDRESS",
     )
+
+    @property
+    def own_files(self) -> list[str]:
+        """The files that a run writes, where they hold what an earlier run wrote: in a folder, they are no documents."""
+        from fbrag_cli.batch.sheet import beside, is_own
+
+        views = [path for path in (self.html, self.wide) if path and is_own(Path(path))]
+        return [self.output, str(beside(Path(self.output))), *views]
 
     @property
     def most_errors(self) -> float:

@@ -11,8 +11,10 @@ import io
 import json
 import os
 import re
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from itertools import accumulate, compress, pairwise
 from pathlib import Path
 from time import monotonic
 from typing import Any, Protocol
@@ -28,6 +30,8 @@ ANOTHER = "choose another -o FILE, or add --restart"
 _NOT_OURS = "choose another -o FILE"
 _OURS = re.compile(rb'(\xef\xbb\xbf)?(\{"schema": ?"fbrag\.|id,document,question,)')  # what --restart may replace
 _BLANK = b" \t\r\n\0"  # what stands for rows that a power failure took: a file may have grown, and its blocks be zeros
+_FORMULA = re.compile(r"\s*[=+\-@\uff1d\uff0b\uff0d\uff20]|[\t\r]")
+_NUMBER = re.compile(r"[+-]?[0-9][0-9.,]*%?")
 _FLUSH_EVERY = 1.0  # seconds between two flushes to the disk (fsync)
 _REPLACES_OPEN_FILES = os.name != "nt"
 _LOCKED = (errno.EWOULDBLOCK, errno.EACCES, errno.EDEADLK)
@@ -38,13 +42,15 @@ _BEYOND = 1 << 60  # a place that no file reaches: Windows locks bytes, and othe
 class Form(Protocol):
     """How rows are written.
 
-    head: stands before the first row. encode: returns the bytes of a row. split: returns the rows of a file's bytes without its
-    head, each with the byte where it ends; a row that was cut off, and blank bytes, are left out at the end.
+    head: stands before the first row. encode: returns the bytes of a row. begin: returns the byte of a file where its first row
+    begins, None for a head that is blank or was cut off. split: returns the rows of a file's bytes without its head, each with
+    the byte where it ends; a row that was cut off, and blank bytes, are left out at the end.
     Raises ValueError, with the reason, for other bytes.
     """
 
     @property
     def head(self) -> bytes: ...
+    def begin(self, data: bytes) -> int | None: ...
     def encode(self, row: Row) -> bytes: ...
     def split(self, data: bytes) -> list[tuple[dict[str, Any], int]]: ...
 
@@ -60,6 +66,9 @@ class JsonLines:
 
     def encode(self, row: Row) -> bytes:
         return self._dumps(row).encode() + b"\n"
+
+    def begin(self, data: bytes) -> int | None:
+        return 0
 
     def split(self, data: bytes) -> list[tuple[dict[str, Any], int]]:
         rows: list[tuple[dict[str, Any], int]] = []
@@ -113,14 +122,32 @@ def _is_blank_after(begins: bytes, data: bytes) -> bool:
 
 
 class Csv:
-    """Records as RFC 4180 has them, below a line with the names of the columns. Lines end as on Unix; cells are `as_text`."""
+    """Records as RFC 4180 has them, below a line with the names of the columns. Lines end as on Unix; cells are `inert` texts.
 
-    def __init__(self, columns: Sequence[str]) -> None:
+    marked: whether a new file begins with a byte order mark, without which Excel takes UTF-8 for the encoding of the country.
+    """
+
+    def __init__(self, columns: Sequence[str], *, marked: bool = False) -> None:
         self._columns = list(columns)
-        self.head = self._record(self._columns)
+        self.head = (BOM_UTF8 if marked else b"") + self._record(self._columns)
 
     def encode(self, row: Row) -> bytes:
         return self._record([row[name] for name in self._columns])
+
+    def begin(self, data: bytes) -> int | None:
+        """As of `Form`. A spreadsheet may have saved the file: with other line ends, and with or without the mark."""
+        end = data.find(b"\n") + 1
+        names = next(csv.reader([data[:end].decode("utf-8-sig", "replace").rstrip("\r\n")]), [])
+        if end and names == self._columns:
+            return end
+        if any(head.startswith(data.rstrip(_BLANK)) for head in (self.head, self.head.removeprefix(BOM_UTF8))):
+            return None
+        first = self._columns[0]
+        if names[:1] != [first]:
+            is_parted = data.removeprefix(BOM_UTF8).startswith(f"{first};".encode())
+            raise ValueError("its columns are parted by ;" if is_parted else f"its first line is not {','.join(self._columns)}")
+        lacking = [name for name in self._columns if name not in names]
+        raise ValueError(f"it lacks the columns {', '.join(lacking)}" if lacking else "it has other columns")
 
     def split(self, data: bytes) -> list[tuple[dict[str, Any], int]]:
         csv.field_size_limit(_LONGEST_FIELD)
@@ -142,13 +169,18 @@ class Csv:
 
     def _record(self, values: Sequence[object]) -> bytes:
         text = io.StringIO(newline="")
-        csv.writer(text).writerow([as_text(value) if isinstance(value, str) else value for value in values])
+        csv.writer(text).writerow([inert(as_text(value)) if isinstance(value, str) else value for value in values])
         return text.getvalue().removesuffix("\r\n").encode() + b"\n"  # with "\n" alone it would not quote a "\r"
 
 
 def as_text(value: str) -> str:
     """Return a text as a file of text can hold it: NUL as U+FFFD, and the bytes of a file's name that are no UTF-8 as \\udc.."""
     return value.replace("\0", "\ufffd").encode("utf-8", "backslashreplace").decode()
+
+
+def inert(value: str) -> str:
+    """Return a text as a cell that no spreadsheet takes for a formula: behind ' where it begins as one and is no number."""
+    return f"'{value}" if _FORMULA.match(value) and not _NUMBER.fullmatch(value) else value
 
 
 def _ends(data: bytes) -> Iterator[int]:
@@ -167,6 +199,7 @@ class RowFile:
     def __init__(self, path: Path, form: Form) -> None:
         self._path, self._form = path, form
         self._file, self._end, self._flushed = -1, 0, monotonic()
+        self._first, self._ends = 0, list[int]()  # the bytes where `rows` begin, and where each ends
         self._is_replaced = False  # whether the first row takes the place of what the file holds
         self.rows: list[dict[str, Any]] = []
 
@@ -175,7 +208,6 @@ class RowFile:
         data = self._form.encode(row)
         if self._is_replaced:
             self._write_anew(self._form.head + data)
-            self._is_replaced = False
         else:
             self._append(data)
         if monotonic() - self._flushed > _FLUSH_EVERY:
@@ -189,11 +221,20 @@ class RowFile:
 
     def keep(self, wanted: Callable[[Row], bool]) -> None:
         """Rewrite the file with those of `rows` that are wanted. Raises FbragError as `write`."""
-        kept = [row for row in self.rows if wanted(row)]
-        if len(kept) == len(self.rows):
+        kept = [wanted(row) for row in self.rows]
+        if all(kept):
             return
-        self._write_anew(self._form.head + b"".join(map(self._form.encode, kept)))
-        self.rows = kept
+        os.lseek(self._file, 0, os.SEEK_SET)
+        data = _whole(self._file)
+        parts = [data[start:end] for start, end in pairwise([self._first, *self._ends])]
+        self._write_anew(b"".join([data[: self._first], *compress(parts, kept)]))
+        self.rows = [*compress(self.rows, kept)]
+        self._ends = [*accumulate(map(len, compress(parts, kept)), initial=self._first)][1:]
+
+    def begin_anew(self) -> None:
+        """Drop the rows that a restart has left until now. Raises FbragError as `write`."""
+        if self._is_replaced:
+            self._write_anew(self._form.head)
 
     def _write_anew(self, data: bytes) -> None:
         """Put `data` in the place of the file's content, whole or not at all. Raises FbragError as `write`."""
@@ -201,7 +242,7 @@ class RowFile:
             (self._replace if _REPLACES_OPEN_FILES else self._overwrite)(data)
         except OSError as error:
             raise self._failed(error) from None
-        self._end = len(data)
+        self._end, self._is_replaced = len(data), False
 
     def _replace(self, data: bytes) -> None:
         with whole_file(self._path) as temporary:
@@ -246,26 +287,26 @@ class RowFile:
         restart: take in no row, and leave the file as it is until the first new row.
         """
         os.lseek(self._file, 0, os.SEEK_SET)
-        data, head = _whole(self._file), self._form.head
+        data = _whole(self._file)
         is_ours = _OURS.match(data) is not None
-        begun = data.startswith(head)
         try:
-            if not begun and not head.startswith(data.rstrip(_BLANK)):
-                raise ValueError(f"its first line is not {head.decode().strip()}")
-            found = self._form.split(data[len(head) :]) if begun else []
+            begin = self._form.begin(data)
+            found = [] if begin is None else self._form.split(data[begin:])
         except ValueError as error:
             if not (restart and is_ours):
                 what = f"{self._path} holds no rows of this kind: {error}"
                 raise FbragError("usage", what, ANOTHER if is_ours else _NOT_OURS) from None
-            found = []
+            begin, found = None, []
         if restart and data.strip(_BLANK):
             self._is_replaced = True
             return
-        self.rows = [row for row, _ in found]
-        self._end = len(head) + (found[-1][1] if found else 0) if begun else 0
+        self.rows, self._ends = [row for row, _ in found], [(begin or 0) + end for _, end in found]
+        self._first = begin or 0
+        self._end = self._ends[-1] if found else self._first
         os.ftruncate(self._file, self._end)
-        if not begun:
-            self._append(head)
+        if begin is None:
+            self._append(self._form.head)
+            self._first = self._end
 
     def _append(self, data: bytes) -> None:
         start = self._end

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from hashlib import sha256
 from pathlib import Path
 from threading import Timer
 from typing import Any
@@ -242,7 +243,9 @@ def test_columns_of_csv(fbrag: Run, folder: Path) -> None:
         rows = list(csv.DictReader(file))
     assert [row["question"] for row in rows] == list(QUESTIONS)
     assert rows[0]["sources"].startswith("docs/a.txt:")
-    assert json.loads(rows[0]["settings"])["max_tokens"] == 8
+    settings, document = map(json.loads, (folder / "out.settings.jsonl").read_text("utf-8").splitlines())
+    assert settings["settings"]["max_tokens"] == 8
+    assert document["sha256"] == [sha256((folder / "docs" / "a.txt").read_bytes()).hexdigest()]
 
 
 def test_a_terminal_obeys_no_cell_of_csv(fbrag: Run, folder: Path) -> None:

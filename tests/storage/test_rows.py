@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.storage.rows import Csv, Form, JsonLines, as_text, open_rows
+from fbrag_cli.storage.rows import Csv, Form, JsonLines, as_text, inert, open_rows
 from fbrag_cli.text.printable import dumps
 
 SCHEMA = "fbrag.row/1"
@@ -246,3 +246,8 @@ def test_rows_of_another_kind_are_dropped_by_a_restart_alone(tmp_path: Path) -> 
     with open_rows(path, FORMS[0], restart=True) as file:
         file.write(ROWS[0])
     assert path.read_bytes() == FORMS[0].encode(ROWS[0])
+
+
+@pytest.mark.parametrize("text", ["=1", "+a", "-a", "@a", "\ta", "\ra", "\n=1", "\uff1d1"])
+def test_what_a_spreadsheet_would_compute_stands_behind_an_apostrophe(text: str) -> None:
+    assert inert(text) == inert(inert(text)) == f"'{text}"

@@ -1,0 +1,108 @@
+"""The rows of a batch as a matrix, documents down and questions across; and as one HTML page without network and scripts."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from markupsafe import Markup
+
+from fbrag_cli.text.printable import counted, printable
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+#: By this a page is known again.
+MARK = '<meta name="generator" content="fbrag batch">'
+
+_CELLS = 20_000  # the most that a page shows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """What is shown of a row; "" for what it lacks. status: answered, not_found, error. place, quote: of the cited sentences."""
+
+    document: str
+    question: str
+    status: str
+    answer: str
+    proposed: str
+    place: str
+    quote: str
+    error: str
+    unsure: bool
+
+    @property
+    def said(self) -> str:
+        """The answer in one text, or what stands in its place."""
+        if self.status == "answered":
+            return f"Not sure: {self.answer}" if self.unsure else self.answer
+        return f"error: {self.error}" if self.status == "error" else "not found"
+
+
+@dataclass
+class Matrix:
+    """documents, questions: in their order. cells: by document and question; the last row of both counts."""
+
+    documents: dict[str, None] = field(default_factory=dict)
+    questions: dict[str, None] = field(default_factory=dict)
+    cells: dict[tuple[str, str], Cell] = field(default_factory=dict)
+
+    def name(self, document: str, question: str) -> None:
+        """Give a document a row, and a question a column, behind those that are there."""
+        self.documents.setdefault(document)
+        self.questions.setdefault(question)
+
+    def add(self, cell: Cell) -> None:
+        self.name(cell.document, cell.question)
+        self.cells[cell.document, cell.question] = cell
+
+    def answers(self, document: str) -> Iterator[tuple[str, str]]:
+        """Yield each question with the answer from a document; "" where there is no row."""
+        for question in self.questions:
+            cell = self.cells.get((document, question))
+            yield question, cell.said if cell else ""
+
+
+def page(matrix: Matrix) -> str:
+    """Return the whole page, to be written as UTF-8. Of very many rows it shows the first documents."""
+    documents = list(matrix.documents)[: max(1, _CELLS // max(1, len(matrix.questions)))]
+    rows = [(document, [matrix.cells.get((document, question)) for question in matrix.questions]) for document in documents]
+    statuses = [cell.status for cell in matrix.cells.values()]
+    n_places = len(matrix.documents) * len(matrix.questions)
+    return _template().render(
+        mark=Markup(MARK),
+        questions=list(matrix.questions),
+        rows=rows,
+        counts=[
+            f"{counted(len(matrix.documents), 'document')}, {counted(len(matrix.questions), 'question')}",
+            f"{statuses.count('answered'):,} answered, {statuses.count('not_found'):,} not found",
+            *([counted(n_errors, "error")] if (n_errors := statuses.count("error")) else []),
+            *([f"{n_open:,} not asked yet"] if (n_open := n_places - len(statuses)) else []),
+        ],
+        n_left_out=len(matrix.documents) - len(documents),
+    )
+
+
+@lru_cache(maxsize=1)
+def _template() -> Template:
+    from jinja2 import Environment, StrictUndefined
+
+    home = Path(__file__).parent
+    style = home.joinpath("matrix.css").read_text("utf-8")
+    environment = Environment(
+        autoescape=True,
+        finalize=lambda value: printable(value) if type(value) is str else value,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals["style"] = Markup(style)
+    # The style is the only thing that the page may use; the hash keeps out any other that a document might bring.
+    environment.globals["style_hash"] = b64encode(sha256(style.encode()).digest()).decode()
+    return environment.from_string(home.joinpath("matrix.html.jinja").read_text("utf-8"))
