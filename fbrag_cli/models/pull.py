@@ -80,7 +80,7 @@ def pull(download: Download, store: Path, *, progress: Progress, offline: bool, 
         finally:
             part.close()
         now = path.stat()
-        write_note(path, Note(now.st_size, now.st_mtime_ns, digest, download.origin))
+        write_note(path, Note.of(now, digest, download.origin))
         progress(Event("download", "done", now.st_size, now.st_size, download.name))
     return ModelFile(download.name, path, digest, download.entry)
 

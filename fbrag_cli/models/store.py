@@ -42,6 +42,12 @@ class ModelFile:
         found = self.path.stat()
         return f"{self.path.absolute()} {found.st_size} {found.st_mtime_ns}"
 
+    @property
+    def state(self) -> list[int]:
+        """What changes on this machine with each change of the file, also with one that keeps its size and time."""
+        found = self.path.stat()
+        return [found.st_ctime_ns, found.st_ino]
+
 
 @dataclass(frozen=True, slots=True)
 class StoredModel:

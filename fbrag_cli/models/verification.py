@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -17,16 +18,23 @@ from fbrag_cli.storage.files import read_small, sha256_of, whole_file
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """The note beside a verified file: size in bytes, time of change and SHA-256 (hex) at the last check.
+    """The note beside a verified file: size in bytes, times of change and SHA-256 (hex) at the last check.
 
     origin: the argument of the `fbrag models pull` that fetched the file, None for a file from elsewhere. A file with an origin
-    must keep its SHA-256.
+    must keep its SHA-256. ctime_ns, inode: of the file, for a copy of another file may keep the time of its content.
     """
 
     bytes: int
     mtime_ns: int
     sha256: str
     origin: str | None = None
+    ctime_ns: int = -1
+    inode: int = -1
+
+    @classmethod
+    def of(cls, state: os.stat_result, sha256: str, origin: str | None) -> Note:
+        """Return the note of a file in the state that was hashed."""
+        return cls(state.st_size, state.st_mtime_ns, sha256, origin, state.st_ctime_ns, state.st_ino)
 
 
 # -- checks ----------------------------------------------------------------------------------------------------------------
@@ -35,7 +43,7 @@ class Note:
 def check(path: Path, entry: ModelEntry | None, *, again: bool = False, progress: Progress = silent) -> str | None:
     """Check the first bytes, the size and the SHA-256 of a file of the store. Returns the SHA-256 (hex).
 
-    A file whose size and time of change are those of its last check is not hashed, unless `again`. For a file that is neither
+    A file whose size and times of change are those of its last check is not hashed, unless `again`. For a file that is neither
     in the catalogue nor from a pull there is no SHA-256 to compare with: the result is that of an earlier check, or None.
     progress: stage "verify", in bytes. Raises FbragError `model_corrupt`, or `model_missing` if it cannot be read.
     """
@@ -83,7 +91,7 @@ def _hash_and_note(path: Path, name: str, origin: str | None, expected: str | No
         raise _not_readable(path, error) from None
     progress(Event("verify", "done", size, size, name))
     if expected in (None, found):
-        write_note(path, Note(size, before.st_mtime_ns, found, origin))
+        write_note(path, Note.of(before, found, origin))
     return found
 
 
@@ -93,8 +101,7 @@ def _hash_and_note(path: Path, name: str, origin: str | None, expected: str | No
 def known_sha256(path: Path) -> str | None:
     """Return the SHA-256 (hex) in the note of a file; None if the file has changed since."""
     noted = read_note(path)
-    now = path.stat()
-    return noted.sha256 if noted and (noted.bytes, noted.mtime_ns) == (now.st_size, now.st_mtime_ns) else None
+    return noted.sha256 if noted and noted == Note.of(path.stat(), noted.sha256, noted.origin) else None
 
 
 def read_note(path: Path) -> Note | None:

@@ -120,7 +120,8 @@ class Models:
         self._files.update((name, resolve(name, store, catalogue)) for name in names)
 
     def identity(self, name: str, listener: Listener | None = None) -> list[object]:
-        """Return what a model's replies depend on beside the prompt, for a key of the cache. The model is not loaded.
+        """Return what a model's replies depend on beside the prompt, for a key of the cache: first its name and what identifies
+        its file, on other machines too. The model is not loaded.
 
         `--gpu require` and `--ctx` are in it, as they end a run that exceeds them: a cached reply shall not hide that.
         """
@@ -128,7 +129,8 @@ class Models:
             return self._servers.identity(name, listener or self._listener)
         (file,) = self.find([name], listener=listener)
         asked = devices_asked(self._placement(file.path))
-        return [name, file.identity, asked, self.settings.gpu == "require", self.settings.ctx]
+        state = None if file.sha256 else file.state
+        return [name, file.identity, state, asked, self.settings.gpu == "require", self.settings.ctx]
 
     def digest(self, name: str, lease: Lease | None = None) -> str | None:
         """Return the SHA-256 (hex) of a model's file, which is read where it is not known; None for a server."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from fbrag_cli.errors import FbragError
 from fbrag_cli.models.catalogue import load_catalogue
 from fbrag_cli.models.store import installed, remove, resolve
-from fbrag_cli.models.verification import Note, check, write_note
+from fbrag_cli.models.verification import Note, check, read_note, write_note
 from fbrag_cli.progress import Event
 from fbrag_cli.storage import files as storage_files
 from tests.models.conftest import HUB, MODEL, SHA256, catalogue_of
@@ -193,3 +194,27 @@ def test_rm_deletes_all_of_a_model_and_nothing_else(store: Path, tiny: Path, tmp
             remove(name, store, TINY)
         assert missing.value.code == "model_missing"
     assert outside.exists()
+
+
+@pytest.mark.parametrize("moved", [False, True], ids=["written over", "put in its place"])
+def test_a_file_of_the_same_size_and_time_is_not_taken_for_the_one_that_was_checked(store: Path, tiny: Path, moved: bool) -> None:
+    """`cp -p`, `rsync -t` and `tar x` keep the time of a file."""
+    assert resolve("tiny", store, TINY).sha256 == SHA256
+    before = tiny.stat()
+    other = store / "other" if moved else tiny
+    other.write_bytes(MODEL[:-1] + bytes([MODEL[-1] ^ 1]))
+    os.utime(other, ns=(before.st_atime_ns, before.st_mtime_ns))
+    other.replace(tiny)
+    with pytest.raises(FbragError) as corrupt:
+        resolve("tiny", store, TINY)
+    assert corrupt.value.code == "model_corrupt"
+
+
+def test_a_note_of_an_earlier_version_costs_a_hash_and_keeps_the_origin(store: Path, tiny: Path) -> None:
+    now = tiny.stat()
+    (store / "tiny.gguf.json").write_text(
+        json.dumps({"bytes": now.st_size, "mtime_ns": now.st_mtime_ns, "sha256": "0" * 64, "origin": "tiny"})
+    )
+    assert resolve("tiny", store, TINY).sha256 == SHA256
+    noted = read_note(tiny)
+    assert noted == Note.of(tiny.stat(), SHA256, "tiny")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -10,10 +11,14 @@ import pytest
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.llama.machine import Device
 from fbrag_cli.generation.scorer import Scorer
+from fbrag_cli.methods.fb_rag.fb_rag import FBRag
 from fbrag_cli.methods.method import OpenScorer
 from fbrag_cli.progress import Event, Listener
 from fbrag_cli.session.models import Models
+from fbrag_cli.session.session import Session
 from fbrag_cli.session.settings import ModelSettings
+from fbrag_cli.storage.cache import Cache
+from fbrag_cli.trace import Trace
 from fbrag_cli.training.bert_gguf import write_gguf
 from tests.generation.tiny_gguf import Tiny
 from tests.retrieval import minilm
@@ -79,3 +84,23 @@ def test_a_trained_part_is_loaded_once_and_its_scorer_is_closed_with_the_models(
     models.close()
     assert models.part(str(tmp_path), load) is not part
     models.close()
+
+
+def test_a_model_that_was_replaced_by_one_of_its_size_and_time_answers_itself(tmp_path: Path) -> None:
+    """`cp -p`, `rsync -t` and `tar x` keep the time of a file."""
+    path, document = tmp_path / "own.gguf", tmp_path / "fine.txt"
+    document.write_text("The brig sailed at noon.")
+    settings = ModelSettings(small=str(path), large=str(path), gpu="off", threads=1)
+    cache = Cache(tmp_path / "cache")
+
+    def asked(weights: float) -> Trace:
+        other = Tiny(weights=weights).write(tmp_path / "other.gguf")
+        os.utime(other, ns=(10**18, 10**18))
+        other.replace(path)
+        with Session.open(settings, cache) as session:
+            return session.ask("Who sailed?", session.collect([str(document)]), FBRag()).answer()
+
+    honest = asked(0.3)
+    other = asked(0.5)
+    assert not {"samples", "answer"} & set(other.cached)
+    assert other.answer != honest.answer
