@@ -183,7 +183,13 @@ class AnswerOptions:
         group="Output",
     )
     context: int = option(
-        1, "-C", "--context", help="lines around each highlighted sentence (1)", group="Output", metavar="N", min=0
+        1,
+        "-C",
+        "--context",
+        help="lines around the sentence of a source, of prose to the end of a sentence; 0: the sentence alone (1)",
+        group="Output",
+        metavar="N",
+        min=0,
     )
     full: bool = option(False, "--full", help="print whole chunks", group="Output")
 

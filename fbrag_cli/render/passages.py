@@ -184,22 +184,24 @@ def passage(chunk: Chunk, sentence: Span | None, context: int) -> Span:
     Of prose it begins and ends with sentences, where these begin and end near. It is the same on every terminal. sentence: as of
     `around`.
     """
+    if sentence and not context:
+        return sentence
     lines = around(shown_lines(chunk), sentence, context)
     start, end = lines[0].start, lines[-1].end
     if sentence is None:
         return start, end
     layout, text = layout_of(chunk.document.text), chunk.text
     breaks = layout.breaks(chunk.start, chunk.end) if layout.kind in ("flow", "wide") else _line_ends(text)
-    sentences, slack = sentence_spans(text), _NEAR if context else 0
+    sentences = sentence_spans(text)
     starts = {*(first for first, _ in sentences), *(at + 1 for at in breaks), 0}
     ends = {*(last for _, last in sentences), *breaks, len(text)}
     # What begins or ends within the lines comes first: then a passage is not longer than it was asked for.
     first = min((at for at in starts if start <= at < sentence[0]), default=-1)
     if first < 0:
-        first = max((at for at in starts if start - slack <= at <= sentence[0]), default=start)
+        first = max((at for at in starts if start - _NEAR <= at <= sentence[0]), default=start)
     last = max((at for at in ends if sentence[1] < at <= end), default=-1)
     if last < 0:
-        last = min((at for at in ends if max(sentence[1], end) <= at <= end + slack), default=sentence[1])
+        last = min((at for at in ends if max(sentence[1], end) <= at <= end + _NEAR), default=sentence[1])
     shown = text[first:last]
     return first + len(shown) - len(shown.lstrip("\n")), last - len(shown) + len(shown.rstrip())
 

@@ -91,7 +91,7 @@ def test_the_sentence_that_says_the_answer_is_shown_with_its_neighbours_and_mark
 
 def test_in_colour_the_sentence_is_bold_and_the_answer_in_it_is_marked() -> None:
     trace = trace_of("Nobody slept. The box was sealed by Tobias Wrenn\nwith lead. Still Mr. Wrenn slept.", "Tobias Wrenn", "")
-    assert shown(trace, colored=True).splitlines()[2:] == [
+    assert shown(trace, 1, colored=True).splitlines()[2:] == [
         "    Nobody slept. \x1b[1mThe box was sealed by \x1b[0m\x1b[1;35mTobias\x1b[0m\x1b[1m \x1b[0m\x1b[1;35mWrenn\x1b[0m",
         "    \x1b[1mwith lead.\x1b[0m Still Mr. \x1b[35mWrenn\x1b[0m slept.",
     ]
