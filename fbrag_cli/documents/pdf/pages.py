@@ -9,10 +9,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from io import BytesIO
+from itertools import islice
+from math import nan
 from time import thread_time
 from typing import TYPE_CHECKING, Any
 
 from fbrag_cli.cancellation import Cancellation
+from fbrag_cli.documents.pdf.annotations import Annotations, file_name, read_annotations
 from fbrag_cli.documents.pdf.fonts import FontCache
 from fbrag_cli.documents.pdf.page_lines import PageTooLargeError, page_lines
 from fbrag_cli.documents.pdf.page_text import PageLines
@@ -22,19 +25,42 @@ if TYPE_CHECKING:
     from pypdf import PdfReader
 
 _LONGEST_REASON = 120  # characters
+_MAX_EMBEDDED = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class ReadPage:
     """A page. lines: empty if it has no text. failure: why it could not be read, as "LimitReachedError: …"; otherwise "".
 
-    seconds: processor time that it took.
+    seconds: processor time that it took. annotations: what lies on it beside its text.
     """
 
     number: int
     lines: PageLines = PageLines()
     failure: str = ""
     seconds: float = 0.0
+    annotations: Annotations = Annotations()
+
+    @property
+    def body(self) -> PageLines:
+        """Return the lines of its text, or else those of its form."""
+        own = self.annotations.lines
+        return self.lines if self.lines.lines else PageLines(own, (nan,) * len(own))
+
+    @property
+    def below(self) -> tuple[str, ...]:
+        """Return the lines of its form that follow its text."""
+        return self.annotations.lines if self.lines.lines else ()
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedFiles:
+    """The files inside a PDF. portfolio: whether they are its content, and its pages only a cover. encrypted: whether one of them
+    is the document, encrypted, around which its pages are wrapped."""
+
+    names: tuple[str, ...] = ()
+    portfolio: bool = False
+    encrypted: bool = False
 
 
 class ChangedFileError(Exception):
@@ -86,6 +112,20 @@ class PageReader:
         assert self._pdf
         return len(self._pdf.pages)
 
+    def embedded(self) -> EmbeddedFiles:
+        """Return the files inside the PDF that are no part of its pages. What is damaged is left out."""
+        assert self._pdf
+        names: list[str] = []
+        encrypted = False
+        try:
+            for file in islice(self._pdf.attachment_list, _MAX_EMBEDDED):
+                names.append(file_name(file.pdf_object))
+                encrypted = encrypted or file.pdf_object.get("/AFRelationship") == "/EncryptedPayload"
+            portfolio = "/Collection" in self._pdf.root_object
+        except Exception:  # pypdf raises all kinds of exceptions on damaged objects
+            portfolio = False
+        return EmbeddedFiles(tuple(names), portfolio=portfolio, encrypted=encrypted)
+
     def __call__(self, numbers: Sequence[int]) -> list[ReadPage]:
         """Return these pages in order; an empty list if the file has changed. Raises MemoryError, DependencyError."""
         with pypdf_silenced():
@@ -104,8 +144,10 @@ class PageReader:
         assert self._pdf
         began = thread_time()
         try:
-            lines = page_lines(self._pdf.pages[number - 1], self._cancellation)
-            return ReadPage(number, lines, seconds=thread_time() - began)
+            page = self._pdf.pages[number - 1]
+            lines = page_lines(page, self._cancellation)
+            annotations = read_annotations(page, number)
+            return ReadPage(number, lines, seconds=thread_time() - began, annotations=annotations)
         except (DependencyError, MemoryError):  # the next page would fail in the same way
             raise
         except (Exception, PageTooLargeError) as error:

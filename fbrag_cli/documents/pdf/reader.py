@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from itertools import islice
 from pathlib import PurePath
 from shlex import quote
 from time import perf_counter
 from typing import Protocol
 
 from fbrag_cli.documents.document import Content, Extracted, PageSpan
+from fbrag_cli.documents.pdf.garbled import is_garbled
 from fbrag_cli.documents.pdf.margins import without_running_lines
 from fbrag_cli.documents.pdf.page_ranges import PageRange, format_ranges, numbers_within
 from fbrag_cli.documents.pdf.page_text import rejoin_words
-from fbrag_cli.documents.pdf.pages import PageReader, ReadPage, pypdf_silenced, reason
+from fbrag_cli.documents.pdf.pages import EmbeddedFiles, PageReader, ReadPage, pypdf_silenced, reason
 from fbrag_cli.documents.source import Source
 from fbrag_cli.errors import FbragError
 from fbrag_cli.installation import pip_install
 from fbrag_cli.progress import Event, Listener
+from fbrag_cli.text.printable import counted, one_line
 
-_GARBLED = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\ue000-\uf8ff\ufffd]")
-_MAX_GARBLED = 0.1  # of the characters that are not white space
+_MAX_NAMED = 5  # embedded files
 
 # The first pages are read here to measure the pace. If the rest would take long, other processes are started.
 _TRIAL = 0.3  # seconds
@@ -68,10 +69,15 @@ def read_pdf(
         if n_pages == 0:
             raise FbragError("doc_empty", f"{source.name} has no pages", "name a file that has text", document=source.path)
         numbers = numbers_within(ranges, n_pages, source.path, source.name)
+        embedded = reader.embedded()
+        if embedded.encrypted:
+            what = f"{source.name} is a cover: its document lies inside it, encrypted ({one_line(embedded.names[0], 100)})"
+            hint = "open it in the program that protected it, and save a copy without protection"
+            raise FbragError("pdf_encrypted", what, hint, document=source.path)
         pages = _read_all(source, reader, numbers, share, listener)
-    if not any(page.lines.lines for page in pages):
+    if not any(page.body.lines or page.annotations.comments for page in pages):
         raise _no_text(source, pages, n_pages)
-    return _joined(source, pages)
+    return _joined(source, pages, embedded)
 
 
 def _open(source: Source, reader: PageReader, password: str | None) -> int:
@@ -146,21 +152,37 @@ def _shared(source: Source, reader: PageReader, numbers: Sequence[int], size: in
             yield [ReadPage(alone[index][0], failure=outcome.reason, seconds=_LOST_SECONDS)]
 
 
-def _joined(source: Source, pages: Sequence[ReadPage]) -> Extracted:
-    written = [page for page in pages if page.lines.lines]
-    parts = without_running_lines([page.number for page in written], [page.lines for page in written])
+def _joined(source: Source, pages: Sequence[ReadPage], embedded: EmbeddedFiles) -> Extracted:
+    written = [page for page in pages if page.body.lines]
+    parts = without_running_lines([page.number for page in written], [page.body for page in written])
     bodies = rejoin_words(["\n".join(part.body) for part in parts], _apart(pages))
-    texts = ["\n".join((*part.above, body, *part.below)) for part, body in zip(parts, bodies, strict=True)]
+    texts = [
+        "\n".join((*part.above, body, *part.below, *page.below)) for page, part, body in zip(written, parts, bodies, strict=True)
+    ]
     spans: list[PageSpan] = []
     start = 0
     for page, text in zip(written, texts, strict=True):
         spans.append(PageSpan(page.number, start, start + len(text)))
         start += len(text) + 1
     text = "\n".join(texts)
-    skipped = tuple(page.number for page in pages if not page.lines.lines)
+    skipped = tuple(page.number for page in pages if not page.body.lines)
     failures = {page.number: page.failure for page in pages if page.failure}
-    warnings = tuple(_warnings(source, text, skipped, failures))
-    return Extracted(Content(text, tuple(spans)), "application/pdf", None, skipped, warnings)
+    garbled = [page.number for page, text in zip(written, texts, strict=True) if is_garbled(text)]
+    return Extracted(
+        Content(text, tuple(spans)),
+        "application/pdf",
+        skipped_pages=skipped,
+        warnings=tuple(_warnings(source, embedded, garbled, skipped, failures)),
+        left_out=tuple(_left_out(embedded, pages)),
+        comments=tuple(comment for page in pages for comment in page.annotations.comments),
+    )
+
+
+def _left_out(embedded: EmbeddedFiles, pages: Sequence[ReadPage]) -> Iterator[str]:
+    names = dict.fromkeys((*embedded.names, *(name for page in pages for name in page.annotations.files)))
+    if names:
+        more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
+        yield f"{counted(len(names), 'embedded file')} ({', '.join(islice(names, _MAX_NAMED))}{more})"
 
 
 def _apart(pages: Sequence[ReadPage]) -> set[int]:
@@ -169,22 +191,26 @@ def _apart(pages: Sequence[ReadPage]) -> set[int]:
     index = 0
     expected = 0
     for page in pages:
-        if page.lines.lines:
+        if page.body.lines:
             apart |= {index} if page.number != expected else set()
             index += 1
-        if page.lines.lines or (page.number == expected and not page.failure):
+        if page.body.lines or (page.number == expected and not page.failure):
             expected = page.number + 1
     return apart
 
 
-def _warnings(source: Source, text: str, skipped: Sequence[int], failures: Mapping[int, str]) -> Iterator[str]:
+def _warnings(
+    source: Source, embedded: EmbeddedFiles, garbled: Sequence[int], skipped: Sequence[int], failures: Mapping[int, str]
+) -> Iterator[str]:
+    if embedded.portfolio:
+        yield f"{source.name} is a portfolio: its documents lie inside it, and only its cover is read; save them in a PDF viewer"
     if failures:
         names = ", ".join(sorted({failure.partition(":")[0] for failure in failures.values()}))
         yield f"{source.name}: damaged, {_pages(list(failures))} could not be read ({names})"
     if blank := [number for number in skipped if number not in failures]:
         yield f"{source.name}: no text on {_pages(blank)}; if they are scans, ocrmypdf gives them text"
-    if len(_GARBLED.findall(text)) > _MAX_GARBLED * len("".join(text.split())):
-        yield f"{source.name}: much of its text is garbled (its fonts have no table of letters); ocrmypdf --force-ocr"
+    if garbled:
+        yield f"{source.name}: much of {_pages(garbled)} is garbled (a font has no table of letters); ocrmypdf --force-ocr"
 
 
 def _no_text(source: Source, pages: Sequence[ReadPage], n_pages: int) -> FbragError:
