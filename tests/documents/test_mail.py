@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from email.message import EmailMessage
+from email.mime.text import MIMEText
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,65 @@ def test_attachments_are_named(tmp_path: Path) -> None:
     document = written(tmp_path, bytes(message), "m.eml")
     assert "see attached" in document.text
     assert "plan.pdf" in document.warnings[0]
+
+
+def test_a_later_part_is_read_and_what_lies_between_is_named(tmp_path: Path) -> None:
+    """Apple Mail writes text, picture, text as parts of one mail."""
+    message = mail()
+    message.set_content("The plan is below.")
+    message.make_mixed()
+    message.add_attachment(b"\x89PNG", maintype="image", subtype="png", filename="a.png", disposition="inline")
+    message.attach(MIMEText("The contract ends on 3 May 2027.", "plain", "utf-8"))
+    message.attach(MIMEText("<p>Signed &amp; sent", "html", "utf-8"))
+    document = written(tmp_path, bytes(message), "m.eml")
+    assert document.text.split("\n\n")[1:] == ["The plan is below.", "The contract ends on 3 May 2027.", "Signed & sent"]
+    assert [each.partition(": ")[2] for each in document.warnings] == ["not read: 1 attachment (a.png)"]
+
+
+def test_messages_that_a_mail_forwards_are_read_with_their_headers(tmp_path: Path) -> None:
+    inner = mail(Subject="The inner one")
+    inner.set_content("Deeply said.")
+    middle = mail(Subject="The middle one")
+    middle.set_content("See below.")
+    middle.add_attachment(inner)
+    message = mail()
+    message.set_content("Forwarded.")
+    message.add_attachment(middle)
+    document = written(tmp_path, bytes(message), "m.eml")
+    blocks = document.text.split("\n\n")
+    assert [block.partition("\nFrom")[0].strip() for block in blocks[1:]] == [
+        "Forwarded.", "Subject: The middle one", "See below.", "Subject: The inner one", "Deeply said.",
+    ]  # fmt: skip
+    assert document.warnings == ()
+
+
+def test_attached_text_is_read_under_its_name(tmp_path: Path) -> None:
+    message = mail()
+    message.set_content("See the list.")
+    message.add_attachment("name,berth\nGarefowl,3\n", subtype="csv", filename="ships.csv")
+    assert written(tmp_path, bytes(message), "m.eml").text.endswith("\n\nAttached: ships.csv\nname,berth\nGarefowl,3")
+
+
+def test_a_file_beside_alternatives_is_named(tmp_path: Path) -> None:
+    message = mail()
+    message.set_content("plain")
+    message.add_alternative("<p>html</p>", subtype="html")
+    html = message.get_payload()[1]
+    html.make_mixed()
+    html.add_attachment(b"%PDF", maintype="application", subtype="pdf", filename="plan.pdf")
+    document = written(tmp_path, bytes(message), "m.eml")
+    assert document.text.endswith("\n\nplain")
+    assert "plan.pdf" in document.warnings[0]
+
+
+def test_a_signature_is_no_attachment(tmp_path: Path) -> None:
+    data = (
+        "From: a@b\nMIME-Version: 1.0\nContent-Type: multipart/signed; boundary=x\n\n--x\nContent-Type: text/plain\n\n"
+        "signed text\n--x\nContent-Type: application/pgp-signature; name=s.asc\n\nabc\n--x--\n"
+    )
+    document = written(tmp_path, data, "m.eml")
+    assert document.text.endswith("signed text")
+    assert document.warnings == ()
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
-"""Read a mail as its main headers and its text. Attachments are named in a warning, but not read."""
+"""Read a mail as its headers and all its text, with forwarded messages and attached text. Other attachments are named."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from email.message import EmailMessage, MIMEPart
 from email.parser import BytesParser
 from email.policy import EmailPolicy
@@ -13,11 +14,16 @@ from fbrag_cli.documents.readers.blocks import content_of
 from fbrag_cli.documents.readers.html import declared_encoding, read_page
 from fbrag_cli.documents.source import Source
 from fbrag_cli.errors import FbragError
+from fbrag_cli.text.printable import counted
 
 _MEDIA_TYPE = "message/rfc822"
 _HEADERS = ("Subject", "From", "To", "Cc", "Date")
 _MAX_HEADER = 2_000  # characters: some fifty addresses
 _MAX_NAMED = 5  # attachments
+_MAX_DEPTH = 30  # parts within parts, and messages within messages
+_MAX_PARTS = 2_000
+_TEXTS = ("text/plain", "text/html", "text/csv", "text/markdown", "text/tab-separated-values")
+_SIGNATURES = ("application/pgp-signature", "application/pkcs7-signature", "application/x-pkcs7-signature")
 
 
 class _Headers(EmailPolicy):
@@ -35,44 +41,79 @@ class _Headers(EmailPolicy):
 
 
 def read_mail(source: Source, codec: str | None = None) -> Extracted:
-    """Read the plain text part of a mail, or else its HTML part. codec: its encoding, whatever it declares.
+    """Read the text of a mail: of alternatives the plain text, or else the HTML. codec: its encoding, whatever it declares.
 
     Raises FbragError doc_unreadable if the parser fails.
     """
+    texts = _Texts(source, codec)
     try:
-        message = cast(EmailMessage, BytesParser(EmailMessage, policy=_Headers()).parsebytes(source.data))
-        headers = [f"{name}: {' '.join(str(message[name]).split())}" for name in _HEADERS if message[name]]
-        part = message.get_body(("plain", "html"))
-        body, decoded = ("", None) if part is None else _body(source, part, codec)
-        attached = [_name(attachment) for attachment in message.iter_attachments()]
+        texts.message(cast(EmailMessage, BytesParser(EmailMessage, policy=_Headers()).parsebytes(source.data)))
     except FbragError:
         raise
     except Exception as error:  # email raises all kinds of exceptions on malformed headers
         what = f"{source.name} is damaged: mail that cannot be read ({type(error).__name__})"
         raise FbragError("doc_unreadable", what, "export it again, or save its text", document=source.path) from error
-    text = "\n\n".join(part for part in ("\n".join(headers), body.strip("\n")) if part)
-    warnings = _warnings(source, attached)
-    if decoded is None:
-        return Extracted(Content(without_surrogates(text)), _MEDIA_TYPE, warnings=warnings)
-    return Extracted(Content(without_surrogates(text)), _MEDIA_TYPE, decoded.encoding, warnings=decoded.warnings + warnings)
+    content = Content(without_surrogates("\n\n".join(texts.blocks)))
+    encoding = texts.decoded[0].encoding if texts.decoded else None
+    warnings = dict.fromkeys(warning for each in texts.decoded for warning in each.warnings)
+    return Extracted(content, _MEDIA_TYPE, encoding, warnings=tuple(warnings), left_out=tuple(texts.left_out()))
 
 
-def _body(source: Source, part: MIMEPart, codec: str | None) -> tuple[str, Decoded]:
-    """Return the text of `part`, and how it was decoded: as it declares, if its bytes fit."""
-    data = part.get_payload(decode=True)
-    data = data if isinstance(data, bytes) else b""
-    is_html = part.get_content_type() == "text/html"
-    declared = part.get_content_charset() or (declared_encoding(data) if is_html else None)
-    decoded = decode(Source(source.path, source.name, data), codec, declared=declared)
-    return (content_of(read_page(decoded.text).blocks).text if is_html else decoded.text), decoded
+class _Texts:
+    """The texts of a mail, in its order. blocks: headers and texts. decoded: how each text was decoded."""
+
+    def __init__(self, source: Source, codec: str | None) -> None:
+        self._source, self._codec = source, codec
+        self._n_parts = 0
+        self._attached: list[str] = []
+        self.blocks: list[str] = []
+        self.decoded: list[Decoded] = []
+
+    def message(self, message: EmailMessage, depth: int = 0) -> None:
+        """Add the headers and the text of a message."""
+        headers = [f"{name}: {' '.join(str(message[name]).split())}" for name in _HEADERS if message[name]]
+        if headers:
+            self.blocks.append("\n".join(headers))
+        self._part(message, depth)
+
+    def _part(self, part: MIMEPart, depth: int) -> None:
+        self._n_parts += 1
+        kind = part.get_content_type()
+        if depth > _MAX_DEPTH or self._n_parts > _MAX_PARTS:
+            self._attached.append(_name(part))
+        elif kind == "message/rfc822":
+            for message in part.iter_parts():
+                self.message(cast(EmailMessage, message), depth + 1)
+        elif kind == "multipart/alternative" and (body := part.get_body(("plain", "html"))) is not None:
+            self._text(body)
+            files = (each for each in part.walk() if each.get_filename() and not each["Content-ID"] and each is not body)
+            self._attached += map(_name, files)
+        elif part.is_multipart():
+            for each in part.iter_parts():
+                self._part(each, depth + 1)
+        elif kind in _TEXTS:
+            self._text(part)
+        elif kind not in _SIGNATURES:
+            self._attached.append(_name(part))
+
+    def _text(self, part: MIMEPart) -> None:
+        """Add the text of a part, decoded as it declares, if its bytes fit; under its name, if it is an attached file."""
+        data = part.get_payload(decode=True)
+        data = data if isinstance(data, bytes) else b""
+        is_html = part.get_content_type() == "text/html"
+        declared = part.get_content_charset() or (declared_encoding(data) if is_html else None)
+        decoded = decode(Source(self._source.path, self._source.name, data), self._codec, declared=declared)
+        self.decoded.append(decoded)
+        text = content_of(read_page(decoded.text).blocks).text if is_html else decoded.text
+        if text := text.strip("\n"):
+            self.blocks.append(f"Attached: {_name(part)}\n{text}" if part.get_filename() else text)
+
+    def left_out(self) -> Iterator[str]:
+        """Return what was not read."""
+        if names := self._attached:
+            more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
+            yield f"{counted(len(names), 'attachment')} ({', '.join(names[:_MAX_NAMED])}{more})"
 
 
-def _name(attachment: MIMEPart) -> str:
-    return " ".join((attachment.get_filename() or attachment.get_content_type()).split())
-
-
-def _warnings(source: Source, attached: list[str]) -> tuple[str, ...]:
-    if not attached:
-        return ()
-    more = f" and {len(attached) - _MAX_NAMED} more" if len(attached) > _MAX_NAMED else ""
-    return (f"{source.name}: not read, because attached: {', '.join(attached[:_MAX_NAMED])}{more}",)
+def _name(part: MIMEPart) -> str:
+    return " ".join((part.get_filename() or part.get_content_type()).split())
