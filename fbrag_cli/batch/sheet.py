@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from codecs import BOM_UTF8
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -59,7 +59,12 @@ class Sheet:
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        return [*map(self._whole, self._table.rows)]
+        shared = self._settings or {}
+        settings = json.dumps({**shared.get("settings", {}), "versions": shared.get("versions")})
+        return [
+            {**row, "settings": settings, "sha256": None if row["status"] == "error" else self._sha256.get(row["document"])}
+            for row in self._table.rows
+        ]
 
     def write(self, row: Row) -> None:
         """Append a row, whole or not at all, and before it what is new about its settings and document. Raises as `RowFile`."""
@@ -78,12 +83,6 @@ class Sheet:
         """Drop the rows that are not wanted. Raises as `RowFile`."""
         self._table.keep(wanted)
 
-    def _whole(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        shared = self._settings or {}
-        settings = {**shared.get("settings", {}), "versions": shared.get("versions")}
-        sha256 = None if row["status"] == "error" else self._sha256.get(row["document"])
-        return {**row, "settings": json.dumps(settings), "sha256": sha256}
-
 
 @contextmanager
 def open_sheet(path: Path, *, restart: bool = False) -> Iterator[Sheet]:
@@ -95,13 +94,22 @@ def open_sheet(path: Path, *, restart: bool = False) -> Iterator[Sheet]:
         open_rows(path, Columns(marked=True), restart=restart) as table,
         open_rows(about, JsonLines(SCHEMA, dumps), restart=restart or not table.rows) as file,
     ):
-        sheet = Sheet(table, file)
         if table.rows and not file.rows:
             raise _lacking(f"{path} has rows, and {about}, which says how they were made, is missing or empty", about)
-        for row in sheet.rows if file.rows else ():
+        if table.rows and not _is_whole(file.rows):
+            raise _lacking(f"{about} is not that of {path}: it lacks a part", about)
+        sheet = Sheet(table, file)
+        for row in sheet.rows:
             if row["status"] != "error" and not row["sha256"]:
                 raise _lacking(f"{about} is not that of {path}: it lacks {row['document']}", about)
         yield sheet
+
+
+def _is_whole(about: Sequence[Row]) -> bool:
+    """Return whether rows of a file of settings are a line with settings, and lines of documents."""
+    settings, documents = ([row for row in about if ("document" in row) == each] for each in (False, True))
+    named = all(isinstance(row["document"], str) for row in documents)
+    return named and bool(settings) and all(isinstance(row.get("settings"), dict) for row in settings)
 
 
 # -- views -------------------------------------------------------------------------------------------------------------------

@@ -368,7 +368,8 @@ class BatchOptions(ParallelOptions):
         from fbrag_cli.batch.sheet import beside, is_own
 
         views = [path for path in (self.html, self.wide) if path and is_own(Path(path))]
-        return [self.output, str(beside(Path(self.output))), *views]
+        rows = [self.output, *([str(beside(Path(self.output)))] if self.output.lower().endswith(".csv") else [])]
+        return [*rows, *views]
 
     @property
     def most_errors(self) -> float:

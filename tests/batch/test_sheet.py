@@ -12,7 +12,7 @@ import pytest
 
 from fbrag_cli.batch.jobs import Job, Question, row_key
 from fbrag_cli.batch.resume import earlier
-from fbrag_cli.batch.sheet import COLUMNS, beside, open_sheet
+from fbrag_cli.batch.sheet import COLUMNS, Columns, beside, open_sheet
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.build import versions
 
@@ -83,6 +83,14 @@ def _of_the_user(path: Path) -> None:
     beside(path).write_text("Dear diary\n")
 
 
+def _settings_are_none(path: Path) -> None:
+    beside(path).write_text('{"schema":"fbrag.sheet/1","settings":5}\n{"schema":"fbrag.sheet/1","document":[]}\n')
+
+
+def _without_settings(path: Path) -> None:
+    beside(path).write_bytes(beside(path).read_bytes().partition(b"\n")[2])
+
+
 def _older(path: Path) -> None:
     path.write_text(OLD)
 
@@ -102,6 +110,8 @@ def _column_deleted(path: Path) -> None:
         (_empty, "answers.settings.jsonl, which says how they were made, is missing or empty"),
         (_of_another, "answers.settings.jsonl is not that of"),
         (_of_the_user, "answers.settings.jsonl holds no rows of this kind"),
+        (_settings_are_none, "answers.settings.jsonl is not that of"),
+        (_without_settings, "it lacks a part"),
         (_older, "it lacks the columns place, quote, proposed"),
         (_saved_with_semicolons, "its columns are parted by ;"),
         (_column_deleted, "it lacks the columns quote"),
@@ -208,3 +218,8 @@ def test_a_row_has_a_place_a_quote_and_what_was_proposed(path: Path) -> None:
     found = [tuple(each[name] for name in ("answer", "place", "quote", "proposed", "confidence")) for each in cells(path)]
     assert found == [("The mate.", "a.docx:3 (4.2)", "Either party may…", "", "0.8"), ("", "", "", "30 days", "")]
     assert tuple(cells(path)[0]) == COLUMNS
+
+
+def test_a_stream_has_no_mark() -> None:
+    """A pipe is read by other programs, as cut and sort."""
+    assert Columns().head.startswith(b"id,document,")

@@ -113,3 +113,10 @@ def test_an_existing_file_is_an_output(fbrag: Run, folder: Path) -> None:
     for output in ("old.txt", "docs/old.log.bak"):
         assert fbrag("ask", "docs", "When did the brig sail?", "-o", output, "--exit-zero", *SMALL).returncode == 0
         assert "of yesterday" not in (folder / output).read_text("utf-8")
+
+
+@pytest.mark.parametrize("output", ["", "..", "/", ".csv/"])
+def test_a_folder_is_no_output_of_rows(fbrag: Run, folder: Path, output: str) -> None:
+    (folder / ".csv").mkdir()
+    done = fbrag("batch", "docs", "-Q", "q.txt", "-o", output, *SMALL)
+    assert done.returncode == 2, done.stderr
