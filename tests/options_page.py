@@ -25,7 +25,7 @@ page, and a test compares it with the commands. Most options can also be set in 
 `FBRAG_CHUNK_WORDS`, and those that `fbrag config show` lists in the configuration file.
 """
 
-_GLOBAL = re.compile(r"\nGlobal options:\n(?:  .*\n)+")
+_GLOBAL = re.compile(r"\nGeneral options:\n(?:  .*\n)+")
 _COMMAND = re.compile(r"^  ([a-z][a-z0-9-]*)  ", re.MULTILINE)
 
 

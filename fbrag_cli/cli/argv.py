@@ -54,6 +54,15 @@ def first_word(arguments: Sequence[str]) -> str | None:
     return None
 
 
+def with_options_for_words(arguments: Sequence[str]) -> list[str]:
+    """Return `fbrag help ask` and `fbrag version` as `fbrag ask --help` and `fbrag --version`, other arguments as they are."""
+    found = [*arguments]
+    if (word := first_word(arguments)) in ("help", "version"):
+        found.remove(word)
+        found.append(f"--{word}")
+    return found
+
+
 def asks_for_help(arguments: Sequence[str]) -> bool:
     """Return whether the arguments ask for a help or the version, which read no configuration."""
     return not _EAGER.isdisjoint(arguments)

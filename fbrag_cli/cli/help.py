@@ -17,11 +17,12 @@ from fbrag_cli.cli.options import FORMATS
 from fbrag_cli.cli.values import OptionValue
 from fbrag_cli.methods.knobs import kind_of
 from fbrag_cli.text.printable import counted
+from fbrag_cli.text.terminal import BOLD
 
 #: The options that `--help` shows of a command with many, at most the ten that people need. Other commands show all of theirs.
 FIRST = {
     "fbrag": "--version --quiet --verbose --offline --yes --config",
-    "ask": "--answer-only --json --output --html --fast --thorough --more --pages --large --gpu",
+    "ask": "--format --answer-only --context --html --fast --thorough --more --large --small --quiet",
     "explain": "--json --html --pages --select --limit --find --chunk --samples-text --prompt --text",
     "batch": "--questions --jobs --together --output --resume --retry-errors --shard --parallel --large --gpu",
     "eval": "--limit --method --select --retrieval-only --output --json --compare --min --large --gpu",
@@ -29,9 +30,25 @@ FIRST = {
     "bench": "--json --tokens --repeat --max --large --small --gpu --threads --timeout",
 }
 
-_ORDER = ("Jobs", "Output", "Document", "Method", "Explain", "Models", "Run", "Advanced", "Global")
+_ORDER = ("Jobs", "Output", "Document", "Method", "Explain", "Models", "Run", "Advanced", "Trained", "Global")
+#: Groups of options whose heading is not their name and "options".
+_HEADINGS = {
+    "Arguments": "Arguments",
+    "Jobs": "Job options",
+    "Explain": "Table options",
+    "Models": "Model options",
+    "Trained": "Options of methods with trained parts",
+    "Global": "General options",
+}
 _ALL = "fbrag.help_all"  # where the context of a command keeps that all options are asked for
-_HEADING = re.compile(r"^(?:Usage:|(?: {2})?[A-Z][a-z]+(?: options)?:$)", re.MULTILINE)
+_HEADING = re.compile(r"^(?:Usage:|(?: {2})?(?:Examples|Arguments|Commands):$|[A-Z][a-z ]*options[a-z ]*:$)", re.MULTILINE)
+_NAME = re.compile(  # of options, commands
+    r"(?<=^ {2})(?:-\w, )?-[\w-]+(?: / --[\w-]+)?(?= {2}| [A-Z<]|$)|(?<=^ {2})[a-z]+(?= {2})",
+    re.MULTILINE,
+)
+_RANGE = re.compile(r"\s*\[[^][]*x[<>=][^][]*\]$")  # of the values, which an error says
+_EXAMPLES = re.compile(r"(?<=^ {2}Examples:\n)(?: {4}.*\n?)+", re.MULTILINE)
+_WORD = re.compile(r"""(?:--\w+ (?="))?(?:"[^"]*"|'[^']*'|[^\s"'])+""")  # of a command, with what stands in quotes
 
 
 class _Helping:
@@ -73,13 +90,20 @@ class _Helping:
             elif shown and not {*shown.split(), "--help"}.intersection(parameter.opts):
                 hidden += parameter.name != "help_all"
             elif row := parameter.get_help_record(ctx):
-                groups.setdefault(getattr(parameter, "rich_help_panel", None) or "Global", []).append(row)
+                group = getattr(parameter, "rich_help_panel", None) or "Global"
+                groups.setdefault(group, []).append((row[0], _RANGE.sub("", row[1])))
         order = ["Arguments", *(name for name in groups if name not in ("Arguments", *_ORDER)), *_ORDER]
         for name in order:
             if rows := groups.get(name):
-                with formatter.section(name if name == "Arguments" else f"{name} options"):
+                with formatter.section(_HEADINGS.get(name, f"{name} options")):
                     formatter.write_dl(rows)
         return hidden
+
+    def get_help(self, ctx: Any) -> str:
+        """Return the help, with examples that fit its width."""
+        text: str = super().get_help(ctx)  # type: ignore[misc]
+        width = ctx.make_formatter().width
+        return _EXAMPLES.sub(lambda found: "".join(_folded(line, width) for line in found[0].splitlines(keepends=True)), text)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         hidden = self._write_options(ctx, formatter)
@@ -122,11 +146,26 @@ def _plain(argument: Any) -> str:
     return name.strip("[]") if argument.nargs == 1 or "..." in name or "[" in name else f"{name}..."
 
 
+def _folded(line: str, width: int) -> str:
+    """Return the line of an example, in several lines that can be pasted into a shell where it is wider than `width`."""
+    if len(line.rstrip()) <= width:
+        return line
+    lines = [" " * 3]
+    for word in _WORD.findall(line):
+        if len(lines[-1]) + len(word) + 3 > width and lines[-1].strip():
+            lines[-1] += " \\"
+            lines.append(" " * 5)
+        lines[-1] += f" {word}"
+    return "\n".join(lines) + line[len(line.rstrip()) :]
+
+
 def print_help(text: str, stream: TextIO) -> None:
-    """Print a help text, with coloured headings where the stream gets colour (--color, FBRAG_COLOR, NO_COLOR, FORCE_COLOR)."""
+    """Print a help text. Where the stream gets colour (--color, FBRAG_COLOR, NO_COLOR, FORCE_COLOR), headings are bold and
+    underlined, and the names of options and commands bold."""
     mode: Any = value_of("--color", sys.argv[1:]) or os.environ.get("FBRAG_COLOR")
     if Console(color=mode if mode in ("always", "never") else "auto").colored(stream):
-        text = _HEADING.sub(lambda heading: f"\x1b[1;32m{heading[0]}\x1b[0m", text)
+        text = _NAME.sub(lambda name: f"\x1b[{BOLD}m{name[0]}\x1b[0m", text)
+        text = _HEADING.sub(lambda heading: f"\x1b[{BOLD};4m{heading[0]}\x1b[0m", text)
     print(text, file=stream)
 
 

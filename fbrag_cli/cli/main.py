@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 from fbrag_cli.cancellation import Cancellation
-from fbrag_cli.cli.argv import asks_for_help, before_dashes, first_word, in_json, is_quiet, value_of
+from fbrag_cli.cli.argv import asks_for_help, before_dashes, first_word, in_json, is_quiet, value_of, with_options_for_words
 from fbrag_cli.cli.commands import Commands, warn_of_variables
 from fbrag_cli.cli.completion import INSTRUCTION, complete
 from fbrag_cli.cli.console import Console
@@ -46,6 +46,7 @@ def main() -> None:
 def run(arguments: list[str], cancellation: Cancellation) -> int:
     """Run one command and return its exit code. This is the only place that reports errors."""
     options, defaults = GlobalOptions(), dict[str, Any]()
+    arguments = with_options_for_words(arguments)
     try:
         try:
             command, defaults = _command(), _config_defaults(arguments)

@@ -199,5 +199,5 @@ def test_nothing_heavy_is_loaded(clean_environment: Environ, here: Environ) -> N
 def test_help_has_examples_on_top(fbrag: Run) -> None:
     for command in ("dir", "size", "clear"):
         told = fbrag("cache", command, "--help").stdout
-        assert told.index("Examples:") < told.index("Global options:")
+        assert told.index("Examples:") < told.index("General options:")
         assert f"fbrag cache {command}" in told

@@ -199,7 +199,7 @@ def test_version_and_help(fbrag: Run) -> None:
     assert fbrag("--version").stdout == f"fbrag {__version__}\n"
     assert "llama-cpp-python" in fbrag("-v", "--version").stdout
     told = fbrag("ask", "--help").stdout
-    assert told.index("Examples:") < told.index("Output options:") < told.index("Models options:")
+    assert told.index("Examples:") < told.index("Output options:") < told.index("Model options:")
     assert all(len(line) <= 100 for line in told.splitlines())
 
 
@@ -242,7 +242,8 @@ def test_the_short_help_is_for_all_commands_with_many_options_and_names_ten() ->
 def test_the_short_help_leads_to_the_rest(fbrag: Run, command: str) -> None:
     path = [] if command == "fbrag" else command.split()
     short, whole = fbrag(*path, "--help").stdout, fbrag(*path, "--help-all").stdout
-    listed = [set(re.findall(r"^  (?:-\w, )?(--[\w-]+)", text, re.MULTILINE)) for text in (short, whole)]
+    row = r"^  (?:-\w, )?(--[\w-]+)(?=  | [A-Z</]|$)"  # and no line of prose that begins with an option
+    listed = [set(re.findall(row, text, re.MULTILINE)) for text in (short, whole)]
     assert listed[0] - {"--help"} == set(FIRST[command].split()) & listed[1]
     assert listed[0] < listed[1]
     n_more = len(listed[1] - listed[0] - {"--help-all"})
@@ -278,11 +279,48 @@ def test_headings_are_coloured_where_colour_is_on(fbrag: Run) -> None:
         fbrag("ask", "--help", env={"FORCE_COLOR": "1"}).stdout,
         fbrag("ask", "--help", env={"FBRAG_COLOR": "always"}).stdout,
     ):
-        assert re.findall(r"\x1b\[1;32m(.*?)\x1b\[0m", colored)[:4] == ["Usage:", "  Examples:", "Arguments:", "Output options:"]
+        assert re.findall(r"\x1b\[1;4m(.*?)\x1b\[0m", colored)[:4] == ["Usage:", "  Examples:", "Arguments:", "Output options:"]
+        assert re.findall(r"\x1b\[1m(.*?)\x1b\[0m", colored)[:2] == ["-f, --format", "--html"]
         assert re.sub(r"\x1b\[[\d;]*m", "", colored) == plain
     assert fbrag("ask", "--help", env={"FORCE_COLOR": "1", "NO_COLOR": "1"}).stdout == plain
     assert fbrag("ask", "--help", "--color", "never", env={"FORCE_COLOR": "1"}).stdout == plain
-    assert "\x1b[1;32mUsage:" in fbrag(env={"FORCE_COLOR": "1"}).stderr
+    shown = fbrag(env={"FORCE_COLOR": "1"}).stderr
+    assert "\x1b[1;4mUsage:" in shown
+    assert "\x1b[1mexplain\x1b[0m" in shown
+
+
+def test_help_and_version_are_words_too(fbrag: Run) -> None:
+    for words, options in (
+        (["help"], ["--help"]),
+        (["help", "ask"], ["ask", "--help"]),
+        (["help", "models", "pull"], ["models", "pull", "--help"]),
+        (["version"], ["--version"]),
+        (["--color", "always", "help", "ask"], ["ask", "--help", "--color", "always"]),
+    ):
+        told = fbrag(*words)
+        assert (told.returncode, told.stdout, told.stderr) == (0, fbrag(*options).stdout, "")
+    assert "llama-cpp-python" in fbrag("version", "-v").stdout
+    unknown = fbrag("help", "akk")
+    assert (unknown.returncode, unknown.stderr.splitlines()[0]) == (2, "error: no such command 'akk'")
+
+
+@pytest.mark.parametrize("command", FIRST)
+def test_the_help_fits_sixty_columns_and_its_examples_can_be_pasted(fbrag: Run, command: str) -> None:
+    path = [] if command == "fbrag" else command.split()
+    wide, narrow = (fbrag(*path, "--help", env={"COLUMNS": columns}).stdout for columns in ("102", "60"))
+    examples = [re.search(r"  Examples:\n((?: {4}.*\n)+)", text)[1] for text in (wide, narrow)]  # type: ignore[index]
+    assert all(len(line) <= 58 or " " not in line.strip() for line in examples[1].splitlines())
+    assert re.sub(r" \\\n +", " ", examples[1]) == examples[0]
+    assert all(len(line) <= 60 for line in narrow.replace(examples[1], "").splitlines())
+
+
+def test_the_help_has_no_ranges_and_a_group_for_the_parts_that_are_trained(fbrag: Run) -> None:
+    told = fbrag("ask", "--help-all").stdout
+    assert not re.search(r"\[.*x[<>]=", told)
+    assert "0000000" not in told
+    _, trained = told.split("Options of methods with trained parts:\n")
+    listed = re.findall(r"^  (--[\w-]+)", trained.partition("\n\n")[0], re.MULTILINE)
+    assert {"--r2ag", "--fit-rag", "--candidates", "--reduce", "--rank-by", "--self-knowledge", "--prompt-style"} == {*listed}
 
 
 def test_help_and_list_import_nothing_heavy(fbrag: Run, clean_environment: dict[str, str]) -> None:

@@ -46,26 +46,26 @@ class FitRag(Method):
     tables: ClassVar[tuple[str, ...]] = ("windows",)
     chunk_words: ClassVar[int] = 100
 
-    candidates: int = knob(100, "chunks that the scorer reads", minimum=1, metavar="N")
+    candidates: int = knob(100, "chunks that the scorer reads", minimum=1, group="Trained", metavar="N")
     select: int = knob(10, "chunks for the large model, or words as 3k", chunks=True, minimum=1, metavar="N")
     rank_by: Literal["sum", "has-answer", "llm-prefer", "retriever"] = knob(
-        "sum", "label that ranks the chunks: the sum of both, or one of them", group="Advanced"
+        "sum", "label that ranks the chunks: the sum of both, or one of them", group="Trained"
     )
     reduce: Literal["enough", "windows", "off"] = knob(
-        "enough", "a window of each chunk until there are enough, a window of each, or whole chunks", group="Advanced"
+        "enough", "a window of each chunk until there are enough, a window of each, or whole chunks", group="Trained"
     )
     budget: int | None = knob(
         None, "most words that the windows or chunks have together", varies="no limit", minimum=1, group="Advanced", metavar="N"
     )
     self_knowledge: bool = knob(
-        False, "answer without the document where the model is likely to know the answer", group="Advanced"
+        False, "answer without the document where the model is likely to know the answer", group="Trained"
     )
     prompt_style: Literal["short", "paper"] = knob(
         "short",
         "paper: the answer with its reason, and a background passage where the document is not read",
-        group="Advanced",
+        group="Trained",
     )
-    fit_rag: str | None = knob(None, "folder that 'fbrag train fit-rag' wrote", varies="none", metavar="FOLDER")
+    fit_rag: str | None = knob(None, "folder that 'fbrag train fit-rag' wrote", varies="none", group="Trained", metavar="FOLDER")
 
     def described(self) -> dict[str, Any]:
         """Return the settings, with the content of the folder in place of its path."""

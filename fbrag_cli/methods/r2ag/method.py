@@ -57,7 +57,7 @@ class R2Ag(ChunkMethod):
     name: ClassVar[str] = "r2ag"
     tables: ClassVar[tuple[str, ...]] = ("retrieval_information",)
 
-    r2ag: str | None = knob(None, "folder that 'fbrag train r2ag' wrote", varies="none", metavar="FOLDER")
+    r2ag: str | None = knob(None, "folder that 'fbrag train r2ag' wrote", varies="none", group="Trained", metavar="FOLDER")
 
     def described(self) -> dict[str, Any]:
         """Return the settings, with the content of the folder in place of its path."""
