@@ -253,8 +253,9 @@ class RowFile:
 
     def _overwrite(self, data: bytes) -> None:
         """Write the file anew where it lies. A copy beside it outlasts a crash meanwhile."""
-        copy = self._path.with_name(f".{self._path.name}.part")
-        copy.write_bytes(data)
+        copy = self._path.with_name(f".{self._path.name}.{os.urandom(4).hex()}.part")
+        with copy.open("xb") as file:
+            file.write(data)
         self._end = 0
         self._append(data)
         os.ftruncate(self._file, self._end)
