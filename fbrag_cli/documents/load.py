@@ -11,6 +11,7 @@ from fbrag_cli.documents.decoding.names import codec_name
 from fbrag_cli.documents.document import Content, Document, Extracted, Section
 from fbrag_cli.documents.formats import PDF, find_format, reader_of
 from fbrag_cli.documents.pdf.page_ranges import parse_ranges
+from fbrag_cli.documents.recognition import has_pictures
 from fbrag_cli.documents.source import Source, read_source
 from fbrag_cli.errors import FbragError
 from fbrag_cli.progress import Listener
@@ -92,6 +93,8 @@ def _left_out(source: Source, extracted: Extracted, *, comments: bool) -> Iterat
 def _empty(source: Source, extracted: Extracted, *, is_text: bool) -> FbragError:
     what = "is empty" if not source.data else "holds only white space" if is_text else "has no text"
     hint = "check the output of the command before the pipe" if source.path == "-" else "name a file that has text"
+    if has_pictures(source.data):
+        what, hint = "has no text, only pictures", f"libreoffice --headless --convert-to pdf {source.shell_path}, then ocrmypdf"
     if extracted.comments:
-        what, hint = f"{source.name} has no text but comments", "add --comments, which reads them"
+        what, hint = "has no text but comments", "add --comments, which reads them"
     return FbragError("doc_empty", f"{source.name} {what}", hint, document=source.path)

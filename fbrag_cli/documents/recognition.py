@@ -19,6 +19,7 @@ _MANIFEST_HEAD = 65_536  # bytes that are read of it
 _ROOT_ENTRY = re.compile(r"<[\w:.-]*file-entry\s[^<>]*?full-path\s*=\s*[\"']/[\"'][^<>]*>")
 _MEDIA_TYPE = re.compile(r"media-type\s*=\s*[\"']([\w.+/-]+)[\"']")
 OPEN_DOCUMENT = "application/vnd.oasis.opendocument."
+_PICTURE = re.compile(r"(?:word/media|ppt/media|xl/media|Pictures)/.*\.(?:png|jpe?g|gif|bmp|tiff?|emf|wmf|svg)$", re.IGNORECASE)
 _BOMS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
 _LEADING = r"(?:\s|<!--(?:(?!-->).)*-->|<\?xml[^>]*\?>)*"
@@ -123,6 +124,11 @@ def media_type_of(data: bytes) -> str:
         return ""
     declared = _MEDIA_TYPE.search(found[0]) if found else None
     return declared[1] if declared else ""
+
+
+def has_pictures(data: bytes) -> bool:
+    """Return whether `data` is an office document with pictures in it."""
+    return any(_PICTURE.match(name) for name in _names(data))
 
 
 def _names(data: bytes) -> frozenset[str]:

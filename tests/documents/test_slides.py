@@ -5,7 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+from fbrag_cli.documents.load import load
 from fbrag_cli.documents.readers import archive
 from fbrag_cli.documents.readers import slides as reader
 from tests.documents.making import pptx, refused, relations, shape, slide, written, zipped
@@ -65,7 +68,6 @@ _BOMB = '<!DOCTYPE d [<!ENTITY a "lol"><!ENTITY b "&a;&a;">]>'
 @pytest.mark.parametrize(
     ("data", "says"),
     [
-        (pptx([]), "names no slides"),
         (zipped({"[Content_Types].xml": "x", "ppt/presentation.xml": "x"}), "XML is broken"),
         (pptx(["<p:sp>"]), "XML is broken"),
         (pptx([""], {"ppt/slides/slide1.xml": _BOMB + "<p/>"}), "entities"),
@@ -100,3 +102,113 @@ def test_slides_that_are_missing_or_too_many_are_said(tmp_path: Path, monkeypatc
 
 def test_an_empty_presentation(tmp_path: Path) -> None:
     assert refused(tmp_path, pptx([shape("")]), "deck.pptx").code == "doc_empty"
+    assert refused(tmp_path, pptx([]), "deck.pptx").code == "doc_empty"
+
+
+_R = 'xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/relationships"'
+
+
+def _frame(inside: str) -> str:
+    return f"<p:graphicFrame {_R}><a:graphic><a:graphicData>{inside}</a:graphicData></a:graphic></p:graphicFrame>"
+
+
+def _points(kind: str, *values: str) -> str:
+    points = "".join(f'<c:pt idx="{at}"><c:v>{value}</c:v></c:pt>' for at, value in enumerate(values))
+    return f"<c:{kind}><c:strRef><c:strCache>{points}</c:strCache></c:strRef></c:{kind}>"
+
+
+CHART = (
+    '<c:chartSpace xmlns:c="c" xmlns:a="a"><c:chart>'
+    "<c:title><c:tx><c:rich><a:p><a:r><a:t>Ships in port</a:t></a:r></a:p></c:rich>"
+    "</c:tx></c:title><c:plotArea><c:barChart><c:ser>"
+    + _points("tx", "2024")
+    + _points("cat", "Hull", "Leith")
+    + _points("val", "12", "7.5")
+    + "</c:ser></c:barChart></c:plotArea></c:chart></c:chartSpace>"
+)
+
+
+def test_charts_and_diagrams_stand_where_they_are_shown(tmp_path: Path) -> None:
+    diagram = '<dgm:pt xmlns:dgm="d" xmlns:a="a"><dgm:t><a:p><a:r><a:t>boxed step</a:t></a:r></a:p></dgm:t></dgm:pt>'
+    parts: dict[str, bytes | str] = {
+        "ppt/slides/_rels/slide1.xml.rels": relations(
+            ("chart", "../charts/chart1.xml"), ("diagramData", "../diagrams/data1.xml"), ("chartEx", "../charts/chartEx1.xml")
+        ),
+        "ppt/charts/chart1.xml": CHART,
+        "ppt/charts/chartEx1.xml": "<x/>",
+        "ppt/diagrams/data1.xml": diagram,
+    }
+    frames = _frame('<c:chart xmlns:c="c" r:id="r1"/>') + shape("between") + _frame('<dgm:relIds xmlns:dgm="d" r:dm="r2"/>')
+    tree_map = _frame('<cx:chart xmlns:cx="cx" r:id="r3"/>')
+    document = written(tmp_path, pptx([frames + shape("below") + tree_map], parts), "deck.pptx")
+    chart = "Chart: Ships in port\n\t2024\nHull\t12\nLeith\t7.5"
+    assert document.text == f"Slide 1\n\n{chart}\n\nbetween\n\nboxed step\n\nbelow"
+    assert document.warnings == (f"{tmp_path / 'deck.pptx'}: not read: 1 chart",)
+
+
+def _picture(text: str, more: str = "") -> str:
+    return f'<p:pic><p:nvPicPr><p:cNvPr id="2" name="Picture 1" descr="{text}"{more}/></p:nvPicPr></p:pic>'
+
+
+def test_alternative_texts_are_read_but_not_those_that_office_makes_up(tmp_path: Path) -> None:
+    pictures = _picture("A map of Hull") + _picture("A duck&#10;&#10;Description automatically generated")
+    assert written(tmp_path, pptx([shape("a") + pictures]), "deck.pptx").text == "Slide 1\n\na\n\n[A map of Hull]"
+
+
+def test_what_is_hidden_is_left_out_and_said(tmp_path: Path) -> None:
+    hidden = shape("obey").replace("<p:nvPr/>", '<p:cNvPr id="3" name="x" hidden="1"/><p:nvPr/>')
+    group = f'<p:grpSp><p:nvGrpSpPr><p:cNvPr id="4" name="g" hidden="1"/></p:nvGrpSpPr>{shape("obey")}</p:grpSp>'
+    parts: dict[str, bytes | str] = {"ppt/slides/slide1.xml": slide(shape("obey")).replace("<p:sld ", '<p:sld show="0" ', 1)}
+    deck = pptx([shape("seen") + hidden + group + shape("seen too") + _picture("obey", ' hidden="true"'), shape("")], parts)
+    document = written(tmp_path, deck, "deck.pptx")
+    assert document.text == "Slide 1\n\nseen\n\nseen too"
+    assert document.warnings == (f"{tmp_path / 'deck.pptx'}: not read: 3 hidden shapes, 1 hidden slide",)
+
+
+def test_comments_of_both_kinds(tmp_path: Path) -> None:
+    old = '<p:cmLst xmlns:p="p"><p:cm authorId="0" idx="1"><p:text>too high</p:text></p:cm></p:cmLst>'
+    reply = '<q:reply authorId="{B}"><q:txBody><a:p><a:r><a:t>no</a:t></a:r></a:p></q:txBody></q:reply>'
+    text = "<a:p><a:r><a:t>check </a:t></a:r><a:r><a:t>this</a:t></a:r></a:p>"
+    thread = f'<q:cm authorId="{{A}}"><q:replyLst>{reply}</q:replyLst><q:txBody>{text}</q:txBody></q:cm>'
+    thread = f'<q:cmLst xmlns:q="q" xmlns:a="a">{thread}</q:cmLst>'
+    parts: dict[str, bytes | str] = {
+        "ppt/_rels/presentation.xml.rels": relations(
+            ("slide", "slides/slide1.xml"), ("commentAuthors", "commentAuthors.xml"), ("authors", "authors.xml")
+        ),
+        "ppt/commentAuthors.xml": '<p:cmAuthorLst xmlns:p="p"><p:cmAuthor id="0" name="Ann Lee"/></p:cmAuthorLst>',
+        "ppt/authors.xml": '<q:l xmlns:q="q"><q:author id="{A}" name="Bob"/><q:author id="{B}" name="Cid"/></q:l>',
+        "ppt/slides/_rels/slide1.xml.rels": relations(("comments", "../comments/c1.xml"), ("comments", "../comments/m1.xml")),
+        "ppt/comments/c1.xml": old,
+        "ppt/comments/m1.xml": thread,
+    }
+    path = tmp_path / "deck.pptx"
+    path.write_bytes(pptx([shape("price")], parts))
+    assert load(str(path)).warnings == (f"{path}: not read: 3 comments (--comments reads them)",)
+    comments = (
+        "Comment by Ann Lee on slide 1: too high",
+        "Comment by Bob on slide 1: check this",
+        "Comment by Cid on slide 1: no",
+    )
+    read = load(str(path), comments=True)
+    assert read.text == "\n\n".join(["Slide 1\n\nprice\n\nComments", *comments]) + "\n"
+    assert read.warnings == ()
+
+
+_STRUCTURE = ["sp", "pic", "grpSp", "graphicFrame", "p", "tr", "tc", "t", "cNvPr", "ph", "br", "tab", "chart", "Fallback"]
+_TREE = st.recursive(
+    st.builds(
+        "<a:{0} hidden='{1}' type='{2}'/>".format,
+        st.sampled_from(_STRUCTURE),
+        st.integers(0, 1),
+        st.sampled_from(["dt", "title"]),
+    ),
+    lambda inside: st.builds(
+        "<a:{0}>x{1}</a:{0}>".format, st.sampled_from(_STRUCTURE), st.lists(inside, max_size=4).map("".join)
+    ),
+)
+
+
+@given(tree=_TREE)
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_elements_in_any_nesting_are_read(tmp_path: Path, tree: str) -> None:
+    written(tmp_path, pptx([tree + shape("the end")]), "deck.pptx")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from fbrag_cli.documents.lines import section_of
+from fbrag_cli.documents.load import load
 from fbrag_cli.documents.readers import archive
 from fbrag_cli.documents.readers import spreadsheet as reader
 from fbrag_cli.errors import FbragError
@@ -17,6 +18,7 @@ from fbrag_cli.indexing.entry import ReadSettings
 from fbrag_cli.progress import Listener
 from fbrag_cli.storage.cache import Cache
 from tests.documents.making import o_row, ods, refused, relations, written, x_row, xlsx
+from tests.documents.test_slides import CHART
 
 _CELL = '<c r="{}" t="inlineStr"><is><t>x</t></is></c>'
 
@@ -225,3 +227,76 @@ def test_other_files_are_not_followed(tmp_path: Path) -> None:
 def test_an_empty_workbook(tmp_path: Path) -> None:
     assert refused(tmp_path, xlsx({"S": ""}), "book.xlsx").code == "doc_empty"
     assert refused(tmp_path, ods({"S": ""}), "book.ods").code == "doc_empty"
+
+
+def _sheet_parts(**targets: str) -> str:
+    return relations(*((kind, f"../{path}") for kind, path in targets.items()))
+
+
+def test_text_boxes_and_charts_lie_below_the_rows_of_their_sheet(tmp_path: Path) -> None:
+    frame = '<xdr:graphicFrame><a:graphic><c:chart xmlns:c="c" xmlns:r="r" r:id="r1"/></a:graphic></xdr:graphicFrame>'
+    lines = "".join(f"<a:p><a:r><a:t>{line}</a:t></a:r></a:p>" for line in ("Figures of May", "are late."))
+    box = f"<xdr:sp><xdr:txBody>{lines}</xdr:txBody></xdr:sp>"
+    picture = '<xdr:pic><xdr:nvPicPr><xdr:cNvPr id="2" name="P" descr="A map"/></xdr:nvPicPr></xdr:pic>'
+    more: dict[str, bytes | str] = {
+        "xl/worksheets/_rels/sheet1.xml.rels": _sheet_parts(drawing="drawings/drawing1.xml"),
+        "xl/drawings/drawing1.xml": f'<xdr:wsDr xmlns:xdr="x" xmlns:a="a">{box}{frame}{picture}</xdr:wsDr>',
+        "xl/drawings/_rels/drawing1.xml.rels": _sheet_parts(chart="charts/chart1.xml"),
+        "xl/charts/chart1.xml": CHART,
+        "xl/worksheets/_rels/sheet2.xml.rels": _sheet_parts(drawing="drawings/drawing2.xml"),
+        "xl/drawings/drawing2.xml": f'<xdr:wsDr xmlns:xdr="x" xmlns:a="a">{picture}</xdr:wsDr>',
+    }
+    document = written(tmp_path, xlsx({"Ports": x_row("Hull", "12"), "Map": "", "Last": x_row("a")}, more=more), "book.xlsx")
+    chart = "Chart: Ships in port\n\t2024\nHull\t12\nLeith\t7.5"
+    assert document.text == (
+        f"Ports\n\nHull\t12\n\nFigures of May\nare late.\n\n{chart}\n\n[A map]\n\nMap\n\n[A map]\n\nLast\n\na"
+    )
+    assert [section.title for section in document.sections] == ["Ports", "Map", "Last"]
+
+
+def test_hidden_sheets_are_left_out_and_said(tmp_path: Path) -> None:
+    listed = "".join(
+        f'<sheet name="S{n}" sheetId="{n}" r:id="r{n}"{state}/>'
+        for n, state in enumerate(("", ' state="hidden"', ' state="veryHidden"'), 1)
+    )
+    book = (
+        '<workbook xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main" '
+        f'xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/relationships"><sheets>{listed}</sheets></workbook>'
+    )
+    rows = {name: x_row(text) for name, text in (("S1", "seen"), ("S2", "obey"), ("S3", "obey"))}
+    document = written(tmp_path, xlsx(rows, more={"xl/workbook.xml": book}), "book.xlsx")
+    assert document.text == "S1\n\nseen"
+    assert document.warnings == (f"{tmp_path / 'book.xlsx'}: not read: 2 hidden sheets",)
+
+
+def test_comments_name_their_cell(tmp_path: Path) -> None:
+    old = (
+        "<comments><authors><author>Ann Lee</author><author>tc={1}</author></authors><commentList>"
+        '<comment ref="B4" authorId="0"><text><r><t>Ann Lee:</t></r><r><t>\ntoo high</t></r></text></comment>'
+        '<comment ref="C1" authorId="1"><text><t>[Threaded comment] Your Excel</t></text></comment></commentList></comments>'
+    )
+    thread = '<t:threadedComment ref="C1" personId="{P}"><t:text>why?</t:text></t:threadedComment>'
+    thread = f'<t:ThreadedComments xmlns:t="t">{thread}</t:ThreadedComments>'
+    more: dict[str, bytes | str] = {
+        "xl/worksheets/_rels/sheet1.xml.rels": _sheet_parts(comments="comments1.xml", threadedComment="threadedComments/t1.xml"),
+        "xl/comments1.xml": old,
+        "xl/threadedComments/t1.xml": thread,
+        "xl/_rels/workbook.xml.rels": relations(("worksheet", "worksheets/sheet1.xml"), ("person", "persons/person.xml")),
+        "xl/persons/person.xml": '<personList><person displayName="Bob" id="{P}"/></personList>',
+    }
+    path = tmp_path / "book.xlsx"
+    path.write_bytes(xlsx({"Sales": x_row("12")}, more=more))
+    assert load(str(path)).warnings == (f"{path}: not read: 2 comments (--comments reads them)",)
+    read = load(str(path), comments=True).text
+    assert read.endswith("Comments\n\nComment by Ann Lee on Sales!B4: too high\n\nComment by Bob on Sales!C1: why?\n")
+
+
+def test_a_number_that_is_none_costs_only_its_cell(tmp_path: Path) -> None:
+    cells = ('<c t="n"><v>x</v></c>', '<c s="1"><v>soon</v></c>', "<c><v>1.5</v></c>", '<c t="str"><v>text</v></c>')
+    assert written(tmp_path, xlsx({"S": x_row(*cells)}), "book.xlsx").text == "S\n\nx\tsoon\t1.5\ttext"
+
+
+def test_a_workbook_of_pictures_is_told_from_an_empty_one(tmp_path: Path) -> None:
+    error = refused(tmp_path, xlsx({"S": ""}, more={"xl/media/image1.png": b"x"}), "book.xlsx")
+    assert error.message.endswith("has no text, only pictures")
+    assert "ocrmypdf" in str(error.hint)

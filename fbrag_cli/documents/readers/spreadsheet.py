@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import date, datetime, time, timedelta
 from io import BytesIO
+from itertools import chain
 from struct import unpack_from
 from typing import TYPE_CHECKING
 
@@ -13,11 +16,14 @@ from fbrag_cli.documents.compound_file import root_names
 from fbrag_cli.documents.document import Extracted
 from fbrag_cli.documents.readers.archive import MAX_UNPACKED, Archive, packed
 from fbrag_cli.documents.readers.blocks import Block, content_of
+from fbrag_cli.documents.readers.drawing import read_drawing
 from fbrag_cli.documents.readers.odt import refuse_encrypted
-from fbrag_cli.documents.readers.xml import refuse_entities
+from fbrag_cli.documents.readers.office_comments import comments_of, names_of_authors
+from fbrag_cli.documents.readers.relations import relations_of
+from fbrag_cli.documents.readers.xml import parse, refuse_entities
 from fbrag_cli.documents.source import Source
 from fbrag_cli.errors import FbragError
-from fbrag_cli.text.printable import one_line
+from fbrag_cli.text.printable import counted, one_line
 
 if TYPE_CHECKING:
     from python_calamine import CalamineWorkbook
@@ -26,6 +32,9 @@ _XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 _ODS = "application/vnd.oasis.opendocument.spreadsheet"
 _XLS = "application/vnd.ms-excel"
 _WITHOUT_CELLS = ("xl/charts", "xl/drawings", "xl/externalLinks", "xl/media", "xl/pivot", "customXml/", "Object ", "Pictures/")
+_WORKBOOK = "xl/workbook.xml"
+_SHEETS = "xl/worksheets/"
+_CELL = re.compile(rb"<c((?:\s(?!t=)[^<>]*?)?(?: t=\"n\")?[^<>]*?)>\s*<v>([^<]*)</v>")
 _FILEPASS = 0x2F
 _MAX_ROWS = 1 << 20  # of a sheet; a number beyond that is a lie, and calamine would count up to it
 _HALF_SECOND = timedelta(milliseconds=500)
@@ -33,19 +42,25 @@ _EXACT_INTEGERS = 2**53  # below, a float holds every integer
 
 
 def read_spreadsheet(source: Source, codec: str | None = None) -> Extracted:
-    """Read a workbook: of each sheet its name as a heading, then its rows, cells separated by tabs, without the empty ones.
+    """Read a workbook: of each sheet its name as a heading, its rows, cells separated by tabs, and the text of its drawings.
 
-    codec: not used. Raises FbragError doc_unreadable: damaged, encrypted, a bomb. Memory follows the corners of a sheet's used
-    area, so that a hostile file ends the process: read it in one with limits.
+    Empty rows and hidden sheets are left out. codec: not used. Raises FbragError doc_unreadable: damaged, encrypted, a bomb.
+    Memory follows the corners of a sheet's used area, so that a hostile file ends the process: read it in one with limits.
     """
-    from python_calamine import CalamineWorkbook, PasswordError
+    from python_calamine import PasswordError
 
     try:
         if _is_encrypted(source.data):
             raise PasswordError
-        media_type, package = _package(source)
-        with CalamineWorkbook.from_filelike(package) as workbook:
-            blocks = list(_blocks(source, workbook))
+        package = _Package(source)
+        try:
+            return _Reading(source, package).read(package.file())
+        except FbragError:
+            raise
+        except Exception:
+            if not package.repair():
+                raise
+            return _Reading(source, package).read(package.file())
     except PasswordError:
         what = f"{source.name} is encrypted with a password"
         hint = "open it in Excel and save it without a password"
@@ -54,20 +69,51 @@ def read_spreadsheet(source: Source, codec: str | None = None) -> Extracted:
         raise
     except Exception as error:  # calamine has a dozen exceptions for damaged files
         raise source.damaged("a spreadsheet", f"it cannot be read ({one_line(str(error), 100)})") from None
-    return Extracted(content_of(blocks), media_type)
 
 
-def _package(source: Source) -> tuple[str, BytesIO]:
-    """Return the media type, and the file as calamine gets it: a zip with true sizes and without the parts that hold no cells."""
-    if not source.data.startswith(b"PK"):
-        return _XLS, BytesIO(source.data)
-    archive = Archive(source, "a spreadsheet")
-    refuse_encrypted(source, archive)
-    names = (name for name in archive.names() if name == "mimetype" or name.endswith((".xml", ".rels")))
-    parts = {name: archive.read(name) for name in names if not name.startswith(_WITHOUT_CELLS)}
-    for data in parts.values():
-        refuse_entities(data, archive.damaged)
-    return (_ODS if "content.xml" in parts else _XLSX), packed(parts)
+class _Package:
+    """The file of a workbook. media_type: as "text/plain". archive: its parts; None before 2007. cells: the parts with cells."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self.archive: Archive | None = None
+        self.cells: dict[str, bytes] = {}
+        self.media_type = _XLS
+        if source.data.startswith(b"PK"):
+            self.archive = archive = Archive(source, "a spreadsheet")
+            refuse_encrypted(source, archive)
+            names = (name for name in archive.names() if name == "mimetype" or name.endswith((".xml", ".rels")))
+            self.cells = {name: archive.read(name) for name in names if not name.startswith(_WITHOUT_CELLS)}
+            for data in self.cells.values():
+                refuse_entities(data, archive.damaged)
+            self.media_type = _ODS if "content.xml" in self.cells else _XLSX
+
+    def file(self) -> BytesIO:
+        """Return the file as calamine gets it: a zip with true sizes and without the parts that hold no cells."""
+        return packed(self.cells) if self.cells else BytesIO(self._source.data)
+
+    def repair(self) -> bool:
+        """Make texts of numbers that are none, for which calamine refuses the workbook. Return whether there are any."""
+        repaired = {name: _CELL.sub(_as_text, data) for name, data in self.cells.items() if name.startswith(_SHEETS)}
+        changed = any(data != self.cells[name] for name, data in repaired.items())
+        self.cells |= repaired
+        return changed
+
+    def sheets(self) -> list[str]:
+        """Return the names of the sheets' parts in their order, "" for one that is not known; none in other formats than xlsx."""
+        if self.archive is None or _WORKBOOK not in self.archive:
+            return []
+        targets = {each.identity: each.target for each in relations_of(self.archive, _WORKBOOK)}
+        sheets = parse(self.cells[_WORKBOOK], self.archive.damaged).iter("{*}sheet")
+        return [next((targets.get(v, "") for k, v in sheet.attrib.items() if k.endswith("}id")), "") for sheet in sheets]
+
+
+def _as_text(cell: re.Match[bytes]) -> bytes:
+    attributes, value = cell.groups()
+    with suppress(ValueError):
+        float(value)
+        return cell[0]
+    return b'<c%s t="str"><v>%s</v>' % (attributes.replace(b' t="n"', b""), value)
 
 
 def _is_encrypted(data: bytes) -> bool:
@@ -82,28 +128,62 @@ def _is_encrypted(data: bytes) -> bool:
     return False
 
 
-def _blocks(source: Source, workbook: CalamineWorkbook) -> Iterator[Block]:
-    """Yield the name of each sheet that has text, and its rows."""
-    from python_calamine import SheetTypeEnum
+class _Reading:
+    """One reading of a workbook: its blocks, and what is counted meanwhile."""
 
-    length = 0
-    for number, about in enumerate(workbook.sheets_metadata):
-        if about.typ is not SheetTypeEnum.WorkSheet:
-            continue
+    def __init__(self, source: Source, package: _Package) -> None:
+        self._source, self._package = source, package
+        self._length = 0  # of the rows, in characters
+        self._left_out = Counter[str]()
+        self._comments: list[str] = []
+
+    def read(self, file: BytesIO) -> Extracted:
+        from python_calamine import CalamineWorkbook
+
+        with CalamineWorkbook.from_filelike(file) as workbook:
+            content = content_of(self._blocks(workbook))
+        left_out = tuple(counted(count, thing) for thing, count in self._left_out.items())
+        return Extracted(content, self._package.media_type, left_out=left_out, comments=tuple(self._comments))
+
+    def _blocks(self, workbook: CalamineWorkbook) -> Iterator[Block]:
+        """Yield the name of each sheet that has text, its rows, and the text of its drawings."""
+        from python_calamine import SheetTypeEnum, SheetVisibleEnum
+
+        parts, archive = self._package.sheets(), self._package.archive
+        authors = names_of_authors(archive, _WORKBOOK) if archive and parts else {}
+        for number, about in enumerate(workbook.sheets_metadata):
+            if about.visible is not SheetVisibleEnum.Visible:
+                self._left_out["hidden sheet"] += 1
+                continue
+            name = " ".join(about.name.split()) or f"Sheet {number + 1}"
+            blocks = self._rows(workbook, number) if about.typ is SheetTypeEnum.WorkSheet else iter(())
+            if archive and number < len(parts):
+                blocks = chain(blocks, self._drawings(archive, parts[number]))
+                self._comments += comments_of(archive, parts[number], name, authors)
+            if (first := next(blocks, None)) is not None:
+                yield Block(name, level=1)
+                yield first
+                yield from blocks
+
+    def _rows(self, workbook: CalamineWorkbook, number: int) -> Iterator[Block]:
         sheet = workbook.get_sheet_by_index(number)
         if sheet.end is not None and sheet.end[0] >= _MAX_ROWS:
-            raise source.damaged("a spreadsheet", f"it cannot be read (a sheet has a row {sheet.end[0] + 1:,})")
-        rows = 0
+            raise self._source.damaged("a spreadsheet", f"it cannot be read (a sheet has a row {sheet.end[0] + 1:,})")
         for cells in sheet.iter_rows():
             row = "\t".join(map(written, cells)).rstrip()
-            if row and not rows:
-                yield Block(" ".join(about.name.split()) or f"Sheet {number + 1}", level=1)
             if row:
-                rows, length = rows + 1, length + len(row)
+                self._length += len(row)
                 yield Block(row, group="rows")
-            if length > MAX_UNPACKED:
-                what = f"{source.name} is too large: a spreadsheet of more than {MAX_UNPACKED // 1_000_000} MB of text"
-                raise FbragError("doc_unreadable", what, "name a text version of it (csv), or its parts", document=source.path)
+            if self._length > MAX_UNPACKED:
+                what = f"{self._source.name} is too large: a spreadsheet of more than {MAX_UNPACKED // 1_000_000} MB of text"
+                hint = "name a text version of it (csv), or its parts"
+                raise FbragError("doc_unreadable", what, hint, document=self._source.path)
+
+    def _drawings(self, archive: Archive, part: str) -> Iterator[Block]:
+        """Yield the text boxes, charts and diagrams that lie on the sheet `part`."""
+        for each in relations_of(archive, part):
+            if each.kind == "drawing" and each.target in archive:
+                yield from read_drawing(archive, each.target, self._left_out).builder.blocks()
 
 
 def written(value: object) -> str:
