@@ -30,8 +30,11 @@ _WORD = " ".join(
 )
 _ODF = " ".join(
     f'xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{name}:1.0"'
-    for name in ("office", "text", "table", "style", "manifest")
+    for name in ("office", "text", "table", "style", "manifest", "chart")
 )
+_ODF += ' xmlns:draw="urn:oasis:names:tc:opendocument:xmlns:drawing:1.0" xmlns:dc="http://purl.org/dc/elements/1.1/"'
+_ODF += ' xmlns:svg="urn:oasis:names:tc:opendocument:xmlns:svg-compatible:1.0" xmlns:xlink="http://www.w3.org/1999/xlink"'
+_ODF += ' xmlns:math="http://www.w3.org/1998/Math/MathML"'
 
 
 @dataclass(frozen=True)
@@ -144,13 +147,22 @@ def w_paragraph(text: str, style: str = "") -> str:
     return f'<w:p>{properties}<w:r><w:t xml:space="preserve">{escape(text)}</w:t></w:r></w:p>'
 
 
-def odt(body: str, more: dict[str, bytes | str] | None = None) -> bytes:
-    """body: the inside of office:text."""
-    content = (
-        f"<office:document-content {_ODF}><office:body><office:text>{body}</office:text></office:body></office:document-content>"
-    )
-    parts: dict[str, bytes | str] = {"mimetype": "application/vnd.oasis.opendocument.text", "content.xml": content}
+def odt(body: str, more: dict[str, bytes | str] | None = None, *, styles: str = "", pages: str = "") -> bytes:
+    """body: the inside of office:text. styles: that of office:automatic-styles. pages: that of office:master-styles."""
+    content = f"<office:body><office:text>{body}</office:text></office:body>"
+    content = f"<office:automatic-styles>{styles}</office:automatic-styles>{content}" if styles else content
+    parts: dict[str, bytes | str] = {
+        "mimetype": "application/vnd.oasis.opendocument.text",
+        "content.xml": odf(content, "document-content"),
+    }
+    if pages:
+        parts["styles.xml"] = odf(f"<office:master-styles>{pages}</office:master-styles>", "document-styles")
     return zipped(parts | (more or {}), stored_first=True)
+
+
+def odf(content: str, root: str) -> str:
+    """A part of an OpenDocument. root: name of its root, as "document-content"."""
+    return f"<office:{root} {_ODF}>{content}</office:{root}>"
 
 
 _PACKAGE = "http://schemas.openxmlformats.org/package/2006"

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from fbrag_cli.documents.load import load
 from fbrag_cli.documents.readers import archive
-from tests.documents.making import odt, refused, written, zipped
+from tests.documents.making import odf, odt, refused, written, zipped
 
 _P = "<text:p>{}</text:p>".format
 
@@ -130,3 +131,127 @@ def test_a_part_at_an_impossible_place_is_damage(tmp_path: Path) -> None:
     size = struct.unpack_from("<I", data, end + 12)[0]
     struct.pack_into("<I", data, end + 12, size + len(far))
     assert "is damaged" in refused(tmp_path, bytes(data), "d.odt").message
+
+
+# -- numbers -----------------------------------------------------------------------------------------------------------------
+
+
+def _level(level: int, form: str, more: str = "", kind: str = "list-level-style-number") -> str:
+    return f'<text:{kind} text:level="{level}" style:num-format="{form}" {more}/>'
+
+
+_SUFFIX = 'style:num-suffix="."'
+_LIST = f"""<text:list-style style:name="L">{_level(1, "1", _SUFFIX)}{_level(2, "a", 'style:num-prefix="(" style:num-suffix=")"')}
+{_level(3, "1", 'text:display-levels="3"')}</text:list-style>"""
+
+
+def _items(*items: str, more: str = "") -> str:
+    inner = "".join(f"<text:list-item>{item}</text:list-item>" for item in items)
+    return f'<text:list text:style-name="L" {more}>{inner}</text:list>'
+
+
+def test_lists_have_the_numbers_that_a_reader_sees(tmp_path: Path) -> None:
+    nested = _items(_P("in"), _P("in") + _items(_P("deep")))
+    body = _items(_P("one") + nested, _P("two") + _P("more of two"))
+    document = written(tmp_path, odt(body, styles=_LIST), "d.odt")
+    assert document.text == "1. one\n  (a) in\n  (b) in\n    1.b.1 deep\n2. two\nmore of two"
+
+
+def test_a_list_goes_on_after_a_paragraph_where_it_says_so(tmp_path: Path) -> None:
+    go_on, named = 'text:continue-numbering="true"', 'text:continue-list="x"'
+    body = _items(_P("a"), more='xml:id="x"') + _P("between") + _items(_P("b"), more=go_on) + _P("between") + _items(_P("c"))
+    body += _P("between") + _items(_P("d"), more=named) + _P("between")
+    body += _items(f"{_P('e')}</text:list-item><text:list-item text:start-value='9'>{_P('f')}")
+    text = written(tmp_path, odt(body, styles=_LIST), "d.odt").text
+    assert [line for line in text.split("\n") if line not in ("", "between")] == ["1. a", "2. b", "1. c", "3. d", "1. e", "9. f"]
+
+
+def test_headings_have_their_numbers(tmp_path: Path) -> None:
+    kind = "outline-level-style"
+    outline = f"""<text:outline-style style:name="Outline">{_level(1, "I", _SUFFIX, kind)}
+    {_level(2, "1", 'text:display-levels="2"', kind)}</text:outline-style>"""
+    outline += '<style:style style:name="None" style:family="paragraph" style:list-style-name=""/>'
+    body = "<text:h>Term</text:h><text:h>Rent</text:h><text:h text:outline-level='2'>Amount</text:h>"
+    body += "<text:h text:outline-level='2'>Termination</text:h><text:h text:style-name='None'>Annex</text:h>"
+    body += "<text:h text:is-list-header='true'>Signatures</text:h>"
+    document = written(tmp_path, odt(body, styles=outline), "d.odt")
+    titles = ["I. Term", "II. Rent", "II.1 Amount", "II.2 Termination", "Annex", "Signatures"]
+    assert [section.title for section in document.sections] == titles
+
+
+# -- formulas, charts, margins, comments -------------------------------------------------------------------------------------
+
+_MATH = """<math:math><math:semantics><math:mrow><math:mi>E</math:mi><math:mo>=</math:mo><math:mfrac><math:mrow>
+<math:mi>a</math:mi><math:mo>+</math:mo><math:mi>b</math:mi></math:mrow><math:mn>2</math:mn></math:mfrac><math:msup><math:mi>c</math:mi><math:mn>2</math:mn>
+</math:msup></math:mrow><math:annotation math:encoding="StarMath 5.0">E = ...</math:annotation></math:semantics></math:math>"""
+_FRAME = '<draw:frame><draw:object xlink:href="./Object 1"/><svg:desc>formula</svg:desc></draw:frame>'
+
+
+def test_formulas_stay_in_their_sentences(tmp_path: Path) -> None:
+    data = odt(_P(f"We have {_FRAME} here."), {"Object 1/content.xml": odf(_MATH, "document-content")})
+    assert written(tmp_path, data, "d.odt").text == "We have E=(a+b)/2c^2 here."
+    flat = odf(f"<office:body><office:text>{_P(f'Also {_MATH}.')}</office:text></office:body>", "document").replace(
+        "<office:document", '<office:document office:mimetype="application/vnd.oasis.opendocument.text"', 1
+    )
+    assert written(tmp_path, flat, "d.fodt").text == "Also E=(a+b)/2c^2."
+
+
+def test_charts_are_read_and_other_objects_told(tmp_path: Path) -> None:
+    def row(*cells: str) -> str:
+        return (
+            f"<table:table-row>{''.join(f'<table:table-cell>{_P(cell)}</table:table-cell>' for cell in cells)}</table:table-row>"
+        )
+
+    table = f"<table:table>{row('', 'Wood')}{row('2025', '4')}</table:table>"
+    chart = f"<chart:chart><chart:title>{_P('Fuel')}</chart:title>{table}</chart:chart>"
+    data = odt(_P(f"See {_FRAME}") + _P("After."), {"Object 1/content.xml": odf(chart, "document-content")})
+    assert written(tmp_path, data, "d.odt").text == "See\n\nChart: Fuel\n\tWood\n2025\t4\n\nAfter."
+    document = written(tmp_path, odt(_P(f"See {_FRAME}")), "d.odt")
+    assert document.text == "See [formula]"
+    assert "not read: 1 embedded object" in document.warnings[0]
+
+
+def test_headers_and_footers_are_read_once(tmp_path: Path) -> None:
+    page = "<text:page-number>7</text:page-number>"
+    margins = (
+        f"<style:header>{_P('Confidential, version 3')}</style:header><style:footer>{_P(f'Form 12 - Page {page}')}</style:footer>"
+    )
+    pages = f'<style:master-page style:name="Standard">{margins}</style:master-page>'
+    pages += f'<style:master-page style:name="Other"><style:header>{_P("Annex A")}</style:header></style:master-page>'
+    pages += f'<style:master-page style:name="Unused"><style:header>{_P("Unused")}</style:header></style:master-page>'
+    style = '<style:style style:name="P1" style:family="paragraph" style:master-page-name="Other"/>'
+    body = _P("One.") + '<text:p text:style-name="P1">Two.</text:p>'
+    text = written(tmp_path, odt(body, styles=style, pages=pages), "d.odt").text
+    assert text == "Header: Confidential, version 3\n\nOne.\n\nHeader: Annex A\n\nTwo.\n\nFooter: Form 12"
+
+
+def test_comments_are_read_on_demand_with_the_text_that_they_are_on(tmp_path: Path) -> None:
+    comment = f"<dc:creator>Ann Lee</dc:creator><dc:date>2026-01-01</dc:date>{_P('too high')}"
+    body = f'We pay <office:annotation office:name="a">{comment}</office:annotation>the price'
+    body += '<office:annotation-end office:name="a"/>.'
+    document = written(tmp_path, odt(_P(body)), "d.odt")
+    assert document.text == "We pay the price."
+    assert "1 comment (--comments reads them)" in document.warnings[0]
+    text = load(str(tmp_path / "d.odt"), comments=True).text
+    assert text == "We pay the price.\n\nComments\n\nComment by Ann Lee on “the price”: too high\n"
+
+
+def test_hidden_text_is_left_out_and_told(tmp_path: Path) -> None:
+    hidden = '<style:text-properties text:display="none"/>'
+    styles = "".join(
+        f'<style:style style:name="{name}" style:family="{family}">{hidden}</style:style>'
+        for name, family in (("P9", "paragraph"), ("T9", "text"))
+    )
+    body = _P('shown <text:span text:style-name="T9">secret</text:span>too') + '<text:p text:style-name="P9">secret</text:p>'
+    body += f'<text:section text:display="none">{_P("secret")}</text:section><text:p text:style-name="P9"/>'
+    body += _P('secret <text:hidden-paragraph text:is-hidden="true"/>secret')
+    document = written(tmp_path, odt(body, styles=styles), "d.odt")
+    assert document.text == "shown too"
+    assert "not read: 4 hidden passages" in document.warnings[0]
+
+
+def test_a_note_in_a_heading_is_no_part_of_its_title(tmp_path: Path) -> None:
+    note = f"<text:note><text:note-citation>1</text:note-citation><text:note-body>{_P('b')}</text:note-body></text:note>"
+    document = written(tmp_path, odt(f"<text:h>Title{note}</text:h>{_P('Text.')}"), "d.odt")
+    assert document.text == "Title\n\n[1 b]\n\nText."
+    assert [section.title for section in document.sections] == ["Title"]

@@ -84,6 +84,10 @@ class BlockBuilder:
         self.end_block()
         self._blocks += blocks
 
+    def discard(self) -> None:
+        """Drop the running text."""
+        self._lines = [[]]
+
     def line_break(self) -> None:
         self._lines.append([])
 

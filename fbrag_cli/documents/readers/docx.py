@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from email import message_from_bytes
@@ -15,14 +14,16 @@ from fbrag_cli.documents.document import Extracted
 from fbrag_cli.documents.readers.archive import Archive
 from fbrag_cli.documents.readers.blocks import Block, content_of
 from fbrag_cli.documents.readers.charts import read_chart, read_diagram
-from fbrag_cli.documents.readers.docx_body import PAGE_NUMBER, Body, Story
+from fbrag_cli.documents.readers.docx_body import Body, Story
 from fbrag_cli.documents.readers.docx_numbering import Numbering
 from fbrag_cli.documents.readers.docx_styles import Styles
 from fbrag_cli.documents.readers.docx_text import Found
 from fbrag_cli.documents.readers.html import declared_encoding, read_page
+from fbrag_cli.documents.readers.margins import Margins
 from fbrag_cli.documents.readers.relations import Relation, relations_of
 from fbrag_cli.documents.readers.xml import feed, parse
 from fbrag_cli.documents.source import Source
+from fbrag_cli.errors import FbragError
 from fbrag_cli.text.printable import counted
 
 if TYPE_CHECKING:
@@ -32,13 +33,6 @@ _MEDIA_TYPE = "application/vnd.openxmlformats-officedocument.wordprocessingml.do
 _DOCUMENT = "word/document.xml"
 _MAX_LINKED = 1000  # charts, diagrams and other files; each may be named many times
 _NOTES = {"footnote": "footnotes", "endnote": "endnotes"}
-# "Page 3 of 9" in the languages that we know, where the numbers are PAGE_NUMBER
-_PAGE_OF = re.compile(
-    rf"(?:\b(?:page|seite|página|pagina|pag|p|pg|sida|side|strona|стр|страница)\b|第)?[.:]?\s*{PAGE_NUMBER}\s*[页頁]?"
-    rf"(?:\s*(?:of|von|de|di|sur|av|af|z|из|/|共)?\s*{PAGE_NUMBER}\s*[页頁]?)*",
-    re.IGNORECASE,
-)
-_EDGES = " |/,;–—-−·•\t"
 
 
 def read_docx(source: Source, codec: str | None = None) -> Extracted:
@@ -65,10 +59,9 @@ class _Package:
     def read(self) -> Extracted:
         body = self._body(self._document, self._found)
         blocks: list[Block] = []
-        said: set[tuple[str, tuple[str, ...]]] = set()
+        margins = Margins()
         for section in body.stories:
-            headers, footers = (list(self._margins(section, kind, said)) for kind in ("header", "footer"))
-            blocks += [*headers, *section.blocks, *footers]
+            blocks += self._section(section, margins)
         blocks += self._notes()
         left_out = tuple(counted(count, thing) for thing, count in self._found.left_out.items())
         content = content_of(blocks)
@@ -107,21 +100,16 @@ class _Package:
             links=partial(self._linked_blocks, relations),
         )
 
-    def _margins(self, section: Story, kind: str, said: set[tuple[str, tuple[str, ...]]]) -> Iterator[Block]:
-        """Yield the headers or footers of a section that no section before it had: lines, the first one marked."""
-        for each, identity in section.margins:
-            relation = self._relations.get(identity)
-            if each != kind or relation is None or relation.target not in self._archive:
-                continue
-            stories = self._body(relation.target, self._other(relation.target), is_margin=True).stories
-            texts = (_without_page(block.prefix + block.text) for story in stories for block in story.blocks)
-            lines = tuple(text for text in texts if text)
-            if lines and (kind, lines) not in said:
-                said.add((kind, lines))
-                yield from (
-                    Block(line, prefix="" if number else f"{kind.capitalize()}: ", group=f"{kind} {identity}")
-                    for number, line in enumerate(lines)
-                )
+    def _section(self, section: Story, margins: Margins) -> Iterator[Block]:
+        """Yield a section between its headers and footers, those that no section before it had."""
+        for kind in ("header", "footer"):
+            if kind == "footer":
+                yield from section.blocks
+            for each, identity in section.margins:
+                relation = self._relations.get(identity)
+                if each == kind and relation is not None and relation.target in self._archive:
+                    stories = self._body(relation.target, self._other(relation.target), is_margin=True).stories
+                    yield from margins.blocks(kind, (block for story in stories for block in story.blocks))
 
     def _notes(self) -> Iterator[Block]:
         """Yield the footnotes and endnotes in the order of their references, as "1. TEXT"."""
@@ -164,11 +152,14 @@ class _Package:
 
     def _read_linked(self, kind: str, name: str) -> list[Block]:
         data = self._archive.read(name)
-        if kind == "chart":
-            return read_chart(data, self._archive.damaged)
-        if kind == "diagram":
-            return read_diagram(data, self._archive.damaged)
-        return self._read_chunk(name.rpartition(".")[2].lower(), data) if kind == "altChunk" else []
+        try:
+            if kind == "chart":
+                return read_chart(data, self._archive.damaged)
+            if kind == "diagram":
+                return read_diagram(data, self._archive.damaged)
+            return self._read_chunk(name.rpartition(".")[2].lower(), data) if kind == "altChunk" else []
+        except FbragError:  # the text around a damaged part is worth reading
+            return []
 
     def _read_chunk(self, suffix: str, data: bytes) -> list[Block]:
         """Return the text of another document that stands in the body: of a page, a mail of one (MHT), or plain text."""
@@ -183,10 +174,3 @@ class _Package:
             lines: Iterable[str] = decode(replace(self._source, data=data), None).text.split("\n")
             return [Block(line.strip(), group="text") for line in lines if line.strip()]
         return []
-
-
-def _without_page(line: str) -> str:
-    """Return a line of a header or footer without the number of the page; "" if it has nothing else."""
-    if PAGE_NUMBER in line:
-        line = _PAGE_OF.sub(" ", line).strip(_EDGES)
-    return line if any(letter.isalnum() for letter in line) else ""

@@ -9,6 +9,7 @@ from fbrag_cli.documents.readers.blocks import Block, BlockBuilder
 from fbrag_cli.documents.readers.docx_styles import is_on
 from fbrag_cli.documents.readers.docx_text import Found, Text, number_of, of
 from fbrag_cli.documents.readers.equations import Equation
+from fbrag_cli.documents.readers.margins import PAGE_NUMBER
 from fbrag_cli.documents.readers.symbols import symbol, without_glyphs
 
 _PREFIXES = {
@@ -32,8 +33,6 @@ _SKIPPED = frozenset(
     "w:del w:moveFrom w:rt w:sdtPr w:rPrChange w:pPrChange w:sectPrChange w:tblPrChange w:trPrChange w:tcPrChange"
     " w:numberingChange w:tblGridChange w:tblPrExChange w:tblPr w:tabs".split()
 )
-#: Stands for the number of a page in a header or footer. XML has no NULs.
-PAGE_NUMBER = "\0"
 _MARGIN_FIELDS = frozenset(("PAGE", "NUMPAGES", "SECTIONPAGES"))
 _MAX_QUOTED = 120  # characters of the text that a comment is on
 _MAX_COMMENTED = 100  # pieces of that text
