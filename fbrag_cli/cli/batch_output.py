@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -161,6 +162,10 @@ def open_views(options: BatchOptions) -> Iterator[Views]:
     for option, path in (("--html", options.html), ("--wide", options.wide)):
         if path == "-":
             raise FbragError("usage", f"{option} -: stdout carries the rows", f"name a file: {option} FILE")
+        if path and os.path.realpath(path) in map(os.path.realpath, options.rows_files):
+            raise FbragError(
+                "usage", f"{option} {path} is the file of settings of -o {options.output}", f"name another {option} FILE"
+            )
     if not (options.html or options.wide):
         yield _NoViews()
         return

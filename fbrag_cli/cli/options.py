@@ -363,13 +363,18 @@ class BatchOptions(ParallelOptions):
     )
 
     @property
+    def rows_files(self) -> list[str]:
+        """The file of rows, and the file of settings beside a sheet."""
+        from fbrag_cli.batch.sheet import beside
+
+        return [self.output, *([str(beside(Path(self.output)))] if self.output.lower().endswith(".csv") else [])]
+
+    @property
     def own_files(self) -> list[str]:
         """The files that a run writes, where they hold what an earlier run wrote: in a folder, they are no documents."""
-        from fbrag_cli.batch.sheet import beside, is_own
+        from fbrag_cli.batch.sheet import is_own
 
-        views = [path for path in (self.html, self.wide) if path and is_own(Path(path))]
-        rows = [self.output, *([str(beside(Path(self.output)))] if self.output.lower().endswith(".csv") else [])]
-        return [*rows, *views]
+        return [*self.rows_files, *(path for path in (self.html, self.wide) if path and is_own(Path(path)))]
 
     @property
     def most_errors(self) -> float:

@@ -91,6 +91,21 @@ def test_a_contract_is_no_page(fbrag: Run, folder: Path) -> None:
         assert (folder / "contracts" / name).read_bytes() == before
 
 
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ("-o a.csv --wide a.settings.jsonl", "--wide a.settings.jsonl is the file of settings of -o a.csv"),
+        ("-o a.csv --html ./a.csv", "-o and --html name the same file"),
+        ("-o a.csv --html -", "--html -: stdout carries the rows"),
+        ("-o a.csv --html contracts", "contracts cannot be written: it is a folder"),
+    ],
+)
+def test_views_that_cannot_be_are_refused_before_the_work(fbrag: Run, folder: Path, arguments: str, told: str) -> None:
+    with Loopback() as server:
+        done = fbrag("batch", "contracts", "-Q", "q.txt", *arguments.split(), "--large", server.address, *FAST)
+    assert (done.returncode, told in done.stderr) == (2, True), done.stderr
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT for one process")
 def test_ctrl_c_says_what_is_there_and_how_it_goes_on(folder: Path, clean_environment: dict[str, str], smollm2: Path) -> None:
     (folder / "many.txt").write_text("".join(f"Who was number {i}?\n" for i in range(400)), "utf-8")
