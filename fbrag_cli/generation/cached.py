@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from hashlib import sha256
 from importlib.metadata import version
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, get_args
 
-from fbrag_cli.generation.generator import QUIET, Call, Choose, Generation, Generations, Generator, ModelInfo, Sampling, Turn
+from fbrag_cli.generation.generator import (
+    QUIET,
+    Call,
+    Choose,
+    Finish,
+    Generation,
+    Generations,
+    Generator,
+    ModelInfo,
+    Sampling,
+    Turn,
+)
 from fbrag_cli.storage.cache import Cache, entry_key
 
 #: The kind of cache entry.
@@ -161,7 +174,7 @@ class CachedGenerator:
         key = self._key(tuple(turns), tuple(choices))
         found = self._memory.choices.get(key)
         if found is None and not self._reuse.first_costs:  # an entry does not hold what it cost
-            found = self._entry(key, lambda meta: tuple(map(float, meta["choices"])))
+            found = self._entry(key, partial(_probabilities, len(choices)))
         if found is None:
             choose = self._generator.choose
             assert choose
@@ -196,9 +209,32 @@ class CachedGenerator:
 
 def _restored(meta: dict[str, Any], read: Callable[[dict[str, Any]], T]) -> tuple[_Model, T]:
     about = meta.pop("about")
-    return _Model(**about | {"info": ModelInfo(**about["info"])}), read(meta)
+    info = ModelInfo(**about["info"])
+    texts = (info.name, info.sha256 or "", info.gpu_layers or "")
+    if not all(isinstance(text, str) for text in texts) or type(info.context_tokens) not in (int, type(None)):
+        raise ValueError("this describes no model")
+    return _Model(info, about["chooses"] is True, about["continues_turns"] is True), read(meta)
 
 
 def _generations(meta: dict[str, Any]) -> Generations:
+    """Return the samples of an entry. Raises ValueError where a value is not of its type."""
     samples = tuple(Generation(**sample) for sample in meta.pop("samples"))
-    return Generations(samples, **meta)
+    found = Generations(samples, **meta)
+    numbers = [found.prompt_tokens, found.cached_tokens, *(each.n_tokens for each in samples)]
+    seconds = (found.prefill_seconds, found.decode_seconds)
+    if not (
+        samples
+        and all(isinstance(each.text, str) and type(each.seed) is int and each.finish in get_args(Finish) for each in samples)
+        and all(type(number) is int and number >= 0 for number in numbers)
+        and all(isinstance(each, int | float) and 0 <= each < math.inf for each in seconds)
+    ):
+        raise ValueError("these are no samples")
+    return found
+
+
+def _probabilities(n: int, meta: dict[str, Any]) -> tuple[float, ...]:
+    """Return `n` probabilities of an entry. Raises ValueError where it has others."""
+    found = tuple(map(float, meta["choices"]))
+    if len(found) != n or not all(0 <= each <= 1.001 for each in found):
+        raise ValueError("these are no probabilities")
+    return found

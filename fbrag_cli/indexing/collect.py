@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.children import Failure, run_jobs
@@ -21,12 +21,13 @@ from fbrag_cli.corpus import Corpus, build_corpus
 from fbrag_cli.documents.formats import PDF, find_format
 from fbrag_cli.documents.source import Source, read_source
 from fbrag_cli.errors import FbragError
-from fbrag_cli.indexing.entry import ReadSettings, file_key, load_entry, make_entry, packed_entry, save_entry
+from fbrag_cli.indexing.checks import check_types
+from fbrag_cli.indexing.entry import ReadAgain, ReadSettings, file_key, load_entry, make_entry, packed_entry, save_entry
 from fbrag_cli.indexing.folder_index import Member, folder_index_key, index_of, load_folder_index, make_folder_index
 from fbrag_cli.indexing.store import IndexStore, index_key
 from fbrag_cli.progress import Event, Listener
 from fbrag_cli.retrieval.bm25 import BM25
-from fbrag_cli.storage.cache import Cache
+from fbrag_cli.storage.cache import Cache, is_key
 from fbrag_cli.storage.temporary import TemporaryEntries
 
 if TYPE_CHECKING:
@@ -77,17 +78,18 @@ def collect_one(path: str, settings: ReadSettings, cache: Cache, stdin: BinaryIO
     store = IndexStore(cache, TemporaryEntries())
     source = read_source(path, stdin)
     key = file_key(source, settings)
-    if (entry := load_entry(key, path, store)) is not None:
+    again = partial(_read_again, settings, store)
+    if (entry := load_entry(key, path, store, again)) is not None:
         return Collection(*index_of(entry, settings.chunk_words), cached=("text", "index"))
     if _is_long(source):
         ((_, outcome),) = _read_files([source if path == "-" else path], settings, store, listener.cancellation)
         if isinstance(outcome, Failure):
             raise _error(path, outcome, store)
-        entry = Member(outcome.key, path).load(store)
+        entry = Member(outcome.key, path).load(store, again)
     else:
         made = make_entry(source, settings, listener)
         save_entry(key, made, store)
-        entry = load_entry(key, path, store) or made
+        entry = load_entry(key, path, store, again) or made
     return Collection(*index_of(entry, settings.chunk_words))
 
 
@@ -158,12 +160,15 @@ class _Run:
 
     def unchanged(self) -> Collection | None:
         """Return the cached collection if all files are as they were; None otherwise."""
-        if (found := self.store.load("listings", self._listing_key())) is None:
+        if (listing := self.store.restore("listings", self._listing_key(), _listing)) is None:
             return None
-        listing, _ = found
-        if (index := load_folder_index(listing["index"], listing["paths"], self.store)) is None:
+        if (index := load_folder_index(listing["index"], listing["paths"], self.store, self._again)) is None:
             return None
         return Collection(*index, tuple(listing["warnings"]), ("text", "index"))
+
+    @property
+    def _again(self) -> ReadAgain:
+        return partial(_read_again, self.settings, self.store)
 
     def _listing_key(self) -> str:
         try:
@@ -214,11 +219,11 @@ class _Run:
         members = [Member(entries.keys[i], self.files[i].path) for i in sorted(entries.keys)]
         paths = [member.path for member in members]
         key = folder_index_key(members)
-        found = load_folder_index(key, paths, self.store)
+        found = load_folder_index(key, paths, self.store, self._again)
         cached = (("text",) if entries.cached else ()) + (("index",) if found else ())
         if found is None:
             self._make_index(members)
-            found = load_folder_index(key, paths, self.store)
+            found = load_folder_index(key, paths, self.store, self._again)
         if found is None:
             raise FbragError("internal", "the index that was just written to the cache is not there", "ask again")
         if entries.settled:
@@ -237,6 +242,13 @@ class _Run:
             what = f"the index of {len(members)} files cannot be written to the cache: {error.strerror or error}"
             raise FbragError("disk_full", what, _FULL_HINT) from error
         self.listener.progress(Event("index", "done"))
+
+
+def _listing(meta: dict[str, Any], held: object) -> dict[str, Any]:
+    check_types(meta, {"index": str, "paths": list, "warnings": list})
+    if not is_key(meta["index"]):
+        raise ValueError("a listing that names no index")
+    return meta
 
 
 # -- in child processes -----------------------------------------------------------------------------------------------------
@@ -284,6 +296,13 @@ def _read_file(settings: ReadSettings, cache: Cache, job: str | Source) -> _Outc
         return _Outcome(key, True)
     entry = make_entry(source, settings)
     return _Outcome(key, False, None if save_entry(key, entry, store) else packed_entry(key, entry))
+
+
+def _read_again(settings: ReadSettings, store: IndexStore, path: str) -> None:
+    """Read a file whose entry was damaged or removed. Raises FbragError where it cannot be read."""
+    for _, outcome in _read_files([path], settings, store, Cancellation()):
+        if isinstance(outcome, Failure):
+            raise _error(path, outcome, store)
 
 
 def _error(path: str, failure: Failure, store: IndexStore) -> FbragError:

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from fbrag_cli.corpus import Corpus, fingerprint_of
 from fbrag_cli.documents.document import Document
 from fbrag_cli.errors import FbragError
-from fbrag_cli.indexing.entry import Entry, counts_from, describe_document, load_content, load_entry, restore_document
+from fbrag_cli.indexing.checks import check_array, check_spans, check_texts, check_types
+from fbrag_cli.indexing.entry import Entry, ReadAgain, counts_from, describe_document, load_content, load_entry, restore_document
 from fbrag_cli.indexing.store import IndexStore, index_key
 from fbrag_cli.retrieval.bm25 import BM25, idf_of
 from fbrag_cli.retrieval.term_counts import Vocabulary
@@ -29,9 +30,9 @@ class Member(NamedTuple):
     key: str
     path: str
 
-    def load(self, store: IndexStore) -> Entry:
+    def load(self, store: IndexStore, read_again: ReadAgain | None = None) -> Entry:
         """Return the entry of this file. Raises FbragError doc_unreadable if it is no longer there."""
-        if (entry := load_entry(self.key, self.path, store)) is None:
+        if (entry := load_entry(self.key, self.path, store, read_again)) is None:
             what = f"the text of {self.path} is no longer in the cache"
             hint = "the cache is too small or was cleared: ask again"
             raise FbragError("doc_unreadable", what, hint, document=self.path)
@@ -62,21 +63,32 @@ def make_folder_index(members: Sequence[Member], chunk_words: int, store: IndexS
         "chunk_words": chunk_words,
         "fingerprint": fingerprint_of(merged.documents, chunk_words),
     }
-    with store.create("corpora", folder_index_key(members), meta, _layout(merged)) as held:
+    key = folder_index_key(members)
+    store.discard("corpora", key)  # one that names other entries
+    with store.create("corpora", key, meta, _layout(merged)) as held:
         _fill(held, meta, merged, (member.load(store) for member in members), report)
 
 
-def load_folder_index(key: str, paths: Sequence[str], store: IndexStore) -> tuple[Corpus, BM25] | None:
-    """Return the folder index of the files `paths`; None if it, or the entry of one file, is not there or damaged."""
+def load_folder_index(
+    key: str, paths: Sequence[str], store: IndexStore, read_again: ReadAgain | None = None
+) -> tuple[Corpus, BM25] | None:
+    """Return the folder index of the files `paths`; None if it is not there or damaged, or the entry of one file is not there.
+    read_again: see `load_content`."""
     is_used_again = store.touch("corpora", [key])  # before `load`, which marks it as used
 
     def index(meta: dict[str, Any], held: dict[str, arrays.Array]) -> tuple[list[str], Corpus, BM25]:
         documents = tuple(
-            restore_document(described, path, partial(load_content, own, store))
+            restore_document(described, path, partial(load_content, own, path, store, read_again))
             for (own, described), path in zip(meta["documents"], paths, strict=True)
         )
+        check_types(meta, {"chunk_words": int, "fingerprint": str})
+        check_spans(held["spans"], [document.n_chars for document in documents])
         corpus = Corpus(documents, held["spans"], meta["chunk_words"], meta["fingerprint"])
-        return [own for own, _ in meta["documents"]], corpus, BM25(counts_from(meta, held), held["idf"])
+        counts = counts_from(meta, held, len(held["spans"]))
+        check_array(held["idf"], "f", len(counts.vocabulary))
+        keys = [own for own, _ in meta["documents"]]
+        check_texts(keys)
+        return keys, corpus, BM25(counts, held["idf"])
 
     if (found := store.restore("corpora", key, index)) is None:
         return None
@@ -145,7 +157,7 @@ def _fill(held: dict[str, arrays.Array], meta: dict[str, Any], merged: _Merged, 
         held["spans"][base:end, 0], held["spans"][base:end, 1:] = i, entry.spans
         base = end
         report(len(merged.positions) + i + 1, 2 * len(merged.positions))
-    held["idf"][:] = idf_of(counts_from(meta, held))
+    held["idf"][:] = idf_of(counts_from(meta, held, merged.n_chunks))
 
 
 def _layout(merged: _Merged) -> arrays.Layout:

@@ -81,6 +81,10 @@ class IndexStore:
             return all((kind, key) in self.temporary for key in keys)
         return self.cache.keys(kind).issuperset(keys)
 
+    def discard(self, kind: EntryKind, key: str) -> None:
+        """Remove an entry of the cache, if that is possible."""
+        self.cache.discard(kind, key)
+
     def touch(self, kind: EntryKind, keys: Iterable[str]) -> bool:
         """Mark entries as used. Return whether any of them was last used more than an hour ago."""
         return self.cache.touch(kind, keys)

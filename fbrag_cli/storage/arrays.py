@@ -32,7 +32,8 @@ _MAGIC = b"fbrag\x00\x00\x02"  # the last byte is the version of this format
 _START = struct.Struct("<8sQI")  # magic, bytes of the header, its checksum
 _SUM = struct.Struct("<I")
 _ALIGNED = 64  # bytes
-_CHECKED = 64 << 20  # bytes of the largest array that is checked
+#: Bytes of the largest array whose content is checked.
+CHECKED = 64 << 20
 
 
 def save(path: Path, entry: str, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
@@ -111,7 +112,7 @@ def unpack(data: NDArray[np.uint8], entry: str) -> tuple[dict[str, Any], dict[st
     sums = _SUM.iter_unpack(data[end : end + _SUM.size * len(described)].tobytes())
     views = _views(data[start:], described)
     for view, (checksum,) in zip(views.values(), sums, strict=True):
-        if view.nbytes <= _CHECKED and crc32(_bytes(view)) != checksum:
+        if view.nbytes <= CHECKED and crc32(_bytes(view)) != checksum:
             raise ValueError(f"{entry} is damaged")
     return dict(header["meta"]), views
 

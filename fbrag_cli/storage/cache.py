@@ -44,6 +44,11 @@ def entry_key(*parts: object) -> str:
     return sha256(json.dumps([__version__, *parts]).encode()).hexdigest()
 
 
+def is_key(text: str) -> bool:
+    """Return whether a text can be the key of an entry."""
+    return bool(_KEY.fullmatch(text))
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """An entry on the disk. bytes: of its files. used: time of the last use, seconds since the epoch."""

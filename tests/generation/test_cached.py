@@ -10,6 +10,7 @@ import pytest
 
 from fbrag_cli.generation.cached import KIND, CachedGenerator, Reuse
 from fbrag_cli.generation.generator import QUIET, Call, Generations, Generator, Sampling, Turn
+from fbrag_cli.storage import arrays
 from fbrag_cli.storage.cache import Cache
 from tests.methods.scripted import Scripted
 
@@ -65,6 +66,35 @@ def test_a_damaged_entry_is_made_again(cache: Cache, damaged: str) -> None:
     assert asked_again(cache)
     (path,) = (cache.root / KIND).iterdir()
     path.write_text(damaged, "utf-8")
+    assert asked_again(cache)
+    assert not asked_again(cache)
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        {"samples": []},
+        {"samples": [{"text": 5, "n_tokens": 1, "finish": "stop", "seed": 3}] * 3},
+        {"samples": [{"text": "x", "n_tokens": "1", "finish": "stop", "seed": 3}] * 3},
+        {"samples": [{"text": "x", "n_tokens": 1, "finish": ["stop"], "seed": 3}] * 3},
+        {"prompt_tokens": None},
+        {"prefill_seconds": "long"},
+        {"decode_seconds": float("nan")},
+        {
+            "about": {
+                "info": {"name": 7, "sha256": None, "gpu_layers": None, "context_tokens": 5},
+                "chooses": 1,
+                "continues_turns": 1,
+            }
+        },
+    ],
+    ids=lambda lie: ascii(lie)[:50],
+)
+def test_an_entry_with_a_right_checksum_over_no_samples_is_made_again(cache: Cache, lie: dict[str, object]) -> None:
+    assert asked_again(cache)
+    (path,) = (cache.root / KIND).iterdir()
+    meta, _ = arrays.load(path, f"{KIND}/{path.name}")
+    cache.write_json(KIND, path.name, {**meta, **lie})
     assert asked_again(cache)
     assert not asked_again(cache)
 

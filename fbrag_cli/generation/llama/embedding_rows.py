@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from fbrag_cli.errors import FbragError
@@ -67,11 +69,18 @@ class RowsCheck:
         if self._sha256 is None:
             return _difference(self._weights)
         key = entry_key(self._sha256, version(), system_info(), self._weights.layers_on_gpu)
-        found = self.cache.read_json(KIND, key, lambda entry: float(entry["difference"]))
+        found = self.cache.read_json(KIND, key, _finite)
         if found is None:
             found = _difference(self._weights)
             self.cache.write_json(KIND, key, {"difference": found})
         return found
+
+
+def _finite(entry: dict[str, Any]) -> float:
+    difference = float(entry["difference"])
+    if not np.isfinite(difference):
+        raise ValueError("no difference")
+    return difference
 
 
 def _difference(weights: Weights) -> float:
