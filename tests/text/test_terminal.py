@@ -68,6 +68,13 @@ def test_a_command_that_is_broken_can_be_pasted(columns: int, arguments: list[st
     assert subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True).stdout.splitlines() == arguments
 
 
+@pytest.mark.parametrize("command", ["/a/long/path/of/a/python -m pip install", "'/a b/python' -m pip install", "uv pip install"])
+def test_a_command_that_installs_is_one_too(command: str) -> None:
+    lines = folded(f"{command} 'matplotlib>=3.9' 'sentence-transformers>=3' 'numpy>=2'", 50).split("\n")
+    assert len(lines) > 1
+    assert all(line.endswith(" \\") for line in lines[:-1])
+
+
 def test_words_beside_a_command_are_no_part_of_it() -> None:
     hint = "fbrag batch DOC... -Q questions.txt, or with documents of their own fbrag batch --jobs jobs.csv"
     assert "\\" not in folded(hint, 40)
