@@ -61,6 +61,8 @@ LATIN_ENCODINGS = {
     "cp852": _CENTRAL,
 }
 
+# A capital or a sign between two small letters: "espaÒol", "n„o". Apostrophes, dashes and soft hyphens do stand there.
+_MISFIT = re.compile(r"(?<=[a-zß-öø-ÿ])[“”„‚‹›«»…•°§€£©®™¿¡†‡À-ÖØ-ÞĀ-ſ](?=[a-zß-öø-ÿ])")
 _TYPOGRAPHY = frozenset("“”„‟‘’‚‹›«»–—…•·°§€£©®™¿¡†‡\u00a0\u00ad")
 
 
@@ -70,15 +72,17 @@ def likeliest_latin(sample: bytes) -> str:
 
 
 def _fit(sample: bytes, encoding: str) -> float:
-    """Return the share of the letters beyond ASCII in the best language of `encoding`; -1 if `sample` is not decodable."""
+    """Return the share of the letters beyond ASCII in the best language of `encoding`, less that of the characters that cannot
+    stand where they do; -1 if `sample` is not decodable."""
     try:
-        text = sample.decode(encoding).lower()
+        text = sample.decode(encoding)
     except UnicodeDecodeError:
         return -1
-    counts = Counter(character for character in text if character > "\x7f" and character not in _TYPOGRAPHY)
+    counts = Counter(character for character in text.lower() if character > "\x7f" and character not in _TYPOGRAPHY)
+    misfits = sum(not found.islower() for found in _MISFIT.findall(text))
     if not counts:
-        return 1
-    return max(sum(counts[letter] for letter in alphabet) for alphabet in LATIN_ENCODINGS[encoding]) / counts.total()
+        return 1 - misfits
+    return (max(sum(counts[letter] for letter in alphabet) for alphabet in LATIN_ENCODINGS[encoding]) - misfits) / counts.total()
 
 
 # -- Cyrillic, Greek, Hebrew, Arabic, Thai: by frequent letters -----------------------------------------------------------------
