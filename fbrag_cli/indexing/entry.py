@@ -27,7 +27,7 @@ from fbrag_cli.storage import arrays
 #: Reads the file of a path again, so that the store has its entry.
 ReadAgain = Callable[[str], object]
 
-_BATCH_SECONDS = 60  # for some pages of a PDF, in a child process
+_BATCH_SECONDS = 30  # for some pages of a PDF, in a child process
 _OF_A_DOCUMENT: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("path", "name", "media_type", "sha256", "language", "text_sha256"), str),
     **{"n_chars": int, "encoding": (str, type(None)), "warnings": list},

@@ -156,3 +156,28 @@ def test_words_that_mix_scripts_are_garbled(tmp_path: Path, text: str, garbled: 
     document = read(tmp_path, mapped(text))
     assert text in document.text
     assert any("garbled" in each for each in document.warnings) == garbled
+
+
+# Text outside of the page
+
+
+def placed(*lines: tuple[int, int, str], box: str = "0 0 612 792") -> bytes:
+    """A PDF of one page with this crop box, and lines at these places."""
+    drawn = "".join(f"BT /F1 12 Tf {x} {y} Td ({text}) Tj ET " for x, y, text in lines)
+    return (
+        pdf(b"")
+        .replace(b"/MediaBox[0 0 612 792]", f"/MediaBox[0 0 1224 792]/CropBox[{box}]".encode())
+        .replace(stream(b"BT /F1 12 Tf 72 720 Td 14 TL  ET"), stream(drawn.encode()))
+    )
+
+
+def test_a_page_that_was_cut_from_a_spread_holds_its_own_text_alone(tmp_path: Path) -> None:
+    spread = [(72, 700, "left one"), (72, 680, "left two"), (700, 700, "right one"), (700, 680, "right two")]
+    left, right = (read(tmp_path, placed(*spread, box=box)) for box in ("0 0 612 792", "612 0 1224 792"))
+    assert (left.text, right.text) == ("left one\nleft two", "right one\nright two")
+    assert [each.partition(": ")[2] for each in left.warnings] == ["not read: text outside of page 1"]
+
+
+def test_a_box_that_shows_next_to_nothing_is_not_trusted(tmp_path: Path) -> None:
+    document = read(tmp_path, placed((72, 700, "one"), (72, 680, "two"), box="0 0 4 4"))
+    assert (document.text, document.warnings) == ("one\ntwo", ())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from math import isfinite, nan
@@ -11,16 +12,18 @@ from time import thread_time
 from typing import TYPE_CHECKING, Any
 
 from fbrag_cli.cancellation import Cancellation
-from fbrag_cli.documents.pdf.columns import Columns, Place, reads_as_prose, two_columns
+from fbrag_cli.documents.pdf.columns import Place, reads_as_prose, two_columns
 from fbrag_cli.documents.pdf.page_text import PageLines, clean_line
 
 if TYPE_CHECKING:
     from pypdf import PageObject
 
 _LEAN = 1e-3  # that upright text may have
+_BLEED = 12.0  # points
+_FEWEST = 0.25  # share of a page's text that lies on the page, if its box can be trusted
 
 # A page of a thousand bytes can ask pypdf for hours and gigabytes: forms in forms, long texts that it copies at each step.
-_MAX_SECONDS = 20.0  # of processor time
+_MAX_SECONDS = 10.0  # of processor time
 _MAX_CHARACTERS = 5_000_000
 _OPERATORS = 256  # between two readings of the clock, each of which costs as much as a simple operator
 
@@ -67,24 +70,46 @@ def page_lines(page: PageObject, cancellation: Cancellation) -> PageLines:
             unplaced.append(operator)
 
     whole = _extracted(page, note, effort)
-    if unplaced or (columns := two_columns(places)) is None or _has_forms(page):
+    if unplaced:
         return whole
-    parts = [_extracted(page, partial(_leave_only, columns, part), effort) for part in range(4)]
+    on_page = _on_page(page)
+    inside = [place for place in places if on_page(place)]
+    columns = two_columns(inside)
+    cut = _FEWEST * len(places) <= len(inside) < len(places)  # as of a page that was cut from a spread, with the text of both
+    if (not cut and columns is None) or _has_forms(page):
+        return whole
+    if cut:
+        whole = replace(_extracted(page, partial(_leave_only, on_page), effort), cut=True)
+    elif len(inside) < len(places):
+        return whole
+    if columns is None:
+        return whole
+    keep = [lambda place, part=part: on_page(place) and columns.part(place) == part for part in range(4)]
+    parts = [_extracted(page, partial(_leave_only, each), effort) for each in keep]
     if _letters(whole) != _letters(*parts) or not all(reads_as_prose(column.lines) for column in parts[1:3]):
         return whole
     # Where the left column is empty, pypdf leaves the gap to the right one as white space.
     lines = tuple(line.strip() for part in parts for line in part.lines)
-    return PageLines(lines, tuple(chain.from_iterable(part.heights for part in parts)), whole.height)
+    return replace(whole, lines=lines, heights=tuple(chain.from_iterable(part.heights for part in parts)))
 
 
 def _leave_only(
-    columns: Columns, part: int, operator: bytes, operands: list[Any], cm: Sequence[float], tm: Sequence[float]
+    keep: Callable[[Place], bool], operator: bytes, operands: list[Any], cm: Sequence[float], tm: Sequence[float]
 ) -> None:
-    """Empty the text that is drawn outside this part of the page."""
+    """Empty the text that begins at other places than those to keep."""
     from pypdf.generic import ArrayObject
 
-    if operator in (b"Tj", b"TJ") and operands and columns.part(_place(cm, tm)) != part:
+    if operator in (b"Tj", b"TJ") and operands and not keep(_place(cm, tm)):
         operands[0] = b"" if operator == b"Tj" else ArrayObject()
+
+
+def _on_page(page: PageObject) -> Callable[[Place], bool]:
+    """Return whether a place lies on the page that a viewer shows, or beside it by the width of a letter."""
+    try:
+        left, bottom, right, top = map(float, page.cropbox)
+    except Exception:  # a damaged box is no reason to lose the text
+        return lambda place: True
+    return lambda place: left - _BLEED < place[0] < right + _BLEED and bottom - _BLEED < place[1] < top + _BLEED
 
 
 def _letters(*parts: PageLines) -> Counter[str]:

@@ -28,12 +28,13 @@ class PageLines:
     """The lines of a page in reading order, without line ends, and without blank lines at its begin and end.
 
     heights: distance of each line's baseline above the page's lower edge, in points; nan if it is unknown or the text is not
-    upright. height: height of the page, in points.
+    upright. height: height of the page, in points. cut: whether text that lies outside of the page was left out.
     """
 
     lines: tuple[str, ...] = ()
     heights: tuple[float, ...] = ()
     height: float = 0.0
+    cut: bool = False
 
 
 def clean_line(line: str) -> str:

@@ -32,7 +32,7 @@ _MAX_BATCH = 64  # pages
 
 # Seconds of processor time for the pages of one document: a file of 13 kB can name the same heavy page a thousand times. Books of
 # thousands of pages take a fraction of the second figure.
-_MAX_SECONDS = 120.0
+_MAX_SECONDS = 30.0
 _MAX_SECONDS_PER_MB = 100.0
 _LOST_SECONDS = 10.0  # counted for a batch without a result
 
@@ -179,6 +179,8 @@ def _joined(source: Source, pages: Sequence[ReadPage], embedded: EmbeddedFiles) 
 
 
 def _left_out(embedded: EmbeddedFiles, pages: Sequence[ReadPage]) -> Iterator[str]:
+    if cut := [page.number for page in pages if page.lines.cut]:
+        yield f"text outside of {_pages(cut)}"
     names = dict.fromkeys((*embedded.names, *(name for page in pages for name in page.annotations.files)))
     if names:
         more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
