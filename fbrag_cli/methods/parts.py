@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.storage.files import read_small, sha256_of
+from fbrag_cli.storage.files import read_regular, sha256_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _LARGEST_RECORD = 1_000_000  # bytes
 _LARGEST_TENSORS = 256_000_000
+_LARGEST_MODEL = 2_000_000_000  # a scorer, an adapter
 _LARGEST_HEADER = 1_000_000  # of the tensors
 _ANEW = "copy the folder again, or train it anew"
 
@@ -40,7 +41,7 @@ class PartsFormat:
         """
         path = folder / self.record
         try:
-            about = json.loads(read_small(path, _LARGEST_RECORD))
+            about = json.loads(read_regular(path, _LARGEST_RECORD))
         except OSError as error:
             what = f"{folder} holds no trained parts of {self.title}: {self.record} cannot be read ({error.strerror or error})"
             raise FbragError("model_missing", what, "train them: fbrag train --help") from None
@@ -57,7 +58,7 @@ class PartsFormat:
         for name, expected in files.items():
             path = folder / name
             try:
-                found = sha256_of(path)
+                found = sha256_of(path, most=_LARGEST_TENSORS if name == self.tensors else _LARGEST_MODEL)
             except OSError as error:
                 raise FbragError("model_missing", f"{path} cannot be read: {error.strerror or error}", _ANEW) from None
             if found != expected:
@@ -65,8 +66,10 @@ class PartsFormat:
 
     def described(self, folder: str) -> str:
         """Return a folder's name with a part of its record's SHA-256: as a setting, the content counts and not the path."""
-        record = Path(folder) / self.record
-        return f"{Path(folder).name} {sha256_of(record)[:12]}" if record.is_file() else folder
+        try:
+            return f"{Path(folder).name} {sha256_of(Path(folder) / self.record, most=_LARGEST_RECORD)[:12]}"
+        except OSError:
+            return folder
 
 
 def is_files(files: object, allowed: set[str], needed: set[str]) -> bool:
@@ -84,25 +87,35 @@ def is_texts(value: object, *keys: str) -> bool:
 
 
 def is_number(value: object) -> bool:
-    """Return whether a value is a number, and neither NaN nor infinite."""
-    return isinstance(value, int | float) and -math.inf < value < math.inf
+    """Return whether a value is a number that a float can hold, and neither NaN nor infinite."""
+    try:
+        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(float(value))
+    except OverflowError:
+        return False
+
+
+def is_count(value: object) -> bool:
+    """Return whether a value is an integer from 1."""
+    return type(value) is int and value > 0
 
 
 def read_tensors(path: Path) -> dict[str, NDArray[Any]]:
-    """Return the tensors of a safetensors file. Raises FbragError model_corrupt for another file, and for NaN."""
+    """Return the tensors of a safetensors file. Raises FbragError model_corrupt for another file, and for numbers that
+    float32 cannot hold."""
     import numpy as np
     from safetensors import SafetensorError
     from safetensors.numpy import load as parse
 
     try:
-        data = read_small(path, _LARGEST_TENSORS)
+        data = read_regular(path, _LARGEST_TENSORS)
         if int.from_bytes(data[:8], "little") > _LARGEST_HEADER:
             raise ValueError(f"its header exceeds {_LARGEST_HEADER // 1_000_000} MB")
         tensors = parse(data)
     except (SafetensorError, ValueError, KeyError, OSError) as error:
         refuse(path, f"it is no safetensors file ({error})")
-    if not all(np.isfinite(tensor).all() for tensor in tensors.values()):
-        refuse(path, "it holds what are no numbers (NaN)")
+    with np.errstate(over="ignore"):
+        if not all(np.isfinite(tensor.astype(np.float32)).all() for tensor in tensors.values()):
+            refuse(path, "it holds what are no numbers (NaN), or too large ones")
     return tensors
 
 

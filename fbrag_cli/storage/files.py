@@ -9,6 +9,7 @@ import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from fbrag_cli.errors import FbragError
 
@@ -86,10 +87,13 @@ def _flush_folder(path: Path) -> None:
 # -- reading and the rest ----------------------------------------------------------------------------------------------------
 
 
-def sha256_of(path: Path, progress: Callable[[int], object] = lambda done: None) -> str:
-    """Return the SHA-256 (hex) of a file. progress: called with the number of bytes read so far. Raises OSError."""
+def sha256_of(path: Path, progress: Callable[[int], object] = lambda done: None, most: int | None = None) -> str:
+    """Return the SHA-256 (hex) of a file. progress: called with the number of bytes read so far. most: bytes of the largest file
+    that is read. Raises OSError."""
     import hashlib
 
+    if most is not None:
+        _check_size(path, os.stat(path).st_size, most)
     digest, done = hashlib.sha256(), 0
     for block in blocks_of(path):
         digest.update(block)
@@ -98,8 +102,8 @@ def sha256_of(path: Path, progress: Callable[[int], object] = lambda done: None)
 
 
 def blocks_of(path: Path, limit: int | None = None) -> Iterator[bytes]:
-    """Yield the file in blocks of 1 MiB, up to `limit` bytes. Raises OSError."""
-    with path.open("rb") as file:
+    """Yield the file in blocks of 1 MiB, up to `limit` bytes. Raises OSError, also for a pipe or a device."""
+    with open_regular(path) as file:
         while block := file.read(_BLOCK if limit is None else min(limit, _BLOCK)):
             limit = None if limit is None else limit - len(block)
             yield block
@@ -112,6 +116,27 @@ def read_small(path: Path, limit: int = 16_000_000) -> bytes:
     if len(data) > limit:
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
     return data
+
+
+def read_regular(path: Path, most: int) -> bytes:
+    """Return a file, of which not even the size is believed. Raises OSError as `open_regular`, and for more than `most` bytes."""
+    with open_regular(path) as file:
+        _check_size(path, os.fstat(file.fileno()).st_size, most)
+        data = file.read(most + 1)
+    _check_size(path, len(data), most)
+    return data
+
+
+def _check_size(path: Path, size: int, most: int) -> None:
+    if size > most:
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a file, or what a link leads to, for reading. Raises OSError, at once for a pipe or a device, which may never end."""
+    if not stat.S_ISREG(os.stat(path).st_mode):  # before opening it: opening a device can have effects
+        raise OSError(errno.EINVAL, "it is no regular file", str(path))
+    return open(path, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0)))
 
 
 def open_plain(path: Path, flags: int = os.O_RDONLY, mode: int = 0o600) -> int:

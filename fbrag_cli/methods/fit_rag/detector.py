@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -45,12 +46,17 @@ class Detector:
         return cls(layers, threshold)
 
     def probability(self, labels: Array) -> float:
-        """Return the probability that windows with these labels are enough. labels: (n_windows, 2), best first, 0 to 1."""
+        """Return the probability that windows with these labels are enough. labels: (n_windows, 2), best first, 0 to 1.
+        Raises FbragError `model_corrupt` where the numbers of the network are too large."""
         x = features(labels)
-        for weight, bias in self._layers[:-1]:
-            x = np.maximum(weight @ x + bias, 0)
-        weight, bias = self._layers[-1]
-        return float(1 / (1 + np.exp(-(weight @ x + bias)[0])))
+        with np.errstate(all="ignore"):
+            for weight, bias in self._layers[:-1]:
+                x = np.maximum(weight @ x + bias, 0)
+            weight, bias = self._layers[-1]
+            found = float(1 / (1 + np.exp(-(weight @ x + bias)[0])))
+        if math.isnan(found):
+            raise _broken("its numbers are too large")
+        return found
 
 
 def features(labels: Array) -> Array:

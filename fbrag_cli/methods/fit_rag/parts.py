@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fbrag_cli.generation.scorer import Scorer
-from fbrag_cli.methods.parts import PartsFormat, is_files, is_number, is_texts, read_tensors, refuse
+from fbrag_cli.methods.parts import PartsFormat, is_count, is_files, is_number, is_texts, read_tensors, refuse
 
 if TYPE_CHECKING:
     from fbrag_cli.methods.fit_rag.detector import Detector
@@ -76,4 +76,4 @@ def _names_numbers(recognizer: object) -> bool:
     names = {"k", "delta", "told", "known"}
     if not isinstance(recognizer, dict) or recognizer.keys() != names:
         return False
-    return all(map(is_number, recognizer.values())) and isinstance(recognizer["k"], int) and recognizer["k"] > 0
+    return all(map(is_number, recognizer.values())) and is_count(recognizer["k"])

@@ -41,9 +41,8 @@ class Recognizer:
         `model_corrupt` for other shapes."""
         embeddings, right = tensors.get("recognizer.embeddings"), tensors.get("recognizer.right")
         if embeddings is None or right is None or embeddings.ndim != 2 or right.shape != embeddings.shape[:1] or not len(right):
-            what = "the self-knowledge recognizer of FIT-RAG cannot be used: its questions and labels have other shapes"
-            raise FbragError("model_corrupt", what, "train it again: fbrag train fit-rag")
-        return cls(embeddings=embeddings.astype(np.float32), right=right.astype(np.uint8), **settings)
+            raise _broken("its questions and labels have other shapes")
+        return cls(embeddings=embeddings.astype(np.float32), right=(right > 0).astype(np.uint8), **settings)
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         """Return what `of` takes, to be written."""
@@ -58,16 +57,27 @@ class Recognizer:
 
         has_answer: probabilities (n_candidates,).
         """
-        return float((has_answer > 1 / (1 + np.exp(-self.delta))).mean()) if len(has_answer) else 0.0
+        with np.errstate(over="ignore"):
+            least = 1 / (1 + np.exp(-np.float64(self.delta)))
+        return float((has_answer > least).mean()) if len(has_answer) else 0.0
 
     def known_share(self, embedding: Array) -> float:
         """Return S_nn (equation 13): the share of the k nearest questions that the model answered.
 
-        embedding: (d,), of length 1.
+        embedding: (d,), of length 1. Raises FbragError `model_corrupt` for another d than the recognizer's.
         """
-        nearest = np.argsort(-(self.embeddings @ embedding), kind="stable")[: self.k]
+        if len(embedding) != self.embeddings.shape[1]:
+            what = f"it has questions of {self.embeddings.shape[1]} numbers, and the scorer makes {len(embedding)}"
+            raise _broken(what)
+        with np.errstate(all="ignore"):
+            nearest = np.argsort(-(self.embeddings @ embedding), kind="stable")[: self.k]
         return float(self.right[nearest].mean())
 
     def knows(self, told: float, known: float, n_candidates: int) -> bool:
         """Return whether nothing need be retrieved (equation 14)."""
         return n_candidates >= LEAST_CANDIDATES and told > self.told and known > self.known
+
+
+def _broken(what: str) -> FbragError:
+    what = f"the self-knowledge recognizer of FIT-RAG cannot be used: {what}"
+    return FbragError("model_corrupt", what, "train it again: fbrag train fit-rag")

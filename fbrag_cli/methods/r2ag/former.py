@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.methods.parts import PartsFormat, is_files, is_number, is_texts, read_tensors, refuse
+from fbrag_cli.methods.parts import PartsFormat, is_count, is_files, is_number, is_texts, read_tensors, refuse
 from fbrag_cli.methods.r2ag.features import FEATURES, comparing
 
 if TYPE_CHECKING:
@@ -70,19 +70,22 @@ class R2Former:
     def relevance(self, features: Array) -> Array:
         """Return float32 (n,), 0 to 1: the probability that each chunk is relevant, given all of the list.
 
-        features: (n, n_features), best first, n at most `max_list`.
+        features: (n, n_features), best first, n at most `max_list`. Raises FbragError model_corrupt as `rows`.
         """
-        logits = _linear(self.tensors, "match", self.encoded(features))[:, 0]
-        return np.asarray(1 / (1 + np.exp(-np.clip(logits, -_STEEPEST, _STEEPEST))), np.float32)
+        with np.errstate(all="ignore"):
+            logits = _linear(self.tensors, "match", self.encoded(features))[:, 0]
+            return _finite(1 / (1 + np.exp(-np.clip(logits, -_STEEPEST, _STEEPEST))))
 
     def rows(self, features: Array) -> Array:
         """Return float32 (n, n_embd): a row of the language model's embedding space for each chunk (equation 3).
 
-        Raises ValueError where no projection was trained.
+        Raises ValueError where no projection was trained, FbragError model_corrupt where the numbers of the network are too large
+        for what comes out to be finite.
         """
         if "projection.weight" not in self.tensors:
             raise ValueError("this R2-Former has no projection")
-        return np.asarray(self.row_scale * _linear(self.tensors, "projection", self.encoded(features)), np.float32)
+        with np.errstate(all="ignore"):
+            return _finite(self.row_scale * _linear(self.tensors, "projection", self.encoded(features)))
 
     def encoded(self, features: Array) -> Array:
         """Return H, float32 (n, width). Raises ValueError for a longer list than `max_list`."""
@@ -94,6 +97,13 @@ class R2Former:
         h = _normed(named, "norm1", h + _attention(named, h, self.heads))
         h = _normed(named, "norm2", h + _linear(named, "ffn.down", np.maximum(_linear(named, "ffn.up", h), 0)))
         return np.asarray(h, np.float32)
+
+
+def _finite(found: NDArray[Any]) -> Array:
+    if not np.isfinite(numbers := found.astype(np.float32)).all():
+        what = "the trained parts of R2AG cannot be used: their numbers are too large, or a spread too small"
+        raise FbragError("model_corrupt", what, "train them anew: fbrag train --help")
+    return numbers
 
 
 def _linear(named: Mapping[str, Array], name: str, x: Array) -> Array:
@@ -149,7 +159,6 @@ def load(folder: Path) -> R2Former:
 
 
 def _fits(about: Mapping[str, Any]) -> bool:
-    numbers = [about.get(name) for name in ("max_list", "heads")]
     return (
         is_files(about.get("files"), {R2AG.tensors, ADAPTER}, {R2AG.tensors})
         and is_texts({"control": "", **about}, "words", "control")
@@ -158,9 +167,7 @@ def _fits(about: Mapping[str, Any]) -> bool:
         and is_texts(about.get("features"))
         and is_texts(about.get("languages"))
         and len({*about["features"]}) == len(about["features"]) > 0
-        and all(isinstance(number, int) for number in numbers)
-        and about["max_list"] > 0
-        and about["heads"] > 0
+        and all(is_count(about.get(name)) for name in ("max_list", "heads"))
         and is_number(about.get("row_scale"))
     )
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 from collections.abc import Callable
 from pathlib import Path
+from time import process_time
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -17,6 +19,7 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.scorer import Scorer
 from fbrag_cli.methods.fit_rag.detector import Detector
 from fbrag_cli.methods.fit_rag.parts import LABELS, FitRagParts, load
+from fbrag_cli.methods.fit_rag.recognizer import Recognizer
 from fbrag_cli.storage.files import sha256_of
 
 RECOGNIZER = {"k": 7, "delta": 1.5, "told": 0.04, "known": 0.5}
@@ -139,6 +142,10 @@ def test_what_was_changed_is_refused(tmp_path: Path, spoil: Callable[[Path], obj
         {"recognizer": RECOGNIZER | {"k": 7.5}},
         {"recognizer": RECOGNIZER | {"k": 0}},
         {"recognizer": RECOGNIZER | {"known": float("nan")}},
+        {"recognizer": RECOGNIZER | {"delta": 10**400}},
+        {"recognizer": RECOGNIZER | {"told": True}},
+        {"recognizer": RECOGNIZER | {"k": True}},
+        {"detector": {"threshold": 10**400}},
     ],
 )
 def test_another_record_is_refused(tmp_path: Path, changed: dict[str, Any]) -> None:
@@ -152,6 +159,45 @@ def test_a_network_of_another_shape_is_refused(tmp_path: Path, shapes: list[tupl
     folder = write(tmp_path / "made", shapes)
     with pytest.raises(FbragError, match="the detector of FIT-RAG cannot be used"):
         opened(folder)
+
+
+def _as_sparse(path: Path) -> None:
+    path.touch()
+    os.truncate(path, 10**11)
+
+
+@pytest.mark.parametrize("harm", [os.mkfifo, lambda path: path.symlink_to("/dev/zero"), _as_sparse])
+@pytest.mark.parametrize("name", ["fit-rag.json", "fit-rag.safetensors", "scorer.gguf"])
+def test_a_file_without_end_is_refused_at_once(tmp_path: Path, name: str, harm: Callable[[Path], object]) -> None:
+    folder = write(tmp_path / "made")
+    (folder / name).unlink()
+    harm(folder / name)
+    begun = process_time()
+    with pytest.raises(FbragError, match="cannot be read") as refused:
+        opened(folder)
+    assert (refused.value.code, process_time() - begun < 1) == ("model_missing", True)
+
+
+@pytest.mark.filterwarnings("error")
+def test_numbers_that_overflow_are_a_corrupt_model() -> None:
+    layers = [
+        (np.full((2, 20), 3e38, np.float32), np.zeros(2, np.float32)),
+        (np.array([[1, -1]], np.float32), np.zeros(1, np.float32)),
+    ]
+    with pytest.raises(FbragError, match="too large") as refused:
+        Detector(layers, 0.5).probability(np.ones((10, 2), np.float32))
+    assert refused.value.code == "model_corrupt"
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_recognizer_of_another_width_is_a_corrupt_model() -> None:
+    tensors = {"recognizer.embeddings": np.full((3, 4), 3e38, np.float32), "recognizer.right": np.array([1e9, 0, -5])}
+    recognizer = Recognizer.of(tensors, RECOGNIZER | {"delta": -1e300})
+    assert recognizer.told_share(np.ones(3, np.float32)) == 1
+    assert recognizer.known_share(np.ones(4, np.float32)) == pytest.approx(1 / 3)
+    with pytest.raises(FbragError, match="questions of 4 numbers, and the scorer makes 5") as refused:
+        recognizer.known_share(np.ones(5, np.float32))
+    assert refused.value.code == "model_corrupt"
 
 
 def test_the_network_computes_what_its_layers_say() -> None:

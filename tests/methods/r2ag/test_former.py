@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file, save_file
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.methods.r2ag.former import R2Former, load, shapes
+from fbrag_cli.methods.r2ag.former import R2AG, R2Former, load, shapes
 from fbrag_cli.retrieval.bm25 import BM25
 from fbrag_cli.retrieval.dense import Dense
 from fbrag_cli.storage.files import sha256_of
@@ -167,6 +169,57 @@ def test_another_record_is_refused(tmp_path: Path, changed: dict[str, Any], told
     with pytest.raises(FbragError, match=told) as error:
         load(write(tmp_path / "made", **changed))
     assert error.value.code == "model_corrupt"
+
+
+def _as_sparse(path: Path) -> None:
+    path.touch()
+    os.truncate(path, 10**11)
+
+
+@pytest.mark.parametrize("harm", [os.mkfifo, lambda path: path.symlink_to("/dev/zero"), _as_sparse])
+@pytest.mark.parametrize("name", ["r2ag.json", TENSORS])
+def test_a_file_without_end_is_refused_at_once(tmp_path: Path, name: str, harm: Callable[[Path], object]) -> None:
+    folder = write(tmp_path / "made")
+    (folder / name).unlink()
+    harm(folder / name)
+    begun = process_time()
+    with pytest.raises(FbragError, match="cannot be read") as refused:
+        load(folder)
+    assert (refused.value.code, process_time() - begun < 1) == ("model_missing", True)
+    assert R2AG.described(str(folder))
+
+
+def _with(folder: Path, **tensors: NDArray[Any]) -> Path:
+    """Put tensors in the place of others, and name the file as it is now."""
+    save_file({**load_file(folder / TENSORS), **tensors}, folder / TENSORS)
+    about = json.loads((folder / "r2ag.json").read_text())
+    (folder / "r2ag.json").write_text(json.dumps(about | {"files": {TENSORS: sha256_of(folder / TENSORS)}}))
+    return folder
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda folder: write(folder, n_embd=5, row_scale=1e308),
+        lambda folder: write(folder, n_embd=5, row_scale=10**400),
+        lambda folder: write(folder, n_embd=5, row_scale=True),
+        lambda folder: write(folder, n_embd=5, heads=True),
+        lambda folder: write(folder, n_embd=5, max_list=True),
+        lambda folder: _with(write(folder, n_embd=5, row_scale=1e9), **{"projection.bias": np.full(5, 3e38, np.float32)}),
+        lambda folder: _with(write(folder, n_embd=5), **{"feature.std": np.full(3, 1e-45, np.float32)}),
+        lambda folder: _with(write(folder, n_embd=5), **{"input.weight": np.full((8, 3), 1e300)}),
+    ],
+)
+def test_numbers_that_no_row_can_hold_are_a_corrupt_model(tmp_path: Path, spoil: Callable[[Path], Path]) -> None:
+    def used() -> None:
+        former = load(spoil(tmp_path / "made"))
+        former.relevance(some_features(4))
+        former.rows(some_features(4))
+
+    with pytest.raises(FbragError) as refused:
+        used()
+    assert refused.value.code == "model_corrupt"
 
 
 def test_parts_name_their_language_model_and_its_adapter(tmp_path: Path) -> None:
