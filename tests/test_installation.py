@@ -14,6 +14,11 @@ from fbrag_cli import installation
 from fbrag_cli.installation import extra, pip_install
 from tests.conftest import ROOT
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
 PIP = f"{shlex.quote(sys.executable)} -m pip install"
 
 

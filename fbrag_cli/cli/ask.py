@@ -45,7 +45,7 @@ def ask(console: Console, options: AskOptions) -> int:
         session, line = opened.session, opened.line
         question = read_question(options, session, console)
         if options.run.dry_run:
-            opened.stream.write(planned(question.collection.corpus, question.method) + "\n")
+            opened.stream.write(planned(question, options.output.form) + "\n")
             return ExitCode.DONE
         collection, method = question.collection, question.method
         key = pace_key(options.models, method)

@@ -45,12 +45,12 @@ def explain(console: Console, options: ExplainCommand) -> int:
         return _print_text(console, options)
     with open_question(options, console) as opened:
         session = opened.session
-        question = read_question(options, session, console)
+        question = read_question(options, session, console, answering=shown.prompt or options.run.dry_run)
         n_chunks = len(question.collection.corpus.chunks)
         if shown.chunk and shown.chunk > n_chunks:
             raise FbragError("usage", f"--chunk {shown.chunk}: the text has {counted(n_chunks, 'chunk')}", "count from 1")
         if options.run.dry_run:
-            opened.stream.write(planned(question.collection.corpus, question.method) + "\n")
+            opened.stream.write(planned(question, options.output.form) + "\n")
             return ExitCode.DONE
         explained = session.ask(question.text, question.collection, question.method, question.choice, answering=shown.prompt)
         trace = explained.retrieve()

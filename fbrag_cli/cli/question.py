@@ -17,13 +17,12 @@ from fbrag_cli.cli.session import open_session
 from fbrag_cli.cli.signals import limit_time
 from fbrag_cli.cli.streams import open_output, open_page, open_stdin, read_password
 from fbrag_cli.cli.usage import EXAMPLE, check_words, typed
-from fbrag_cli.corpus import Corpus
 from fbrag_cli.errors import FbragError
 from fbrag_cli.methods.choosing import reading_more
 from fbrag_cli.methods.method import Method
 from fbrag_cli.session.session import Choice, Session
 from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
-from fbrag_cli.text.printable import counted
+from fbrag_cli.text.printable import counted, dumps
 from fbrag_cli.trace import Trace
 
 if TYPE_CHECKING:
@@ -83,18 +82,19 @@ def open_question(options: QuestionOptions, console: Console, *, with_page: bool
         yield Opened(stream=stream, page=page, line=line, session=session)
 
 
-def read_question(options: QuestionOptions, session: Session, console: Console) -> Question:
-    """Return the question that the arguments ask. Reads its documents. Raises FbragError as `collect`, and `usage`."""
+def read_question(options: QuestionOptions, session: Session, console: Console, *, answering: bool = True) -> Question:
+    """Return the question that the arguments ask. Reads its documents, if the names of models and their like are right.
+
+    answering: whether the large model is needed. Raises FbragError as `Session.check` and `collect`, and `usage`.
+    """
     paths, text = _split(options.document, console)
-    collection = collect(session, paths, options, console)
-    plain = chosen_method(options.method, options.knobs, on_gpu=session.on_gpu)
-    return Question(
-        text=text,
-        collection=collection,
-        plain=plain,
-        method=reading_more(plain, options.run.more),
-        choice=Choice(retriever=options.method.retriever),
+    plain, choice = (
+        chosen_method(options.method, options.knobs, on_gpu=session.on_gpu),
+        Choice(retriever=options.method.retriever),
     )
+    session.check(plain, choice, answering=answering)
+    collection = collect(session, paths, options, console)
+    return Question(text=text, collection=collection, plain=plain, method=reading_more(plain, options.run.more), choice=choice)
 
 
 def collect(session: Session, paths: Sequence[str], options: QuestionOptions, console: Console) -> Collection:
@@ -135,8 +135,14 @@ def _as_utf8(argument: str) -> str:
     return argument
 
 
-def planned(corpus: Corpus, method: Method) -> str:
-    """Return one line for --dry-run: what would be read and selected."""
+def planned(question: Question, form: str) -> str:
+    """Return one line for --dry-run: what would be read and selected. form: "json" or "jsonl" for `fbrag.plan/1`."""
+    corpus, method = question.collection.corpus, question.method
     n_documents, n_chunks = len(corpus.documents), len(corpus.chunks)
+    steps = method.plan(n_chunks)
+    if form in ("json", "jsonl"):
+        about = {"method": method.name, "retriever": question.choice.retriever, "steps": steps}
+        counts = {"documents": n_documents, "words": corpus.n_words, "chunks": n_chunks}
+        return dumps({"schema": "fbrag.plan/1", "question": question.text, **counts, **about})
     size = f"{counted(n_documents, 'document')}, {counted(corpus.n_words, 'word')}, {counted(n_chunks, 'chunk')}"
-    return f"{size}: {', '.join(method.plan(n_chunks))}"
+    return f"{size}: {', '.join(steps)}"

@@ -123,6 +123,9 @@ class Method(ABC):
     def plan(self, n_chunks: int) -> list[str]:
         """Return the steps for a document of so many chunks, a phrase each, as `--dry-run` prints them."""
 
+    def check(self) -> None:  # noqa: B027 most methods have no trained parts
+        """Raise FbragError where the folder of trained parts that the settings name has none, or where they lack one."""
+
     @abstractmethod
     def retrieve(self, question: str, tools: Tools) -> Trace:
         """Run Stages I and II: scores, samples, and the context. The Trace has no answer."""

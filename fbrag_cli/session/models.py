@@ -103,6 +103,21 @@ class Models:
         self._large.update(self._files[name].path for name in large)
         return [self._files[name] for name in names]
 
+    def check(self, names: Sequence[str]) -> None:
+        """Check the names of models. Nothing is fetched, loaded or asked.
+
+        Raises FbragError model_missing for a name that no model has, model_corrupt as `resolve`, and what `Servers.check` raises.
+        """
+        from fbrag_cli.models.catalogue import load_catalogue
+        from fbrag_cli.models.store import resolve
+        from fbrag_cli.storage.places import models_dir
+
+        for name in names:
+            if is_server(name):
+                self._servers.check(name)
+            elif name not in self._files and not (catalogue := load_catalogue()).find(name):
+                resolve(name, models_dir(), catalogue)
+
     def _find_new(self, names: Sequence[str], listener: Listener) -> None:
         from fbrag_cli.models.catalogue import load_catalogue
         from fbrag_cli.models.store import locate, resolve

@@ -20,6 +20,7 @@ from fbrag_cli.progress import Event, Listener
 from fbrag_cli.session.placement import loading
 from fbrag_cli.session.settings import ModelSettings
 from fbrag_cli.session.shelf import Lease, Shelf
+from fbrag_cli.text.near import closest
 
 if TYPE_CHECKING:
     import numpy as np
@@ -66,16 +67,27 @@ class Retrievers:
         """
         if name == BM25:
             return collection.retriever
-        base, weights = name, None
-        if found := _WEIGHTS.search(name):
-            base, weights = name[: found.start()], (float(found[1]), float(found[2]))
-            if not any(weights):
-                raise FbragError("usage", f"--retriever {name}: both weights are 0", "give one of them a weight: @1:0.3")
+        base, weights = _parsed(name)
         listener = lease.listener
         model = self._models.get(base, lambda: self._load(base, listener), lease)
         key = collection.corpus.fingerprint, name, model
         made = self._made.get(key, lambda: self._embedded(collection, name, model, weights, listener), lease)
         return _OneAtATime(made, model, listener.cancellation)
+
+    @staticmethod
+    def check(name: str) -> None:
+        """Check the name of a retriever; nothing is loaded. Raises FbragError as `over` for one that is not on this machine."""
+        if name == BM25:
+            return
+        base, _ = _parsed(name)
+        if base.endswith(".gguf"):
+            _check_file(base)
+            return
+        from fbrag_cli.retrieval.sentence_model import folder_of
+
+        if (near := closest(name, [BM25])) and not os.path.exists(name):
+            raise FbragError("usage", f"there is no retriever {name}", f"did you mean {near}?")
+        folder_of(base)
 
     def unload(self, idle: float) -> None:
         """Free what no lease holds, and nobody has used for `idle` seconds."""
@@ -114,9 +126,7 @@ class Retrievers:
         from fbrag_cli.generation.llama.embedding import LlamaEmbedder
         from fbrag_cli.retrieval.prefixes import prefixes_of
 
-        if not os.path.isfile(name):
-            what = f"there is no file {name}"
-            raise FbragError("model_missing", what, "name an embedding model: a GGUF file, or one of the hub")
+        _check_file(name)
         embedder = LlamaEmbedder(
             Path(name),
             loading(self._settings, listener.cancellation, large=False, verbose=self._verbose),
@@ -125,6 +135,22 @@ class Retrievers:
         for problem in embedder.problems:
             listener.progress(Event("load", "warning", text=problem))
         return _Model(embedder, embedder.close)
+
+
+def _parsed(name: str) -> tuple[str, tuple[float, float] | None]:
+    """Return the name of a model, and the weights behind it. Raises FbragError `usage` where both are 0."""
+    if not (found := _WEIGHTS.search(name)):
+        return name, None
+    weights = float(found[1]), float(found[2])
+    if not any(weights):
+        raise FbragError("usage", f"--retriever {name}: both weights are 0", "give one of them a weight: @1:0.3")
+    return name[: found.start()], weights
+
+
+def _check_file(name: str) -> None:
+    if not os.path.isfile(name):
+        what = f"there is no file {name}"
+        raise FbragError("model_missing", what, "name an embedding model: a GGUF file, or one of the hub")
 
 
 @contextmanager

@@ -161,10 +161,26 @@ class Session:
         answering: bool = True,
         listener: Listener | None = None,
     ) -> None:
-        """Find the models that the method needs; fetch missing ones. answering: whether the large one is asked for an answer."""
+        """Find the models that the method needs; fetch missing ones. Raises as `check`, before anything is fetched.
+
+        answering: whether the large one is asked for an answer.
+        """
+        self.check(method, choice, answering=answering)
         small, large = self.names(choice)
         answers = [large] if answering or method.needs_large else []
         self.models.find([*([small] if method.needs_small else []), *answers], large=answers, listener=listener)
+
+    def check(self, method: type[Method] | Method, choice: Choice = DEFAULT, *, answering: bool = True) -> None:
+        """Check the names of the models, the retriever and the trained parts that the method needs; nothing is fetched or loaded.
+
+        answering: as for `prepare`. Raises FbragError for a name that nothing has.
+        """
+        small, large = self.names(choice)
+        asked = [*([small] if method.needs_small else []), *([large] if answering or method.needs_large else [])]
+        self.models.check(asked)
+        self.retrievers.check(choice.retriever)
+        if isinstance(method, Method):
+            method.check()
 
     def identities(self, method: type[Method] | Method, choice: Choice = DEFAULT) -> dict[str, str]:
         """Return the models that the method asks, by role: their names, and what identifies them."""

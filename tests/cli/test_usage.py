@@ -155,6 +155,50 @@ def test_without_models_and_terminal_the_error_names_the_command(fbrag: Run, fil
     assert "offline" in offline.stderr
 
 
+@pytest.mark.parametrize("command", ["ask", "explain"])
+@pytest.mark.parametrize("document", ["fine.txt", "folder"])
+def test_a_dry_run_with_json_is_json(fbrag: Run, files: Path, command: str, document: str) -> None:
+    (files / "folder" / "a.txt").write_text("The brig sailed at noon.")
+    asked = (command, document, "Who?", "--dry-run", "--select", "3")
+    told = json.loads(fbrag(*asked, "--json").stdout)
+    assert (told["schema"], told["documents"], told["words"], told["chunks"], told["method"]) == (
+        "fbrag.plan/1",
+        1,
+        5,
+        1,
+        "fb-rag",
+    )
+    assert fbrag(*asked).stdout == f"1 document, 5 words, 1 chunk: {', '.join(told['steps'])}\n"
+    from tests.test_docs import keys, section
+
+    assert {*told} - {"schema"} == keys(section("json.md", "`fbrag.plan/1`"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["--small", "nothing-like-it"], 4, "there is no model nothing-like-it"),
+        (["--large", "qwen2.5-codr-1.5b"], 4, "did you mean qwen2.5-coder-1.5b?"),
+        (["--small", "http://"], 2, "http://"),
+        (["--retriever", "bm52"], 2, "did you mean bm25?"),
+        (["--retriever", "missing.gguf"], 4, "there is no file missing.gguf"),
+        (["--retriever", "no/such-model"], 4, "no/such-model is not on this machine"),
+        (["--method", "r2ag"], 2, "needs trained parts"),
+        (["--method", "r2ag", "--r2ag", "folder"], 4, "folder holds no trained parts"),
+        (["--method", "fit-rag", "--fit-rag", "missing"], 4, "missing holds no trained parts"),
+    ],
+)
+def test_names_are_checked_before_a_dry_run_ends_well_and_before_a_download(
+    fbrag: Run, files: Path, arguments: list[str], code: int, said: str
+) -> None:
+    nothing = {"FBRAG_MODELS_DIR": str(files / "none")}  # a download would be the first error, else
+    for run in (["--dry-run"], []):
+        done = fbrag("ask", "fine.txt", "Who?", *arguments, *run, env=nothing)
+        assert (done.returncode, said in done.stderr) == (code, True), done.stderr
+        assert "first run" not in done.stderr
+        assert "-y fetches it" not in done.stderr
+
+
 def test_quiet_twice_says_nothing_at_all(fbrag: Run, files: Path) -> None:
     done = fbrag("ask", "missing.txt", "Who?", "-qq")
     assert (done.returncode, done.stdout, done.stderr) == (3, "", "")

@@ -145,6 +145,7 @@ def test_a_question_by_words_does_not_wait_for_embeddings(session: Session, monk
     from fbrag_cli.session.retrievers import _Model
 
     monkeypatch.setattr(Retrievers, "_load", lambda self, name, listener: _Model(Slow(held)))  # type: ignore[arg-type]
+    monkeypatch.setattr(Retrievers, "check", staticmethod(lambda name: None))
     with ThreadPoolExecutor(2) as pool:
         embedded = pool.submit(session.ask("Who built her?", collection, ALONE, Choice(retriever="slow")).retrieve)
         assert held.begun.wait(SECONDS)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from fbrag_cli.corpus import Chunk, Excerpt
@@ -75,6 +76,12 @@ class FitRag(Method):
         if self.fit_rag:
             settings["fit_rag"] = FIT_RAG.described(self.fit_rag)
         return settings
+
+    def check(self) -> None:
+        from fbrag_cli.methods.fit_rag.parts import FIT_RAG
+
+        if self.fit_rag:
+            FIT_RAG.read(Path(self.fit_rag), bool)
 
     def plan(self, n_chunks: int) -> list[str]:
         candidates = min(max(self.candidates, self.select), n_chunks)

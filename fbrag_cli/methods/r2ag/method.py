@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fbrag_cli.corpus import Excerpt
@@ -23,7 +24,6 @@ from fbrag_cli.trace import Column, Stage, Table, Trace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     import numpy as np
     from numpy.typing import NDArray
@@ -107,12 +107,21 @@ class R2Ag(ChunkMethod):
         _check_model(former.model, tools.digest())
         return tools.model("large", former.adapter)
 
-    def _former(self, tools: Tools) -> R2Former:
+    def check(self) -> None:
+        from fbrag_cli.methods.r2ag.former import R2AG
+
+        R2AG.read(Path(self._folder()), bool)
+
+    def _folder(self) -> str:
+        """Return the folder of the parts. Raises FbragError `usage` without one, and for prompts of a benchmark."""
         if self.templates is not None:
             raise FbragError("usage", "--method r2ag has a prompt of its own", "leave --prompts out")
         if self.r2ag is None:
             raise FbragError("usage", "--method r2ag needs trained parts", f"name their folder, --r2ag FOLDER, or {_TRAIN}")
-        former = tools.part(self.r2ag, _load)
+        return self.r2ag
+
+    def _former(self, tools: Tools) -> R2Former:
+        former = tools.part(self._folder(), _load)
         former.check(tools.retriever)
         if former.words != list_words():
             raise FbragError("usage", f"the parts in {self.r2ag} were trained for another prompt than this version has", _TRAIN)
