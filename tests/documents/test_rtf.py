@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from fbrag_cli.documents.load import load
 from fbrag_cli.errors import FbragError
 from tests.documents.making import refused, written
 
@@ -20,8 +21,8 @@ def text_of(tmp_path: Path, body: str, head: str = "\\ansi\\ansicpg1252") -> str
         ("\\pard one\\par two\\line three\\par", "one\n\ntwo\nthree"),
         ("\\pard a \\{b\\} c:\\\\par\\par d", "a {b} c:\\par\n\nd"),
         ("\\pard \\u8220?q\\u8221? \\u-10179?\\u-8704? caf\\'e9 \\emdash  \\lquote x\\rquote", "“q” 😀 café — ‘x’"),
-        ("\\trowd\\intbl a\\cell b\\cell\\row\\trowd\\intbl c\\par\\cell d\\cell\\row\\pard end", "a\tb\nc\td\nend"),
-        ("\\pard claim{\\*\\footnote the note} end", "claim\tthe note end"),
+        ("\\trowd\\intbl a\\cell b\\cell\\row\\trowd\\intbl c\\par\\cell d\\cell\\row\\pard end", "a\tb\nc\td\n\nend"),
+        ("\\pard claim{\\*\\footnote the note} end", "claim [the note] end"),
         ('\\pard {\\field{\\*\\fldinst{HYPERLINK "http://x.org"}}{\\fldrslt{the link}}} end', "the link end"),
         ("{\\info{\\title t}}{\\stylesheet{\\s1 Normal;}}{\\*\\generator g}{\\pict\\pngblip 89504e47}\\pard text", "text"),
     ],
@@ -77,3 +78,67 @@ def test_hostile_files_end_in_a_text_or_an_error(tmp_path: Path, body: str) -> N
 
 def test_an_empty_document(tmp_path: Path) -> None:
     assert refused(tmp_path, b"{\\rtf1\\ansi\\par}", "d.rtf").code == "doc_empty"
+
+
+# -- what was lost -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ("\\pard before \\*\\unknown after", "before after"),  # StarOffice writes it in the middle of a group
+        ("{\\*\\unknown not shown {\\b deeper}}\\pard shown", "shown"),
+        ("\\pard one {\\pict\\bin x}two", "one two"),
+        ("\\pard one {\\pict\\bin5 a}b{c}two", "one two"),
+        ("\\pard one {\\pict\\pngblip 8950\\}4e47}two", "one two"),
+        ("{\\fonttbl{\\f1\\fcharset2 Symbol;}{\\f2\\fcharset2 Wingdings;}}\\pard\\f1\\'61\\'a3\\f2\\'fc", "α≤✓"),
+        ("{\\fonttbl{\\f1\\fcharset2 Symbol;}}\\pard{\\listtext\\f1\\'b7\\tab}one\\par{\\listtext\\f1\\u-3913 ?\\tab}two\\par",
+         "- one\n- two"),
+        ("\\pard{\\listtext 4.2\\tab}Rent\\par{\\pntext 4.3\\tab}Term\\par\\pard Text", "4.2 Rent\n4.3 Term\n\nText"),
+        ("\\pard 10{\\super 6} and CO{\\sub 2}", "10^6 and CO2"),
+        ("\\pard kept {\\deleted gone}{\\b on}", "kept on"),
+        ("\\pard see {\\shp{\\*\\shpinst{\\sp{\\sn a}{\\sv 1}}{\\shptxt\\pard boxed\\par}}}after\\par", "see after\n\nboxed"),
+        ("\\trowd\\cellx1 a\\cell b\\cell\\row\\pard end", "a\tb\n\nend"),
+        ("\\pard \\uc2\\u8364 EU\\uc1  rest", "€ rest"),
+        ("{\\upr{\\pard ansi}{\\*\\ud{\\pard unicode}}} text", "unicode text"),
+    ],
+)  # fmt: skip
+def test_text_of_other_programs(tmp_path: Path, body: str, text: str) -> None:
+    assert text_of(tmp_path, body) == text
+
+
+def test_headings_are_sections(tmp_path: Path) -> None:
+    body = "\\pard\\outlinelevel0 One\\par\\pard text\\par\\pard\\outlinelevel1{\\listtext 1.1\\tab}Two\\par\\pard text"
+    document = written(tmp_path, "{\\rtf1 " + body + "}", "d.rtf")
+    assert [(section.title, section.level) for section in document.sections] == [("One", 1), ("1.1 Two", 2)]
+
+
+def test_headers_and_footers_are_read_once(tmp_path: Path) -> None:
+    header = "{\\header\\pard Confidential, version 3\\par}"
+    footer = "{\\footer\\pard Form 12 - Page {\\field{\\*\\fldinst PAGE }{\\fldrslt 7}} of \\chpgn\\par}"
+    text = text_of(tmp_path, f"{header}{footer}\\pard One.\\sect{header}\\pard Two.\\par")
+    assert text == "Header: Confidential, version 3\n\nOne.\n\nTwo.\n\nFooter: Form 12"
+    assert text_of(tmp_path, "{\\header\\pard The whole record.\\par}") == "Header: The whole record."
+
+
+def test_comments_are_read_on_demand_with_the_text_that_they_are_on(tmp_path: Path) -> None:
+    body = "\\pard We pay {\\*\\atrfstart 1}the price{\\*\\atrfend 1}{\\*\\atnid AL}{\\*\\atnauthor Ann Lee}\\chatn"
+    body += "{\\*\\annotation{\\*\\atnref 1}\\pard too high\\par} now."
+    document = written(tmp_path, "{\\rtf1 " + body + "}", "d.rtf")
+    assert document.text == "We pay the price now."
+    assert "1 comment (--comments reads them)" in document.warnings[0]
+    text = load(str(tmp_path / "d.rtf"), comments=True).text
+    assert text == "We pay the price now.\n\nComments\n\nComment by Ann Lee on “the price”: too high\n"
+
+
+def test_hidden_text_is_left_out_and_told(tmp_path: Path) -> None:
+    document = written(tmp_path, "{\\rtf1\\pard shown {\\v secret}\\v also\\v0 too\\par\\v secret\\plain .}", "d.rtf")
+    assert document.text == "shown too\n\n."
+    assert "not read: 2 hidden passages" in document.warnings[0]
+
+
+def test_embedded_objects_are_told(tmp_path: Path) -> None:
+    body = "\\pard see {\\object{\\*\\objclass Excel.Sheet.8}{\\*\\objdata 0105}{\\result{\\pict 00}}}end"
+    document = written(tmp_path, "{\\rtf1 " + body + "}", "d.rtf")
+    assert document.text == "see end"
+    assert "not read: 1 embedded object" in document.warnings[0]

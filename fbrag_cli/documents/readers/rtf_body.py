@@ -1,0 +1,303 @@
+"""Read the groups and control words of a rich text document (RTF 1.9)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from fbrag_cli.documents.readers.rtf_text import Text
+from fbrag_cli.documents.readers.symbols import symbol
+
+_TOKEN = re.compile(
+    rb"\\'([0-9a-fA-F]{2})|\\([a-zA-Z]{1,32})(-?\d{1,10})?\d* ?|\\([^a-zA-Z])|([{}])|([^\\{}\r\n]+)|[\r\n]+|\\", re.DOTALL
+)
+_SKIPPED = re.compile(rb"\\bin(\d{1,10}) ?|\\[^a-zA-Z]|[{}]", re.DOTALL)
+_CHARACTERS = {
+    **{"emdash": "—", "endash": "–", "lquote": "‘", "rquote": "’", "ldblquote": "“", "rdblquote": "”", "bullet": "•"},
+    **{"tab": " ", "emspace": " ", "enspace": " ", "qmspace": " ", "nestcell": " ", "~": " ", "_": "-", "\t": " "},
+}
+_CODE_PAGES = {
+    **{0: "cp1252", 77: "mac_roman", 128: "cp932", 129: "cp949", 130: "johab", 134: "gbk", 136: "big5", 161: "cp1253"},
+    **{162: "cp1254", 163: "cp1258", 177: "cp1255", 178: "cp1256", 186: "cp1257", 204: "cp1251", 222: "cp874", 238: "cp1250"},
+    **{254: "cp437", 255: "cp437"},
+}
+_SYMBOLS = 2  # character set of symbol fonts
+# Groups whose text is not shown.
+_NOT_READ = frozenset(
+    "colortbl stylesheet info pict nonshppict generator listtable listoverridetable filetbl revtbl rsidtbl themedata datastore"
+    " colorschememapping latentstyles xmlnstbl bkmkstart bkmkend objdata sn sv xe tc rxe template operator private ftnsep ftnsepc"
+    " aftnsep aftnsepc ftncn aftncn atnid atndate atnref atnparent atntime atnicn falt panose listname leveltext levelnumbers"
+    " pgdsctbl docvar mmathPr mctrlPr".split()
+)
+# Groups after "\*" whose text is shown, and those that are read for another reason.
+_READ = frozenset(
+    "footnote shpinst shptxt annotation atnauthor atrfstart atrfend fldinst objclass ud do dptxbxtext shppict pn pntext listtext"
+    " moMathPara moMath header footer".split()
+)
+_MARGINS = {
+    **dict.fromkeys(("header", "headerl", "headerr", "headerf"), "header"),
+    **dict.fromkeys(("footer", "footerl", "footerr", "footerf"), "footer"),
+}
+_MAX_COLLECTED = 1000  # characters of a field's instruction, an author or a list's number
+_LAST_LEVEL = 9  # outline level that means running text
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """What holds until the end of a group. font: number of the font. fallback: characters after each Unicode escape that stand
+    for it."""
+
+    font: str = ""
+    fallback: int = 1
+    hidden: bool = False
+    deleted: bool = False
+    raised: bool = False
+    in_table: bool = False
+    outline: int = _LAST_LEVEL
+
+
+class Body(Text):
+    """A rich text document. data: its bytes. codec: encoding of its bytes in fonts without a character set of their own."""
+
+    def __init__(self, data: bytes, codec: str) -> None:
+        super().__init__()
+        self._data, self._codec = data, codec
+        self._at = 0
+        self._state = _State()
+        self._groups: list[tuple[_State, Callable[[], None] | None]] = []
+        self._end: Callable[[], None] | None = None  # what to do at the end of the open group
+        self._is_first = False  # whether a group has just begun
+        self._is_starred = False
+        self._n_skipped = 0  # characters that stand for a Unicode escape
+        self._bytes = bytearray()
+        self._fonts: dict[str, tuple[str, str]] = {}  # code page and name of each font
+        self._in_fonts = False
+        self._font_name: list[bytes] = []
+        self._collected: list[str] | None = None
+        self._field = ""
+        self._default_font = ""
+        self._skips_next = False  # whether the next group says in another way what the one after it says
+
+    def read(self) -> None:
+        """Read the whole document."""
+        match, data = _TOKEN.match, self._data
+        while (token := match(data, self._at)) is not None:
+            self._at = token.end()
+            code, word, number, sign, brace, text = token.groups()
+            if text is not None:
+                self._characters(text)
+            elif code is not None:
+                self._characters(bytes((int(code, 16),)))
+            elif word is not None:
+                self._word(word.decode("ascii"), None if number is None else int(number))
+            elif brace is not None:
+                self._flush()
+                self._begin_group() if brace == b"{" else self._end_group()
+            elif sign is not None:
+                self._sign(sign.decode("latin-1"))
+        self._flush()
+
+    # -- groups --------------------------------------------------------------------------------------------------------------
+
+    def _begin_group(self) -> None:
+        self._groups.append((self._state, self._end))
+        self._end = None
+        self._is_first, self._n_skipped, self._is_starred = True, 0, False
+        if self._skips_next:
+            self._skips_next = False
+            self._skip_group()
+
+    def _end_group(self) -> None:
+        self._is_first, self._n_skipped = False, 0
+        if self._end is not None:
+            self._end()
+        if self._groups:
+            self._state, self._end = self._groups.pop()
+
+    def _skip_group(self) -> None:
+        """Go to the end of the open group."""
+        depth, at = 1, self._at
+        while depth and (found := _SKIPPED.search(self._data, at)) is not None:
+            at = found.end()
+            if found[1] is not None:
+                at += int(found[1])
+            else:
+                depth += {b"{": 1, b"}": -1}.get(found[0], 0)
+        if depth:
+            at = len(self._data)
+        self._at = min(at, len(self._data))
+        self._end_group()
+
+    def _collect(self, use: Callable[[str], None]) -> None:
+        """Collect the text of the open group, and call `use` with it at its end."""
+        before, self._collected = self._collected, []
+
+        def end() -> None:
+            text = " ".join("".join(self._collected or ())[:_MAX_COLLECTED].split())
+            self._collected = before
+            use(text)
+
+        self._end = end
+
+    def _tell(self, push: Callable[[], None], pop: Callable[[], None]) -> None:
+        """Read the open group as text of its own."""
+        push()
+        self._state = replace(self._state, in_table=False, hidden=False, outline=_LAST_LEVEL)
+        self._end = pop
+
+    # -- words ---------------------------------------------------------------------------------------------------------------
+
+    def _sign(self, sign: str) -> None:
+        if sign == "*":
+            self._is_starred = self._is_first  # in the middle of a group it means nothing
+            return
+        self._flush()
+        self._is_first = False
+        if self._n_skipped:
+            self._n_skipped -= 1
+        elif sign in "\r\n":
+            self._end_paragraph()
+        elif sign in "{}\\":
+            self._write(sign)
+        else:
+            self._write(_CHARACTERS.get(sign, ""))
+
+    def _word(self, word: str, number: int | None) -> None:
+        self._flush()
+        is_first, is_starred = self._is_first, self._is_starred
+        self._is_first = self._is_starred = False
+        if word == "bin":
+            self._at = min(self._at + max(0, number or 0), len(self._data))
+        elif is_first and self._begins_text(word):
+            pass
+        elif word in _NOT_READ or (is_starred and word not in _READ):
+            if word == "pict":
+                self.pictures += 1
+            if self._groups and (is_first or word in ("pict", "objdata")):
+                self._skip_group()
+        elif word == "u":
+            self._write(self._symbol(chr((number or 0) & 0xFFFF)))
+            self._n_skipped = self._state.fallback
+        elif word in _CHARACTERS:
+            self._write(_CHARACTERS[word])
+        elif word in _BREAKS:
+            _BREAKS[word](self)
+        elif word in ("plain", "pard"):
+            self._reset(word)
+        elif word in _PROPERTIES:
+            self._state = _PROPERTIES[word](self._state, number)
+        else:
+            self._font_word(word, number)
+
+    def _reset(self, word: str) -> None:
+        if word == "plain":
+            self._state = replace(self._state, hidden=False, deleted=False, raised=False, font=self._default_font)
+        else:
+            self._state = replace(self._state, in_table=False, outline=_LAST_LEVEL)
+
+    def _font_word(self, word: str, number: int | None) -> None:
+        if word == "f":
+            self._state = replace(self._state, font=str(number))
+            if self._in_fonts:
+                self._fonts.setdefault(str(number), (self._codec, ""))
+        elif word == "deff":
+            self._default_font = str(number)
+            self._state = replace(self._state, font=str(number))
+        elif word == "fcharset" and self._in_fonts:
+            self._fonts[self._state.font] = ("symbol" if number == _SYMBOLS else _CODE_PAGES.get(number or 0, self._codec), "")
+        elif word == "upr":
+            self._skips_next = True
+        elif word == "chpgn" and self._is_margin:
+            self._write_page()
+
+    def _begins_text(self, word: str) -> bool:
+        """Begin the group that a word is the first of, if it is one of its own: a header, a note, a field. Return whether it
+        is."""
+        if word in _MARGINS:
+            self._tell(lambda: self._push(_MARGINS[word]), self._end_margin)
+        elif word == "footnote":
+            self._tell(self._begin_note, self._end_note)
+        elif word == "annotation":
+            self._tell(lambda: self._push(word), self._end_comment)
+        elif word == "shptxt" or word == "dptxbxtext":
+            self._tell(lambda: self._push(word), self._end_box)
+        elif word == "fonttbl":
+            self._in_fonts = True
+            self._end = self._end_fonts
+        elif word in _COLLECTED:
+            self._collect(lambda text: _COLLECTED[word](self, text))
+        elif word == "fldrslt" and self._is_margin and self._field.split(" ", 1)[0].upper() in ("PAGE", "NUMPAGES"):
+            self._write_page()
+            self._skip_group()
+        else:
+            return False
+        return True
+
+    def _end_fonts(self) -> None:
+        self._in_fonts = False
+
+    def _set_field(self, text: str) -> None:
+        self._field = text
+
+    # -- characters ----------------------------------------------------------------------------------------------------------
+
+    def _characters(self, data: bytes) -> None:
+        self._is_first = False
+        if self._n_skipped:
+            kept = data[self._n_skipped :]
+            self._n_skipped = max(0, self._n_skipped - len(data))
+            data = kept
+        self._bytes += data
+
+    def _flush(self) -> None:
+        """Decode the bytes before a control word: a character may have several, written as "\\'83\\'5c"."""
+        if not self._bytes:
+            return
+        data, self._bytes = bytes(self._bytes), bytearray()
+        if self._in_fonts:
+            self._name_font(data.decode("latin-1"))
+            return
+        codec, name = self._fonts.get(self._state.font, (self._codec, ""))
+        if codec == "symbol":
+            self._write("".join(symbol(name, byte) if byte > 0x20 else " " for byte in data))
+        else:
+            self._write(self._symbol(data.decode(codec, "replace")))
+
+    def _name_font(self, text: str) -> None:
+        codec, name = self._fonts.get(self._state.font, (self._codec, ""))
+        if not name and text.strip(" ;"):
+            self._fonts[self._state.font] = (codec, text.strip(" ;"))
+
+    def _symbol(self, text: str) -> str:
+        """Return a text with the glyphs of symbol fonts as characters."""
+        if len(text) == 1 and "\uf020" <= text <= "\uf0ff":
+            return symbol(self._fonts.get(self._state.font, ("", ""))[1], ord(text))
+        return text
+
+    def _write(self, text: str) -> None:
+        state = self._state
+        if self._collected is not None:
+            self._collected.append(text)
+        elif not state.deleted and not self._in_fonts:
+            self._say(text, hidden=state.hidden, raised=state.raised, in_table=state.in_table, outline=state.outline)
+
+
+_PROPERTIES: dict[str, Callable[[_State, int | None], _State]] = {
+    "uc": lambda state, number: replace(state, fallback=min(max(0, 1 if number is None else number), 9)),
+    "v": lambda state, number: replace(state, hidden=number != 0),
+    "deleted": lambda state, number: replace(state, deleted=number != 0),
+    "super": lambda state, number: replace(state, raised=number != 0),
+    "nosupersub": lambda state, number: replace(state, raised=False),
+    "intbl": lambda state, number: replace(state, in_table=number != 0),
+    "outlinelevel": lambda state, number: replace(state, outline=min(max(0, number or 0), _LAST_LEVEL)),
+}
+_BREAKS: dict[str, Callable[[Body], None]] = {
+    **dict.fromkeys(("par", "sect", "page"), Body._end_paragraph),
+    **dict.fromkeys(("line", "column", "nestrow", "lbr"), Body._break),
+    **{"cell": Body._end_cell, "row": Body._end_row, "trowd": Body._define_row},
+}
+_COLLECTED: dict[str, Callable[[Body, str], None]] = {
+    **{"fldinst": Body._set_field, "atnauthor": Body._set_author, "listtext": Body._set_mark, "pntext": Body._set_mark},
+    **{"atrfstart": Body._begin_anchor, "atrfend": Body._end_anchor, "objclass": Body._leave_out_object},
+}
