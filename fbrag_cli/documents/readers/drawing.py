@@ -4,28 +4,32 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from fbrag_cli.documents.readers.archive import Archive
 from fbrag_cli.documents.readers.blocks import Block, BlockBuilder
 from fbrag_cli.documents.readers.charts import read_chart, read_diagram
-from fbrag_cli.documents.readers.relations import Relation, relations_of
+from fbrag_cli.documents.readers.relations import Relation
 from fbrag_cli.documents.readers.xml import feed
 
 _TITLES = ("title", "ctrTitle")
 _FURNITURE = ("sldNum", "dt", "ftr", "hdr", "sldImg")  # the same on every slide
 _SKIPPED = ("Fallback", "extLst")  # a copy for older programs; private data of programs
-_SHAPES = ("sp", "graphicFrame", "pic", "cxnSp")
+_SHAPES = frozenset(("sp", "graphicFrame", "pic", "cxnSp", "grpSp"))
 _READERS = {"chart": read_chart, "diagramData": read_diagram}
+_KNOWN = frozenset(("sld", "ph", "p", "tr", "tc", "br", "tab", "t", "chart", "relIds", "oleObj", "videoFile", "audioFile"))
 _LEFT_OUT = {"oleObj": "embedded object", "videoFile": "video", "audioFile": "recording"}
 # What Office writes as the alternative text of a picture by itself, in English.
 _BY_OFFICE = re.compile(r"automatically generated|AI-generated content", re.IGNORECASE)
 
 
-def read_drawing(archive: Archive, part: str, left_out: Counter[str]) -> Drawing:
-    """Read the part `part`, with the charts and diagrams that it refers to. left_out: counts what is not read, by its name."""
-    relations = {each.identity: each for each in relations_of(archive, part)}
+def read_drawing(archive: Archive, part: str, linked: Iterable[Relation], left_out: Counter[str]) -> Drawing:
+    """Read the part `part`, with the charts and diagrams that it refers to.
+
+    linked: the relations of the part. left_out: counts what is not read, by its name.
+    """
+    relations = {each.identity: each for each in linked}
     drawing = Drawing(lambda identity: _linked(archive, relations.pop(identity, None), left_out), left_out)
     feed(archive.read(part), drawing, archive.damaged)
     for each in relations.values():
@@ -68,11 +72,11 @@ class Drawing:
         if self._skipped_depth or name in _SKIPPED:
             self._skipped_depth += 1
             return
-        if name in _SHAPES or name == "grpSp":
+        if name in _SHAPES:
             self._begin_shape(name)
         elif name == "cNvPr":
             self._describe(attributes)
-        else:
+        elif name in _KNOWN:
             self._begin(name, attributes)
 
     def _begin_shape(self, name: str) -> None:
@@ -127,7 +131,10 @@ class Drawing:
         if self._skipped_depth:
             self._skipped_depth -= 1
             return
-        match tag.rpartition("}")[2]:
+        name = tag.rpartition("}")[2]
+        if name not in _SHAPES and name not in _KNOWN:
+            return
+        match name:
             case "grpSp":
                 self._groups.pop()
             case "sp" | "graphicFrame" | "pic" | "cxnSp":

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from fbrag_cli.documents.readers.archive import Archive
-from fbrag_cli.documents.readers.relations import relations_of
+from fbrag_cli.documents.readers.relations import Relation
 from fbrag_cli.documents.readers.xml import parse
 
 if TYPE_CHECKING:
@@ -18,23 +18,23 @@ _COMMENTS = ("{*}cm", "{*}reply", "{*}comment", "{*}threadedComment")
 _COPY_OF_A_THREAD = "tc="  # how the author of a copy for older programs begins
 
 
-def names_of_authors(archive: Archive, part: str) -> dict[str, str]:
-    """Return the names of those who comment, by their identities. part: the main one, as "xl/workbook.xml"."""
+def names_of_authors(archive: Archive, linked: Iterable[Relation]) -> dict[str, str]:
+    """Return the names of those who comment, by their identities. linked: the relations of the workbook or presentation."""
     found = {}
-    for each in relations_of(archive, part):
+    for each in linked:
         if each.kind in _OF_AUTHORS and each.target in archive:
             for element in parse(archive.read(each.target), archive.damaged).iter("{*}cmAuthor", "{*}author", "{*}person"):
                 found[element.get("id", "")] = element.get("name") or element.get("displayName") or ""
     return found
 
 
-def comments_of(archive: Archive, part: str, place: str, authors: Mapping[str, str]) -> Iterator[str]:
+def comments_of(archive: Archive, linked: Iterable[Relation], place: str, authors: Mapping[str, str]) -> Iterator[str]:
     """Yield the comments on a slide or sheet, as "Comment by Ann Lee on Sales!B4: too high".
 
-    part: the slide or sheet. place: its name in the comment; the cell follows it, where there is one. authors: from
+    linked: its relations. place: its name in the comment; the cell follows it, where there is one. authors: from
     `names_of_authors`.
     """
-    for each in relations_of(archive, part):
+    for each in linked:
         if each.kind not in _OF_COMMENTS or each.target not in archive:
             continue
         root = parse(archive.read(each.target), archive.damaged)

@@ -11,7 +11,7 @@ from fbrag_cli.documents.readers.archive import Archive
 from fbrag_cli.documents.readers.blocks import Block, content_of
 from fbrag_cli.documents.readers.drawing import read_drawing
 from fbrag_cli.documents.readers.office_comments import comments_of, names_of_authors
-from fbrag_cli.documents.readers.relations import relations_of
+from fbrag_cli.documents.readers.relations import Relation, relations_of
 from fbrag_cli.documents.readers.xml import parse
 from fbrag_cli.documents.source import Source
 from fbrag_cli.text.printable import counted
@@ -28,7 +28,8 @@ def read_slides(source: Source, codec: str | None = None) -> Extracted:
     XML declares its encoding. Raises FbragError doc_unreadable: damaged, encrypted, a bomb.
     """
     archive = Archive(source, "a presentation")
-    slides = list(_slides(archive))
+    linked = list(relations_of(archive, _PRESENTATION))
+    slides = list(_slides(archive, linked))
     warnings = []
     if len(slides) > _MAX_SLIDES:
         warnings.append(f"{source.name}: of its {len(slides)} slides only the first {_MAX_SLIDES} are read")
@@ -36,24 +37,25 @@ def read_slides(source: Source, codec: str | None = None) -> Extracted:
     comments: list[str] = []
     left_out = Counter[str]()
     missing = 0
-    authors = names_of_authors(archive, _PRESENTATION)
+    authors = names_of_authors(archive, linked)
     for number, name in enumerate(slides[:_MAX_SLIDES], 1):
         if name not in archive:
             missing += 1
             continue
-        found = _blocks_of(archive, name, number, left_out)
+        linked = list(relations_of(archive, name))
+        found = _blocks_of(archive, name, number, linked, left_out)
         if found is not None:
             blocks += found
-            comments += comments_of(archive, name, f"slide {number}", authors)
+            comments += comments_of(archive, linked, f"slide {number}", authors)
     if missing:
         warnings.append(f"{source.name}: {missing} of its {len(slides)} slides are missing")
     told = tuple(counted(count, thing) for thing, count in left_out.items())
     return Extracted(content_of(blocks), _MEDIA_TYPE, warnings=tuple(warnings), left_out=told, comments=tuple(comments))
 
 
-def _slides(archive: Archive) -> Iterator[str]:
-    """Return the names of the slides' parts in their order, each once."""
-    targets = {identity: target for identity, _, target in relations_of(archive, _PRESENTATION)}
+def _slides(archive: Archive, linked: list[Relation]) -> Iterator[str]:
+    """Return the names of the slides' parts in their order, each once. linked: the relations of the presentation."""
+    targets = {identity: target for identity, _, target in linked}
     named = (
         value
         for element in parse(archive.read(_PRESENTATION), archive.damaged).iter("{*}sldId")
@@ -63,22 +65,22 @@ def _slides(archive: Archive) -> Iterator[str]:
     yield from dict.fromkeys(targets[identity] for identity in named if identity in targets)
 
 
-def _blocks_of(archive: Archive, name: str, number: int, left_out: Counter[str]) -> list[Block] | None:
+def _blocks_of(archive: Archive, name: str, number: int, linked: list[Relation], left_out: Counter[str]) -> list[Block] | None:
     """Return the blocks of a slide, the first of which is its heading; none for a slide without text, and None for a hidden one.
 
-    left_out: counts what is not read.
+    linked: the relations of the slide. left_out: counts what is not read.
     """
     inside = Counter[str]()
-    slide = read_drawing(archive, name, inside)
+    slide = read_drawing(archive, name, linked, inside)
     if slide.is_hidden:
         left_out["hidden slide"] += 1
         return None
     left_out += inside
     notes = [
         replace(block, group=block.group and f"notes {block.group}")
-        for each in relations_of(archive, name)
+        for each in linked
         if each.kind == "notesSlide" and each.target in archive
-        for block in read_drawing(archive, each.target, left_out).builder.blocks()
+        for block in read_drawing(archive, each.target, (), left_out).builder.blocks()
     ]
     if notes:
         notes[0] = replace(notes[0], text=f"Notes: {notes[0].text}")

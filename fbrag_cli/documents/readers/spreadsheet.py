@@ -19,7 +19,7 @@ from fbrag_cli.documents.readers.blocks import Block, content_of
 from fbrag_cli.documents.readers.drawing import read_drawing
 from fbrag_cli.documents.readers.odt import refuse_encrypted
 from fbrag_cli.documents.readers.office_comments import comments_of, names_of_authors
-from fbrag_cli.documents.readers.relations import relations_of
+from fbrag_cli.documents.readers.relations import Relation, relations_of
 from fbrag_cli.documents.readers.xml import parse, refuse_entities
 from fbrag_cli.documents.source import Source
 from fbrag_cli.errors import FbragError
@@ -99,13 +99,20 @@ class _Package:
         self.cells |= repaired
         return changed
 
-    def sheets(self) -> list[str]:
-        """Return the names of the sheets' parts in their order, "" for one that is not known; none in other formats than xlsx."""
-        if self.archive is None or _WORKBOOK not in self.archive:
-            return []
-        targets = {each.identity: each.target for each in relations_of(self.archive, _WORKBOOK)}
-        sheets = parse(self.cells[_WORKBOOK], self.archive.damaged).iter("{*}sheet")
-        return [next((targets.get(v, "") for k, v in sheet.attrib.items() if k.endswith("}id")), "") for sheet in sheets]
+    def has(self, kind: str) -> bool:
+        """Return whether a part refers to one of a kind, as "drawing"."""
+        return any(kind.encode() in data for name, data in self.cells.items() if name.endswith(".rels"))
+
+    def sheets(self) -> tuple[list[list[Relation]], dict[str, str]]:
+        """Return the relations of each sheet in their order, and the names of those who comment; only of xlsx."""
+        archive = self.archive
+        if archive is None or _WORKBOOK not in archive or not any(map(self.has, ("drawing", "omments"))):
+            return [], {}
+        linked = list(relations_of(archive, _WORKBOOK))
+        targets = {each.identity: each.target for each in linked}
+        sheets = parse(self.cells[_WORKBOOK], archive.damaged).iter("{*}sheet")
+        names = (next((targets.get(v, "") for k, v in sheet.attrib.items() if k.endswith("}id")), "") for sheet in sheets)
+        return [list(relations_of(archive, name)) for name in names], names_of_authors(archive, linked)
 
 
 def _as_text(cell: re.Match[bytes]) -> bytes:
@@ -149,17 +156,17 @@ class _Reading:
         """Yield the name of each sheet that has text, its rows, and the text of its drawings."""
         from python_calamine import SheetTypeEnum, SheetVisibleEnum
 
-        parts, archive = self._package.sheets(), self._package.archive
-        authors = names_of_authors(archive, _WORKBOOK) if archive and parts else {}
+        archive = self._package.archive
+        linked, authors = self._package.sheets()
         for number, about in enumerate(workbook.sheets_metadata):
             if about.visible is not SheetVisibleEnum.Visible:
                 self._left_out["hidden sheet"] += 1
                 continue
             name = " ".join(about.name.split()) or f"Sheet {number + 1}"
             blocks = self._rows(workbook, number) if about.typ is SheetTypeEnum.WorkSheet else iter(())
-            if archive and number < len(parts):
-                blocks = chain(blocks, self._drawings(archive, parts[number]))
-                self._comments += comments_of(archive, parts[number], name, authors)
+            if archive and number < len(linked):
+                blocks = chain(blocks, self._drawings(archive, linked[number]))
+                self._comments += comments_of(archive, linked[number], name, authors)
             if (first := next(blocks, None)) is not None:
                 yield Block(name, level=1)
                 yield first
@@ -179,11 +186,12 @@ class _Reading:
                 hint = "name a text version of it (csv), or its parts"
                 raise FbragError("doc_unreadable", what, hint, document=self._source.path)
 
-    def _drawings(self, archive: Archive, part: str) -> Iterator[Block]:
-        """Yield the text boxes, charts and diagrams that lie on the sheet `part`."""
-        for each in relations_of(archive, part):
+    def _drawings(self, archive: Archive, linked: list[Relation]) -> Iterator[Block]:
+        """Yield the text boxes, charts and diagrams that lie on a sheet. linked: its relations."""
+        for each in linked:
             if each.kind == "drawing" and each.target in archive:
-                yield from read_drawing(archive, each.target, self._left_out).builder.blocks()
+                inside = relations_of(archive, each.target)
+                yield from read_drawing(archive, each.target, inside, self._left_out).builder.blocks()
 
 
 def written(value: object) -> str:
