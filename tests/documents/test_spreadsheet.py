@@ -203,9 +203,26 @@ def test_declared_emptiness_costs_nothing(tmp_path: Path) -> None:
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # kB
 
 
-def test_cells_in_opposite_corners_cost_one_line(tmp_path: Path) -> None:
+def test_cells_in_opposite_corners_are_refused_before_they_cost_memory(tmp_path: Path) -> None:
     """calamine reserves memory for all cells between them: some 500 GB, and ends its process."""
     far = f'<row r="1">{_CELL.format("A1")}</row><row r="1048576">{_CELL.format("XFD1048576")}</row>'
+    error = refused(tmp_path, xlsx({"S": far}), "book.xlsx")
+    assert error.message.endswith("book.xlsx is too large: a sheet of 1,048,576 rows and 16,384 columns")
+    wide = "".join(f'<row r="{row}">{_CELL.format(f"A{row}")}{_CELL.format(f"XFD{row}")}</row>' for row in range(1, 3001))
+    assert "3,000 rows and 16,384 columns" in refused(tmp_path, xlsx({"S": wide}), "book.xlsx").message
+
+
+def test_a_long_string_in_many_cells_is_refused_before_it_costs_memory(tmp_path: Path) -> None:
+    shared = f"<si><t>{'x' * 10_000}</t></si><si><t>short</t></si>"
+    cells = '<c t="s"><v>{}</v></c>'
+    many = x_row(*[cells.format(0)] * 100) * 600
+    assert "a spreadsheet of more than 500 MB of text" in refused(tmp_path, xlsx({"S": many}, shared), "book.xlsx").message
+    few = x_row(cells.format(0), *[cells.format(1)] * 99) * 600
+    assert written(tmp_path, xlsx({"S": few}, shared), "book.xlsx").text.count("short") == 59_400
+
+
+def test_a_lie_about_a_corner_ends_only_the_child(tmp_path: Path) -> None:
+    far = f'<row r="1">{_CELL.format("A1")}</row><row r="9">{_CELL.format("XFD1048576").replace(" r=", " r =")}</row>'
     (tmp_path / "book.xlsx").write_bytes(xlsx({"S": far}))
     with pytest.raises(FbragError) as caught:
         collect_one(str(tmp_path / "book.xlsx"), ReadSettings(), Cache(tmp_path / "cache"), None, Listener())

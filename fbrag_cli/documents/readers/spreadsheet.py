@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import date, datetime, time, timedelta
+from functools import reduce
 from io import BytesIO
 from itertools import chain
 from struct import unpack_from
@@ -35,6 +36,11 @@ _WITHOUT_CELLS = ("xl/charts", "xl/drawings", "xl/externalLinks", "xl/media", "x
 _WORKBOOK = "xl/workbook.xml"
 _SHEETS = "xl/worksheets/"
 _CELL = re.compile(rb"<c((?:\s(?!t=)[^<>]*?)?(?: t=\"n\")?[^<>]*?)>\s*<v>([^<]*)</v>")
+_MAX_SHEET = 500_000_000  # bytes of its values
+_VALUE = 24  # bytes of one in calamine
+_SHARED = re.compile(rb't="s"[^<>]*>\s*<v>(\d{1,9})<')
+_FAR = re.compile(rb'r="(?:[A-Z]{3}\d|[A-Z]{2}\d{5})')
+_FILLED = re.compile(rb'<c [^<>]*?r="([A-Z]{1,3})(\d{1,7})"[^<>]*(?<!/)>(?!</c>)')
 _FILEPASS = 0x2F
 _MAX_ROWS = 1 << 20  # of a sheet; a number beyond that is a lie, and calamine would count up to it
 _HALF_SECOND = timedelta(milliseconds=500)
@@ -87,6 +93,23 @@ class _Package:
             for data in self.cells.values():
                 refuse_entities(data, archive.damaged)
             self.media_type = _ODS if "content.xml" in self.cells else _XLSX
+            self._refuse_large()
+
+    def _refuse_large(self) -> None:
+        """Raise where calamine, which holds a sheet as a rectangle of values, would take more memory than a sheet is worth.
+
+        A string that many cells share is copied for each of them, and a cell in a far corner makes all cells between.
+        """
+        strings = next((data for name, data in self.cells.items() if name.lower().endswith("sharedstrings.xml")), b"")
+        longest = max(map(len, strings.split(b"<si")), default=0)
+        for name, data in self.cells.items():
+            if not name.startswith(_SHEETS):
+                continue
+            if data.count(b't="s"') * longest > _MAX_SHEET and _shared(strings, data) > _MAX_SHEET:
+                raise _too_large(self._source, f"a spreadsheet of more than {_MAX_SHEET // 1_000_000} MB of text")
+            rows, columns = _extent(data)
+            if rows * columns * _VALUE > _MAX_SHEET:
+                raise _too_large(self._source, f"a sheet of {rows:,} rows and {columns:,} columns")
 
     def file(self) -> BytesIO:
         """Return the file as calamine gets it: a zip with true sizes and without the parts that hold no cells."""
@@ -113,6 +136,33 @@ class _Package:
         sheets = parse(self.cells[_WORKBOOK], archive.damaged).iter("{*}sheet")
         names = (next((targets.get(v, "") for k, v in sheet.attrib.items() if k.endswith("}id")), "") for sheet in sheets)
         return [list(relations_of(archive, name)) for name in names], names_of_authors(archive, linked)
+
+
+def _too_large(source: Source, reason: str) -> FbragError:
+    hint = "name a text version of it (csv), or its parts"
+    return FbragError("doc_unreadable", f"{source.name} is too large: {reason}", hint, document=source.path)
+
+
+def _shared(strings: bytes, sheet: bytes) -> int:
+    """Return the bytes of the shared strings, counted for each cell of `sheet` that has them."""
+    lengths = [len(each) for each in strings.split(b"<si")[1:]]
+    numbers = Counter(int(found[1]) for found in _SHARED.finditer(sheet))
+    return sum(lengths[number] * n for number, n in numbers.items() if number < len(lengths))
+
+
+def _extent(sheet: bytes) -> tuple[int, int]:
+    """Return the rows and columns between the filled cells of a sheet; (0, 0), which takes no time, where they can be but few."""
+    if _FAR.search(sheet) is None:
+        return 0, 0
+    cells = _FILLED.findall(sheet)
+    columns = set(map(_number_of, {column for column, _ in cells})) or {0}
+    numbers = [int(row) for _, row in cells] or [0]
+    return max(numbers) - min(numbers) + 1, max(columns) - min(columns) + 1
+
+
+def _number_of(column: bytes) -> int:
+    """Return the number of a column, from 1: 28 for AB."""
+    return reduce(lambda number, letter: 26 * number + letter - 64, column, 0)
 
 
 def _as_text(cell: re.Match[bytes]) -> bytes:
@@ -182,9 +232,7 @@ class _Reading:
                 self._length += len(row)
                 yield Block(row, group="rows")
             if self._length > MAX_UNPACKED:
-                what = f"{self._source.name} is too large: a spreadsheet of more than {MAX_UNPACKED // 1_000_000} MB of text"
-                hint = "name a text version of it (csv), or its parts"
-                raise FbragError("doc_unreadable", what, hint, document=self._source.path)
+                raise _too_large(self._source, f"a spreadsheet of more than {MAX_UNPACKED // 1_000_000} MB of text")
 
     def _drawings(self, archive: Archive, linked: list[Relation]) -> Iterator[Block]:
         """Yield the text boxes, charts and diagrams that lie on a sheet. linked: its relations."""
