@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 #: The limits for a file. Of several files, one that needs more is left out.
 FILE_SECONDS = 120
 FILE_MEMORY = 4_000_000_000  # bytes of its own, without mapped files
+_LEAST_MEMORY = 500_000_000  # bytes; above, a file gets at most half of what is free
 
 #: Bytes of a text, and of an HTML page or a mail, that is read in a child process when it is the only file. Shorter ones take
 #: about a second at most: the time of the HTML parser grows with the square of the number of unmatched end tags.
@@ -266,11 +267,13 @@ def _read_files(
     jobs: Sequence[str | Source], settings: ReadSettings, store: IndexStore, cancellation: Cancellation
 ) -> Iterator[tuple[int, _Outcome | Failure]]:
     """Entry files in child processes. Yield the position of each with its outcome, the first done first; `store` has it then."""
+    from psutil import virtual_memory
+
     outcomes = run_jobs(
         partial(_read_file, settings, store.cache),
         jobs,
         seconds=FILE_SECONDS,
-        memory=FILE_MEMORY,
+        memory=min(FILE_MEMORY, max(_LEAST_MEMORY, virtual_memory().available // 2)),
         cancellation=cancellation,
     )
     for i, outcome in outcomes:

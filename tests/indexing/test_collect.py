@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -286,6 +287,16 @@ def test_a_file_alone_has_the_limits_of_a_folders(
     assert (caught.value.code, caught.value.exit_code, caught.value.document) == ("doc_unreadable", 3, str(word))
     assert caught.value.message.startswith(f"{word} cannot be read: ")
     assert says in caught.value.message
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits the memory of a process")
+def test_a_file_gets_at_most_half_of_the_memory_that_is_free(
+    word: Path, cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(available=1_200_000_000))
+    _reads_as("bytearray(700_000_000)", tmp_path, monkeypatch)
+    with pytest.raises(FbragError, match="it takes too much memory"):
+        collect_one(str(word), ReadSettings(), cache, None, Listener())
 
 
 def test_a_child_that_dies_on_a_full_disk_is_no_bad_file(
