@@ -49,6 +49,7 @@ def open_session(
 def _fetch(names: Sequence[str], store: Path, console: Console) -> None:
     """Ask once whether to download, with the size; -y accepts. Off a terminal it is an error that names the command."""
     from fbrag_cli.cli.bars import download_bar
+    from fbrag_cli.models.advice import first_run, this_machine
     from fbrag_cli.models.catalogue import load_catalogue
     from fbrag_cli.models.pull import pull_all
 
@@ -60,22 +61,11 @@ def _fetch(names: Sequence[str], store: Path, console: Console) -> None:
     if not console.yes:
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             raise FbragError("model_missing", f"{', '.join(names)} ({what}) is not here; -y fetches it", command)
-        _offer_suggested(names, console)
-        console.prompt(f"first run: {what}: {', '.join(names)}. Download now? [Y/n]")
+        question, larger = first_run(names, load_catalogue(), this_machine())
+        if larger:
+            console.note(larger, dim=True)
+        console.prompt(f"{question} [Y/n]")
         if sys.stdin.readline().strip().lower() not in ("", "y", "yes"):
             raise FbragError("model_missing", f"{', '.join(names)} ({what}) is not here", command)
     with download_bar(console) as progress:
         pull_all(names, store, progress)
-
-
-def _offer_suggested(names: Sequence[str], console: Console) -> None:
-    """Beside the default pair, name the one that this machine would take, and the command that fetches it."""
-    from fbrag_cli.models.advice import described, suggested, this_machine
-    from fbrag_cli.models.catalogue import load_catalogue
-
-    catalogue, machine = load_catalogue(), this_machine()
-    pair, default = suggested(catalogue, machine), catalogue.default
-    if pair.models != default.models and {entry.id for entry in default.models} <= set(names):
-        console.note(f"the default is {described(default, catalogue, machine)}")
-        console.note(f"this machine has room for {described(pair, catalogue, machine)}, from a hub")
-        console.hint("for those, answer n; then: fbrag models pull --suggested")

@@ -6,19 +6,26 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from fbrag_cli.models.advice import Advice, bytes_needed, pair_bytes
+from fbrag_cli.models.catalogue import ModelEntry
 from fbrag_cli.models.store import StoredModel
 from fbrag_cli.text.printable import byte_size
 from fbrag_cli.text.table import aligned
+
+_FITS = ("suggested", "gpu", "yes", "no")  # whether a model fits, in the order of the table
 
 #: Model name -> its roles, "small" and "large".
 Roles = Mapping[str, tuple[str, ...]]
 
 
 def table(models: Sequence[StoredModel], roles: Roles, advice: Advice | None) -> Iterator[str]:
-    """Yield the lines of the table. advice: None leaves out what fits."""
-    header = ("NAME", "ROLE", "SIZE", "QUANT", "CONTEXT", "LICENCE", "STATE")
-    more = () if advice is None else ("FITS", "SUGGESTED")
-    return aligned([(*header, *more), *(_row(model, roles[model.name], advice) for model in models)])
+    """Yield the lines of the table. advice: adds what fits, what is suggested first; None for a table of what is here."""
+    if advice is None:
+        whole_header = ("NAME", "ROLE", "SIZE", "QUANT", "CONTEXT", "LICENCE", "STATE")
+        return aligned([whole_header, *(_row(model, roles[model.name]) for model in models)])
+    rows = [(_fit(model, advice), model) for model in models]
+    rows.sort(key=lambda row: _FITS.index(row[0]))
+    header = ("NAME", "ROLE", "SIZE", "FITS", "STATE", "LICENCE")
+    return aligned([header, *(_short_row(model, roles[model.name], fit) for fit, model in rows)])
 
 
 def record(model: StoredModel, roles: Roles, advice: Advice | None) -> dict[str, Any]:
@@ -53,12 +60,24 @@ def advice_record(advice: Advice) -> dict[str, Any]:
     }
 
 
-def _row(model: StoredModel, roles: Sequence[str], advice: Advice | None) -> tuple[str, ...]:
+def _row(model: StoredModel, roles: Sequence[str]) -> tuple[str, ...]:
     entry = model.entry
-    about = (entry.quantization, f"{entry.context}", entry.licence) if entry else ("-", "-", "-")
-    row = (model.name, ",".join(roles) or "-", byte_size(model.bytes), *about, model.state)
-    if advice is None:
-        return row
-    need = bytes_needed(model.bytes, entry)
-    fits = "gpu" if advice.machine.fits_gpu(need) else "yes" if advice.machine.fits(need) else "no"
-    return (*row, fits, ",".join(advice.roles(model.name)) or "-")
+    about = (entry.quantization, f"{entry.context}", _licence(entry)) if entry else ("-", "-", "-")
+    return (model.name, ",".join(roles) or "-", byte_size(model.bytes), *about, model.state)
+
+
+def _short_row(model: StoredModel, roles: Sequence[str], fit: str) -> tuple[str, ...]:
+    licence = _licence(model.entry) if model.entry else "-"
+    return (model.name, ",".join(roles) or "-", byte_size(model.bytes), fit, model.state, licence)
+
+
+def _fit(model: StoredModel, advice: Advice) -> str:
+    """Return one of `_FITS`."""
+    need = bytes_needed(model.bytes, model.entry)
+    if advice.roles(model.name):
+        return "suggested"
+    return "gpu" if advice.machine.fits_gpu(need) else "yes" if advice.machine.fits(need) else "no"
+
+
+def _licence(entry: ModelEntry) -> str:
+    return entry.licence.removesuffix(" Community")

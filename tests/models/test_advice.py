@@ -13,8 +13,9 @@ import pytest
 
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.cli.main import run
-from fbrag_cli.models.advice import Machine, bytes_needed, described, pair_bytes, suggested
+from fbrag_cli.models.advice import Machine, bytes_needed, described, first_run, pair_bytes, suggested
 from fbrag_cli.models.catalogue import Catalogue, Pair, load_catalogue
+from tests.conftest import ROOT
 from tests.models.conftest import HUB, HUB_PATH, MODEL, Server, catalogue_of
 
 CATALOGUE = load_catalogue()
@@ -53,6 +54,26 @@ def test_a_pair_for_each_size_of_main_memory(memory: float, expected: tuple[str,
 )
 def test_a_pair_for_each_size_of_a_gpu_whatever_the_main_memory_is(gpu: float, expected: tuple[str, str]) -> None:
     assert taken(64, gpu) == expected
+
+
+@pytest.mark.parametrize(
+    ("cores", "large"), [(1, "qwen2.5-coder-1.5b"), (2, "qwen3-4b-2507"), (4, "qwen3-8b"), (16, "qwen3-30b-a3b-2507")]
+)
+def test_few_cores_are_not_told_to_take_what_they_cannot_read(cores: int, large: str) -> None:
+    assert suggested(CATALOGUE, Machine(64 * GB, cores=cores)).large.id == large
+    assert suggested(CATALOGUE, Machine(64 * GB, 80 * GB, cores)).large.id == "llama-3.1-70b"
+
+
+def test_the_first_run_asks_one_question_of_what_was_measured() -> None:
+    question, larger = first_run(["qwen2.5-coder-1.5b"], CATALOGUE, Machine(8 * GB, cores=2))
+    assert question == (
+        "first run: download the default model (1.1 GB, some 40 s a question on 2 cores, 26 of 74 hard questions right)?"
+    )
+    readme = " ".join((ROOT / "README.md").read_text("utf-8").split())
+    assert "It answered 26 of 74 hard questions rightly" in readme
+    assert larger == "this machine has room for qwen3-4b-2507 (3.6 GB) too: fbrag models pull --suggested"
+    assert first_run(["qwen2.5-coder-1.5b"], CATALOGUE, Machine(4 * GB, cores=2))[1] == ""
+    assert first_run(["smollm2-135m"], CATALOGUE, Machine(8 * GB)) == ("first run: download smollm2-135m (98 MB)?", "")
 
 
 def test_a_pair_that_is_one_model_needs_its_weights_once() -> None:
@@ -122,7 +143,7 @@ def test_the_first_run_offers_it_beside_the_default(store: Path, tmp_path: Path,
     os.write(terminal, b"n\n")
     process.communicate(timeout=60)
     os.close(terminal)
-    assert b"the default is 1 model, 1.1 GB: qwen2.5-coder-1.5b for both; " in said
-    assert b"this machine has room for 2 models, 7.5 GB: qwen3-4b-2507 (small) and qwen3-8b (large); " in said
-    assert b"for those, answer n; then: fbrag models pull --suggested" in said
+    assert b"download the default model (1.1 GB, some 40 s a question on 2 cores, 26 of 74 hard questions right)? [Y/n]" in said
+    assert b"this machine has room for qwen3-4b-2507 and qwen3-8b (7.5 GB) too: fbrag models pull --suggested" in said
+    assert said.count(b"\n") == 1  # one line before the question
     assert process.returncode == 4
