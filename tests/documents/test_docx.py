@@ -423,3 +423,12 @@ def test_forms_and_symbols(tmp_path: Path) -> None:
     raised = '<w:vertAlign w:val="superscript"/>'
     body += f"{_run('6', raised)}</w:p>"
     assert written(tmp_path, docx(body), "d.docx").text == "☒ married yesα2^6"
+
+
+def test_boxes_and_columns_without_end_are_bounded(tmp_path: Path) -> None:
+    deep = "<w:p><w:r><w:t>x</w:t><w:txbxContent>" * 5000 + "</w:txbxContent></w:r></w:p>" * 5000
+    assert written(tmp_path, docx(deep), "d.docx").text.split("\n\n") == ["x"] * 5000
+    cell = f'<w:tc><w:tcPr><w:gridSpan w:val="999999"/></w:tcPr>{w_paragraph("x")}</w:tc>'
+    document = written(tmp_path, docx(f"<w:tbl><w:tr>{cell * 1000}</w:tr></w:tbl>"), "d.docx")
+    assert document.text.count("x") == 1000
+    assert document.text.count("\t") < 1100

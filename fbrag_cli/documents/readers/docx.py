@@ -52,6 +52,7 @@ class _Package:
         self._document = self._main_part()
         self._relations = {relation.identity: relation for relation in relations_of(self._archive, self._document)}
         self._linked: dict[str, list[Block]] = {}
+        self._shown: set[str] = set()  # headers and footers
         styles = Styles(self._tree("styles"))
         self._styles, self._numbers = styles, self._tree("numbering")
         self._found = Found(styles, self._numbering(), partial(self._linked_blocks, self._relations))
@@ -107,9 +108,11 @@ class _Package:
                 yield from section.blocks
             for each, identity in section.margins:
                 relation = self._relations.get(identity)
-                if each == kind and relation is not None and relation.target in self._archive:
-                    stories = self._body(relation.target, self._other(relation.target), is_margin=True).stories
-                    yield from margins.blocks(kind, (block for story in stories for block in story.blocks))
+                if each != kind or relation is None or relation.target not in self._archive or relation.target in self._shown:
+                    continue
+                self._shown.add(relation.target)
+                stories = self._body(relation.target, self._other(relation.target), is_margin=True).stories
+                yield from margins.blocks(kind, (block for story in stories for block in story.blocks))
 
     def _notes(self) -> Iterator[Block]:
         """Yield the footnotes and endnotes in the order of their references, as "1. TEXT"."""

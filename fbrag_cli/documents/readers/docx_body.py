@@ -247,13 +247,14 @@ class Body(Text):
     def _begin_result(self) -> None:
         if self._fields and self._is_margin and self._fields[-1].name in _MARGIN_FIELDS:
             self._say(PAGE_NUMBER)
-            self._fields[-1].is_silent = self._is_silent = True
+            self._fields[-1].is_silent = True
+            self._silent += 1
 
     def _end_field(self) -> None:
         if not self._fields:
             return
         ended = self._fields.pop()
-        self._is_silent = any(each.is_silent for each in self._fields) if ended.is_silent else self._is_silent
+        self._silent -= ended.is_silent
         if ended.name == "FORMCHECKBOX":
             self._say("☒" if ended.checked else "☐")
         elif ended.name == "FORMDROPDOWN":

@@ -10,7 +10,8 @@ from fbrag_cli.documents.readers.blocks import Block, BlockBuilder
 from fbrag_cli.documents.readers.docx_numbering import Label, Numbering
 from fbrag_cli.documents.readers.docx_styles import Styles, is_on
 
-_MAX_SPAN = 63  # columns that Word allows
+_MAX_COLUMNS = 63  # as Word allows
+_MAX_BOXES = 20  # in each other: the text of each is moved to the one around it
 
 
 @dataclass(slots=True)
@@ -50,18 +51,20 @@ class Text:
         self._builder = BlockBuilder()
         self._outer: list[tuple[BlockBuilder, list[_Paragraph], list[str]]] = []
         self._paragraphs: list[_Paragraph] = []
+        self._deeper = 0  # text boxes in each other beyond those that are laid out by themselves
+        self._columns = 0  # of the open row
         self._carried: list[str] = []  # text of a paragraph that continues in the next one
         self._spans: list[int] = []  # columns of each open cell
         self._in_list = self._in_properties = False
         self._run_is_hidden = self._is_raised = self._in_hidden_passage = False
         self._font = ""
-        self._is_silent = False
+        self._silent = 0  # open fields that show the number of a page
         self._n_said = 0
         self._said: list[str] | None = None  # what is said while a comment is open
 
     def _say(self, text: str) -> None:
         """Add text that is shown. Text of hidden runs is counted as left out."""
-        if not text or self._is_silent:
+        if not text or self._silent:
             return
         if self._run_is_hidden:
             if not (self._in_hidden_passage or text.isspace()):
@@ -219,6 +222,7 @@ class Text:
         self._builder.begin_group()
 
     def _row(self, _: dict[str, str]) -> None:
+        self._columns = 0
         self._builder.begin_row()
 
     def _cell(self, _: dict[str, str]) -> None:
@@ -228,12 +232,14 @@ class Text:
 
     def _span(self, given: dict[str, str]) -> None:
         if self._spans:
-            self._spans[-1] = min(number_of(given), _MAX_SPAN)
+            self._spans[-1] = number_of(given)
 
     def _end_cell(self) -> None:
         self._flush()
         self._builder.end_cell()
-        for _ in range(self._spans.pop() - 1):
+        span = max(1, min(self._spans.pop(), _MAX_COLUMNS - self._columns))
+        self._columns += span
+        for _ in range(span - 1):
             self._builder.begin_cell()
             self._builder.end_cell()
 
@@ -250,11 +256,17 @@ class Text:
         self._builder.end_block()
 
     def _box(self, _: dict[str, str]) -> None:
+        if len(self._outer) >= _MAX_BOXES:
+            self._deeper += 1
+            return
         self._outer.append((self._builder, self._paragraphs, self._carried))
         self._builder, self._paragraphs, self._carried = BlockBuilder(), [], []
         self._in_list = False
 
     def _end_box(self) -> None:
+        if self._deeper:
+            self._deeper -= 1
+            return
         self._flush()
         blocks = self._builder.blocks()
         self._builder, self._paragraphs, self._carried = self._outer.pop()

@@ -17,6 +17,7 @@ _BULLET = "- "
 _PLAIN = Level(is_bullet=True)
 _MAX_LEVEL = 10
 _MAX_SPACES = 100
+_MAX_STORIES = 20  # in each other: the text of each is moved to the one around it
 _ID = "{http://www.w3.org/XML/1998/namespace}id"
 
 
@@ -200,7 +201,7 @@ class Text:
 
     def _note(self, _: dict[str, str]) -> None:
         story = self._story
-        if story.levels and story.levels[-1] and not story.notes:
+        if story.levels and story.levels[-1] and not story.notes and len(self._outer) < _MAX_STORIES:
             self._push(NOTE)  # below the heading, so that it is no part of the title
             self._story.levels.append(0)
         else:

@@ -40,6 +40,7 @@ _MARGINS = {
     **dict.fromkeys(("footer", "footerl", "footerr", "footerf"), "footer"),
 }
 _MAX_COLLECTED = 1000  # characters of a field's instruction, an author or a list's number
+_MAX_STORIES = 20  # in each other: the text of each is moved to the one around it
 _LAST_LEVEL = 9  # outline level that means running text
 
 
@@ -142,6 +143,9 @@ class Body(Text):
 
     def _tell(self, push: Callable[[], None], pop: Callable[[], None]) -> None:
         """Read the open group as text of its own."""
+        if len(self._outer) >= _MAX_STORIES:
+            self._skip_group()
+            return
         push()
         self._state = replace(self._state, in_table=False, hidden=False, outline=_LAST_LEVEL)
         self._end = pop
