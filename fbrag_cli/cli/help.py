@@ -24,7 +24,7 @@ FIRST = {
     "fbrag": "--version --quiet --verbose --offline --yes --config",
     "ask": "--format --answer-only --context --html --fast --thorough --more --large --small --quiet",
     "explain": "--json --html --pages --select --limit --find --chunk --samples-text --prompt --text",
-    "batch": "--questions --jobs --together --output --resume --retry-errors --shard --parallel --large --gpu",
+    "batch": "--questions --jobs --together --output --html --resume --retry-errors --parallel --large --gpu",
     "eval": "--limit --method --select --retrieval-only --output --json --compare --min --large --gpu",
     "models pull": "--role --suggested --sha256 --dry-run --quiet --offline --yes",
     "bench": "--json --tokens --repeat --max --large --small --gpu --threads --timeout",
