@@ -21,6 +21,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
 
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
+from fbrag_cli.limits import end_with_parent, limit_resources, over_processor_limit
 
 if TYPE_CHECKING:
     from subprocess import Popen
@@ -46,23 +47,6 @@ def command(entry: str, *arguments: str, isolated: bool = False) -> list[str]:
 def signal_name(number: int) -> str:
     """Return the name of a signal, as "SIGKILL"."""
     return signal.Signals(number).name if number in {*signal.Signals} else f"signal {number}"
-
-
-def limit_resources(**limits: int | None) -> None:
-    """Limit this process, and let a crash leave no core file. limits: by names of `resource`, as DATA in bytes, CPU in seconds.
-
-    A limit that is None, or that the system does not have, is left as it is; so are all on Windows.
-    """
-    try:
-        import resource
-    except ImportError:  # Windows
-        return
-    for name, limit in {"CORE": 0, **limits}.items():
-        if limit is not None:
-            kind = getattr(resource, f"RLIMIT_{name}")
-            most = resource.getrlimit(kind)[1]
-            with suppress(OSError, ValueError):
-                resource.setrlimit(kind, (limit if most == resource.RLIM_INFINITY else min(limit, most), most))
 
 
 def _start(command: Sequence[str], purpose: str, environ: Mapping[str, str] | None, *, errors: bool = False) -> Popen[bytes]:
@@ -296,6 +280,9 @@ class _Worker(threading.Thread):
     def _failure(self, status: int) -> Failure:
         if status == _LATE and self._seconds is not None:
             return Failure("timeout", f"it took more than {self._seconds:g} s")
+        if (limit := over_processor_limit(status)) is not None:
+            reason = f"it took more than the {limit} s of processor time that this shell allows"
+            return Failure("timeout", reason, FbragError("timeout", reason, "raise the limit: ulimit -t"))
         if status >= 0:
             return Failure("died", f"the process that read it ended (status {status})")
         why = {"SIGKILL": ", as systems do when memory is short"}
@@ -330,6 +317,7 @@ def serve() -> NoReturn:
     """Run in a child: read the function and the limits from stdin, then jobs until stdin ends. Results go to stdout."""
     global _is_worker
     _is_worker = True
+    end_with_parent()
     requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nowhere = os.open(os.devnull, os.O_RDWR)  # what all other code reads and writes
     os.dup2(nowhere, 0)

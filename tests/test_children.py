@@ -319,6 +319,39 @@ def test_the_end_of_the_parent_ends_the_children(how: str, ctrl_c: bool, tmp_pat
     assert not any(map(is_alive, pids))
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child")
+def test_a_child_in_a_long_call_of_native_code_ends_with_its_parent_at_once(tmp_path: Path) -> None:
+    """Its thread that waits for the parent's end would have to wait for the end of the call."""
+    root = Path(__file__).parents[1]
+    command = [sys.executable, "-c", _PARENT, str(tmp_path), "loop inside C"]
+    parent = subprocess.Popen(command, cwd=root, start_new_session=True)
+    pids = [int(name) for name in wait_for(tmp_path, 2)]
+    time.sleep(0.5)  # they are in the call
+    parent.kill()
+    parent.wait(20)
+    for _ in range(10):
+        if not any(map(is_alive, pids)):
+            break
+        time.sleep(0.05)
+    assert not any(map(is_alive, pids))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux holds a process to it")
+def test_the_shells_limit_of_processor_time_is_said(tmp_path: Path) -> None:
+    """Whether the system kills a child for its memory or for its time, its signal is the same."""
+    script = """
+import resource, sys
+from fbrag_cli.children import run_jobs
+from tests.test_children import act
+resource.setrlimit(resource.RLIMIT_CPU, (3, 3))
+[(_, failure)] = run_jobs(act, ["loop"], processes=1, seconds=60)
+print(failure.kind, failure.error.code, failure.reason)
+"""
+    root = Path(__file__).parents[1]
+    done = subprocess.run([sys.executable, "-c", script], cwd=root, capture_output=True, text=True, timeout=100, check=True)
+    assert done.stdout == "timeout timeout it took more than the 3 s of processor time that this shell allows\n"
+
+
 def test_ctrl_c_is_the_parents_to_decide(tmp_path: Path) -> None:
     """A parent that ignores it gets its results all the same."""
     script = (

@@ -15,7 +15,7 @@ PACKAGE = Path(__file__).parents[1] / "fbrag_cli"
 
 #: Homes from the bottom up: a module imports its own home and those of lower floors. Homes of one floor do not know each other.
 FLOORS = [
-    ["errors", "cancellation", "installation"],
+    ["errors", "cancellation", "installation", "limits"],
     ["progress", "children"],
     ["text"],
     ["storage"],

@@ -17,6 +17,7 @@ from fbrag_cli import children
 from fbrag_cli.children import Child, signal_name
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.process import aborts, set_environment
+from fbrag_cli.limits import free_memory
 
 # Variables that hide every GPU from the drivers.
 _NO_GPU = {"CUDA_VISIBLE_DEVICES": "-1", "HIP_VISIBLE_DEVICES": "-1", "GGML_VK_VISIBLE_DEVICES": ""}
@@ -90,7 +91,7 @@ def _backend() -> dict[str, Any]:
                 "name": device.name,
                 "description": device.description,
                 "is_gpu": device.is_gpu,
-                "free_bytes": device.free_bytes if device.is_gpu else machine.free_memory(),
+                "free_bytes": device.free_bytes if device.is_gpu else free_memory(),
                 "total_bytes": device.total_bytes,
             }
             for device in machine.devices()

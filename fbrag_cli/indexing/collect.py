@@ -25,6 +25,7 @@ from fbrag_cli.indexing.checks import check_types
 from fbrag_cli.indexing.entry import ReadAgain, ReadSettings, file_key, load_entry, make_entry, packed_entry, save_entry
 from fbrag_cli.indexing.folder_index import Member, folder_index_key, index_of, load_folder_index, make_folder_index
 from fbrag_cli.indexing.store import IndexStore, index_key
+from fbrag_cli.limits import free_memory
 from fbrag_cli.progress import Event, Listener
 from fbrag_cli.retrieval.bm25 import BM25
 from fbrag_cli.storage.cache import Cache, is_key
@@ -267,13 +268,11 @@ def _read_files(
     jobs: Sequence[str | Source], settings: ReadSettings, store: IndexStore, cancellation: Cancellation
 ) -> Iterator[tuple[int, _Outcome | Failure]]:
     """Entry files in child processes. Yield the position of each with its outcome, the first done first; `store` has it then."""
-    from psutil import virtual_memory
-
     outcomes = run_jobs(
         partial(_read_file, settings, store.cache),
         jobs,
         seconds=FILE_SECONDS,
-        memory=min(FILE_MEMORY, max(_LEAST_MEMORY, virtual_memory().available // 2)),
+        memory=min(FILE_MEMORY, max(free_memory() // 2, _LEAST_MEMORY)),
         cancellation=cancellation,
     )
     for i, outcome in outcomes:

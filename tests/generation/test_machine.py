@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from fbrag_cli import limits
 from fbrag_cli.generation.llama import machine
 from fbrag_cli.generation.llama.machine import ON_THE_CPU, WHERE_IT_FITS, Device, Placement
 
@@ -44,20 +45,20 @@ def test_a_number_of_layers_is_taken_at_its_word(monkeypatch: pytest.MonkeyPatch
 
 
 def test_limits_of_a_container_count(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(machine, "_CGROUP", tmp_path)
+    monkeypatch.setattr(limits, "_CGROUP", tmp_path)
     monkeypatch.setattr(machine, "physical_cores", lambda: 64)
-    free = machine.free_memory()
+    free = limits.free_memory()
     assert machine.usable_cores() == 64
     for quota, cores in (("max 100000", 64), ("250000 100000", 2), ("50000 100000", 1), ("9900000 100000", 64)):
         (tmp_path / "cpu.max").write_text(f"{quota}\n")
         assert machine.usable_cores() == cores
     (tmp_path / "memory.current").write_text("3000000\n")
     (tmp_path / "memory.max").write_text("max\n")
-    assert machine.free_memory() > free / 2
+    assert limits.free_memory() > free / 2
     (tmp_path / "memory.max").write_text("10000000\n")
-    assert machine.free_memory() == 7_000_000
+    assert limits.free_memory() == 7_000_000
     (tmp_path / "memory.stat").write_text("anon 1000000\ninactive_file 2000000\n")
-    assert machine.free_memory() == 9_000_000
+    assert limits.free_memory() == 9_000_000
 
 
 def test_what_llama_cpp_tells_of_devices_stays_off_the_terminal() -> None:

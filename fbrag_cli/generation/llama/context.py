@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.llama.machine import free_gpu_memory, free_memory, metadata
+from fbrag_cli.generation.llama.machine import free_gpu_memory, metadata
 from fbrag_cli.generation.llama.native_log import native_log
 from fbrag_cli.generation.llama.weights import Weights
+from fbrag_cli.limits import free_memory
 
 #: The most tokens of a batch.
 BATCH = 512

@@ -15,8 +15,8 @@ from typing import Any
 import llama_cpp
 
 from fbrag_cli.generation.llama.native_log import native_log
+from fbrag_cli.limits import of_container
 
-_CGROUP = Path("/sys/fs/cgroup")  # of the container that this process is in (version 2); at the root of a host it has no limits
 _GPU_RESERVE = 2_000_000_000  # bytes of GPU memory that are left for KV cells and llama.cpp's buffers
 
 
@@ -169,29 +169,9 @@ def physical_cores() -> int:
 
 def usable_cores() -> int:
     """Return `physical_cores`, or fewer where a container limits the CPU time (docker --cpus)."""
-    quota, _, period = _of_container("cpu.max").partition(" ")
+    quota, _, period = of_container("cpu.max").partition(" ")
     limit = int(quota) / int(period) if quota.isdecimal() and period.isdecimal() else math.inf
     return max(1, math.floor(min(physical_cores(), limit)))
-
-
-def free_memory() -> int:
-    """Return the main memory that is available without swapping, in bytes; of a container's limit what is left of it."""
-    import psutil
-
-    free = int(psutil.virtual_memory().available)
-    limit, used = _of_container("memory.max"), _of_container("memory.current")
-    if not (limit.isdecimal() and used.isdecimal()):
-        return free
-    unused = re.search(r"^inactive_file (\d+)$", _of_container("memory.stat"), re.MULTILINE)  # read from files, and let go first
-    return max(0, min(free, int(limit) - int(used) + (int(unused[1]) if unused else 0)))
-
-
-def _of_container(name: str) -> str:
-    """Return the text of a file with a limit of the container, "" where there is none."""
-    try:
-        return (_CGROUP / name).read_text().strip()
-    except OSError:
-        return ""
 
 
 def metadata(model: Any, key: str) -> str:

@@ -7,7 +7,7 @@ import sys
 from secrets import token_hex
 from typing import Any
 
-from fbrag_cli.children import limit_resources
+from fbrag_cli.limits import limit_resources
 
 _MOST_CHARACTERS = 100_000  # that a template writes; the markup of three turns has a few hundred
 _MOST_OF_A_REASON = 300  # characters

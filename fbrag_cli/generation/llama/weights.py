@@ -20,7 +20,6 @@ from fbrag_cli.generation.llama.machine import (
     WHERE_IT_FITS,
     Placement,
     device_list,
-    free_memory,
     layers_for_gpu,
     physical_cores,
     repacking_helps,
@@ -29,6 +28,7 @@ from fbrag_cli.generation.llama.machine import (
 )
 from fbrag_cli.generation.llama.native_log import native_log
 from fbrag_cli.generation.llama.token_table import TokenTable
+from fbrag_cli.limits import free_memory
 
 if TYPE_CHECKING:
     import numpy as np

@@ -1,0 +1,74 @@
+"""Limits of a process, of the shell that started it, and of the machine or the container that it runs in."""
+
+from __future__ import annotations
+
+import re
+import signal
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+_CGROUP = Path("/sys/fs/cgroup")  # of the container that this process is in (version 2); at the root of a host it has no limits
+_PR_SET_PDEATHSIG = 1
+
+
+def limit_resources(**limits: int | None) -> None:
+    """Limit this process, and let a crash leave no core file. limits: by names of `resource`, as DATA in bytes, CPU in seconds.
+
+    A limit that is None, or that the system does not have, is left as it is; so are all on Windows.
+    """
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
+    for name, limit in {"CORE": 0, **limits}.items():
+        if limit is not None:
+            kind = getattr(resource, f"RLIMIT_{name}")
+            most = resource.getrlimit(kind)[1]
+            with suppress(OSError, ValueError):
+                resource.setrlimit(kind, (limit if most == resource.RLIM_INFINITY else min(limit, most), most))
+
+
+def end_with_parent() -> None:
+    """Have Linux kill this process when the thread that started it ends, even in the middle of a long call of native code."""
+    if sys.platform == "linux":
+        import ctypes
+
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+def over_processor_limit(status: int) -> int | None:
+    """Return the limit of processor time (seconds, `ulimit -t`) that has ended a child of this process, None where none did.
+
+    status: its exit status, below 0 the number of a signal.
+    """
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    limit = min((each for each in resource.getrlimit(resource.RLIMIT_CPU) if each != resource.RLIM_INFINITY), default=None)
+    if limit is None or status not in (-signal.SIGXCPU, -signal.SIGKILL):
+        return None
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)  # of all children that have ended: no less than of this one
+    return limit if spent.ru_utime + spent.ru_stime > 0.9 * limit else None
+
+
+def free_memory() -> int:
+    """Return the main memory that is available without swapping, in bytes; of a container's limit what is left of it."""
+    import psutil
+
+    free = int(psutil.virtual_memory().available)
+    limit, used = of_container("memory.max"), of_container("memory.current")
+    if not (limit.isdecimal() and used.isdecimal()):
+        return free
+    unused = re.search(r"^inactive_file (\d+)$", of_container("memory.stat"), re.MULTILINE)  # read from files, and let go first
+    return max(0, min(free, int(limit) - int(used) + (int(unused[1]) if unused else 0)))
+
+
+def of_container(name: str) -> str:
+    """Return the text of a file with a limit of the container, "" where there is none."""
+    try:
+        return (_CGROUP / name).read_text().strip()
+    except OSError:
+        return ""
