@@ -33,7 +33,21 @@ class Format:
     """
 
     reader: Literal[
-        "pdf", "epub", "docx", "spreadsheet", "slides", "odt", "rtf", "vtt", "srt", "mail", "html", "markdown", "rst", "text"
+        "pdf",
+        "epub",
+        "docx",
+        "spreadsheet",
+        "slides",
+        "odt",
+        "rtf",
+        "vtt",
+        "srt",
+        "mail",
+        "html",
+        "markdown",
+        "notebook",
+        "rst",
+        "text",
     ]
     kind: str
     media_type: str
@@ -60,9 +74,17 @@ FORMATS = (
     Format("docx", "a Word document", _DOCX, (".docx", ".docm"), recognition.is_docx, textual=False),
     Format("spreadsheet", "an Excel workbook", _XLSX, (".xlsx", ".xlsm"), recognition.is_xlsx, textual=False),
     Format("spreadsheet", "an old Excel workbook", "application/vnd.ms-excel", (".xls",), recognition.is_xls, textual=False),
-    Format("spreadsheet", "an OpenDocument spreadsheet", _ODF + "spreadsheet", (".ods",), recognition.is_ods, textual=False),
+    Format(
+        "spreadsheet",
+        "an OpenDocument spreadsheet",
+        _ODF + "spreadsheet",
+        (".ods", ".ots", ".fods"),
+        recognition.is_ods,
+        textual=False,
+    ),
     Format("slides", "a PowerPoint presentation", _PPTX, (".pptx", ".pptm", ".ppsx"), recognition.is_pptx, textual=False),
     Format("odt", "an OpenDocument text", _ODF + "text", (".odt", ".ott", ".fodt"), recognition.is_odt, textual=False),
+    Format("notebook", "a notebook", "application/x-ipynb+json", (".ipynb",), recognition.is_notebook, textual=False),
     Format("rtf", "a rich text document", "application/rtf", (".rtf",), recognition.is_rtf, textual=False),
     Format("vtt", "WebVTT subtitles", "text/vtt", (".vtt",), recognition.is_vtt),
     Format("srt", "SubRip subtitles", "application/x-subrip", (".srt",), recognition.is_srt),
@@ -131,6 +153,8 @@ def reader_of(format_: Format) -> Reader:  # noqa: C901 - a line a format
             from fbrag_cli.documents.readers.html import read_html as reader
         case "markdown":
             from fbrag_cli.documents.readers.markdown import read_markdown as reader
+        case "notebook":
+            from fbrag_cli.documents.readers.notebook import read_notebook as reader
         case "rst":
             from fbrag_cli.documents.readers.restructured import read_rst as reader
         case "text":

@@ -24,7 +24,7 @@ _BOMS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_
 
 _LEADING = r"(?:\s|<!--(?:(?!-->).)*-->|<\?xml[^>]*\?>)*"
 _HTML = re.compile(_LEADING + r"<(?:!doctype\s+html|html|head|body)[\s>]", re.IGNORECASE | re.DOTALL)
-_FLAT_ODT = re.compile(r"\s*(?=<[?!o]).*?<office:document\s[^>]*opendocument\.text", re.DOTALL)
+_FLAT = re.compile(r"\s*(?=<[?!o]).*?<office:document\s[^>]*opendocument\.(text|spreadsheet|presentation|graphics)\b", re.DOTALL)
 _VTT = re.compile(r"WEBVTT(?:[ \t\n]|$)")
 _SRT = re.compile(r"\s*\d+[ \t]*\n\d{1,3}:\d\d:\d\d[,.]\d{1,3}[ \t]*-->[ \t]*\d{1,3}:\d\d:\d\d[,.]\d")
 _HEADER_FIELD = re.compile(r"([!-9;-~]+):[ \t]?.*\n(?:[ \t]+\S.*\n)*")
@@ -62,14 +62,24 @@ def is_xls(data: bytes) -> bool:
 
 
 def is_ods(data: bytes) -> bool:
-    return media_type_of(data).startswith(OPEN_DOCUMENT + "spreadsheet")
+    return media_type_of(data).startswith(OPEN_DOCUMENT + "spreadsheet") or flat_kind_of(data) == "spreadsheet"
 
 
 def is_odt(data: bytes) -> bool:
     if data.startswith(_ZIP):
         kind = media_type_of(data).removeprefix(OPEN_DOCUMENT)
         return kind.startswith("text") and kind != "text-master"
-    return _FLAT_ODT.match(_head(data)) is not None
+    return flat_kind_of(data) == "text"
+
+
+def flat_kind_of(data: bytes) -> str:
+    """Return the kind of OpenDocument that is one XML file, as "text" or "presentation"; "" for other files."""
+    found = _FLAT.match(_head(data))
+    return found[1] if found else ""
+
+
+def is_notebook(data: bytes) -> bool:
+    return data[:_HEAD].lstrip().startswith(b"{") and b'"nbformat"' in data[:_HEAD] + data[-_HEAD:] and b'"cell_type"' in data
 
 
 def is_rtf(data: bytes) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fbrag_cli.documents.compound_file import OLE, root_names
-from fbrag_cli.documents.recognition import OPEN_DOCUMENT, media_type_of
+from fbrag_cli.documents.recognition import OPEN_DOCUMENT, flat_kind_of, media_type_of
 from fbrag_cli.documents.source import Source
 from fbrag_cli.errors import FbragError
 
@@ -68,6 +68,7 @@ _MAGICS = (
     Magic(b"\x09\x04\x06\x00", "an Excel workbook of before 1993", _TO_PDF, inside=b"\x00\x00\x00"),
     Magic(b"%!PS-Adobe", "a PostScript document", "ps2pdf {file} out.pdf"),
     Magic(b"BOOKMOBI", "a Kindle book (mobi)", "ebook-convert {file} out.txt", offset=60),
+    Magic(b"<?xml ", "a FictionBook (fb2)", "ebook-convert {file} out.txt", inside=b"<FictionBook"),
     Magic(b"AT&TFORM", "a DjVu document", 'djvutxt {file} | fbrag ask - "…"'),
     Magic(b"\x1f\x8b", "compressed (gzip)", 'gzip -dc {file} | fbrag ask - "…"'),
     Magic(b"BZh91AY&SY", "compressed (bzip2)", 'bzip2 -dc {file} | fbrag ask - "…"'),
@@ -112,7 +113,7 @@ def refuse_known(source: Source) -> None:
             if (name.lower() in names if names else name.encode("utf-16-le") in source.data) or not name
         )
         raise _unsupported(source, f"{source.name} is {kind}, which is not read", hint)
-    media_type = media_type_of(source.data)
+    media_type = media_type_of(source.data) or OPEN_DOCUMENT * bool(kind := flat_kind_of(source.data)) + kind
     for beginning, kind in _OPEN_OFFICE.items():
         if media_type.startswith(beginning):
             raise _unsupported(source, f"{source.name} is {kind}, which is not read", _TO_PDF)

@@ -17,6 +17,7 @@ from fbrag_cli.documents.document import Document
 
 _SHEETS = ("spreadsheetml.sheet", "opendocument.spreadsheet", "vnd.ms-excel")
 _LAID_OUT = ("wordprocessingml.document", "presentationml.presentation", "opendocument.text", "text/html", "epub+zip", "rfc822")
+_MARKDOWN = ("text/markdown", "application/x-ipynb+json")
 _MAX_HEADER = 600  # characters; a longer row would crowd out what it names
 _SAMPLE = 20  # rows that say how many columns a table has, among which the header is
 _MIN_LINES = 10  # of a text that is a table by its lines alone
@@ -55,7 +56,7 @@ def tables_of(document: Document) -> tuple[Table, ...]:
         return _of_sheets(document.text, starts)
     if document.media_type.endswith(_LAID_OUT):
         return _of_rows(document.text)
-    if document.media_type == "text/markdown":
+    if document.media_type in _MARKDOWN:
         return _of_pipes(document.text)
     if document.media_type == "text/plain":
         return _of_lines(document.text, PurePath(document.name).suffix.lower() in _CSV)

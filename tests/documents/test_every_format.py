@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import unicodedata
 from collections import Counter
@@ -20,7 +21,23 @@ from fbrag_cli.documents.document import Document
 from fbrag_cli.documents.formats import FORMATS, KNOWN_SUFFIXES, PDF
 from fbrag_cli.documents.lines import lines_of, section_of
 from fbrag_cli.documents.source import read_source
-from tests.documents.making import Part, docx, epub, html, o_row, ods, odt, pptx, rtf, shape, w_paragraph, written, x_row, xlsx
+from tests.documents.making import (
+    Part,
+    docx,
+    epub,
+    html,
+    o_row,
+    ods,
+    odt,
+    pptx,
+    refused,
+    rtf,
+    shape,
+    w_paragraph,
+    written,
+    x_row,
+    xlsx,
+)
 
 # Letters of many scripts; what is neither a letter nor a digit belongs to the syntax of one format or another.
 _LETTERS = st.characters(categories=("Lu", "Ll", "Lo", "Nd"), codec="utf-8").filter(
@@ -64,6 +81,14 @@ def _odt(parts: Sequence[Part]) -> bytes:
 
 def _markdown(parts: Sequence[Part]) -> bytes:
     return "\n\n".join("#" * part.level + " " * bool(part.level) + part.text for part in parts).encode()
+
+
+def _notebook(parts: Sequence[Part]) -> bytes:
+    cells = [
+        {"cell_type": "markdown", "metadata": {}, "source": ["#" * part.level + " " * bool(part.level) + part.text]}
+        for part in parts
+    ]
+    return json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}, ensure_ascii=False).encode()
 
 
 def _rst(parts: Sequence[Part]) -> bytes:
@@ -116,6 +141,7 @@ _WRITERS: dict[str, Callable[[Sequence[Part]], bytes]] = {
     ".ods": _ods,
     ".pptx": _pptx,
     ".md": _markdown,
+    ".ipynb": _notebook,
     ".rst": _rst,
     ".rtf": _rtf,
     ".srt": _srt,
@@ -134,6 +160,7 @@ _MARKS = {
     ".vtt": r"(?m)^\d\d:\d\d:\d\d ",
     ".eml": r"\AFrom: .*\nTo: .*\n",
     ".md": r"(?m)^#+ ",
+    ".ipynb": r"(?m)^#+ ",
     ".rst": r"(?m)^[=~-]+$",
     **{suffix: rf"\A{title}\n" for suffix, title in _ONE_SECTION.items()},
 }
@@ -151,7 +178,11 @@ def _holds(document: Document, parts: Sequence[Part], suffix: str) -> None:
     assert sorted(document.sections, key=lambda section: section.start) == list(document.sections)
     for section in document.sections:
         line = document.text[section.start :].split("\n", 1)[0]
-        assert line.removeprefix("#" * section.level + " ") == section.title if suffix == ".md" else line == section.title
+        assert (
+            line.removeprefix("#" * section.level + " ") == section.title
+            if suffix in (".md", ".ipynb")
+            else line == section.title
+        )
 
     # 3. Chunks are spans of the text, and their lines are its lines.
     lines = document.text.split("\n")
@@ -202,6 +233,30 @@ def test_known_suffixes_are_lower_case_with_a_dot() -> None:
         ".eml",
     } <= KNOWN_SUFFIXES
     assert all(suffix.startswith(".") and suffix == suffix.lower() and suffix != "." for suffix in KNOWN_SUFFIXES)
+
+
+def test_a_notebook_has_its_code_and_what_it_printed(tmp_path: Path) -> None:
+    cells = [
+        {"cell_type": "markdown", "source": "# Ports\n\nShips | Port\n---|---\n3 | Hull"},
+        {
+            "cell_type": "code",
+            "source": ["n = 3\n", "n"],
+            "outputs": [{"text": ["loaded\n"]}, {"data": {"text/plain": "3", "image/png": "aGk="}}, {"ename": "E"}],
+        },
+        {"cell_type": "raw", "source": ""},
+    ]
+    document = written(tmp_path, json.dumps({"cells": cells, "nbformat": 4}), "a.ipynb")
+    code = "```\nn = 3\nn\n```\n\n```\nloaded\n```\n\n```\n3\n```"
+    assert document.text == f"# Ports\n\nShips | Port\n---|---\n3 | Hull\n\n{code}"
+    assert [section.title for section in document.sections] == ["Ports"]
+    old = {"worksheets": [{"cells": [{"cell_type": "code", "input": "n = 3", "outputs": []}]}], "nbformat": 3}
+    assert written(tmp_path, json.dumps(old), "old.ipynb").text == "```\nn = 3\n```"
+    for damaged in (
+        '{"cells": [{"cell_type": "code", "outputs": 3}], "nbformat": 4}',
+        '{"cells": 1, "cell_type": 1, "nbformat": 4',
+        '{"cell_type": 0, "cells": ["nbformat"]}',
+    ):
+        assert "a notebook" in refused(tmp_path, damaged, "a.ipynb").message
 
 
 @pytest.mark.parametrize("suffix", [".html", ".epub", ".docx", ".odt", ".xlsx", ".ods", ".pptx", ".rtf", ".srt", ".vtt"])

@@ -96,6 +96,7 @@ def _compound(*names: str) -> bytes:
         (b"BM\x46\x00\x00\x00\x00\x00\x00\x00", "an image (BMP)", "tesseract"),
         (b"\x00\x00\x00\x0cjP  \r\n\x87\n\x00", "an image (JPEG 2000)", "tesseract"),
         (b"\x00\x00\x00\x0cJXL \r\n\x87\n\x00", "an image (JPEG XL)", "magick"),
+        (b'<?xml version="1.0"?>\n<FictionBook xmlns="x"><body><p>a</p></body></FictionBook>', "FictionBook", "ebook-convert"),
         (b"8BPS\x00\x01\x00\x00", "an image (Photoshop)", "magick"),
     ],
 )

@@ -87,6 +87,29 @@ def test_an_open_document_spreadsheet(tmp_path: Path) -> None:
     assert document.media_type.endswith("opendocument.spreadsheet")
 
 
+def _flat(kind: str, body: str) -> str:
+    content = f"<office:{kind}>\n {body}\n</office:{kind}>"
+    names = " ".join(f'xmlns:{each}="urn:oasis:names:tc:opendocument:xmlns:{each}:1.0"' for each in ("office", "table", "text"))
+    mimetype = f'office:mimetype="application/vnd.oasis.opendocument.{kind}"'
+    return f'<?xml version="1.0"?>\n<office:document {names} {mimetype}>\n<office:body>{content}</office:body></office:document>'
+
+
+_INDENTED = (
+    '<table:table table:name="Ports">\n  ' + o_row("Hull", "two  words").replace("<table:", "\n  <table:") + "\n</table:table>"
+)
+
+
+def test_open_document_with_white_space_between_its_elements(tmp_path: Path) -> None:
+    """As one file (fods) and from some programs; calamine takes none of it."""
+    assert written(tmp_path, _flat("spreadsheet", _INDENTED), "a.fods").text == "Ports\n\nHull\ttwo words"
+    package = ods({"Ports": "\n " + o_row("Hull").replace("<table:", "\n  <table:")})
+    assert written(tmp_path, package, "a.ods").text == "Ports\n\nHull"
+    entities = '<!DOCTYPE d [<!ENTITY a "lol">]>' + _flat("spreadsheet", _INDENTED).split("\n", 1)[1]
+    assert "entities" in refused(tmp_path, entities, "b.fods").message
+    error = refused(tmp_path, _flat("presentation", "<x/>"), "a.fodp")
+    assert error.message.endswith("is an OpenDocument presentation (odp), which is not read")
+
+
 def _xls(rows: list[list[str | float]], name: str = "Workbook", first: bytes = b"", *, embedded_in: str = "") -> bytes:
     """A workbook of Excel 97: records of one sheet, in the one stream of a compound file.
 

@@ -7,13 +7,13 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import date, datetime, time, timedelta
-from functools import reduce
+from functools import partial, reduce
 from io import BytesIO
 from itertools import chain
 from struct import unpack_from
 from typing import TYPE_CHECKING
 
-from fbrag_cli.documents.compound_file import root_names
+from fbrag_cli.documents.compound_file import OLE, root_names
 from fbrag_cli.documents.document import Extracted
 from fbrag_cli.documents.readers.archive import MAX_UNPACKED, Archive, packed
 from fbrag_cli.documents.readers.blocks import Block, content_of
@@ -38,6 +38,7 @@ _SHEETS = "xl/worksheets/"
 _CELL = re.compile(rb"<c((?:\s(?!t=)[^<>]*?)?(?: t=\"n\")?[^<>]*?)>\s*<v>([^<]*)</v>")
 _MAX_SHEET = 500_000_000  # bytes of its values
 _VALUE = 24  # bytes of one in calamine
+_GAP = re.compile(rb">\s+(?=</?(?:table|office):)")
 _SHARED = re.compile(rb't="s"[^<>]*>\s*<v>(\d{1,9})<')
 _FAR = re.compile(rb'r="(?:[A-Z]{3}\d|[A-Z]{2}\d{5})')
 _FILLED = re.compile(rb'<c [^<>]*?r="([A-Z]{1,3})(\d{1,7})"[^<>]*(?<!/)>(?!</c>)')
@@ -94,6 +95,10 @@ class _Package:
                 refuse_entities(data, archive.damaged)
             self.media_type = _ODS if "content.xml" in self.cells else _XLSX
             self._refuse_large()
+        elif not source.data.startswith(OLE):  # OpenDocument as one XML file
+            refuse_entities(source.data, partial(source.damaged, "a spreadsheet"))
+            self.cells = {"mimetype": _ODS.encode(), "content.xml": _GAP.sub(b">", source.data), "META-INF/manifest.xml": b"<m/>"}
+            self.media_type = _ODS
 
     def _refuse_large(self) -> None:
         """Raise where calamine, which holds a sheet as a rectangle of values, would take more memory than a sheet is worth.
@@ -116,8 +121,13 @@ class _Package:
         return packed(self.cells) if self.cells else BytesIO(self._source.data)
 
     def repair(self) -> bool:
-        """Make texts of numbers that are none, for which calamine refuses the workbook. Return whether there are any."""
+        """Change what calamine refuses a workbook for. Return whether there is any of it.
+
+        Numbers that are none become texts. White space between the elements of OpenDocument, which some programs write, goes.
+        """
         repaired = {name: _CELL.sub(_as_text, data) for name, data in self.cells.items() if name.startswith(_SHEETS)}
+        if "content.xml" in self.cells:
+            repaired["content.xml"] = _GAP.sub(b">", self.cells["content.xml"])
         changed = any(data != self.cells[name] for name, data in repaired.items())
         self.cells |= repaired
         return changed
