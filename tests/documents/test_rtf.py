@@ -99,6 +99,8 @@ def test_an_empty_document(tmp_path: Path) -> None:
         ("\\pard kept {\\deleted gone}{\\b on}", "kept on"),
         ("\\pard see {\\shp{\\*\\shpinst{\\sp{\\sn a}{\\sv 1}}{\\shptxt\\pard boxed\\par}}}after\\par", "see after\n\nboxed"),
         ("\\trowd\\cellx1 a\\cell b\\cell\\row\\pard end", "a\tb\n\nend"),
+        ("\\pard We have {\\mmath{\\*\\moMath{\\mr y=}{\\mf{\\mfPr{\\mtype bar}}{\\mnum{\\mr\\i a+b}}{\\mden{\\mr 2}}}}} here",
+         "We have y=(a+b)/2 here"),
         ("\\pard \\uc2\\u8364 EU\\uc1  rest", "€ rest"),
         ("{\\upr{\\pard ansi}{\\*\\ud{\\pard unicode}}} text", "unicode text"),
     ],

@@ -70,7 +70,10 @@ class Equation:
 
     def data(self, text: str) -> None:
         part = self._open[-1]
-        if not self._left_out and (part.name in _TOKENS or self._deeper):
+        if not self._left_out and not self._deeper and len(self._open) > 1 and self._open[-2].name.endswith("Pr"):
+            settings = self._open[-2].settings  # RTF has the values of properties as text
+            settings[part.name] = settings.get(part.name, "") + text.strip()
+        elif not self._left_out and (part.name in _TOKENS or self._deeper):
             text = text.translate(_INVISIBLE)
             if part.name in ("mi", "mo", "mn"):
                 text = text.strip()

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from fbrag_cli.documents.readers.equations import Equation
 from fbrag_cli.documents.readers.rtf_text import Text
 from fbrag_cli.documents.readers.symbols import symbol
 
@@ -78,6 +79,7 @@ class Body(Text):
         self._collected: list[str] | None = None
         self._field = ""
         self._default_font = ""
+        self._equation: Equation | None = None
         self._skips_next = False  # whether the next group says in another way what the one after it says
 
     def read(self) -> None:
@@ -173,7 +175,7 @@ class Body(Text):
         self._is_first = self._is_starred = False
         if word == "bin":
             self._at = min(self._at + max(0, number or 0), len(self._data))
-        elif is_first and self._begins_text(word):
+        elif is_first and (self._begins_equation(word) or self._begins_text(word)):
             pass
         elif word in _NOT_READ or (is_starred and word not in _READ):
             if word == "pict":
@@ -238,6 +240,23 @@ class Body(Text):
             return False
         return True
 
+    def _begins_equation(self, word: str) -> bool:
+        """Begin an equation, or a part of the open one. Return whether the word does."""
+        if word == "moMath":
+            equation = self._equation = Equation()
+
+            def end() -> None:
+                self._equation = None
+                self._write(equation.text())
+
+            self._end = end
+        elif self._equation is not None and word.startswith("m") and word not in _NOT_READ:
+            self._equation.start("t" if word == "mr" else word[1:], {})
+            self._end = self._equation.end
+        else:
+            return False
+        return True
+
     def _end_fonts(self) -> None:
         self._in_fonts = False
 
@@ -281,7 +300,9 @@ class Body(Text):
 
     def _write(self, text: str) -> None:
         state = self._state
-        if self._collected is not None:
+        if self._equation is not None:
+            self._equation.data(text)
+        elif self._collected is not None:
             self._collected.append(text)
         elif not state.deleted and not self._in_fonts:
             self._say(text, hidden=state.hidden, raised=state.raised, in_table=state.in_table, outline=state.outline)
