@@ -93,7 +93,9 @@ def _left_out(source: Source, extracted: Extracted, *, comments: bool) -> Iterat
 def _empty(source: Source, extracted: Extracted, *, is_text: bool) -> FbragError:
     what = "is empty" if not source.data else "holds only white space" if is_text else "has no text"
     hint = "check the output of the command before the pipe" if source.path == "-" else "name a file that has text"
-    if has_pictures(source.data):
+    if extracted.left_out:
+        what = f"has no text, only {', '.join(one_line(each, 200) for each in extracted.left_out)}"
+    elif has_pictures(source.data):
         what, hint = "has no text, only pictures", f"libreoffice --headless --convert-to pdf {source.shell_path}, then ocrmypdf"
     if extracted.comments:
         what, hint = "has no text but comments", "add --comments, which reads them"

@@ -137,8 +137,8 @@ def media_type_of(data: bytes) -> str:
 
 
 def has_pictures(data: bytes) -> bool:
-    """Return whether `data` is an office document with pictures in it."""
-    return any(_PICTURE.match(name) for name in _names(data))
+    """Return whether `data` is an office document or rich text with pictures in it."""
+    return (is_rtf(data) and b"\\pict" in data) or any(_PICTURE.match(name) for name in _names(data))
 
 
 def _names(data: bytes) -> frozenset[str]:

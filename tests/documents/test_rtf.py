@@ -144,3 +144,15 @@ def test_embedded_objects_are_told(tmp_path: Path) -> None:
     document = written(tmp_path, "{\\rtf1 " + body + "}", "d.rtf")
     assert document.text == "see end"
     assert "not read: 1 embedded object" in document.warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ("{\\pict\\pngblip 8950}", "only pictures"),
+        ("\\v secret", "only 1 hidden passage"),
+        ("{\\*\\annotation x}", "but comments"),
+    ],
+)
+def test_a_document_without_text_says_what_it_has(tmp_path: Path, body: str, says: str) -> None:
+    assert refused(tmp_path, "{\\rtf1 " + body + "}", "d.rtf").message.endswith(says)
