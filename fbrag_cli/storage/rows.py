@@ -145,7 +145,9 @@ class Csv:
         first = self._columns[0]
         if names[:1] != [first]:
             is_parted = data.removeprefix(BOM_UTF8).startswith(f"{first};".encode())
-            raise ValueError("its columns are parted by ;" if is_parted else f"its first line is not {','.join(self._columns)}")
+            raise ValueError(
+                "its columns are parted by ;" if is_parted else f"its first line is not {','.join(self._columns[:3])},…"
+            )
         lacking = [name for name in self._columns if name not in names]
         raise ValueError(f"it lacks the columns {', '.join(lacking)}" if lacking else "it has other columns")
 
