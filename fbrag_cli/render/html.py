@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
+from fbrag_cli.citations import Citations
 from fbrag_cli.documents.document import Content
 from fbrag_cli.generation.build import versions
-from fbrag_cli.render.answer_text import OWN_KNOWLEDGE, UNPROVED, absent, proposals
 from fbrag_cli.render.as_json import settings
 from fbrag_cli.render.page_views import answer_view, document_views, other_views, sample_views, shading, source_views
 from fbrag_cli.render.passages import in_part
@@ -48,11 +48,7 @@ def page(trace: Trace) -> str:
         trace=trace,
         title=one_line(trace.question, 80),
         answer=answer_view(trace, cited),
-        proposals=proposals(trace),
-        own_knowledge=f"The answer is {OWN_KNOWLEDGE}.",
-        unseen=cited.unseen,
-        unproved=UNPROVED if cited.unproved else "",
-        absent=absent(trace),
+        heading=_heading(trace, cited),
         in_part=in_part(trace),
         documents=documents,
         sources=tuple(source_views(trace, chunks, layouts, cited)),
@@ -106,6 +102,12 @@ def _in_memory(content: Content) -> Callable[[], Content]:
     return lambda: content
 
 
+def _heading(trace: Trace, cited: Citations) -> str:
+    if trace.status == "retrieved":
+        return "Selected chunks"
+    return "Closest" if trace.status == "not_found" or cited.unproved else "Sources"
+
+
 def _density(n_chunks: int, n_documents: int) -> str:
     """Return how many cells the map has, by which the style chooses their size."""
     if n_chunks <= 120 and n_documents <= 15:
@@ -128,14 +130,19 @@ def _made_visible(value: object) -> object:
 
 @lru_cache(maxsize=1)
 def _template() -> Template:
-    from jinja2 import Environment, StrictUndefined
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     home = Path(__file__).parent
     style = home.joinpath("page.css").read_text("utf-8")
     environment = Environment(
-        autoescape=True, finalize=_made_visible, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=FileSystemLoader(home),
+        autoescape=True,
+        finalize=_made_visible,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     environment.globals["style"] = Markup(style)
     # The style is the only thing that the page may use; the hash keeps out any other that a document might bring.
     environment.globals["style_hash"] = b64encode(sha256(style.encode()).digest()).decode()
-    return environment.from_string(home.joinpath("page.html.jinja").read_text("utf-8"))
+    return environment.get_template("page.html.jinja")

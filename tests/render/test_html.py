@@ -53,6 +53,7 @@ MARKUP = [
     " ",
     "\n",
 ]
+SEALED = "The bell was sealed by Tobias Renshaw."
 WATCH = "The watch went below and the rain kept on. "
 
 
@@ -167,7 +168,7 @@ def test_the_page_says_where_its_sources_stand_and_how_they_came_about() -> None
     told = " ".join(told.split())
     assert "Tobias Wrenn" in told
     assert "log.txt:1-1 " in told
-    assert "chunk 4 · combined 1.00 (10.00) · backward 5.0 (#1) · forward 20.0 (#1), raised by sample 1" in told
+    assert "Source chunk combined backward forward sample 1 4 1.00 (10.00) 5.0 (#1) 20.0 (#1) 1" in told
     assert "raises most: chunk 4 (source 1)" in told
     assert "forward 1.50 2,400 0 300" in told
     assert "4.0 seconds in all" in told
@@ -194,8 +195,8 @@ def test_a_sample_is_shown_with_the_scores_of_its_round_and_why_it_was_cut() -> 
 
 def test_scores_of_an_embedding_model_have_three_digits() -> None:
     trace = trace_of([document(WATCH * 20)], [0])
-    assert "backward 5.0 (#1) · forward 20.0 (#1)" in page(trace)
-    assert "backward 5.000 (#1) · forward 20.000 (#1)" in page(replace(trace, retriever="minilm"))
+    assert "<td>5.0 (#1)</td><td>20.0 (#1)</td>" in page(trace)
+    assert "<td>5.000 (#1)</td><td>20.000 (#1)</td>" in page(replace(trace, retriever="minilm"))
 
 
 def test_a_section_is_named_where_it_begins() -> None:
@@ -210,14 +211,14 @@ def test_an_explanation_has_no_answer_and_a_refusal_says_so() -> None:
     refused = _Page(page(trace_of(documents, [0], status="not_found", answer="Paris"))).text
     assert "The document does not say." in refused
     assert "proposed “Paris”, which the selected chunks do not show (--answer-anyway gives it)" in refused
-    assert "Closest chunks" in refused
+    assert "Closest" in refused
 
 
 def test_what_no_sentence_shows_and_what_stands_nowhere_is_said_beside_the_answer() -> None:
     trace = replace(trace_of([document(WATCH * 100)], [0], answer="Tobias Wrenn"), absent=("<horse>",))
     html = page(trace)
     assert '<p class="note"><bdi lang="">&lt;horse&gt; stands nowhere in the document</bdi></p>' in html
-    assert '<p class="note">no sentence of the sources shows this</p>' in html
+    assert "<li>no sentence of the sources shows this</li>" in html
 
 
 def test_the_answer_links_its_sources_and_the_sentence_that_shows_it_is_marked_there_and_in_the_document() -> None:
@@ -230,6 +231,25 @@ def test_the_answer_links_its_sources_and_the_sentence_that_shows_it_is_marked_t
     assert html.count(sentence) == 2
     assert '<h3><a href="#c3"><bdi>log.txt:2-3</bdi></a></h3>' in html
     assert html.count('<mark class="best">') == 2  # the other source has no word of it
+
+
+def test_only_what_is_cited_is_gold_and_the_rest_has_a_line() -> None:
+    text = WATCH * 80 + "The box was sealed by Tobias Wrenn with lead. " + WATCH * 20
+    told = replace(trace_of([document(text)], [0, 2], answer="Tobias Wrenn"), agreement=1.0, confidence=0.81)
+    html = page(told)
+    assert html.index('id="source-2"') < html.index('id="source-1" value="1" class="brief"')
+    assert html.count("<blockquote") == 1
+    assert html.count("<mark class") == 2  # in the source and in the document
+    assert re.findall("<li>(.*)</li>", html.split("</ul>")[0]) == ["shown by source 2", "1 of 1 sample agree", "confidence 81%"]
+    assert html.index('class="verdict"') < html.index('class="said"')
+
+
+def test_where_the_document_does_not_say_only_the_closest_is_gold_and_an_unproved_answer_has_no_gold() -> None:
+    text = WATCH * 80 + "The box was sealed by Tobias Wrenn with lead. " + WATCH * 20
+    for status, mark in (("not_found", "closest"), ("answered", "near")):
+        html = page(trace_of([document(text)], [0, 2], status=status, answer="Peter"))
+        assert re.findall('<mark class="(.*?)">', html) == [mark, mark]
+        assert html.count("<blockquote") == 1
 
 
 def test_the_marks_of_a_source_that_is_a_part_of_its_chunk_are_in_the_right_place() -> None:
@@ -266,11 +286,11 @@ def test_a_chunk_that_is_read_in_part_links_its_sources_and_shows_what_is_read()
         "the smith. Nothing else was said.",
     ]
     assert '<mark class="best">The box was sealed by <mark>Tobias</mark> <mark>Wrenn</mark>.</mark>' in first
-    assert '<mark class="best">Mr. <mark>Wrenn</mark> was</mark>' in first
+    assert 'Mr. Wrenn was <span class="unread">' in first  # which is not cited
     assert "<span>10 of 22 words read</span>" in first
     assert re.findall(r'href="#source-(\d)"', second) == ["3"]
     assert "unread" not in second
-    assert re.findall(r'<li id="source-\d">\n<h3><a href="#(c\d)"><bdi>(.*?)</bdi>', html) == [
+    assert re.findall(r'<li id="source-\d" value="\d".*>\n<(?:h3|p)><a href="#(c\d)"><bdi>(.*?)</bdi>', html) == [
         ("c1", "log.txt:1"),
         ("c1", "log.txt:2"),
         ("c2", "log.txt:2-2"),
@@ -358,13 +378,14 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
 def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A book of 400 chunks, with hostile text in the selected ones, in everything that is said, and in its name."""
     chapters = [WATCH * 33 + f"\n\nCHAPTER {i}\n\n" for i in range(400)]
+    chapters[40] = f"{SEALED} {chapters[40]}"
     chapters[320] = f"{HOSTILE}\n{chapters[320]}"
     trace = trace_of(
         [document("".join(chapters), f"{HOSTILE}.txt"), document("كتب رن على الصندوق بالرصاص. " * 60, "سفر.txt", "ar")],
         [321, 40, 322, 200, 90],
         recalled=(1, 2, 40),
         question=HOSTILE,
-        answer=HOSTILE,
+        answer=f"Tobias Renshaw. {HOSTILE}",
         samples=[HOSTILE, WATCH],
         warnings=(HOSTILE,),
     )
@@ -412,7 +433,8 @@ def test_the_page_fits_is_readable_and_asks_for_nothing(chromium: Chrome, book: 
     opened(chromium, book, width=width, scheme=scheme)
     assert measured(chromium, "document.documentElement.scrollWidth <= document.documentElement.clientWidth")
     assert measured(chromium, "(e => e.scrollWidth <= e.clientWidth)(document.querySelector('table').parentElement)")
-    for selector in "h1|.said|.note|.sources blockquote|.scores|.at|.jump a|.pill|.k.on .t|mark.best".split("|"):
+    seen = "h1|.said|.note|.sources blockquote|.scores|.at|.jump a|.pill|.k.on .t|.brief|.verdict|summary|mark.best"
+    for selector in seen.split("|"):
         assert contrast(chromium, selector) >= 4.5, selector
     paper = measured(chromium, "getComputedStyle(document.body).backgroundColor")
     assert (luminance(paper) > 0.5) == (scheme == "light")
@@ -457,8 +479,8 @@ def test_selected_chunks_have_a_mark_and_a_label_in_the_map_and_in_the_document(
     assert labels == ["c41 Source 2", "c91 Source 5", "c201 Source 4", "c322 Source 1", "c323 Source 3"]
     following = measured(chromium, "[...document.querySelectorAll('.k .at a:last-child')].map(e => e.hash + ' ' + e.textContent)")
     assert [link for link in following if "next" in link] == [f"#c{n} next source" for n in (91, 201, 322, 323)]
-    best = measured(chromium, "[...document.querySelectorAll('#c41 mark.best')].map(e => e.textContent)")
-    assert best == [WATCH.strip()]
+    gold = measured(chromium, "[...document.querySelectorAll('.k mark.best')].map(e => e.closest('.k').id + e.textContent)")
+    assert gold == [f"c41{SEALED}"]
 
 
 @pytest.mark.parametrize("scripts", [False, True])
