@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from typing import Any
 
@@ -13,6 +14,7 @@ from fbrag_cli.errors import ExitCode, FbragError
 #: The variable by which the script of a shell asks for words. Its value is an instruction such as "complete_bash".
 INSTRUCTION = "_FBRAG_COMPLETE"
 
+_SAFE = re.compile(r"[A-Za-z0-9][\w.+-]*", re.ASCII)  # zsh evaluates what it is offered, bash inserts it without quotes
 _SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
 
 
@@ -91,13 +93,14 @@ def _shell(option: str) -> str:
 
 
 def model_names() -> list[str]:
-    """Return the names of the catalogue, then those of other models in the store."""
+    """Return the names of the catalogue, then those of other models in the store that no shell takes for code."""
     from fbrag_cli.models.catalogue import load_catalogue
     from fbrag_cli.models.store import installed
     from fbrag_cli.storage.places import models_dir
 
     catalogue = load_catalogue()
-    return list(dict.fromkeys([*catalogue.models, *(model.name for model in installed(models_dir(), catalogue))]))
+    names = (model.name for model in installed(models_dir(), catalogue))
+    return list(dict.fromkeys([*catalogue.models, *filter(_SAFE.fullmatch, names)]))
 
 
 def method_list(incomplete: str) -> list[str]:

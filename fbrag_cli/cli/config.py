@@ -115,6 +115,10 @@ def set_(console: Console, argument: KeyArgument, value: ValueArgument) -> None:
     key = find_key(argument.key, known_keys())
     if (parsed := key.parsed(value.value)) is None:
         raise FbragError("config", f"{key.name} cannot be {value.value!r}", f"expected {key.expects}")
+    if key.option == "weights":
+        from fbrag_cli.methods.choosing import parse_weights
+
+        parse_weights(value.value)
     file = _file_to_write(console)
     set_value(file, key, parsed)
     console.note(f"{key.name} = {toml(parsed)} is in {file.path}", level=1)

@@ -24,6 +24,7 @@ from fbrag_cli.storage.config_file import Config, ConfigFile, Effective, effecti
 from fbrag_cli.storage.config_key import Accepted, Key, Keys, canonical, nearest
 
 _NAMES = {"large": "models.large", "small": "models.small"}
+MOST_NAMED = 5  # unknown keys that are named; each is compared with all that are known
 _DEFAULTS: dict[str, Any] = {"color": "auto"}  # of options whose own default stands for "not given"
 _REPAIRING = ("config", "doctor")  # commands that report or mend a broken file have to start with one
 
@@ -112,9 +113,11 @@ def config_defaults(command: str | None, console: Console, environ: Mapping[str,
 
 
 def warn_of_unknown(file: ConfigFile, config: Config, keys: Keys, console: Console) -> None:
-    """Warn of each unknown key, a line each."""
-    for name in config.unknown:
+    """Warn of the first unknown keys, a line each, and of the number of the others."""
+    for name in config.unknown[:MOST_NAMED]:
         console.warn(f"{file.path}: {unknown_key(name, keys)}")
+    if (more := len(config.unknown) - MOST_NAMED) > 0:
+        console.warn(f"{file.path}: there are {more:,} more unknown keys")
 
 
 def unknown_key(name: str, keys: Keys) -> str:

@@ -19,8 +19,10 @@ from fbrag_cli.cli.options import CANCELLATION, GlobalOptions, RootOptions
 from fbrag_cli.cli.signals import Terminated, handle_signals
 from fbrag_cli.cli.streams import open_streams, print_after_error
 from fbrag_cli.errors import ExitCode, FbragError, lacking
-from fbrag_cli.generation.process import aborts, set_environment
+from fbrag_cli.generation.process import aborts, check_address_space, set_environment
 from fbrag_cli.text.printable import dumps
+
+_WITH_NUMBERS = ("ask", "explain", "batch", "bench", "eval", "train")  # commands that load NumPy
 
 HELP = """Answers from a long document, with the chunks that they rest on. On your own machine.
 
@@ -49,6 +51,8 @@ def run(arguments: list[str], cancellation: Cancellation) -> int:
     arguments = with_options_for_words(arguments)
     try:
         try:
+            if first_word(before_dashes(arguments)) in _WITH_NUMBERS and not asks_for_help(arguments):
+                check_address_space()
             command, defaults = _command(), _config_defaults(arguments)
             with command.make_context("fbrag", list(arguments), default_map=defaults) as context:
                 context.meta[CANCELLATION] = cancellation

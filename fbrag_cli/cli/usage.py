@@ -16,6 +16,7 @@ from fbrag_cli.cli.argv import first_word
 from fbrag_cli.cli.options import AnswerOptions, ExplainOptions
 from fbrag_cli.errors import FbragError
 from fbrag_cli.methods.knobs import settings_of
+from fbrag_cli.text.near import closest
 
 #: A question to put into a command where none was given.
 EXAMPLE = "Who …?"
@@ -42,6 +43,8 @@ def usage_error(error: typer.TyperException, arguments: Sequence[str]) -> FbragE
     if message.startswith("No such command") and not context.parent and (found := _without_command(arguments)):
         return found
     hint = _GONE.get(getattr(error, "option_name", ""))
+    if option := closest(getattr(error, "option_name", None) or "", getattr(error, "possibilities", None) or ()):
+        hint = hint or f"did you mean {option}?"
     for separator in (" Did you mean ", " (Possible options: "):
         if separator in message:
             message, _, rest = message.partition(separator)

@@ -29,6 +29,9 @@ _LOGIN = re.compile(r"(//)(?!([\w.-]+|\[[\da-f:.]+\])(:\d+)?([/?#,]|$)).*@", re.
 _NETWORK_SECONDS = 5
 
 
+_MOST_NAMED = 5  # unknown keys
+
+
 def config(situation: Situation) -> Check:
     """Check that the configuration file can be read and has no unknown keys."""
     file = situation.config_file
@@ -39,8 +42,10 @@ def config(situation: Situation) -> Check:
     except FbragError as error:
         return Check("config", "fail", error.message, error.hint)
     if found.unknown:
-        fixes = dict.fromkeys(suggested(each, situation.keys, "fbrag config show") for each in found.unknown)
-        return Check("config", "warn", f"{file.path}: unknown: {', '.join(found.unknown)}", "; ".join(fixes))
+        first, more = found.unknown[:_MOST_NAMED], len(found.unknown) - _MOST_NAMED
+        fixes = dict.fromkeys(suggested(each, situation.keys, "fbrag config show") for each in first)
+        rest = f" and {more:,} more" if more > 0 else ""
+        return Check("config", "warn", f"{file.path}: unknown: {', '.join(first)}{rest}", "; ".join(fixes))
     if not found.values:
         return Check("config", "ok", f"{file.path}: " + ("empty" if file.path.exists() else "there is none, and none is needed"))
     return Check("config", "ok", f"{file.path}: {len(found.values)} key{'s' if len(found.values) > 1 else ''} set")

@@ -166,7 +166,9 @@ def _nearest(folder: str, name: str) -> str | None:
             }
     except (OSError, ValueError):
         return None
-    return names.get(closest(name.lower(), names) or "")
+    near = closest(name.lower(), names) or ""
+    stem = os.path.splitext(near)[0]
+    return names[near] if stem and closest(os.path.splitext(name.lower())[0], [stem]) else None  # not for the same ending alone
 
 
 def _unreadable(path: str, name: str, error: OSError) -> FbragError:

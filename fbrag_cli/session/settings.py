@@ -59,7 +59,7 @@ class ModelSettings:
 class DocumentSettings:
     """Which files are read, and how."""
 
-    pages: str | None = knob(None, "pages of a PDF, as 3-9,12", varies="all", group="Document", metavar="PAGES", once=True)
+    pages: str | None = knob(None, "pages of a PDF, as 3-9,12 or 3-", varies="all", group="Document", metavar="PAGES", once=True)
     encoding: str | None = knob(None, "encoding of text files", varies="detected", group="Document", metavar="NAME")
     lang: str | None = knob(
         None, "language of the documents: de, german", varies="found by their words", group="Document", metavar="NAME"

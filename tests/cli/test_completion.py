@@ -81,6 +81,13 @@ def test_all_models_of_the_catalogue_are_offered(environment: dict[str, str], tm
     assert set(in_bash(environment, tmp_path, "fbrag", "models", "pull", "")) == {*load_catalogue().models, "my-own"}
 
 
+def test_no_name_is_offered_that_a_shell_takes_for_code(environment: dict[str, str], tmp_path: Path) -> None:
+    for name in ("a$(touch owned)", "b\\$(touch owned)", "-c", "d e", "f;g"):
+        (tmp_path / "store" / f"{name}.gguf").write_bytes(b"GGUF")
+    offered = in_bash(environment, tmp_path, "fbrag", "ask", "--large", "")
+    assert set(offered) == {*load_catalogue().models, "my-own"}
+
+
 def test_the_key_completes_a_command(environment: dict[str, str], tmp_path: Path) -> None:
     """A real bash on a terminal, and the key itself."""
     pty = pytest.importorskip("pty", reason="Windows has no pseudo-terminals")

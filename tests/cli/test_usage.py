@@ -199,6 +199,18 @@ def test_names_are_checked_before_a_dry_run_ends_well_and_before_a_download(
         assert "-y fetches it" not in done.stderr
 
 
+def test_small_mistakes_get_the_right_hint(fbrag: Run, files: Path) -> None:
+    (files / "pw.txt").write_text("secret")
+    assert "pw.txt" not in fbrag("ask", "emptied.dat", "Who?").stderr
+    assert "pw.txt" not in fbrag("ask", "nothing.txt", "Who?").stderr
+    assert fbrag("ask", "fine.txt", "Who?", "--samll", "x").stderr.splitlines()[1] == "hint: did you mean --small?"
+    refused = fbrag("config", "set", "weights", "x", "--config", "own.toml")
+    assert (refused.returncode, len(refused.stderr.splitlines())) == (2, 2)
+    assert "expected X:Y" in refused.stderr
+    assert not (files / "own.toml").exists()
+    assert fbrag("config", "set", "weights", "1:0", "--config", "own.toml").returncode == 0
+
+
 def test_quiet_twice_says_nothing_at_all(fbrag: Run, files: Path) -> None:
     done = fbrag("ask", "missing.txt", "Who?", "-qq")
     assert (done.returncode, done.stdout, done.stderr) == (3, "", "")

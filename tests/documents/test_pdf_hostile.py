@@ -157,14 +157,22 @@ def test_a_figure_that_pypdf_cannot_parse_is_a_page_without_text(tmp_path: Path)
 
 @pytest.mark.parametrize(
     ("text", "numbers"),
-    [("3-9,12", [3, 4, 5, 6, 7, 8, 9, 12]), ("12,3", [3, 12]), ("4-4", [4]), (" 2 - 3 , 3–5 ", [2, 3, 4, 5]), ("007", [7])],
+    [
+        ("3-9,12", [3, 4, 5, 6, 7, 8, 9, 12]),
+        ("12,3", [3, 12]),
+        ("4-4", [4]),
+        (" 2 - 3 , 3–5 ", [2, 3, 4, 5]),
+        ("007", [7]),
+        ("18-", [18, 19, 20]),
+        ("2,19–", [2, 19, 20]),
+    ],
 )
 def test_pages_as_people_write_them(text: str, numbers: list[int]) -> None:
     assert numbers_within(parse_ranges(text, "a.pdf"), 20, "a.pdf", "a.pdf") == numbers
     assert parse_ranges(format_ranges(numbers), "a.pdf")
 
 
-@pytest.mark.parametrize("text", ["", ",", "3-", "-3", "3--5", "3,", "a", "1.5", "3 5", "9-3", "1-2-3", "²", "9" * 4300])
+@pytest.mark.parametrize("text", ["", ",", "-", "-3", "3--5", "3,", "a", "1.5", "3 5", "9-3", "1-2-3", "²", "9" * 4300])
 def test_what_is_no_pages(text: str) -> None:
     with pytest.raises(FbragError) as caught:
         parse_ranges(text, "a.pdf")

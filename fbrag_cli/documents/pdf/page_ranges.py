@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 
 from fbrag_cli.errors import FbragError
 
-_RANGE = re.compile(r"\s*([0-9]{1,9})\s*(?:[-\u2013]\s*([0-9]{1,9})\s*)?")
+_RANGE = re.compile(r"\s*([0-9]{1,9})\s*(?:([-\u2013])\s*([0-9]{1,9})?\s*)?")
+_TO_THE_END = 10**9  # last page of "3-"
 _EXAMPLE = "for example --pages 3-9,12"
 
 #: First and last page, both included, from 1.
@@ -15,7 +16,7 @@ PageRange = tuple[int, int]
 
 
 def parse_ranges(text: str, path: str) -> tuple[PageRange, ...]:
-    """Parse page ranges as "3-9,12". path: path of the document, for the error. Raises FbragError usage."""
+    """Parse page ranges as "3-9,12", or "3-" to the last page. path: of the document, for the error. Raises FbragError usage."""
     return tuple(_parse_range(part, path) for part in text.split(","))
 
 
@@ -23,7 +24,8 @@ def _parse_range(text: str, path: str) -> PageRange:
     found = _RANGE.fullmatch(text)
     if found is None:
         raise FbragError("usage", f"--pages: {text.strip()!r} is not a page or a range of pages", _EXAMPLE, document=path)
-    first, last = int(found[1]), int(found[2] or found[1])
+    first = int(found[1])
+    last = int(found[3]) if found[3] else _TO_THE_END if found[2] else first
     if first > last:
         raise FbragError("usage", f"--pages: {first}-{last} runs backwards", f"--pages {last}-{first}", document=path)
     return first, last
@@ -34,6 +36,7 @@ def numbers_within(ranges: Sequence[PageRange] | None, n_pages: int, path: str, 
 
     path, name: path and name of the document, for the error. Raises FbragError usage if one is outside 1 to `n_pages`.
     """
+    ranges = ranges and [(first, max(first, n_pages) if last == _TO_THE_END else last) for first, last in ranges]
     for first, last in ranges or ():
         if first < 1 or last > n_pages:
             asked = format_ranges([first]) if first == last else f"{first}-{last}"
