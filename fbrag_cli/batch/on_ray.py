@@ -4,8 +4,10 @@ starts them and their work anew where a process or a node is lost."""
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
+import tempfile
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,6 +15,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
 from secrets import token_hex
+from time import sleep
 from typing import TYPE_CHECKING, Any
 
 from fbrag_cli import __version__
@@ -36,6 +39,7 @@ CORES = 4
 _RETRIES = 20
 _OBJECTS = 200_000_000  # bytes that a local cluster keeps for rows on their way
 _WAIT = 0.2  # seconds between two looks for Ctrl-C
+_LONGEST_FOLDER = 30  # characters of the path of a temporary folder
 _PATIENCE = 10  # seconds until a cluster's port has to answer
 _SAME = "install the same version of fbrag on all nodes"
 
@@ -70,6 +74,7 @@ def connected(address: str | None, models: ModelSettings) -> Iterator[Workers]:
     """
     address = address or os.environ.get("RAY_ADDRESS") or "local"
     where: dict[str, Any] = {"address": address}
+    folder: str | None = None
     if address == "local":
         where = {"address": "local", "object_store_memory": _OBJECTS, "include_dashboard": False, "_node_ip_address": "127.0.0.1"}
         # Ray, which reads these when it is imported, listens on all interfaces: without the token nobody is let in.
@@ -81,9 +86,13 @@ def connected(address: str | None, models: ModelSettings) -> Iterator[Workers]:
     handlers = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
     try:
         _check_port(address)
+        if address == "local":
+            folder = _private_folder()
+            where["_temp_dir"] = os.path.join(folder, "r")  # Ray opens it to everybody
         ray.init(**where, log_to_driver=False, logging_level="ERROR")
     except (OSError, OverflowError, RuntimeError, ValueError, ray.exceptions.RayError) as error:  # Overflow: a port over 65535
         what = f"no Ray cluster answers at {'this machine' if address == 'local' else address}: {one_line(str(error), 200)}"
+        _remove(folder)
         raise FbragError("cluster_failed", what, "ray status --address HOST:PORT") from None
     finally:
         for each, handler in handlers.items():  # Ray sets its own
@@ -94,6 +103,25 @@ def connected(address: str | None, models: ModelSettings) -> Iterator[Workers]:
         yield _workers(models)
     finally:
         ray.shutdown()
+        _remove(folder)
+
+
+def _private_folder() -> str:
+    """Make a folder that nobody else can read, for the sockets and logs of a cluster. Its path is short: those of sockets have a
+    limit. Raises OSError."""
+    parent = os.environ.get("RAY_TMPDIR") or tempfile.gettempdir()
+    if len(parent) > _LONGEST_FOLDER and os.access("/tmp", os.W_OK):
+        parent = "/tmp"
+    return tempfile.mkdtemp(prefix="fbrag-ray-", dir=parent)
+
+
+def _remove(folder: str | None) -> None:
+    """Remove a folder into which processes that end may still write."""
+    for _ in range(20):
+        if folder is None or not os.path.isdir(folder):
+            return
+        shutil.rmtree(folder, ignore_errors=True)
+        sleep(0.1)
 
 
 def _check_port(address: str) -> None:

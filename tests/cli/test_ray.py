@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -55,6 +56,13 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         made.shutdown()
 
 
+@pytest.fixture
+def temporary() -> Iterator[Path]:
+    """A temporary folder whose path is short, as that of a user: sockets have a limit."""
+    with tempfile.TemporaryDirectory(prefix="t") as folder:
+        yield Path(folder)
+
+
 def rows_of(path: Path) -> dict[tuple[str, str], dict[str, Any]]:
     """The rows by document and id, without the seconds. None is there twice."""
     rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
@@ -89,18 +97,22 @@ def test_a_raylet_that_is_killed_costs_no_row(cluster: Any, folder: Path, clean_
     assert {key: rows[key] for key in here} == here
 
 
-def test_a_run_that_is_interrupted_goes_on_in_this_process(folder: Path, clean_environment: dict[str, str], fbrag: Run) -> None:
+def test_a_run_that_is_interrupted_goes_on_in_this_process(
+    folder: Path, clean_environment: dict[str, str], fbrag: Run, temporary: Path
+) -> None:
     """Without an address a cluster is started on this machine, and ends with the run."""
     output = folder / "rows.jsonl"
     asked = ["batch", "docs/00.txt", "docs/01.txt", "-Q", "q.txt", "--no-cache", *TINY, "-o", output.name]
     command = [sys.executable, "-m", "fbrag_cli", *asked, *RAY]
-    with subprocess.Popen(command, cwd=folder, env=clean_environment, stderr=subprocess.PIPE, encoding="utf-8") as run:
+    env = clean_environment | {"TMPDIR": str(temporary)}
+    with subprocess.Popen(command, cwd=folder, env=env, stderr=subprocess.PIPE, encoding="utf-8") as run:
         while n_rows(output) < 3 and run.poll() is None:
             time.sleep(0.02)
         run.send_signal(signal.SIGINT)
         _, told = run.communicate(timeout=60)
     assert run.returncode == 130, told
     assert 3 <= n_rows(output) < 2 * N_QUESTIONS
+    assert list(temporary.iterdir()) == []
     assert fbrag(*asked).returncode == 0
     assert len(rows_of(output)) == 2 * N_QUESTIONS
 
@@ -139,15 +151,20 @@ def test_a_cluster_that_asks_for_a_token_is_one_line(folder: Path, fbrag: Run, t
     assert "Traceback" not in done.stderr
 
 
-def test_a_cluster_by_the_name_local_lets_nobody_in_without_the_token(folder: Path, clean_environment: dict[str, str]) -> None:
+def test_a_cluster_by_the_name_local_lets_nobody_in_without_the_token(
+    folder: Path, clean_environment: dict[str, str], temporary: Path
+) -> None:
+    """Its files lie in a folder that nobody else can read, and that is gone with it."""
     code = (
         "import os\nfrom fbrag_cli.batch.on_ray import connected\nfrom fbrag_cli.session.settings import ModelSettings\n"
         "with connected(None, ModelSettings(gpu='off', threads=1)):\n  import ray\n"
         "  print(os.environ['RAY_AUTH_MODE'], ray.cluster_resources()['object_store_memory'])\n"
+        "  print(*(f'{each.name[:10]} {each.stat().st_mode & 0o777:o}' for each in os.scandir(os.environ['TMPDIR'])))\n"
     )
-    env = clean_environment | {"RAY_ADDRESS": "local"}
+    env = clean_environment | {"RAY_ADDRESS": "local", "TMPDIR": str(temporary)}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, timeout=120, check=False)
-    assert done.stdout == "token 200000000.0\n", done.stderr
+    assert done.stdout == "token 200000000.0\nfbrag-ray- 700\n", done.stderr
+    assert list(temporary.iterdir()) == []
 
 
 def test_without_ray_the_error_names_the_package(folder: Path, fbrag: Run, tmp_path: Path) -> None:
