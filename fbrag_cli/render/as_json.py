@@ -107,7 +107,11 @@ def _sentence(chunk: Chunk, shown: Shown) -> dict[str, Any] | None:
         return None
     start, end = shown.sentence
     placed = _place(replace(chunk, start=chunk.start + start, end=chunk.start + end))
-    return {"start": start, "end": end, **{key: placed[key] for key in ("page", "last_page", "start_line", "end_line")}}
+    return {
+        "start": start,
+        "end": end,
+        **{key: placed[key] for key in ("page", "last_page", "section", "start_line", "end_line")},
+    }
 
 
 def _shared(trace: Trace, memory_mb: float) -> dict[str, Any]:
@@ -175,13 +179,14 @@ def settings(trace: Trace) -> dict[str, Any]:
 def _place(chunk: Chunk) -> dict[str, Any]:
     first, last = lines_of(chunk.document, chunk.start, chunk.end)
     pages = pages_of(chunk.document, chunk.start, chunk.end)
-    section = section_of(chunk.document, chunk.start, chunk.end)
+    section, last_section = (section_of(chunk.document, at, chunk.end) for at in (chunk.start, chunk.end - 1))
     return {
         "document": chunk.document.name,
         "chunk": chunk.position + 1,
         "page": pages[0] if pages else None,
         "last_page": pages[1] if pages else None,
         "section": section.title if section else None,
+        "last_section": last_section.title if last_section else None,
         "start_line": first,
         "end_line": last,
         "start_char": chunk.start,

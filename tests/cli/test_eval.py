@@ -32,6 +32,14 @@ def data(tmp_path: Path) -> Path:
     return path
 
 
+def test_the_questions_of_the_repository_can_be_tried_at_once(fbrag: Run, tmp_path: Path) -> None:
+    rows = tmp_path / "rows.jsonl"
+    done = fbrag("eval", QUESTIONS, "--retrieval-only", "--method", "order-preserving", "--select", 5, "-o", rows)
+    assert done.returncode == 0, done.stderr
+    assert len(rows.read_text().splitlines()) == len(QUESTIONS.read_text("utf-8").splitlines())
+    assert "Evidence recall" in done.stdout
+
+
 def test_retrieval_alone_needs_no_model_and_makes_a_table_with_intervals(fbrag: Run, data: Path, tmp_path: Path) -> None:
     rows = tmp_path / "rows.jsonl"
     done = fbrag("eval", data, "--retrieval-only", "--method", "vanilla", "--select", "3,5,10", "-o", rows, "--json")

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import INQUIRY, Run
+from tests.documents.making import pptx, shape
 
 QUESTION = "In which town was the watchmaker who repaired the standard chronometer born?"
 FAST = ("--recall", "2", "--select", "3", "--samples", "2", "--forward-tokens", "24", "--small", "smollm2-135m")
@@ -224,3 +225,12 @@ def test_no_json_carries_what_a_terminal_would_obey(command: tuple[str, ...], fb
     done = fbrag(*command, env=folders)
     assert not re.search(r"[\x7f-\x9f\u202a-\u202e\U000e0000-\U000e007f]", done.stdout + done.stderr)
     assert "x\x9b31m\u202e" in json.dumps(json.loads(done.stdout), ensure_ascii=False)
+
+
+def test_a_chunk_says_in_which_sections_it_begins_and_ends(fbrag: Run, tmp_path: Path) -> None:
+    """Slides are short: a chunk holds several."""
+    deck = tmp_path / "deck.pptx"
+    titles = [shape(title, kind="title") + shape(text) for title, text in (("Cost", "It costs 40."), ("Date", "Due in May."))]
+    deck.write_bytes(pptx(titles))
+    (chunk,) = json.loads(fbrag("explain", "--json", "--method", "order-preserving", deck, "When is it due?").stdout)["chunks"]
+    assert [chunk[key].partition(": ")[2] for key in ("section", "last_section")] == ["Cost", "Date"]
