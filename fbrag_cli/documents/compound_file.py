@@ -10,14 +10,18 @@ _MAX_ENTRIES = 20_000
 _LAST_SECTOR = 0xFFFFFFFA  # higher numbers mark free sectors and ends of chains
 _SHIFTS = (9, 12)
 _ENTRY = struct.Struct("<64sHBBIII36xIQ")
+#: Streams of Excel 97 to 2003, and of Excel 5 and 95.
+WORKBOOKS = ("workbook", "book")
+
+_SHORT = 64  # bytes of a sector of short streams
 _STREAM = 2
 _ROOT = 5
 
 
 def root_names(data: bytes) -> dict[str, bytes]:
-    """Return the entries at the root of a compound file: the name of each, in lower case, and the first 512 bytes of its stream.
+    """Return the entries at the root of a compound file: the name of each, in lower case, and how its stream begins.
 
-    A stream that is too short for sectors of its own, and a folder, have no bytes here. Of a damaged file, the entries that are
+    The beginning is that of a workbook alone: 512 bytes, or at most 64 of a short stream. Of a damaged file, the entries that are
     found; of another file, none.
     """
     if not data.startswith(OLE):
@@ -73,10 +77,20 @@ class _Directory:
             if number >= len(self._entries) or number in seen:
                 continue
             seen.add(number)
-            name, length, kind, _, before, after, _, sector, size = self._entries[number]
-            long = kind == _STREAM and size >= self._cutoff and sector < _LAST_SECTOR
-            start = self._at(sector)
-            head = self._data[start : start + 512] if long else b""
-            found.append((name[: max(0, length - 2)].decode("utf-16-le", "replace").lower(), head))
+            letters, length, kind, _, before, after, _, sector, size = self._entries[number]
+            name = letters[: max(0, length - 2)].decode("utf-16-le", "replace").lower()
+            found.append((name, self._head(sector, size) if name in WORKBOOKS and kind == _STREAM else b""))
             left += (before, after)
         return found
+
+    def _head(self, sector: int, size: int) -> bytes:
+        """Return the beginning of a stream. Short ones lie in the root's stream, in sectors of 64 bytes."""
+        if size >= self._cutoff:
+            return self._data[self._at(sector) : self._at(sector) + 512]
+        place, within = divmod(sector * _SHORT, self._size)
+        start = self._entries[0][7]
+        for _ in range(min(place, len(self._data) // self._size)):
+            if start >= _LAST_SECTOR:
+                return b""
+            start = self._after(start)
+        return self._data[self._at(start) + within : self._at(start) + within + min(size, _SHORT)]

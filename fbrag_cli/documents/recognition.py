@@ -7,13 +7,12 @@ import re
 import zipfile
 from io import BytesIO
 
-from fbrag_cli.documents.compound_file import OLE, root_names
+from fbrag_cli.documents.compound_file import OLE, WORKBOOKS, root_names
 
 _HEAD = 4096  # bytes
 _ZIP = b"PK\x03\x04"
 _LONGEST_NAME = 100  # bytes that are read of an entry's name: hostile ones overlap, and those that are looked for are short
 _PDF = b"%PDF-"
-_WORKBOOKS = ("workbook", "book")  # streams of Excel 97 to 2003, and of Excel 5 and 95
 _MANIFEST = "META-INF/manifest.xml"
 _MANIFEST_HEAD = 65_536  # bytes that are read of it
 _ROOT_ENTRY = re.compile(r"<[\w:.-]*file-entry\s[^<>]*?full-path\s*=\s*[\"']/[\"'][^<>]*>")
@@ -58,7 +57,7 @@ def is_pptx(data: bytes) -> bool:
 
 def is_xls(data: bytes) -> bool:
     """Return whether `data` is an Excel workbook of before 2007, and no other document that holds one."""
-    return data.startswith(OLE) and not root_names(data).keys().isdisjoint(_WORKBOOKS)
+    return data.startswith(OLE) and not root_names(data).keys().isdisjoint(WORKBOOKS)
 
 
 def is_ods(data: bytes) -> bool:

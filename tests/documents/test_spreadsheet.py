@@ -269,6 +269,26 @@ def test_an_empty_workbook(tmp_path: Path) -> None:
     assert refused(tmp_path, ods({"S": ""}), "book.ods").code == "doc_empty"
 
 
+def test_percentages_are_written_as_such(tmp_path: Path) -> None:
+    styles = (
+        '<styleSheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main">'
+        '<numFmts><numFmt numFmtId="170" formatCode="0.0%;[Red]-0.0%"/></numFmts><cellStyleXfs><xf numFmtId="9"/></cellStyleXfs>'
+        '<cellXfs><xf numFmtId="0"/><xf fontId="1" numFmtId="10"/><xf numFmtId="170"/><xf numFmtId="1"/></cellXfs></styleSheet>'
+    )
+    cells = (
+        '<c r="A1" s="1"><v>2.5000000000000001E-2</v></c>',
+        '<c r="B1" s="2"><f>A1/3</f><v>-0.318701104052858</v></c>',
+        '<c r="C1" s="3"><v>0.025</v></c>',
+        '<c r="D1" s="1" t="str"><v>0.5</v></c>',
+        '<c r="E1" s="1"><v>0.000001</v></c>',
+        '<c r="F1" s="1"/>',
+    )
+    document = written(tmp_path, xlsx({"S": x_row(*cells)}, more={"xl/styles.xml": styles}), "book.xlsx")
+    assert document.text == "S\n\n2.5%\t-31.87%\t0.025\t0.5\t0.0001%"
+    shown = '<table:table-cell office:value-type="percentage" office:value="0.025"><text:p>2.50%</text:p></table:table-cell>'
+    assert written(tmp_path, ods({"S": o_row("a", shown)}), "book.ods").text == "S\n\na\t2.5%"
+
+
 def _sheet_parts(**targets: str) -> str:
     return relations(*((kind, f"../{path}") for kind, path in targets.items()))
 

@@ -13,7 +13,7 @@ from itertools import chain
 from struct import unpack_from
 from typing import TYPE_CHECKING
 
-from fbrag_cli.documents.compound_file import OLE, root_names
+from fbrag_cli.documents.compound_file import OLE, WORKBOOKS, root_names
 from fbrag_cli.documents.document import Extracted
 from fbrag_cli.documents.readers.archive import MAX_UNPACKED, Archive, packed
 from fbrag_cli.documents.readers.blocks import Block, content_of
@@ -39,6 +39,10 @@ _CELL = re.compile(rb"<c((?:\s(?!t=)[^<>]*?)?(?: t=\"n\")?[^<>]*?)>\s*<v>([^<]*)
 _MAX_SHEET = 500_000_000  # bytes of its values
 _VALUE = 24  # bytes of one in calamine
 _GAP = re.compile(rb">\s+(?=</?(?:table|office):)")
+_FORMAT = re.compile(rb'<numFmt [^<>]*?formatCode="([^"]*)"[^<>]*>')
+_NUMBER = re.compile(rb'numFmtId="(\d+)"')
+_STYLE = re.compile(rb'<xf [^<>]*?numFmtId="(\d+)"')
+_SHARE = re.compile(rb'office:value-type="percentage"([^<>]*?)office:value="([^"]*)"')
 _SHARED = re.compile(rb't="s"[^<>]*>\s*<v>(\d{1,9})<')
 _FAR = re.compile(rb'r="(?:[A-Z]{3}\d|[A-Z]{2}\d{5})')
 _FILLED = re.compile(rb'<c [^<>]*?r="([A-Z]{1,3})(\d{1,7})"[^<>]*(?<!/)>(?!</c>)')
@@ -95,6 +99,7 @@ class _Package:
                 refuse_entities(data, archive.damaged)
             self.media_type = _ODS if "content.xml" in self.cells else _XLSX
             self._refuse_large()
+            self._write_percentages()
         elif not source.data.startswith(OLE):  # OpenDocument as one XML file
             refuse_entities(source.data, partial(source.damaged, "a spreadsheet"))
             self.cells = {"mimetype": _ODS.encode(), "content.xml": _GAP.sub(b">", source.data), "META-INF/manifest.xml": b"<m/>"}
@@ -115,6 +120,21 @@ class _Package:
             rows, columns = _extent(data)
             if rows * columns * _VALUE > _MAX_SHEET:
                 raise _too_large(self._source, f"a sheet of {rows:,} rows and {columns:,} columns")
+
+    def _write_percentages(self) -> None:
+        """Make texts of percentages, as "2.5%", which calamine gives as 0.025."""
+        if (content := self.cells.get("content.xml")) is not None:
+            self.cells["content.xml"] = _SHARE.sub(_as_share, content)
+        styles = self.cells.get("xl/styles.xml", b"")
+        codes = {_NUMBER.search(each[0]): each[1] for each in _FORMAT.finditer(styles) if b"%" in each[1]}
+        percent = {b"9", b"10", *(found[1] for found in codes if found)}
+        formats = _STYLE.findall(styles.partition(b"<cellXfs")[2].partition(b"</cellXfs>")[0])
+        numbers = [str(at).encode() for at, each in enumerate(formats) if each in percent]
+        if numbers:
+            cell = re.compile(
+                rb'(<c [^<>]*?)\bs="(?:%s)"([^<>]*)>(<f[^<>]*/>|<f[^<>]*>[^<>]*</f>)?<v>([-+.\deE]+)</v>' % b"|".join(numbers)
+            )
+            self.cells |= {name: cell.sub(_as_percentage, data) for name, data in self.cells.items() if name.startswith(_SHEETS)}
 
     def file(self) -> BytesIO:
         """Return the file as calamine gets it: a zip with true sizes and without the parts that hold no cells."""
@@ -175,6 +195,26 @@ def _number_of(column: bytes) -> int:
     return reduce(lambda number, letter: 26 * number + letter - 64, column, 0)
 
 
+def _as_percentage(cell: re.Match[bytes]) -> bytes:
+    before, after, _, value = cell.groups()
+    if b" t=" in before + after:
+        return cell[0]
+    with suppress(ValueError):
+        return b'%s t="str"%s><v>%s</v>' % (before, after, _percent(value))
+    return cell[0]
+
+
+def _as_share(cell: re.Match[bytes]) -> bytes:
+    with suppress(ValueError):
+        return b'office:value-type="string"%soffice:string-value="%s"' % (cell[1], _percent(cell[2]))
+    return cell[0]
+
+
+def _percent(value: bytes) -> bytes:
+    number = float(value) * 100
+    return format(round(number, 3) or number, ".15g").encode() + b"%"  # a sheet shows two digits, and keeps fifteen
+
+
 def _as_text(cell: re.Match[bytes]) -> bytes:
     attributes, value = cell.groups()
     with suppress(ValueError):
@@ -186,7 +226,7 @@ def _as_text(cell: re.Match[bytes]) -> bytes:
 def _is_encrypted(data: bytes) -> bool:
     """Return whether a workbook of before 2007 has a record FILEPASS among its first ones, which calamine may overlook."""
     names = root_names(data)
-    head, at = names.get("workbook", b"") or names.get("book", b""), 0
+    head, at = next((names[each] for each in WORKBOOKS if each in names), b""), 0
     while at + 4 <= len(head):
         kind, length = unpack_from("<HH", head, at)
         if kind == _FILEPASS:
