@@ -310,6 +310,10 @@ def test_equations_stay_in_their_sentences(tmp_path: Path, equation: str, text: 
     assert written(tmp_path, docx(body), "d.docx").text == f"We have {text} here."
 
 
+def test_an_equation_keeps_its_distance_from_the_next_word(tmp_path: Path) -> None:
+    assert written(tmp_path, docx(f"<w:p>{_math(_m('a=0 '))}{_run('so')}</w:p>"), "d.docx").text == "a=0 so"
+
+
 def test_an_equation_without_end_is_bounded(tmp_path: Path) -> None:
     deep = "<m:f><m:num>" * 20_000 + _m("x") + "</m:num></m:f>" * 20_000
     assert len(written(tmp_path, docx(f"<w:p>{_math(deep)}</w:p>"), "d.docx").text) < 1000
@@ -411,6 +415,14 @@ def test_parts_in_other_formats_are_read(tmp_path: Path) -> None:
         assert document.text == "Report\n\nAll is well."
     document = written(tmp_path, docx(w_paragraph("x") + '<w:altChunk r:id="gone"/><w:altChunk r:id="lost"/>'), "d.docx")
     assert "not read: 2 embedded documents" in document.warnings[0]
+
+
+def test_the_choice_of_a_form_is_read_once(tmp_path: Path) -> None:
+    mark = '<w:r><w:fldChar w:fldCharType="{}">{}</w:fldChar></w:r>'.format
+    entries = '<w:ffData><w:ddList><w:listEntry w:val="no"/><w:listEntry w:val="yes"/></w:ddList></w:ffData>'
+    name = "<w:r><w:instrText>FORMDROPDOWN</w:instrText></w:r>"
+    body = f"<w:p>{mark('begin', entries)}{name}{mark('separate', '')}{_run('no')}{mark('end', '')}</w:p>"
+    assert written(tmp_path, docx(body), "d.docx").text == "no"
 
 
 def test_forms_and_symbols(tmp_path: Path) -> None:

@@ -148,7 +148,7 @@ class _Package:
         if key not in self._linked:
             readable = name in self._archive and len(self._linked) < _MAX_LINKED
             self._linked[key] = self._read_linked(kind, name) if readable else []
-            if not self._linked[key]:
+            if not self._linked[key] and (kind != "diagram" or not readable):  # a diagram may be a mere drawing
                 self._found.left_out["embedded document" if kind == "altChunk" else kind.removesuffix("ex")] += 1
             return self._linked[key]
         return []  # what is shown twice is read once

@@ -52,13 +52,15 @@ class Story:
 @dataclass(slots=True)
 class _Field:
     """An open field. is_silent: whether its result is the number of a
-    page. checked: state of a check box. choices: entries of a list, `chosen` of them."""
+    page. checked: state of a check box. choices: entries of a list, `chosen` of them. said_before: pieces of
+    text before it."""
 
     instruction: list[str] = field(default_factory=list)
     is_silent: bool = False
     checked: bool = False
     choices: list[str] = field(default_factory=list)
     chosen: int = 0
+    said_before: int = 0
 
     @property
     def name(self) -> str:
@@ -234,7 +236,7 @@ class Body(Text):
     def _field_mark(self, given: dict[str, str]) -> None:
         kind = of(given, "fldCharType")
         if kind == "begin":
-            self._fields.append(_Field())
+            self._fields.append(_Field(said_before=self._n_said))
         elif kind == "separate":
             self._begin_result()
         elif kind == "end":
@@ -257,7 +259,7 @@ class Body(Text):
         self._silent -= ended.is_silent
         if ended.name == "FORMCHECKBOX":
             self._say("☒" if ended.checked else "☐")
-        elif ended.name == "FORMDROPDOWN":
+        elif ended.name == "FORMDROPDOWN" and self._n_said == ended.said_before:
             self._say("".join(ended.choices[ended.chosen : ended.chosen + 1]))
 
     def _check(self, given: dict[str, str]) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 _MAX_DEPTH = 60  # deeper structure is written as a plain sequence: each level copies its text
 _SIMPLE = re.compile(r"[-−+]?[\w.,∞′]*|.", re.DOTALL)
 _ROOTS = {"": "√", "2": "√", "3": "∛", "4": "∜"}
+_SPACES = re.compile(r"\s+")
 _INVISIBLE = dict.fromkeys(map(ord, "\u2061\u2062\u2063\u2064\u200b"))
 _TOKENS = frozenset(("t", "mi", "mn", "mo", "mtext", "ms"))
 _LEFT_OUT = frozenset(("annotation", "annotation-xml", "ctrlPr", "rPr"))
@@ -83,7 +84,7 @@ class Equation:
         while len(self._open) > 1:
             self._deeper = self._left_out = 0
             self.end()
-        return " ".join(self._open[0].joined.split())
+        return _SPACES.sub(" ", self._open[0].joined)
 
 
 def _grouped(text: str) -> str:
