@@ -300,6 +300,14 @@ def test_cited_sources_have_their_lines_and_each_other_one_is_a_line() -> None:
         assert [line for line in whole if line.startswith("  > ")] == [f"  > {texts[7]}"]  # the only one that is evidence
 
 
+def test_a_source_that_shows_nothing_of_the_answer_has_no_marked_sentence() -> None:
+    trace = trace_of("I did not see the Garefowl again.", "Nobody slept.", answer="Bromley", question="Who saw the Garefowl?")
+    for colored in (True, False):
+        shown = sources(trace, trace.citations, Layout(context=0, every=True, colored=colored))
+        assert shown.startswith("Closest:\n[1] 0.txt:1")
+        assert shown.splitlines()[2] == "    I did not see the Garefowl again."
+
+
 def test_a_sentence_of_a_word_or_two_is_shown_with_what_follows() -> None:
     trace = trace_of(BOX, "Wrenn slept. He said that he knew of no other man who had one.", answer="Tobias Wrenn")
     assert (

@@ -141,18 +141,21 @@ class Layout:
 def sources(trace: Trace, cited: Citations, layout: Layout, before: Sequence[Excerpt] = ()) -> str:
     """Return what was read: the cited sources with their lines, then a line for each other one, best first.
 
-    Where none is cited, the one that is nearest has its lines. Only such evidence has its sentence marked, and what shows the
-    answer in it where it is cited. before: as for `text`; what has no part of it is marked as new.
+    Where none is cited, the one that is nearest has its lines. The sentence of a cited source is marked, and what shows the
+    answer in it; where the document does not say, the sentence that is nearest. before: as for `text`; what has no part of it is
+    marked as new.
     """
     named = {number for claim in cited.claims for number in claim.sources}
-    evidence = named or {cited.nearest}
+    declined = trace.status == "not_found"
+    with_lines = named or {cited.nearest}
+    evidence = with_lines if named or declined else set()
     in_full, others = [], []
     for number, (chunk, shown) in enumerate(zip(trace.sources, cited.shown, strict=True), 1):
         head = Styled().add(f"[{number}] ").add(layout.place(chunk, shown), link=layout.link(chunk, shown))
         news = _news(chunk, before)
-        if number in evidence or layout.every or layout.full:
+        if number in with_lines or layout.every or layout.full:
             head.add(also_in(trace, chunk)).add(f"   {scored_source(trace, chunk)}", DIM).add(news)
-            marked = shown if number in named else Shown(shown.sentence if number in evidence else None, ())
+            marked = Shown(shown.sentence if number in evidence else None, shown.marks if number in named else ())
             lines = [_line(chunk, marked, line, layout) for line in layout.lines(chunk, shown)]
             in_full.append("\n".join([layout.printed(head, _MARGIN), *lines]))
         else:
@@ -162,8 +165,7 @@ def sources(trace: Trace, cited: Citations, layout: Layout, before: Sequence[Exc
             head.add(f"{news}  {beginning(one_line(chunk.text[start:end]), room)}")
             head.style(0, len(head.text), DIM)
             others.append(layout.printed(head, _MARGIN))
-    closest = trace.status == "not_found" or cited.unproved
-    in_full[:1] = [f"{'Closest' if closest else 'Sources'}:\n{in_full[0]}"]
+    in_full[:1] = [f"{'Closest' if declined or cited.unproved else 'Sources'}:\n{in_full[0]}"]
     return "\n\n".join([*in_full, *(["\n".join(others)] if others else [])])
 
 

@@ -18,13 +18,14 @@ from fbrag_cli.text.table import width_of
 _REASON = "Windows has no pseudo-terminals"
 fcntl, pty, termios = (pytest.importorskip(name, reason=_REASON) for name in ("fcntl", "pty", "termios"))
 
-_PIECE = re.compile(r"\x1b\[([\d;]*)([A-Za-z])|\x1b\]8;;([!-~]*)\x1b\\|\x1b.?|.", re.DOTALL)
-_UNFINISHED = re.compile(r"\x1b(\[[\d;]*|\][!-~]*\x1b?)?\Z")
+_PIECE = re.compile(r"\x1b\[([?\d;]*)([A-Za-z])|\x1b\]8;;([!-~]*)\x1b\\|\x1b.?|.", re.DOTALL)
+_UNFINISHED = re.compile(r"\x1b(\[[?\d;]*|\][!-~]*\x1b?)?\Z")
 
 
 class Screen:
-    """A terminal of `columns` and `rows` that scrolls and wraps. It knows CR, LF, CSI A (up), CSI J (erase below), CSI m
-    and the links of OSC 8. Anything else that is no character is an error: a real terminal might do anything with it.
+    """A terminal of `columns` and `rows` that scrolls and wraps. It knows CR, LF, CSI A (up), CSI J (erase below), CSI m, what a
+    bar of rich writes besides (CSI K, the cursor hidden and shown), and the links of OSC 8. Anything else that is no character is
+    an error: a real terminal might do anything with it.
     """
 
     def __init__(self, columns: int, rows: int) -> None:
@@ -54,6 +55,10 @@ class Screen:
             elif command == "J":
                 del self._cells[self._row + 1 :]
                 del self._cells[self._row][self._column :]
+            elif command == "K":
+                del self._cells[self._row][0 if number == "2" else self._column :]
+            elif command in ("h", "l"):
+                assert number == "?25"
             elif command == "m":
                 self._style = number.removeprefix("0")
             else:

@@ -19,7 +19,7 @@ import pytest
 from tests.cli.test_batch import time_limit
 from tests.cli.test_explain import on_terminal
 from tests.conftest import INQUIRY, ROOT, Run
-from tests.servers import Loopback, declining_reply
+from tests.servers import Loopback, declining_reply, stream
 
 QUESTION = "Who was the master of the ship?"
 MODELS = ("--small", "smollm2-135m", "-m", "smollm2-135m")
@@ -53,13 +53,23 @@ def test_text_is_the_answer_then_the_sources_with_their_lines(
     assert [head[0] for head in heads] == ["1", "2"]
     assert 1 >= float(heads[0][4]) >= float(heads[1][4])
     assert float(heads[0][5]) >= float(heads[1][5])
-    document = INQUIRY.read_text("utf-8").split("\n")
-    first, last = int(heads[0][2]), int(heads[0][3] or heads[0][2])
-    marked = [line[4:].strip() for line in rest.split("[2]")[0].splitlines()[1:] if line.startswith("  > ")]
-    lines = [line.strip() for line in document[first - 1 : last] if line.strip()]
-    assert len(marked) == len(lines)
-    assert all(shown and shown in line for shown, line in zip(marked, lines, strict=True))  # a chunk may begin inside a line
     assert re.search(r"\d+ chunks: 2 recalled, 2 samples in .* 2 selected, answered in .* CPU", answered.stderr.splitlines()[-1])
+
+
+def test_the_place_of_a_cited_source_is_that_of_its_marked_sentence(fbrag_cached: Run) -> None:
+    with Loopback() as server:
+        server.default = stream("Her ballast was pig iron.")
+        asked = ("ask", INQUIRY, "What was the ship's ballast made of?", "--method", "vanilla", "--large", server.address)
+        done = fbrag_cached(*asked, "--answer-anyway", "-C", 0)
+    cited = re.search(r"Sources:\n\[(\d)\] .+:(\d+)-(\d+)   .+\n((?:  > .+\n)+)", done.stdout)
+    assert cited
+    assert done.stdout.startswith(f"Her ballast was pig iron. [{cited[1]}]\n\n")
+    lines = INQUIRY.read_text("utf-8").split("\n")[int(cited[2]) - 1 : int(cited[3])]
+    sentence = " ".join(line.removeprefix("  > ") for line in cited[4].splitlines())
+    assert sentence == "Her ballast was pig iron, with shingle on top of it to fill the ends."
+    assert sentence in " ".join(lines)
+    assert sentence not in " ".join(lines[1:])
+    assert sentence not in " ".join(lines[:-1])
 
 
 def test_json_sources_are_spans_of_the_decoded_text(fbrag: Run) -> None:
