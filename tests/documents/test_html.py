@@ -208,6 +208,14 @@ def test_a_wrong_declaration_that_fits_badly_is_not_believed(tmp_path: Path) -> 
         assert written(tmp_path, page, "page.html").text == text
 
 
+def test_a_page_that_says_utf8_keeps_it_where_an_editor_pasted_other_bytes(tmp_path: Path) -> None:
+    head = '<meta charset="UTF-8"><meta name="title" content="naturgrün, fachmännisch, schön">'.encode("latin-1")
+    page = head + "<p>Die Natur schätzen wir, für die Lebensqualität, seit der Gründung vor fünf Jahren.".encode()
+    document = written(tmp_path, page, "p.html")
+    assert document.text.startswith("Die Natur schätzen wir, für die Lebensqualität")
+    assert "utf-8 with 3 broken sequences" in document.warnings[0]
+
+
 def test_utf8_with_a_bad_byte_is_utf8_whatever_is_declared(tmp_path: Path) -> None:
     page = "<html><meta charset=iso-8859-1><p>It’s “so” — déjà vu, “café” ".encode() + b"\xff"
     assert written(tmp_path, page, "page.html").text == "It’s “so” — déjà vu, “café” \ufffd"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from time import process_time
 
 import pytest
 
@@ -156,6 +157,30 @@ def test_words_that_mix_scripts_are_garbled(tmp_path: Path, text: str, garbled: 
     document = read(tmp_path, mapped(text))
     assert text in document.text
     assert any("garbled" in each for each in document.warnings) == garbled
+
+
+# Signatures
+
+
+def test_a_signature_is_read_as_the_page_shows_it(tmp_path: Path) -> None:
+    shown_text = b"BT /F1 9 Tf 2 20 Td (Digitally signed by Ann Lee) Tj 0 -10 Td (Date: 2027.05.03) Tj ET"
+    form = b"<</Subtype/Form/BBox[0 0 99 30]/Resources<</Font<</F1 3 0 R>>>>/Length %d>>\nstream\n%b\nendstream"
+    signed = b"/FT/Sig/T(Signature1)/V<</Type/Sig/Name(Ann Lee)/M(D:20270503101500)>>"
+    drawn = annotated(widget(signed + b"/AP<</N 7 0 R>>"), more=(form % (len(shown_text), shown_text),))
+    assert read(tmp_path, drawn).text.split("\n")[1:] == ["Signature: Digitally signed by Ann Lee Date: 2027.05.03"]
+    assert read(tmp_path, annotated(widget(signed))).text.split("\n")[1:] == ["Signature: signed by Ann Lee on 2027-05-03"]
+    unsigned = annotated(widget(b"/FT/Sig/T(Signature1)/AP<</N 7 0 R>>"), more=(form % (len(shown_text), shown_text),))
+    assert read(tmp_path, unsigned).text == "Name and signature"
+
+
+def test_a_signature_that_draws_itself_does_not_cost_the_page(tmp_path: Path) -> None:
+    body = b"q /X Do Q " * 50_000
+    form = b"<</Subtype/Form/BBox[0 0 99 30]/Resources<</XObject<</X 46 0 R>>>>/Length %d>>\nstream\n%b\nendstream"
+    signed = widget(b"/FT/Sig/T(s)/V<</Name(Ann Lee)>>/AP<</N 7 0 R>>")
+    began = process_time()
+    document = read(tmp_path, annotated(*[signed] * 40, more=(form % (len(body), body),)).replace(b"/N 7 0", b"/N 46 0"))
+    assert document.text.startswith("Name and signature\nSignature: signed by Ann Lee")
+    assert process_time() - began < 12
 
 
 # Text outside of the page

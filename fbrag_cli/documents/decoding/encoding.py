@@ -69,7 +69,8 @@ def decode(source: Source, codec: str | None = None, declared: str | None = None
     if codec:
         found = _forced(source, codec)
     else:
-        found = _marked(source) or _declared(source, declared) or _escaped(source) or _utf8(source) or _guessed(source)
+        certain = _marked(source) or _declared(source, declared) or _escaped(source)
+        found = certain or _utf8(source, declared=declared_codec(declared or "") == "utf-8") or _guessed(source)
     text = without_surrogates(found.text).replace("\r\n", "\n").replace("\r", "\n")
     return Decoded(text, found.encoding, found.warnings)
 
@@ -140,7 +141,8 @@ def _declared_escapes(source: Source, codec: str) -> Decoded | None:
     return _with_losses(source, text, best, n_lost) if n_lost else Decoded(text, best)
 
 
-def _utf8(source: Source) -> Decoded | None:
+def _utf8(source: Source, *, declared: bool = False) -> Decoded | None:
+    """Decode UTF-8 but for a few broken sequences. declared: whether the document says that it is UTF-8."""
     data = source.data
     text = _strict(data, "utf-8-sig")
     if text is not None and (0 not in data or _share(_is_odd, text) <= _MAX_ODD_UTF8):
@@ -151,7 +153,7 @@ def _utf8(source: Source) -> Decoded | None:
     # are still UTF-8: any other reading would spoil all the whole ones.
     text, n_lost, n_whole = _replaced(data, "utf-8-sig")
     few = n_lost <= _FEW_LOST and len(_FAMILIAR.findall(data)) >= 2 * n_lost
-    return _with_losses(source, text, "utf-8", n_lost) if few or n_whole > 4 * n_lost else None
+    return _with_losses(source, text, "utf-8", n_lost) if few or n_whole > (1 if declared else 4) * n_lost else None
 
 
 def _escaped(source: Source) -> Decoded | None:

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.documents.decoding.encoding import without_surrogates
+from fbrag_cli.documents.pdf.page_lines import Effort, PageTooLargeError
 
 if TYPE_CHECKING:
     from pypdf import PageObject
 
 _MAX_ANNOTATIONS = 5_000  # of a page
+_MAX_SIGNATURES = 50  # of a page
+_SIGNATURE_SECONDS = 2.0  # of processor time, for those of a page
 _MAX_PARENTS = 20
+_MAX_SIGNATURE = 2_000  # characters
+_DAY = re.compile(r"D:(\d{4})(\d\d)(\d\d)")
 _MAX_CHARACTERS = 100_000  # of one value or comment
 _UNSEEN = 0b100010  # annotation flags: hidden, no view
 _PASSWORD, _PUSH_BUTTON = 1 << 13, 1 << 16  # field flags
@@ -27,16 +34,21 @@ _COMMENTS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Annotations:
-    """What lies on a page. lines: values of its form as "label: value", and text boxes. comments: a line each. files: names of
-    the files that are attached to a place."""
+    """What lies on a page.
+
+    lines: values of its form as "label: value", signatures, and text boxes. comments: a line each. files: names of the files that
+    are attached to a place.
+    """
 
     lines: tuple[str, ...] = ()
     comments: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
 
 
-def read_annotations(page: PageObject, number: int) -> Annotations:
+def read_annotations(page: PageObject, number: int, cancellation: Cancellation) -> Annotations:
     """Return the annotations of a page. number: number of the page. What is damaged is left out."""
+    effort = Effort(cancellation, _SIGNATURE_SECONDS)
+    n_signatures = 0
     lines: dict[str, None] = {}  # a field may lie at several places of the page
     comments: list[str] = []
     files: list[str] = []
@@ -45,7 +57,11 @@ def read_annotations(page: PageObject, number: int) -> Annotations:
             if int(annotation.get("/F", 0)) & _UNSEEN:
                 continue
             kind = annotation.get("/Subtype")
-            if kind == "/Widget":
+            if kind == "/Widget" and _inherited(annotation, "/FT") == "/Sig":
+                n_signatures += 1
+                if n_signatures <= _MAX_SIGNATURES and (signature := _signature(page, annotation, effort)):
+                    lines[signature] = None
+            elif kind == "/Widget":
                 lines.update(dict.fromkeys(_field(annotation)))
             elif kind == "/FreeText":
                 lines.update(dict.fromkeys(_text(annotation.get("/Contents")).splitlines()))
@@ -84,6 +100,22 @@ def _field(widget: Any) -> Iterator[str]:
         first, *others = value.splitlines()
         yield f"{label}: {first}" if label else first
         yield from others
+
+
+def _signature(page: PageObject, widget: Any, effort: Effort) -> str:
+    """Return the text that a signature shows, or else who signed and when; "" where nobody has signed."""
+    signature = _inherited(widget, "/V")
+    if not isinstance(signature, dict):
+        return ""
+    shown = ""
+    with suppress(Exception, PageTooLargeError):
+        effort.check()
+        form = widget["/AP"]["/N"]
+        shown = " ".join(page.extract_xform_text(form, visitor_operand_before=effort.operator).split())
+    if not shown and (name := _text(signature.get("/Name")).strip()):
+        day = _DAY.match(_text(signature.get("/M")))
+        shown = f"signed by {name}" + (f" on {'-'.join(day.groups())}" if day else "")
+    return f"Signature: {without_surrogates(shown[:_MAX_SIGNATURE])}" if shown else ""
 
 
 def _state(widget: Any) -> str:

@@ -32,23 +32,28 @@ class PageTooLargeError(BaseException):
     """A page exceeds a limit, or is no longer needed. Not an Exception: pypdf would log it and go on with the next form."""
 
 
-class _Effort:
-    """Count the cost of a page. Raises PageTooLargeError above a limit, and after a request of `cancellation`."""
+class Effort:
+    """Count the cost of a page. Raises PageTooLargeError above a limit, and after a request of `cancellation`.
 
-    def __init__(self, cancellation: Cancellation) -> None:
+    seconds: limit of processor time.
+    """
+
+    def __init__(self, cancellation: Cancellation, seconds: float = _MAX_SECONDS) -> None:
         self._cancellation = cancellation
-        self._until = thread_time() + _MAX_SECONDS
+        self._seconds, self._until = seconds, thread_time() + seconds
         self._operators = 0
         self._characters = 0
 
-    def operator(self) -> None:
+    def operator(self, *_: object) -> None:
         self._operators += 1
-        if self._operators % _OPERATORS:
-            return
+        if self._operators % _OPERATORS == 0:
+            self.check()
+
+    def check(self) -> None:
         if self._cancellation.requested:
             raise PageTooLargeError("its reading was stopped")
         if thread_time() > self._until:
-            raise PageTooLargeError(f"it takes more than {_MAX_SECONDS:g} s")
+            raise PageTooLargeError(f"it takes more than {self._seconds:g} s")
 
     def text(self, text: str) -> None:
         self._characters += len(text)
@@ -60,7 +65,7 @@ def page_lines(page: PageObject, cancellation: Cancellation) -> PageLines:
     """Return the lines of a page, without blank ones at its ends. Raises PageTooLargeError, and all that pypdf raises."""
     places: list[Place] = []
     unplaced: list[bytes] = []
-    effort = _Effort(cancellation)
+    effort = Effort(cancellation)
 
     def note(operator: bytes, _: object, cm: Sequence[float], tm: Sequence[float]) -> None:
         effort.operator()
@@ -135,7 +140,7 @@ def _upright(cm: Sequence[float], tm: Sequence[float]) -> bool:
     return abs(tm[0] * cm[1] + tm[1] * cm[3]) < _LEAN and all(map(isfinite, _place(cm, tm)))
 
 
-def _extracted(page: PageObject, visit: Callable[..., None], effort: _Effort) -> PageLines:
+def _extracted(page: PageObject, visit: Callable[..., None], effort: Effort) -> PageLines:
     """Return the page's lines. visit: called with each operator and its operands before execution; may change the operands."""
     pieces: list[tuple[str, float]] = []
     lower, upper = _extent(page)

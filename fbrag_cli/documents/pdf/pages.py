@@ -146,7 +146,7 @@ class PageReader:
         try:
             page = self._pdf.pages[number - 1]
             lines = page_lines(page, self._cancellation)
-            annotations = read_annotations(page, number)
+            annotations = read_annotations(page, number, self._cancellation)
             return ReadPage(number, lines, seconds=thread_time() - began, annotations=annotations)
         except (DependencyError, MemoryError):  # the next page would fail in the same way
             raise
