@@ -5,9 +5,10 @@ What Python programs use is imported from here (PYTHON.md). Each name is loaded 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # of typing, which takes longer to load than all else before Ctrl-C is handled
 if TYPE_CHECKING:
+    from typing import Any
+
     from fbrag_cli.cancellation import Cancellation as Cancellation
     from fbrag_cli.errors import FbragError as FbragError
     from fbrag_cli.methods.fb_rag.fb_rag import FBRag as FBRag

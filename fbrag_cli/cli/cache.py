@@ -14,7 +14,7 @@ from fbrag_cli.cli.help import Command, Group
 from fbrag_cli.cli.options import option
 from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.storage.cache import Cache
-from fbrag_cli.storage.places import cache_dir
+from fbrag_cli.storage.places import cache_dir, is_nowhere
 from fbrag_cli.text.near import suggestion
 from fbrag_cli.text.printable import byte_size, dumps, printable
 from fbrag_cli.text.table import aligned
@@ -70,7 +70,9 @@ def dir_(console: Console) -> None:
     Examples:
       du -sh "$(fbrag cache dir)"
     """
-    print(printable(str(cache_dir())))
+    if is_nowhere(folder := cache_dir()):
+        raise FbragError("config", "this user has no home, and so no folder for the cache", _ELSEWHERE)
+    print(printable(str(folder)))
 
 
 @cache_app.command(cls=Command)

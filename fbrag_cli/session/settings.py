@@ -87,14 +87,16 @@ class CacheSettings:
         that holds nothing; the last makes a warning.
         """
         from fbrag_cli.storage.cache import NOWHERE, Cache
-        from fbrag_cli.storage.places import cache_dir
+        from fbrag_cli.storage.places import cache_dir, is_nowhere
 
         if self.no_cache or private:
             return NOWHERE
         cache = Cache(cache_dir(), int(self.cache_limit * 1e9))
         if cache.usable:
             return cache
-        what = f"{cache.root} cannot be used as the cache: each question reads the documents anew"
+        nowhere = "this user has no home, and so no cache"
+        why = nowhere if is_nowhere(cache.root) else f"{cache.root} cannot be used as the cache"
+        what = f"{why}: each question reads the documents anew"
         progress(Event("cache", "warning", text=what))
         progress(Event("cache", "hint", text="set FBRAG_CACHE_DIR to a folder that can be written, or use --no-cache"))
         return NOWHERE

@@ -31,6 +31,11 @@ def models_dir() -> Path:
     return _of_user("user_data_dir") / "models"
 
 
+def is_nowhere(folder: Path) -> bool:
+    """Return whether a folder of the user is none, as the user has no home."""
+    return folder.is_relative_to(os.devnull)
+
+
 def _chosen(variable: str) -> Path | None:
     if not (value := os.environ.get(variable)):
         return None

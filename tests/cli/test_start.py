@@ -11,6 +11,7 @@ import pytest
 from fbrag_cli.cli.argv import COMMANDS
 from fbrag_cli.cli.commands import Commands
 from fbrag_cli.cli.config_keys import _TABLES, _resolved
+from tests.conftest import ROOT
 
 CODE = """
 import sys
@@ -72,3 +73,9 @@ def test_the_tables_of_the_configuration_file_are_the_options_of_their_commands(
     for name, command in (("ask", ask.ask), ("explain", explain.explain), ("batch", batch.batch)):
         groups = {group.__name__ for group in command.groups} - {"DocumentOptions", "PasswordOptions"}  # of one run only
         assert {group.__name__ for group in _resolved(_TABLES[name])} == groups
+
+
+def test_little_is_loaded_before_ctrl_c_ends_the_process_without_a_traceback() -> None:
+    code = "import sys; before = {*sys.modules}; import fbrag_cli.__main__; print(*sorted({*sys.modules} - before))"
+    done = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert not {"typing", "re", "dataclasses", "warnings"} & {*done.stdout.split()}

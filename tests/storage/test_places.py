@@ -97,3 +97,32 @@ print(config_file.load(config_file.locate(None, {}), {}).values, config_file.loc
         "/dev/null/fbrag /dev/null/fbrag/config.toml /dev/null/fbrag/models",
         "{} ~/a.toml",
     ]
+
+
+@pytest.mark.skipif(
+    not shutil.which("setpriv") or os.name == "nt" or os.geteuid() != 0, reason="needs setpriv, and the superuser"
+)
+def test_a_user_without_a_home_is_told_so(tmp_path: Path) -> None:
+    document = tmp_path / "fine.txt"
+    document.write_text("The brig sailed at noon.")
+    for folder in (tmp_path, *tmp_path.parents[:2]):
+        folder.chmod(0o755)
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["setpriv", "--reuid=54321", "--clear-groups", sys.executable, "-m", "fbrag_cli", *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            cwd=ROOT,
+            env={"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"},
+        )
+
+    asked = run("ask", "--dry-run", str(document), "Who?")
+    assert asked.returncode == 0, asked.stderr
+    assert asked.stderr.startswith("warning: this user has no home, and so no cache: ")
+    told = run("cache", "dir")
+    assert (told.returncode, told.stdout) == (2, "")
+    assert "/dev/null" not in asked.stderr + told.stderr
+    assert "FBRAG_CACHE_DIR" in told.stderr
