@@ -10,6 +10,7 @@ import zipfile
 from collections.abc import Iterator
 from email.message import EmailMessage
 from pathlib import Path
+from typing import Any
 
 from tests.documents.making import Part, docx, epub, html, odt, rtf, w_paragraph, zipped
 from tests.documents.test_pdf import pdf, pdf_of_objects, shown
@@ -253,3 +254,60 @@ def written(folder: Path, files: dict[str, bytes]) -> Path:
     for name, data in files.items():
         (folder / name).write_bytes(data)
     return folder
+
+
+#: What may stand where JSON holds something else.
+STRANGE: tuple[object, ...] = (
+    None,
+    True,
+    -1,
+    1e308,
+    10**400,
+    "",
+    "\ud800",
+    "\x1b[31m\x07",
+    "x" * 100_000,
+    "=1+1",
+    [],
+    [None],
+    [[[]]],
+    {},
+    {"a": {}},
+)
+
+
+def changed(honest: object, count: int, seed: int = 5) -> Iterator[object]:
+    """Yield `count` copies of a JSON value in which something strange stands at one place, or is lacking."""
+    dice = random.Random(seed)
+    for _ in range(count):
+        made = json.loads(json.dumps(honest))
+        places = list(_places(made))
+        holder, key = dice.choice(places)
+        if dice.random() < 0.15:
+            del holder[key]
+        else:
+            holder[key] = dice.choice(STRANGE)
+        yield made
+
+
+def _places(value: object) -> Iterator[tuple[Any, Any]]:
+    keys = list(value) if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
+    for key in keys:
+        yield value, key
+        yield from _places(value[key])  # type: ignore[index]
+
+
+#: Files that are no rows, and whose loss would hurt.
+PRECIOUS: dict[str, bytes] = {
+    "book.xlsx": zipped({"[Content_Types].xml": "<Types/>", "xl/workbook.xml": "<a/>" * 50}),
+    "model.gguf": b"GGUF\x03\0\0\0" + bytes(range(256)) * 9,
+    "rows.sqlite": b"SQLite format 3\0" + b"\0" * 900,
+    "utf-16.csv": "question,answer\r\nWho?,Vale\r\n".encode("utf-16"),
+    "nuls-first.bin": b"\0" * 64 + b"precious",
+    "letter.txt": b"Dear Tamsin,\nthe lamp is lit.\n",
+    "other.jsonl": b'{"name": "not a row of ours"}\n',
+    "table.csv": b"name,price\nlamp,5\n",
+    "long.csv": b"x" * 140_000 + b",y\n",
+    "array.json": b"[1, 2, 3]\n",
+    "page.html": REAL[".html"],
+}

@@ -137,7 +137,9 @@ class Csv:
     def begin(self, data: bytes) -> int | None:
         """As of `Form`. A spreadsheet may have saved the file: with other line ends, and with or without the mark."""
         end = data.find(b"\n") + 1
-        names = next(csv.reader([data[:end].decode("utf-8-sig", "replace").rstrip("\r\n")]), [])
+        names: list[str] = []
+        with suppress(csv.Error):  # of UTF-16, or of a line without end
+            names = next(csv.reader([data[:end].decode("utf-8-sig", "replace").rstrip("\r\n")]), [])
         if end and names == self._columns:
             return end
         if any(head.startswith(data.rstrip(_BLANK)) for head in (self.head, self.head.removeprefix(BOM_UTF8))):
