@@ -166,6 +166,13 @@ class OutputOptions:
         metavar="FILE",
         envvar=None,
     )
+    open: bool = option(
+        False,
+        "--open",
+        help="open that page in the browser; without --html it is a private file in the temporary folder, which stays",
+        group="Output",
+        envvar=None,
+    )
     exit_zero: bool = option(False, "--exit-zero", help="exit 0 also where nothing is found", group="Output")
 
     @property

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
+from fbrag_cli.cli.browser import shown_page
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.inputs import check_apart, may_lie_in, outputs_of
 from fbrag_cli.cli.method_options import MethodKnobs, MethodOptions, chosen_method
@@ -69,11 +70,13 @@ class Question:
 
 @contextmanager
 def open_question(options: QuestionOptions, console: Console, *, with_page: bool = True) -> Iterator[Opened]:
-    """Open the output, the cache and a session, and start the time limit. with_page: whether --html counts; not in a dry run."""
+    """Open the output, the cache and a session, and start the time limit. with_page: whether --html and --open count; not in a
+    dry run."""
     if options.run.timeout:
         limit_time(options.run.timeout, console.cancellation)
-    html = options.output.html if with_page and not options.run.dry_run else None
+    with_page = with_page and not options.run.dry_run
     with (
+        shown_page(options.output, console) if with_page else nullcontext() as html,
         open_page(html) as page,  # around the output, which is kept whatever becomes of the page
         open_output(options.output.output) as stream,
         progress_line(console) as line,

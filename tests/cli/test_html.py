@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from html import unescape
 from pathlib import Path
@@ -86,3 +87,37 @@ def test_a_page_that_fails_costs_no_answer(fbrag: Run, tmp_path: Path) -> None:
     assert [line for line in done.stderr.splitlines() if line.startswith("error")] == [
         "error: /dev/full cannot be written: No space left on device"
     ]
+
+
+@pytest.fixture
+def browser(tmp_path: Path) -> Path:
+    """A browser that notes what it opens, as BROWSER names it."""
+    script = tmp_path / "browser"
+    script.write_text(f'#!/bin/sh\necho noise\necho "$1" > {tmp_path}/seen\n', "utf-8")
+    script.chmod(0o700)
+    return script
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the browser is a shell script")
+@pytest.mark.parametrize("named", [True, False])
+def test_open_shows_the_page_in_the_browser(fbrag: Run, tmp_path: Path, browser: Path, named: bool) -> None:
+    (tmp_path / "tmp").mkdir()
+    env = {"BROWSER": f"{browser} %s", "TMPDIR": str(tmp_path / "tmp")}
+    page = tmp_path / "page.html"
+    done = fbrag("explain", INQUIRY, QUESTION, "--method", "vanilla", "--open", *(("--html", page) if named else ()), env=env)
+    assert done.returncode == 0, done.stderr
+    assert "noise" not in done.stdout + done.stderr
+    if not named:
+        (page,) = (tmp_path / "tmp").glob("fbrag-*.html")
+        assert f"the page is {page}" in done.stderr
+        assert page.stat().st_mode & 0o077 == 0
+    assert (tmp_path / "seen").read_text("utf-8").strip() == page.as_uri()
+    assert "178 chunks" in page.read_text("utf-8") or "36 chunks" in page.read_text("utf-8")
+
+
+def test_open_without_a_screen_says_where_the_page_is(fbrag: Run, tmp_path: Path) -> None:
+    page, env = tmp_path / "page.html", {"BROWSER": "", "DISPLAY": "", "WAYLAND_DISPLAY": "", "SSH_CONNECTION": "a 1 b 2"}
+    done = fbrag("explain", INQUIRY, QUESTION, "--method", "vanilla", "--open", "--html", page, env=env)
+    assert done.returncode == 0, done.stderr
+    assert f"no browser can be opened here: the page is {page}" in " ".join(done.stderr.split("\n"))
+    assert page.is_file()

@@ -1,0 +1,78 @@
+"""The browser of the desktop, in which `--open` shows a page."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from fbrag_cli.cli.console import Console
+from fbrag_cli.cli.options import OutputOptions
+from fbrag_cli.storage.files import delete, not_writable
+
+_PATIENCE = 10  # seconds; a browser that then still runs shows the page
+# In a process of its own: a browser may write to stdout, and hold a pipe open when fbrag has ended. -I keeps out a
+# `webbrowser.py` in the working folder.
+_OPEN = "import sys, webbrowser; sys.exit(not webbrowser.open(sys.argv[1]))"
+
+
+@contextmanager
+def shown_page(output: OutputOptions, console: Console) -> Iterator[str | None]:
+    """Yield the path of the page, None where none is asked for. With --open, a browser shows it when the block has ended.
+
+    Without --html it is a new file of the temporary folder that only its user can read. It stays, since the browser reads it
+    when fbrag has ended. Raises FbragError `output` where no such file can be made.
+    """
+    if not output.open:
+        yield output.html
+        return
+    path = output.html or _new_file()
+    try:
+        yield path
+    except BaseException:
+        if not output.html:
+            delete(Path(path))
+        raise
+    opened = os.path.isfile(path) and _show(Path(path))
+    if not (opened and output.html):
+        console.note(f"the page is {path}" if opened else f"no browser can be opened here: the page is {path}")
+
+
+def _new_file() -> str:
+    import tempfile
+
+    try:
+        number, path = tempfile.mkstemp(prefix="fbrag-", suffix=".html")
+    except OSError as error:
+        raise not_writable("the temporary folder", error, "output", "name a file for the page: --html page.html") from None
+    os.close(number)
+    return path
+
+
+def _show(page: Path) -> bool:
+    """Open a file in the browser. Return False where no browser can show it to the one who asks."""
+    if not _has_screen():
+        return False
+    nowhere = subprocess.DEVNULL
+    command = [sys.executable, "-I", "-c", _OPEN, page.absolute().as_uri()]
+    try:
+        return (
+            subprocess.Popen(command, stdin=nowhere, stdout=nowhere, stderr=nowhere, start_new_session=True).wait(_PATIENCE) == 0
+        )
+    except subprocess.TimeoutExpired:
+        return True
+    except OSError:
+        return False
+
+
+def _has_screen() -> bool:
+    """Return whether a browser would appear before the user: BROWSER names one, or there is a screen, and not that of a machine
+    that is reached by ssh."""
+    if os.environ.get("BROWSER"):
+        return True
+    if sys.platform in ("win32", "darwin"):
+        return not os.environ.get("SSH_CONNECTION")
+    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
