@@ -51,9 +51,8 @@ class Story:
 
 @dataclass(slots=True)
 class _Field:
-    """An open field. is_silent: whether its result is the number of a
-    page. checked: state of a check box. choices: entries of a list, `chosen` of them. said_before: pieces of
-    text before it."""
+    """An open field. is_silent: whether its result is the number of a page. checked: state of a check box. choices: entries of a
+    list, `chosen` of them. said_before: pieces of text before it."""
 
     instruction: list[str] = field(default_factory=list)
     is_silent: bool = False

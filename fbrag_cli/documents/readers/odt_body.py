@@ -170,10 +170,10 @@ class Body(Text):
             self._equation.data(data)
         elif self._description is not None:
             self._description.append(data)
-        elif self._in_creator:
-            self._story.author.append(data)
         elif self._story.levels:
             self._say(data)
+        elif self._in_creator:
+            self._story.author.append(data)
 
     def close(self) -> None:
         pass

@@ -44,12 +44,12 @@ class Level:
 
 @dataclass(slots=True)
 class _Style:
-    """A style. parent: key of that which it is based on. list: key of its list; None if unsaid. page: its page's, which it
-    begins."""
+    """A style. parent: key of that which it is based on. list: key of its list; None if unsaid. page: key of the page that it
+    begins; None if unsaid."""
 
     parent: str = ""
     list: str | None = None
-    page: str = ""
+    page: str | None = None
     hidden: bool = False
 
 
@@ -60,6 +60,7 @@ class Styles:
     lists: dict[str, dict[int, Level]] = field(default_factory=dict)
     _styles: dict[str, _Style] = field(default_factory=dict)
     _hidden: dict[tuple[str, str], bool] = field(default_factory=dict)
+    _of_pages: dict[str, str] = field(default_factory=dict)
     _open_list: str = ""
     _open: _Style | None = None
 
@@ -74,8 +75,9 @@ class Styles:
                 self.lists.setdefault(self._open_list, {})[level] = _level(given, is_bullet=name.endswith(("bullet", "image")))
             case "style":
                 self._hidden.clear()
+                self._of_pages.clear()
                 self._open = self._styles[f"{given.get('family')} {given.get('name')}"] = _Style(
-                    given.get("parent-style-name", ""), given.get("list-style-name"), given.get("master-page-name", "")
+                    given.get("parent-style-name", ""), given.get("list-style-name"), given.get("master-page-name")
                 )
             case "text-properties" if self._open is not None:
                 self._open.hidden = given.get("display") == "none"
@@ -88,7 +90,11 @@ class Styles:
 
     def page(self, name: str) -> str:
         """Return the page style that a paragraph of style `name` begins; "" if none."""
-        return next((style.page for style in self._line("paragraph", name)), "")
+        page = self._of_pages.get(name)
+        if page is None:
+            line = self._line("paragraph", name)
+            page = self._of_pages[name] = next((style.page for style in line if style.page is not None), "")
+        return page
 
     def list_of(self, name: str) -> str:
         """Return the key of the list that paragraphs of a style belong to; "" without one."""
