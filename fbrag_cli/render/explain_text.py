@@ -11,7 +11,7 @@ from fbrag_cli.corpus import Chunk, Excerpt
 from fbrag_cli.documents.document import Document
 from fbrag_cli.documents.lines import line_of, pages_of
 from fbrag_cli.documents.lines import lines_of as line_range
-from fbrag_cli.render.passages import cut, digits, in_part, parts, place, read_of, scored, scored_samples
+from fbrag_cli.render.passages import cut, digits, in_part, parts, place, read_of, scored, scored_samples, shown_lines
 from fbrag_cli.render.tables import beside, cells_by_chunk, first_words, fitted, lines_of, own_tables
 from fbrag_cli.retrieval.ranking import best, ranks
 from fbrag_cli.text.printable import counted, one_line, printable
@@ -181,7 +181,11 @@ def one_chunk(trace: Trace, position: int, term_scores: TermScores | None, colum
     if in_part(trace) and (read := read_of(trace).get(position)):
         words = sum(each.n_words for each in read)
         said.append(f"read {words:,} of {counted(chunk.n_words, 'word')}: {', '.join(place(each.narrowed) for each in read)}")
-    yield from broken("\n".join([*said, "", printable(chunk.text)]), columns)
+    yield from broken("\n".join([*said, ""]), columns)
+    if columns is None:
+        yield printable(chunk.text)
+    else:  # lines of prose that only a width has cut are joined
+        yield from (printable(chunk.text[line.start : line.end]).replace("\n", " ") for line in shown_lines(chunk, columns))
 
 
 def _added(term_scores: TermScores | None, text: str, position: int) -> str:

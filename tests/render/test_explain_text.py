@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+import textwrap
 from dataclasses import replace
 
 import pytest
@@ -93,6 +94,17 @@ def test_samples_and_chunks_are_broken_between_words() -> None:
         assert not {word for line in lines for word in line.split()} & {"chronomet", "Augus", "watchmak"}
         assert " ".join(" ".join(lines).split()).endswith(WORDS.strip())
     assert list(samples(sampled))[1] == f"    {WORDS * 3}".rstrip()
+
+
+def test_a_chunk_of_prose_has_full_lines_in_a_narrow_terminal() -> None:
+    text = "\n".join(textwrap.wrap(WORDS * 8, 76))
+    trace = trace_of(text, "", "")
+    lines = list(one_chunk(trace, 0, None, 50))
+    lines = lines[lines.index("") + 1 :]
+    assert max(map(len, lines)) <= 50
+    assert min(map(len, lines[:-1])) > 30
+    assert " ".join(lines) == " ".join(text.split())
+    assert list(one_chunk(trace, 0, None))[-1] == text
 
 
 def test_find_finds_a_text_over_the_ends_of_chunks() -> None:
