@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from io import BytesIO
 from pathlib import Path
 from time import process_time
+from zipfile import ZipFile
 
 import pytest
 
@@ -54,6 +56,37 @@ def test_chapters_of_an_older_book(tmp_path: Path) -> None:
 def test_without_a_table_of_contents_headings_are_the_chapters(tmp_path: Path) -> None:
     document = written(tmp_path, epub({"a.xhtml": "<p>x</p><h2>Head</h2>"}, toc="<ol></ol>"), "b.epub")
     assert [section.title for section in document.sections] == ["Head"]
+
+
+def test_headings_that_the_table_of_contents_does_not_name_are_sections_within_its_chapters(tmp_path: Path) -> None:
+    toc = '<ol><li><a href="one.xhtml">Chapter 1: The Sea</a></li><li><a href="two.xhtml">Chapter 2</a></li></ol>'
+    pages = {
+        "one.xhtml": "<h1>Chapter 1</h1><h2>The sea</h2><p>x</p><h2>Storms</h2><p>storm</p><h3>Lulls</h3><p>lull</p>",
+        "two.xhtml": "<h1>Chapter 2</h1><p>y</p><h1>Appendix</h1><p>z</p>",
+    }
+    document = written(tmp_path, epub(pages, toc=toc), "b.epub")
+    found = [(section.title, section.level, document.text[section.start :].split("\n")[0]) for section in document.sections]
+    assert found == [
+        ("Chapter 1: The Sea", 1, "Chapter 1"), ("Storms", 2, "Storms"), ("Lulls", 3, "Lulls"),
+        ("Chapter 2", 1, "Chapter 2"), ("Appendix", 1, "Appendix"),
+    ]  # fmt: skip
+
+
+def test_what_a_book_says_of_itself_stands_before_its_pages(tmp_path: Path) -> None:
+    about = (
+        '<metadata xmlns:dc="http://purl.org/dc/elements/1.1/"><dc:title>The Harbour</dc:title><dc:creator>Ann Lee</dc:creator>'
+        "<dc:creator>Bo Dahl</dc:creator><dc:publisher>Quay Press</dc:publisher>"
+        "<dc:description>&lt;p&gt;Storms &amp;amp; lulls.&lt;/p&gt;</dc:description></metadata><manifest>"
+    )
+    book = epub({"a.xhtml": "<h1>One</h1><p>text</p>"})
+    with ZipFile(BytesIO(book)) as opened:
+        package = opened.read("OEBPS/book.opf").decode().replace("<manifest>", about)
+    document = written(tmp_path, epub({"a.xhtml": "<h1>One</h1><p>text</p>"}, more={"OEBPS/book.opf": package}), "b.epub")
+    lines = ["Title: The Harbour", "Author: Ann Lee, Bo Dahl", "Publisher: Quay Press", "Description: Storms & lulls.", ""]
+    assert document.text.split("\n") == [*lines, "One", "", "text"]
+    assert document.text[document.sections[0].start :].startswith("One")
+    pictures = epub({"a.xhtml": "<img src='a.jpg'/>"}, more={"OEBPS/book.opf": package})
+    assert refused(tmp_path, pictures, "p.epub").code == "doc_empty"
 
 
 def test_self_closed_tags_of_xhtml(tmp_path: Path) -> None:

@@ -1,11 +1,13 @@
-"""Read an EPUB book in the order of its spine. The chapters of its table of contents are the sections."""
+"""Read an EPUB book in the order of its spine. Its table of contents and the headings within chapters are the sections."""
 
 from __future__ import annotations
 
 import posixpath
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -27,6 +29,10 @@ _PAGES = ("application/xhtml+xml", "text/html", "application/xml", "text/x-oeb1-
 _OPS = "{http://www.idpf.org/2007/ops}"
 _MAX_PAGES = 20_000  # a spine of a few bytes a page could name millions
 _MAX_WARNINGS = 3  # about guessed encodings: hundreds of pages may have the same fault
+_ABOUT = {"title": "Title", "creator": "Author", "publisher": "Publisher", "date": "Date", "description": "Description"}
+_MAX_ABOUT = 5_000  # characters of one of them
+_MAX_VALUES = 20  # authors
+_MAX_BLANK = 100  # characters between the place of a chapter and its heading
 _GAP = "\n\n"  # between the files of the spine
 
 
@@ -77,8 +83,8 @@ class _Spine:
 
 
 def read_epub(source: Source, codec: str | None = None) -> Extracted:
-    """Read an EPUB book. Sections are the entries of the table of contents, or the headings without one. codec: encoding of all
-    pages; None to detect it.
+    """Read an EPUB book: what its package says of it, then its pages. Sections are the entries of the table of contents, with the
+    headings that these do not name. codec: encoding of all pages; None to detect it.
 
     Raises FbragError doc_unreadable: damaged, protected (DRM), a bomb, without a spine.
     """
@@ -94,6 +100,9 @@ def read_epub(source: Source, codec: str | None = None) -> Extracted:
 
     # 1. Read the pages in the order of the spine.
     spine = _Spine()
+    if about := _about(package):
+        spine.texts.append(about)
+        spine.length = len(about)
     for page in pages:
         if page not in archive:
             spine.missing.append(page)
@@ -103,7 +112,7 @@ def read_epub(source: Source, codec: str | None = None) -> Extracted:
         spine.add(page, decode(file, codec, declared=declared_encoding(data)))
 
     # 2. Find the chapters of the table of contents in their text.
-    text = _GAP.join(spine.texts)
+    text = _GAP.join(spine.texts) if len(spine.texts) > bool(about) else ""
     chapters = _chapters(_contents(archive, package, items), spine.places, len(text))
     warnings = spine.guesses[:_MAX_WARNINGS]
     if spine.missing:
@@ -111,7 +120,7 @@ def read_epub(source: Source, codec: str | None = None) -> Extracted:
     if len(named) > len(pages):
         warnings.append(f"{source.name}: of its {len(named)} files only the first {len(pages)} are read")
     encoding = Counter(spine.encodings).most_common(1)[0][0] if spine.encodings else "utf-8"
-    content = Content(text, sections=chapters or tuple(spine.headings))
+    content = Content(text, sections=_with_headings(chapters, spine.headings, text))
     return Extracted(content, "application/epub+zip", encoding, warnings=tuple(warnings))
 
 
@@ -124,6 +133,18 @@ def _package_name(archive: Archive) -> str:
         if name.lower().endswith(".opf"):
             return name
     raise archive.damaged("it has no package document (opf)")
+
+
+def _about(package: _Element) -> str:
+    """Return what the package says of the book, a line each: title, authors, publisher, date, description."""
+    lines = []
+    for name, label in _ABOUT.items():
+        values = islice((text for element in package.iter(f"{{*}}{name}") if (text := _words(element))), _MAX_VALUES)
+        if value := ", ".join(dict.fromkeys(values)):
+            if "<" in value:  # descriptions are often HTML
+                value = " ".join(content_of(read_page(value).blocks).text.split())
+            lines.append(f"{label}: {value[:_MAX_ABOUT]}")
+    return "\n".join(lines)
 
 
 def _manifest(package: _Element, package_name: str) -> dict[str, _Item]:
@@ -206,3 +227,23 @@ def _chapters(entries: list[_ContentsLine], places: dict[tuple[str, str], int], 
         if entry.title and start is not None and start < n_chars:
             chapters.append(Section(entry.title, entry.level, start))
     return tuple(sorted(chapters, key=lambda chapter: chapter.start))
+
+
+def _with_headings(chapters: Sequence[Section], headings: Sequence[Section], text: str) -> tuple[Section, ...]:
+    """Return the chapters with the headings of the pages that do not repeat them, at their levels within the chapter."""
+    if not chapters:
+        return tuple(headings)
+    starts = [chapter.start for chapter in chapters]
+    sections = list(chapters)
+    own_level = dict[int, int]()  # index of a chapter -> level of the heading that repeats it
+    for heading in headings:
+        index = bisect_right(starts, heading.start) - 1
+        chapter = chapters[max(0, index)]
+        first = heading.start - chapter.start < _MAX_BLANK and not text[chapter.start : heading.start].strip()
+        repeats = first or heading.title.casefold() in chapter.title.casefold()
+        if index >= 0 and repeats:
+            own_level.setdefault(index, heading.level)
+        else:
+            level = chapter.level + heading.level - own_level.get(index, heading.level - 1)
+            sections.append(Section(heading.title, max(1, level), heading.start))
+    return tuple(sorted(sections, key=lambda section: section.start))
