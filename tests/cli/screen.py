@@ -96,8 +96,9 @@ class Screen:
 
     def styles_of(self, text: str) -> set[str]:
         """The styles (SGR codes, "" for none) of the first place where `text` stands on one line. An error where it does not."""
-        row = next(row for row in self._cells if text in "".join(character for character, _ in row))
-        start = "".join(character for character, _ in row).index(text)
+        rows = [[cell for cell in row if cell[0]] for row in self._cells]  # without the second halves of wide characters
+        said, row = next((said, row) for row in rows if text in (said := "".join(character for character, _ in row)))
+        start = said.index(text)
         return {style for character, style in row[start : start + len(text)] if not character.isspace()}
 
 

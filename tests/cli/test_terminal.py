@@ -22,6 +22,12 @@ def words(lines: list[str]) -> list[str]:
     return " ".join(lines).split()
 
 
+def below_the_address(screen: Screen) -> list[str]:
+    """The lines below the one that says which server reads the text."""
+    lines = screen.lines()
+    return lines[next(i for i, line in enumerate(lines) if line.startswith("the text goes to")) + 1 :]
+
+
 @WIDTHS
 def test_errors_and_hints_are_broken_between_words(columns: int, clean_environment: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "inquiry.txt").write_text("The keeper lit the lamp.")
@@ -69,7 +75,7 @@ def ask(folder: Path, clean_environment: dict[str, str]) -> Iterator[Callable[..
 @WIDTHS
 def test_the_answer_is_alone_and_bold_and_all_but_the_cited_source_is_dim(columns: int, ask: Callable[..., Screen]) -> None:
     screen = ask(columns)
-    lines = screen.lines()[1:]  # below the address of the server
+    lines = below_the_address(screen)
     assert lines[:4] == ["", "Tamsin Vale lit the lamp. [1]", "", "Sources:"]
     assert screen.styles_of("Tamsin Vale lit the lamp.") == {"1"}
     assert screen.styles_of("[1]") == {""}
@@ -134,6 +140,28 @@ def test_a_hostile_name_is_no_control_sequence_in_a_link(clean_environment: dict
     path, _, line = address.partition("#")
     assert unquote(path.removeprefix("file://")) == str(tmp_path / name)
     assert line == "1"
+
+
+@WIDTHS
+def test_chinese_is_broken_at_the_width_of_its_characters(
+    columns: int, clean_environment: dict[str, str], tmp_path: Path
+) -> None:
+    before = "这艘船在黎明时分起航，前往北方的海湾，途中遇到了大雾，船员们整夜没有睡觉。" * 2
+    (tmp_path / "船.txt").write_text(
+        f"{before}船长是张伟，他来自南方的一个小镇，在海上工作了二十年，从来没有失去过一艘船。{before}", "utf-8"
+    )
+    with Loopback() as server:
+        server.default = stream("船长是张伟。")
+        command = ["ask", "船.txt", "船长是谁？", "--method", "vanilla", "--large", server.address, "--answer-anyway"]
+        screen, code = on_screen(columns, 40, command, clean_environment, tmp_path)
+    assert code == 0
+    lines = below_the_address(screen)
+    assert lines[:3] == ["", "船长是张伟。 [1]", ""]
+    assert screen.styles_of("船长是张伟。") == {"1"}
+    shown = [line for line in lines if line.startswith("    ")]
+    assert all(width_of(line) <= columns for line in lines)
+    assert all(width_of(line) > columns - 8 for line in shown[:-1])
+    assert "船长是张伟，他来自南方的一个小镇，在海上工作了二十年，从来没有失去过一艘船。" in "".join(line[4:] for line in shown)
 
 
 @WIDTHS
