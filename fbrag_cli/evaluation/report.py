@@ -31,15 +31,17 @@ _ERRORS_NAMED = 3
 def summarise(rows: Sequence[Result]) -> Report:
     """Return the tables of a run, as the paper's Tables 1, 2, 7 and 8: a line for each configuration, a column for each data set.
 
-    There is a table for each score that any row has, for the coverage of confident answers, the outcomes, and the costs. The
-    first column is the average over the data sets.
+    There is a table for each score that any row has, for the coverage of confident answers, the outcomes, and the costs of
+    models. The first column is the average over the data sets.
     """
     groups = group_rows(rows)
     tables = [score_table(name, groups) for name in _REPORTED if any(group.values(name) for group in groups)]
     if any(row.confidence is not None and row.right is not None for row in rows):
         tables.append(coverage_table(groups))
     if groups:
-        tables += [outcome_table(groups), cost_table(groups)]
+        tables.append(outcome_table(groups))
+    if any(row.tokens_read for row in rows):  # where no model ran, the costs are zeros
+        tables.append(cost_table(groups))
     return Report("Evaluation", tuple(tables), shared([group.configuration for group in groups]), tuple(_notes(groups)))
 
 

@@ -167,24 +167,38 @@ def _inert(text: str) -> str:
 
 
 def _text_blocks(table: Table, width: int) -> list[str]:
-    """Return the table in blocks of as many columns as fit the width, each with the labels."""
+    """Return the table in blocks of as many columns as fit the width, each with the labels.
+
+    A cell is one line where the whole table fits so, else a line for each of its numbers.
+    """
     labels = [[""], *(_wrapped(one_line(label), _LABEL, ",") for label, _ in table.rows)]
+    room = width - _widest(labels)
+    columns = [_text_column(table, i, in_a_line=True) for i in range(len(table.columns))]
+    if sum(2 + _widest(each) for each in columns) <= room:
+        return ["\n".join(_block(labels, columns))]
     blocks: list[list[Lines]] = []
     for column in (_text_column(table, i) for i in range(len(table.columns))):
-        if blocks and sum(2 + _widest(each) for each in (*blocks[-1], column)) <= width - _widest(labels):
+        if blocks and sum(2 + _widest(each) for each in (*blocks[-1], column)) <= room:
             blocks[-1].append(column)
         else:
             blocks.append([column])
     return ["\n".join(_block(labels, columns)) for columns in blocks]
 
 
-def _text_column(table: Table, i: int) -> Lines:
-    """Return the lines of the heading, then of each row's cell. A mark has its own place, so that values stay aligned."""
+def _text_column(table: Table, i: int, *, in_a_line: bool = False) -> Lines:
+    """Return the lines of the heading, then of each row's cell. A mark has its own place, so that values stay aligned.
+
+    in_a_line: whether a cell is one line.
+    """
     column = table.columns[i]
     cells = [[line + " " for line in _heading(column)]]
     for _, row in table.rows:
         value, *rest = _lines(row[i], column)
-        cells.append([value + ("*" if row[i].marked else " "), *(line + " " for line in rest)])
+        value += "*" if row[i].marked else " "
+        if in_a_line and rest:
+            cells.append([" ".join([value, *rest]) + " "])
+        else:
+            cells.append([value, *(line + " " for line in rest)])
     return cells
 
 

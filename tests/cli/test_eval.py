@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -55,6 +56,14 @@ def test_retrieval_alone_needs_no_model_and_makes_a_table_with_intervals(fbrag: 
     assert means == sorted(means)
     assert means[0] < means[-1]
     assert json.loads(done.stdout)
+
+
+def test_a_report_has_a_line_for_a_value_and_its_interval_and_no_costs_of_zero(fbrag: Run, data: Path, tmp_path: Path) -> None:
+    rows = tmp_path / "rows.jsonl"
+    done = fbrag("eval", data, "--retrieval-only", "--method", "vanilla", "--select", "3,10", "-o", rows, env={"COLUMNS": "80"})
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"(?m)^vanilla:select=10 +\d\d\.\d\* \[\d\d\.\d, \d\d\.\d\]$", done.stdout)
+    assert "Cost" not in done.stdout
 
 
 def test_a_preset_is_compared_with_the_default(fbrag: Run, data: Path, tmp_path: Path) -> None:
