@@ -96,9 +96,10 @@ def test_the_answer_is_alone_and_bold_and_all_but_the_cited_source_is_dim(column
 
 
 def test_what_shows_the_answer_has_the_one_colour_and_it_is_readable_on_white(ask: Callable[..., Screen]) -> None:
-    screen = ask(80, "--sources", "all")
-    assert set(re.findall(r"\x1b\[([\d;]+)m", screen.raw)) <= {"0", "1", "2", "35", "1;35", "1;31"}
-    coloured = re.findall(r"\x1b\[(?:1;)?35m([^\x1b]*)", screen.raw)
+    raw = ask(80, "--sources", "all").raw
+    shown = raw[raw.index("\x1b[1mTamsin") :]  # below a bar, which a busy machine shows
+    assert set(re.findall(r"\x1b\[([\d;]+)m", shown)) <= {"0", "1", "2", "35", "1;35", "1;31"}
+    coloured = re.findall(r"\x1b\[(?:1;)?35m([^\x1b]*)", shown)
     assert {"Tamsin", "Vale"} <= set(coloured) <= {"Tamsin", "Vale", "lit", "lamp"}
 
 
