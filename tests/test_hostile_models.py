@@ -108,10 +108,13 @@ def test_a_batch_destroys_no_file_and_ends_in_one_line(here: Here) -> None:
                 assert Path(taken).read_bytes() == before, (taken, option)
         here(*command, "-o", "rows.jsonl").within(0)
         honest = Path("rows.jsonl").read_bytes()
-        for row in changed(json.loads(honest), 16):
+        lacking = json.loads(honest)
+        del lacking["error"]
+        lies = [{"status": [None]}, {"error": {"message": 5}}, {"error": {}}, {"unsupported_answer": [1]}, {"answer": {}}]
+        for row in (lacking, *({**json.loads(honest), **lie} for lie in lies), *changed(json.loads(honest), 16)):
             Path("rows.jsonl").write_text(json.dumps(row) + "\n")
             before = Path("rows.jsonl").read_bytes()
-            code = here(*command, "-o", "rows.jsonl").within(0, 1, 2).code
+            code = here(*command, "-o", "rows.jsonl", "--html", "made.html").within(0, 1, 2).code
             assert code != 2 or Path("rows.jsonl").read_bytes() == before
 
 

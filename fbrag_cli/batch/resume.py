@@ -68,7 +68,7 @@ def earlier(rows: Iterable[Row], settings: Mapping[str, object], name: str) -> E
                 _compare(json.loads(written), expected, name)
                 seen.add(written)
             key = row_key(row["document"], row["id"])
-            statuses[key], questions[key] = row["status"], cell(row["question"])
+            (statuses[key],), questions[key] = _texts([row["status"]]), cell(row["question"])
             if sha256:
                 documents[key[0]] = _texts(sha256)
     except (KeyError, TypeError, AttributeError, ValueError):

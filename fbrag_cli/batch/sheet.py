@@ -120,11 +120,12 @@ _CORNER = "document \\ question"  # the first cell of a wide table, by which it 
 def shown(row: Row) -> Cell:
     """Return what views show of a row, whether it is of JSON lines or of CSV."""
     texts = {name: cell(value) if isinstance(value := row.get(name), str) else "" for name in _SHOWN}
-    error, proposed = row["error"], row.get("unsupported_answer") or row.get("proposed")
+    error, proposed = row.get("error"), row.get("unsupported_answer") or row.get("proposed")
+    error = error.get("message") if isinstance(error, dict) else error
     return Cell(
         **texts,
-        proposed=cell(proposed) if proposed else "",
-        error=cell(error["message"]) if isinstance(error, dict) else error or "",
+        proposed=cell(proposed) if isinstance(proposed, str) else "",
+        error=cell(error) if isinstance(error, str) else "",
         unsure=row.get("unsure") in (True, "True", "TRUE"),
     )
 
