@@ -232,6 +232,8 @@ def test_cells_in_opposite_corners_are_refused_before_they_cost_memory(tmp_path:
     error = refused(tmp_path, xlsx({"S": far}), "book.xlsx")
     assert error.message.endswith("book.xlsx is too large: a sheet of 1,048,576 rows and 16,384 columns")
     wide = "".join(f'<row r="{row}">{_CELL.format(f"A{row}")}{_CELL.format(f"XFD{row}")}</row>' for row in range(1, 3001))
+    beyond = f'<row r="1">{_CELL.format("A1")}</row><row r="16777217">{_CELL.format("XFE16777217")}</row>'
+    assert "16,777,217 rows and 16,385 columns" in refused(tmp_path, xlsx({"S": beyond}), "book.xlsx").message
     assert "3,000 rows and 16,384 columns" in refused(tmp_path, xlsx({"S": wide}), "book.xlsx").message
 
 
@@ -327,6 +329,16 @@ def test_hidden_sheets_are_left_out_and_said(tmp_path: Path) -> None:
     document = written(tmp_path, xlsx(rows, more={"xl/workbook.xml": book}), "book.xlsx")
     assert document.text == "S1\n\nseen"
     assert document.warnings == (f"{tmp_path / 'book.xlsx'}: not read: 2 hidden sheets",)
+
+
+def test_a_workbook_of_hidden_sheets_is_told_from_an_empty_one(tmp_path: Path) -> None:
+    book = (
+        '<workbook xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main" '
+        'xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/relationships">'
+        '<sheets><sheet name="S" sheetId="1" r:id="r1" state="hidden"/></sheets></workbook>'
+    )
+    error = refused(tmp_path, xlsx({"S": x_row("a")}, more={"xl/workbook.xml": book}), "book.xlsx")
+    assert error.message.endswith("has no text, only 1 hidden sheet")
 
 
 def test_comments_name_their_cell(tmp_path: Path) -> None:

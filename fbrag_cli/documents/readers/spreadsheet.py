@@ -45,7 +45,7 @@ _STYLE = re.compile(rb'<xf [^<>]*?numFmtId="(\d+)"')
 _SHARE = re.compile(rb'office:value-type="percentage"([^<>]*?)office:value="([^"]*)"')
 _SHARED = re.compile(rb't="s"[^<>]*>\s*<v>(\d{1,9})<')
 _FAR = re.compile(rb'r="(?:[A-Z]{3}\d|[A-Z]{2}\d{5})')
-_FILLED = re.compile(rb'<c [^<>]*?r="([A-Z]{1,3})(\d{1,7})"[^<>]*(?<!/)>(?!</c>)')
+_FILLED = re.compile(rb'<c [^<>]*?r="([A-Z]{1,3})(\d{1,12})"[^<>]*(?<!/)>(?!</c>)')
 _FILEPASS = 0x2F
 _MAX_ROWS = 1 << 20  # of a sheet; a number beyond that is a lie, and calamine would count up to it
 _HALF_SECOND = timedelta(milliseconds=500)
