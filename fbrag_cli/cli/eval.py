@@ -186,7 +186,7 @@ def _report(
         else:
             print(json.dumps([tables.as_json(each) for each in reports]))
     if options.plots:
-        _draw(rows, Path(options.plots), console)
+        _draw(rows, reports[1:], Path(options.plots), console)
     missed = report.below(rows, minimum)
     for line in missed:
         console.warn(line)
@@ -216,7 +216,8 @@ def _comparison(options: EvalOptions, configurations: Sequence[Configuration]) -
     return compared
 
 
-def _draw(rows: Sequence[Result], folder: Path, console: Console) -> None:
+def _draw(rows: Sequence[Result], comparisons: Sequence[Report], folder: Path, console: Console) -> None:
+    """Write the plots that the rows can fill, and one of the differences of a comparison."""
     from fbrag_cli.evaluation import plots
 
     try:
@@ -224,8 +225,11 @@ def _draw(rows: Sequence[Result], folder: Path, console: Console) -> None:
         names = plots.supported(rows)
         if "chunks" in names and "latency" not in names:
             console.note(f"no plot latency: {plots.lacking('latency', rows)}")
-        for name in names:
-            for form, data in plots.plot(name, rows).items():
+        drawn = {name: plots.plot(name, rows) for name in names}
+        if comparisons and comparisons[0].tables:
+            drawn["differences"] = plots.forest(comparisons[0])
+        for name, files in drawn.items():
+            for form, data in files.items():
                 with whole_file(folder / f"{name}.{form}") as path:
                     path.write_bytes(data)
                 console.note(f"wrote {folder / name}.{form}")

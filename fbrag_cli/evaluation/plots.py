@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Literal
 
 from fbrag_cli.errors import FbragError
@@ -13,6 +15,7 @@ from fbrag_cli.evaluation import statistics
 from fbrag_cli.evaluation.labels import key, labels, order
 from fbrag_cli.evaluation.metrics import METRICS, SCORE
 from fbrag_cli.evaluation.results import Result
+from fbrag_cli.evaluation.tables import Report, Table
 from fbrag_cli.installation import extra
 from fbrag_cli.text.printable import one_line
 
@@ -39,6 +42,10 @@ _DASHES: list[Any] = ["--", ":", "-.", (0, (1, 3)), (0, (8, 3))]
 _PANELS_ACROSS = 3
 _TITLE = 28  # characters of a name
 _LONGEST = 70  # characters of a label
+_BANDS = 2  # lines with a band each; more bands hide one another, so more lines have whiskers
+_SIDE = 0.4  # of the distance of two values: where the whiskers of all lines stand
+_LINES = 22  # lines of names in the height of a panel
+_FORESTS = 3  # metrics of a plot of differences
 
 # Options of matplotlib: of all figures, and of what is drawn.
 _STYLE: dict[Any, Any] = {
@@ -73,6 +80,7 @@ _BAND: dict[str, Any] = {"alpha": 0.12, "linewidth": 0}
 _BAR: dict[str, Any] = {"linestyle": "none", "capsize": 3, "elinewidth": 1.4}
 _LEVEL: dict[str, Any] = {"color": "#675f52", "linewidth": 1.3}
 _BESIDE: dict[str, Any] = {"xytext": (0, 7), "textcoords": "offset points", "ha": "center", "fontsize": 8}
+_LEADER: dict[str, Any] = {"arrowstyle": "-", "linewidth": 0.7, "alpha": 0.5, "relpos": (0, 0.5), "shrinkA": 0, "shrinkB": 3}
 _METADATA: dict[Format, dict[str, str | None]] = {"png": {"Software": None}, "svg": {"Date": None, "Creator": "fbrag"}}
 
 
@@ -103,6 +111,16 @@ class _Point:
 Line = tuple[_Family, list[_Point]]
 
 
+@dataclass(frozen=True, slots=True)
+class _End:
+    """The end of a line, in the units of the axes, and its name."""
+
+    name: str
+    x: float
+    y: float
+    color: str
+
+
 def supported(rows: Sequence[Result]) -> tuple[str, ...]:
     """Return the plots that the rows can fill: those where configurations differ in the setting of the axis alone."""
     return tuple(name for name in PLOTS if lacking(name, rows) is None)
@@ -126,21 +144,59 @@ def _metric(rows: Sequence[Result]) -> str:
 def plot(name: str, rows: Sequence[Result]) -> dict[Format, bytes]:
     """Draw a plot, and return the content of a file for each format. The same rows give the same bytes.
 
-    name: one of `PLOTS`. The first panel shows the average over the data sets, each other panel one data set. Bands and bars are
-    95 % intervals. Raises FbragError (usage) without matplotlib, for an unknown plot, or if the rows cannot fill it.
+    name: one of `PLOTS`. The first panel shows the average over the data sets, each other panel one data set, all on one scale;
+    names stand at the ends of the lines of the first. Bands (of one or two lines) and whiskers are 95 % intervals. Raises
+    FbragError (usage) without matplotlib, for an unknown plot, or if the rows cannot fill it.
     """
     if name not in PLOTS:
         raise FbragError("usage", f"there is no plot {one_line(name, 40)}", f"one of {', '.join(PLOTS)}")
     if (what := lacking(name, rows)) is not None:
         raise FbragError("usage", what, "evaluate a list of them, and leave --retrieval-only out")
+    return _drawn(lambda: _figure(name, rows))
+
+
+def forest(report: Report) -> dict[Format, bytes]:
+    """Draw the paired differences of a report of `compare`: a panel for each of the first metrics, a line for each configuration.
+
+    Whiskers are 95 % intervals of the average over the data sets; a difference that is marked in the report is filled. Raises
+    FbragError (usage) without matplotlib, or if the report has no differences.
+    """
+    if not report.tables:
+        raise FbragError("usage", "no example was measured by both sides", "evaluate both on the same questions")
+    return _drawn(lambda: _forest(report.tables[:_FORESTS], report.title))
+
+
+def _drawn(made: Callable[[], Figure]) -> dict[Format, bytes]:
     try:
         import matplotlib
     except ImportError:
         raise FbragError("usage", "plots need matplotlib, which is not installed", extra("plots")) from None
     with matplotlib.rc_context(_STYLE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # a script that the font lacks is drawn as boxes
-        figure = _figure(name, rows)
+        figure = made()
         return {"png": _saved(figure, "png"), "svg": _saved(figure, "svg")}
+
+
+def _forest(tables: Sequence[Table], title: str) -> Figure:
+    from matplotlib.figure import Figure
+
+    names = list(dict.fromkeys(label for table in tables for label, _ in table.rows))
+    figure = Figure(figsize=(3.4 + 3.2 * len(tables), 1.6 + 0.5 * len(names)), layout="constrained")
+    figure.suptitle(one_line(title, _LONGEST), ha="left", x=0.02, fontsize=11)
+    for place, table in zip(figure.subplots(1, len(tables), squeeze=False, sharey=True).ravel(), tables, strict=True):
+        place.axvline(0, **_LEVEL)
+        for label, (cell, *_) in table.rows:
+            if cell.value is None:
+                continue
+            value, low, high = (100 * (cell.value if each is None else each) for each in (cell.value, cell.low, cell.high))
+            filled = _COLOURS[0] if cell.marked else "white"
+            look = {"color": _COLOURS[0], "marker": "o", "markerfacecolor": filled} | _BAR
+            place.errorbar([value], [names.index(label)], xerr=[[value - low], [high - value]], **look)
+        place.set_yticks(range(len(names)), [_wrapped(name) for name in names])
+        place.set_ylim(len(names) - 0.5, -0.5)
+        place.set_title(_wrapped(table.title))
+        place.set_xlabel("Difference, points of percent")
+    return figure
 
 
 def _figure(name: str, rows: Sequence[Result]) -> Figure:
@@ -157,16 +213,18 @@ def _figure(name: str, rows: Sequence[Result]) -> Figure:
     panels += [(one_line(dataset, _TITLE), [dataset]) for dataset in datasets]
     across = min(len(panels), _PANELS_ACROSS)
     down = -(-len(panels) // across)
-    figure = Figure(figsize=(max(6.4, 4.4 * across), 3.9 * down + 0.1 * len(families)), layout="constrained")
-    axes = figure.subplots(down, across, squeeze=False).ravel().tolist()
+    figure = Figure(figsize=(max(6.4, 2.6 + 4.2 * across), 3.9 * down), layout="constrained")
+    axes = figure.subplots(down, across, squeeze=False, sharey=True).ravel().tolist()
     for (title, names), place in zip(panels, axes, strict=False):
-        _draw(place, name, [(family, _points(family, by_configuration, setting, metric, names)) for family in families])
+        ends = _draw(place, name, [(family, _points(family, by_configuration, setting, metric, names)) for family in families])
+        if place is axes[0]:
+            named = ends
         place.set_title(title)
         place.set_xlabel(axis)
         place.set_ylabel(f"{METRICS.get(metric, one_line(metric, _TITLE)).split(' at the ')[0]}, %")
     for place in axes[len(panels) :]:
         place.remove()
-    _legend(figure, axes[: len(panels)])
+    _name_ends(axes[0], named)
     return figure
 
 
@@ -214,36 +272,100 @@ def _points(
     return points
 
 
-def _draw(place: Axes, name: str, lines: Sequence[Line]) -> None:
-    """Draw one panel. A line has its look by its place among `lines`, which is the same in every panel."""
+def _draw(place: Axes, name: str, lines: Sequence[Line]) -> list[_End]:
+    """Draw one panel, and return where its lines end. A line has its look by its place among `lines`, the same in every panel."""
     if name == "latency":
         for i, (family, points) in enumerate(lines):
             _draw_latency(place, family, points, i)
         place.set_xlim(left=0)
-        return
+        return list(_latency_ends(lines))
     varied = [line for line in lines if line[0].varies]
     ats = {point.at for _, points in varied for point in points}
     if name == "small":
         models = sorted(map(str, ats))
         place.set_xticks(range(len(models)), [one_line(model, _TITLE) for model in models], rotation=20, ha="right")
         place.set_xlim(-0.5, len(models) - 0.5)
+        where = {model: float(i) for i, model in enumerate(models)}
     else:
         ticks = sorted(map(_number, ats))
         place.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+        where = {str(at): _number(at) for at in ats}
+    step = min((right - left for left, right in pairwise(sorted(where.values()))), default=1.0)
+    ends: list[_End] = []
     for i, (family, points) in enumerate(varied):
         scores, look = [point.score for point in points], _look(i) | {"label": _label(family)}
+        beside = (i - (len(varied) - 1) / 2) * _SIDE * step / len(varied) if name == "small" or len(varied) > _BANDS else 0
+        at = [where[str(point.at)] + beside for point in points]
+        around = [[point.score - point.low for point in points], [point.high - point.score for point in points]]
         if name == "small":
-            beside = (i - (len(varied) - 1) / 2) * 0.6 / len(varied)
-            around = [[point.score - point.low for point in points], [point.high - point.score for point in points]]
-            place.errorbar([models.index(str(point.at)) + beside for point in points], scores, around, **look | _BAR)
+            place.errorbar(at, scores, around, **look | _BAR)
+        elif len(varied) > _BANDS:
+            place.plot(at, scores, **look)
+            place.errorbar(at, scores, around, color=look["color"], **_BAR)
         else:
-            at = [_number(point.at) for point in points]
             low, high = [point.low for point in points], [point.high for point in points]
             place.fill_between(at, low, high, color=look["color"], **_BAND)
             place.plot(at, scores, **look)
+        if points:
+            ends.append(_End(_label(family) + _same(points, varied[:i]), at[-1], scores[-1], look["color"]))
     for i, (family, points) in enumerate(lines[len(varied) :]):
         for point in points:
             place.axhline(point.score, linestyle=_DASHES[i % len(_DASHES)], label=_label(family), **_LEVEL)
+            ends.append(_End(_label(family), max(where.values()), point.score, _LEVEL["color"]))
+    return ends
+
+
+def _latency_ends(lines: Sequence[Line]) -> Iterator[_End]:
+    for i, (family, points) in enumerate(lines):
+        timed = [(point.seconds, point.score) for point in points if point.seconds is not None]
+        if timed:
+            yield _End(_label(family), *timed[-1], _look(i)["color"])
+
+
+def _same(points: Sequence[_Point], before: Sequence[Line]) -> str:
+    """Return a word for a line that lies on one of those before it; "" for another one."""
+    for family, others in before:
+        if [(each.at, each.score) for each in others] == [(each.at, each.score) for each in points]:
+            return f" (the same as {_label(family)})"
+    return ""
+
+
+def _name_ends(place: Axes, ends: Sequence[_End]) -> None:
+    """Write the names of lines to the right of a panel, each as near to the end of its line as there is room."""
+    low, high = place.get_ylim()
+    line = (high - low) / _LINES
+    ordered = sorted(ends, key=lambda end: end.y)
+    names = [_wrapped(end.name) for end in ordered]
+    heights = [line * (name.count("\n") + 1.3) for name in names]
+    top, places = low - line, []
+    for end, height in zip(ordered, heights, strict=True):
+        places.append(max(end.y, top + height / 2))
+        top = places[-1] + height / 2
+    up = sum(at - end.y for end, at in zip(ordered, places, strict=True)) / max(1, len(places))
+    for end, name, at in zip(ordered, names, places, strict=True):
+        place.annotate(
+            name,
+            (end.x, end.y),
+            xytext=(1.06, at - up),
+            textcoords=place.get_yaxis_transform(),
+            color=end.color,
+            fontsize=8,
+            va="center",
+            arrowprops={
+                "arrowstyle": "-",
+                "color": end.color,
+                "linewidth": 0.7,
+                "alpha": 0.5,
+                "relpos": (0, 0.5),
+                "shrinkA": 0,
+                "shrinkB": 3,
+            },
+            annotation_clip=False,
+        )
+
+
+def _wrapped(name: str) -> str:
+    return "\n".join(wrap(one_line(name).replace(",", ", "), _TITLE, break_on_hyphens=False)) or name
 
 
 def _draw_latency(place: Axes, family: _Family, points: Sequence[_Point], i: int) -> None:
@@ -267,14 +389,6 @@ def _label(family: _Family) -> str:
 
 def _number(value: object) -> float:
     return float(value) if isinstance(value, int | float) else 0.0
-
-
-def _legend(figure: Figure, axes: Sequence[Axes]) -> None:
-    handles: dict[str, Any] = {}
-    for place in axes:
-        for handle, label in zip(*place.get_legend_handles_labels(), strict=True):
-            handles.setdefault(label, handle)
-    figure.legend(list(handles.values()), list(handles), loc="outside lower left", ncols=1 if len(axes) == 1 else 2)
 
 
 def _saved(figure: Figure, kind: Format) -> bytes:

@@ -13,7 +13,8 @@ from xml.etree import ElementTree
 import pytest
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.evaluation.plots import plot, supported
+from fbrag_cli.evaluation.plots import forest, plot, supported
+from fbrag_cli.evaluation.report import compare
 from fbrag_cli.evaluation.results import Result, read_results
 from tests.conftest import ROOT, needs
 
@@ -167,14 +168,53 @@ def test_more_lines_than_colours_are_all_drawn(drawn: dict[str, list[Any]]) -> N
     assert {f"fb-rag:small=model-{i:02}" for i in range(10)} <= set(drawn)
 
 
-def test_a_name_that_begins_with_an_underscore_is_in_the_legend() -> None:
-    figure = needs("matplotlib.figure")
+@pytest.fixture
+def named(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is written beside the lines, from the bottom."""
+    axes = needs("matplotlib.axes")
     seen: list[str] = []
-    original = figure.Figure.legend
+    original = axes.Axes.annotate
+
+    def annotate(self: Any, text: str, *args: Any, **more: Any) -> Any:
+        seen.append(" ".join(text.split()))
+        return original(self, text, *args, **more)
+
+    monkeypatch.setattr(axes.Axes, "annotate", annotate)
+    return seen
+
+
+def test_lines_are_named_at_their_ends_once_whatever_their_names_are(named: list[str]) -> None:
+    plot("chunks", rows([FB | {"select": size, "method": method} for size in (3, 5) for method in ("_a", "b")], ["x", "y"]))
+    assert len(named) == 2
+    assert {name.split(" (")[0] for name in named} == {"_a", "b"}
+
+
+def test_a_line_that_lies_on_another_one_says_so(named: list[str]) -> None:
+    plot("chunks", rows(chunks(3, 5)))
+    assert sorted(named) == ["fb-rag (the same as order-preserving)", "order-preserving"]
+
+
+def test_three_lines_have_whiskers_and_one_scale(drawn: dict[str, list[Any]]) -> None:
+    figure = needs("matplotlib.figure")
+    shared: list[Any] = []
+    original = figure.Figure.subplots
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(figure.Figure, "legend", lambda self, *args, **more: seen.extend(args[1]) or original(self, *args, **more))
-        plot("chunks", rows([FB | {"select": size, "method": method} for size in (3, 5) for method in ("_a", "b")]))
-    assert [label.strip() for label in seen] == ["_a", "b"]
+        patch.setattr(figure.Figure, "subplots", lambda self, *args, **more: shared.append(more) or original(self, *args, **more))
+        plot("chunks", rows([*chunks(3, 5), *(OP | {"method": "vanilla", "select": size} for size in (3, 5))], ["x", "y"]))
+    assert "bands" not in drawn
+    assert shared[0]["sharey"] is True
+
+
+def test_differences_are_a_forest_with_a_line_for_each_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+    axes = needs("matplotlib.axes")
+    seen: list[float] = []
+    original = axes.Axes.errorbar
+    monkeypatch.setattr(axes.Axes, "errorbar", lambda self, x, *args, **more: seen.extend(x) or original(self, x, *args, **more))
+    made = forest(compare(rows([*chunks(3, 10), LC]), "long-context"))
+    assert seen == pytest.approx([3, 3, 10, 10])
+    assert made["png"].startswith(b"\x89PNG")
+    with pytest.raises(FbragError, match="measured by both"):
+        forest(compare(rows([LC]), "long-context"))
 
 
 def test_png_and_svg_of_a_readable_size() -> None:
