@@ -65,6 +65,8 @@ def batch(console: Console, command: BatchCommand) -> int:
     """
     if command.run.timeout:
         limit_time(command.run.timeout, console.cancellation)
+    from fbrag_cli.generation.server.address import is_server
+
     options, at_once = command.batch, command.batch.at_once
     jobs = _jobs(command, console)
     with (
@@ -77,6 +79,9 @@ def batch(console: Console, command: BatchCommand) -> int:
         open_views(options) as views,
     ):
         settings = _settings(command, session, console, workers, at_once)
+        is_local = workers is None and not any(map(is_server, session.names(settings.choice)))
+        if is_local and (at_once or 1) > 1 and not session.on_gpu:
+            console.hint(f"--parallel {at_once} takes longer on a CPU than one question after the other")
         before = _before(output, jobs, settings, options)
         tally = Tally(line, [before.statuses[job.key] for job in jobs if job.key in before.statuses], len(jobs))
         listener = Listener(progress=tally.receive, cancellation=console.cancellation)

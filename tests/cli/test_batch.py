@@ -369,6 +369,7 @@ def test_questions_at_once_give_their_rows_in_order(fbrag: Run, folder: Path) ->
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert [(row["document"], row["id"]) for row in rows] == [(f"docs/{name}.txt", number) for name in "ab" for number in "123"]
     assert all(row["answer"] or row["unsupported_answer"] for row in rows)
+    assert "hint: --parallel 3 takes longer on a CPU than one question after the other" in done.stderr
 
 
 @pytest.mark.parametrize(
