@@ -87,6 +87,14 @@ def test_an_open_document_spreadsheet(tmp_path: Path) -> None:
     assert document.media_type.endswith("opendocument.spreadsheet")
 
 
+def test_what_lies_on_a_sheet_of_open_document_is_said_to_be_left_out(tmp_path: Path) -> None:
+    note = "<office:annotation office:display='0'><text:p>why?</text:p></office:annotation>"
+    cell = f'<table:table-cell office:value-type="string">{note}<text:p>Hull</text:p></table:table-cell>'
+    document = written(tmp_path, ods({"S": o_row(cell)}), "book.ods")
+    assert document.text == "S\n\nHull"
+    assert document.warnings == (f"{tmp_path / 'book.ods'}: not read: 1 comment",)
+
+
 def _flat(kind: str, body: str) -> str:
     content = f"<office:{kind}>\n {body}\n</office:{kind}>"
     names = " ".join(f'xmlns:{each}="urn:oasis:names:tc:opendocument:xmlns:{each}:1.0"' for each in ("office", "table", "text"))

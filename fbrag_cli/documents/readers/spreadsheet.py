@@ -43,6 +43,8 @@ _FORMAT = re.compile(rb'<numFmt [^<>]*?formatCode="([^"]*)"[^<>]*>')
 _NUMBER = re.compile(rb'numFmtId="(\d+)"')
 _STYLE = re.compile(rb'<xf [^<>]*?numFmtId="(\d+)"')
 _SHARE = re.compile(rb'office:value-type="percentage"([^<>]*?)office:value="([^"]*)"')
+# What lies on the sheets of OpenDocument, which calamine does not give.
+_NOT_READ = {b"<draw:object ": "embedded object", b"<draw:text-box": "text frame", b"<office:annotation ": "comment"}
 _SHARED = re.compile(rb't="s"[^<>]*>\s*<v>(\d{1,9})<')
 _FAR = re.compile(rb'r="(?:[A-Z]{3}\d|[A-Z]{2}\d{5})')
 _FILLED = re.compile(rb'<c [^<>]*?r="([A-Z]{1,3})(\d{1,12})"[^<>]*(?<!/)>(?!</c>)')
@@ -249,6 +251,9 @@ class _Reading:
 
         with CalamineWorkbook.from_filelike(file) as workbook:
             content = content_of(self._blocks(workbook))
+        for mark, name in _NOT_READ.items():
+            if count := self._package.cells.get("content.xml", b"").count(mark):
+                self._left_out[name] += count
         left_out = tuple(counted(count, thing) for thing, count in self._left_out.items())
         return Extracted(content, self._package.media_type, left_out=left_out, comments=tuple(self._comments))
 
