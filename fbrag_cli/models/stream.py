@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx2
@@ -14,6 +16,7 @@ from fbrag_cli.models.part import PartFile, SourceFailedError
 
 _TIMEOUT = httpx2.Timeout(20, connect=5)  # seconds without a byte; seconds to connect
 _ATTEMPTS = 4  # failures in a row that bring the file no further than it was before
+_MOST_BYTES_OF_A_HEAD = 256_000
 _WAIT_SECONDS = 0.5  # before the second attempt; doubled each time
 
 
@@ -75,10 +78,37 @@ def _attempt(client: httpx2.Client, url: str, part: PartFile, pinned: bool) -> N
     headers = {}
     if part.size:
         headers = {"Range": f"bytes={part.size}-"} | ({} if pinned else {"If-Range": part.etag or ""})
-    with client.stream("GET", url, headers=headers) as response:
+    with client.stream("GET", url, headers=headers, extensions={"trace": _HeadMeter().watch}) as response:
         _accept(response, part, pinned)
         for data in response.iter_bytes():
             part.write(data)
+
+
+class _HeadMeter:
+    """Counts the bytes before the body of a response: a server may announce it (1xx) without end."""
+
+    def __init__(self) -> None:
+        self._left = 0.0
+
+    def watch(self, event: str, about: Mapping[str, Any]) -> None:
+        """Follow a request and its redirects, as the `trace` of its extensions."""
+        if event.endswith((".connect_tcp.complete", ".start_tls.complete")):
+            stream = about["return_value"]
+            stream.read = self._counted(stream.read)
+        elif event.endswith(".send_request_headers.started"):
+            self._left = _MOST_BYTES_OF_A_HEAD
+        elif event.endswith(".receive_response_headers.complete"):
+            self._left = math.inf
+
+    def _counted(self, read: Callable[..., bytes]) -> Callable[..., bytes]:
+        def counted(*arguments: Any, **named: Any) -> bytes:
+            data = read(*arguments, **named)
+            self._left -= len(data)
+            if self._left < 0:
+                raise SourceFailedError("the head of its reply does not end")
+            return data
+
+        return counted
 
 
 def _accept(response: httpx2.Response, part: PartFile, pinned: bool) -> None:

