@@ -67,6 +67,8 @@ class EvalOptions:
         group="Compare",
         metavar="NAMES",
     )
+    preset_fast: bool = option(False, "--fast", help="short for --preset fast", group="Compare", envvar=None)
+    preset_thorough: bool = option(False, "--thorough", help="short for --preset thorough", group="Compare", envvar=None)
     weights: str | None = _like("weights", "Compare", metavar="X:Y,…")
     retriever: str = _like("retriever", "Compare", metavar="NAMES")
     chunk_words: int | None = _like("chunk_words", "Compare")
@@ -123,6 +125,12 @@ class EvalOptions:
     @property
     def form(self) -> str:
         return "json" if self.json else self.format
+
+    @property
+    def presets(self) -> str:
+        """The list of presets: that of --preset, and those of --fast and --thorough."""
+        named = [name for name, given in (("fast", self.preset_fast), ("thorough", self.preset_thorough)) if given]
+        return ",".join([*([] if named and self.preset == PLAIN else [self.preset]), *named])
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +252,7 @@ def _configurations(command: EvalCommand, *, on_gpu: bool) -> list[Configuration
     options, models, catalogue = command.eval, command.models, load_catalogue()
     grid = Grid(
         methods=options.method,
-        presets=options.preset,
+        presets=options.presets,
         small=models.small or catalogue.default_small,
         retrievers=options.retriever,
         large=None if options.retrieval_only else (models.large or catalogue.default_large),

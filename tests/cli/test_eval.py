@@ -79,6 +79,10 @@ def test_a_preset_is_compared_with_the_default(fbrag: Run, data: Path, tmp_path:
         ("vanilla", 5),
     ]
     assert {each.get("window_weight") for each in found} == {None, PRESETS["fast"]["window_weight"]}
+    short = fbrag("eval", data, "--retrieval-only", "--limit", "1", "--fast", "-o", tmp_path / "short.jsonl")
+    assert short.returncode == 0, short.stderr
+    (row,) = map(json.loads, (tmp_path / "short.jsonl").read_text().splitlines())
+    assert row["configuration"]["window_weight"] == PRESETS["fast"]["window_weight"]
     refused = fbrag(*command, "--preset", "slow", "-o", rows)
     assert (refused.returncode, "'slow' is none of default, fast, thorough" in refused.stderr) == (2, True)
 
