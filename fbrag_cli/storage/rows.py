@@ -154,7 +154,13 @@ class Csv:
         raise ValueError(f"it lacks the columns {', '.join(lacking)}" if lacking else "it has other columns")
 
     def split(self, data: bytes) -> list[tuple[dict[str, Any], int]]:
-        csv.field_size_limit(_LONGEST_FIELD)
+        before = csv.field_size_limit(_LONGEST_FIELD)
+        try:
+            return self._split(data)
+        finally:
+            csv.field_size_limit(before)  # it holds for the whole process
+
+    def _split(self, data: bytes) -> list[tuple[dict[str, Any], int]]:
         rows, start = [], 0
         for end in _ends(data):
             record = data[start:end]

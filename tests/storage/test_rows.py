@@ -251,3 +251,9 @@ def test_rows_of_another_kind_are_dropped_by_a_restart_alone(tmp_path: Path) -> 
 @pytest.mark.parametrize("text", ["=1", "+a", "-a", "@a", "\ta", "\ra", "\n=1", "\uff1d1"])
 def test_what_a_spreadsheet_would_compute_stands_behind_an_apostrophe(text: str) -> None:
     assert inert(text) == inert(inert(text)) == f"'{text}"
+
+
+def test_reading_a_sheet_leaves_the_longest_field_of_other_readers_as_it_was(tmp_path: Path) -> None:
+    sheet, before = Csv(("id", "answer")), csv.field_size_limit()
+    sheet.split(sheet.head + sheet.encode({"id": "1", "answer": "x" * 200_000}))
+    assert csv.field_size_limit() == before
