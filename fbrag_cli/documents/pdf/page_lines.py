@@ -38,7 +38,7 @@ class Effort:
     seconds: limit of processor time.
     """
 
-    def __init__(self, cancellation: Cancellation, seconds: float = _MAX_SECONDS) -> None:
+    def __init__(self, cancellation: Cancellation, seconds: float) -> None:
         self._cancellation = cancellation
         self._seconds, self._until = seconds, thread_time() + seconds
         self._operators = 0
@@ -65,7 +65,7 @@ def page_lines(page: PageObject, cancellation: Cancellation) -> PageLines:
     """Return the lines of a page, without blank ones at its ends. Raises PageTooLargeError, and all that pypdf raises."""
     places: list[Place] = []
     unplaced: list[bytes] = []
-    effort = Effort(cancellation)
+    effort = Effort(cancellation, _MAX_SECONDS)
 
     def note(operator: bytes, _: object, cm: Sequence[float], tm: Sequence[float]) -> None:
         effort.operator()
