@@ -178,3 +178,9 @@ def test_what_is_no_pages(text: str) -> None:
         parse_ranges(text, "a.pdf")
     assert caught.value.code == "usage"
     assert "--pages" in str(caught.value.hint)
+
+
+def test_a_document_of_slow_pages_alone_is_not_said_to_be_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_lines, "_MAX_SECONDS", 0.0)
+    with pytest.raises(FbragError, match=r"takes too long to read \(a page of it: it takes more than 0 s\)"):
+        load(written(tmp_path, pdf_of_contents(stream(b"BT /F1 12 Tf " + b"(word) Tj " * 2_000 + b"ET"))))

@@ -217,6 +217,10 @@ def _warnings(
 
 def _no_text(source: Source, pages: Sequence[ReadPage], n_pages: int) -> FbragError:
     if failures := [page.failure for page in pages if page.failure]:
+        if all(failure.startswith(("PageTooLargeError", "its pages take")) for failure in failures):
+            what = f"{source.name} takes too long to read (a page of it: {failures[0].partition(': ')[2]})"
+            hint = "name pages that are lighter (--pages 3-9), or print it to a new PDF"
+            return FbragError("doc_unreadable", what, hint, document=source.path)
         return _damaged(source, failures[0])
     where = f"{_pages([page.number for page in pages])} of {n_pages}"
     if len(pages) == n_pages:
