@@ -47,6 +47,8 @@ def example(number: int, question: str = "Who sealed the lantern?", text: str = 
 class _File:
     identity: str
     path: Path
+    sha256: str | None = None
+    state: str = ""
 
 
 class _Models(Models):
@@ -61,6 +63,9 @@ class _Models(Models):
 
     def find(self, names: Sequence[str], *, large: Sequence[str] = (), listener: Any = None) -> Any:
         return [_File(name, Path(name)) for name in names]
+
+    def check(self, names: Sequence[str]) -> None:
+        """All are there."""
 
 
 class _Retrievers(Retrievers):
