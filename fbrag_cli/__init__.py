@@ -1,6 +1,6 @@
 """fbrag: answers to questions about long documents, by forward-backward RAG, on your own machine.
 
-What Python programs use is imported from here (PYTHON.md). Each name is loaded when it is first asked for.
+What Python programs use is imported from here (docs/python.md). Each name is loaded when it is first asked for.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""OPTIONS.md: all options of all commands, as each command's --help-all prints them.
+"""docs/options.md: all options of all commands, as each command's --help-all prints them.
 
 python -m tests.options_page    # writes it anew
 """
@@ -17,7 +17,7 @@ from unittest.mock import patch
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.cli.main import run
 
-PAGE = Path(__file__).parent.parent / "OPTIONS.md"
+PAGE = Path(__file__).parent.parent / "docs" / "options.md"
 HEAD = """# All options
 
 What `--help-all` prints, for each command; global options stand under `fbrag` alone. `python -m tests.options_page` writes this

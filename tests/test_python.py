@@ -14,7 +14,7 @@ import fbrag_cli
 from fbrag_cli.session.models import Models
 from tests.conftest import ROOT
 
-PAGE = (ROOT / "PYTHON.md").read_text("utf-8")
+PAGE = (ROOT / "docs" / "python.md").read_text("utf-8")
 BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
 
 #: What the programs read and write here, so that they take seconds.
