@@ -60,7 +60,7 @@ def fitted(rows: Sequence[tuple[str, ...]], columns: int | None, common: str, sp
     right = range(len(rows[0]) - 2)
     if columns is None or _width(rows) <= columns:
         return aligned(rows, right)
-    rows = [(*row[:-2], row[-2].removeprefix(common).lstrip(": "), row[-1]) for row in rows]
+    rows = [rows[0], *((*row[:-2], row[-2].removeprefix(common).lstrip(": "), row[-1]) for row in rows[1:])]
     for heading in spare:
         if heading in rows[0] and _room(rows, columns) < min(_WANTED, max(width_of(row[-1]) for row in rows)):
             at = rows[0].index(heading)
@@ -73,7 +73,7 @@ def fitted(rows: Sequence[tuple[str, ...]], columns: int | None, common: str, sp
         return aligned([(*row[:-2], _short_place(row[-2], max(_LEAST, room))) for row in rows], right, gap=gap)
     if where > _PLACE:
         where = min(where, max(_PLACE, _PLACE + first - _WANTED))
-        first += _PLACE - where
+        first = _room(rows, columns, gap, where)
     return aligned([(*row[:-2], _short_place(row[-2], where), beginning(row[-1], first)) for row in rows], right, gap=gap)
 
 
@@ -82,9 +82,9 @@ def _width(rows: Sequence[tuple[str, ...]], gap: int = 2) -> int:
     return sum(widths) + gap * (len(widths) - 1)
 
 
-def _room(rows: Sequence[tuple[str, ...]], columns: int, gap: int = 2) -> int:
-    """Return the columns that are left for the first words, where a longer place is cut."""
-    return columns - _width([(*row[:-2], _short_place(row[-2], _PLACE)) for row in rows], gap) - gap
+def _room(rows: Sequence[tuple[str, ...]], columns: int, gap: int = 2, where: int = _PLACE) -> int:
+    """Return the columns that are left for the first words, where places are cut to `where` columns."""
+    return columns - _width([(*row[:-2], _short_place(row[-2], where)) for row in rows], gap) - gap
 
 
 def _short_place(where: str, columns: int) -> str:

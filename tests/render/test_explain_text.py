@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fbrag_cli.corpus import build_corpus
-from fbrag_cli.documents.document import Content, Document, Extracted
+from fbrag_cli.documents.document import Content, Document, Extracted, Section
 from fbrag_cli.render import as_json
 from fbrag_cli.render.explain_text import excerpts, found, heat, holders, one_chunk, samples, table
 from fbrag_cli.text.table import width_of
@@ -46,6 +46,17 @@ def test_a_narrow_table_gives_its_width_to_the_first_words(columns: int, least: 
     shown = rows[0][header.index("first words") :]
     assert least <= len(shown) <= columns
     assert WORDS.startswith(shown.removesuffix(" …"))  # cut between words
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120, 150])
+@pytest.mark.parametrize("title", ["The lamps", "The master of the barque, and what he said of her cargo"])
+def test_a_table_with_sections_fits_and_keeps_its_heading(columns: int, title: str) -> None:
+    read = Extracted(Content(WORDS * 40, (), (Section(title, 1, 0),)), "text/plain", "utf-8")
+    corpus = build_corpus([Document.of("p", "p", read)], 20)  # "place" begins as this name does
+    trace = replace(trace_of(WORDS * 40, "", "", chunk_words=20), corpus=corpus)
+    header, *rows = table(trace, limit=5, by_position=True, count_tokens=None, columns=columns)
+    assert max(map(width_of, [header, *rows])) <= columns
+    assert " place " in header
 
 
 def test_rows_of_several_documents_keep_the_names_without_their_common_folder() -> None:
