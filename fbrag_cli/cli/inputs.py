@@ -30,9 +30,10 @@ def check_outputs(groups: Iterable[type[Any]], values: Mapping[str, Any]) -> Non
     groups: the records of options of the command. values: of the options, by field.
     """
     outputs = outputs_of(values)
-    places = [os.path.realpath(path) for path in outputs.values() if not _is_special(path)]
-    if len(set(places)) < len(places):
-        raise FbragError("usage", f"{' and '.join(outputs)} name the same file", "name two files")
+    places: dict[str, str] = {}
+    for option, path in outputs.items():
+        if not _is_special(path) and (before := places.setdefault(os.path.realpath(path), option)) != option:
+            raise FbragError("usage", f"{before} and {option} name the same file", "name two files")
     if any(map(os.path.isfile, outputs.values())):
         check_apart(outputs, _inputs(groups, values))
 

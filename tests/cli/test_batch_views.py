@@ -96,6 +96,7 @@ def test_a_contract_is_no_page(fbrag: Run, folder: Path) -> None:
     [
         ("-o a.csv --wide a.settings.jsonl", "--wide a.settings.jsonl is the file of settings of -o a.csv"),
         ("-o a.csv --html ./a.csv", "-o and --html name the same file"),
+        ("-o a.csv --html b --wide ./b", "--html and --wide name the same file"),
         ("-o a.csv --html -", "--html -: stdout carries the rows"),
         ("-o a.csv --html contracts", "contracts cannot be written: it is a folder"),
     ],
