@@ -141,7 +141,7 @@ def _nearest_lines(chunk: Chunk, weights: Mapping[str, float], columns: int) -> 
     start, end = max(sentence_spans(chunk.text), key=weight)
     if end - start > _LONGEST:  # a table, or a text without punctuation
         ends = accumulate(len(line) + 1 for line in chunk.text[start:end].split("\n"))
-        start, end = max(pairwise([start, *(start + each for each in ends)]), key=weight)
+        start, end = max(pairwise([start, *(min(end, start + each) for each in ends)]), key=weight)
     yield shortened(place(chunk, (start, end)), columns)
     sentence = one_line(chunk.text[start:end])
     spans = wrapped(sentence, 0, room)

@@ -164,6 +164,13 @@ def test_of_a_text_without_sentences_the_nearest_line_is_shown() -> None:
     assert preview.lines(60, 20)[2:] == ["    ballast, pig iron, Ironhythe"]
 
 
+def test_the_nearest_line_ends_with_its_sentence() -> None:
+    rows = "\n".join(f"lamp {n}, copper, Dunlathe" for n in range(30)) + "\nballast, pig iron。" + "The cook slept。" * 90
+    preview = Preview("What was the ballast made of?", collect_text(document(rows, "ship.txt"), 130))
+    preview.update(Event("recall", "ranked", positions=(0,)))
+    assert preview.lines(60, 20)[2:] == ["    ballast, pig iron。"]
+
+
 def test_the_end_of_the_answer_comes_before_the_nearest_chunks() -> None:
     preview = Preview("Who was ill?", collect_text(document(ENGLISH, "ship.txt"), 60))
     preview.update(Event("recall", "ranked", positions=(1,)))
