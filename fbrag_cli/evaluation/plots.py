@@ -351,15 +351,7 @@ def _name_ends(place: Axes, ends: Sequence[_End]) -> None:
             color=end.color,
             fontsize=8,
             va="center",
-            arrowprops={
-                "arrowstyle": "-",
-                "color": end.color,
-                "linewidth": 0.7,
-                "alpha": 0.5,
-                "relpos": (0, 0.5),
-                "shrinkA": 0,
-                "shrinkB": 3,
-            },
+            arrowprops=_LEADER | {"color": end.color},
             annotation_clip=False,
         )
 
