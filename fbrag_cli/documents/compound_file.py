@@ -64,6 +64,8 @@ class _Directory:
         while sector < _LAST_SECTOR and len(entries) < _MAX_ENTRIES:
             place = self._at(sector)
             whole = (len(self._data[place : place + self._size]) // _ENTRY.size) * _ENTRY.size
+            if not whole:  # beyond the end of the file, where a chain may form a circle
+                break
             entries += _ENTRY.iter_unpack(self._data[place : place + whole])
             sector = self._after(sector)
         return entries

@@ -188,6 +188,13 @@ def test_the_beginning_of_a_short_stream_is_found_in_the_stream_of_the_root() ->
     assert root_names(bytes(whole)) == {"workbook": b"begin".ljust(40, b".")}
 
 
+def test_a_directory_beyond_the_end_of_its_file_is_not_followed_in_circles() -> None:
+    whole = bytearray(_compound("Workbook"))
+    whole[48:52] = struct.pack("<I", 100)  # the directory begins in sector 100, ...
+    whole[512 + 400 : 512 + 404] = struct.pack("<I", 100)  # ... which follows itself
+    assert root_names(bytes(whole)) == {}
+
+
 @given(position=st.integers(0, 1535), data=st.binary(min_size=1, max_size=8))
 @settings(max_examples=200, deadline=None)
 def test_a_damaged_compound_file_ends_in_no_exception(position: int, data: bytes) -> None:
