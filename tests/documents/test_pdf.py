@@ -17,6 +17,7 @@ import pytest
 from fbrag_cli.documents.document import Document
 from fbrag_cli.documents.lines import pages_of
 from fbrag_cli.documents.load import load
+from fbrag_cli.documents.pdf.garbled import is_garbled
 from fbrag_cli.documents.pdf.page_text import clean_line, rejoin_words
 from fbrag_cli.documents.source import read_source
 from fbrag_cli.errors import ExitCode, FbragError
@@ -204,6 +205,18 @@ def test_surrogates_of_broken_fonts_do_not_get_out() -> None:
 def test_garbled_text_is_warned_of(tmp_path: Path) -> None:
     document = load(written(tmp_path, pdf(b"plain words " + b"\x05\x06\x07\x0e\x0f " * 20)))
     assert any("garbled" in warning for warning in document.warnings)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "人々は日々の暮らしで様々なことを考え、我々も色々な人々と出会う。",
+        "二〇二〇年、第①章と第Ⅷ章。",
+    ],
+)
+def test_signs_of_repetition_and_numbers_are_no_garbled_text(text: str) -> None:
+    assert not is_garbled(text)
+    assert is_garbled(text + "".join("жあ" for _ in text))
 
 
 # Fonts

@@ -12,7 +12,9 @@ _MOST = 0.1  # of the characters that are not white space
 _ENOUGH = 20_000  # characters of a page that are looked at
 
 # Scripts that stand in one word with each other.
-_TOGETHER = dict.fromkeys("CJK HIRAGANA KATAKANA KATAKANA-HIRAGANA HANGUL BOPOMOFO FULLWIDTH HALFWIDTH".split(), "CJK")
+_TOGETHER = dict.fromkeys(
+    "CJK IDEOGRAPHIC HIRAGANA KATAKANA KATAKANA-HIRAGANA HANGUL BOPOMOFO FULLWIDTH HALFWIDTH".split(), "CJK"
+)
 _WITH_ANY = frozenset("GREEK LATIN MODIFIER MATHEMATICAL SCRIPT MICRO OHM ANGSTROM KELVIN".split())
 
 
@@ -29,6 +31,6 @@ def _mixes(word: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _script(letter: str) -> str:
-    """Return the script of a letter by the first word of its name; "" for one that stands with any script."""
+    """Return the script of a letter by the first word of its name; "" for one that stands with any script, and for numbers."""
     name = unicodedata.name(letter, "?").partition(" ")[0]
-    return "" if name in _WITH_ANY else _TOGETHER.get(name, name)
+    return "" if name in _WITH_ANY or not letter.isalpha() else _TOGETHER.get(name, name)
