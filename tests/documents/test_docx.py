@@ -8,6 +8,7 @@ import pytest
 
 from fbrag_cli.documents.load import load
 from fbrag_cli.documents.readers import archive
+from fbrag_cli.documents.readers.charts import read_chart
 from tests.documents.making import docx, refused, w_paragraph, written, zipped
 
 _W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
@@ -342,6 +343,12 @@ def test_charts_and_diagrams_are_read_at_their_place(tmp_path: Path) -> None:
     assert document.text == f"See [A picture]\n\n{table}\n\n[A picture]\n\nPlan\nBuild\n\nAfter."
     document = written(tmp_path, docx(body, more=more | {"word/charts/chart1.xml": "<x/>"}), "d.docx")
     assert "not read: 1 chart" in document.warnings[0]
+
+
+def test_a_category_of_many_levels_is_cut() -> None:
+    levels = '<c:pt idx="0"><c:v>one level of many</c:v></c:pt>' * 2_000
+    chart = f"<c:chartSpace {_CHART}><c:ser><c:cat>{levels}</c:cat></c:ser></c:chartSpace>"
+    assert len("".join(block.text for block in read_chart(chart.encode(), AssertionError))) < 400
 
 
 def test_a_text_box_is_read_once(tmp_path: Path) -> None:

@@ -34,6 +34,13 @@ def read(folder: Path, data: bytes, **options: bool) -> Document:
 # Forms
 
 
+def test_many_fields_with_one_long_value_take_little_memory(tmp_path: Path) -> None:
+    fields = (widget(b"/FT/Tx/T(field %d)/V 300 0 R" % number) for number in range(294))
+    document = read(tmp_path, annotated(*fields, more=(b"(" + b"long value " * 9_000 + b")",)))
+    assert "field 0: long value" in document.text
+    assert len(document.text) < 500_000
+
+
 @pytest.mark.parametrize(
     ("entries", "expected"),
     [

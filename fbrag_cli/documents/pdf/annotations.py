@@ -23,6 +23,7 @@ _MAX_PARENTS = 20
 _MAX_SIGNATURE = 2_000  # characters
 _DAY = re.compile(r"D:(\d{4})(\d\d)(\d\d)")
 _MAX_CHARACTERS = 100_000  # of one value or comment
+_MAX_TEXT = 300_000  # characters of all of a page: thousands of fields may show the same value
 _UNSEEN = 0b100010  # annotation flags: hidden, no view
 _PASSWORD, _PUSH_BUTTON = 1 << 13, 1 << 16  # field flags
 _TICKED = {"yes", "on", "true", "1", "checked", "ja", "oui"}  # names of the state of a check box that say no more than that
@@ -46,30 +47,36 @@ class Annotations:
 
 
 def read_annotations(page: PageObject, number: int, cancellation: Cancellation) -> Annotations:
-    """Return the annotations of a page. number: number of the page. What is damaged is left out."""
+    """Return the annotations of a page. number: number of the page. What is damaged, or beyond the limits, is left out."""
     effort = Effort(cancellation, _SIGNATURE_SECONDS)
     n_signatures = 0
     lines: dict[str, None] = {}  # a field may lie at several places of the page
     comments: list[str] = []
     files: list[str] = []
+    left = _MAX_TEXT
     for annotation in islice(_annotations(page), _MAX_ANNOTATIONS):
+        found: list[str] = []
         with suppress(Exception):  # pypdf raises all kinds of exceptions on damaged objects
             if int(annotation.get("/F", 0)) & _UNSEEN:
                 continue
             kind = annotation.get("/Subtype")
             if kind == "/Widget" and _inherited(annotation, "/FT") == "/Sig":
                 n_signatures += 1
-                if n_signatures <= _MAX_SIGNATURES and (signature := _signature(page, annotation, effort)):
-                    lines[signature] = None
+                found = [_signature(page, annotation, effort)] if n_signatures <= _MAX_SIGNATURES else []
             elif kind == "/Widget":
-                lines.update(dict.fromkeys(_field(annotation)))
+                found = list(_field(annotation))
             elif kind == "/FreeText":
-                lines.update(dict.fromkeys(_text(annotation.get("/Contents")).splitlines()))
+                found = _text(annotation.get("/Contents")).splitlines()
             elif kind in _COMMENTS and (text := " ".join(_text(annotation.get("/Contents")).split())):
                 author = " ".join(_text(annotation.get("/T")).split())
                 comments.append(f"Comment{f' by {author}' if author else ''} on page {number}: {text}")
+                left -= len(text)
             if kind == "/FileAttachment":
                 files.append(file_name(annotation["/FS"]))
+        lines.update(dict.fromkeys(found))
+        left -= sum(map(len, found))
+        if left < 0:
+            break
     return Annotations(tuple(line for line in lines if line.strip()), tuple(comments), tuple(files))
 
 

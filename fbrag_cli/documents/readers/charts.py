@@ -90,11 +90,11 @@ class _Chart:
         if self._in_title and self._titles:
             self._titles[-1].append(text)
         elif self._in_series and self._kind == "tx":
-            self._series[-1].name = f"{self._series[-1].name} {text}".strip()
+            self._series[-1].name = f"{self._series[-1].name} {text}".strip()[:_MAX_NAME]
         elif self._in_series and self._kind and self._index >= 0:
             points = self._series[-1].points[self._kind]
             before = points.get(self._index)  # categories may have several levels, the inner one first
-            points[self._index] = f"{text} {before}" if before and self._kind == "cat" else _number(text)
+            points[self._index] = f"{text} {before}"[:_MAX_NAME] if before and self._kind == "cat" else _number(text)
 
     def blocks(self) -> list[Block]:
         titles = [text for text in (" ".join("".join(parts).split()) for parts in self._titles) if text]
