@@ -10,7 +10,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, overload
 
 from fbrag_cli.documents.document import Document
-from fbrag_cli.documents.tables import header_in, header_of, tables_of
+from fbrag_cli.documents.tables import form_of, header_in, header_of, tables_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -145,8 +145,8 @@ def build_corpus(documents: Sequence[Document], chunk_words: int = 300) -> Corpu
 
 
 def fingerprint_of(documents: Sequence[Document], chunk_words: int) -> str:
-    """Return the SHA-256 (hex) over the documents' texts and languages, and the length of chunks."""
-    parts = [chunk_words, *((document.text_sha256, document.language) for document in documents)]
+    """Return the SHA-256 (hex) over the documents' texts, languages and forms of tables, and the length of chunks."""
+    parts = [chunk_words, *((document.text_sha256, document.language, form_of(document)) for document in documents)]
     return sha256(json.dumps(parts).encode()).hexdigest()
 
 

@@ -33,8 +33,9 @@ def test_chunks_begin_and_end_with_sentences() -> None:
     assert all(270 <= chunk.n_words <= 330 for chunk in corpus.chunks[:-1])
 
 
-def test_the_fingerprint_tells_text_language_and_chunking_apart() -> None:
+def test_the_fingerprint_tells_text_language_tables_and_chunking_apart() -> None:
     one = build_corpus([document("a b c")], 2).fingerprint
     assert one == build_corpus([document("a b c", "e.md")], 2).fingerprint
     others = [([document("a b d")], 2), ([document("a b c", language="de")], 2), ([document("a b c")], 3)]
-    assert len({one, *(build_corpus(documents, words).fingerprint for documents, words in others)}) == 4
+    others.append(([document("a b c", "e.csv")], 2))  # whose rows would have a header
+    assert len({one, *(build_corpus(documents, words).fingerprint for documents, words in others)}) == 5

@@ -18,6 +18,7 @@ from fbrag_cli.documents.document import Document
 _SHEETS = ("spreadsheetml.sheet", "opendocument.spreadsheet", "vnd.ms-excel")
 _LAID_OUT = ("wordprocessingml.document", "presentationml.presentation", "opendocument.text", "text/html", "epub+zip", "rfc822")
 _MARKDOWN = ("text/markdown", "application/x-ipynb+json")
+_CACHED = 16  # texts, which stay in memory
 _MAX_HEADER = 600  # characters; a longer row would crowd out what it names
 _SAMPLE = 20  # rows that say how many columns a table has, among which the header is
 _MIN_LINES = 10  # of a text that is a table by its lines alone
@@ -51,25 +52,41 @@ def header_in(tables: Sequence[Table], start: int) -> str:
 
 def tables_of(document: Document) -> tuple[Table, ...]:
     """Return the tables of a document that have a header row, in order; computed once. Most documents have none."""
-    if document.media_type.endswith(_SHEETS):
-        starts = tuple(section.start for section in document.sections)
-        return _of_sheets(document.text, starts)
-    if document.media_type.endswith(_LAID_OUT):
-        return _of_rows(document.text)
-    if document.media_type in _MARKDOWN:
-        return _of_pipes(document.text)
-    if document.media_type == "text/plain":
-        return _of_lines(document.text, PurePath(document.name).suffix.lower() in _CSV)
+    match form := form_of(document):
+        case "sheets":
+            return _of_sheets(document.text, tuple(section.start for section in document.sections))
+        case "rows":
+            return _of_rows(document.text)
+        case "pipes":
+            return _of_pipes(document.text)
+        case "csv" | "lines":
+            return _of_lines(document.text, form == "csv")
     return ()
 
 
-@lru_cache(maxsize=64)
+def form_of(document: Document) -> str:
+    """Return how the tables of a document are written, as "csv"; "" for a format without tables.
+
+    It belongs into the key of what is cached of a text and its headers: the same text has other tables in another format.
+    """
+    if document.media_type.endswith(_SHEETS):
+        return "sheets"
+    if document.media_type.endswith(_LAID_OUT):
+        return "rows"
+    if document.media_type in _MARKDOWN:
+        return "pipes"
+    if document.media_type == "text/plain":
+        return "csv" if PurePath(document.name).suffix.lower() in _CSV else "lines"
+    return ""
+
+
+@lru_cache(maxsize=_CACHED)
 def _of_sheets(text: str, starts: tuple[int, ...]) -> tuple[Table, ...]:
     """Return a table for each sheet. starts: where each begins, with its name."""
     return tuple(table for start, end in zip(starts, (*starts[1:], len(text)), strict=True) for table in _table(text, start, end))
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=_CACHED)
 def _of_rows(text: str) -> tuple[Table, ...]:
     """Return the tables of a text in which only cells are separated by tabs."""
     if "\t" not in text:
@@ -77,23 +94,25 @@ def _of_rows(text: str) -> tuple[Table, ...]:
     return tuple(table for rows in _ROWS.finditer(text) for table in _table(text, rows.start(), rows.end()))
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=_CACHED)
 def _of_pipes(text: str) -> tuple[Table, ...]:
     """Return the tables of Markdown: a header, a line of hyphens and bars, and rows, all of them with bars."""
-    found = []
+    found: list[Table] = []
+    end = 1  # of the table before: a rule among its rows begins no other; nor does one without a line above it
     for rule in _RULE.finditer(text):
-        start, end = text.rfind("\n", 0, rule.start() - 1) + 1, rule.end()
-        header = text[start : rule.start() - 1]
+        header = text[text.rfind("\n", 0, max(0, rule.start() - 1)) + 1 : max(0, rule.start() - 1)]
+        if rule.start() < end or not ("|" in rule[0] and "-" in rule[0] and "|" in header and len(header) <= _MAX_HEADER):
+            continue
+        end = rule.end()
         for first, last in _lines(text, rule.end(), len(text)):
             if first > end + 1 or text.find("|", first, last) < 0:
                 break
             end = last
-        if "|" in rule[0] and "-" in rule[0] and "|" in header and len(header) <= _MAX_HEADER:
-            found.append(Table(rule.end(), end, header))
+        found.append(Table(rule.end(), end, header))
     return tuple(found)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=_CACHED)
 def _of_lines(text: str, is_table: bool) -> tuple[Table, ...]:
     """Return the table that a whole text is, as in CSV. is_table: whether its name says so; otherwise its first lines must."""
     lines = list(islice(_lines(text, 0, len(text)), _SAMPLE))

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from fbrag_cli.corpus import Corpus
+from fbrag_cli.documents.tables import form_of
 from fbrag_cli.indexing.checks import check_array, check_finite
 from fbrag_cli.indexing.store import IndexStore, index_key
 from fbrag_cli.progress import Event, Progress, silent
@@ -88,7 +89,7 @@ def _blocks_of(corpus: Corpus, embedder_key: str) -> Iterator[_Block]:
         for start in range(chunks.start, chunks.stop, _BLOCK):
             end = min(start + _BLOCK, chunks.stop)
             spans = sha256(np.ascontiguousarray(corpus.spans[start:end, 1:3], np.int32).tobytes()).hexdigest()
-            yield _Block(number, start, end, index_key(embedder_key, document.text_sha256, spans))
+            yield _Block(number, start, end, index_key(embedder_key, document.text_sha256, form_of(document), spans))
 
 
 def _load(store: IndexStore, block: _Block, check: Callable[[dict[str, Array], int], None]) -> dict[str, Any] | None:

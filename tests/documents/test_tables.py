@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from time import process_time
 
 import pytest
 from hypothesis import given, settings
@@ -74,12 +75,21 @@ def test_each_chunk_of_a_table_is_read_below_its_header(tmp_path: Path, name: st
         ("def f(a, b):\n\treturn a\n" * 20, "code.py"),
         ("a\tb\n", "short.tsv"),
         ("a|b\nno rule below\n", "a.md"),
+        ("|---|---|\n| 1 | 2 |\n\nthe last line | of all", "rule-first.md"),
         ("", "empty.csv"),
     ],
 )
 def test_no_header_where_none_is(text: str, name: str) -> None:
     kind = "text/markdown" if name.endswith(".md") else "text/plain"
     assert tables_of(Document.of(name, name, Extracted(Content(text), kind))) == ()
+
+
+def test_a_text_of_nothing_but_rules_takes_no_quadratic_time() -> None:
+    before = process_time()
+    for first in ("x|\n", "x" * 1000 + "|\n"):
+        text = first + "|-|\n" * 20_000
+        assert len(tables_of(Document.of("a.md", "a.md", Extracted(Content(text), "text/markdown")))) == 1
+    assert process_time() - before < 10  # 0.1 s measured; minutes if it were quadratic
 
 
 def test_a_header_ends_with_its_table(tmp_path: Path) -> None:

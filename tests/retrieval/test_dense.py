@@ -8,6 +8,7 @@ import shutil
 import socket
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -101,6 +102,14 @@ def test_a_document_read_otherwise_is_embedded_anew(cache: Cache) -> None:
     embed_corpus(corpus(document("a", 40, "f" * 64)), Counting(), cache)
     other = Counting()
     embed_corpus(corpus(document("b", 40, "f" * 64)), other, cache)
+    assert len(other.texts) == 4
+
+
+def test_the_same_text_with_other_headers_is_embedded_anew(cache: Cache) -> None:
+    asked = corpus(document("a", 40))
+    embed_corpus(asked, Counting(), cache)
+    other = Counting()
+    embed_corpus(replace(asked, documents=(replace(asked.documents[0], name="a.csv"),)), other, cache)
     assert len(other.texts) == 4
 
 
