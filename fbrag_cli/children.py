@@ -281,27 +281,15 @@ class _Worker(threading.Thread):
         if status == _LATE and self._seconds is not None:
             return Failure("timeout", f"it took more than {self._seconds:g} s")
         if (limit := over_processor_limit(status)) is not None:
-            reason = f"it took more than the {limit} s of processor time that this shell allows"
-            return Failure("timeout", reason, FbragError("timeout", reason, "raise the limit: ulimit -t"))
+            took = f"took more than the {limit} s of processor time that this shell allows"
+            hint = "raise the limit (ulimit -t), or leave the document out"
+            return Failure("timeout", f"it {took}", FbragError("timeout", f"a document {took}", hint))
         if status >= 0:
             return Failure("died", f"the process that read it ended (status {status})")
-        if (seconds := _processor_seconds()) and -status in (signal.SIGKILL, signal.SIGXCPU):
-            what = f"a document took more processor time than the {seconds} s that this shell allows (ulimit -t)"
-            return Failure("died", what, FbragError("timeout", what, "raise the limit: ulimit -t, or leave the document out"))
         why = {"SIGKILL": ", as systems do when memory is short"}
         why["SIGABRT"] = ", as libraries do when memory is short or a file is damaged"
         name = signal_name(-status)
         return Failure("died", f"the process that read it was killed ({name}{why.get(name, '')})")
-
-
-def _processor_seconds() -> int | None:
-    """Return the seconds of processor time that the system allows a process; None for any."""
-    try:
-        import resource
-    except ImportError:  # Windows
-        return None
-    limit = min((each for each in resource.getrlimit(resource.RLIMIT_CPU) if each != resource.RLIM_INFINITY), default=None)
-    return limit
 
 
 _GONE = (EOFError, OSError, pickle.UnpicklingError)  # the child has ended, perhaps in the middle of its reply

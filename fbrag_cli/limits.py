@@ -10,6 +10,7 @@ from pathlib import Path
 
 _CGROUP = Path("/sys/fs/cgroup")  # of the container that this process is in (version 2); at the root of a host it has no limits
 _PR_SET_PDEATHSIG = 1
+_SPENT = 0.7  # of a limit of processor time: on a busy machine the system counts more, in whole ticks, than it reports
 
 
 def limit_resources(**limits: int | None) -> None:
@@ -51,7 +52,7 @@ def over_processor_limit(status: int) -> int | None:
     if limit is None or status not in (-signal.SIGXCPU, -signal.SIGKILL):
         return None
     spent = resource.getrusage(resource.RUSAGE_CHILDREN)  # of all children that have ended: no less than of this one
-    return limit if spent.ru_utime + spent.ru_stime > 0.9 * limit else None
+    return limit if spent.ru_utime + spent.ru_stime > _SPENT * limit else None
 
 
 def free_memory() -> int:

@@ -43,6 +43,8 @@ def act(job: str) -> str:  # noqa: C901 - a branch a job
         sum(range(10**15))
     elif job == "segfault":
         ctypes.string_at(0)
+    elif job == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
     elif job == "exit":
         os._exit(7)
     elif job == "sys.exit":
@@ -350,6 +352,22 @@ print(failure.kind, failure.error.code, failure.reason)
     root = Path(__file__).parents[1]
     done = subprocess.run([sys.executable, "-c", script], cwd=root, capture_output=True, text=True, timeout=100, check=True)
     assert done.stdout == "timeout timeout it took more than the 3 s of processor time that this shell allows\n"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such limits")
+def test_a_limit_of_processor_time_that_was_not_reached_is_not_blamed() -> None:
+    """Systems kill with the same signal when memory is short."""
+    script = """
+import resource
+from fbrag_cli.children import run_jobs
+from tests.test_children import act
+resource.setrlimit(resource.RLIMIT_CPU, (3000, 3000))
+[(_, failure)] = run_jobs(act, ["kill"], processes=1)
+print(failure.kind, failure.error, failure.reason)
+"""
+    root = Path(__file__).parents[1]
+    done = subprocess.run([sys.executable, "-c", script], cwd=root, capture_output=True, text=True, timeout=100, check=True)
+    assert done.stdout == "died None the process that read it was killed (SIGKILL, as systems do when memory is short)\n"
 
 
 def test_ctrl_c_is_the_parents_to_decide(tmp_path: Path) -> None:
