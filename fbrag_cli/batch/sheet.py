@@ -16,6 +16,7 @@ from typing import Any
 from fbrag_cli.batch.jobs import cell
 from fbrag_cli.errors import FbragError
 from fbrag_cli.render.matrix import MARK, Cell, Matrix
+from fbrag_cli.storage.files import open_regular
 from fbrag_cli.storage.rows import Csv, JsonLines, Row, RowFile, open_rows
 from fbrag_cli.text.printable import dumps
 
@@ -54,7 +55,7 @@ class Sheet:
 
     def __init__(self, table: RowFile, about: RowFile) -> None:
         self._table, self._about = table, about
-        self._settings = next((row for row in about.rows if "settings" in row), None)
+        self._settings = next((row for row in about.rows if "document" not in row), None)
         self._sha256 = {row.get("document"): row.get("sha256") for row in about.rows if "document" in row}
 
     @property
@@ -143,7 +144,7 @@ def wide(matrix: Matrix) -> bytes:
 def is_own(path: Path) -> bool:
     """Return whether a file is a page or a wide table of an earlier run."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             begins = file.read(400)
     except OSError:
         return False

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
 
 from fbrag_cli.batch.jobs import Job, Question, row_key
 from fbrag_cli.batch.resume import earlier
-from fbrag_cli.batch.sheet import COLUMNS, Columns, beside, open_sheet
+from fbrag_cli.batch.sheet import COLUMNS, Columns, beside, is_own, open_sheet
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.build import versions
 
@@ -223,3 +225,14 @@ def test_a_row_has_a_place_a_quote_and_what_was_proposed(path: Path) -> None:
 def test_a_stream_has_no_mark() -> None:
     """A pipe is read by other programs, as cut and sort."""
     assert Columns().head.startswith(b"id,document,")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no named pipes")
+def test_a_pipe_for_a_view_is_not_read(tmp_path: Path) -> None:
+    """Reading it would wait for a writer, without end."""
+    path, found = tmp_path / "page.html", list[bool]()
+    os.mkfifo(path)
+    look = Thread(target=lambda: found.append(is_own(path)), daemon=True)
+    look.start()
+    look.join(10)
+    assert found == [False]
