@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -141,12 +141,13 @@ def _jobs(command: BatchCommand, console: Console) -> list[Job]:
 
 
 def _read_by(jobs: Sequence[Job], reading: DocumentSettings) -> Iterator[str]:
-    """Yield the files that jobs read, also those of folders as one source."""
+    """Yield the files that jobs read, also those of folders as one source. A folder without any is an error of its rows."""
     from fbrag_cli.indexing.files import find_files
 
     for path in dict.fromkeys(path for job in jobs for path in job.documents):
         if os.path.isdir(path):
-            yield from (file.path for file in find_files([path], reading.include, reading.exclude).files)
+            with suppress(FbragError):
+                yield from (file.path for file in find_files([path], reading.include, reading.exclude).files)
         else:
             yield path
 

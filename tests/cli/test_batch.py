@@ -188,6 +188,14 @@ def test_a_document_that_cannot_be_read_makes_rows_with_errors(fbrag: Run, folde
     assert (fast.returncode, len(fast.stdout.splitlines())) == (1, 2)
 
 
+def test_a_folder_without_files_is_an_error_of_its_rows_when_the_run_goes_on_too(fbrag: Run, folder: Path) -> None:
+    (folder / "empty").mkdir()
+    (folder / "jobs.csv").write_text("document,question\nempty,Who?\ndocs/a.txt,When did the brig sail?\n", "utf-8")
+    for _ in range(2):
+        done = fbrag("batch", "--jobs", "jobs.csv", "-o", "out.jsonl", *SMALL)
+        assert (done.returncode, "1 error (out.jsonl)" in done.stderr) == (1, True), done.stderr
+
+
 def test_errors_outside_the_run_stay(fbrag: Run, folder: Path) -> None:
     """Nothing is lost where --retry-errors is refused, and where the run is about other rows."""
     (folder / "jobs.csv").write_text("document,question\nnone.txt,Who?\nnone.txt,Why?\ndocs/a.txt,When?\n", "utf-8")
