@@ -39,7 +39,7 @@ CORES = 4
 _RETRIES = 20
 _OBJECTS = 200_000_000  # bytes that a local cluster keeps for rows on their way
 _WAIT = 0.2  # seconds between two looks for Ctrl-C
-_LONGEST_FOLDER = 30  # characters of the path of a temporary folder
+_LONGEST_FOLDER = 18  # characters of the path of a temporary folder: Ray puts 85 behind it, and a socket has at most 103
 _PATIENCE = 10  # seconds until a cluster's port has to answer
 _SAME = "install the same version of fbrag on all nodes"
 
