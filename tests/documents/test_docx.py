@@ -315,6 +315,24 @@ def test_an_equation_keeps_its_distance_from_the_next_word(tmp_path: Path) -> No
     assert written(tmp_path, docx(f"<w:p>{_math(_m('a=0 '))}{_run('so')}</w:p>"), "d.docx").text == "a=0 so"
 
 
+def test_deleted_parts_of_an_equation_are_not_read(tmp_path: Path) -> None:
+    body = f"<w:p>{_math(_m('a=1') + '<w:del>' + _m('2') + '</w:del>')}</w:p>"
+    assert written(tmp_path, docx(body), "d.docx").text == "a=1"
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (_math(f"<w:p>{_math(_m('x'))}</w:p>"), "x"),
+        (f"<w:tbl><w:tr><w:tc><w:sectPr/>{w_paragraph('x')}</w:tc></w:tr></w:tbl>", "x"),
+        ("<w:tbl><w:tr><w:p><w:pPr><w:sectPr/></w:pPr></w:p><w:footnote/></w:tr></w:tbl>", ""),
+    ],
+)
+def test_elements_where_no_document_has_them_lose_no_text(tmp_path: Path, body: str, text: str) -> None:
+    document = written(tmp_path, docx(body + w_paragraph("after")), "d.docx")
+    assert document.text == f"{text}\n\nafter".strip()
+
+
 def test_an_equation_without_end_is_bounded(tmp_path: Path) -> None:
     deep = "<m:f><m:num>" * 20_000 + _m("x") + "</m:num></m:f>" * 20_000
     assert len(written(tmp_path, docx(f"<w:p>{_math(deep)}</w:p>"), "d.docx").text) < 1000
@@ -349,6 +367,15 @@ def test_a_category_of_many_levels_is_cut() -> None:
     levels = '<c:pt idx="0"><c:v>one level of many</c:v></c:pt>' * 2_000
     chart = f"<c:chartSpace {_CHART}><c:ser><c:cat>{levels}</c:cat></c:ser></c:chartSpace>"
     assert len("".join(block.text for block in read_chart(chart.encode(), AssertionError))) < 400
+
+
+def test_the_title_of_a_chart_keeps_its_spaces(tmp_path: Path) -> None:
+    runs = ("<a:r><a:t>Sales </a:t></a:r><a:r><a:t>of 2024</a:t></a:r>", "<a:r><a:t>in Europe</a:t></a:r>")
+    title = "".join(f"<a:p>{each}</a:p>" for each in runs)
+    chart = f"<c:chartSpace {_CHART}><c:title>{title}</c:title></c:chartSpace>"
+    body = '<w:p><w:r><w:drawing><c:chart r:id="rchart"/></w:drawing></w:r></w:p>'
+    text = written(tmp_path, docx(body, more={"word/charts/chart1.xml": chart}), "d.docx").text
+    assert text == "Chart: Sales of 2024 in Europe"
 
 
 def test_a_text_box_is_read_once(tmp_path: Path) -> None:
@@ -422,6 +449,10 @@ def test_parts_in_other_formats_are_read(tmp_path: Path) -> None:
         assert document.text == "Report\n\nAll is well."
     document = written(tmp_path, docx(w_paragraph("x") + '<w:altChunk r:id="gone"/><w:altChunk r:id="lost"/>'), "d.docx")
     assert "not read: 2 embedded documents" in document.warnings[0]
+    deep = "".join(f"Content-Type: multipart/mixed; boundary={number}\n\n--{number}\n" for number in range(1000))
+    document = written(tmp_path, docx(w_paragraph("x") + '<w:altChunk r:id="rmht"/>', more={"word/chunk.mht": deep}), "d.docx")
+    assert document.text == "x"
+    assert "not read: 1 embedded document" in document.warnings[0]
 
 
 def test_the_choice_of_a_form_is_read_once(tmp_path: Path) -> None:

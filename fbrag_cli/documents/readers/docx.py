@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from email import message_from_bytes
-from email.policy import default
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -19,11 +17,11 @@ from fbrag_cli.documents.readers.docx_numbering import Numbering
 from fbrag_cli.documents.readers.docx_styles import Styles
 from fbrag_cli.documents.readers.docx_text import Found
 from fbrag_cli.documents.readers.html import declared_encoding, read_page
+from fbrag_cli.documents.readers.mail import parsed
 from fbrag_cli.documents.readers.margins import Margins
 from fbrag_cli.documents.readers.relations import Relation, relations_of
 from fbrag_cli.documents.readers.xml import feed, parse
 from fbrag_cli.documents.source import Source
-from fbrag_cli.errors import FbragError
 from fbrag_cli.text.printable import counted
 
 if TYPE_CHECKING:
@@ -117,7 +115,7 @@ class _Package:
     def _notes(self) -> Iterator[Block]:
         """Yield the footnotes and endnotes in the order of their references, as "1. TEXT"."""
         notes: dict[tuple[str, str], list[Block]] = {}
-        for kind in {kind for kind, _ in self._found.notes}:
+        for kind in dict.fromkeys(kind for kind, _ in self._found.notes):
             if name := self._part(_NOTES[kind]):
                 stories = self._body(name, self._other(name)).stories
                 notes |= {(kind, story.key): story.blocks for story in stories if story.key}
@@ -161,13 +159,13 @@ class _Package:
             if kind == "diagram":
                 return read_diagram(data, self._archive.damaged)
             return self._read_chunk(name.rpartition(".")[2].lower(), data) if kind == "altChunk" else []
-        except FbragError:  # the text around a damaged part is worth reading
+        except Exception:  # the text around a damaged part is worth reading; email raises all kinds of exceptions
             return []
 
     def _read_chunk(self, suffix: str, data: bytes) -> list[Block]:
         """Return the text of another document that stands in the body: of a page, a mail of one (MHT), or plain text."""
         if suffix in ("mht", "mhtml"):
-            part = message_from_bytes(data, policy=default).get_body(("html", "plain"))
+            part = parsed(data).get_body(("html", "plain"))
             data = b"" if part is None else bytes(part.get_payload(decode=True) or b"")
             suffix = "html" if part is not None and part.get_content_subtype() == "html" else "txt"
         if suffix in ("html", "htm", "xhtml"):
