@@ -71,12 +71,14 @@ class _Chart:
         name = tag.rpartition("}")[2]
         if name == "ser":
             self._in_series = False
+        elif name == "p" and self._in_title:
+            self._titles[-1].append(" ")
         elif name == "title":
             self._in_title = max(0, self._in_title - 1)
         elif name in _KINDS and not self._in_title:
             self._kind = ""
         elif name in ("v", "t") and self._text is not None:
-            self._add(" ".join("".join(self._text).split())[:_MAX_NAME])
+            self._add("".join(self._text))
             self._text = None
 
     def data(self, data: str) -> None:
@@ -89,7 +91,9 @@ class _Chart:
     def _add(self, text: str) -> None:
         if self._in_title and self._titles:
             self._titles[-1].append(text)
-        elif self._in_series and self._kind == "tx":
+            return
+        text = " ".join(text.split())[:_MAX_NAME]
+        if self._in_series and self._kind == "tx":
             self._series[-1].name = f"{self._series[-1].name} {text}".strip()[:_MAX_NAME]
         elif self._in_series and self._kind and self._index >= 0:
             points = self._series[-1].points[self._kind]
@@ -97,7 +101,7 @@ class _Chart:
             points[self._index] = f"{text} {before}"[:_MAX_NAME] if before and self._kind == "cat" else _number(text)
 
     def blocks(self) -> list[Block]:
-        titles = [text for text in (" ".join("".join(parts).split()) for parts in self._titles) if text]
+        titles = [text for text in (" ".join("".join(parts).split())[:_MAX_NAME] for parts in self._titles) if text]
         series = [each for each in self._series if each.points["val"] or each.points["cat"]]
         if not titles and not series:
             return []
