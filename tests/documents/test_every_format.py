@@ -284,3 +284,10 @@ def test_the_novel_as_a_page(shared: Path) -> None:
 
 def _words(document: Document) -> Counter[str]:
     return Counter(re.findall(r"[A-Za-z]+", document.text))
+
+
+def test_fences_in_the_code_of_a_notebook_end_nothing(tmp_path: Path) -> None:
+    cells = [{"cell_type": "code", "source": "x = '''\n```\n# none\n```\n'''"}, {"cell_type": "markdown", "source": "# One"}]
+    assert [section.title for section in written(tmp_path, json.dumps({"cells": cells, "nbformat": 4}), "d.ipynb").sections] == [
+        "One"
+    ]

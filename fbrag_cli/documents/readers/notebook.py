@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -12,7 +13,7 @@ from fbrag_cli.documents.readers.markdown import read_markdown
 from fbrag_cli.documents.source import Source
 
 _MEDIA_TYPE = "application/x-ipynb+json"
-_FENCE = "```"
+_FENCE = re.compile("`{3,}")
 
 
 def read_notebook(source: Source, codec: str | None = None) -> Extracted:
@@ -35,11 +36,17 @@ def _parts(cell: dict[str, Any]) -> Iterator[str]:
     text = _joined(cell.get("source") or cell.get("input") or "").strip("\n")
     is_code = cell.get("cell_type") == "code"
     if text.strip():
-        yield f"{_FENCE}\n{text}\n{_FENCE}" if is_code else text
+        yield _fenced(text) if is_code else text
     for output in cell.get("outputs", ()) if is_code else ():
         printed = _joined(output.get("text") or output.get("data", {}).get("text/plain") or "").strip("\n")
         if printed.strip():
-            yield f"{_FENCE}\n{printed}\n{_FENCE}"
+            yield _fenced(printed)
+
+
+def _fenced(text: str) -> str:
+    """Return a text between fences, longer ones than it has itself."""
+    fence = "`" * max((len(found) + 1 for found in _FENCE.findall(text)), default=3)
+    return f"{fence}\n{text}\n{fence}"
 
 
 def _joined(text: object) -> str:
