@@ -236,6 +236,21 @@ def test_comments_are_read_on_demand_with_the_text_that_they_are_on(tmp_path: Pa
     assert text == "We pay the price.\n\nComments\n\nComment by Ann Lee on “the price”: too high\n"
 
 
+def test_a_comment_is_no_part_of_the_text_that_another_one_is_on(tmp_path: Path) -> None:
+    comment = f'<office:annotation office:name="{{0}}">{_P("{1}")}</office:annotation>'.format
+    end = '<office:annotation-end office:name="{}"/>'.format
+    body = f"{comment('a', 'long')}all<text:line-break/>of {comment('b', 'too high')}the price{end('b')}{end('a')}."
+    written(tmp_path, odt(_P(body)), "d.odt")
+    text = load(str(tmp_path / "d.odt"), comments=True).text
+    assert text.endswith("Comment on “all of the price”: long\n\nComment on “the price”: too high\n")
+
+
+@pytest.mark.parametrize("body", ["<math:math>{}</math:math>", "<style:header>{}</style:header>"])
+def test_elements_where_no_document_has_them_lose_no_text(tmp_path: Path, body: str) -> None:
+    inner = body.format(_P("a<math:math/>"))
+    assert written(tmp_path, odt(inner + _P("after")), "d.odt").text == "after"
+
+
 def test_hidden_text_is_left_out_and_told(tmp_path: Path) -> None:
     hidden = '<style:text-properties text:display="none"/>'
     styles = "".join(

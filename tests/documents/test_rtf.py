@@ -133,6 +133,15 @@ def test_comments_are_read_on_demand_with_the_text_that_they_are_on(tmp_path: Pa
     assert text == "We pay the price now.\n\nComments\n\nComment by Ann Lee on “the price”: too high\n"
 
 
+def test_a_comment_is_no_part_of_the_text_that_another_one_is_on(tmp_path: Path) -> None:
+    start, end = "{{\\*\\atrfstart {}}}".format, "{{\\*\\atrfend {}}}".format
+    comment = "{{\\*\\annotation {}}}".format
+    body = start(1) + "all\\line of " + start(2) + "the price" + end(2) + comment("too high") + end(1) + comment("long")
+    written(tmp_path, "{\\rtf1\\pard " + body + ".}", "d.rtf")
+    text = load(str(tmp_path / "d.rtf"), comments=True).text
+    assert text.endswith("Comment on “the price”: too high\n\nComment on “all of the price”: long\n")
+
+
 def test_hidden_text_is_left_out_and_told(tmp_path: Path) -> None:
     document = written(tmp_path, "{\\rtf1\\pard shown {\\v secret}\\v also\\v0 too\\par\\v secret\\plain .}", "d.rtf")
     assert document.text == "shown too\n\n."

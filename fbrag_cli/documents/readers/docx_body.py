@@ -176,12 +176,12 @@ class Body(Text):
             self._skipped += 1
             return
         name = self._names[tag]
-        if self._equation is not None:
-            self._equation.start(name.partition(":")[2], attributes)
-        elif name in _SKIPPED:
+        if name in _SKIPPED:
             self._skipped = 1
             if name == "w:del" and self._in_properties and self._paragraphs:
                 self._paragraphs[-1].joins = " "
+        elif self._equation is not None:
+            self._equation.start(name.partition(":")[2], attributes)
         elif name in self._starts:
             self._starts[name](attributes)
 
@@ -191,11 +191,11 @@ class Body(Text):
             return
         name = self._names[tag]
         if self._equation is not None:
-            if name == "m:oMath":
+            if self._equation.is_open:
+                self._equation.end()
+            else:
                 text, self._equation = self._equation.text(), None
                 self._say(text)
-            else:
-                self._equation.end()
         elif name in self._ends:
             self._ends[name]()
 
@@ -277,14 +277,16 @@ class Body(Text):
 
     def _end_paragraph_or_section(self) -> None:
         self._end_paragraph()
-        if self._section_ends and not self._outer:
+        if self._section_ends:
             self._end_story()
 
     def _begin_story(self, given: dict[str, str]) -> None:
         self._key, self._author = of(given, "id"), of(given, "author")
 
     def _end_story(self) -> None:
-        """Finish a section of the body, a note or a comment."""
+        """Finish a section of the body, a note or a comment. Within a paragraph, table or box, where none ends, do nothing."""
+        if self._paragraphs or self._outer or self._builder.in_row:
+            return
         self._flush()
         shown = [(kind, identity) for kind, which, identity in self._references if which != "first" or self._has_title_page]
         self.stories.append(Story(self._builder.blocks(), self._key, self._author, shown))
@@ -301,7 +303,7 @@ class Body(Text):
 
     def _section(self) -> None:
         if self._paragraphs:
-            self._section_ends = not self._outer and not self._spans
+            self._section_ends = not self._outer and not self._builder.in_row
         else:
             self._end_story()
 
@@ -328,11 +330,9 @@ class Body(Text):
             self._skipped = 1  # a copy for older programs
 
     def _drawing(self, given: dict[str, str]) -> None:
-        self._found.pictures += 1
         self._describe(given.get("descr", "").strip() or given.get("title", ""))
 
     def _picture(self, given: dict[str, str]) -> None:
-        self._found.pictures += 1
         self._describe(of(given, "title"))
 
     def _describe(self, text: str) -> None:

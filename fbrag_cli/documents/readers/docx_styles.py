@@ -62,7 +62,7 @@ class Styles:
             if style.number == "" and (number := _value(element, "numPr/numId")):
                 style.number, style.numbered_by = number, name
             if style.depth is None and (depth := _value(element, "numPr/ilvl")).isdecimal():
-                style.depth = int(depth)
+                style.depth = int(depth[:9])
             if hidden is None and (vanish := element.find("{*}rPr/{*}vanish")) is not None:
                 hidden = is_on(value_of(vanish, "val"))
             name = _value(element, "basedOn", "")

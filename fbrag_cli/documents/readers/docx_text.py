@@ -24,7 +24,6 @@ class Found:
     links: Callable[[str, str], list[Block]]
     notes: dict[tuple[str, str], int] = field(default_factory=dict)
     left_out: Counter[str] = field(default_factory=Counter)
-    pictures: int = 0
 
 
 @dataclass(slots=True)
@@ -159,6 +158,8 @@ class Text:
             self._say(" ")
         else:
             self._builder.line_break()
+            if self._said is not None:
+                self._said.append(" ")
 
     def _note(self, kind: str, given: dict[str, str]) -> None:
         notes = self._found.notes

@@ -46,6 +46,11 @@ class Equation:
         self._deeper = 0
         self._left_out = 0
 
+    @property
+    def is_open(self) -> bool:
+        """Return whether an element in the equation is open; otherwise the next end is that of the equation itself."""
+        return bool(self._left_out or self._deeper or len(self._open) > 1)
+
     def start(self, name: str, attributes: dict[str, str]) -> None:
         if self._left_out or name in _LEFT_OUT:
             self._left_out += 1

@@ -17,7 +17,6 @@ _TABLE = f"{{{_NAMESPACE}table:1.0}}"
 _OFFICE = f"{{{_NAMESPACE}office:1.0}}"
 _DRAW = f"{{{_NAMESPACE}drawing:1.0}}"
 _STYLE = f"{{{_NAMESPACE}style:1.0}}"
-_CHART = f"{{{_NAMESPACE}chart:1.0}}"
 _SVG = f"{{{_NAMESPACE}svg-compatible:1.0}}"
 # Deleted passages, and copies of what is shown elsewhere.
 _SKIPPED = frozenset(
@@ -105,7 +104,7 @@ class Body(Text):
 
     def _actions_at_starts(self) -> dict[str, Callable[[dict[str, str]], None]]:
         return {
-            **dict.fromkeys(_SKIPPED, self._skip),
+            **dict.fromkeys((*_SKIPPED, *_MARGINS), self._skip),  # a header belongs to the styles
             **dict.fromkeys(_STYLES, self._begin_styles),
             **{TEXT + "p": self._paragraph, TEXT + "h": self._heading, TEXT + "span": self._span},
             **{TEXT + "section": self._hideable, TEXT + "hidden-text": self._hideable},
@@ -153,11 +152,11 @@ class Body(Text):
             self._skipped_depth -= 1
             self._is_hidden = self._is_hidden and self._skipped_depth > 0
         elif self._equation is not None:
-            if tag == _MATH + "math":
+            if self._equation.is_open:
+                self._equation.end()
+            else:
                 text, self._equation = self._equation.text(), None
                 self._say(text)
-            else:
-                self._equation.end()
         elif (action := self._ends.get(tag)) is not None and (not self._in_styles or self._outer or tag in _STYLES):
             action()
 
@@ -280,6 +279,7 @@ class Body(Text):
     def _end_comment(self) -> None:
         story = self._pop()
         text = "\n".join(block.prefix + block.text for block in story.builder.blocks())
+        del self._said[story.said_before :]  # it is no part of the text that another comment is on
         if story.key:
             self._commented[story.key] = len(self._said)
         if text:

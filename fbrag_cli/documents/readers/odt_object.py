@@ -32,10 +32,10 @@ class Object:
         return [Block(f"Chart: {title}" if title else "Chart", group=rows[0].group if rows else ""), *rows] if rows else []
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
-        if tag == _MATH + "math":
-            self._equation = Equation()
-        elif self._equation is not None:
+        if self._equation is not None:
             self._equation.start(tag.rpartition("}")[2], attributes)
+        elif tag == _MATH + "math":
+            self._equation = Equation()
         elif tag == _CHART + "chart":
             self._is_chart = True
             self._builder.begin_group()
@@ -49,10 +49,11 @@ class Object:
             self._in_paragraph = True
 
     def end(self, tag: str) -> None:
-        if tag == _MATH + "math" and self._equation is not None:
-            self.text, self._equation = self._equation.text(), None
-        elif self._equation is not None:
-            self._equation.end()
+        if self._equation is not None:
+            if self._equation.is_open:
+                self._equation.end()
+            else:
+                self.text, self._equation = self._equation.text(), None
         elif tag == _CHART + "title":
             self._in_title = False
             self._titles.append(" ")

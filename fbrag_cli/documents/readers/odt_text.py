@@ -45,6 +45,7 @@ class Story:
     after: list[Block] = field(default_factory=list)  # notes of an open heading
     author: list[str] = field(default_factory=list)
     key: str = ""
+    said_before: int = 0  # pieces of text before it
     is_muted: bool = False  # whether the rest of the paragraph is hidden
 
 
@@ -78,6 +79,8 @@ class Text:
 
     def _line_break(self, _: dict[str, str]) -> None:
         self._story.builder.line_break()
+        if self._commented:
+            self._said.append(" ")
 
     # -- paragraphs ----------------------------------------------------------------------------------------------------------
 
@@ -218,7 +221,7 @@ class Text:
 
     def _push(self, key: str) -> None:
         self._outer.append(self._story)
-        self._story = Story(key=key)
+        self._story = Story(key=key, said_before=len(self._said))
 
     def _pop(self) -> Story:
         story, self._story = self._story, self._outer.pop()

@@ -178,8 +178,6 @@ class Body(Text):
         elif is_first and (self._begins_equation(word) or self._begins_text(word)):
             pass
         elif word in _NOT_READ or (is_starred and word not in _READ):
-            if word == "pict":
-                self.pictures += 1
             if self._groups and (is_first or word in ("pict", "objdata")):
                 self._skip_group()
         elif word == "u":

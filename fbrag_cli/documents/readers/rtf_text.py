@@ -26,6 +26,7 @@ class _Story:
     in_list: bool = False
     mark: str = ""
     notes: int = 0
+    said_before: int = 0  # pieces of text before it
     in_row: bool = False
     in_cell: bool = False
     row_is_defined: bool = False
@@ -38,7 +39,6 @@ class Text:
     def __init__(self) -> None:
         self.left_out: Counter[str] = Counter()
         self.comments: list[str] = []
-        self.pictures = 0
         self._story = _Story()
         self._outer: list[_Story] = []
         self._margins = Margins()
@@ -121,6 +121,8 @@ class Text:
     def _break(self) -> None:
         if self._story.begun and not self._story.notes:
             self._story.builder.line_break()
+            if self._anchors:
+                self._said.append(" ")
         elif self._story.notes:
             self._story.builder.text(" ")
 
@@ -176,7 +178,7 @@ class Text:
 
     def _push(self, key: str) -> None:
         self._outer.append(self._story)
-        self._story = _Story(key)
+        self._story = _Story(key, said_before=len(self._said))
 
     def _pop(self) -> list[Block]:
         self._leave_row()
@@ -225,7 +227,9 @@ class Text:
             self._said.clear()
 
     def _end_comment(self) -> None:
+        said_before = self._story.said_before
         text = "\n".join(block.prefix + block.text for block in self._pop())
+        del self._said[said_before:]  # it is no part of the text that another comment is on
         by = f" by {self._author}" if self._author else ""
         on = f" on “{self._anchor}”" if self._anchor else ""
         self._author = self._anchor = ""
