@@ -8,7 +8,7 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -44,7 +44,7 @@ def page(trace: Trace) -> str:
     chunks = {chunk.number: chunk for document in documents for chunk in document.chunks}
     layouts = {document.number - 1: document.layout for document in documents}
     others = other_views(trace, {document.number - 1 for document in documents}, shade)
-    return _template().render(
+    return template("page").render(
         trace=trace,
         title=one_line(trace.question, 80),
         answer=answer_view(trace, cited),
@@ -128,12 +128,13 @@ def _made_visible(value: object) -> object:
     return printable(value) if type(value) is str else value
 
 
-@lru_cache(maxsize=1)
-def _template() -> Template:
+@cache
+def template(name: str) -> Template:
+    """Return the template `name`.html.jinja with the style `name`.css. What it prints is text: printable, and escaped."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     home = Path(__file__).parent
-    style = home.joinpath("page.css").read_text("utf-8")
+    style = home.joinpath(f"{name}.css").read_text("utf-8")
     environment = Environment(
         loader=FileSystemLoader(home),
         autoescape=True,
@@ -145,4 +146,4 @@ def _template() -> Template:
     environment.globals["style"] = Markup(style)
     # The style is the only thing that the page may use; the hash keeps out any other that a document might bring.
     environment.globals["style_hash"] = b64encode(sha256(style.encode()).digest()).decode()
-    return environment.get_template("page.html.jinja")
+    return environment.get_template(f"{name}.html.jinja")

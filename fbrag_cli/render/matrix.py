@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
-from hashlib import sha256
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from fbrag_cli.text.printable import counted, printable
-
-if TYPE_CHECKING:
-    from jinja2 import Template
+from fbrag_cli.text.printable import counted
 
 #: By this a page is known again.
 MARK = '<meta name="generator" content="fbrag batch">'
@@ -71,11 +63,13 @@ class Matrix:
 
 def page(matrix: Matrix) -> str:
     """Return the whole page, to be written as UTF-8. Of very many rows it shows the first documents."""
+    from fbrag_cli.render.html import template
+
     documents = list(matrix.documents)[: max(1, _CELLS // max(1, len(matrix.questions)))]
     rows = [(document, [matrix.cells.get((document, question)) for question in matrix.questions]) for document in documents]
     statuses = [cell.status for cell in matrix.cells.values()]
     n_places = len(matrix.documents) * len(matrix.questions)
-    return _template().render(
+    return template("matrix").render(
         mark=Markup(MARK),
         questions=list(matrix.questions),
         rows=rows,
@@ -87,22 +81,3 @@ def page(matrix: Matrix) -> str:
         ],
         n_left_out=len(matrix.documents) - len(documents),
     )
-
-
-@lru_cache(maxsize=1)
-def _template() -> Template:
-    from jinja2 import Environment, StrictUndefined
-
-    home = Path(__file__).parent
-    style = home.joinpath("matrix.css").read_text("utf-8")
-    environment = Environment(
-        autoescape=True,
-        finalize=lambda value: printable(value) if type(value) is str else value,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.globals["style"] = Markup(style)
-    # The style is the only thing that the page may use; the hash keeps out any other that a document might bring.
-    environment.globals["style_hash"] = b64encode(sha256(style.encode()).digest()).decode()
-    return environment.from_string(home.joinpath("matrix.html.jinja").read_text("utf-8"))
