@@ -282,8 +282,11 @@ def test_an_empty_workbook(tmp_path: Path) -> None:
 def test_percentages_are_written_as_such(tmp_path: Path) -> None:
     styles = (
         '<styleSheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main">'
-        '<numFmts><numFmt numFmtId="170" formatCode="0.0%;[Red]-0.0%"/></numFmts><cellStyleXfs><xf numFmtId="9"/></cellStyleXfs>'
-        '<cellXfs><xf numFmtId="0"/><xf fontId="1" numFmtId="10"/><xf numFmtId="170"/><xf numFmtId="1"/></cellXfs></styleSheet>'
+        '<numFmts><numFmt numFmtId="170" formatCode="0.0%;[Red]-0.0%"/>'
+        '<numFmt numFmtId="171" formatCode="0.0&quot;%&quot;"/><numFmt numFmtId="172" formatCode="0.0\\%"/></numFmts>'
+        '<cellStyleXfs><xf numFmtId="9"/></cellStyleXfs>'
+        '<cellXfs><xf numFmtId="0"/><xf fontId="1" numFmtId="10"/><xf numFmtId="170"/><xf numFmtId="1"/>'
+        '<xf fontId="1"/><xf numFmtId="171"/><xf numFmtId="172"/><xf numFmtId="10"/></cellXfs></styleSheet>'
     )
     cells = (
         '<c r="A1" s="1"><v>2.5000000000000001E-2</v></c>',
@@ -291,10 +294,13 @@ def test_percentages_are_written_as_such(tmp_path: Path) -> None:
         '<c r="C1" s="3"><v>0.025</v></c>',
         '<c r="D1" s="1" t="str"><v>0.5</v></c>',
         '<c r="E1" s="1"><v>0.000001</v></c>',
-        '<c r="F1" s="1"/>',
+        '<c r="F1" s="5"><v>2.5</v></c>',  # a sign after the number: it is no share
+        '<c r="G1" s="6"><v>2.5</v></c>',
+        '<c r="H1" s="7"><v>0.5</v></c>',
+        '<c r="I1" s="1"/>',
     )
     document = written(tmp_path, xlsx({"S": x_row(*cells)}, more={"xl/styles.xml": styles}), "book.xlsx")
-    assert document.text == "S\n\n2.5%\t-31.87%\t0.025\t0.5\t0.0001%"
+    assert document.text == "S\n\n2.5%\t-31.87%\t0.025\t0.5\t0.0001%\t2.5\t2.5\t50%"
     shown = '<table:table-cell office:value-type="percentage" office:value="0.025"><text:p>2.50%</text:p></table:table-cell>'
     assert written(tmp_path, ods({"S": o_row("a", shown)}), "book.ods").text == "S\n\na\t2.5%"
 

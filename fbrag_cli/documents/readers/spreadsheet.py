@@ -41,7 +41,8 @@ _VALUE = 24  # bytes of one in calamine
 _GAP = re.compile(rb">\s+(?=</?(?:table|office):)")
 _FORMAT = re.compile(rb'<numFmt [^<>]*?formatCode="([^"]*)"[^<>]*>')
 _NUMBER = re.compile(rb'numFmtId="(\d+)"')
-_STYLE = re.compile(rb'<xf [^<>]*?numFmtId="(\d+)"')
+_LITERAL = re.compile(rb"&quot;.*?&quot;|[\\\\_*].", re.DOTALL)  # of a format: quoted, escaped, or as wide as a sign
+_STYLE = re.compile(rb"<xf\b[^<>]*>")
 _SHARE = re.compile(rb'office:value-type="percentage"([^<>]*?)office:value="([^"]*)"')
 # What lies on the sheets of OpenDocument, which calamine does not give.
 _NOT_READ = {b"<draw:object ": "embedded object", b"<draw:text-box": "text frame", b"<office:annotation ": "comment"}
@@ -128,10 +129,10 @@ class _Package:
         if (content := self.cells.get("content.xml")) is not None:
             self.cells["content.xml"] = _SHARE.sub(_as_share, content)
         styles = self.cells.get("xl/styles.xml", b"")
-        codes = {_NUMBER.search(each[0]): each[1] for each in _FORMAT.finditer(styles) if b"%" in each[1]}
-        percent = {b"9", b"10", *(found[1] for found in codes if found)}
-        formats = _STYLE.findall(styles.partition(b"<cellXfs")[2].partition(b"</cellXfs>")[0])
-        numbers = [str(at).encode() for at, each in enumerate(formats) if each in percent]
+        named = (_NUMBER.search(each[0]) for each in _FORMAT.finditer(styles) if b"%" in _LITERAL.sub(b"", each[1]))
+        percent = {b"9", b"10", *(found[1] for found in named if found)}
+        formats = map(_NUMBER.search, _STYLE.findall(styles.partition(b"<cellXfs")[2].partition(b"</cellXfs>")[0]))
+        numbers = [str(at).encode() for at, found in enumerate(formats) if found and found[1] in percent]
         if numbers:
             cell = re.compile(
                 rb'(<c [^<>]*?)\bs="(?:%s)"([^<>]*)>(<f[^<>]*/>|<f[^<>]*>[^<>]*</f>)?<v>([-+.\deE]+)</v>' % b"|".join(numbers)
