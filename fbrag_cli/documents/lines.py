@@ -60,9 +60,9 @@ def lines_of(document: Document, start: int, end: int) -> tuple[int, int]:
 def pages_of(document: Document, start: int, end: int) -> tuple[int, int] | None:
     """Return the first and last page number of `document.text[start:end]`; None if the document has no pages.
 
-    The line end between two pages belongs to the page before it.
+    None also for comments, which follow the last page. The line end between two pages belongs to the page before it.
     """
-    if not document.pages:
+    if not document.pages or start > document.pages[-1].end:
         return None
     return _page_of(document, start), _page_of(document, max(start, end - 1))
 

@@ -8,6 +8,7 @@ from time import process_time
 import pytest
 
 from fbrag_cli.documents.document import Document
+from fbrag_cli.documents.lines import pages_of
 from fbrag_cli.documents.load import load
 from fbrag_cli.errors import FbragError
 from tests.documents.test_pdf import FONT, pdf, pdf_of_objects, shown, stream, written
@@ -89,7 +90,11 @@ def test_a_text_box_is_text_of_its_page_and_a_comment_is_read_on_request(tmp_pat
     document = read(tmp_path, data)
     assert document.text == "Name and signature\nReceived 3 May"
     assert [each.partition(": ")[2] for each in document.warnings] == ["not read: 1 comment (--comments reads them)"]
-    assert read(tmp_path, data, comments=True).text.endswith("\n\nComments\n\nComment by Ann on page 1: too high\n")
+    document = read(tmp_path, data, comments=True)
+    assert document.text.endswith("\n\nComments\n\nComment by Ann on page 1: too high\n")
+    start = document.text.index("Comments")
+    assert pages_of(document, 0, len(document.text)) == (1, 1)
+    assert pages_of(document, start, len(document.text)) is None  # each names its own
 
 
 def test_a_pdf_of_comments_alone_is_no_scan(tmp_path: Path) -> None:
