@@ -89,7 +89,7 @@ class _Texts:
         elif kind == "message/rfc822":
             for message in part.iter_parts():
                 self.message(cast(EmailMessage, message), depth + 1)
-        elif kind == "multipart/alternative" and (body := part.get_body(("plain", "html"))) is not None:
+        elif kind == "multipart/alternative" and (body := _body(part)) is not None:
             self._text(body)
             files = (each for each in part.walk() if each.get_filename() and not each["Content-ID"] and each is not body)
             self._attached += map(_name, files)
@@ -118,6 +118,12 @@ class _Texts:
         if names := self._attached:
             more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
             yield f"{counted(len(names), 'attachment')} ({', '.join(names[:_MAX_NAMED])}{more})"
+
+
+def _body(part: MIMEPart) -> MIMEPart | None:
+    """Return the plain text of a part with alternatives, or else the HTML, also where the plain text is blank."""
+    bodies = [body for kind in ("plain", "html") if (body := part.get_body((kind,))) is not None]
+    return next((body for body in bodies if str(body.get_payload(decode=False)).strip()), bodies[0] if bodies else None)
 
 
 def _name(part: MIMEPart) -> str:
