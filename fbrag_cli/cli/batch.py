@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -68,6 +69,8 @@ def batch(console: Console, command: BatchCommand) -> int:
     from fbrag_cli.generation.server.address import is_server
 
     options, at_once = command.batch, command.batch.at_once
+    if options.together:
+        command = replace(command, reading=_without_own(options, command.reading))
     jobs = _jobs(command, console)
     with (
         progress_line(console) as line,
@@ -97,6 +100,22 @@ def batch(console: Console, command: BatchCommand) -> int:
                 if n_errors >= options.most_errors:
                     break
     return tally.report(console, options.output)
+
+
+def _without_own(options: BatchOptions, reading: DocumentSettings) -> DocumentSettings:
+    """Return settings that leave the files of the run out of the folder that they lie in.
+
+    Patterns hold for all folders: a file stays where another folder has one of its name, which would be left out too.
+    """
+    folders, patterns = list(filter(os.path.isdir, options.documents)), list[str]()
+    for path in map(os.path.realpath, filter(None, (options.questions, *options.own_files))):
+        for folder in folders:
+            home = os.path.join(os.path.realpath(folder), "")
+            name = path.removeprefix(home)
+            others = (os.path.join(each, name) for each in folders if each != folder)
+            if name != path and not any(map(os.path.lexists, others)):
+                patterns.append("/" + re.sub(r"([\\*?\[\] ])", r"\\\1", name.replace(os.sep, "/")))
+    return replace(reading, exclude=[*reading.exclude, *patterns])
 
 
 def _jobs(command: BatchCommand, console: Console) -> list[Job]:

@@ -237,6 +237,20 @@ def test_questions_and_rows_in_the_folder_are_no_documents(fbrag: Run, folder: P
     assert not documents & {"docs/asked.txt", "docs/rows.csv"}
 
 
+def test_they_are_no_part_of_a_folder_that_is_one_source(fbrag: Run, folder: Path) -> None:
+    (folder / "docs" / "asked [1].txt").write_text("When did the brig sail?\n", "utf-8")
+    (folder / "docs" / "asked 1.txt").write_text("The brig sailed when it was asked.\n", "utf-8")
+    for _ in range(2):
+        done = fbrag("batch", "docs", "--together", "-Q", "docs/asked [1].txt", "-o", "docs/rows.csv", *SMALL)
+        assert done.returncode == 0, done.stderr
+        (folder / "docs" / "asked [1].txt").write_text("When did the brig sail?\nWho sealed the box?\n", "utf-8")
+    with (folder / "docs" / "rows.csv").open(newline="", encoding="utf-8-sig") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 2
+    read = {source.partition(":")[0] for row in rows for source in row["sources"].split("; ")}
+    assert read == {"docs/a.txt", "docs/asked 1.txt", "docs/b.txt"}
+
+
 def test_fail_fast_counts_the_errors_of_this_run(fbrag: Run, folder: Path) -> None:
     (folder / "jobs.csv").write_text("document,question\nnone.txt,Who?\ndocs/a.txt,When?\ndocs/a.txt,Why?\n", "utf-8")
     for n_rows in (1, 3):
