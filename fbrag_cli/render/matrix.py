@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import product
 
 from markupsafe import Markup
 
@@ -39,16 +40,19 @@ class Cell:
 
 @dataclass
 class Matrix:
-    """documents, questions: in their order. cells: by document and question; the last row of both counts."""
+    """documents, questions: in their order. asked: each document with each question that a job asks it. cells: by document and
+    question; the last row of both counts."""
 
     documents: dict[str, None] = field(default_factory=dict)
     questions: dict[str, None] = field(default_factory=dict)
+    asked: set[tuple[str, str]] = field(default_factory=set)
     cells: dict[tuple[str, str], Cell] = field(default_factory=dict)
 
     def name(self, document: str, question: str) -> None:
-        """Give a document a row, and a question a column, behind those that are there."""
+        """Take in that a question is asked of a document: a row and a column, behind those that are there."""
         self.documents.setdefault(document)
         self.questions.setdefault(question)
+        self.asked.add((document, question))
 
     def add(self, cell: Cell) -> None:
         self.name(cell.document, cell.question)
@@ -66,9 +70,12 @@ def page(matrix: Matrix) -> str:
     from fbrag_cli.render.html import template
 
     documents = list(matrix.documents)[: max(1, _CELLS // max(1, len(matrix.questions)))]
-    rows = [(document, [matrix.cells.get((document, question)) for question in matrix.questions]) for document in documents]
+    rows = []
+    for document in documents:
+        places = product((document,), matrix.questions)
+        # None: not asked yet. "": nobody asks it.
+        rows.append((document, [matrix.cells.get(place, None if place in matrix.asked else "") for place in places]))
     statuses = [cell.status for cell in matrix.cells.values()]
-    n_places = len(matrix.documents) * len(matrix.questions)
     return template("matrix").render(
         mark=Markup(MARK),
         questions=list(matrix.questions),
@@ -77,7 +84,7 @@ def page(matrix: Matrix) -> str:
             f"{counted(len(matrix.documents), 'document')}, {counted(len(matrix.questions), 'question')}",
             f"{statuses.count('answered'):,} answered, {statuses.count('not_found'):,} not found",
             *([counted(n_errors, "error")] if (n_errors := statuses.count("error")) else []),
-            *([f"{n_open:,} not asked yet"] if (n_open := n_places - len(statuses)) else []),
+            *([f"{n_open:,} not asked yet"] if (n_open := len(matrix.asked) - len(statuses)) else []),
         ],
         n_left_out=len(matrix.documents) - len(documents),
     )

@@ -68,6 +68,19 @@ def test_a_page_and_a_wide_table_of_all_rows(fbrag: Run, folder: Path) -> None:
     assert (row["place"], row["quote"]) == ("contracts/lease.txt:1", quote)
 
 
+def test_what_no_job_asks_is_not_said_to_be_open(fbrag: Run, folder: Path) -> None:
+    names = [f"contracts/{name}" for name in CLAUSES]
+    (folder / "jobs.csv").write_text(f"document,question\n{names[0]},What is the rent?\n{names[1]},What is the sum?\n", "utf-8")
+    with Loopback() as server:
+        server.default = stream("900 pounds.")
+        done = fbrag("batch", "--jobs", "jobs.csv", "-o", "a.csv", "--html", "a.html", "--large", server.address, *FAST)
+    assert done.returncode == 0, done.stderr
+    page = lxml.html.fromstring((folder / "a.html").read_text("utf-8"))
+    assert [cell.text_content().split()[:1] for cell in page.xpath("//tbody//td")] == [["900"], [], [], ["900"]]
+    assert len(page.xpath("//article")) == 2
+    assert "not asked yet" not in page.text_content()
+
+
 def test_a_page_is_closed_to_the_network_and_to_markup(fbrag: Run, folder: Path) -> None:
     with Loopback() as server:
         server.default = stream('<script>alert(1)</script><img src="http://evil.example/x"> 30 days\x1b[2J')
