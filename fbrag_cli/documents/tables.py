@@ -27,6 +27,7 @@ _CSV = (".csv", ".tsv")
 _SEPARATORS = {"\t": 1, ";": 2, "|": 2, ",": 3}  # with the fewest in each line of a such a text
 _ROWS = re.compile(r"(?:^[^\n]*\t[^\n]*(?:\n|\Z))+", re.MULTILINE)
 _RULE = re.compile(r"^[ |:\-]+\n", re.MULTILINE)  # of a table of Markdown, below its header
+_RECORD = re.compile(r"\s*[\[{(]|.*\)[;,]\s*$")  # a line of JSON, or of what is inserted into a database
 _YEAR = re.compile(r"(?:19|20)\d\d")
 
 
@@ -116,6 +117,8 @@ def _of_pipes(text: str) -> tuple[Table, ...]:
 def _of_lines(text: str, is_table: bool) -> tuple[Table, ...]:
     """Return the table that a whole text is, as in CSV. is_table: whether its name says so; otherwise its first lines must."""
     lines = list(islice(_lines(text, 0, len(text)), _SAMPLE))
+    if not is_table and lines and _RECORD.match(text[slice(*lines[0])]):
+        return ()
     alike = {}  # by separator: how many lines have equally many of it
     for separator, fewest in _SEPARATORS.items():
         counts = Counter(text.count(separator, *line) for line in lines)

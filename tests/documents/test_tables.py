@@ -77,6 +77,8 @@ def test_each_chunk_of_a_table_is_read_below_its_header(tmp_path: Path, name: st
         ("a|b\nno rule below\n", "a.md"),
         ("|---|---|\n| 1 | 2 |\n\nthe last line | of all", "rule-first.md"),
         ("", "empty.csv"),
+        ('{"id": "a", "port": "Hull", "ship": "Ada", "load": "tea"}\n' * 20, "rows.jsonl"),
+        ("INSERT INTO ships VALUES ('a', 'Hull', 'Ada', 'tea');\n" * 20, "rows.sql"),
     ],
 )
 def test_no_header_where_none_is(text: str, name: str) -> None:
