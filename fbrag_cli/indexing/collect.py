@@ -310,8 +310,9 @@ def _read_again(settings: ReadSettings, store: IndexStore, path: str) -> None:
 def _error(path: str, failure: Failure, store: IndexStore) -> FbragError:
     """Return the error of one file. Raises FbragError `disk_full` where the disk is at fault: other files would fail too."""
     what = f"{path} cannot be read: {failure.reason}"
-    hint = "leave it out, or convert it to plain text"
-    error = failure.error or FbragError("doc_unreadable", what, hint, document=path)
+    error = failure.error or FbragError("doc_unreadable", what, "leave it out, or convert it to plain text", document=path)
+    if failure.kind != "error":  # of the process, which knows no path
+        error = FbragError(error.code, what, error.hint, document=path)
     if failure.kind == "died" and store.is_full():
         error = FbragError("disk_full", f"{failure.reason}, and the disk of the cache is full", _FULL_HINT, document=path)
     if error.code == "disk_full":

@@ -219,6 +219,20 @@ def test_only_the_changed_file_is_read_again(folder: Path, cache: Cache) -> None
     assert len(set(entries(cache, "documents")) - set(before)) == 1
 
 
+def test_a_file_that_takes_more_time_than_the_shell_allows_is_named(
+    folder: Path, cache: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit = FbragError("timeout", "a document took more than the 2 s of processor time that this shell allows", "ulimit -t")
+
+    def run_jobs(*jobs: Any, **limits: Any) -> Iterator[tuple[int, Failure]]:
+        yield 0, Failure("timeout", "it took more than the 2 s of processor time that this shell allows", limit)
+
+    monkeypatch.setattr(collect_module, "run_jobs", run_jobs)
+    with pytest.raises(FbragError, match="cannot be read: it took more than the 2 s of processor time") as caught:
+        collected(folder, cache)
+    assert (caught.value.code, caught.value.hint, caught.value.document) == ("timeout", "ulimit -t", str(folder / "a.txt"))
+
+
 @pytest.mark.usefixtures("settled")
 def test_a_failure_that_may_pass_is_tried_again(folder: Path, cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "e.docx").write_bytes(docx(w_paragraph("The mill stands still.")))
