@@ -19,6 +19,7 @@ from fbrag_cli.documents.readers.docx_text import Found
 from fbrag_cli.documents.readers.html import declared_encoding, read_page
 from fbrag_cli.documents.readers.mail import parsed
 from fbrag_cli.documents.readers.margins import Margins
+from fbrag_cli.documents.readers.quotes import comment
 from fbrag_cli.documents.readers.relations import Relation, relations_of
 from fbrag_cli.documents.readers.xml import feed, parse
 from fbrag_cli.documents.source import Source
@@ -133,10 +134,8 @@ class _Package:
         stories = [story for story in self._body(name, self._other(name)).stories if story.key]
         for story in sorted(stories, key=lambda story: order.get(story.key, len(order))):
             text = "\n".join(block.prefix + block.text for block in story.blocks)
-            by = f" by {story.author}" if story.author else ""
-            on = f" on “{anchors[story.key]}”" if anchors.get(story.key) else ""
             if text:
-                yield f"Comment{by}{on}: {text}"
+                yield comment(story.author, anchors.get(story.key, ""), text)
 
     def _linked_blocks(self, relations: Mapping[str, Relation], kind: str, identity: str) -> list[Block]:
         """Return the text of a part that a drawing or the body refers to. What cannot be read is counted."""

@@ -34,8 +34,6 @@ _SKIPPED = frozenset(
     " w:numberingChange w:tblGridChange w:tblPrExChange w:tblPr w:tabs".split()
 )
 _MARGIN_FIELDS = frozenset(("PAGE", "NUMPAGES", "SECTIONPAGES"))
-_MAX_QUOTED = 120  # characters of the text that a comment is on
-_MAX_COMMENTED = 100  # pieces of that text
 
 
 @dataclass(slots=True)
@@ -95,7 +93,6 @@ class Body(Text):
         self._fields: list[_Field] = []
         self._equation: Equation | None = None
         self._choices: list[int] = []  # pieces of text before each open mc:AlternateContent
-        self._commented: dict[str, int] = {}  # start in `_said` of each open comment
         self._references: list[tuple[str, str, str]] = []  # kind, type and identity of each header and footer of a section
         self._has_title_page = self._section_ends = False
         self._key = self._author = ""
@@ -308,17 +305,12 @@ class Body(Text):
             self._end_story()
 
     def _begin_anchor(self, given: dict[str, str]) -> None:
-        if self._said is None:
-            self._said = []
-        self._commented[of(given, "id")] = len(self._said)
+        self._quotes.begin(of(given, "id"))
 
     def _end_anchor(self, given: dict[str, str]) -> None:
-        start = self._commented.pop(of(given, "id"), None)
-        if start is not None and self._said is not None:
-            text = " ".join("".join(self._said[start : start + _MAX_COMMENTED]).split())
-            self.anchors[of(given, "id")] = text if len(text) <= _MAX_QUOTED else f"{text[:_MAX_QUOTED]}…"
-        if not self._commented:
-            self._said = None
+        key = of(given, "id")
+        if (quote := self._quotes.end(key)) is not None:
+            self.anchors[key] = quote
 
     # -- drawings and other parts --------------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from fbrag_cli.documents.readers.blocks import Block, BlockBuilder
 from fbrag_cli.documents.readers.docx_numbering import Label, Numbering
 from fbrag_cli.documents.readers.docx_styles import Styles, is_on
+from fbrag_cli.documents.readers.quotes import Quotes
 
 _MAX_COLUMNS = 63  # as Word allows
 _MAX_BOXES = 20  # in each other: the text of each is moved to the one around it
@@ -59,7 +60,7 @@ class Text:
         self._font = ""
         self._silent = 0  # open fields that show the number of a page
         self._n_said = 0
-        self._said: list[str] | None = None  # what is said while a comment is open
+        self._quotes = Quotes()
 
     def _say(self, text: str) -> None:
         """Add text that is shown. Text of hidden runs is counted as left out."""
@@ -75,8 +76,7 @@ class Text:
             return
         self._in_hidden_passage = False
         self._n_said += 1
-        if self._said is not None:
-            self._said.append(text)
+        self._quotes.say(text)
         if paragraph is not None and paragraph.joins is not None:
             self._carried.append(text)
             return
@@ -141,8 +141,7 @@ class Text:
                 self._label(paragraph)  # an empty paragraph counts
         if paragraph.after:
             builder.extend(paragraph.after)
-        if self._said is not None:
-            self._said.append(" ")
+        self._quotes.say(" ")
 
     def _run(self, _: dict[str, str]) -> None:
         style = self._paragraphs[-1].style if self._paragraphs else ""
@@ -158,8 +157,7 @@ class Text:
             self._say(" ")
         else:
             self._builder.line_break()
-            if self._said is not None:
-                self._said.append(" ")
+            self._quotes.say(" ")
 
     def _note(self, kind: str, given: dict[str, str]) -> None:
         notes = self._found.notes

@@ -10,6 +10,7 @@ from fbrag_cli.documents.readers.equations import Equation
 from fbrag_cli.documents.readers.margins import PAGE_NUMBER, Margins
 from fbrag_cli.documents.readers.odt_object import Object
 from fbrag_cli.documents.readers.odt_text import TEXT, Text
+from fbrag_cli.documents.readers.quotes import comment
 
 _NAMESPACE = "urn:oasis:names:tc:opendocument:xmlns:"
 _MATH = "{http://www.w3.org/1998/Math/MathML}"
@@ -46,8 +47,6 @@ _CREATOR = "{http://purl.org/dc/elements/1.1/}creator"
 _HREF = "{http://www.w3.org/1999/xlink}href"
 _DEFAULT_PAGE = "Standard"
 _MAX_PAGES = 1000  # styles of pages
-_MAX_QUOTED = 120  # characters of the text that a comment is on
-_MAX_COMMENTED = 100  # pieces of that text
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +56,6 @@ class _Comment:
     name: str
     author: str
     said: str
-
-    def text(self, anchor: str) -> str:
-        by = f" by {self.author}" if self.author else ""
-        on = f" on “{anchor}”" if anchor else ""
-        return f"Comment{by}{on}: {self.said}"
 
 
 class Body(Text):
@@ -100,7 +94,7 @@ class Body(Text):
     @property
     def comments(self) -> list[str]:
         """Return the comments in the order of their places."""
-        return [comment.text(self._anchors.get(comment.name, "")) for comment in self._comments]
+        return [comment(each.author, self._anchors.get(each.name, ""), each.said) for each in self._comments]
 
     def _actions_at_starts(self) -> dict[str, Callable[[dict[str, str]], None]]:
         return {
@@ -279,20 +273,16 @@ class Body(Text):
     def _end_comment(self) -> None:
         story = self._pop()
         text = "\n".join(block.prefix + block.text for block in story.builder.blocks())
-        del self._said[story.said_before :]  # it is no part of the text that another comment is on
+        self._quotes.cut(story.said_before)  # it is no part of the text that another comment is on
         if story.key:
-            self._commented[story.key] = len(self._said)
+            self._quotes.begin(story.key)
         if text:
             self._comments.append(_Comment(story.key, " ".join("".join(story.author).split()), text))
 
     def _end_anchor(self, attributes: dict[str, str]) -> None:
         name = attributes.get(_OFFICE + "name", "")
-        start = self._commented.pop(name, None)
-        if start is not None:
-            text = " ".join("".join(self._said[start : start + _MAX_COMMENTED]).split())
-            self._anchors[name] = text if len(text) <= _MAX_QUOTED else f"{text[:_MAX_QUOTED]}…"
-        if not self._commented:
-            self._said.clear()
+        if (quote := self._quotes.end(name)) is not None:
+            self._anchors[name] = quote
 
     def _creator(self, _: dict[str, str]) -> None:
         self._in_creator = True

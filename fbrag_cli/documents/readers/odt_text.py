@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from fbrag_cli.documents.readers.blocks import Block, BlockBuilder
 from fbrag_cli.documents.readers.odt_styles import OUTLINE, Level, Styles, label
+from fbrag_cli.documents.readers.quotes import Quotes
 
 #: Key of the story of a note in a heading.
 NOTE = "note"
@@ -60,8 +61,7 @@ class Text:
         self._rows = 0
         self._outline: dict[int, int] = {}
         self._counts: dict[str, dict[int, int]] = {}  # numbers of lists by key, and of the last list of a style
-        self._said: list[str] = []  # what is said while a comment is open
-        self._commented: dict[str, int] = {}  # start in `_said` of each open comment
+        self._quotes = Quotes()
 
     def _begin_page(self, style: str) -> None:
         """Begin the page that a paragraph's style names."""
@@ -71,16 +71,14 @@ class Text:
         if self._story.is_muted:
             return
         self._story.builder.text(text)
-        if self._commented:
-            self._said.append(text)
+        self._quotes.say(text)
 
     def _spaces(self, attributes: dict[str, str]) -> None:
         self._say(" " * _number(attributes.get(TEXT + "c"), _MAX_SPACES))
 
     def _line_break(self, _: dict[str, str]) -> None:
         self._story.builder.line_break()
-        if self._commented:
-            self._said.append(" ")
+        self._quotes.say(" ")
 
     # -- paragraphs ----------------------------------------------------------------------------------------------------------
 
@@ -134,8 +132,7 @@ class Text:
         if story.after and not story.notes:
             blocks, story.after = story.after, []
             story.builder.extend(blocks)
-        if self._commented:
-            self._said.append(" ")
+        self._quotes.say(" ")
 
     def _hidden_paragraph(self, attributes: dict[str, str]) -> None:
         if attributes.get(TEXT + "is-hidden") == "true" and self._story.levels:
@@ -221,7 +218,7 @@ class Text:
 
     def _push(self, key: str) -> None:
         self._outer.append(self._story)
-        self._story = Story(key=key, said_before=len(self._said))
+        self._story = Story(key=key, said_before=len(self._quotes))
 
     def _pop(self) -> Story:
         story, self._story = self._story, self._outer.pop()

@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 
 from fbrag_cli.documents.readers.blocks import Block, BlockBuilder
 from fbrag_cli.documents.readers.margins import PAGE_NUMBER, Margins
+from fbrag_cli.documents.readers.quotes import Quotes, comment
 
 _BULLETS = frozenset("•·o▪▫-–—§■□●○◦➢❖→✓*")
 _RUNNING_TEXT = 9  # outline level of no heading
-_MAX_QUOTED = 120  # characters of the text that a comment is on
-_MAX_COMMENTED = 100  # pieces of that text
 
 
 @dataclass(slots=True)
@@ -46,8 +45,7 @@ class Text:
         self._in_hidden_passage = False
         self._was_raised = False
         self._author = ""
-        self._said: list[str] = []
-        self._anchors: dict[str, int] = {}  # start in `_said` of the text of each open comment
+        self._quotes = Quotes()
         self._anchor = ""
 
     def blocks(self) -> list[Block]:
@@ -76,8 +74,7 @@ class Text:
             story.builder.text("^")  # otherwise 10^6 would be 106
         self._was_raised = raised
         story.builder.text(text.replace("\u00ad", ""))
-        if self._anchors:
-            self._said.append(text)
+        self._quotes.say(text)
 
     # -- paragraphs and tables -----------------------------------------------------------------------------------------------
 
@@ -115,14 +112,12 @@ class Text:
         if story.boxes:
             story.builder.extend(story.boxes)
             story.boxes = []
-        if self._anchors:
-            self._said.append(" ")
+        self._quotes.say(" ")
 
     def _break(self) -> None:
         if self._story.begun and not self._story.notes:
             self._story.builder.line_break()
-            if self._anchors:
-                self._said.append(" ")
+            self._quotes.say(" ")
         elif self._story.notes:
             self._story.builder.text(" ")
 
@@ -178,7 +173,7 @@ class Text:
 
     def _push(self, key: str) -> None:
         self._outer.append(self._story)
-        self._story = _Story(key, said_before=len(self._said))
+        self._story = _Story(key, said_before=len(self._quotes))
 
     def _pop(self) -> list[Block]:
         self._leave_row()
@@ -216,25 +211,19 @@ class Text:
         self._author = text
 
     def _begin_anchor(self, key: str) -> None:
-        self._anchors[key] = len(self._said)
+        self._quotes.begin(key)
 
     def _end_anchor(self, key: str) -> None:
-        start = self._anchors.pop(key, None)
-        if start is not None:
-            text = " ".join("".join(self._said[start : start + _MAX_COMMENTED]).split())
-            self._anchor = text if len(text) <= _MAX_QUOTED else f"{text[:_MAX_QUOTED]}…"
-        if not self._anchors:
-            self._said.clear()
+        if (quote := self._quotes.end(key)) is not None:
+            self._anchor = quote
 
     def _end_comment(self) -> None:
         said_before = self._story.said_before
         text = "\n".join(block.prefix + block.text for block in self._pop())
-        del self._said[said_before:]  # it is no part of the text that another comment is on
-        by = f" by {self._author}" if self._author else ""
-        on = f" on “{self._anchor}”" if self._anchor else ""
-        self._author = self._anchor = ""
+        self._quotes.cut(said_before)  # it is no part of the text that another comment is on
         if text:
-            self.comments.append(f"Comment{by}{on}: {text}")
+            self.comments.append(comment(self._author, self._anchor, text))
+        self._author = self._anchor = ""
 
     def _leave_out_object(self, text: str) -> None:
         self.left_out["equation object" if text.startswith("Equation") else "embedded object"] += 1
