@@ -337,6 +337,8 @@ def test_elements_where_no_document_has_them_lose_no_text(tmp_path: Path, body: 
 def test_an_equation_without_end_is_bounded(tmp_path: Path) -> None:
     deep = "<m:f><m:num>" * 20_000 + _m("x") + "</m:num></m:f>" * 20_000
     assert len(written(tmp_path, docx(f"<w:p>{_math(deep)}</w:p>"), "d.docx").text) < 1000
+    wide = f'<m:d><m:dPr><m:sepChr m:val="{"-" * 10_000}"/></m:dPr>{"<m:e/>" * 1000}</m:d>'
+    assert len(written(tmp_path, docx(f"<w:p>{_math(wide)}</w:p>"), "d.docx").text) < 100_000
 
 
 _CHART = 'xmlns:c="http://schemas.openxmlformats.org/drawingml/2006/chart" xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main"'

@@ -33,6 +33,7 @@ _SKIPPED = frozenset(
     "w:del w:moveFrom w:rt w:sdtPr w:rPrChange w:pPrChange w:sectPrChange w:tblPrChange w:trPrChange w:tcPrChange"
     " w:numberingChange w:tblGridChange w:tblPrExChange w:tblPr w:tabs".split()
 )
+_MAX_INSTRUCTION = 100  # characters of each piece, and pieces: the name of a field is the first word
 _MARGIN_FIELDS = frozenset(("PAGE", "NUMPAGES", "SECTIONPAGES"))
 
 
@@ -204,7 +205,9 @@ class Body(Text):
         elif self._in_text:
             self._say(without_glyphs(data.replace("\u00ad", ""), self._font))
         elif self._in_instruction and self._fields:
-            self._fields[-1].instruction.append(data)
+            instruction = self._fields[-1].instruction
+            if len(instruction) < _MAX_INSTRUCTION:
+                instruction.append(data[:_MAX_INSTRUCTION])
 
     def close(self) -> None:
         self._end_story()
@@ -243,9 +246,10 @@ class Body(Text):
         self._begin_result()
 
     def _begin_result(self) -> None:
-        if self._fields and self._is_margin and self._fields[-1].name in _MARGIN_FIELDS:
+        opened = self._fields[-1] if self._fields and self._is_margin else None
+        if opened is not None and not opened.is_silent and opened.name in _MARGIN_FIELDS:
             self._say(PAGE_NUMBER)
-            self._fields[-1].is_silent = True
+            opened.is_silent = True
             self._silent += 1
 
     def _end_field(self) -> None:

@@ -127,7 +127,7 @@ class Numbering:
             write = _FORMATS.get(other.format, numerals.digits)
             return numerals.digits(value) if level.legal and other.format != "none" else write(value)
 
-        text = _PLACE.sub(number, level.text[:_MAX_LABEL])[:_MAX_LABEL].strip()
+        text = _PLACE.sub(number, level.text)[:_MAX_LABEL].strip()
         return Label(text + level.space if text else "", is_outline=len(_PLACE.findall(level.text)) > 1)
 
     def _list(self, key: str) -> _List | None:
@@ -175,7 +175,7 @@ def _add(found: _List, element: _Element) -> None:
     found.levels[int(depth)] = _Level(
         start=int(start) if _is_number(start) else 0 if element.find("{*}start") is None else 1,
         format=_value(element, "numFmt") or "decimal",
-        text=_value(element, "lvlText"),
+        text=_value(element, "lvlText")[:_MAX_LABEL],
         legal=legal is not None and is_on(value_of(legal, "val")),
         restart=int(restart) if _is_number(restart) else None,
         space="" if _value(element, "suff") == "nothing" else " ",

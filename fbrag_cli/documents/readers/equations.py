@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 _MAX_DEPTH = 60  # deeper structure is written as a plain sequence: each level copies its text
+_MAX_SETTING = 20  # characters of a property, as a separator: it may be written many times
 _SIMPLE = re.compile(r"[-−+]?[\w.,∞′]*|.", re.DOTALL)
 _ROOTS = {"": "√", "2": "√", "3": "∛", "4": "∜"}
 _SPACES = re.compile(r"\s+")
@@ -60,7 +61,7 @@ class Equation:
             values = {key.rpartition("}")[2]: value for key, value in attributes.items()}
             outer = self._open[-1]
             if outer.name.endswith("Pr") and name != "ctrlPr":
-                outer.settings[name] = values.get("val", "")
+                outer.settings[name] = values.get("val", "")[:_MAX_SETTING]
             self._open.append(_Part(name, outer.settings if name.endswith("Pr") else values if name == "mfenced" else {}))
 
     def end(self) -> None:
@@ -78,7 +79,7 @@ class Equation:
         part = self._open[-1]
         if not self._left_out and not self._deeper and len(self._open) > 1 and self._open[-2].name.endswith("Pr"):
             settings = self._open[-2].settings  # RTF has the values of properties as text
-            settings[part.name] = settings.get(part.name, "") + text.strip()
+            settings[part.name] = (settings.get(part.name, "") + text.strip())[:_MAX_SETTING]
         elif not self._left_out and (part.name in _TOKENS or self._deeper):
             text = text.translate(_INVISIBLE)
             if part.name in ("mi", "mo", "mn"):
