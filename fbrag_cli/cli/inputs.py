@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ def check_outputs(groups: Iterable[type[Any]], values: Mapping[str, Any]) -> Non
     outputs = outputs_of(values)
     places: dict[str, str] = {}
     for option, path in outputs.items():
-        if not _is_special(path) and (before := places.setdefault(os.path.realpath(path), option)) != option:
+        if not _is_special(path) and (before := places.setdefault(_place(path), option)) != option:
             raise FbragError("usage", f"{before} and {option} name the same file", "name two files")
     if any(map(os.path.isfile, outputs.values())):
         check_apart(outputs, _inputs(groups, values))
@@ -50,9 +51,12 @@ def check_apart(outputs: Outputs, inputs: Iterable[str]) -> None:
 
 def may_lie_in(outputs: Outputs, folder: str) -> bool:
     """Return whether a file of a folder may be an output: one of them lies in it, or has a second name (a hard link)."""
-    home = os.path.realpath(folder)
-    files = [path for path in outputs.values() if os.path.isfile(path)]
-    return any(os.stat(path).st_nlink > 1 or os.path.realpath(path).startswith(os.path.join(home, "")) for path in files)
+    home = os.path.join(_place(folder), "")
+    for path in outputs.values():
+        with suppress(OSError, ValueError):  # there is no such file: it can be no input
+            if os.path.isfile(path) and (os.stat(path).st_nlink > 1 or _place(path).startswith(home)):
+                return True
+    return False
 
 
 def _identity(path: str) -> tuple[int, int] | None:
@@ -62,6 +66,14 @@ def _identity(path: str) -> tuple[int, int] | None:
     except (OSError, ValueError):  # ValueError: a NUL, as in a question
         return None
     return (status.st_dev, status.st_ino) if os.path.isfile(path) else None
+
+
+def _place(path: str) -> str:
+    """Return the path without links; the path as it is in a working folder that was deleted, in which nothing can be written."""
+    try:
+        return os.path.realpath(path)
+    except OSError:
+        return path
 
 
 def _is_special(path: str) -> bool:
