@@ -69,7 +69,6 @@ def folder(tmp_path: Path) -> Path:
         "batch a.txt -Q q.txt --prompts prompts.json -o prompts.json --restart",
         "batch a.txt -Q q.txt --config config.toml -o config.toml --restart",
         "batch --jobs of-rows.csv -o rows.jsonl --restart",
-        "batch docs --together -Q q.txt -o docs/c.jsonl --restart",
         "eval rows.jsonl -o rows.jsonl --restart",
         "eval docs/b.txt --compare rows.jsonl -o rows.jsonl --restart",
     ],

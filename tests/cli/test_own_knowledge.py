@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 
 from fbrag_cli.cli.forecast import _words_read
-from fbrag_cli.cli.question import planned
-from fbrag_cli.corpus import build_corpus
+from fbrag_cli.cli.question import Question, planned
 from fbrag_cli.documents.load import load
+from fbrag_cli.indexing.collect import collect_text
 from fbrag_cli.methods.alone.closed_book import ClosedBook
 from fbrag_cli.methods.alone.genread import GenRead
 from fbrag_cli.methods.alone.refeed import Refeed
 from fbrag_cli.methods.method import Method
+from fbrag_cli.session.session import DEFAULT
 from tests.conftest import INQUIRY, Run
 
 QUESTION = "Who was the master of the ship?"
@@ -47,7 +48,7 @@ def test_an_answer_from_own_knowledge_says_so_and_has_no_sources(fbrag_cached: R
     assert fbrag_cached(*asked, "-f", "md").stdout == f"{answer['answer']}\n\n{NOTE}\n"
     assert fbrag_cached(*asked, "-qa").stdout == f"{answer['answer']}\n"
     page = (tmp_path / "page.html").read_text("utf-8").replace("&#39;", "'")
-    assert f'<p class="note">{NOTE}</p>' in page
+    assert "from the model's own knowledge, not from the document" in page.partition("</section>")[0]
     assert 'id="sources"' not in page
     assert 'id="source-1"' not in page
 
@@ -88,9 +89,10 @@ def test_refeed_answers_from_chunks_that_its_first_answer_raises(fbrag_cached: R
     ],
 )
 def test_the_plan_and_the_forecast_are_of_what_is_read(method: Method, plan: str, words: dict[str, float]) -> None:
-    corpus = build_corpus([load(str(INQUIRY))], 300)
-    assert planned(corpus, method).endswith(f" chunks: {plan}")
-    assert _words_read(method, corpus) == words
+    collection = collect_text(load(str(INQUIRY)))
+    question = Question(text="Who?", collection=collection, plain=method, method=method, choice=DEFAULT)
+    assert planned(question, "text").endswith(f" chunks: {plan}")
+    assert _words_read(method, collection.corpus) == words
 
 
 def test_a_batch_has_rows_without_sources(fbrag_cached: Run, tmp_path: Path) -> None:
