@@ -211,11 +211,11 @@ def test_a_named_file_is_taken_whatever_it_is_called(tree: Tree) -> None:
 
 
 def test_named_things_that_are_no_files_are_errors(tree: Tree) -> None:
-    tree("d/a.txt")
+    tree("d/notes.txt")
     os.mkfifo("pipe.txt")
     assert "pipe.txt is a pipe" in refused("d", "pipe.txt").message
     assert "/dev/null is a device" in refused("/dev/null").message
-    assert refused("d", "d/b.txt").hint == "did you mean d/a.txt?"
+    assert refused("d", "d/nots.txt").hint == "did you mean d/notes.txt?"
     assert refused("nul\0.txt").code == "doc_not_found"
 
 
