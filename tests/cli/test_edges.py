@@ -286,7 +286,9 @@ def test_a_hangup_ends_with_129_and_takes_the_temporary_files_along(clean_enviro
             sleep(0.02)
         sleep(0.3)  # it waits for the question now
         run.send_signal(signal.SIGHUP)
-        _, stderr = run.communicate(timeout=30)
+        run.wait(timeout=30)  # stdin stays open: its end would be an empty question
+        assert run.stderr is not None
+        stderr = run.stderr.read()
     assert (run.returncode, stderr) == (129, b"")
     assert not list(tmp_path.glob(".out.txt*"))
     assert not list((tmp_path / "tmp").iterdir())

@@ -6,6 +6,8 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -99,14 +101,20 @@ print(config_file.load(config_file.locate(None, {}), {}).values, config_file.loc
     ]
 
 
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that every user can read. Those of pytest are private."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
 @pytest.mark.skipif(
     not shutil.which("setpriv") or os.name == "nt" or os.geteuid() != 0, reason="needs setpriv, and the superuser"
 )
-def test_a_user_without_a_home_is_told_so(tmp_path: Path) -> None:
-    document = tmp_path / "fine.txt"
+def test_a_user_without_a_home_is_told_so(open_folder: Path) -> None:
+    document = open_folder / "fine.txt"
     document.write_text("The brig sailed at noon.")
-    for folder in (tmp_path, *tmp_path.parents[:2]):
-        folder.chmod(0o755)
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
