@@ -20,11 +20,10 @@ from fbrag_cli.cli.options import (
 from fbrag_cli.errors import FbragError
 from fbrag_cli.methods.knobs import settings_of
 from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
-from fbrag_cli.storage.config_file import Config, ConfigFile, Effective, effective, load, locate
+from fbrag_cli.storage.config_file import MOST_NAMED, Config, ConfigFile, Effective, effective, load, locate
 from fbrag_cli.storage.config_key import Accepted, Key, Keys, canonical, nearest
 
 _NAMES = {"large": "models.large", "small": "models.small"}
-MOST_NAMED = 5  # unknown keys that are named; each is compared with all that are known
 _DEFAULTS: dict[str, Any] = {"color": "auto"}  # of options whose own default stands for "not given"
 _REPAIRING = ("config", "doctor")  # commands that report or mend a broken file have to start with one
 

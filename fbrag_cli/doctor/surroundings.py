@@ -12,7 +12,7 @@ from threading import Thread
 from fbrag_cli.doctor.check import Check, Situation
 from fbrag_cli.errors import FbragError
 from fbrag_cli.storage.cache import Cache
-from fbrag_cli.storage.config_file import Config, effective, load
+from fbrag_cli.storage.config_file import MOST_NAMED, Config, effective, load
 from fbrag_cli.storage.config_key import suggested, suggested_variable, unread_variables
 from fbrag_cli.storage.places import cache_dir
 from fbrag_cli.text.printable import byte_size
@@ -29,9 +29,6 @@ _LOGIN = re.compile(r"(//)(?!([\w.-]+|\[[\da-f:.]+\])(:\d+)?([/?#,]|$)).*@", re.
 _NETWORK_SECONDS = 5
 
 
-_MOST_NAMED = 5  # unknown keys
-
-
 def config(situation: Situation) -> Check:
     """Check that the configuration file can be read and has no unknown keys."""
     file = situation.config_file
@@ -42,7 +39,7 @@ def config(situation: Situation) -> Check:
     except FbragError as error:
         return Check("config", "fail", error.message, error.hint)
     if found.unknown:
-        first, more = found.unknown[:_MOST_NAMED], len(found.unknown) - _MOST_NAMED
+        first, more = found.unknown[:MOST_NAMED], len(found.unknown) - MOST_NAMED
         fixes = dict.fromkeys(suggested(each, situation.keys, "fbrag config show") for each in first)
         rest = f" and {more:,} more" if more > 0 else ""
         return Check("config", "warn", f"{file.path}: unknown: {', '.join(first)}{rest}", "; ".join(fixes))

@@ -17,6 +17,9 @@ from fbrag_cli.storage.config_key import Key, Keys, Value, canonical, toml
 from fbrag_cli.storage.files import not_writable, read_small, whole_file
 from fbrag_cli.storage.places import config_path
 
+#: Unknown keys that are named; each is compared with all that are known.
+MOST_NAMED = 5
+
 # -- the file --------------------------------------------------------------------------------------------------------------
 
 

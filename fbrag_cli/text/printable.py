@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Collection
+from itertools import islice
 from typing import Any
 
 # C0 but tab and newline, DEL, C1, line and paragraph separators, the marks that reorder text (bidirectional embeddings, overrides
@@ -44,6 +46,12 @@ def dumps(value: Any) -> str:
 def counted(count: int, unit: str) -> str:
     """Return a count with its unit, as "1 chunk" or "1,200 chunks"."""
     return f"{count:,} {unit}" if count == 1 else f"{count:,} {unit}s"
+
+
+def counted_names(names: Collection[str], unit: str, most: int = 5) -> str:
+    """Return a count with its unit and the first names, as "7 attachments (a.pdf, b.pdf and 5 more)". most: number of names."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{counted(len(names), unit)} ({', '.join(islice(names, most))}{more})"
 
 
 def byte_size(count: float) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from itertools import islice
 from pathlib import PurePath
 from shlex import quote
 from time import perf_counter
@@ -20,9 +19,7 @@ from fbrag_cli.documents.source import Source
 from fbrag_cli.errors import FbragError
 from fbrag_cli.installation import pip_install
 from fbrag_cli.progress import Event, Listener
-from fbrag_cli.text.printable import counted, one_line
-
-_MAX_NAMED = 5  # embedded files
+from fbrag_cli.text.printable import counted_names, one_line
 
 # The first pages are read here to measure the pace. If the rest would take long, other processes are started.
 _TRIAL = 0.3  # seconds
@@ -183,8 +180,7 @@ def _left_out(embedded: EmbeddedFiles, pages: Sequence[ReadPage]) -> Iterator[st
         yield f"text outside of {_pages(cut)}"
     names = dict.fromkeys((*embedded.names, *(name for page in pages for name in page.annotations.files)))
     if names:
-        more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
-        yield f"{counted(len(names), 'embedded file')} ({', '.join(islice(names, _MAX_NAMED))}{more})"
+        yield counted_names(names, "embedded file")
 
 
 def _apart(pages: Sequence[ReadPage]) -> set[int]:

@@ -23,7 +23,7 @@ _AIUEO = "アイウエオカキクケコサシスセソタチツテトナニヌ�
 _CYRILLIC = "абвгдежзиклмнопрстуфхцчшщыэюя"
 _Write = Callable[[int], str]
 _FORMATS: dict[str, _Write] = {
-    "decimal": numerals.digits,
+    "decimal": str,
     "decimalZero": lambda number: f"{number:02d}",
     "lowerLetter": numerals.repeated,
     "upperLetter": numerals.upper(numerals.repeated),
@@ -124,8 +124,8 @@ class Numbering:
             at = int(place[1]) - 1
             other = found.levels.get(at, _Level())
             value = counts.get(at, found.starts.get(at, other.start))
-            write = _FORMATS.get(other.format, numerals.digits)
-            return numerals.digits(value) if level.legal and other.format != "none" else write(value)
+            write = _FORMATS.get(other.format, str)
+            return str(value) if level.legal and other.format != "none" else write(value)
 
         text = _PLACE.sub(number, level.text)[:_MAX_LABEL].strip()
         return Label(text + level.space if text else "", is_outline=len(_PLACE.findall(level.text)) > 1)

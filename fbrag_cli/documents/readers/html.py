@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from fbrag_cli.documents.decoding.encoding import decode
 from fbrag_cli.documents.document import Extracted
 from fbrag_cli.documents.readers.blocks import Block, BlockBuilder, content_of
-from fbrag_cli.documents.readers.numerals import digits, lettered, roman, upper
+from fbrag_cli.documents.readers.numerals import lettered, roman, upper
 from fbrag_cli.documents.source import Source
 
 # No text of the page (scripts, drawings), or not read with it (menus, replacements of scripts, readings beside characters).
@@ -213,7 +213,7 @@ class _Reading:
 
     def _list(self, attributes: dict[str, str]) -> _List:
         styled = _LIST_STYLE.search(attributes.get("style", ""))
-        write = _NUMERALS.get(styled[1].lower() if styled else attributes.get("type", ""), digits)
+        write = _NUMERALS.get(styled[1].lower() if styled else attributes.get("type", ""), str)
         items = _List(write, _number(attributes.get("start", ""), 1))
         if "reversed" in attributes:
             items.step = -1

@@ -14,12 +14,11 @@ from fbrag_cli.documents.readers.blocks import content_of
 from fbrag_cli.documents.readers.html import declared_encoding, read_page
 from fbrag_cli.documents.source import Source
 from fbrag_cli.errors import FbragError
-from fbrag_cli.text.printable import counted
+from fbrag_cli.text.printable import counted_names
 
 _MEDIA_TYPE = "message/rfc822"
 _HEADERS = ("Subject", "From", "To", "Cc", "Date")
 _MAX_HEADER = 2_000  # characters: some fifty addresses
-_MAX_NAMED = 5  # attachments
 _MAX_DEPTH = 30  # parts within parts, and messages within messages
 _MAX_PARTS = 2_000
 _TEXTS = ("text/plain", "text/html", "text/csv", "text/markdown", "text/tab-separated-values")
@@ -115,9 +114,8 @@ class _Texts:
 
     def left_out(self) -> Iterator[str]:
         """Return what was not read."""
-        if names := self._attached:
-            more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
-            yield f"{counted(len(names), 'attachment')} ({', '.join(names[:_MAX_NAMED])}{more})"
+        if self._attached:
+            yield counted_names(self._attached, "attachment")
 
 
 def _body(part: MIMEPart) -> MIMEPart | None:

@@ -23,10 +23,6 @@ _ORDINALS = {
 _CHINESE = "〇一二三四五六七八九"
 
 
-def digits(number: int) -> str:
-    return str(number)
-
-
 def roman(number: int) -> str:
     """Return a number in small Roman numerals, or in digits if it has none."""
     if not 0 < number <= _MOST_ROMAN:

@@ -13,7 +13,7 @@ _MAX_LABEL = 60  # characters
 _MAX_PARENTS = 20  # styles may be based on each other in a circle
 _PLACE = re.compile(r"%(\d\d?)%")
 _FORMATS: dict[str, Callable[[int], str]] = {
-    "1": numerals.digits,
+    "1": str,
     "a": numerals.lettered,
     "A": numerals.upper(numerals.lettered),
     "i": numerals.roman,
@@ -141,7 +141,7 @@ def label(levels: dict[int, Level], counts: dict[int, int], depth: int, start: i
 
 def _level(given: dict[str, str], *, is_bullet: bool) -> Level:
     form = given.get("num-format", "")
-    write = _FORMATS.get(form, numerals.digits) if form else None
+    write = _FORMATS.get(form, str) if form else None
     if write in (_FORMATS["a"], _FORMATS["A"]) and given.get("num-letter-sync") == "true":
         write = numerals.repeated if form == "a" else numerals.upper(numerals.repeated)
     return Level(
