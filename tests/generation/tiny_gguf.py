@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 
 
-def _letters() -> list[bytes]:
+def letters() -> list[bytes]:
     """The 256 letters in which GPT-2's vocabulary writes bytes."""
     plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
     return [chr(code).encode() for code in (*plain, *range(256, 256 + 256 - len(plain)))]
 
 
 #: Tokens for every byte, after the marker of a text's begin and end.
-TOKENS = (b"<s>", b"</s>", *_letters(), b"ab")
+TOKENS = (b"<s>", b"</s>", *letters(), b"ab")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
