@@ -220,7 +220,8 @@ def _generations(meta: dict[str, Any]) -> Generations:
     """Return the samples of an entry. Raises ValueError where a value is not of its type."""
     samples = tuple(Generation(**sample) for sample in meta.pop("samples"))
     found = Generations(samples, **meta)
-    numbers = [found.prompt_tokens, found.cached_tokens, *(each.n_tokens for each in samples)]
+    numbers = [found.prompt_tokens, found.cached_tokens]
+    numbers += [number for each in samples for number in (each.n_tokens, each.thought_tokens)]
     seconds = (found.prefill_seconds, found.decode_seconds)
     if not (
         samples

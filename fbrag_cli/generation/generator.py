@@ -120,13 +120,15 @@ Finish = Literal["stop", "length", "repeat"]
 class Generation:
     """One sample.
 
-    text: with finish "repeat" only the first period of the loop. n_tokens: number of all tokens that were drawn.
+    text: with finish "repeat" only the first period of the loop. n_tokens: number of all tokens that were drawn. thought_tokens:
+    number of those of a thought, which is no part of the text.
     """
 
     text: str
     n_tokens: int
     finish: Finish
     seed: int
+    thought_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +148,10 @@ class Generations:
     @property
     def generated_tokens(self) -> int:
         return sum(sample.n_tokens for sample in self.samples)
+
+    @property
+    def thought_tokens(self) -> int:
+        return sum(sample.thought_tokens for sample in self.samples)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ _MOST_SEQUENCES = 256  # of a context: LLAMA_MAX_SEQ
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What a call needs: its prompt, and `n_samples` samples of up to `max_tokens` tokens.
+    """What a call needs: its prompt, and `n_samples` samples of up to `max_tokens` tokens, and of `thought_tokens` before them.
 
     vectors: the embedding rows of the prompt, by the negative numbers that stand for them among the tokens.
     """
@@ -36,10 +36,16 @@ class Need:
     n_samples: int
     max_tokens: int
     vectors: Mapping[int, NDArray[np.float32]] = field(default_factory=dict)
+    thought_tokens: int = 0
+
+    @property
+    def n_written(self) -> int:
+        """The most tokens of all samples."""
+        return self.n_samples * (self.max_tokens + self.thought_tokens)
 
     @property
     def n_cells(self) -> int:
-        return len(self.tokens) + self.n_samples * self.max_tokens
+        return len(self.tokens) + self.n_written
 
 
 @dataclass(slots=True, eq=False)
@@ -114,7 +120,7 @@ class Prompts:
             prompt = self._continued(source, n_shared)
         else:
             prompt = self._begun(source, n_shared)
-        prompt.tokens, prompt.live, prompt.n_reserved = need.tokens, True, need.n_samples * need.max_tokens
+        prompt.tokens, prompt.live, prompt.n_reserved = need.tokens, True, need.n_written
         prompt.cells += [next(self._numbers) for _ in range(len(need.tokens) - n_shared)]
         while len(prompt.sequences) < need.n_samples:
             prompt.sequences.append(self._free_sequence(prompt.sequences))
