@@ -10,7 +10,6 @@ from typing import Literal
 
 from fbrag_cli.cli.answer_writer import AnswerWriter
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.forecast import forecast, keep, pace_key
 from fbrag_cli.cli.groups import takes
 from fbrag_cli.cli.live import Preview
 from fbrag_cli.cli.options import AnswerOptions
@@ -22,6 +21,7 @@ from fbrag_cli.errors import ExitCode
 from fbrag_cli.methods.choosing import reading_more
 from fbrag_cli.methods.method import Method
 from fbrag_cli.progress import Listener
+from fbrag_cli.session.forecast import forecast, keep, pace_key
 from fbrag_cli.trace import Trace
 
 
