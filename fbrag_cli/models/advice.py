@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fbrag_cli.errors import FbragError
 from fbrag_cli.models.catalogue import Catalogue, ModelEntry, Pair
 from fbrag_cli.text.printable import byte_size, counted
 
@@ -67,7 +68,7 @@ def this_machine() -> Machine:
         from fbrag_cli.generation.llama.machine import gpus, usable_cores
 
         gpu_memory, cores = sum(gpu.total_bytes for gpu in gpus()), usable_cores()
-    except (ImportError, OSError, RuntimeError):
+    except FbragError:
         gpu_memory, cores = 0, psutil.cpu_count(logical=False) or 1
     return Machine(int(psutil.virtual_memory().total), gpu_memory, cores)
 

@@ -92,12 +92,15 @@ class Models:
     def find(self, names: Sequence[str], *, large: Sequence[str] = (), listener: Listener | None = None) -> list[ModelFile]:
         """Return the file of each model but servers. Missing ones are fetched, all at once. large: those that will answer.
 
-        Raises FbragError model_missing, model_corrupt, what `fetch` raises, and what `Servers.check` raises.
+        Raises FbragError model_missing, model_corrupt, what `fetch` raises, what `Servers.check` raises, and before anything is
+        fetched llama_unavailable.
         """
         for server in filter(is_server, names):
             self._servers.check(server)
         self._answering.update(filter(is_server, large))
         names, large = [[each for each in some if not is_server(each)] for some in (names, large)]
+        if names:
+            import fbrag_cli.generation.llama.library  # noqa: F401  # raises where no model can be loaded
         if new := [name for name in dict.fromkeys(names) if name not in self._files]:
             self._find_new(new, listener or self._listener)
         self._large.update(self._files[name].path for name in large)
@@ -266,10 +269,10 @@ class Models:
 
     @property
     def _own_device(self) -> str:
-        from fbrag_cli.generation.llama.machine import gpus
-
         if not (loaded := self._loaded.now()):
             return ""
+        from fbrag_cli.generation.llama.machine import gpus
+
         placements = [self._placement(path) for path, _ in loaded]
         found = [gpu.description for gpu in gpus() if any(each.may_use(gpu) for each in placements)]
         layers = " and ".join(dict.fromkeys(generator.info.gpu_layers or "" for generator in loaded.values()))

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-import llama_cpp
 import numpy as np
 from numpy.typing import NDArray
 
 from fbrag_cli.errors import FbragError
+from fbrag_cli.generation.llama.library import llama_cpp
 from fbrag_cli.generation.llama.machine import free_gpu_memory, metadata
 from fbrag_cli.generation.llama.native_log import native_log
 from fbrag_cli.generation.llama.weights import Weights

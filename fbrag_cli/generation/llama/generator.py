@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import llama_cpp
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,6 +17,7 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import QUIET, Call, EmbeddingRows, Generations, ModelInfo, Sampling, Turn
 from fbrag_cli.generation.llama.chat_template import ChatTemplate, Markup, TemplateChild
 from fbrag_cli.generation.llama.embedding_rows import RowsCheck, check_taken, takes_rows
+from fbrag_cli.generation.llama.library import llama_cpp
 from fbrag_cli.generation.llama.prompts import Need, Prompts
 from fbrag_cli.generation.llama.sample import NO_THINKING, Thinking
 from fbrag_cli.generation.llama.scheduler import NoNumbersError, Request, Scheduler

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, count
 
-import llama_cpp
 import numpy as np
 from numpy.typing import NDArray
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.llama.context import Context, how_many_fit
 from fbrag_cli.generation.llama.embedding_rows import RowsCheck
+from fbrag_cli.generation.llama.library import llama_cpp
 from fbrag_cli.generation.llama.weights import Weights
 
 _STEP = 256  # llama.cpp makes contexts of multiples of it

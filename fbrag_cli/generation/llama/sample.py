@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import llama_cpp
-
 from fbrag_cli.generation.generator import Finish, Generation, Sampling
+from fbrag_cli.generation.llama.library import llama_cpp
 from fbrag_cli.generation.repetition import Repetition
 from fbrag_cli.generation.thought import Marks, Thoughts
 
