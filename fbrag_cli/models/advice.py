@@ -157,15 +157,15 @@ def wait(pair: Pair, catalogue: Catalogue, machine: Machine) -> str:
     return f"{about} ({'measured' if measured else 'computed'} on {counted(machine.cores, 'core')})" if machine.cores else about
 
 
-def first_run(names: Sequence[str], catalogue: Catalogue, machine: Machine) -> tuple[str, str]:
-    """Return the question whether to download these models, and a line on larger ones that suit the machine, "" for none."""
-    entries = [catalogue.models[name] for name in names]
-    size, default = byte_size(sum(entry.bytes for entry in entries)), catalogue.default
+def promised(pair: Pair, catalogue: Catalogue, machine: Machine) -> str:
+    """Return in words what people can expect of a pair: the seconds for a question, and how many answers are right."""
+    right = _DEFAULT_RIGHT if pair.models == catalogue.default.models else "its answers were not measured here"
+    return f"{wait(pair, catalogue, machine)}, {right}"
+
+
+def first_run(names: Sequence[str], catalogue: Catalogue, machine: Machine) -> str:
+    """Return the question whether to download these models."""
+    size, default = byte_size(sum(catalogue.models[name].bytes for name in names)), catalogue.default
     if {*names} != {entry.id for entry in default.models}:
-        return f"first run: download {', '.join(names)} ({size})?", ""
-    question = f"first run: download the default model ({size}, {wait(default, catalogue, machine)}, {_DEFAULT_RIGHT})?"
-    pair = suggested(catalogue, machine)
-    if pair.models == default.models:
-        return question, ""
-    larger = " and ".join(entry.id for entry in pair.models if entry not in default.models)
-    return question, f"this machine has room for {larger} ({byte_size(pair.bytes)}) too: fbrag models pull --suggested"
+        return f"first run: download {', '.join(names)} ({size})?"
+    return f"first run: download the default model ({size}, {promised(default, catalogue, machine)})?"

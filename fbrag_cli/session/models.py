@@ -37,6 +37,10 @@ Part = TypeVar("Part")
 #: Downloads models of the catalogue into a folder, or raises FbragError.
 Fetch = Callable[[Sequence[str], Path], None]
 
+#: Offers another pair where models of the default one are not in a folder. Returns the names of the pair that was taken and
+#: downloaded, None for the default pair; or raises FbragError.
+Offer = Callable[[Sequence[str], Path], tuple[str, str] | None]
+
 
 class Models:
     """Models by the names, paths or addresses of servers that users give. Several threads may ask for them.
@@ -44,7 +48,11 @@ class Models:
     While a model is loaded or downloaded, only callers that need it wait. listener: receives the progress of calls without a
     listener of their own, and can stop them and the scorers. fetch: downloads missing models of the catalogue; without it a
     missing one is FbragError model_missing. cache: holds the outcomes of checks.
+
+    offer: called by `settle`; None: nothing is offered.
     """
+
+    offer: Offer | None = None
 
     def __init__(
         self,
@@ -120,6 +128,20 @@ class Models:
                 self._servers.check(name)
             elif name not in self._files and not (catalogue := load_catalogue()).find(name):
                 resolve(name, models_dir(), catalogue)
+
+    def settle(self, names: Sequence[str], listener: Listener | None = None) -> None:
+        """Let the user choose another default pair, once, where no model is named in the settings and one of `names` is missing."""
+        from fbrag_cli.models.catalogue import load_catalogue
+        from fbrag_cli.models.store import locate
+        from fbrag_cli.storage.places import models_dir
+
+        catalogue, store = load_catalogue(), models_dir()
+        with (listener or self._listener).cancellation.holding(self._fetching):
+            if self.offer is None or self.settings.small or self.settings.large:
+                return
+            missing = [name for name in dict.fromkeys(names) if catalogue.find(name) and locate(name, store, catalogue) is None]
+            if missing and (pair := self.offer(missing, store)):
+                self.settings = replace(self.settings, small=pair[0], large=pair[1])
 
     def _find_new(self, names: Sequence[str], listener: Listener) -> None:
         from fbrag_cli.models.catalogue import load_catalogue

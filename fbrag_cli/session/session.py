@@ -166,21 +166,25 @@ class Session:
         answering: whether the large one is asked for an answer.
         """
         self.check(method, choice, answering=answering)
-        small, large = self.names(choice)
-        answers = [large] if answering or method.needs_large else []
-        self.models.find([*([small] if method.needs_small else []), *answers], large=answers, listener=listener)
+        if not (choice.small or choice.large):
+            self.models.settle(self._asked(method, choice, answering=answering), listener)
+        answers = [self.names(choice)[1]] if answering or method.needs_large else []
+        self.models.find(self._asked(method, choice, answering=answering), large=answers, listener=listener)
 
     def check(self, method: type[Method] | Method, choice: Choice = DEFAULT, *, answering: bool = True) -> None:
         """Check the names of the models, the retriever and the trained parts that the method needs; nothing is fetched or loaded.
 
         answering: as for `prepare`. Raises FbragError for a name that nothing has.
         """
-        small, large = self.names(choice)
-        asked = [*([small] if method.needs_small else []), *([large] if answering or method.needs_large else [])]
-        self.models.check(asked)
+        self.models.check(self._asked(method, choice, answering=answering))
         self.retrievers.check(choice.retriever)
         if isinstance(method, Method):
             method.check()
+
+    def _asked(self, method: type[Method] | Method, choice: Choice, *, answering: bool) -> list[str]:
+        """Return the names of the models that the method asks."""
+        small, large = self.names(choice)
+        return [*([small] if method.needs_small else []), *([large] if answering or method.needs_large else [])]
 
     def identities(self, method: type[Method] | Method, choice: Choice = DEFAULT) -> dict[str, str]:
         """Return the models that the method asks, by role: their names, and what identifies them."""
