@@ -70,7 +70,7 @@ class Console:
         print(folded(one_line(question), columns), file=sys.stderr)
         for key, meaning in choices.items():
             print(folded(f"  {key}  {one_line(meaning)}", columns, "     "), file=sys.stderr)
-        keys = ", ".join(f"[{key}]" if key == default else key for key in choices)
+        keys = "/".join(f"[{key}]" if key == default else key for key in choices)
         while True:
             self.prompt(f"{keys}?")
             if not (line := sys.stdin.readline()):

@@ -112,5 +112,5 @@ def _keep(pair: Pair, console: Console) -> None:
         console.warn(f"{error.message}: these models are for this run alone")
         console.hint(f"for the next runs: --large {pair.large.id} --small {pair.small.id}")
     else:
-        undo = "fbrag config unset large && fbrag config unset small"
+        undo = "fbrag config unset models.large && fbrag config unset models.small"
         console.note(f"{file.path} has these models for the next runs; for the default again: {undo}")

@@ -130,7 +130,7 @@ class Models:
                 resolve(name, models_dir(), catalogue)
 
     def settle(self, names: Sequence[str], listener: Listener | None = None) -> None:
-        """Let the user choose another default pair, once, where no model is named in the settings and one of `names` is missing."""
+        """Let the user choose another default pair, where the settings name no model and one of `names` is missing."""
         from fbrag_cli.models.catalogue import load_catalogue
         from fbrag_cli.models.store import locate
         from fbrag_cli.storage.places import models_dir
