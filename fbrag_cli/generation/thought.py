@@ -97,8 +97,8 @@ class Thoughts:
     of pieces of thoughts, their marks included. A piece is mostly a token.
     """
 
-    def __init__(self, known: Sequence[Marks] = ()) -> None:
-        self.inside: Marks | None = None
+    def __init__(self, known: Sequence[Marks] = (), inside: Marks | None = None) -> None:
+        self.inside = inside
         self.n_pieces = 0
         self._known = [(text, marks) for marks in known for text in (marks.opening, marks.closing, marks.frame[0]) if text]
         self._begins = bool(known)  # whether nothing was said yet
@@ -116,10 +116,10 @@ class Thoughts:
             return ""
         return "" if self._begins else self._said()
 
-    def end(self) -> str:
-        """Return what was held back, at the end of the reply. A thought without an end is not said."""
+    def end(self, *, answered: bool = False) -> str:
+        """Return what was held back, at the end of the reply. A thought without an end is not said, unless it was `answered`."""
         held, self._held = self._held, ""
-        return "" if self.inside or held == self._ending else held
+        return "" if (self.inside and not answered) or held == self._ending else held
 
     def _count(self) -> None:
         self.n_pieces += self._n_held
