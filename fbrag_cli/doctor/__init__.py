@@ -12,9 +12,8 @@ def checks(situation: Situation) -> Iterator[Check]:
     from fbrag_cli.doctor import installation, models, surroundings
 
     yield installation.python()
-    build = list(installation.llama(situation))
-    yield from build
-    yield from models.models(situation, run=len(build) > 1)
+    yield from installation.llama(situation)
+    yield from models.models(situation)
     yield models.disk(situation)
     yield surroundings.cache(situation)
     yield surroundings.config(situation)

@@ -219,8 +219,7 @@ def summary(trace: Trace, device: str) -> str:
 
 
 def _read(stage: Stage) -> str:
-    thought = f", {stage.thought_tokens:,} of thought" if stage.thought_tokens else ""
-    return f"{stage.prompt_tokens - stage.cached_tokens:,} tokens read{thought}"
+    return f"{stage.prompt_tokens - stage.cached_tokens:,} tokens read"
 
 
 def _text_marks(numbers: Sequence[int]) -> str:

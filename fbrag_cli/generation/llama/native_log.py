@@ -8,7 +8,8 @@ import threading
 from collections import deque
 from typing import Any
 
-from fbrag_cli.generation.llama.library import llama_cpp
+import llama_cpp
+
 from fbrag_cli.text.printable import printable
 
 
