@@ -38,6 +38,7 @@ EXIT_CODES: dict[str, ExitCode] = {
     "library_missing": ExitCode.DOCUMENT,
     "model_missing": ExitCode.MODEL,
     "model_corrupt": ExitCode.MODEL,
+    "llama_unavailable": ExitCode.MODEL,
     "download_failed": ExitCode.MODEL,
     "offline": ExitCode.MODEL,
     "server_failed": ExitCode.MODEL,
@@ -76,7 +77,9 @@ def lacking(error: BaseException | None) -> FbragError | None:
     """Return the error to report where memory or open files ran out, also as the cause of `error`; None for other errors."""
     while error is not None:
         number = error.errno if isinstance(error, OSError) else None
-        loading = str(error) if isinstance(error, ImportError) else ""  # of native libraries; the reason comes as text only
+        loading = (
+            str(error) if isinstance(error, ImportError | OSError) else ""
+        )  # of native libraries; the reason comes as text only
         if isinstance(error, MemoryError) or number == errno.ENOMEM or "failed to map segment" in loading:
             return FbragError("out_of_memory", "out of memory", "use fewer chunks (--recall, --select) or a smaller model")
         if number in (errno.EMFILE, errno.ENFILE) or os.strerror(errno.EMFILE) in loading:

@@ -8,6 +8,7 @@ import re
 import shlex
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,18 @@ def pip_install(*arguments: str) -> str:
     python = "python" if os.name == "nt" else shlex.quote(sys.executable)
     pip = f"{python} -m pip install" if find_spec("pip") else f"uv pip install --python {python}"  # uv's environments have no pip
     return " ".join([pip, *arguments])
+
+
+def requirement(package: str) -> str:
+    """Return a package with the versions that fbrag needs of it, as "numpy>=1.23"; its name where that is not known."""
+    from importlib import metadata
+
+    with suppress(metadata.PackageNotFoundError):
+        for each in metadata.requires("fbrag") or ():
+            needed, _, marker = each.partition(";")
+            if re.split(r"[^\w.-]", needed.strip())[0] == package and "extra" not in marker:
+                return needed.strip()
+    return package
 
 
 def extra(name: str) -> str:

@@ -27,6 +27,22 @@ class Event:
     positions: tuple[int, ...] = ()
 
 
+#: What runs in a stage, in words for people.
+LABELS = {
+    "read": "reading the documents",
+    "index": "indexing",
+    "embed": "embedding the chunks",
+    "eval": "evaluating",
+    "batch": "batch",
+    "bench": "measuring",
+    "train": "making labels",
+    "load": "loading the models",
+    "select": "selecting the chunks",
+    "forward": "looking forward",
+    "answer": "answering",
+    "verify": "checking the answer",
+}
+
 Progress = Callable[[Event], None]
 
 

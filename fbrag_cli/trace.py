@@ -92,7 +92,10 @@ class Scores:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """The cost of one stage: seconds of wall time, and tokens, which are 0 where no model ran."""
+    """The cost of one stage: seconds of wall time, and tokens, which are 0 where no model ran.
+
+    thought_tokens: number of the `generated_tokens` of thoughts, which are in no sample and no answer.
+    """
 
     name: Literal["read", "load", "recall", "forward", "select", "answer", "verify"]
     seconds: float
@@ -100,6 +103,7 @@ class Stage:
     cached_tokens: int = 0
     generated_tokens: int = 0
     first_token_seconds: float | None = None
+    thought_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

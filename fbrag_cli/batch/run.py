@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 #: Errors that every other question would meet, too.
 ENDING = frozenset(
-    "usage config out_of_memory disk_full timeout gpu_unavailable model_missing model_corrupt offline download_failed".split()
+    "usage config out_of_memory disk_full timeout gpu_unavailable model_missing model_corrupt llama_unavailable offline "
+    "download_failed".split()
 )
 
 

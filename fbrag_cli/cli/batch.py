@@ -231,6 +231,6 @@ def _engine(
 
     session.name_servers(settings.method, settings.choice)
     setup = on_ray.Setup(
-        settings=settings, models=command.models, cache=command.cache, offline=console.offline, folder=os.getcwd()
+        settings=settings, models=session.models.settings, cache=command.cache, offline=console.offline, folder=os.getcwd()
     )
     return partial(on_ray.rows, workers=workers, setup=setup)

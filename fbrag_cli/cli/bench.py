@@ -79,8 +79,9 @@ def bench(console: Console, options: BenchOptions, models: ModelSettings, run: R
         machine = "gpu" if session.on_gpu else "cpu"
         sizes = _sizes(options.tokens or _TOKENS[machine])
         work = Workload(text, sizes, options.samples or _SAMPLES[machine], options.repeat)
+        loaders = session.models.loaders()
         measure_text(work, measures)
-        for name, load in session.models.loaders().items():
+        for name, load in loaders.items():
             measure_model(name, load, work, measures, progress)
     if options.json:
         print(json_format.dumps(_record(measures, len(text.split()))))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TextIO
 
@@ -59,6 +60,24 @@ class Console:
     def prompt(self, text: str) -> None:
         """Print a question on stderr. The answer follows it on its line."""
         print(folded(one_line(text), columns_of(sys.stderr)), end=" ", file=sys.stderr, flush=True)
+
+    def chosen(self, question: str, choices: Mapping[str, str], default: str) -> str | None:
+        """Ask the user for a key of `choices` (what each one means), and return it.
+
+        Enter takes the default. None: the input ended.
+        """
+        columns = columns_of(sys.stderr)
+        print(folded(one_line(question), columns), file=sys.stderr)
+        for key, meaning in choices.items():
+            print(folded(f"  {key}  {one_line(meaning)}", columns, "     "), file=sys.stderr)
+        keys = "/".join(f"[{key}]" if key == default else key for key in choices)
+        while True:
+            self.prompt(f"{keys}?")
+            if not (line := sys.stdin.readline()):
+                print(file=sys.stderr)
+                return None
+            if (answer := line.strip().lower() or default) in choices:
+                return answer
 
     def confirms(self, what: str) -> bool:
         """Ask the user whether to do `what`; with -y the answer is yes. Raises FbragError `usage` off a terminal."""

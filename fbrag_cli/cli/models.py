@@ -103,8 +103,9 @@ def list_(console: Console, options: ListOptions) -> None:
     models = list(installed(store, catalogue))
     if options.all:
         here = {model.path: model for model in models}
-        known = [describe(store / entry.file, entry) for entry in catalogue.models.values()]
-        models = [*known, *(model for path, model in here.items() if not catalogue.find(path.name))]
+        known = [entry for entry in catalogue.models.values() if not entry.replaced_by or store / entry.file in here]
+        others = [model for path, model in here.items() if not catalogue.find(path.name)]
+        models = [*(describe(store / entry.file, entry) for entry in known), *others]
     roles = _roles(models, store, console)
     advice = advise(catalogue) if options.all else None
     if options.json:

@@ -11,27 +11,11 @@ from time import perf_counter
 
 from fbrag_cli.cli.bars import SHOW_AFTER_SECONDS, Bar
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.forecast import Forecast
 from fbrag_cli.cli.live import Preview, Region
-from fbrag_cli.progress import Event
+from fbrag_cli.progress import LABELS, Event
+from fbrag_cli.session.forecast import Forecast
 from fbrag_cli.text.printable import counted
 from fbrag_cli.text.table import shortened, width_of
-
-_STAGES = {
-    "read": "reading the documents",
-    "index": "indexing",
-    "embed": "embedding the chunks",
-    "eval": "evaluating",
-    "batch": "batch",
-    "bench": "measuring",
-    "train": "making labels",
-    "load": "loading the models",
-    "select": "selecting the chunks",
-    "forward": "looking forward",
-    "answer": "answering",
-    "verify": "checking the answer",
-}
-
 
 _COUNTED = ("read", "index", "embed", "eval", "batch", "bench", "train")  # files, pages, chunks, rows or prompts
 
@@ -100,7 +84,7 @@ class ProgressLine:
         self.clear()
 
     def _follow(self, event: Event) -> None:
-        label = _STAGES.get(event.stage, event.stage)
+        label = LABELS.get(event.stage, event.stage)
         now = perf_counter()
         if event.kind == "start":
             self._started[event.stage] = now

@@ -9,6 +9,7 @@ from pathlib import Path
 import typer
 
 from fbrag_cli import __version__
+from fbrag_cli.errors import FbragError
 from fbrag_cli.text.printable import byte_size
 
 
@@ -17,9 +18,12 @@ def print_version(context: typer.Context, asked: bool) -> None:
         return
     print(f"fbrag {__version__}")
     if any(argument.startswith("-v") or argument == "--verbose" for argument in sys.argv[1:]):
-        from fbrag_cli.generation.llama import machine
-
         print(f"commit {_commit() or 'unknown'}")
+        try:
+            from fbrag_cli.generation.llama import machine
+        except FbragError as error:
+            print(error.message)
+            raise typer.Exit from None
         print(f"llama-cpp-python {machine.version()}: {machine.system_info()}")
         for device in machine.devices():
             print(f"device {device.name}: {device.description}, {byte_size(device.free_bytes)} free")

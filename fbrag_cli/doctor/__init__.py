@@ -12,8 +12,9 @@ def checks(situation: Situation) -> Iterator[Check]:
     from fbrag_cli.doctor import installation, models, surroundings
 
     yield installation.python()
-    yield from installation.llama(situation)
-    yield from models.models(situation)
+    build = list(installation.llama(situation))
+    yield from build
+    yield from models.models(situation, run=len(build) > 1)
     yield models.disk(situation)
     yield surroundings.cache(situation)
     yield surroundings.config(situation)

@@ -11,11 +11,17 @@ from typing import Any
 
 from fbrag_cli import __version__
 from fbrag_cli.doctor import probe
-from fbrag_cli.doctor.check import Check, Situation
-from fbrag_cli.generation.build import has_nvidia, nvidia_driver, rebuild
+from fbrag_cli.doctor.check import Check, Situation, Status
+from fbrag_cli.generation.build import has_compiler, has_nvidia, install, nvidia_driver, rebuild
+from fbrag_cli.generation.server.address import is_server
+from fbrag_cli.installation import requirement
 from fbrag_cli.text.printable import byte_size
 
-_SIMD = ("AVX", "AVX2", "AVX512", "NEON", "SVE")
+# Instructions by llama.cpp's names -> by Linux's. Compilers that are older than a CPU leave out others, which count for less.
+_SIMD = {
+    **{"AVX": "avx", "AVX2": "avx2", "FMA": "fma", "AVX512": "avx512f", "AVX512_VNNI": "avx512_vnni"},
+    **{"NEON": "asimd", "DOTPROD": "asimddp", "MATMUL_INT8": "i8mm", "SVE": "sve"},
+}
 
 
 def python() -> Check:
@@ -25,24 +31,37 @@ def python() -> Check:
 
 
 def llama(situation: Situation) -> Iterator[Check]:
-    """Check the build of llama.cpp, by the report of a child process that loads it."""
+    """Check the build of llama.cpp, by the report of a child process that loads it. One check where it does not load.
+
+    Servers as both models need no llama.cpp: then a build that does not load is a warning.
+    """
     report = probe.run(probe.command("backend"), situation.environ, gpu=situation.probe_gpu, timeout=60)
+    status: Status = "warn" if is_server(situation.large) and is_server(situation.small) else "fail"
     if isinstance(report, probe.Death):
-        yield Check("llama.cpp", "fail", f"llama-cpp-python does not load: {report.what}", rebuild())
+        what = f"llama-cpp-python does not load: {report.what}"
+        yield Check("llama.cpp", status, what, install(situation.environ))
+        return
+    if "error" in report:
+        yield Check("llama.cpp", status, report["error"], report["hint"])
         return
     nvidia = has_nvidia(situation.environ)
-    yield backend(report, nvidia)
+    yield backend(report, situation, nvidia)
     yield devices(report, situation, nvidia)
-    yield cpu(report, cpu_flags())
+    yield cpu(report, cpu_flags(), situation)
     yield amx(report)
 
 
-def backend(report: Mapping[str, Any], nvidia: bool) -> Check:
-    """Check that the build can use the GPU of the machine. nvidia: whether it has an NVIDIA GPU."""
-    version, backends = report["version"], _backends(report)
+def backend(report: Mapping[str, Any], situation: Situation, nvidia: bool) -> Check:
+    """Check that the build is of the version that fbrag needs, and can use the GPU of the machine.
+
+    nvidia: whether the machine has an NVIDIA GPU.
+    """
+    version, backends, needed = report["version"], _backends(report), requirement("llama-cpp-python")
     found = f"llama-cpp-python {version}, built for {', '.join(backends)}"
+    if "==" in needed and needed != f"llama-cpp-python=={version}":
+        return Check("llama.cpp", "warn", f"{found}; this fbrag needs {needed}", install(situation.environ))
     if nvidia and backends == ["CPU"]:
-        fix = rebuild(CMAKE_ARGS="-DGGML_CUDA=on")
+        fix = install(situation.environ, CMAKE_ARGS="-DGGML_CUDA=on")
         return Check("llama.cpp", "warn", f"{found} alone, on a machine with an NVIDIA GPU", fix)
     return Check("llama.cpp", "ok", found)
 
@@ -67,16 +86,19 @@ def devices(report: Mapping[str, Any], situation: Situation, nvidia: bool) -> Ch
     return Check("devices", "warn", f"{found}; this build can use a GPU, and finds none{driver}", fix)
 
 
-def cpu(report: Mapping[str, Any], flags: set[str]) -> Check:
+def cpu(report: Mapping[str, Any], flags: set[str], situation: Situation) -> Check:
     """Check that the build uses the vector instructions of the CPU. flags: CPU flags as Linux names them, empty where unknown."""
     used = [name for name in _SIMD if f" {name} = 1" in report["system_info"]]
-    unused = [name for name, flag in (("AVX2", "avx2"), ("AVX512", "avx512f")) if flag in flags and name not in used]
-    if unused:
-        finding = f"the CPU has {' and '.join(unused)}, and this build does not use it: both models are slower than they could be"
-        return Check("cpu", "warn", finding, rebuild(CMAKE_ARGS="-DGGML_NATIVE=on"))
+    unused = [name for name, flag in _SIMD.items() if flag in flags and name not in used]
     if not used:
         return Check("cpu", "warn", "no vector instructions in use: every answer takes minutes", "use a CPU with AVX2, or a GPU")
-    return Check("cpu", "ok", f"{used[-1]} in use" + ("" if len(used) == 1 else f" (also {', '.join(used[:-1])})"))
+    named = ", ".join(used)
+    if unused:
+        finding = f"portable build ({named}): this CPU has {', '.join(unused)} too, which reads prompts faster"
+        build = rebuild(CMAKE_ARGS="-DGGML_NATIVE=on")
+        fix = build if has_compiler(situation.environ) else f"install a C++ compiler, then {build}"
+        return Check("cpu", "warn", finding, fix)
+    return Check("cpu", "ok", f"built for this CPU ({named})" if flags else f"{named} in use")
 
 
 def amx(report: Mapping[str, Any]) -> Check:
@@ -89,9 +111,9 @@ def amx(report: Mapping[str, Any]) -> Check:
 
 
 def cpu_flags() -> set[str]:
-    """Return the CPU flags in /proc/cpuinfo, empty without such a file."""
+    """Return the CPU flags in /proc/cpuinfo (x86 and ARM), empty without such a file."""
     try:
-        found = re.search(r"^flags\s*:(.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+        found = re.search(r"^(?:flags|Features)\s*:(.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     except OSError:
         return set()
     return set(found[1].split()) if found else set()

@@ -6,38 +6,55 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from fbrag_cli.doctor import probe
 from fbrag_cli.doctor.check import Check, Situation
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.build import rebuild
+from fbrag_cli.generation.build import install
 from fbrag_cli.generation.server.address import Address, is_server
 from fbrag_cli.models.catalogue import load_catalogue
 from fbrag_cli.models.store import ModelFile, locate, resolve
 from fbrag_cli.text.printable import byte_size
 
 _SERVER_SECONDS = 10
+# Tokens of a question: the small model reads and writes (its samples are written at once), then the large one.
+_ON_CPU, _ON_GPU = (1_000, 60, 2_000, 40), (9_500, 60, 4_500, 40)
 
 
-def models(situation: Situation) -> Iterator[Check]:
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """The speed of a model that ran: tokens that it reads and writes in a second."""
+
+    reads: float
+    writes: float
+    on_gpu: bool
+
+
+def models(situation: Situation, *, run: bool = True) -> Iterator[Check]:
     """Check the file of each model of the pair, then run it. A model that serves as both is checked once.
 
-    A server only has to name its model; no text is sent to it.
+    A server only has to name its model; no text is sent to it. run: whether llama.cpp loads, which runs the files.
     """
     small, file = _found("small model", situation.small, situation)
     yield small
-    if file:
-        yield answer("small model runs", file, situation)
+    small_speed = large_speed = None
+    if file and run:
+        check, small_speed = answer("small model runs", file, situation)
+        yield check
     if situation.large == situation.small:
         yield replace(small, name="large model", finding="the same as the small one")
-        return
-    large, file = _found("large model", situation.large, situation)
-    yield large
-    if file:
-        yield answer("large model runs", file, situation)
+        large_speed = small_speed
+    else:
+        large, file = _found("large model", situation.large, situation)
+        yield large
+        if file and run:
+            check, large_speed = answer("large model runs", file, situation)
+            yield check
+    if small_speed and large_speed:
+        yield question(small_speed, large_speed)
 
 
 def _found(label: str, name: str, situation: Situation) -> tuple[Check, ModelFile | None]:
@@ -76,39 +93,50 @@ def model(label: str, name: str, folder: Path) -> tuple[Check, ModelFile | None]
     return Check(label, "ok", f"{file.name}: {file.path}, {verified}"), file
 
 
-def answer(label: str, file: ModelFile, situation: Situation) -> Check:
-    """Load the model and let it write a few words, in a child process."""
+def answer(label: str, file: ModelFile, situation: Situation) -> tuple[Check, Speed | None]:
+    """Load the model, let it write a few words and read a short prompt, in a child process. Return its speed too, if it ran."""
     gpu = situation.probe_gpu and situation.gpu != "off"
     ask = probe.command("model", str(file.path.absolute()), "auto" if gpu else "0", str(situation.threads or 0))
     report = probe.run(ask, situation.environ, gpu=gpu)
     if isinstance(report, probe.Death):
-        return Check(label, "fail", f"{file.name}: the child process died: {report.what}", _fix_of_death(report, gpu))
+        what = f"{file.name}: the child process died: {report.what}"
+        return Check(label, "fail", what, _fix_of_death(report, situation, gpu=gpu)), None
     if "error" in report:
-        return Check(label, "fail", report["error"], report["hint"])
+        return Check(label, "fail", report["error"], report["hint"]), None
     return _ran(label, file, report)
 
 
-def _ran(label: str, file: ModelFile, report: dict[str, Any]) -> Check:
-    """Return the check of a model that ran."""
+def _ran(label: str, file: ModelFile, report: dict[str, Any]) -> tuple[Check, Speed | None]:
+    """Return the check of a model that ran, and its speed."""
     finding = (
         f"{file.name}: loaded in {report['load_seconds']:.1f} s, answered in {report['answer_seconds']:.1f} s, "
         f"{report['gpu_layers']} layers on the GPU"
     )
     if not report["generated_tokens"]:
-        return Check(label, "warn", f"{finding}; it wrote nothing", "choose a model that is trained to chat (Instruct)")
-    return Check(label, "ok", finding)
+        fix = "choose a model that is trained to chat (Instruct)"
+        return Check(label, "warn", f"{finding}; it wrote nothing", fix), None
+    speed = Speed(report["reads"], report["writes"], on_gpu=not report["gpu_layers"].startswith("0/"))
+    return Check(label, "ok", f"{finding}; reads {speed.reads:,.0f} tokens/s, writes {speed.writes:,.0f}"), speed
 
 
-def _fix_of_death(death: probe.Death, gpu: bool) -> str:
+def question(small: Speed, large: Speed) -> Check:
+    """Estimate the seconds of a question by the speeds of both models."""
+    needs = _ON_GPU if small.on_gpu and large.on_gpu else _ON_CPU
+    seconds = sum(n / speed for n, speed in zip(needs, (small.reads, small.writes, large.reads, large.writes), strict=True))
+    read, written = needs[0] + needs[2], needs[1] + needs[3]
+    return Check("a question", "ok", f"some {seconds:,.0f} s at these speeds: {read:,} tokens read, {written:,} written")
+
+
+def _fix_of_death(death: probe.Death, situation: Situation, *, gpu: bool) -> str:
     if death.cause == "timeout":
         return "run fbrag doctor again when the machine is idle, or choose a smaller model"
     if death.cause == "SIGKILL":
         return "probably out of memory: close other programs, or choose a smaller model (fbrag models list --all)"
     if death.cause == "SIGILL":  # the build uses instructions that this CPU does not have
-        return rebuild(CMAKE_ARGS="-DGGML_NATIVE=on")
+        return install(situation.environ, CMAKE_ARGS="-DGGML_NATIVE=on")
     if death.cause and gpu:
-        return f"fbrag doctor --no-gpu-probe shows whether it is the GPU; else {rebuild()}"
-    return rebuild()
+        return f"fbrag doctor --no-gpu-probe shows whether it is the GPU; else {install(situation.environ)}"
+    return install(situation.environ)
 
 
 def disk(situation: Situation) -> Check:

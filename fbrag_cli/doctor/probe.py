@@ -19,6 +19,7 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.process import aborts, set_environment
 from fbrag_cli.limits import free_memory
 
+_PASSAGE = "The harbour lies to the north of the town, and its lamps are lit by the keeper at six every evening. "
 # Variables that hide every GPU from the drivers.
 _NO_GPU = {"CUDA_VISIBLE_DEVICES": "-1", "HIP_VISIBLE_DEVICES": "-1", "GGML_VK_VISIBLE_DEVICES": ""}
 
@@ -110,11 +111,15 @@ def _model(path: str, gpu_layers: str, threads: str) -> dict[str, Any]:
     with LlamaGenerator(Path(path), Loading(placement=where, threads=int(threads) or None), max_context=512) as generator:
         loaded = perf_counter()
         asked = [Turn("user", "What is the capital of France? Answer in one word.")]
-        answer = generator.generate(asked, 1, Sampling(max_tokens=8, temperature=0))
+        answer = generator.generate(asked, 1, Sampling(max_tokens=8, temperature=0))  # reads the weights from the disk, too
+        answered = perf_counter()
+        timed = generator.generate([Turn("user", f"{_PASSAGE * 8}Describe the harbour.")], 1, Sampling(max_tokens=16))
         return {
             "load_seconds": loaded - started,
-            "answer_seconds": perf_counter() - loaded,
+            "answer_seconds": answered - loaded,
             "gpu_layers": generator.info.gpu_layers,
             "generated_tokens": answer.generated_tokens,
             "text": answer.samples[0].text,
+            "reads": (timed.prompt_tokens - timed.cached_tokens) / timed.prefill_seconds,
+            "writes": timed.generated_tokens / max(timed.decode_seconds, 1e-6),
         }

@@ -28,7 +28,10 @@ from fbrag_cli.text.languages import detect
 from fbrag_cli.trace import Stage, Trace
 
 # Errors that end the run, because the next example would fail too. A server was asked several times before.
-_END = ("usage", "out_of_memory", "timeout", "gpu_unavailable", "model_missing", "model_corrupt", "server_failed", "offline")
+_END = (
+    *("usage", "out_of_memory", "timeout", "gpu_unavailable"),
+    *("model_missing", "model_corrupt", "llama_unavailable", "server_failed", "offline"),
+)
 _UNTIMED = ("read", "load")  # stages that belong to the run, not to a question
 _AFTER = ("verify",)  # follows the answer, is no part of the paper's methods, and costs nothing where it is cached
 

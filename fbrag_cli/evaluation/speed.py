@@ -7,13 +7,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import cycle, islice
 from statistics import median
+from typing import TYPE_CHECKING
 
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.generation.generator import Call, Generations, Sampling, Turn
-from fbrag_cli.generation.llama.generator import LlamaGenerator
 from fbrag_cli.indexing.collect import collect_text
 from fbrag_cli.progress import Event, Progress, Stopwatch, stage
 from fbrag_cli.text.words import word_spans
+
+if TYPE_CHECKING:
+    from fbrag_cli.generation.llama.generator import LlamaGenerator
 
 #: What is measured -> its unit.
 MEASURES = {

@@ -1,8 +1,9 @@
-"""The installed build: versions, the command that builds llama.cpp again, NVIDIA's driver. Does not load llama.cpp."""
+"""The installed build: versions, the commands that install llama.cpp, NVIDIA's driver. Does not load llama.cpp."""
 
 from __future__ import annotations
 
 import os
+import platform
 import re
 import shutil
 from collections.abc import Mapping
@@ -10,24 +11,123 @@ from importlib import metadata
 from pathlib import Path
 
 from fbrag_cli import __version__
-from fbrag_cli.installation import pip_install
+from fbrag_cli.errors import FbragError
+from fbrag_cli.installation import pip_install, requirement
+from fbrag_cli.text.printable import one_line
+
+_PACKAGE = "llama-cpp-python"
+#: Its own wheels, an index for each kind of build: none of them is on the package index.
+WHEELS = "https://abetlen.github.io/llama-cpp-python/whl"
+_WITH_WHEELS = {("Linux", "x86_64"), ("Linux", "aarch64"), ("Darwin", "arm64"), ("Windows", "AMD64")}
+_CUDA = ((580, "cu130"), (525, "cu124"), (0, "cu118"))  # the least version of NVIDIA's driver that runs it
+_CUDA_IF_UNKNOWN = "cu124"
+# The packages of systems that have a library which llama.cpp needs.
+_SYSTEM_LIBRARIES = {
+    "libgomp": "apt install libgomp1 (Debian, Ubuntu), dnf install libgomp (Fedora) or apk add libgomp (Alpine)",
+    "libstdc++": "apt install libstdc++6 (Debian, Ubuntu), dnf install libstdc++ (Fedora) or apk add libstdc++ (Alpine)",
+    "libvulkan": "apt install libvulkan1 (Debian, Ubuntu), dnf install vulkan-loader (Fedora)",
+    "libcuda": "install NVIDIA's driver",
+}
+_LIBRARY = re.compile(r"\b((lib[\w+-]+?)\.so(?:\.(\d+))?[.\d]*)(?=: cannot open|: No such file)")
 
 
-def versions() -> dict[str, str]:
-    """Return the versions on which an answer depends."""
-    return {"fbrag": __version__, "llama_cpp_python": metadata.version("llama-cpp-python")}
+def versions() -> dict[str, str | None]:
+    """Return the versions on which an answer depends; None for what is not installed."""
+    return {"fbrag": __version__, "llama_cpp_python": installed()}
+
+
+def installed() -> str | None:
+    """Return the version of llama-cpp-python, None where it is not installed."""
+    try:
+        return metadata.version(_PACKAGE)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+# -- commands that install llama.cpp ---------------------------------------------------------------------------------------
 
 
 def rebuild(**variables: str) -> str:
-    """Return the command that builds llama.cpp again. Without --no-cache-dir pip would install the last build's wheel."""
-    try:
-        package = f"--no-deps llama-cpp-python=={metadata.version('llama-cpp-python')}"
-    except metadata.PackageNotFoundError:
-        package = "llama-cpp-python"
-    install = pip_install("--force-reinstall --no-cache-dir --no-binary llama-cpp-python", package)
+    """Return the command that builds llama.cpp, again if it is installed. variables: of the build's environment.
+
+    Without --no-cache-dir pip would install the last build's wheel.
+    """
+    again = f"--force-reinstall --no-deps --no-cache-dir --no-binary {_PACKAGE}" if installed() else ""
+    command = pip_install(*filter(None, [again]), requirement(_PACKAGE))
+    variables = {"CMAKE_TOOLCHAIN_FILE": str(Path(__file__).with_name("build.cmake")), **variables}
     if os.name == "nt":
-        return "; ".join([*(f"$env:{name}='{value}'" for name, value in variables.items()), install])
-    return " ".join([*(f'{name}="{value}"' for name, value in variables.items()), install])
+        return "; ".join([*(f"$env:{name}='{value}'" for name, value in variables.items()), command])
+    return " ".join([*(f'{name}="{value}"' for name, value in variables.items()), command])
+
+
+def wheel(environ: Mapping[str, str], index: str | None = None) -> str:
+    """Return the command that installs llama-cpp-python's own wheel, or fails at once where there is none.
+
+    index: the last part of the address, as "cpu"; None for the one that fits this machine.
+    """
+    again = "--force-reinstall --no-deps" if installed() else ""
+    options = f"--only-binary {_PACKAGE} --extra-index-url {WHEELS}/{index or wheel_index(environ)}"
+    return pip_install(*filter(None, [again, options]), requirement(_PACKAGE))
+
+
+def wheel_index(environ: Mapping[str, str]) -> str:
+    """Return which of the indexes of wheels fits this machine: "metal", "cu124" or the like by NVIDIA's driver, "cpu"."""
+    if platform.system() == "Darwin":
+        return "metal"
+    if not has_nvidia(environ) or platform.machine() not in ("x86_64", "AMD64"):
+        return "cpu"
+    major = re.match(r"\d+", nvidia_driver() or "")
+    return next(name for least, name in _CUDA if int(major[0]) >= least) if major else _CUDA_IF_UNKNOWN
+
+
+def install(environ: Mapping[str, str], **variables: str) -> str:
+    """Return what brings a llama.cpp that works: a command that builds it, or without a compiler one that fetches a wheel.
+
+    variables: of the build's environment.
+    """
+    if has_compiler(environ):
+        return rebuild(**variables)
+    if (platform.system(), platform.machine()) in _WITH_WHEELS:
+        return wheel(environ)
+    return f"install a C++ compiler, then {rebuild(**variables)}"
+
+
+def has_compiler(environ: Mapping[str, str]) -> bool:
+    """Return whether this machine has a C and a C++ compiler. The build fetches CMake and Ninja itself."""
+    if os.name == "nt":  # that of Visual Studio is not on PATH; its installer knows where it is
+        studio = Path(environ.get("ProgramFiles(x86)", "C:/")) / "Microsoft Visual Studio/Installer/vswhere.exe"
+        return studio.exists() or _on_path(("cl", "gcc", "clang"), environ)
+    c, cpp = environ.get("CC", "").split(), environ.get("CXX", "").split()
+    return _on_path((*c[:1], "cc", "gcc", "clang"), environ) and _on_path((*cpp[:1], "c++", "g++", "clang++"), environ)
+
+
+def _on_path(programs: tuple[str, ...], environ: Mapping[str, str]) -> bool:
+    return any(shutil.which(program, path=environ.get("PATH", os.defpath)) for program in programs)
+
+
+def not_loaded(error: Exception) -> FbragError:
+    """Return the error to report where llama_cpp does not load. error: that of its import."""
+    reason = one_line(re.sub(r"^Failed to load shared library '.*?': ", "", str(error)), 300)
+    if isinstance(error, ModuleNotFoundError) and error.name == "llama_cpp":
+        what = f"{_PACKAGE}, which runs models on this machine, is not installed"
+    else:
+        what = f"{_PACKAGE} does not load: {reason}"
+    return FbragError("llama_unavailable", what, _fix(error, reason))
+
+
+def _fix(error: Exception, reason: str) -> str:
+    """Return what to do about an import of llama_cpp that failed."""
+    if isinstance(error, ModuleNotFoundError) and error.name and not error.name.startswith("llama_cpp"):
+        return pip_install(error.name.partition(".")[0])
+    if not (found := _LIBRARY.search(reason)) or found[2].startswith(("libllama", "libggml", "libmtmd")):
+        return install(os.environ)
+    file, name, major = found.groups()
+    if name in ("libcudart", "libcublas", "libcublasLt"):
+        return f"install CUDA {major}, which has {file}, or the build for the CPU: {wheel(os.environ, 'cpu')}"
+    return _SYSTEM_LIBRARIES.get(name) or f"install {file}, or {install(os.environ)}"
+
+
+# -- NVIDIA ----------------------------------------------------------------------------------------------------------------
 
 
 def has_nvidia(environ: Mapping[str, str]) -> bool:

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from hashlib import sha256
-from importlib.metadata import version
 from typing import Any, Generic, TypeVar, get_args
 
+from fbrag_cli.generation.build import installed
 from fbrag_cli.generation.generator import (
     QUIET,
     Call,
@@ -204,7 +204,7 @@ class CachedGenerator:
         messages = [
             (turn.role, turn.text, *((at, rows.width, sha256(rows.data).hexdigest()) for at, rows in turn.rows)) for turn in turns
         ]
-        return entry_key(self._model, version("llama-cpp-python"), messages, asked)
+        return entry_key(self._model, installed(), messages, asked)
 
 
 def _restored(meta: dict[str, Any], read: Callable[[dict[str, Any]], T]) -> tuple[_Model, T]:
@@ -220,7 +220,8 @@ def _generations(meta: dict[str, Any]) -> Generations:
     """Return the samples of an entry. Raises ValueError where a value is not of its type."""
     samples = tuple(Generation(**sample) for sample in meta.pop("samples"))
     found = Generations(samples, **meta)
-    numbers = [found.prompt_tokens, found.cached_tokens, *(each.n_tokens for each in samples)]
+    numbers = [found.prompt_tokens, found.cached_tokens]
+    numbers += [number for each in samples for number in (each.n_tokens, each.thought_tokens)]
     seconds = (found.prefill_seconds, found.decode_seconds)
     if not (
         samples

@@ -223,6 +223,7 @@ def ask(method: Method, trace: Trace, turns: Sequence[Turn], tools: Tools) -> tu
         generations.generated_tokens,
         # Without a piece (an answer with its first costs) the first word waited for the reading of the prompt.
         first_token[0] if first_token else generations.prefill_seconds if generations.samples[0].text.strip() else None,
+        generations.thought_tokens,
     )
     models = {**trace.models, "large": large.info}
     cached = (*(each for each in trace.cached if each != "answer"), *(("answer",) if generations.cached else ()))
@@ -281,4 +282,5 @@ def cost_of(generations: Generations) -> Stage:
         generations.prompt_tokens,
         generations.cached_tokens,
         generations.generated_tokens,
+        thought_tokens=generations.thought_tokens,
     )

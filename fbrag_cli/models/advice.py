@@ -1,34 +1,44 @@
-"""Which models fit a machine, and which pair of the catalogue suits it best.
+"""Which models fit a machine, which pair of the catalogue suits it best, and how long a question takes with it.
 
-This is arithmetic on the sizes of files and KV cells, and on the number of cores. No answer was measured for it.
+This is arithmetic on the sizes of files, KV cells and states, and on the number of cores. No answer was measured for it.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fbrag_cli.errors import FbragError
 from fbrag_cli.models.catalogue import Catalogue, ModelEntry, Pair
 from fbrag_cli.text.printable import byte_size, counted
 
-# Tokens of context that a question needs at most by default: 20 chunks and 5 samples; 10 chunks, the answer and its check.
-_SMALL_TOKENS, _LARGE_TOKENS = 12_000, 6_000
+# Tokens of context and sequences that a question needs at most by default. Small: 20 chunks, 5 samples and their prompts.
+# Large: 10 chunks, the answer and its check.
+_SMALL_TOKENS, _SMALL_SEQUENCES = 12_000, 8
+_LARGE_TOKENS, _LARGE_SEQUENCES = 6_000, 4
 _KV_BYTES = 131_072  # of a token, for a model of which this is not known: as an 8B of Llama 3
 _BUFFERS = 500_000_000  # bytes of the program and of llama.cpp's buffers
 _FOR_OTHERS = 2_500_000_000  # bytes of main memory that are left for the system and other programs
-_FOR_OTHERS_ON_GPU = 2_000_000_000  # as `layers_for_gpu` leaves
-_BYTES_A_CORE = 2_000_000_000  # of weights, which a CPU reads for each token, that a core is asked to take
-_DEFAULT_SECONDS = 40  # of a question with the default pair on 2 cores without a GPU (README)
-_DEFAULT_RIGHT = "26 of 74 hard questions"  # that the default pair answered rightly (README)
+_GPU_RESERVE = 2_000_000_000  # bytes beside the weights: `layers_for_gpu` puts all layers on a GPU that has these
+
+# Reading and writing take a time in proportion to the bytes of the weights that a token passes. The default pair (1,117 MB for
+# both) takes 33.6 s on 2 cores (README, measured): 0.4 of it the small model, 0.6 the large one. More than 8 cores share one
+# memory, and gain little. GPUs: an 8B (4,921 MB) for both takes 4.4 s on an RTX 4090 and 1.0 s on an H100 (README, computed).
+_SMALL_SHARE = 0.4
+_SECONDS_A_BYTE = 33.6 / 1_117_320_768  # on 2 cores
+_MOST_CORES = 8
+_ON_GPU = {"an RTX 4090": 4.4 / 4_920_739_232, "an H100": 1.0 / 4_920_739_232}
+_AS_AN_H100 = 40_000_000_000  # bytes of GPU memory from which a GPU is counted as an H100
+_MOST_SECONDS = 90  # that people are asked to wait for an answer
+_DEFAULT_RIGHT = "26 of 74 hard questions right"  # of the default pair (README)
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
     """The memory and the cores of a machine.
 
-    memory: bytes of main memory. gpu_memory: bytes on all GPUs that llama.cpp can use, 0 for none. cores: of the CPU that this
-    process may use; None for as many as a model takes.
+    memory: bytes of main memory. gpu_memory: bytes on all GPUs that llama.cpp can use, 0 for none. cores: number of CPU cores
+    that this process may use; None for as many as help.
     """
 
     memory: int
@@ -40,16 +50,14 @@ class Machine:
         return self.gpu_memory > 0
 
     def fits(self, need: int) -> bool:
-        """Return whether `need` bytes fit the main memory or the GPUs, and leave room for other programs."""
-        return need <= self.memory - _FOR_OTHERS or self.fits_gpu(need)
+        """Return whether `need` bytes fit the main memory, and leave room for other programs."""
+        return need <= self.memory - _FOR_OTHERS
 
-    def runs(self, weights: int) -> bool:
-        """Return whether the cores read so many bytes of weights fast enough for people to wait for an answer."""
-        return self.cores is None or weights <= self.cores * _BYTES_A_CORE
-
-    def fits_gpu(self, need: int) -> bool:
-        """Return whether `need` bytes fit the GPUs."""
-        return need <= self.gpu_memory - _FOR_OTHERS_ON_GPU
+    def fits_gpu(self, weights: int) -> bool:
+        """Return whether all layers of models go on the GPUs.
+        weights: bytes of the weights of the model that is loaded last, and of all that is loaded before.
+        """
+        return weights <= self.gpu_memory - _GPU_RESERVE
 
 
 def this_machine() -> Machine:
@@ -57,18 +65,22 @@ def this_machine() -> Machine:
     import psutil
 
     try:
-        from fbrag_cli.generation.llama.machine import gpus
+        from fbrag_cli.generation.llama.machine import gpus, usable_cores
 
-        gpu_memory = sum(gpu.total_bytes for gpu in gpus())
-    except (ImportError, OSError, RuntimeError):
-        gpu_memory = 0
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+        gpu_memory, cores = sum(gpu.total_bytes for gpu in gpus()), usable_cores()
+    except FbragError:
+        gpu_memory, cores = 0, psutil.cpu_count(logical=False) or 1
     return Machine(int(psutil.virtual_memory().total), gpu_memory, cores)
 
 
-def bytes_needed(size: int, entry: ModelEntry | None, tokens: int = _SMALL_TOKENS) -> int:
-    """Return the bytes of memory for a model: its weights (`size` bytes), the KV cells of `tokens` tokens, and buffers."""
-    return size + tokens * (entry.kv_bytes if entry and entry.kv_bytes else _KV_BYTES) + _BUFFERS
+def bytes_needed(size: int, entry: ModelEntry | None, *, answers: bool = False) -> int:
+    """Return the bytes of memory for a model: its weights (`size` bytes), KV cells, states of sequences, and buffers.
+
+    answers: whether it is only the large model of a pair.
+    """
+    tokens, sequences = (_LARGE_TOKENS, _LARGE_SEQUENCES) if answers else (_SMALL_TOKENS, _SMALL_SEQUENCES)
+    kv_bytes = entry.kv_bytes if entry and entry.kv_bytes else _KV_BYTES
+    return size + tokens * kv_bytes + sequences * (entry.state_bytes if entry else 0) + _BUFFERS
 
 
 def pair_bytes(pair: Pair) -> int:
@@ -76,17 +88,37 @@ def pair_bytes(pair: Pair) -> int:
     small = bytes_needed(pair.small.bytes, pair.small)
     if len(pair.models) == 1:
         return small
-    return small + bytes_needed(pair.large.bytes, pair.large, _LARGE_TOKENS) - _BUFFERS
+    return small + bytes_needed(pair.large.bytes, pair.large, answers=True) - _BUFFERS
+
+
+def seconds(small: int, large: int, machine: Machine) -> float:
+    """Return the seconds that a question takes with models of these bytes of weights that a token passes (`active_bytes`)."""
+    weights = _SMALL_SHARE * small + (1 - _SMALL_SHARE) * large
+    if machine.on_gpu:
+        return weights * _ON_GPU[_gpu(machine)]
+    return weights * _SECONDS_A_BYTE * 2 / min(machine.cores or _MOST_CORES, _MOST_CORES)
+
+
+def is_slow(small: int, large: int, machine: Machine) -> bool:
+    """Return whether people would wait too long for an answer. Arguments as for `seconds`."""
+    return seconds(small, large, machine) > _MOST_SECONDS
+
+
+def _gpu(machine: Machine) -> str:
+    return "an H100" if machine.gpu_memory >= _AS_AN_H100 else "an RTX 4090"
+
+
+def _suits(pair: Pair, machine: Machine) -> bool:
+    if machine.on_gpu:
+        small = 0 if len(pair.models) == 1 else bytes_needed(pair.small.bytes, pair.small)
+        return pair.only != "cpu" and machine.fits_gpu(small + pair.large.bytes)
+    slow = is_slow(pair.small.active_bytes, pair.large.active_bytes, machine)
+    return pair.only != "gpu" and machine.fits(pair_bytes(pair)) and not slow
 
 
 def suggested(catalogue: Catalogue, machine: Machine) -> Pair:
-    """Return the largest pair that fits the machine, the default pair where no other does."""
-    found = catalogue.default
-    for pair in catalogue.pairs:
-        need, may_use_cpu = pair_bytes(pair), not (pair.gpu_only or machine.on_gpu)
-        if machine.fits_gpu(need) or (may_use_cpu and machine.fits(need) and machine.runs(pair.bytes)):
-            found = pair
-    return found
+    """Return the largest pair that suits the machine, the default pair where no other does."""
+    return next((pair for pair in reversed(catalogue.pairs) if _suits(pair, machine)), catalogue.default)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,24 +140,32 @@ def advise(catalogue: Catalogue) -> Advice:
 
 
 def described(pair: Pair, catalogue: Catalogue, machine: Machine) -> str:
-    """Describe a pair in words: models, size, memory, and the seconds for a question where they were measured."""
+    """Describe a pair in words: models, size, memory, and the seconds for a question."""
     small, large = pair.small.id, pair.large.id
     names = f"{small} for both" if small == large else f"{small} (small) and {large} (large)"
-    files = f"{counted(len(pair.models), 'model')}, {byte_size(pair.bytes)}: {names}; {byte_size(pair_bytes(pair))} of memory"
-    timed = pair.models == catalogue.default.models and not machine.on_gpu
-    return f"{files}, some {_DEFAULT_SECONDS} s a question on 2 cores" if timed else files
+    size = f"{counted(len(pair.models), 'model')}, {byte_size(pair.bytes)}: {names}; {byte_size(pair_bytes(pair))} of memory"
+    return f"{size}, {wait(pair, catalogue, machine)}"
 
 
-def first_run(names: Sequence[str], catalogue: Catalogue, machine: Machine) -> tuple[str, str]:
-    """Return the question whether to download these models, and a line on larger ones that suit the machine, "" for none."""
-    entries = [catalogue.models[name] for name in names]
-    size, default = byte_size(sum(entry.bytes for entry in entries)), catalogue.default
+def wait(pair: Pair, catalogue: Catalogue, machine: Machine) -> str:
+    """Return the seconds that a question takes in words, and whether they were measured."""
+    took = seconds(pair.small.active_bytes, pair.large.active_bytes, machine)
+    about = f"about {max(1, round(took)) if took < 100 else round(took, -1):.0f} s a question"
+    if machine.on_gpu:
+        return f"{about} (computed for {_gpu(machine)})"
+    measured = pair.models == catalogue.default.models and machine.cores == 2
+    return f"{about} ({'measured' if measured else 'computed'} on {counted(machine.cores, 'core')})" if machine.cores else about
+
+
+def promised(pair: Pair, catalogue: Catalogue, machine: Machine) -> str:
+    """Return in words what people can expect of a pair: the seconds for a question, and how many answers are right."""
+    right = _DEFAULT_RIGHT if pair.models == catalogue.default.models else "its answers were not measured here"
+    return f"{wait(pair, catalogue, machine)}, {right}"
+
+
+def first_run(names: Sequence[str], catalogue: Catalogue, machine: Machine) -> str:
+    """Return the question whether to download these models."""
+    size, default = byte_size(sum(catalogue.models[name].bytes for name in names)), catalogue.default
     if {*names} != {entry.id for entry in default.models}:
-        return f"first run: download {', '.join(names)} ({size})?", ""
-    seconds = "" if machine.on_gpu else f", some {_DEFAULT_SECONDS} s a question on 2 cores"
-    question = f"first run: download the default model ({size}{seconds}, {_DEFAULT_RIGHT} right)?"
-    pair = suggested(catalogue, machine)
-    if pair.models == default.models:
-        return question, ""
-    larger = " and ".join(entry.id for entry in pair.models if entry not in default.models)
-    return question, f"this machine has room for {larger} ({byte_size(pair.bytes)}) too: fbrag models pull --suggested"
+        return f"first run: download {', '.join(names)} ({size})?"
+    return f"first run: download the default model ({size}, {promised(default, catalogue, machine)})?"

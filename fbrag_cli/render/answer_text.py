@@ -219,7 +219,8 @@ def summary(trace: Trace, device: str) -> str:
 
 
 def _read(stage: Stage) -> str:
-    return f"{stage.prompt_tokens - stage.cached_tokens:,} tokens read"
+    thought = f", {stage.thought_tokens:,} of thought" if stage.thought_tokens else ""
+    return f"{stage.prompt_tokens - stage.cached_tokens:,} tokens read{thought}"
 
 
 def _text_marks(numbers: Sequence[int]) -> str:

@@ -213,6 +213,7 @@ def _stage(stage: Stage) -> dict[str, Any]:
             "prompt_tokens": stage.prompt_tokens,
             "cached_tokens": stage.cached_tokens,
             "generated_tokens": stage.generated_tokens,
+            "thought_tokens": stage.thought_tokens,
         }
     if stage.first_token_seconds is not None:
         record["first_token_seconds"] = _rounded(stage.first_token_seconds)

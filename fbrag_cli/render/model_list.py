@@ -5,26 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from fbrag_cli.models.advice import Advice, bytes_needed, pair_bytes
+from fbrag_cli.models.advice import Advice, bytes_needed, is_slow, pair_bytes, seconds
 from fbrag_cli.models.catalogue import ModelEntry
 from fbrag_cli.models.store import StoredModel
 from fbrag_cli.text.printable import byte_size
 from fbrag_cli.text.table import aligned
 
-_FITS = ("suggested", "gpu", "yes", "no")  # whether a model fits, in the order of the table
+_FITS = ("suggested", "GPU", "CPU", "CPU, slow", "no")  # where a model fits, in the order of the table
 
 #: Model name -> its roles, "small" and "large".
 Roles = Mapping[str, tuple[str, ...]]
 
 
 def table(models: Sequence[StoredModel], roles: Roles, advice: Advice | None) -> Iterator[str]:
-    """Yield the lines of the table. advice: adds what fits, what is suggested first; None for a table of what is here."""
+    """Yield the lines of the table.
+
+    advice: adds the memory that each takes and where it fits, what is suggested first; None for a table of what is here.
+    """
     if advice is None:
         whole_header = ("NAME", "ROLE", "SIZE", "QUANT", "CONTEXT", "LICENCE", "STATE")
         return aligned([whole_header, *(_row(model, roles[model.name]) for model in models)])
     rows = [(_fit(model, advice), model) for model in models]
     rows.sort(key=lambda row: _FITS.index(row[0]))
-    header = ("NAME", "ROLE", "SIZE", "FITS", "STATE", "LICENCE")
+    header = ("NAME", "ROLE", "SIZE", "MEMORY", "FITS", "STATE", "LICENCE")
     return aligned([header, *(_short_row(model, roles[model.name], fit) for fit, model in rows)])
 
 
@@ -42,9 +45,15 @@ def record(model: StoredModel, roles: Roles, advice: Advice | None) -> dict[str,
     }
     if advice is None:
         return fields
-    need = bytes_needed(model.bytes, entry)
-    fits = {"memory_bytes": need, "fits": advice.machine.fits(need), "fits_gpu": advice.machine.fits_gpu(need)}
-    return fields | fits | {"suggested": advice.roles(model.name)}
+    need, on_gpu = bytes_needed(model.bytes, entry), advice.machine.fits_gpu(model.bytes)
+    fits = {
+        "memory_bytes": need,
+        "fits": on_gpu or advice.machine.fits(need),
+        "fits_gpu": on_gpu,
+        "slow": _is_slow(model, advice),
+    }
+    about = {each: getattr(entry, each, None) or None for each in ("active_parameters", "replaced_by")}
+    return fields | fits | {"suggested": advice.roles(model.name), **about}
 
 
 def advice_record(advice: Advice) -> dict[str, Any]:
@@ -56,6 +65,7 @@ def advice_record(advice: Advice) -> dict[str, Any]:
             "large": advice.pair.large.id,
             "bytes": advice.pair.bytes,
             "memory_bytes": pair_bytes(advice.pair),
+            "seconds": round(seconds(advice.pair.small.active_bytes, advice.pair.large.active_bytes, advice.machine), 1),
         },
     }
 
@@ -63,20 +73,33 @@ def advice_record(advice: Advice) -> dict[str, Any]:
 def _row(model: StoredModel, roles: Sequence[str]) -> tuple[str, ...]:
     entry = model.entry
     about = (entry.quantization, f"{entry.context}", _licence(entry)) if entry else ("-", "-", "-")
-    return (model.name, ",".join(roles) or "-", byte_size(model.bytes), *about, model.state)
+    return (model.name, _role(roles), byte_size(model.bytes), *about, model.state)
 
 
 def _short_row(model: StoredModel, roles: Sequence[str], fit: str) -> tuple[str, ...]:
-    licence = _licence(model.entry) if model.entry else "-"
-    return (model.name, ",".join(roles) or "-", byte_size(model.bytes), fit, model.state, licence)
+    licence, memory = _licence(model.entry) if model.entry else "-", byte_size(bytes_needed(model.bytes, model.entry))
+    return (model.name, _role(roles), byte_size(model.bytes), memory, fit, model.state, licence)
+
+
+def _role(roles: Sequence[str]) -> str:
+    return "both" if len(roles) > 1 else "".join(roles) or "-"
 
 
 def _fit(model: StoredModel, advice: Advice) -> str:
     """Return one of `_FITS`."""
-    need = bytes_needed(model.bytes, model.entry)
     if advice.roles(model.name):
         return "suggested"
-    return "gpu" if advice.machine.fits_gpu(need) else "yes" if advice.machine.fits(need) else "no"
+    if advice.machine.fits_gpu(model.bytes):
+        return "GPU"
+    if not advice.machine.fits(bytes_needed(model.bytes, model.entry)):
+        return "no"
+    return "CPU, slow" if _is_slow(model, advice) else "CPU"
+
+
+def _is_slow(model: StoredModel, advice: Advice) -> bool:
+    """Return whether a question takes too long where this model looks forward and answers."""
+    active = model.entry.active_bytes if model.entry else model.bytes
+    return is_slow(active, active, advice.machine)
 
 
 def _licence(entry: ModelEntry) -> str:

@@ -11,12 +11,17 @@ from typing import TYPE_CHECKING
 from fbrag_cli.methods.method import Method, Tools
 from fbrag_cli.progress import Event, Listener
 from fbrag_cli.session.shelf import Lease
+from fbrag_cli.text.printable import counted
 from fbrag_cli.trace import Stage, Trace
 
 if TYPE_CHECKING:
+    from fbrag_cli.generation.generator import ModelInfo
     from fbrag_cli.indexing.collect import Collection
     from fbrag_cli.retrieval import Retriever
     from fbrag_cli.session.session import Choice, Session
+
+_INSTEAD = "models that answer at once: fbrag models list --all"
+_AT_THE_SERVER = "turn thinking off at the server, or take another of its models"
 
 
 @dataclass(kw_only=True)
@@ -45,6 +50,8 @@ class Asked:
         """
         if self._retrieved is None:
             self._retrieved = self._retrieve()
+            if not self.answering:
+                self._retrieved = self._with_thoughts(self._retrieved)
         return self._retrieved
 
     def answer(self) -> Trace:
@@ -56,7 +63,7 @@ class Asked:
             seconds = tools.load_seconds() - before
         warn(answered.warnings[len(trace.warnings) :], self.listener)
         stages = (replace(each, seconds=each.seconds + seconds) if each.name == "load" else each for each in answered.stages)
-        return replace(answered, stages=tuple(stages))
+        return self._with_thoughts(replace(answered, stages=tuple(stages)))
 
     def prompts(self) -> Iterator[tuple[str, str]]:
         """Yield a title and the exact prompt of each model, in the order in which the method asks them. Raises as `retrieve`."""
@@ -99,6 +106,12 @@ class Asked:
             absent=tools.retriever.lacks(self.question) if isinstance(tools.retriever, Counting) else (),
         )
 
+    def _with_thoughts(self, trace: Trace) -> Trace:
+        """Return the trace with a warning for each model that has thought. Each is reported once in a session."""
+        thoughts = warnings_of_thoughts(trace)
+        self.session.report_thoughts(thoughts)
+        return replace(trace, warnings=(*trace.warnings, *thoughts.values()))
+
     @contextmanager
     def _tools(self) -> Iterator[Tools]:
         """Yield the method's tools. What they load is held until the block ends."""
@@ -127,6 +140,22 @@ class Asked:
             self.listener.progress(Event(self._stage, "start"))
         if self.answering and adapter is None:
             self.session.models.begin(self.session.names(self.choice)[1], self.listener)
+
+
+def warnings_of_thoughts(trace: Trace) -> dict[str, str]:
+    """Return a warning for each model that has thought for this question, by its name. What came from the cache took no time."""
+    looks = "small" if "small" in trace.models else "large"
+    models = {"forward": (looks, "samples"), "answer": ("large", "answer")}
+    totals: dict[ModelInfo, int] = {}
+    for stage in trace.stages:
+        role, cached = models.get(stage.name, ("", ""))
+        if stage.thought_tokens and cached not in trace.cached:
+            totals[trace.models[role]] = totals.get(trace.models[role], 0) + stage.thought_tokens
+    return {
+        model.name: f"{model.name} thinks before it answers, although it was told not to: {counted(n, 'token')} of thought are "
+        f"left out; it takes longer ({_INSTEAD if model.gpu_layers else _AT_THE_SERVER})"
+        for model, n in totals.items()
+    }
 
 
 def warn(warnings: tuple[str, ...], listener: Listener) -> None:

@@ -37,6 +37,10 @@ Part = TypeVar("Part")
 #: Downloads models of the catalogue into a folder, or raises FbragError.
 Fetch = Callable[[Sequence[str], Path], None]
 
+#: Offers another pair where models of the default one are not in a folder. Returns the names of the pair that was taken and
+#: downloaded, None for the default pair; or raises FbragError.
+Offer = Callable[[Sequence[str], Path], tuple[str, str] | None]
+
 
 class Models:
     """Models by the names, paths or addresses of servers that users give. Several threads may ask for them.
@@ -44,7 +48,11 @@ class Models:
     While a model is loaded or downloaded, only callers that need it wait. listener: receives the progress of calls without a
     listener of their own, and can stop them and the scorers. fetch: downloads missing models of the catalogue; without it a
     missing one is FbragError model_missing. cache: holds the outcomes of checks.
+
+    offer: called by `settle`; None: nothing is offered.
     """
+
+    offer: Offer | None = None
 
     def __init__(
         self,
@@ -92,12 +100,15 @@ class Models:
     def find(self, names: Sequence[str], *, large: Sequence[str] = (), listener: Listener | None = None) -> list[ModelFile]:
         """Return the file of each model but servers. Missing ones are fetched, all at once. large: those that will answer.
 
-        Raises FbragError model_missing, model_corrupt, what `fetch` raises, and what `Servers.check` raises.
+        Raises FbragError model_missing, model_corrupt, what `fetch` raises, what `Servers.check` raises, and before anything is
+        fetched llama_unavailable.
         """
         for server in filter(is_server, names):
             self._servers.check(server)
         self._answering.update(filter(is_server, large))
         names, large = [[each for each in some if not is_server(each)] for some in (names, large)]
+        if names:
+            import fbrag_cli.generation.llama.library  # noqa: F401  # raises where no model can be loaded
         if new := [name for name in dict.fromkeys(names) if name not in self._files]:
             self._find_new(new, listener or self._listener)
         self._large.update(self._files[name].path for name in large)
@@ -117,6 +128,20 @@ class Models:
                 self._servers.check(name)
             elif name not in self._files and not (catalogue := load_catalogue()).find(name):
                 resolve(name, models_dir(), catalogue)
+
+    def settle(self, names: Sequence[str], listener: Listener | None = None) -> None:
+        """Let the user choose another default pair, where the settings name no model and one of `names` is missing."""
+        from fbrag_cli.models.catalogue import load_catalogue
+        from fbrag_cli.models.store import locate
+        from fbrag_cli.storage.places import models_dir
+
+        catalogue, store = load_catalogue(), models_dir()
+        with (listener or self._listener).cancellation.holding(self._fetching):
+            if self.offer is None or self.settings.small or self.settings.large:
+                return
+            missing = [name for name in dict.fromkeys(names) if catalogue.find(name) and locate(name, store, catalogue) is None]
+            if missing and (pair := self.offer(missing, store)):
+                self.settings = replace(self.settings, small=pair[0], large=pair[1])
 
     def _find_new(self, names: Sequence[str], listener: Listener) -> None:
         from fbrag_cli.models.catalogue import load_catalogue
@@ -266,10 +291,10 @@ class Models:
 
     @property
     def _own_device(self) -> str:
-        from fbrag_cli.generation.llama.machine import gpus
-
         if not (loaded := self._loaded.now()):
             return ""
+        from fbrag_cli.generation.llama.machine import gpus
+
         placements = [self._placement(path) for path, _ in loaded]
         found = [gpu.description for gpu in gpus() if any(each.may_use(gpu) for each in placements)]
         layers = " and ".join(dict.fromkeys(generator.info.gpu_layers or "" for generator in loaded.values()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from fbrag_cli.cancellation import Cancellation
@@ -24,23 +25,37 @@ def check_gpu(settings: ModelSettings, models: Sequence[str], progress: Progress
     else is known of it. Raises FbragError: `usage` for settings that name nothing, `gpu_unavailable` where a GPU is asked for and
     not there.
     """
-    from fbrag_cli.generation.build import has_nvidia, rebuild
-    from fbrag_cli.generation.llama.machine import built_for_gpu, gpus
+    from fbrag_cli.generation.build import has_nvidia, install
 
     _layers(settings.gpu_layers)
     elsewhere = [name for name in models if is_server(name) and not Address.parse(name).is_loopback]
     own = [name for name in models if not is_server(name)]
-    found = [gpu.name for gpu in gpus()] if settings.gpu != "off" else []
-    build = rebuild(CMAKE_ARGS="-DGGML_CUDA=on")
+    named = settings.gpu == "require" or settings.device or settings.small_device
+    found, for_gpus = _gpus(needed=bool(own and named)) if settings.gpu != "off" else ([], True)
+    build = partial(install, os.environ, CMAKE_ARGS="-DGGML_CUDA=on")
     if settings.gpu == "require" and not found and own:
-        raise FbragError("gpu_unavailable", "this build of llama.cpp finds no GPU", f"{build} && fbrag doctor")
-    if settings.gpu == "auto" and not built_for_gpu() and has_nvidia(os.environ) and own:
+        raise FbragError("gpu_unavailable", "this build of llama.cpp finds no GPU", f"{build()} && fbrag doctor")
+    if settings.gpu == "auto" and not for_gpus and has_nvidia(os.environ) and own:
         idle = "this machine has an NVIDIA GPU, and this build of llama.cpp cannot use it: the models run on the CPU (--gpu off)"
         progress(Event("load", "warning", text=idle))
-        progress(Event("load", "hint", text=build))
+        progress(Event("load", "hint", text=build()))
     _check_devices(settings, found)
     here = bool(found) or (not own and settings.gpu != "off" and has_nvidia(os.environ))
     return here or len(elsewhere) == len(models)
+
+
+def _gpus(*, needed: bool) -> tuple[list[str], bool]:
+    """Return the names of the GPUs that llama.cpp finds, and whether it was built for any.
+
+    Where it does not load there are none, and with `needed` that is its error.
+    """
+    try:
+        from fbrag_cli.generation.llama.machine import built_for_gpu, gpus
+    except FbragError:
+        if needed:
+            raise
+        return [], True
+    return [gpu.name for gpu in gpus()], built_for_gpu()
 
 
 def _check_devices(settings: ModelSettings, found: Sequence[str]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from os import PathLike
@@ -18,7 +18,7 @@ from fbrag_cli.methods.knobs import settings_of
 from fbrag_cli.methods.method import Method, ModelTools, Role
 from fbrag_cli.methods.registry import DEFAULT as FB_RAG
 from fbrag_cli.methods.registry import find_method
-from fbrag_cli.progress import Listener, stage
+from fbrag_cli.progress import Event, Listener, stage
 from fbrag_cli.session.asked import Asked, warn
 from fbrag_cli.session.models import Fetch, Models
 from fbrag_cli.session.placement import check_gpu
@@ -64,6 +64,7 @@ class Session:
         self.models, self.retrievers, self.cache = models, retrievers, cache
         self.listener, self._reuse = listener or Listener(), reuse
         self._cached: dict[tuple[str, Path | None], CachedGenerator] = {}  # by name and adapter
+        self._thinking: dict[str, str] = {}  # models whose thoughts were reported, and how
 
     @classmethod
     def open(
@@ -166,21 +167,25 @@ class Session:
         answering: whether the large one is asked for an answer.
         """
         self.check(method, choice, answering=answering)
-        small, large = self.names(choice)
-        answers = [large] if answering or method.needs_large else []
-        self.models.find([*([small] if method.needs_small else []), *answers], large=answers, listener=listener)
+        if not (choice.small or choice.large):
+            self.models.settle(self._asked(method, choice, answering=answering), listener)
+        answers = [self.names(choice)[1]] if answering or method.needs_large else []
+        self.models.find(self._asked(method, choice, answering=answering), large=answers, listener=listener)
 
     def check(self, method: type[Method] | Method, choice: Choice = DEFAULT, *, answering: bool = True) -> None:
         """Check the names of the models, the retriever and the trained parts that the method needs; nothing is fetched or loaded.
 
         answering: as for `prepare`. Raises FbragError for a name that nothing has.
         """
-        small, large = self.names(choice)
-        asked = [*([small] if method.needs_small else []), *([large] if answering or method.needs_large else [])]
-        self.models.check(asked)
+        self.models.check(self._asked(method, choice, answering=answering))
         self.retrievers.check(choice.retriever)
         if isinstance(method, Method):
             method.check()
+
+    def _asked(self, method: type[Method] | Method, choice: Choice, *, answering: bool) -> list[str]:
+        """Return the names of the models that the method asks."""
+        small, large = self.names(choice)
+        return [*([small] if method.needs_small else []), *([large] if answering or method.needs_large else [])]
 
     def identities(self, method: type[Method] | Method, choice: Choice = DEFAULT) -> dict[str, str]:
         """Return the models that the method asks, by role: their names, and what identifies them."""
@@ -232,6 +237,12 @@ class Session:
         """Drop the replies in memory, as between two documents of a long run."""
         for generator in list(self._cached.values()):  # other threads add to it
             generator.forget()
+
+    def report_thoughts(self, thoughts: Mapping[str, str]) -> None:
+        """Warn of each model that thinks, by its name, once in this session."""
+        for name, warning in thoughts.items():
+            if self._thinking.setdefault(name, warning) is warning:
+                self.listener.progress(Event("load", "warning", text=warning))
 
     # -- what a question needs -------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ import re
 import struct
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -120,12 +120,14 @@ def on_screen(
     environment: dict[str, str],
     folder: Path,
     look: Callable[[Screen, subprocess.Popen[bytes], int], object] = lambda screen, process, terminal: None,
+    *,
+    program: Sequence[str] = ("-m", "fbrag_cli"),
 ) -> tuple[Screen, int]:
     """Run a command of fbrag with stdin, stdout and stderr on a terminal. look: called after each piece, with the process and the
-    terminal's descriptor. Return the screen and the exit code."""
+    terminal's descriptor. program: arguments of Python that run fbrag. Return the screen and the exit code."""
     master, slave = open_terminal(columns, rows)
     screen, decoder = Screen(columns, rows), codecs.getincrementaldecoder("utf-8")()
-    arguments = [sys.executable, "-m", "fbrag_cli", *command]
+    arguments = [sys.executable, *program, *command]
     environment = {"TERM": "xterm", **environment}
     with subprocess.Popen(arguments, stdin=slave, stdout=slave, stderr=slave, env=environment, cwd=folder) as process:
         os.close(slave)

@@ -51,7 +51,7 @@ def test_a_model_that_works(fbrag: Run, smollm2: Path) -> None:
     assert (done.returncode, done.stderr, told["schema"]) == (0, "", "fbrag.doctor/1")
     checks = {check["name"]: check for check in told["checks"]}
     assert list(checks) == [
-        *("python", "llama.cpp", "devices", "cpu", "amx", "small model", "small model runs", "large model", "disk"),
+        *("python", "llama.cpp", "devices", "cpu", "amx", "small model", "small model runs", "large model", "a question", "disk"),
         *("cache", "config", "environment", "terminal", "hub", "package index"),
     ]
     assert all((check["fix"] is None) == (check["status"] == "ok") for check in checks.values())
@@ -105,7 +105,7 @@ def test_a_model_that_kills_its_process(
 ) -> None:
     crash = child(f"import os; print('loading', flush=True); os.kill(os.getpid(), {int(number)})")
     monkeypatch.setattr(probe, "command", lambda *arguments: crash)
-    found = models.answer("small model runs", ModelFile("m", Path("m.gguf"), None, None), situation)
+    found, _ = models.answer("small model runs", ModelFile("m", Path("m.gguf"), None, None), situation)
     assert (found.status, found.finding) == ("fail", f"m: the child process died: killed by {number.name}")
     assert fix in str(found.fix)
 
@@ -151,7 +151,7 @@ def report(**changed: Any) -> dict[str, Any]:
 CUDA = {"name": "CUDA0", "description": "NVIDIA H200", "is_gpu": True, "free_bytes": 139e9, "total_bytes": 141e9}
 
 
-def test_a_cpu_build_on_a_machine_with_an_nvidia_gpu(fbrag: Run, tmp_path: Path) -> None:
+def test_a_cpu_build_on_a_machine_with_an_nvidia_gpu(fbrag: Run, tmp_path: Path, situation: Situation) -> None:
     (tmp_path / "nvidia-smi").write_text("#!/bin/sh\n")
     (tmp_path / "nvidia-smi").chmod(0o755)
     if not any("CUDA" in line for line in fbrag("--version", "-v").stdout.splitlines()):
@@ -160,12 +160,14 @@ def test_a_cpu_build_on_a_machine_with_an_nvidia_gpu(fbrag: Run, tmp_path: Path)
         assert told["status"] == "warn"
         assert "-DGGML_CUDA=on" in told["fix"]
         assert "--no-cache-dir" in told["fix"]  # or pip would install the old build's wheel again
-    assert installation.backend(report(), nvidia=False).status == "ok"
+    assert installation.backend(report(), situation, nvidia=False).status == "ok"
 
 
 def test_devices(situation: Situation) -> None:
     cuda = report(system_info="CUDA : ARCHS = 900 | CPU : AVX2 = 1 | ", devices=[CUDA, *report()["devices"]])
-    assert installation.backend(cuda, nvidia=True) == Check("llama.cpp", "ok", "llama-cpp-python 0.3.36, built for CUDA, CPU")
+    assert installation.backend(cuda, situation, nvidia=True) == Check(
+        "llama.cpp", "ok", "llama-cpp-python 0.3.36, built for CUDA, CPU"
+    )
     found = installation.devices(cuda, situation, nvidia=True)
     assert found.status == "ok"
     assert "CUDA0: NVIDIA H200, 139.0 GB of 141.0 GB free" in found.finding
@@ -176,14 +178,46 @@ def test_devices(situation: Situation) -> None:
     assert "hides every GPU" in installation.devices(blind, hidden, nvidia=True).finding
 
 
-def test_amx_and_other_instructions() -> None:
+def test_amx() -> None:
     avoided, absent = installation.amx(report(amx=True)), installation.amx(report())
     assert (avoided.status, avoided.fix, "20824" in avoided.finding) == ("ok", None, True)
     assert (absent.status, absent.fix, "20824" in absent.finding) == ("ok", None, False)
-    assert installation.cpu(report(), {"avx2", "avx512f"}).status == "ok"
-    slow = installation.cpu(report(system_info="CPU : SSE3 = 1 | AVX = 1 | "), {"avx2"})
-    assert (slow.status, "AVX2" in slow.finding) == ("warn", True)
-    assert installation.cpu(report(system_info="CPU : NEON = 1 | "), set()).status == "ok"
+
+
+def test_the_build_for_this_cpu_and_a_portable_one(situation: Situation) -> None:
+    native = installation.cpu(report(), {"avx2", "avx512f"}, situation)
+    assert native == Check("cpu", "ok", "built for this CPU (AVX2, AVX512)")
+    portable = report(system_info="CPU : SSE3 = 1 | AVX = 1 | AVX2 = 1 | FMA = 1 | ")
+    slow = installation.cpu(portable, {"avx", "avx2", "fma", "avx512f"}, situation)
+    assert slow.finding == "portable build (AVX, AVX2, FMA): this CPU has AVX512 too, which reads prompts faster"
+    assert 'CMAKE_ARGS="-DGGML_NATIVE=on" ' in str(slow.fix)
+    fits = installation.cpu(portable, {"avx", "avx2", "fma"}, situation)  # all that this CPU has
+    assert fits == Check("cpu", "ok", "built for this CPU (AVX, AVX2, FMA)")
+    arm = report(system_info="CPU : NEON = 1 | ")
+    assert "DOTPROD, MATMUL_INT8" in installation.cpu(arm, {"asimd", "asimddp", "i8mm"}, situation).finding
+    assert installation.cpu(arm, set(), situation) == Check("cpu", "ok", "NEON in use")  # macOS
+    assert installation.cpu(report(system_info="CPU : "), set(), situation).status == "warn"
+
+
+def test_a_portable_build_cannot_be_replaced_without_a_compiler(situation: Situation, tmp_path: Path) -> None:
+    portable = report(system_info="CPU : AVX2 = 1 | ")
+    found = installation.cpu(portable, {"avx512f"}, replace(situation, environ={"PATH": str(tmp_path)}))
+    assert str(found.fix).startswith("install a C++ compiler, then ")
+
+
+def test_another_version_than_fbrag_needs(situation: Situation) -> None:
+    found = installation.backend(report(version="0.3.35"), situation, nvidia=False)
+    assert (found.status, "needs llama-cpp-python==0.3.36" in found.finding) == ("warn", True)
+
+
+def test_the_speed_of_a_model_and_the_seconds_of_a_question(situation: Situation, smollm2: Path) -> None:
+    check, speed = models.answer("small model runs", ModelFile("m", smollm2, None, None), replace(situation, gpu="off"))
+    assert speed
+    assert f"; reads {speed.reads:,.0f} tokens/s, writes {speed.writes:,.0f}" in check.finding
+    assert (speed.reads > 1, speed.writes > 1, speed.on_gpu) == (True, True, False)
+    slow = models.Speed(100, 10, on_gpu=False)
+    assert models.question(slow, slow).finding == "some 40 s at these speeds: 3,000 tokens read, 100 written"
+    assert "14,000 tokens read" in models.question(replace(slow, on_gpu=True), replace(slow, on_gpu=True)).finding
 
 
 def test_no_room_for_the_models(situation: Situation, monkeypatch: pytest.MonkeyPatch) -> None:

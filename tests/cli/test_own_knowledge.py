@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from fbrag_cli.cli.forecast import _words_read
 from fbrag_cli.cli.question import Question, planned
 from fbrag_cli.documents.load import load
 from fbrag_cli.indexing.collect import collect_text
@@ -17,6 +16,7 @@ from fbrag_cli.methods.alone.closed_book import ClosedBook
 from fbrag_cli.methods.alone.genread import GenRead
 from fbrag_cli.methods.alone.refeed import Refeed
 from fbrag_cli.methods.method import Method
+from fbrag_cli.session.forecast import _words_read
 from fbrag_cli.session.session import DEFAULT
 from tests.conftest import INQUIRY, Run
 

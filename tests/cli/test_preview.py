@@ -14,13 +14,13 @@ from typing import TextIO
 
 import pytest
 
-from fbrag_cli.cli import forecast
-from fbrag_cli.cli.forecast import KIND, Forecast
 from fbrag_cli.cli.live import Preview, Region
 from fbrag_cli.cli.method_options import with_preset
 from fbrag_cli.errors import FbragError
 from fbrag_cli.indexing.collect import collect_text
 from fbrag_cli.progress import Event
+from fbrag_cli.session import forecast
+from fbrag_cli.session.forecast import KIND, Forecast
 from fbrag_cli.storage.cache import Cache
 from fbrag_cli.text.table import width_of
 from tests.cli.screen import Screen, on_screen, open_terminal, resize

@@ -89,8 +89,11 @@ class Architecture:
         shapes = {"token_embd": (len(tokens), _WIDTH), "output": (len(tokens), _WIDTH), **self.shapes}
         for name, shape in shapes.items():
             shape = tuple(len(tokens) if each == _VOCABULARY else each for each in shape)
-            whole = name.endswith((".bias", ".scale", "ssm_a", "ssm_d"))
-            writer.add_tensor(name if whole else f"{name}.weight", _weights(name, shape, random))
+            weights = _weights(name, shape, random)
+            if name == "output":
+                weights[: len(self.vocabulary.markers)] *= 0.6  # few samples end early
+            whole = name.endswith((".bias", "ssm_a", "ssm_d"))
+            writer.add_tensor(name if whole else f"{name}.weight", weights)
         writer.write_header_to_file()
         writer.write_kv_data_to_file()
         writer.write_tensors_to_file()
@@ -109,7 +112,7 @@ def _weights(name: str, shape: tuple[int, ...], random: np.random.Generator) -> 
     drawn = random.standard_normal(shape)
     if name.endswith("ssm_a"):
         drawn = -random.uniform(0.02, 0.3, shape)  # a state decays slowly
-    elif "norm" in name or name.endswith(("rope_freqs", "scale")):
+    elif "norm" in name or name.endswith(("rope_freqs", "output_scale")):
         drawn = 1 + 0.2 * np.abs(drawn)
     elif len(shape) > 1 and name != "token_embd":
         drawn *= 1.5 / np.sqrt(shape[-1])

@@ -1,22 +1,33 @@
-"""Every architecture that people run: what a call returns does not depend on what ran before it or beside it."""
+"""Every architecture that people run: what a call returns does not depend on what ran before it or beside it.
+
+A model with random weights says nonsense, and another state of it says other nonsense.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from fbrag_cli.generation.generator import Sampling, Turn
+from fbrag_cli.cancellation import Cancellation
+from fbrag_cli.generation.generator import Call, Generations, Sampling, Turn
 from fbrag_cli.generation.llama.generator import LlamaGenerator
 from fbrag_cli.generation.llama.weights import Loading
 from tests.generation.architectures import ARCHITECTURES
 
 LOG = "The keeper wrote in her log that a brig with torn sails had passed at noon and was seen no more. "
+MARKUP = 60  # the most tokens that a template writes before the first words
 
 
-def asked(question: str = "What passed?") -> tuple[Turn, ...]:
-    return (Turn("user", LOG * 3 + question),)
+class Stopped(Exception):
+    pass
+
+
+def asked(question: str, subject: str = "passed", length: int = 4) -> tuple[Turn, ...]:
+    """A prompt. Prompts with another subject have nothing in common, and a token is a letter."""
+    return (Turn("user", f"{subject}: {LOG * length}{question}"),)
 
 
 @pytest.fixture(scope="module", params=ARCHITECTURES)
@@ -31,7 +42,84 @@ def model(file: Path) -> Iterator[LlamaGenerator]:
         yield generator
 
 
+@pytest.fixture(scope="module")
+def alone(file: Path) -> Iterator[LlamaGenerator]:
+    """The same model, for what is expected."""
+    with LlamaGenerator(file, Loading(threads=1)) as generator:
+        yield generator
+
+
+def fresh(alone: LlamaGenerator, turns: tuple[Turn, ...], n: int, sampling: Sampling) -> Generations:
+    """What a model draws that has read nothing of the prompt before."""
+    drawn = alone.generate(turns, n, sampling)
+    assert drawn.cached_tokens < MARKUP
+    return drawn
+
+
 def test_it_loads_and_draws_samples_that_differ(model: LlamaGenerator) -> None:
     assert model.problems == ()
-    drawn = model.generate(asked(), 3, Sampling(16))
+    drawn = model.generate(asked("What passed?"), 3, Sampling(16))
     assert len({sample.text for sample in drawn.samples}) == 3
+
+
+def test_the_samples_of_a_call_are_those_of_calls_with_one_sample(model: LlamaGenerator, alone: LlamaGenerator) -> None:
+    turns = asked("What passed?", "samples")
+    drawn = model.generate(turns, 4, Sampling(24, seed=5)).samples
+    first = fresh(alone, turns, 1, Sampling(24, seed=5))
+    others = [alone.generate(turns, 1, Sampling(24, seed=seed)) for seed in (6, 7, 8)]
+    assert drawn == tuple(each.samples[0] for each in (first, *others))
+
+
+def test_a_follow_up_is_answered_as_a_fresh_prompt_is(model: LlamaGenerator, alone: LlamaGenerator) -> None:
+    first = asked("What passed?", "follow-up")
+    model.generate(first, 3, Sampling(20))
+    more = (*first, Turn("assistant", "A brig."), Turn("user", "When?"))
+    expected = fresh(alone, more, 2, Sampling(24))
+    assert model.generate(more, 2, Sampling(24)).samples == expected.samples
+    other = (*more[:-1], Turn("user", "Was it seen again?"))
+    assert model.generate(other, 2, Sampling(24)).samples == alone.generate(other, 2, Sampling(24)).samples
+
+
+def test_a_check_after_the_answer_weighs_yes_and_no_as_a_fresh_prompt_does(model: LlamaGenerator, alone: LlamaGenerator) -> None:
+    model.generate(asked("What passed?", "check"), 1, Sampling(20))
+    check = asked("Is it a brig?", "check")
+    expected = alone.choose(check, ("yes", "no"))
+    assert model.choose(check, ("yes", "no")) == pytest.approx(expected, rel=1e-3)
+
+
+def test_two_calls_at_once_get_what_each_gets_alone(file: Path, alone: LlamaGenerator) -> None:
+    """The second begins while the first writes."""
+    one, two = asked("What passed?", "one"), asked("What passed?", "two")
+    samplings = (Sampling(60, seed=seed) for seed in range(50))
+    unended = next(each for each in samplings if alone.generate(one, 1, each).samples[0].finish == "length")
+    expected = alone.generate(one, 1, unended), fresh(alone, two, 2, Sampling(24))
+    order: list[str] = []
+    began: list[Future[Generations]] = []
+    with LlamaGenerator(file, Loading(threads=1)) as shared, ThreadPoolExecutor(2) as pool:
+        shared.at_once = 2
+
+        def note_one(done: int, total: int) -> None:
+            order.append("one")
+            if done == 1:
+                call = Call(on_written=lambda *_: order.append("two"))
+                began.append(pool.submit(shared.generate, two, 2, Sampling(24), call))
+
+        first = pool.submit(shared.generate, one, 1, unended, Call(on_written=note_one)).result()
+        second = began[0].result()
+    assert "one" in order[order.index("two") :]
+    assert (first.samples, second.samples) == tuple(each.samples for each in expected)
+
+
+@pytest.mark.parametrize("moment", ["reading", "writing"])
+def test_a_cancelled_call_leaves_nothing_behind(model: LlamaGenerator, alone: LlamaGenerator, moment: str) -> None:
+    turns = asked("What passed?", f"cancelled while {moment}", 8)
+    cancellation = Cancellation()
+
+    def stop(done: int, total: int) -> None:
+        if done > (MARKUP if moment == "reading" else 2):
+            cancellation.request(Stopped())
+
+    call = Call(cancellation=cancellation, **{"on_prompt" if moment == "reading" else "on_written": stop})
+    with pytest.raises(Stopped):
+        model.generate(turns, 3, Sampling(100), call)
+    assert model.generate(turns, 2, Sampling(24)).samples == fresh(alone, turns, 2, Sampling(24)).samples

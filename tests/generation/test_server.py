@@ -9,12 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from time import monotonic, process_time
+from typing import Any
 
 import pytest
 
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.generator import Call, EmbeddingRows, Sampling, Turn
+from fbrag_cli.generation.generator import QUIET, Call, EmbeddingRows, Sampling, Turn
 from fbrag_cli.generation.llama.generator import LlamaGenerator
 from fbrag_cli.generation.server.about import about
 from fbrag_cli.generation.server.address import Address
@@ -23,8 +24,9 @@ from fbrag_cli.generation.server.generator import ServerGenerator
 from fbrag_cli.generation.server.host import Host, Patience
 from fbrag_cli.generation.server.key import server_key
 from fbrag_cli.generation.server.markers import defused
+from fbrag_cli.generation.thought import MOST_TOKENS_OF_A_SERVER
 from fbrag_cli.methods.prompts import answer_turns, forward_turns
-from tests.servers import Handler, Loopback, half, status, stream, stuck, unable
+from tests.servers import Handler, Loopback, Reply, half, status, stream, stuck, unable
 
 PASSAGES = ["Anna Brandt put the brass key of the lighthouse under the mat. Then she rowed to the brig Meridian."]
 QUESTION = answer_turns(PASSAGES, "Where is the brass key?")
@@ -328,7 +330,7 @@ def test_reasoning_and_tokens_of_a_reply_that_broke_do_not_count() -> None:
 
     with Loopback(thinking, thinking) as server, opened(server.address, patience=HASTY) as generator:
         (sample,) = generator.generate(QUESTION, 1, GREEDY).samples
-    assert (sample.text, sample.finish, sample.n_tokens) == ("It is blue.", "stop", 2)
+    assert (sample.text, sample.finish, sample.n_tokens, sample.thought_tokens) == ("It is blue.", "stop", 10, 8)
 
 
 def test_a_reply_that_stands_still_is_an_error_after_the_idle_time() -> None:
@@ -537,17 +539,98 @@ def test_a_model_that_repeats_itself_is_cut() -> None:
     assert sample.text == "".join(pieces) == "the sea and the sky and "
 
 
-def test_reasoning_is_no_answer() -> None:
-    def reason(handler: Handler, body: dict[str, object]) -> None:
-        handler.begin()
-        for _ in range(5):
-            handler.event({"choices": [{"index": 0, "delta": {"reasoning_content": "hm "}}]})
-        handler.piece("blue" if handler.server.replies else "", finish="length")
+def _thinking(how: str, answer: str = "blue", n_thoughts: int = 5, finish: str = "stop") -> Reply:
+    """Think, and then answer. how: the field of the thoughts, or the marks around them in the content."""
 
-    with Loopback(reason, reason) as server, opened(server.address) as generator:
+    def reply(handler: Handler, body: dict[str, Any]) -> None:
+        handler.begin()
+        opening, within, closing = how.partition("…")
+        thoughts = ["hm "] * n_thoughts
+        if within:
+            for piece in filter(None, (opening, *thoughts, closing if answer else "")):
+                handler.piece(piece)
+        else:
+            for thought in thoughts:
+                handler.event({"choices": [{"index": 0, "delta": {how: thought}}]})
+        handler.piece(answer, finish=finish)
+
+    return reply
+
+
+_WAYS = (
+    "reasoning_content",
+    "reasoning",
+    "<think>…</think>",
+    "<|channel>thought\n…<channel|>",
+    "[THINK]…[/THINK]",
+    "…\n</think>\n\n",  # the server's template opens the thought
+)
+
+
+@pytest.mark.parametrize("how", _WAYS)
+def test_reasoning_is_no_answer(how: str) -> None:
+    """It is counted, and gets room of its own once it is known. Nobody sees it, but where the server hides its beginning."""
+    with Loopback(*[_thinking(how)] * 2) as server, opened(server.address) as generator:
+        for room in (0, MOST_TOKENS_OF_A_SERVER):
+            pieces: list[str] = []
+            done = generator.generate(QUESTION, 1, GREEDY, Call(on_text=pieces.append))
+            assert done.samples[0].text == "blue"
+            assert 5 <= done.thought_tokens <= 7
+            assert done.generated_tokens == done.thought_tokens + 1
+            assert server.chats[-1].body["max_tokens"] == GREEDY.max_tokens + room
+            assert "".join(pieces) == "blue" or (how.startswith("…") and not room)
+
+
+@pytest.mark.parametrize("how", ["reasoning_content", "<think>…</think>"])
+def test_a_server_that_thinks_to_its_limit_is_given_more_once(how: str) -> None:
+    thought = _thinking(how, "", 11, "length")
+    with Loopback(thought, _thinking(how, n_thoughts=40), thought) as server, opened(server.address) as generator:
         assert text_of(generator) == "blue"
-        with pytest.raises(FbragError, match="no answer within 12 tokens"):
+        assert [each.body["max_tokens"] for each in server.chats] == [12, 12 + MOST_TOKENS_OF_A_SERVER]
+        with pytest.raises(FbragError, match="reasons, and wrote no answer within 1,036 tokens"):
             text_of(generator)
+
+
+def test_a_tag_within_an_answer_is_no_thought() -> None:
+    told = ("The", " tag", " <think>", " opens", " it,", " and", " </think>", " ends", " it.")
+    with Loopback(stream(*told)) as server, opened(server.address) as generator:
+        (sample,) = generator.generate(QUESTION, 1, GREEDY).samples
+    assert (sample.text, sample.thought_tokens) == ("".join(told), 0)
+
+
+@pytest.mark.parametrize(
+    ("refused", "sent"),
+    [
+        ((), {"reasoning_effort", "chat_template_kwargs"}),
+        (("reasoning_effort",), {"chat_template_kwargs"}),
+        (("min_p",), {"reasoning_effort"}),
+        (("min_p", "reasoning_effort"), set()),
+    ],
+)
+def test_a_server_is_told_not_to_think_in_each_way_that_it_takes(refused: tuple[str, ...], sent: set[str]) -> None:
+    with Loopback(hello=unable(*refused)) as server, opened(server.address) as generator:
+        text_of(generator)
+        assert server.chats[0].body.keys() & {"reasoning_effort", "chat_template_kwargs"} == sent
+
+
+@pytest.mark.parametrize("message", [{"content": "", "reasoning": "Okay"}, {"content": "<think>\nOkay"}])
+def test_the_check_reads_the_probability_after_the_thought_of_a_model_that_thinks(message: dict[str, str]) -> None:
+    def token(text: str, *likeliest: tuple[str, float]) -> dict[str, Any]:
+        return {"token": text, "top_logprobs": [{"token": each, "logprob": p} for each, p in likeliest]}
+
+    def hello(handler: Handler, body: dict[str, Any]) -> None:
+        first = token("Okay", ("Okay", -0.1))
+        handler.send({"choices": [{"message": message, "logprobs": {"content": [first]}}]})
+
+    def support(handler: Handler, body: dict[str, Any]) -> None:
+        listed = [token("<think>", ("<think>", 0.0)), token("No", ("no", -0.1)), token("</think>", ("x", -1.0))]
+        listed += [token("\n\n", ("y", -1.0)), token("Yes", ("Yes", -0.1), ("No", -3.0)), token(".", (".", 0.0))]
+        handler.send({"choices": [{"message": {"content": "<think>No</think>\n\nYes."}, "logprobs": {"content": listed}}]})
+
+    with Loopback(support, hello=hello) as server, opened(server.address) as generator:
+        assert generator.choose
+        assert generator.choose(QUESTION, ("yes", "no"), QUIET) == pytest.approx((0.905, 0.05), abs=0.01)
+        assert server.chats[0].body["max_tokens"] > MOST_TOKENS_OF_A_SERVER
 
 
 def test_surrogates_and_numbers_out_of_range_do_no_harm() -> None:

@@ -29,6 +29,31 @@ def test_pairs_need_more_and_more_memory_and_their_kv_cells_are_known() -> None:
     assert all(entry.kv_bytes for entry in catalogue.models.values())
 
 
+def test_hybrids_have_cells_in_every_fourth_layer_and_a_state_in_the_others() -> None:
+    """As llama.cpp counts them (`n_embd_k_gqa`, `n_embd_r`, `n_embd_s`): a key and a value of 256 numbers of 16 bits a head; in
+    the other layers a state of 128 numbers of 32 bits a channel, and the last three inputs of their convolution."""
+    layers = {  # layers, heads of keys and values, channels
+        "qwen3.5-2b": (24, 2, 2048),
+        "qwen3.5-4b": (32, 4, 4096),
+        "qwen3.5-9b": (32, 4, 4096),
+        "qwen3.6-35b-a3b": (40, 2, 4096),
+        "qwen3.8-27b": (64, 4, 6144),
+    }
+    models = load_catalogue().models
+    assert {name for name, entry in models.items() if entry.state_bytes} == layers.keys()
+    for name, (n_layers, heads, channels) in layers.items():
+        assert models[name].kv_bytes == n_layers // 4 * heads * 256 * 2 * 2
+        assert models[name].state_bytes == n_layers // 4 * 3 * (128 * channels + 3 * (channels + 2 * 16 * 128)) * 4
+
+
+def test_a_replaced_model_names_one_of_today_and_is_in_no_pair() -> None:
+    catalogue = load_catalogue()
+    replaced = {entry.id: entry.replaced_by for entry in catalogue.models.values() if entry.replaced_by}
+    assert replaced
+    assert all(not catalogue.models[newer].replaced_by for newer in replaced.values())
+    assert not any(entry.replaced_by for pair in (catalogue.default, *catalogue.pairs) for entry in pair.models)
+
+
 def test_the_wheels_of_a_model_add_up_to_it() -> None:
     catalogue = load_catalogue()
     from_index = {entry.id for entry in catalogue.models.values() if any(isinstance(each, WheelSource) for each in entry.sources)}

@@ -49,17 +49,28 @@ def test_list_tells_what_is_here_and_what_is_wrong_with_it(fbrag: Run, here: Env
 
 def test_list_all_adds_what_can_be_had_and_what_fits(fbrag: Run, here: Environ) -> None:
     rows = columns(fbrag("models", "list", "--all", env=here).stdout)
-    assert sorted(list(rows)[1:]) == sorted(load_catalogue().models)
+    assert sorted(list(rows)[1:]) == sorted(name for name, entry in load_catalogue().models.items() if not entry.replaced_by)
     assert {row[-2] for name, row in rows.items() if name != "NAME"} == {"missing"}
-    fits = [row[3] for name, row in rows.items() if name != "NAME"]
-    assert fits == sorted(fits, key=["suggested", "gpu", "yes", "no"].index)
+    assert rows["NAME"] == ["NAME", "ROLE", "SIZE", "MEMORY", "FITS", "STATE", "LICENCE"]
+    fits = [row[4] for name, row in rows.items() if name != "NAME"]
+    assert fits == sorted(fits, key=["suggested", "GPU", "CPU", "CPU, slow", "no"].index)
     assert fits.count("suggested") in (1, 2)
-    assert rows["smollm2-135m"][3] in ("yes", "gpu")
+    assert rows["smollm2-135m"][3:5] in (["875 MB", "CPU"], ["875 MB", "GPU"])
+
+
+def test_a_replaced_model_is_listed_where_it_is_installed(fbrag: Run, here: Environ, store: Path) -> None:
+    assert "qwen3-8b" not in columns(fbrag("models", "list", "--all", env=here).stdout)
+    assert fbrag("models", "pull", "qwen3-8b", "--dry-run", env=here).stdout.startswith("qwen3-8b: 5027783488 bytes")
+    (store / "Qwen3-8B-Q4_K_M.gguf").write_bytes(MODEL)
+    assert "qwen3-8b" in columns(fbrag("models", "list", "--all", env=here).stdout)
+    (told,) = json.loads(fbrag("models", "list", "--json", env=here).stdout)["models"]
+    assert told["name"] == "qwen3-8b"
 
 
 def test_a_model_has_one_line_of_eighty_columns(fbrag: Run, here: Environ, store: Path) -> None:
     config = store / "config.toml"  # both roles, of the longest name
     config.write_text('models.small = "qwen3-30b-a3b-2507"\nmodels.large = "qwen3-30b-a3b-2507"\n')
+    (store / "Qwen3-30B-A3B-Instruct-2507-Q4_K_M.gguf").write_bytes(MODEL)
     for everything in (["--all"], []):
         listed = fbrag("models", "list", *everything, "--config", config, env=here).stdout.splitlines()
         assert all(len(line) <= 80 for line in listed)
@@ -79,6 +90,9 @@ def test_the_suggested_pair_is_printed_as_addresses_and_sizes(fbrag: Run, here: 
         assert f"{name}: {entry.bytes} bytes, sha256 {entry.sha256}" in done.stdout
     assert {role for model in told["models"] for role in model["suggested"]} == {"small", "large"}
     assert told["machine"]["memory_bytes"] > 0
+    assert told["suggested"]["seconds"] > 0
+    (moe,) = (model for model in told["models"] if model["name"] == "qwen3.6-35b-a3b")
+    assert (moe["parameters"], moe["active_parameters"], moe["licence"]) == ("35B", "3B", "Apache-2.0")
     assert fbrag("models", "pull", "--suggested", "smollm2-135m", env=here).returncode == 2
 
 
@@ -87,7 +101,7 @@ def test_list_as_json_has_everything(fbrag: Run, here: Environ, store: Path) -> 
     assert (told["schema"], told["store"]) == ("fbrag.models/1", str(store))
     entry = load_catalogue().models["qwen2.5-coder-0.5b"]
     (model,) = (model for model in told["models"] if model["name"] == entry.id)
-    expected = {"bytes": entry.bytes, "sha256": entry.sha256, "context": 32768, "state": "missing", "fits": True}
+    expected = {"bytes": entry.bytes, "sha256": entry.sha256, "context": 32768, "state": "missing", "fits": True, "slow": False}
     assert model | expected == model
     assert model["path"] == str(store / entry.file)
 

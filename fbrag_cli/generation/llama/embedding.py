@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import llama_cpp
 import numpy as np
 from numpy.typing import NDArray
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.llama.encoder import LlamaEncoder, split_evenly
+from fbrag_cli.generation.llama.library import llama_cpp
 from fbrag_cli.generation.llama.machine import metadata
 from fbrag_cli.generation.llama.weights import BY_DEFAULT, Loading
 

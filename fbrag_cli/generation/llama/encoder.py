@@ -10,12 +10,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
 
-import llama_cpp
 import numpy as np
 from numpy.typing import NDArray
 
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
+from fbrag_cli.generation.llama.library import llama_cpp
 from fbrag_cli.generation.llama.machine import version
 from fbrag_cli.generation.llama.native_log import native_log
 from fbrag_cli.generation.llama.weights import BY_DEFAULT, Loading, Weights

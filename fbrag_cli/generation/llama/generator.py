@@ -7,21 +7,28 @@ prompt does not share with them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
-import llama_cpp
 import numpy as np
+from numpy.typing import NDArray
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import QUIET, Call, EmbeddingRows, Generations, ModelInfo, Sampling, Turn
-from fbrag_cli.generation.llama.chat_template import ChatTemplate, Markup, Segment, TemplateChild
+from fbrag_cli.generation.llama.chat_template import ChatTemplate, Markup, TemplateChild
 from fbrag_cli.generation.llama.embedding_rows import RowsCheck, check_taken, takes_rows
-from fbrag_cli.generation.llama.prompts import Need, Prompts, common_prefix
+from fbrag_cli.generation.llama.library import llama_cpp
+from fbrag_cli.generation.llama.prompts import Need, Prompts
+from fbrag_cli.generation.llama.sample import NO_THINKING, Thinking
 from fbrag_cli.generation.llama.scheduler import NoNumbersError, Request, Scheduler
 from fbrag_cli.generation.llama.token_counter import TokenCounter
 from fbrag_cli.generation.llama.token_table import TokenTable
 from fbrag_cli.generation.llama.weights import BY_DEFAULT, Loading, Weights
+from fbrag_cli.generation.thought import MOST_TOKENS, Marks, tag
 from fbrag_cli.storage.cache import Cache
+
+_OF_MARKS = llama_cpp.LLAMA_TOKEN_ATTR_CONTROL | llama_cpp.LLAMA_TOKEN_ATTR_USER_DEFINED
+_FIRST_CHARACTER = 0x10FF00  # for private use, and in no text
 
 
 class LlamaGenerator:
@@ -52,6 +59,10 @@ class LlamaGenerator:
         self._rows_check = RowsCheck(self._weights, self.info.name, loading.sha256)
         self._prompts = Prompts(self._weights, self.info.name, limit, self._rows_check)
         self._scheduler = Scheduler(self._weights, self._prompts)
+        # How the model marks its thoughts: as its template does, or by <think> where its vocabulary has a token for that.
+        marks = self._template.marks or (tag("think") if len(self._weights.tokens_of("<think>", special=True)) == 1 else None)
+        self._thinking = self._spelled(marks) if marks else NO_THINKING
+        self._thought = self._weights.tokens_of(marks.empty, special=True) if marks else []
 
     # -- the Generator protocol ------------------------------------------------------------------------------------------
 
@@ -76,23 +87,35 @@ class LlamaGenerator:
         Raises FbragError `prompt_too_long`, with both numbers, before any work; `usage` for embedding rows that the model does
         not take; `out_of_memory`; the error of a cancellation, after which the generator can be used again.
         """
-        request = self._run(self._need(turns, n, sampling.max_tokens, goes_on=True), sampling, call)
+        request = self._run(
+            self._need(turns, n, sampling.max_tokens, MOST_TOKENS if self._template.may_think else 0), sampling, call
+        )
         samples = tuple(sample.generation() for sample in request.samples)
         seconds = request.read - request.begun, request.ended - request.read
         return Generations(samples, len(request.need.tokens), request.n_cached, *seconds)
 
     def choose(self, turns: Sequence[Turn], choices: Sequence[str], call: Call = QUIET) -> tuple[float, ...]:
-        """Return the probability that the reply begins with each of `choices`. They sum to 1 at most."""
-        request = self._run(self._need(turns, 1, 1, goes_on=False), None, call)
-        assert request.logits is not None
-        exponentials = np.exp(request.logits.astype(np.float64) - request.logits.max())
-        probabilities = exponentials / exponentials.sum()
+        """Return the probability that the reply begins with each of `choices`. They sum to 1 at most.
+
+        Where the model would think first, this is asked behind an empty thought.
+        """
+        need = self._need(turns, 1, 1)
+        probabilities = self._first_tokens(need, call)
+        if self._thought and probabilities.argmax() == self._thought[0]:
+            probabilities = self._first_tokens(replace(need, tokens=[*need.tokens, *self._thought]), call)
         totals = []
         for choice in choices:
             spellings = {lead + form for lead in ("", " ") for form in (choice.lower(), choice.capitalize(), choice.upper())}
             first = {token for spelling in spellings for token in self._weights.tokens_of(spelling)[:1]}
             totals.append(float(sum(probabilities[token] for token in first)))
         return tuple(totals)
+
+    def _first_tokens(self, need: Need, call: Call) -> NDArray[np.float64]:
+        """Return the probability of each token after a prompt: float64 `(n_vocab,)`."""
+        request = self._run(need, None, call)
+        assert request.logits is not None
+        exponentials = np.exp(request.logits.astype(np.float64) - request.logits.max())
+        return np.asarray(exponentials / exponentials.sum(), np.float64)
 
     def count_tokens(self, text: str) -> int:
         if self._counter is None:
@@ -104,12 +127,9 @@ class LlamaGenerator:
 
         Only the template's own markup becomes special tokens, whatever a turn contains.
         """
-        return self._tokens_of(self._template.segments(turns))
-
-    def _tokens_of(self, segments: Sequence[Segment]) -> list[int]:
         bos = llama_cpp.llama_vocab_bos(self._vocab)
         tokens = [bos] if llama_cpp.llama_vocab_get_add_bos(self._vocab) else []
-        for segment in segments:
+        for segment in self._template.segments(turns):
             if isinstance(segment, EmbeddingRows):
                 tokens += segment.ids
             else:
@@ -157,28 +177,35 @@ class LlamaGenerator:
     def cache(self, cache: Cache) -> None:
         self._rows_check.cache = cache
 
-    def _need(self, turns: Sequence[Turn], n: int, max_tokens: int, *, goes_on: bool) -> Need:
-        """Return what a call needs. goes_on: whether a chat may continue with its reply."""
+    def _spelled(self, marks: Marks) -> Thinking:
+        """Return how samples think with such marks: where a mark is a token of the model, its letters alone are none."""
+        tokens: dict[int, str] = {}
+        spelled: dict[str, str] = {}
+        for token in self._weights.tokens_of(f"{marks.opening}{marks.closing}{''.join(marks.frame)}", special=True):
+            if llama_cpp.llama_vocab_get_attr(self._vocab, token) & _OF_MARKS:
+                tokens[token] = spelled[self._token_text(token)] = chr(_FIRST_CHARACTER + len(spelled))
+
+        def spell(text: str) -> str:
+            for written, character in spelled.items():
+                text = text.replace(written, character)
+            return text
+
+        return Thinking(marks.spelled(spell), tokens, tuple(self._weights.tokens_of(marks.end, special=True)))
+
+    def _need(self, turns: Sequence[Turn], n: int, max_tokens: int, thought_tokens: int = 0) -> Need:
+        """Return what a call needs. thought_tokens: number of tokens of a thought before each sample, where there is room."""
         rows = [each for turn in turns for _, each in turn.rows]
         for each in rows:
             check_taken(each, self._weights, self.info.name)
         vectors = {number: vector for each in rows for number, vector in zip(each.ids, each.vectors, strict=True)}
         tokens = self.tokenize(turns)
-        return Need(tokens, n, max_tokens, vectors, self._marks(turns, tokens, goes_on) if self._prompts.has_states else ())
-
-    def _marks(self, turns: Sequence[Turn], tokens: Sequence[int], goes_on: bool) -> tuple[int, ...]:
-        """Return where later prompts may part from this one, as numbers of tokens: at the end of a context, and where the words
-        of the last question end."""
-        beginnings = [(*turns[:i], turn.context) for i, turn in enumerate(turns) if turn.context_end]
-        if goes_on:
-            beginnings.append(tuple(turns))
-        read = (self._tokens_of(self._template.beginning(each)) for each in beginnings)
-        return tuple(sorted({n for n in (common_prefix(each, tokens) for each in read) if 0 < n < len(tokens)}))
+        room = (self.info.context_tokens or 0) - len(tokens) - n * max_tokens
+        return Need(tokens, n, max_tokens, vectors, min(thought_tokens, max(0, room // n)))
 
     def _run(self, need: Need, sampling: Sampling | None, call: Call) -> Request:
         if not need.tokens:
             raise self._broken("has no tokens for the words of a prompt")
-        request = Request(need, sampling, call)
+        request = Request(need, sampling, call, replace(self._thinking, extra_tokens=need.thought_tokens))
         try:
             self._scheduler.run(request)
         except NoNumbersError:

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import llama_cpp
-
+from fbrag_cli.generation.llama.library import llama_cpp
 from fbrag_cli.generation.llama.native_log import native_log
 from fbrag_cli.limits import of_container
 

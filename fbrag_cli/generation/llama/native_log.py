@@ -8,8 +8,7 @@ import threading
 from collections import deque
 from typing import Any
 
-import llama_cpp
-
+from fbrag_cli.generation.llama.library import llama_cpp
 from fbrag_cli.text.printable import printable
 
 

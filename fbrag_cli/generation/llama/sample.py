@@ -4,13 +4,32 @@ from __future__ import annotations
 
 import codecs
 import ctypes
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import llama_cpp
-
 from fbrag_cli.generation.generator import Finish, Generation, Sampling
+from fbrag_cli.generation.llama.library import llama_cpp
 from fbrag_cli.generation.repetition import Repetition
+from fbrag_cli.generation.thought import Marks, Thoughts
+
+
+@dataclass(frozen=True, slots=True)
+class Thinking:
+    """How the samples of a call may think before they answer.
+
+    marks: those of the model, None where it has none. tokens: a character for each token that is a mark, or a part of one: in
+    `marks` it stands for the token, so that the same letters written with other tokens are no mark. end: token ids that end a
+    thought. extra_tokens: number of tokens that a thought may add to those of the answer.
+    """
+
+    marks: Marks | None = None
+    tokens: Mapping[int, str] = field(default_factory=dict)
+    end: tuple[int, ...] = ()
+    extra_tokens: int = 0
+
+
+NO_THINKING = Thinking()
 
 
 @dataclass(slots=True, eq=False)
@@ -18,7 +37,8 @@ class Sample:
     """A sample of a prompt.
 
     position: place of its next token in the sequence. output: index of the token in the last batch from whose logits the next one
-    is drawn. token: the last token drawn. n_sent: number of characters of the text that `on_text` has received.
+    is drawn. token: the last token drawn. n_tokens: number of all tokens, those of thoughts and of their forced end included.
+    n_sent: number of characters of the text that `on_text` has received.
     """
 
     sampling: Sampling
@@ -27,34 +47,55 @@ class Sample:
     position: int
     output: int
     sampler: Any
+    thinking: Thinking = NO_THINKING
     token: int = -1
     n_tokens: int = 0
     n_sent: int = 0
     text: str = ""
     finish: Finish | None = None
+    thoughts: Thoughts = field(init=False)
     repetition: Repetition = field(default_factory=Repetition)
+    _forced: list[int] = field(default_factory=list)  # the rest of what ends a thought
     decoder: codecs.IncrementalDecoder = field(default_factory=lambda: codecs.getincrementaldecoder("utf-8")("replace"))
 
+    def __post_init__(self) -> None:
+        self.thoughts = Thoughts((self.thinking.marks,) if self.thinking.marks else ())
+
     @classmethod
-    def of(cls, sampling: Sampling, i: int, sequence: int, position: int, output: int) -> Sample:
+    def of(
+        cls, sampling: Sampling, i: int, sequence: int, position: int, output: int, thinking: Thinking = NO_THINKING
+    ) -> Sample:
         """Return sample `i` of a prompt of `position` tokens. Free it at its end."""
         seed = sampling.seed + i
-        return cls(sampling, seed, sequence, position, output, _sampler(sampling, seed))
+        return cls(sampling, seed, sequence, position, output, _sampler(sampling, seed), thinking)
+
+    def forced(self) -> int | None:
+        """Return the next token of what ends a thought at its limit; None where the next token is to be drawn."""
+        return self._forced.pop(0) if self._forced else None
 
     def add(self, token: int, vocab: Any) -> None:
-        """Take the token that was drawn, and end the sample where it ends by that."""
+        """Take the next token, and end the sample, or its thought, where it ends by that."""
         if llama_cpp.llama_vocab_is_eog(vocab, token):
-            self.finish = "stop"
-            return
+            if not (self.thoughts.inside and self.thinking.end):
+                self.text += self._plain(self.thoughts.end())
+                self.finish = "stop"
+                return
+            token, *self._forced = self.thinking.end  # the model stops in its thought: it is to answer
         self.token = token
         self.n_tokens += 1
-        self.text += self.decoder.decode(piece_of(vocab, token))
-        self.repetition.add(token, self.text)
-        if (end := self.repetition.loop()) is not None:
+        said = self.thoughts.add(self.thinking.tokens.get(token) or self.decoder.decode(piece_of(vocab, token)))
+        if said:
+            self.text += self._plain(said)
+            self.repetition.add(token, self.text)
+        n_thought, limit = self.thoughts.n_pieces, self.sampling.max_tokens
+        if said and (end := self.repetition.loop()) is not None:
             self.text, self.finish = self.text[:end], "repeat"
-        elif self.n_tokens >= self.sampling.max_tokens:
-            self.text += self.decoder.decode(b"", True)  # the rest of a character that the limit has cut
+        elif self.n_tokens - n_thought >= limit or self.n_tokens >= limit + self.thinking.extra_tokens:
+            # What may have become a mark, and the rest of a character that the limit has cut.
+            self.text += self._plain(self.thoughts.end() + self.decoder.decode(b"", True))
             self.finish = "length"
+        elif self.thoughts.inside and n_thought + len(self.thinking.end) >= (self.thinking.extra_tokens or limit // 2):
+            self._forced = self._forced or list(self.thinking.end)
 
     def next_piece(self) -> str:
         """Return the text that was not sent yet. What may turn out to be a loop waits."""
@@ -66,7 +107,13 @@ class Sample:
     def generation(self) -> Generation:
         """Return the finished sample."""
         assert self.finish
-        return Generation(self.text, self.n_tokens, self.finish, self.seed)
+        return Generation(self.text, self.n_tokens, self.finish, self.seed, self.thoughts.n_pieces)
+
+    def _plain(self, text: str) -> str:
+        """Return what was said without the characters that stand for marks."""
+        for each in self.thinking.tokens.values():
+            text = text.replace(each, "")
+        return text
 
     def free(self) -> None:
         """Free the sampler."""

@@ -21,7 +21,7 @@ from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.generation.generator import Call, Sampling
 from fbrag_cli.generation.llama.context import BATCH, BatchToken
 from fbrag_cli.generation.llama.prompts import Need, Prompt, Prompts
-from fbrag_cli.generation.llama.sample import Sample
+from fbrag_cli.generation.llama.sample import NO_THINKING, Sample, Thinking
 from fbrag_cli.generation.llama.weights import Weights
 
 #: Tokens of a prompt in one batch with samples, on a CPU. A batch with several calls is not stopped for one of them, and so many
@@ -35,7 +35,7 @@ class NoNumbersError(Exception):
 
 @dataclass(slots=True, eq=False)
 class Request:
-    """One call. sampling: None where only the logits after the prompt are asked for.
+    """One call. sampling: None where only the logits after the prompt are asked for. thinking: how the model may think before.
 
     prompt: in the context, None while the call waits. n_cached: tokens of it that were there. samples: none until it is read.
     n_written: tokens of the longest sample. logits: float32 `(n_vocab,)`, after the prompt. begun, read, ended: seconds of
@@ -45,6 +45,7 @@ class Request:
     need: Need
     sampling: Sampling | None
     call: Call
+    thinking: Thinking = NO_THINKING
     cancellation: Cancellation = field(init=False)
     prompt: Prompt | None = None
     n_cached: int = 0
@@ -171,9 +172,9 @@ class Scheduler:
         prompt, size = request.prompt, BATCH - n_samples
         if n_samples and not self._weights.layers_on_gpu:
             size = min(size, _PIECE_BESIDE_SAMPLES)
-        last = len(prompt.tokens) - 1
-        positions = range(prompt.n_read, min(prompt.n_read + size, prompt.next_stop))
-        return [BatchToken(prompt.tokens[each], each, prompt.sequences[0], each == last) for each in positions]
+        end = len(prompt.tokens)
+        positions = range(prompt.n_read, min(prompt.n_read + size, end))
+        return [BatchToken(prompt.tokens[each], each, prompt.sequences[0], each == end - 1) for each in positions]
 
     def _decode(self, batch: list[BatchToken], reading: Request | None) -> bool:
         """Decode a batch. Return False where it ended the running calls. The code stops early where all of them are to stop.
@@ -208,7 +209,7 @@ class Scheduler:
         """Note that tokens of a prompt have been read. At its end, begin the samples."""
         assert request.prompt
         prompt = request.prompt
-        self._prompts.note_read(prompt, n_tokens)
+        prompt.n_read += n_tokens
         _report(request, prompt)
         if prompt.n_read < len(prompt.tokens):
             return
@@ -221,14 +222,17 @@ class Scheduler:
             return
         self._prompts.fork(prompt)
         request.samples = [
-            Sample.of(request.sampling, i, sequence, len(prompt.tokens), last) for i, sequence in enumerate(prompt.sequences)
+            Sample.of(request.sampling, i, sequence, len(prompt.tokens), last, request.thinking)
+            for i, sequence in enumerate(prompt.sequences)
         ]
 
     def _draw(self, request: Request) -> None:
         """Draw a token for each live sample of a call. A call without live samples ends."""
         send = request.call.on_text
         for sample in request.live_samples:
-            sample.add(self._prompts.opened.sample(sample.sampler, sample.output), self._weights.vocab)
+            if (token := sample.forced()) is None:
+                token = self._prompts.opened.sample(sample.sampler, sample.output)
+            sample.add(token, self._weights.vocab)
             if send and sample is request.samples[0] and (piece := sample.next_piece()):
                 send(piece)
         if not request.live_samples:
@@ -236,7 +240,7 @@ class Scheduler:
             return
         request.n_written += 1
         if request.call.on_written:
-            request.call.on_written(request.n_written, request.need.max_tokens)
+            request.call.on_written(request.n_written, request.need.max_tokens + request.need.thought_tokens)
 
     # -- the end of a call -----------------------------------------------------------------------------------------------
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import llama_cpp
 import numpy as np
 from numpy.typing import NDArray
 
 from fbrag_cli.generation.llama.encoder import LlamaEncoder, split_evenly
+from fbrag_cli.generation.llama.library import llama_cpp
 
 QUESTION_TOKENS = 64  # what is more of a question is cut off
 

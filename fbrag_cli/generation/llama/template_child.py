@@ -14,23 +14,27 @@ _MOST_OF_A_REASON = 300  # characters
 
 
 def main() -> None:
-    """Read a request from stdin, and write what stands before, between and after its turns' words, or the problem, to stdout."""
+    """Read a request from stdin, and write the outcome of each of its renderings to stdout."""
     template_of = _sandbox().from_string  # loaded while the parent loads the weights
     request = json.load(sys.stdin.buffer)
     limit_resources(CPU=request["cpu_seconds"], AS=request["memory"])  # on Windows, the parent's limit of time is the only one
+    outcomes = [_outcome(template_of, request["source"], *each) for each in request["renderings"]]
+    print(json.dumps(outcomes), flush=True)
+
+
+def _outcome(template_of: Any, source: str, roles: list[str], variables: dict[str, Any]) -> dict[str, object]:
+    """Return what stands before, between and after the words of turns with these roles, or the problem."""
     try:
-        reply: dict[str, object] = {"pieces": _pieces(template_of(request["source"]), request["roles"], request["markers"])}
+        return {"pieces": _pieces(template_of(source), roles, variables)}
     except Exception as error:  # whatever an untrusted template does
-        reply = {"problem": f"{type(error).__name__}: {error}"[:_MOST_OF_A_REASON]}
-    print(json.dumps(reply), flush=True)
+        return {"problem": f"{type(error).__name__}: {error}"[:_MOST_OF_A_REASON]}
 
 
-def _pieces(template: Any, roles: list[str], markers: dict[str, str]) -> list[str]:
+def _pieces(template: Any, roles: list[str], variables: dict[str, Any]) -> list[str]:
     """Render turns whose words are placeholders. Returns the text around them: one piece more than turns."""
     marks = [f"turn-{token_hex(16)}" for _ in roles]
     messages = [{"role": role, "content": mark} for role, mark in zip(roles, marks, strict=True)]
-    # enable_thinking: models that can think before they reply (Qwen3) would spend the tokens of an answer on it.
-    rest = _bounded(template.generate(messages=messages, add_generation_prompt=True, enable_thinking=False, **markers))
+    rest = _bounded(template.generate(messages=messages, add_generation_prompt=True, **variables))
     pieces = []
     for mark in marks:
         if rest.count(mark) != 1:
@@ -49,6 +53,22 @@ def _bounded(written: Any) -> str:
     return text
 
 
+def _generation_block() -> Any:
+    """Return the extension for a block around the words of an assistant, which marks them for training."""
+    from jinja2.ext import Extension
+
+    class Generation(Extension):
+        def __init__(self, environment: Any) -> None:
+            super().__init__(environment)
+            self.tags = {"generation"}
+
+        def parse(self, parser: Any) -> Any:
+            next(parser.stream)
+            return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+
+    return Generation
+
+
 def _sandbox() -> Any:
     from jinja2.exceptions import TemplateError
     from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -56,7 +76,9 @@ def _sandbox() -> Any:
     def refuse(message: str) -> None:
         raise TemplateError(message)
 
-    sandbox = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"])
+    sandbox = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols", _generation_block()]
+    )
     sandbox.globals["raise_exception"] = refuse
     sandbox.globals["strftime_now"] = lambda form: ""  # a prompt that holds the date would differ from day to day
     return sandbox

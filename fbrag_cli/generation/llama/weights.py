@@ -10,12 +10,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import llama_cpp
-
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.llama.abort import abort_handler
 from fbrag_cli.generation.llama.busy_cores import ThreadCount
+from fbrag_cli.generation.llama.library import llama_cpp
 from fbrag_cli.generation.llama.machine import (
     WHERE_IT_FITS,
     Placement,

@@ -110,13 +110,14 @@ class Drawing:
                 if each.finish:
                     sample.end(each.finish)
                 brought = brought or bool(each.thought or each.text or each.finish)
-        if group[0].n_pieces:
+        if group[0].begun:
             self._writes.set()
         if self.prompt_tokens is None:
             self.prompt_tokens = tokens(item, "prompt_tokens")
             self.cached_tokens = tokens(item, "prompt_tokens_details", "cached_tokens")
         if len(group) == 1 and (n_tokens := tokens(item, "completion_tokens")) is not None:
             group[0].n_tokens = n_tokens
+            group[0].n_reasoned = tokens(item, "completion_tokens_details", "reasoning_tokens") or None
         self._report_writing(group)
         begun = [sample for sample in group if sample.begun]
         # Where the server ignores `n`, the other samples never begin.
@@ -137,10 +138,11 @@ class Drawing:
     def _report_writing(self, group: Sequence[StreamedSample]) -> None:
         """Report what is written."""
         call, first = self._call, self._samples[0]
-        n_written = max(sample.n_pieces for sample in group)
+        n_written = max(sample.n_pieces + sample.n_thoughts for sample in group)
         if n_written and self.first_text is None:
             self.first_text = perf_counter()
         if call.on_written and n_written:
-            self.reports.put(partial(call.on_written, min(n_written, first.max_tokens), first.max_tokens))
+            most = first.max_tokens + first.thought_tokens
+            self.reports.put(partial(call.on_written, min(n_written, most), most))
         if call.on_text and first in group and (piece := first.news()):
             self.reports.put(partial(call.on_text, piece))

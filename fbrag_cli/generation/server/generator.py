@@ -8,10 +8,11 @@ has come: they then find the prompt in the server's cache.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 from time import perf_counter
-from typing import Any
 
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
@@ -21,8 +22,9 @@ from fbrag_cli.generation.server.drawing import Drawing
 from fbrag_cli.generation.server.exchange import ask
 from fbrag_cli.generation.server.host import Host
 from fbrag_cli.generation.server.markers import defused
-from fbrag_cli.generation.server.replies import Json, RefusedError
+from fbrag_cli.generation.server.replies import Json, RefusedError, said
 from fbrag_cli.generation.server.sample import StreamedSample
+from fbrag_cli.generation.thought import COMMON, MOST_TOKENS_OF_A_SERVER, Marks, Thoughts
 
 # Beside OpenAI's parameters: sample as `LlamaGenerator` does, whatever the server's own settings are, and do not reason first.
 # Servers ignore what they do not know; strict ones refuse it.
@@ -30,9 +32,12 @@ _EXTRAS: Json = {
     "min_p": 0.0,
     "repeat_penalty": 1.0,
     "samplers": ["top_k", "temperature", "top_p"],
-    "chat_template_kwargs": {"enable_thinking": False},
+    "chat_template_kwargs": {"enable_thinking": False},  # llama.cpp, vLLM, SGLang
+    "thinking_budget_tokens": 0,  # llama.cpp: it ends a thought at once, whatever the template does
 }
+_EFFORT: Json = {"reasoning_effort": "none"}  # Ollama, LM Studio, OpenRouter, OpenAI; others refuse this value
 _LISTED: Json = {"logprobs": True, "top_logprobs": 20}  # the likeliest first tokens; servers list no more
+_HELLO_TOKENS = 4  # a thought shows in so many
 _BYTES_OF_A_TOKEN = 3  # or more, in most languages; English has four and a half
 _CHARACTERS_OF_A_TOKEN = 6  # or fewer, on the average over a prompt
 
@@ -58,6 +63,8 @@ class ServerGenerator:
         self._at_once = True  # whether several requests may run at the same time
         self._counts = True  # whether the server counts tokens
         self._warned = False
+        self._thinks = False  # whether the model thinks all the same
+        self._opened: Marks | None = None  # of a thought in which replies begin
         self._extras, self._probabilities = self._abilities(cancellation)
         lacking = f"{host.address.origin} gives no probabilities: the answer is not checked against the chunks"
         self.problems = () if self._probabilities else (lacking,)
@@ -82,12 +89,13 @@ class ServerGenerator:
 
         Raises FbragError `prompt_too_long`, `server_failed`, and the error of a requested cancellation.
         """
-        opening = turns[-1].text if turns[-1].role == "assistant" else ""
-        samples = [StreamedSample(sampling.seed + i, sampling.max_tokens, opening) for i in range(n)]
-        drawing = Drawing(self._host, self._url, self._body(turns, sampling), samples, call)
-        self._host.loop.run(self._draw(drawing, n), call.cancellation, drawing.reports)
-        if all(sample.n_thoughts and not sample.text.strip() for sample in samples):
-            what = f"{self.info.name} reasons, and wrote no answer within {sampling.max_tokens} tokens"
+        knew = self._thinks
+        drawing, samples = self._drawn(turns, n, sampling, call)
+        if _are_thoughts(samples) and not knew and not any(sample.cut for sample in samples):
+            drawing, samples = self._drawn(turns, n, sampling, call)  # with room for thoughts
+        if _are_thoughts(samples):
+            most = sampling.max_tokens + samples[0].thought_tokens
+            what = f"{self.info.name} reasons, and wrote no answer within {most:,} tokens"
             raise FbragError("server_failed", what, "use a model that answers at once, or raise --max-tokens")
         n_prompt, first, now = self._n_read(drawing, turns), drawing.first_text, perf_counter()
         n_cached = min(drawing.cached_tokens or 0, n_prompt)
@@ -111,6 +119,18 @@ class ServerGenerator:
         """Close the connections. The generator cannot be used afterwards."""
         self._host.close()
 
+    def _drawn(self, turns: Sequence[Turn], n: int, sampling: Sampling, call: Call) -> tuple[Drawing, list[StreamedSample]]:
+        """Draw samples, and note whether the model thinks. Thoughts have room where that is known."""
+        opening = turns[-1].text if turns[-1].role == "assistant" else ""
+        room = MOST_TOKENS_OF_A_SERVER if self._thinks else 0
+        samples = [StreamedSample(sampling.seed + i, sampling.max_tokens, opening, room, self._opened) for i in range(n)]
+        body = self._body(turns, replace(sampling, max_tokens=sampling.max_tokens + room))
+        drawing = Drawing(self._host, self._url, body, samples, call)
+        self._host.loop.run(self._draw(drawing, n), call.cancellation, drawing.reports)
+        self._thinks = self._thinks or any(sample.n_thoughts for sample in samples)
+        self._opened = next((sample.opened for sample in samples if sample.opened), None)
+        return drawing, samples
+
     async def _draw(self, drawing: Drawing, n: int) -> None:
         """Finish the samples, and remember what the server cannot do."""
         if n > 1 and self._together:
@@ -122,16 +142,27 @@ class ServerGenerator:
     # -- what is sent ----------------------------------------------------------------------------------------------------
 
     def _abilities(self, cancellation: Cancellation | None) -> tuple[Json, bool]:
-        """Return the parameters beside OpenAI's that the server takes, and whether it gives probabilities."""
-        for extras, listed in ((_EXTRAS, _LISTED), (_EXTRAS, {}), ({}, _LISTED)):
+        """Return the parameters beside OpenAI's that the server takes, and whether it gives probabilities.
+
+        Note whether the model thinks, although these parameters say that it shall not.
+        """
+        tried: tuple[tuple[Json, Json], ...]
+        tried = ((_EXTRAS | _EFFORT, _LISTED), (_EXTRAS, _LISTED), (_EXTRAS, {}), (_EFFORT, _LISTED), ({}, _LISTED))
+        for extras, listed in tried:
             with suppress(RefusedError):
-                return extras, bool(_first_tokens(self._ask([Turn("user", "Hi")], extras | listed, cancellation)))
-        self._ask([Turn("user", "Hi")], {}, cancellation)
+                return extras, self._hello(extras | listed, cancellation)
+        self._hello({}, cancellation)
         return {}, False
 
-    def _ask(self, turns: Sequence[Turn], parameters: Json, cancellation: Cancellation | None) -> Json:
-        """Return the first token of a reply, without streaming."""
-        body = {"model": self._about.model, "messages": self._messages(turns), "max_tokens": 1, "temperature": 0}
+    def _hello(self, parameters: Json, cancellation: Cancellation | None) -> bool:
+        """Ask for the first tokens of a reply. Return whether the server gives probabilities."""
+        reply = self._ask([Turn("user", "Hi")], parameters, cancellation, _HELLO_TOKENS)
+        _, self._thinks = _without_thought(reply)
+        return bool(_likeliest(reply, lambda tokens: 0))
+
+    def _ask(self, turns: Sequence[Turn], parameters: Json, cancellation: Cancellation | None, n_tokens: int) -> Json:
+        """Return a reply of `n_tokens` tokens at most, without streaming."""
+        body = {"model": self._about.model, "messages": self._messages(turns), "max_tokens": n_tokens, "temperature": 0}
         return ask(self._host, self._url, body | parameters, cancellation)
 
     def _messages(self, turns: Sequence[Turn]) -> list[dict[str, str]]:
@@ -155,8 +186,9 @@ class ServerGenerator:
             "stream": True,
             "stream_options": {"include_usage": True},
         }
-        if self._extras:
-            body |= {**self._extras, "top_k": sampling.top_k, "return_progress": True}
+        body |= self._extras
+        if "samplers" in self._extras:
+            body |= {"top_k": sampling.top_k, "return_progress": True}
         return body
 
     # -- what comes back -------------------------------------------------------------------------------------------------
@@ -175,15 +207,51 @@ class ServerGenerator:
         return drawing.prompt_tokens
 
     def _choose(self, turns: Sequence[Turn], choices: Sequence[str], call: Call = QUIET) -> tuple[float, ...]:
-        """Return the probability of each of `choices` by the likeliest first tokens; 0 of those that are not among them."""
-        first = _first_tokens(self._ask(turns, self._extras | _LISTED, call.cancellation))
+        """Return the probability of each of `choices` by the likeliest first tokens; 0 of those that are not among them.
+
+        Those of a model that thinks are the first after its thought.
+        """
+        n_tokens = 1 + (MOST_TOKENS_OF_A_SERVER if self._thinks else 0)
+        reply = self._ask(turns, self._extras | _LISTED, call.cancellation, n_tokens)
+        answer, thinks = _without_thought(reply)
+        first = _likeliest(reply, partial(_place, answer.strip()) if thinks else lambda tokens: 0)
         return tuple(min(1.0, sum(p for token, p in first if token == choice.casefold())) for choice in choices)
 
 
-def _first_tokens(reply: Any) -> list[tuple[str, float]]:
-    """Return the likeliest first tokens of a reply, in lower case and without a space, and their probabilities."""
+def _are_thoughts(samples: Sequence[StreamedSample]) -> bool:
+    """Return whether all samples hold thoughts alone."""
+    return all(sample.n_thoughts and not sample.text.strip() for sample in samples)
+
+
+def _without_thought(reply: Json) -> tuple[str, bool]:
+    """Return the answer in a whole reply, and whether the model has thought. A reply of another shape has neither."""
+    thoughts = Thoughts(COMMON)
     try:
-        listed = reply["choices"][0]["logprobs"]["content"][0]["top_logprobs"]
+        found = said(reply)[:1]
+    except ValueError:
+        found = []
+    answer = "".join([*(thoughts.add(each.text) for each in found), thoughts.end()])
+    return answer, bool(thoughts.n_pieces or any(each.thought for each in found))
+
+
+def _likeliest(reply: Json, place: Callable[[list[str]], int]) -> list[tuple[str, float]]:
+    """Return the likeliest tokens at a place of a reply, in lower case and without a space, and their probabilities.
+
+    place: returns the place among the tokens; LookupError where there is none.
+    """
+    try:
+        tokens = reply["choices"][0]["logprobs"]["content"]
+        listed = tokens[place([each["token"] for each in tokens]) if len(tokens) > 1 else 0]["top_logprobs"]
         return [(each["token"].strip(" ▁Ġ\n").casefold(), math.exp(min(0.0, float(each["logprob"])))) for each in listed]
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError):
         return []
+
+
+def _place(answer: str, tokens: Sequence[str]) -> int:
+    """Return the last place from which on the tokens are the answer. Raises LookupError where there is none."""
+    rest = ""
+    for place in reversed(range(len(tokens))):
+        rest = tokens[place] + rest
+        if answer and rest.strip().startswith(answer):
+            return place
+    raise LookupError

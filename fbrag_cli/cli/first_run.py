@@ -1,0 +1,116 @@
+"""The first run: models are missing, and a person at a terminal is asked whether they shall be downloaded, and which."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from fbrag_cli.cli.console import Console
+from fbrag_cli.errors import FbragError
+from fbrag_cli.models.catalogue import Pair, load_catalogue
+from fbrag_cli.models.store import locate
+from fbrag_cli.text.printable import byte_size, counted
+
+
+def offer(names: Sequence[str], store: Path, console: Console, *, gpu: bool) -> tuple[str, str] | None:
+    """Ask which pair of models to download, where another one than the default suits this machine.
+
+    names: missing models of the default pair. gpu: whether a GPU may be used. Return the names of the other pair if it was taken:
+    it is downloaded, and in the configuration file. None: the question is settled as for any missing model (`fetch`).
+    Raises FbragError `model_missing` if the answer is no.
+    """
+    from fbrag_cli.models.advice import promised, suggested, this_machine
+
+    catalogue = load_catalogue()
+    if console.yes or console.offline or not _is_asked() or {*names} != {entry.id for entry in catalogue.default.models}:
+        return None
+    machine = this_machine() if gpu else replace(this_machine(), gpu_memory=0)
+    pair = suggested(catalogue, machine)
+    if pair.models == catalogue.default.models:
+        return None
+    choices = {
+        key: f"{_to_fetch(each, store)}; {promised(each, catalogue, machine)}"
+        for key, each in (("1", catalogue.default), ("2", pair))
+    }
+    answer = console.chosen("first run: which models shall be downloaded?", choices | {"n": "none"}, "1")
+    if answer == "1":
+        _download(names, store, console)
+    if answer in ("n", None):
+        raise FbragError("model_missing", f"{_named(names)} is not here", f"fbrag models pull {' '.join(names)}")
+    return _taken(pair, store, console) if answer == "2" else None
+
+
+def fetch(names: Sequence[str], store: Path, console: Console) -> None:
+    """Download models after a yes, or with -y. Off a terminal and with --offline it is an error that names the command."""
+    from fbrag_cli.models.advice import first_run, this_machine
+
+    what, command = _named(names), f"fbrag models pull {' '.join(names)}"
+    if console.offline:
+        raise FbragError("offline", f"{what} is not here, and --offline forbids the download", command)
+    if not console.yes:
+        if not _is_asked():
+            raise FbragError("model_missing", f"{what} is not here; -y fetches it", command)
+        console.prompt(f"{first_run(names, load_catalogue(), this_machine())} [Y/n]")
+        if sys.stdin.readline().lower() not in ("\n", "y\n", "yes\n"):
+            raise FbragError("model_missing", f"{what} is not here", command)
+    _download(names, store, console)
+
+
+def _is_asked() -> bool:
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def _named(names: Sequence[str]) -> str:
+    size = byte_size(sum(load_catalogue().models[name].bytes for name in names))
+    return f"{', '.join(names)} ({counted(len(names), 'model')}, {size})"
+
+
+def _to_fetch(pair: Pair, store: Path) -> str:
+    """Name the models of a pair, and the bytes that a download takes."""
+    missing = sum(entry.bytes for entry in pair.models if locate(entry.id, store, load_catalogue()) is None)
+    return f"{' and '.join(entry.id for entry in pair.models)}, {byte_size(missing) if missing else 'installed'}"
+
+
+def _download(names: Sequence[str], store: Path, console: Console) -> None:
+    from fbrag_cli.cli.bars import download_bar
+    from fbrag_cli.models.pull import pull_all
+
+    with download_bar(console) as progress:
+        pull_all(names, store, progress)
+
+
+def _taken(pair: Pair, store: Path, console: Console) -> tuple[str, str] | None:
+    """Download a pair and make it that of the configuration. Return its names; None where it cannot be had, which is said."""
+    names = [entry.id for entry in pair.models]
+    console.note(f"fetching {' and '.join(names)} from {pair.large.sources[0].where(os.environ)}", dim=True)
+    try:
+        _download(names, store, console)
+    except FbragError as error:
+        console.warn(error.message)
+        return None
+    _keep(pair, console)
+    return pair.small.id, pair.large.id
+
+
+def _keep(pair: Pair, console: Console) -> None:
+    """Write a pair into the configuration file, and say how to undo it. Where it cannot be written, say how to name the pair."""
+    from fbrag_cli.cli.config_keys import known_keys
+    from fbrag_cli.storage.config_file import locate as locate_file
+    from fbrag_cli.storage.config_file import set_value
+
+    file = locate_file(console.config, os.environ)
+    try:
+        if file is None:
+            raise FbragError("config", "no configuration file is used")
+        keys = known_keys()
+        for role, entry in (("large", pair.large), ("small", pair.small)):
+            set_value(file, keys[f"models.{role}"], entry.id)
+    except FbragError as error:
+        console.warn(f"{error.message}: these models are for this run alone")
+        console.hint(f"for the next runs: --large {pair.large.id} --small {pair.small.id}")
+    else:
+        undo = "fbrag config unset models.large && fbrag config unset models.small"
+        console.note(f"{file.path} has these models for the next runs; for the default again: {undo}")

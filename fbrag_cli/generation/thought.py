@@ -1,0 +1,153 @@
+"""What a model thinks before it answers, although it was told not to: it is no part of the answer.
+
+A thought is recognised by the marks that the model's chat template knows (`marks_of`), and only at the beginning of a reply, in
+what the model itself wrote: the same text within an answer, or in a document, is text. `Thoughts` reads a reply piece by piece.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+#: Most tokens of a thought, beyond those of the answer. A model of this machine then has to answer from what it has thought so
+#: far. So it need not be long: on a CPU this takes half a minute, and three or five samples think at the same time.
+MOST_TOKENS = 256
+
+#: Most tokens of a thought behind a server, beyond those of the answer. Nobody can end a thought there, and one that is cut is
+#: no answer. Thoughts on a question that a text answers are mostly shorter.
+MOST_TOKENS_OF_A_SERVER = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """How a model marks its thoughts.
+
+    opening, closing: text before and after a thought. end: what ends a thought that the model does not end itself. frame: text
+    around the answer, where the model writes such.
+    """
+
+    opening: str
+    closing: str
+    end: str
+    frame: tuple[str, str] = ("", "")
+
+    @property
+    def empty(self) -> str:
+        """A thought of nothing, as Qwen's template writes it."""
+        return f"{self.opening}\n{self.end}" if self.end.startswith("\n") else self.opening + self.end
+
+    def spelled(self, spell: Callable[[str], str]) -> Marks:
+        """Return the marks with their texts as `spell` gives them."""
+        return replace(self, opening=spell(self.opening), closing=spell(self.closing))
+
+
+_TAG = re.compile(r"</((?:\w+:)?think(?:ing)?(?::\w+)?)>")  # </think>, </seed:think>, </think:opensource>
+_GRANITE = ("<response>", "</response>")
+_OTHERS = (
+    Marks("[THINK]", "[/THINK]", "[/THINK]"),  # Mistral
+    Marks("<|channel>", "<channel|>", "<channel|>"),  # Gemma 4
+    # gpt-oss writes messages to channels. All are thoughts but the one to the channel "final".
+    Marks("<|channel|>", "<|channel|>final<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"),
+    Marks("<|START_THINKING|>", "<|END_THINKING|>", "<|END_THINKING|>"),  # Command
+    Marks("<|inner_prefix|>", "<|inner_suffix|>", "<|inner_suffix|>"),  # Apertus
+    Marks("<|think|>", "<|begin|>assistant<|content|>", "<|end|><|begin|>assistant<|content|>"),  # Solar
+    Marks("Here are my reasoning steps:", "[BEGIN FINAL RESPONSE]", "\n[BEGIN FINAL RESPONSE]\n", ("", "[END FINAL RESPONSE]")),
+    Marks("<|open|>think<|sep|>", "<|open|>response<|sep|>", "<|close|>think<|sep|><|open|>response<|sep|>"),  # Kimi K3
+)
+
+
+def tag(name: str, frame: tuple[str, str] = ("", "")) -> Marks:
+    """Return the marks of a model that writes a thought as <name>…</name>, as most do."""
+    return Marks(f"<{name}>", f"</{name}>", f"\n</{name}>\n\n", frame)
+
+
+#: What a server may leave in a reply: it knows the model's template, but not always what its marks mean.
+COMMON = (tag("think"), tag("thinking"), tag("seed:think"), *_OTHERS[:4])
+
+
+def marks_of(template: str) -> Marks | None:
+    """Return the marks that a chat template knows, by its source and what it renders; None where it knows none."""
+    for marks in _OTHERS:
+        if marks.closing in template:
+            return marks
+    found = _TAG.search(template)
+    return tag(found[1], _GRANITE if "<response>" in template else ("", "")) if found else None
+
+
+#: Settings of a chat template that let a model think.
+FOR_THOUGHTS: dict[str, object] = {"enable_thinking": True, "thinking": True, "reasoning": True}
+
+
+def settings_against(source: str) -> list[dict[str, object]]:
+    """Return what is tried, one after the other, to tell a chat template that the model shall not think.
+
+    Templates raise an error for a value that they do not know.
+    """
+    first: dict[str, object] = {"enable_thinking": False}
+    more = first | {"thinking": False, "reasoning": False, "thinking_budget": 0, "thinking_mode": "disabled"}
+    none = re.search(r"reasoning_effort[^%}]*['\"]none['\"]", source)
+    return [first, more | {"reasoning_effort": "none" if none else "low"}, more]
+
+
+class Thoughts:
+    """Reads a reply piece by piece, and parts what its model thinks from what it says.
+
+    known: the marks that may come. inside: the marks of the thought that is being written; None outside of one. n_pieces: number
+    of pieces of thoughts, their marks included. A piece is mostly a token.
+    """
+
+    def __init__(self, known: Sequence[Marks] = (), inside: Marks | None = None) -> None:
+        self.inside = inside
+        self.n_pieces = 0
+        self._known = [(text, marks) for marks in known for text in (marks.opening, marks.closing, marks.frame[0]) if text]
+        self._begins = bool(known)  # whether nothing was said yet
+        self._held, self._n_held = "", 0  # what may become a mark
+        self._ending = ""  # text that ends the answer, and is no part of it
+
+    def add(self, piece: str) -> str:
+        """Take the next piece. Return what it makes certain to be said."""
+        self._held += piece
+        self._n_held += 1
+        while self._pass_mark():
+            self._count()
+        if self.inside:
+            self._count()
+            return ""
+        return "" if self._begins else self._said()
+
+    def end(self, *, answered: bool = False) -> str:
+        """Return what was held back, at the end of the reply. A thought without an end is not said, unless it was `answered`."""
+        held, self._held = self._held, ""
+        return "" if (self.inside and not answered) or held == self._ending else held
+
+    def _count(self) -> None:
+        self.n_pieces += self._n_held
+        self._n_held = 0
+
+    def _pass_mark(self) -> bool:
+        """Drop the next mark, and the thought before it. Return whether there is one."""
+        if self.inside:
+            _, closed, rest = self._held.partition(self.inside.closing)
+            if closed:
+                self._ending, self._held, self.inside = self.inside.frame[1], rest, None
+            return bool(closed)
+        head = self._held.lstrip()
+        if not self._begins or any(text.startswith(head) and text != head for text, _ in self._known):
+            return False
+        passed = [(text, marks) for text, marks in self._known if head.startswith(text)]
+        if not passed:
+            self._begins = False
+            self._held = head if self.n_pieces else self._held  # blanks after a thought are not said
+            return False
+        text, marks = max(passed, key=lambda each: len(each[0]))  # one mark may begin as another
+        self._held = head[len(text) :]
+        self.inside = marks if text == marks.opening else None
+        self._ending = "" if self.inside else marks.frame[1]
+        return True
+
+    def _said(self) -> str:
+        n_kept = next((n for n in range(len(self._ending), 0, -1) if self._held.endswith(self._ending[:n])), 0)
+        certain = len(self._held) - n_kept
+        said, self._held, self._n_held = self._held[:certain], self._held[certain:], 0
+        return said

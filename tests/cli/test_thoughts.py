@@ -1,0 +1,54 @@
+"""`fbrag` with a model that thinks although it was told not to: the user meets its answer, one warning, and what it cost."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Run
+from tests.generation.parrot_gguf import END, Parrot, saying
+from tests.generation.test_thought import REMOVES, THINK
+
+QUESTION = "Did the keeper see the brig?"
+THINKS = {**saying("<|assistant|>", "<think>", "h", "m", "h"), **saying("</think>", "Ċ", "y", "e", "s", END)}
+
+
+@pytest.fixture
+def both(tmp_path: Path) -> tuple[str, ...]:
+    """The options that name a model which writes `<think>hmhm…` until that is ended, and then `yes`."""
+    model = Parrot(script=THINKS, template=REMOVES, marks=THINK, context=16384).write(tmp_path / "thinker.gguf")
+    return "--small", str(model), "--large", str(model)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "log.txt"
+    path.write_text("The keeper saw the brig at noon, and wrote yes into her log.\n")
+    return path
+
+
+def test_the_answer_holds_no_thought_and_the_cost_is_said(fbrag: Run, log: Path, both: tuple[str, ...]) -> None:
+    done = fbrag("ask", log, QUESTION, "-v", *both)
+    assert done.returncode == 0, done.stderr
+    assert "yes" in done.stdout
+    assert "hm" not in done.stdout
+    (warning,) = (line for line in done.stderr.splitlines() if line.startswith("warning:"))
+    assert warning.startswith("warning: thinker thinks before it answers, although it was told not to: 254 tokens of thought are")
+    assert "254 of thought" in done.stderr.splitlines()[-1]
+    again = fbrag("ask", log, QUESTION, "--json", *both)
+    told = json.loads(again.stdout)
+    stages = {stage["name"]: stage for stage in told["stages"]}
+    assert (told["answer"], told["support"], told["warnings"]) == ("yes", 1.0, [])  # from the cache, which took no time
+    assert (stages["answer"]["generated_tokens"], stages["answer"]["thought_tokens"]) == (259, 254)
+    assert "warning" not in again.stderr
+
+
+def test_a_run_of_many_questions_warns_once(fbrag: Run, log: Path, tmp_path: Path, both: tuple[str, ...]) -> None:
+    (tmp_path / "questions.txt").write_text("Was it noon?\nWas it a brig?\nWas it the keeper?\n")
+    done = fbrag("batch", log, "-Q", tmp_path / "questions.txt", "-o", tmp_path / "rows.jsonl", *both)
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
+    assert [(row["answer"], len(row["warnings"])) for row in rows] == [("yes", 1)] * 3
+    assert done.stderr.count("thinks before it answers") == 1

@@ -1,0 +1,240 @@
+"""Models that think although they are told not to: their thoughts are no answers.
+
+The models are files that say what they are told (`Parrot`), so that the whole way is tested: template, llama.cpp, sample, answer.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fbrag_cli.generation.generator import Call, Generation, Sampling, Turn
+from fbrag_cli.generation.llama.chat_template import ChatTemplate
+from fbrag_cli.generation.llama.generator import LlamaGenerator
+from fbrag_cli.generation.llama.weights import Loading
+from fbrag_cli.generation.thought import COMMON, MOST_TOKENS, Marks, Thoughts, marks_of, tag
+from tests.generation.parrot_gguf import END, Parrot, saying
+
+THINK = ("<think>", "</think>", "<|user|>", "<|assistant|>")
+#: A template that takes thoughts out of earlier answers, as of a model that thinks, or of its sibling that does not.
+REMOVES = (
+    "{% for m in messages %}{% if m.role == 'user' %}<|user|>{{ m.content }}{% else %}<|assistant|>"
+    "{{ m.content.split('</think>')[-1] }}{% endif %}{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
+ASKED = (Turn("user", "Did the keeper see it?"),)
+
+
+def parrot(folder: Path, script: dict[str, str], template: str = REMOVES, marks: tuple[str, ...] = THINK) -> LlamaGenerator:
+    path = Parrot(script=script, template=template, marks=marks).write(folder / "parrot.gguf")
+    return LlamaGenerator(path, Loading(threads=1))
+
+
+def drawn(generator: LlamaGenerator, max_tokens: int = 16) -> tuple[Generation, str]:
+    """Return the first of two samples, which are equal, and what was shown of it meanwhile."""
+    shown: list[str] = []
+    found = generator.generate(ASKED, 2, Sampling(max_tokens), Call(on_text=shown.append))
+    first, second = found.samples
+    assert (first.text, first.thought_tokens) == (second.text, second.thought_tokens)
+    assert found.thought_tokens == 2 * first.thought_tokens
+    return first, "".join(shown)
+
+
+# -- what is part of a thought -----------------------------------------------------------------------------------------------
+
+HARMONY = marks_of("<|start|>assistant<|channel|>final<|message|>")
+GRANITE = marks_of("<think></think><response></response>")
+assert HARMONY
+assert GRANITE
+
+
+@pytest.mark.parametrize(
+    ("marks", "pieces", "said", "n_thought"),
+    [
+        (tag("think"), ["<think>", "hm", "</think>", "\n\n", "yes", " no"], ["yes", " no"], 3),
+        (tag("think"), ["<", "think", ">h", "m</th", "ink>yes"], ["yes"], 5),
+        (tag("think"), ["\n<think>", "</think>", "<think>", "hm", "</think>", " yes"], ["yes"], 5),
+        (tag("think"), ["</think>", "\n", "yes"], ["yes"], 1),  # the prompt has opened it
+        (tag("think"), [" yes", "<think>", "no", "</think>"], [" yes", "<think>", "no", "</think>"], 0),
+        (tag("think"), ["<", "b", ">"], ["<b", ">"], 0),
+        (tag("think"), ["<think>", "hm"], [], 2),
+        (tag("think"), ["<thin"], ["<thin"], 0),
+        (HARMONY, ["<|channel|>", "analysis", "<|message|>", "hm", "<|end|>", "<|start|>", "assistant", "<|channel|>",
+                   "final", "<|message|>", "yes"], ["yes"], 10),
+        (HARMONY, ["<|channel|>", "final", "<|message|>", "yes"], ["yes"], 3),
+        (GRANITE, ["<think>", "</think>", "<response>", "yes", "</resp", "onse>"], ["yes"], 3),
+        (GRANITE, ["<response>", "yes", "</respite>"], ["yes", "</respite>"], 1),
+    ],
+)  # fmt: skip
+def test_a_thought_begins_before_the_answer_by_its_mark(marks: Marks, pieces: list[str], said: list[str], n_thought: int) -> None:
+    """And what is certain to be said is said at once."""
+    thoughts = Thoughts((marks,))
+    found = [*map(thoughts.add, pieces), thoughts.end()]
+    assert list(filter(None, found)) == said
+    assert thoughts.n_pieces == n_thought
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "<think>hm</think>yes",
+        "[THINK]hm[/THINK]yes",
+        "<seed:think>hm</seed:think>yes",
+        "<|channel>thought\nhm<channel|>yes",
+        "<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>final<|message|>yes",
+        "<|START_THINKING|>hm<|END_THINKING|>yes",
+    ],
+)
+@pytest.mark.parametrize("size", [1, 3, 1000])
+def test_a_server_s_reply_is_read_by_the_marks_of_any_family(reply: str, size: int) -> None:
+    thoughts = Thoughts(COMMON)
+    said = [thoughts.add(reply[at : at + size]) for at in range(0, len(reply), size)]
+    assert "".join([*said, thoughts.end()]) == "yes"
+
+
+# -- prompts -----------------------------------------------------------------------------------------------------------------
+
+_TURNS = "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% endfor %}{% if add_generation_prompt %}<|assistant|>"
+
+
+@pytest.mark.parametrize(
+    ("template", "end"),
+    [
+        # Qwen3, Gemma 4: enable_thinking.
+        (_TURNS + "{% if not enable_thinking %}<think>\n\n</think>\n\n{% endif %}{% endif %}", "<think>\n\n</think>\n\n"),
+        (_TURNS + "{% if not enable_thinking %}<|channel>thought\n<channel|>{% endif %}{% endif %}", "thought\n<channel|>"),
+        # Seed: a budget. Command: a switch of another name.
+        (_TURNS + "{% if thinking_budget == 0 %}<seed:think></seed:think>{% endif %}{% endif %}", "<seed:think></seed:think>"),
+        (
+            "{% if reasoning is undefined %}{% set reasoning = reasoning_effort != 'none' %}{% endif %}"
+            + _TURNS
+            + "<|START_THINKING|>{% if not reasoning %}<|END_THINKING|>{% endif %}{% endif %}",
+            "<|START_THINKING|><|END_THINKING|>",
+        ),
+        # DeepSeek R1: the prompt opens a thought, whatever is set.
+        (_TURNS + "<think>\n{% endif %}{# </think> #}", "<|assistant|><think>\n\n</think>\n\n"),
+        # Ministral: the template asks for thoughts.
+        ("Think first: [THINK]…[/THINK]." + _TURNS + "{% endif %}", "<|assistant|>[THINK][/THINK]"),
+        # Kimi K2: earlier answers have an empty thought. gpt-oss: they are in a channel.
+        (
+            "{% for m in messages %}<|{{ m.role }}|>{% if m.role == 'assistant' %}<think></think>{% endif %}{{ m.content }}"
+            "{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}",
+            "<|assistant|><think></think>",
+        ),
+        (
+            "Reasoning: {{ reasoning_effort | default('medium') }}{% for m in messages %}<|start|>{{ m.role }}"
+            "{% if m.role == 'assistant' %}<|channel|>final{% endif %}<|message|>{{ m.content }}<|end|>{% endfor %}"
+            "{% if add_generation_prompt %}<|start|>assistant{% endif %}{# <|channel|>final<|message|> #}",
+            "<|end|><|start|>assistant<|channel|>final<|message|>",
+        ),
+        # LFM2.5: the template writes thoughts, and has no setting against them.
+        (
+            "{% for m in messages %}<|{{ m.role }}|>{% if m.thinking %}<think>{{ m.thinking }}</think>{% endif %}"
+            "{% generation %}{{ m.content }}{% endgeneration %}{% endfor %}"
+            "{% if add_generation_prompt %}<|assistant|>{% endif %}",
+            "<|assistant|><think>\n\n</think>\n\n",
+        ),
+        # Granite: it thinks only when it is told to, and nothing is added. Of the last nothing is known.
+        ("{% if thinking %}Write your thoughts between <think></think>.{% endif %}" + _TURNS + "{% endif %}", "<|assistant|>"),
+        (REMOVES, "<|assistant|>"),
+        (_TURNS + "{% endif %}", "<|assistant|>"),
+    ],
+)  # fmt: skip
+def test_the_prompt_ends_behind_a_thought_of_nothing(template: str, end: str) -> None:
+    """In each family's own way, for a question and in a conversation."""
+    chat = ChatTemplate(template)
+    assert not chat.problem
+    assert chat.may_think == (template == REMOVES)
+    conversation = (Turn("user", "Who?"), Turn("assistant", "Vale."), Turn("user", "When?"))
+    for turns in (ASKED, conversation, (*conversation, Turn("assistant", "In"))):
+        last = [segment.text for segment in chat.segments(turns) if getattr(segment, "text", "") != "In"][-1]
+        assert last.endswith(end)
+        assert last.count("</think>") == end.count("</think>")
+
+
+def test_a_template_is_told_to_think_little_by_the_word_that_it_knows() -> None:
+    asks = "{% if reasoning_effort not in ['none', 'high'] %}{{ raise_exception('no') }}{% endif %}{{ reasoning_effort }}"
+    for template, word in ((asks, "none"), ("Effort: {{ reasoning_effort }}", "low")):
+        chat = ChatTemplate(f"{template}{_TURNS}{{% endif %}}{{# </think> #}}")
+        assert word in getattr(chat.segments(ASKED)[0], "text", "")
+
+
+# -- a model of this machine -------------------------------------------------------------------------------------------------
+
+
+def test_a_thought_is_neither_in_the_sample_nor_shown(tmp_path: Path) -> None:
+    with parrot(tmp_path, saying("<|assistant|>", "<think>", "h", "m", "</think>", "y", "e", "s", END)) as model:
+        sample, shown = drawn(model)
+    assert (sample.text, shown) == ("yes", "yes")
+    assert (sample.n_tokens, sample.thought_tokens, sample.finish) == (7, 4, "stop")
+
+
+def test_a_thought_without_end_is_ended_and_the_model_answers(tmp_path: Path) -> None:
+    thinks = {**saying("<|assistant|>", "<think>", "h", "m", "h"), **saying("</think>", "Ċ", "y", "e", "s", END)}
+    with parrot(tmp_path, thinks) as model:
+        sample, shown = drawn(model)
+        assert model.choose(ASKED, ("yes", "no"))[0] > 0.99
+    assert (sample.text, shown, sample.finish) == ("yes", "yes", "stop")
+    assert MOST_TOKENS - 8 <= sample.thought_tokens <= MOST_TOKENS
+
+
+def test_a_model_that_ends_in_its_thought_is_made_to_answer(tmp_path: Path) -> None:
+    thinks = {**saying("<|assistant|>", "<think>", "h", "m", END), **saying("</think>", "Ċ", "y", "e", "s", END)}
+    with parrot(tmp_path, thinks) as model:
+        assert drawn(model)[0].text == "yes"
+
+
+def test_a_model_that_only_thinks_has_no_answer(tmp_path: Path) -> None:
+    thinks = {**saying("<|assistant|>", "<think>", "h", "m", "h"), "</think>": "<think>", "Ċ": "<think>"}
+    with parrot(tmp_path, thinks) as model:
+        sample, shown = drawn(model)
+    assert (sample.text, shown, sample.finish) == ("", "", "length")
+    assert sample.n_tokens == MOST_TOKENS + 16
+
+
+def test_a_prompt_that_opens_a_thought_is_answered_at_once(tmp_path: Path) -> None:
+    opens = "{{ messages[0].content }}<|assistant|><think>\n{# </think> #}"
+    with parrot(tmp_path, {**saying("</think>", "Ċ", "y", "e", "s", END), "<think>": "h"}, opens) as model:
+        sample, _ = drawn(model)
+        assert model.choose(ASKED, ("yes", "no"))[0] > 0.99
+        assert model._prompts.opened.n_cells == 512  # no cells for thoughts
+    assert (sample.text, sample.thought_tokens) == ("yes", 0)
+
+
+def test_a_model_that_thinks_behind_an_empty_thought_pays_with_its_own_tokens(tmp_path: Path) -> None:
+    again = "{{ messages[0].content }}<|assistant|><think></think>{# </think> #}"
+    thinks = {**saying("</think>", "<think>", "h", "m", "h"), **saying("Ċ", "y", "e", "s", END)}
+    with parrot(tmp_path, thinks, again) as model:
+        sample, shown = drawn(model)
+    assert (sample.text, shown, sample.n_tokens) == ("yes", "yes", 11)
+
+
+def test_letters_that_look_like_a_mark_are_text_where_the_mark_is_a_token(tmp_path: Path) -> None:
+    with parrot(tmp_path, saying("<|assistant|>", "<", "t", "h", "i", "n", "k", ">", END)) as model:
+        sample, shown = drawn(model)
+    assert (sample.text, shown, sample.thought_tokens) == ("<think>", "<think>", 0)
+
+
+def test_marks_that_are_no_tokens_are_read_as_text(tmp_path: Path) -> None:
+    script = {**saying("<|assistant|>", "[", "T", "H", "I", "N", "K", "]", "/"), "/": "a", "a": END}
+    spelled = "{{ messages[0].content }}<|assistant|>{# [/THINK] #}"
+    with parrot(tmp_path, script, spelled, ("<|assistant|>",)) as model:
+        sample, shown = drawn(model, 40)
+    assert sample.thought_tokens >= 9
+    assert "THINK" not in sample.text + shown
+
+
+def test_a_model_whose_template_knows_no_thoughts_is_read_by_its_vocabulary(tmp_path: Path) -> None:
+    plain = "{{ messages[0].content }}<|assistant|>"
+    with parrot(tmp_path, saying("<|assistant|>", "<think>", "h", "</think>", "y", "e", "s", END), plain) as model:
+        assert drawn(model)[0].text == "yes"
+        assert model._prompts.opened.n_cells == 512
+
+
+def test_a_thought_takes_no_more_than_what_the_context_has_left(tmp_path: Path) -> None:
+    thinks = {**saying("<|assistant|>", "<think>", "h", "m", "h"), **saying("</think>", "Ċ", "y", "e", "s", END)}
+    path = Parrot(script=thinks, template=REMOVES, marks=THINK).write(tmp_path / "parrot.gguf")
+    with LlamaGenerator(path, Loading(threads=1), max_context=120) as model:
+        sample, _ = drawn(model, 20)
+    assert sample.text == "yes"
+    assert 20 < sample.thought_tokens < 30

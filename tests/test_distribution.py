@@ -1,0 +1,137 @@
+"""What people install: the wheel, the sdist and the image hold all of the program and nothing else."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tarfile
+import zipfile
+from dataclasses import dataclass
+from email import message_from_string
+from email.message import Message
+from pathlib import Path
+
+import pytest
+
+from fbrag_cli import __version__
+from tests.conftest import ROOT
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+BUILD = "import sys; from hatchling import build; print(getattr(build, sys.argv[1])(sys.argv[2]))"
+
+
+def files_of(folder: str) -> set[str]:
+    """Return the files of a folder that git has, or would add."""
+    command = ["git", "-C", str(ROOT), "ls-files", "--cached", "--others", "--exclude-standard", folder]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    return {name for name in listed if (ROOT / name).is_file()}
+
+
+# -- the wheel and the sdist ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Built:
+    """wheel, sdist: from the clone. again: the wheel that the unpacked sdist builds."""
+
+    wheel: Path
+    sdist: Path
+    again: Path
+
+    def metadata(self) -> Message:
+        with zipfile.ZipFile(self.wheel) as wheel:
+            return message_from_string(wheel.read(f"fbrag-{__version__}.dist-info/METADATA").decode())
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    pytest.importorskip("hatchling", reason="needs hatchling")
+    made, again = tmp_path_factory.mktemp("built"), tmp_path_factory.mktemp("again")
+
+    def build(kind: str, clone: Path, into: Path) -> Path:
+        command = [sys.executable, "-c", BUILD, f"build_{kind}", str(into)]
+        return into / subprocess.run(command, capture_output=True, text=True, cwd=clone, check=True).stdout.split()[-1]
+
+    wheel, sdist = build("wheel", ROOT, made), build("sdist", ROOT, made)
+    with tarfile.open(sdist) as archive:
+        archive.extractall(again, filter="data")
+    return Built(wheel, sdist, build("wheel", again / f"fbrag-{__version__}", again))
+
+
+def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(built: Built) -> None:
+    about = {f"fbrag-{__version__}.dist-info/{name}" for name in ("METADATA", "RECORD", "WHEEL", "entry_points.txt")}
+    with zipfile.ZipFile(built.wheel) as wheel:
+        assert {*wheel.namelist()} == files_of("fbrag_cli") | about | {f"fbrag-{__version__}.dist-info/licenses/LICENSE"}
+
+
+def test_the_sdist_holds_the_package_its_papers_and_nothing_else(built: Built) -> None:
+    papers = {"README.md", "CHANGELOG.md", "LICENSE", "pyproject.toml", "PKG-INFO", ".gitignore"}
+    with tarfile.open(built.sdist) as sdist:
+        names = {name.partition("/")[2] for name in sdist.getnames()}
+    assert names == files_of("fbrag_cli") | files_of("docs") | papers
+
+
+def test_the_sdist_builds_the_very_wheel_of_the_clone(built: Built) -> None:
+    assert built.again.name == built.wheel.name
+    assert built.again.read_bytes() == built.wheel.read_bytes()
+
+
+def test_both_are_small(built: Built) -> None:
+    assert built.wheel.stat().st_size < 1_000_000
+    assert built.sdist.stat().st_size < 1_000_000
+
+
+def test_the_metadata_is_that_of_the_project(built: Built) -> None:
+    metadata = built.metadata()
+    assert (metadata["Name"], metadata["Version"], metadata["License-Expression"]) == ("fbrag", __version__, "Apache-2.0")
+    assert (metadata["License-File"], metadata["Requires-Python"]) == ("LICENSE", PROJECT["requires-python"])
+    assert {*metadata.get_all("Provides-Extra", ())} == PROJECT["optional-dependencies"].keys()
+    assert metadata["Description-Content-Type"] == "text/markdown"
+    assert str(metadata.get_payload()).strip() == (ROOT / "README.md").read_text("utf-8").strip()
+
+
+# -- the image -----------------------------------------------------------------------------------------------------------------
+
+DOCKERFILE = ROOT / ".github" / "Dockerfile"
+
+
+def instructions(name: str) -> list[str]:
+    """Return what follows an instruction of the Dockerfile, each time that it stands there."""
+    return re.findall(rf"^{name} (.*)$", DOCKERFILE.read_text("utf-8"), re.MULTILINE)
+
+
+def test_the_image_has_a_python_that_fbrag_supports() -> None:
+    (version,) = [each.removeprefix("PYTHON=") for each in instructions("ARG") if each.startswith("PYTHON=")]
+    assert f"Programming Language :: Python :: {version}" in PROJECT["classifiers"]
+    assert {each.split()[0] for each in instructions("FROM")} == {"python:${PYTHON}-slim"}
+
+
+def test_the_image_is_built_from_all_that_the_wheel_needs_and_docker_sees_nothing_else() -> None:
+    copied = {name for each in instructions("COPY") if not each.startswith("--from") for name in each.split()[:-1]}
+    assert copied == {"pyproject.toml", PROJECT["readme"], *PROJECT["license-files"], "fbrag_cli"}
+    ignored = DOCKERFILE.with_name("Dockerfile.dockerignore").read_text("utf-8").splitlines()
+    rules = [line for line in ignored if line and not line.startswith("#")]
+    assert rules[0] == "*"
+    assert {rule[1:] for rule in rules if rule.startswith("!")} == copied
+
+
+def test_the_image_builds_the_llama_cpp_that_the_project_pins() -> None:
+    (search,) = [found for each in instructions("RUN") for found in re.findall(r"\$\((grep .*?)\)", each)]
+    found = subprocess.run(["sh", "-c", search], capture_output=True, text=True, cwd=ROOT, check=True).stdout.split()
+    assert len(found) == 1
+    assert found[0] in PROJECT["dependencies"]
+
+
+def test_the_image_runs_without_privileges_and_writes_to_its_volume_alone() -> None:
+    (user,), (volume,) = instructions("USER"), instructions("VOLUME")
+    assert user != "root"
+    (environment,) = instructions("ENV")
+    folders = re.findall(r"(FBRAG_\w+)=(\S+)", environment)
+    assert {name for name, _ in folders} == {"FBRAG_MODELS_DIR", "FBRAG_CACHE_DIR"}
+    assert all(folder.startswith(f"{volume}/") for _, folder in folders)
