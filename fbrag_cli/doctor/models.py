@@ -17,6 +17,7 @@ from fbrag_cli.generation.build import install
 from fbrag_cli.generation.server.address import Address, is_server
 from fbrag_cli.models.catalogue import load_catalogue
 from fbrag_cli.models.store import ModelFile, locate, resolve
+from fbrag_cli.storage.places import is_nowhere
 from fbrag_cli.text.printable import byte_size
 
 _SERVER_SECONDS = 10
@@ -38,6 +39,7 @@ def models(situation: Situation, *, run: bool = True) -> Iterator[Check]:
 
     A server only has to name its model; no text is sent to it. run: whether llama.cpp loads, which runs the files.
     """
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0  # before the models run
     small, file = _found("small model", situation.small, situation)
     yield small
     small_speed = large_speed = None
@@ -54,7 +56,7 @@ def models(situation: Situation, *, run: bool = True) -> Iterator[Check]:
             check, large_speed = answer("large model runs", file, situation)
             yield check
     if small_speed and large_speed:
-        yield question(small_speed, large_speed)
+        yield question(small_speed, large_speed, load)
 
 
 def _found(label: str, name: str, situation: Situation) -> tuple[Check, ModelFile | None]:
@@ -119,12 +121,15 @@ def _ran(label: str, file: ModelFile, report: dict[str, Any]) -> tuple[Check, Sp
     return Check(label, "ok", f"{finding}; reads {speed.reads:,.0f} tokens/s, writes {speed.writes:,.0f}"), speed
 
 
-def question(small: Speed, large: Speed) -> Check:
-    """Estimate the seconds of a question by the speeds of both models."""
+def question(small: Speed, large: Speed, load: float = 0) -> Check:
+    """Estimate the seconds of a question by the speeds of both models. load: number of programs that wait for a core."""
     needs = _ON_GPU if small.on_gpu and large.on_gpu else _ON_CPU
     seconds = sum(n / speed for n, speed in zip(needs, (small.reads, small.writes, large.reads, large.writes), strict=True))
     read, written = needs[0] + needs[2], needs[1] + needs[3]
-    return Check("a question", "ok", f"some {seconds:,.0f} s at these speeds: {read:,} tokens read, {written:,} written")
+    finding = f"some {seconds:,.0f} s at these speeds: {read:,} tokens read, {written:,} written"
+    if load > 1:
+        finding += f"; fewer on an idle machine (its load is {load:.0f}, on {os.cpu_count()} cores)"
+    return Check("a question", "ok", finding)
 
 
 def _fix_of_death(death: probe.Death, situation: Situation, *, gpu: bool) -> str:
@@ -142,6 +147,8 @@ def _fix_of_death(death: probe.Death, situation: Situation, *, gpu: bool) -> str
 def disk(situation: Situation) -> Check:
     """Check that the models' folder has room for those of the pair that are missing."""
     folder, catalogue = situation.models_dir, load_catalogue()
+    if is_nowhere(folder):
+        return Check("disk", "warn", "this user has no home folder for models", "set FBRAG_MODELS_DIR to a folder")
     existing = next(filter(os.path.exists, (folder, *folder.parents)), None)
     if existing is None:
         return Check("disk", "warn", f"{folder} is on no disk that is here", "set FBRAG_MODELS_DIR to another folder")
@@ -152,4 +159,7 @@ def disk(situation: Situation) -> Check:
     if free < needed:
         short = f"{finding}, and the missing models need {byte_size(needed)}"
         return Check("disk", "warn", short, "make room, or set FBRAG_MODELS_DIR to a folder on another disk")
+    if needed and not os.access(existing, os.W_OK):
+        what = f"{folder} cannot be written, and the missing models need {byte_size(needed)}"
+        return Check("disk", "warn", what, "set FBRAG_MODELS_DIR to a folder that can be written")
     return Check("disk", "ok", finding)

@@ -14,7 +14,7 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.storage.cache import Cache
 from fbrag_cli.storage.config_file import MOST_NAMED, Config, effective, load
 from fbrag_cli.storage.config_key import suggested, suggested_variable, unread_variables
-from fbrag_cli.storage.places import cache_dir
+from fbrag_cli.storage.places import cache_dir, is_nowhere
 from fbrag_cli.text.printable import byte_size
 
 _SHOWN = re.compile(
@@ -43,6 +43,8 @@ def config(situation: Situation) -> Check:
         fixes = dict.fromkeys(suggested(each, situation.keys, "fbrag config show") for each in first)
         rest = f" and {more:,} more" if more > 0 else ""
         return Check("config", "warn", f"{file.path}: unknown: {', '.join(first)}{rest}", "; ".join(fixes))
+    if is_nowhere(file.path):
+        return Check("config", "ok", "none: this user has no home folder, and none is needed")
     if not found.values:
         return Check("config", "ok", f"{file.path}: " + ("empty" if file.path.exists() else "there is none, and none is needed"))
     return Check("config", "ok", f"{file.path}: {len(found.values)} key{'s' if len(found.values) > 1 else ''} set")
@@ -54,7 +56,8 @@ def cache(situation: Situation) -> Check:
     try:
         found.check_usable()
     except OSError as error:
-        what = f"{found.root} cannot be used, so each question reads anew: {error.strerror}"
+        where = "this user has no home folder for it" if is_nowhere(found.root) else f"{found.root}: {error.strerror}"
+        what = f"no cache, so each question reads the documents anew: {where}"
         return Check("cache", "warn", what, "set FBRAG_CACHE_DIR to a folder that can be written")
     total = sum(size for _, size in found.size().values())
     return Check("cache", "ok", f"{byte_size(total)} of {byte_size(found.limit)} in {found.root}")
@@ -139,7 +142,8 @@ def _problem(url: str) -> str | None:
     except (ValueError, InvalidURL):  # its message may hold a password
         return "this address, or that of the proxy, is no URL"
     except (OSError, HTTPException) as error:
-        return str(getattr(error, "reason", error))
+        reason = getattr(error, "reason", error)
+        return getattr(reason, "strerror", None) or str(reason)
     return None
 
 

@@ -294,3 +294,30 @@ def test_an_address_that_is_none(situation: Situation, capfd: pytest.CaptureFixt
     assert "is no URL" in index.finding
     assert "secret" not in index.finding
     assert capfd.readouterr().err == ""
+
+
+def test_the_seconds_beside_other_work_say_so() -> None:
+    speed = models.Speed(100, 10, on_gpu=False)
+    assert models.question(speed, speed, 0.5).finding.endswith("100 written")
+    assert "; fewer on an idle machine (its load is 11, on " in models.question(speed, speed, 11.2).finding
+
+
+def test_a_folder_of_models_that_cannot_be_written(situation: Situation, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert models.disk(situation).status == "ok"
+    monkeypatch.setattr("os.access", lambda path, mode: False)  # the tests may run as root, who may write everywhere
+    found = models.disk(situation)
+    assert (found.status, "cannot be written" in found.finding, "FBRAG_MODELS_DIR" in str(found.fix)) == ("warn", True, True)
+
+
+def test_a_user_without_a_home(situation: Situation, monkeypatch: pytest.MonkeyPatch) -> None:
+    nowhere = Path(os.devnull) / "fbrag"
+    monkeypatch.setattr(surroundings, "cache_dir", lambda: nowhere)
+    homeless = replace(situation, models_dir=nowhere / "models", config_file=ConfigFile(nowhere / "config.toml", named=False))
+    for found in (surroundings.cache(homeless), models.disk(homeless)):
+        assert (found.status, "has no home folder" in found.finding) == ("warn", True)
+    assert surroundings.config(homeless) == Check("config", "ok", "none: this user has no home folder, and none is needed")
+
+
+def test_no_number_of_the_system_stands_in_a_problem_of_the_network(situation: Situation) -> None:
+    environ = {"HF_ENDPOINT": "http://nosuchhost.invalid", "PIP_INDEX_URL": "http://127.0.0.1:9", "no_proxy": "*"}
+    assert not [each for each in surroundings.network(replace(situation, environ=environ)) if "Errno" in each.finding]
