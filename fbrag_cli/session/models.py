@@ -130,32 +130,29 @@ class Models:
                 resolve(name, models_dir(), catalogue)
 
     def settle(self, names: Sequence[str], listener: Listener | None = None) -> None:
-        """Let the user choose another default pair, where the settings name no model and one of `names` is missing."""
-        from fbrag_cli.models.catalogue import load_catalogue
-        from fbrag_cli.models.store import locate
+        """Let the user choose another default pair, where the settings name no model and one of `names` is missing.
+
+        Raises what `offer` raises, and before it is called llama_unavailable.
+        """
         from fbrag_cli.storage.places import models_dir
 
-        catalogue, store = load_catalogue(), models_dir()
         with (listener or self._listener).cancellation.holding(self._fetching):
-            if self.offer is None or self.settings.small or self.settings.large:
+            if self.offer is None or self.settings.small or self.settings.large or not (missing := _missing(names)):
                 return
-            missing = [name for name in dict.fromkeys(names) if catalogue.find(name) and locate(name, store, catalogue) is None]
-            if missing and (pair := self.offer(missing, store)):
+            import fbrag_cli.generation.llama.library  # noqa: F401  # raises where no model can be loaded
+
+            if pair := self.offer(missing, models_dir()):
                 self.settings = replace(self.settings, small=pair[0], large=pair[1])
 
     def _find_new(self, names: Sequence[str], listener: Listener) -> None:
         from fbrag_cli.models.catalogue import load_catalogue
-        from fbrag_cli.models.store import locate, resolve
+        from fbrag_cli.models.store import resolve
         from fbrag_cli.storage.places import models_dir
 
         catalogue, store = load_catalogue(), models_dir()
-
-        def missing() -> list[str]:
-            return [name for name in names if catalogue.find(name) and locate(name, store, catalogue) is None]
-
-        if self._fetch and missing():
+        if self._fetch and _missing(names):
             with listener.cancellation.holding(self._fetching):  # one download at a time
-                if still := missing():
+                if still := _missing(names):
                     self._fetch(still, store)
         self._files.update((name, resolve(name, store, catalogue)) for name in names)
 
@@ -334,6 +331,16 @@ class Models:
             )
         if asked.gpu_layers is None and int(on_gpu) < int(layers) and any(map(asked.may_use, gpus())):
             _warn(f"{generator.info.name}: {on_gpu} of {layers} layers fit on the GPU; the CPU computes the others", listener)
+
+
+def _missing(names: Sequence[str]) -> list[str]:
+    """Return the models of the catalogue among `names`, each once, that are not in the store."""
+    from fbrag_cli.models.catalogue import load_catalogue
+    from fbrag_cli.models.store import locate
+    from fbrag_cli.storage.places import models_dir
+
+    catalogue, store = load_catalogue(), models_dir()
+    return [name for name in dict.fromkeys(names) if catalogue.find(name) and locate(name, store, catalogue) is None]
 
 
 def _warn(text: str, listener: Listener) -> None:

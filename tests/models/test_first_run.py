@@ -184,3 +184,12 @@ def test_a_named_model_and_yes_are_not_asked_which(user: User) -> None:
     screen, code = user.asks("", command=[*QUESTION, "-y"])
     assert code in (0, 1), screen.lines()
     assert user.models == {"the-default"}
+
+
+def test_nothing_is_offered_where_no_model_can_be_loaded(user: User) -> None:
+    (user.folder / "llama_cpp.py").write_text("raise ImportError('undefined symbol: ggml_abort')")
+    user.environment |= {"PYTHONPATH": f"{user.folder}{os.pathsep}{ROOT}"}
+    screen, code = user.asks("")
+    assert code == 4
+    assert "first run" not in screen.raw
+    assert "undefined symbol" in text(screen)
