@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from pathlib import Path
 from time import monotonic, process_time
 from typing import Any
 
@@ -26,7 +27,9 @@ from fbrag_cli.generation.server.key import server_key
 from fbrag_cli.generation.server.markers import defused
 from fbrag_cli.generation.thought import MOST_TOKENS_OF_A_SERVER
 from fbrag_cli.methods.prompts import answer_turns, forward_turns
-from tests.servers import Handler, Loopback, Reply, half, status, stream, stuck, unable
+from tests.generation.parrot_gguf import END, Parrot, saying
+from tests.generation.test_thought import REMOVES, THINK
+from tests.servers import Handler, Loopback, Reply, half, llama_cpp_server, status, stream, stuck, unable
 
 PASSAGES = ["Anna Brandt put the brass key of the lighthouse under the mat. Then she rowed to the brig Meridian."]
 QUESTION = answer_turns(PASSAGES, "Where is the brass key?")
@@ -631,6 +634,18 @@ def test_the_check_reads_the_probability_after_the_thought_of_a_model_that_think
         assert generator.choose
         assert generator.choose(QUESTION, ("yes", "no"), QUIET) == pytest.approx((0.905, 0.05), abs=0.01)
         assert server.chats[0].body["max_tokens"] > MOST_TOKENS_OF_A_SERVER
+
+
+@pytest.mark.parametrize("thinks_long", [False, True])
+def test_llama_cpp_s_server_ends_the_thought_of_a_model_at_once(tmp_path: Path, thinks_long: bool) -> None:
+    """And the check of the answer reads the probability behind that thought."""
+    thought = saying("<|assistant|>", "<think>", "h", "m", "h" if thinks_long else "</think>")
+    model = Parrot(script={**thought, **saying("</think>", "Ċ", "y", "e", "s", END)}, template=REMOVES, marks=THINK)
+    with llama_cpp_server(model.write(tmp_path / "thinker.gguf")) as address, opened(address) as generator:
+        (sample,) = generator.generate(QUESTION, 1, GREEDY).samples
+        assert (sample.text.strip(), sample.finish) == ("yes", "stop")
+        assert generator.choose
+        assert generator.choose(QUESTION, ("yes", "no", "y"), QUIET)[2] > 0.99
 
 
 def test_surrogates_and_numbers_out_of_range_do_no_harm() -> None:

@@ -11,7 +11,6 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from time import perf_counter
 
 from fbrag_cli.cancellation import Cancellation
@@ -37,6 +36,7 @@ _EXTRAS: Json = {
 }
 _EFFORT: Json = {"reasoning_effort": "none"}  # Ollama, LM Studio, OpenRouter, OpenAI; others refuse this value
 _LISTED: Json = {"logprobs": True, "top_logprobs": 20}  # the likeliest first tokens; servers list no more
+_CHOICE_TOKENS = 8  # of a reply that is one of few words; a thought of nothing may come before
 _HELLO_TOKENS = 4  # a thought shows in so many
 _BYTES_OF_A_TOKEN = 3  # or more, in most languages; English has four and a half
 _CHARACTERS_OF_A_TOKEN = 6  # or fewer, on the average over a prompt
@@ -209,12 +209,12 @@ class ServerGenerator:
     def _choose(self, turns: Sequence[Turn], choices: Sequence[str], call: Call = QUIET) -> tuple[float, ...]:
         """Return the probability of each of `choices` by the likeliest first tokens; 0 of those that are not among them.
 
-        Those of a model that thinks are the first after its thought.
+        Those of a model that thinks are the first after its thought, be it an empty one that the server has ended.
         """
-        n_tokens = 1 + (MOST_TOKENS_OF_A_SERVER if self._thinks else 0)
+        n_tokens = _CHOICE_TOKENS + (MOST_TOKENS_OF_A_SERVER if self._thinks else 0)
         reply = self._ask(turns, self._extras | _LISTED, call.cancellation, n_tokens)
         answer, thinks = _without_thought(reply)
-        first = _likeliest(reply, partial(_place, answer.strip()) if thinks else lambda tokens: 0)
+        first = _likeliest(reply, lambda tokens: _place(answer.strip(), tokens, None if thinks else 0))
         return tuple(min(1.0, sum(p for token, p in first if token == choice.casefold())) for choice in choices)
 
 
@@ -241,17 +241,19 @@ def _likeliest(reply: Json, place: Callable[[list[str]], int]) -> list[tuple[str
     """
     try:
         tokens = reply["choices"][0]["logprobs"]["content"]
-        listed = tokens[place([each["token"] for each in tokens]) if len(tokens) > 1 else 0]["top_logprobs"]
+        listed = tokens[place([each.get("token", "") for each in tokens])]["top_logprobs"]
         return [(each["token"].strip(" ▁Ġ\n").casefold(), math.exp(min(0.0, float(each["logprob"])))) for each in listed]
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError):
         return []
 
 
-def _place(answer: str, tokens: Sequence[str]) -> int:
-    """Return the last place from which on the tokens are the answer. Raises LookupError where there is none."""
+def _place(answer: str, tokens: Sequence[str], otherwise: int | None) -> int:
+    """Return the last place from which on the tokens are the answer. Where there is none, it is `otherwise`, or LookupError."""
     rest = ""
     for place in reversed(range(len(tokens))):
         rest = tokens[place] + rest
         if answer and rest.strip().startswith(answer):
             return place
-    raise LookupError
+    if otherwise is None:
+        raise LookupError
+    return otherwise
