@@ -85,7 +85,7 @@ class Handler(BaseHTTPRequestHandler):
         if self.path in self.server.pages:
             self.send(self.server.pages[self.path])
         else:
-            self.send({"error": {"message": "no such route"}}, 404)
+            self.server.missing(self, {})
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -133,22 +133,30 @@ class Asked:
 
 
 class Loopback(ThreadingHTTPServer):
-    """A server on a free port of this machine. replies: to the next chats; then `default`. hello: to the first question, what it
-    can do. pages: what GET gives. over: set at the end, for replies that wait."""
+    """A server on a port of this machine, on a free one for 0.
+
+    replies: to the next chats; then `default`. hello: to the first question, what it can do. pages: what GET gives. missing: to a
+    GET of another route. over: set at the end, for replies that wait.
+    """
 
     daemon_threads = True
 
-    def __init__(self, *replies: Reply, hello: Reply | None = None) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
+    def __init__(self, *replies: Reply, hello: Reply | None = None, port: int = 0) -> None:
+        super().__init__(("127.0.0.1", port), Handler)
         self.replies, self.default = deque(replies), stream("It", " is", " blue", ".")
         self.hello = hello or able
+        self.missing: Reply = lambda handler, body: handler.send({"error": {"message": "no such route"}}, 404)
         self.asked: list[Asked] = []
         self.pages: dict[str, Any] = {"/v1/models": {"data": [{"id": "tiny", "object": "model"}]}}
         self.over = threading.Event()
 
     @property
+    def port(self) -> int:
+        return int(self.server_address[1])
+
+    @property
     def address(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}/v1"
+        return f"http://127.0.0.1:{self.port}/v1"
 
     @property
     def chats(self) -> list[Asked]:
@@ -237,3 +245,89 @@ def stuck(*pieces: str) -> Reply:
         handler.server.over.wait()
 
     return reply
+
+
+# -- servers that answer as Ollama and LM Studio do --------------------------------------------------------------------------
+
+
+def ollama(*names: str, loaded: dict[str, int] | None = None, loads: int = 4096, port: int = 0) -> Loopback:
+    """Return a server with the routes of Ollama 0.30. loaded: models in memory, and tokens of their context. loads: tokens of the
+    context of a model that is loaded when it is first asked for."""
+
+    def entry(name: str) -> dict[str, Any]:
+        family = "nomic-bert" if "nomic" in name else "qwen35"
+        details = {"parent_model": "", "format": "gguf", "family": family, "families": [family], "parameter_size": "4.0B"}
+        cloud = {"remote_model": name, "remote_host": "https://ollama.com:443"} if name.endswith("cloud") else {}
+        return {"name": name, "model": name, "size": 2_500_000_000, "digest": f"{len(name):064x}", "details": details} | cloud
+
+    def running(name: str, window: int) -> dict[str, Any]:
+        later = {"expires_at": "2026-11-25T17:00:00.0+01:00", "size_vram": 0, "context_length": window}
+        return entry(name) | later
+
+    def hello(handler: Handler, body: dict[str, Any]) -> None:
+        ps = handler.server.pages["/api/ps"]["models"]
+        if body["model"] not in [each["name"] for each in ps]:
+            ps.append(running(body["model"], loads))
+        able(handler, body)
+
+    server = Loopback(hello=hello, port=port)
+    server.missing = lambda handler, body: handler.send("404 page not found", 404, "text/plain")
+    server.default = _as_ollama
+    server.pages = {
+        "/api/version": {"version": "0.30.1"},
+        "/api/tags": {"models": [entry(name) for name in names]},
+        "/api/ps": {"models": [running(name, window) for name, window in (loaded or {}).items()]},
+        "/v1/models": {
+            "object": "list",
+            "data": [{"id": name, "object": "model", "created": 1764000000, "owned_by": "library"} for name in names],
+        },
+    }
+    return server
+
+
+def _as_ollama(handler: Handler, body: dict[str, Any]) -> None:
+    """Stream a reply as Ollama does: each piece with the role, the finish with an empty piece, the usage without a choice."""
+    about = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "model": body["model"], "system_fingerprint": "fp_ollama"}
+
+    def choice(text: str, finish: str | None = None) -> dict[str, Any]:
+        return about | {"choices": [{"index": 0, "delta": {"role": "assistant", "content": text}, "finish_reason": finish}]}
+
+    if not body.get("stream"):
+        able(handler, body)
+        return
+    handler.begin()
+    for piece in ("It", " is", " blue", "."):
+        handler.event(choice(piece))
+    handler.event(choice("", "stop"))
+    n_read = sum(len(each["content"]) for each in body["messages"]) // 5
+    handler.event(about | {"choices": [], "usage": {"prompt_tokens": n_read, "completion_tokens": 4, "total_tokens": n_read + 4}})
+    handler.event("[DONE]")
+
+
+def lm_studio(*names: str, loaded: dict[str, int] | None = None, older: bool = False) -> Loopback:
+    """Return a server with the routes of LM Studio 0.4; older: of 0.3. loaded: models in memory, and tokens of their context."""
+    windows = loaded or {}
+
+    def newer_entry(name: str) -> dict[str, Any]:
+        instances = [{"id": name, "config": {"context_length": windows[name]}}] if name in windows else []
+        kind = "embedding" if "embed" in name else "llm"
+        return {"type": kind, "publisher": "qwen", "key": name, "loaded_instances": instances, "max_context_length": 262144}
+
+    def older_entry(name: str) -> dict[str, Any]:
+        state = {"state": "loaded", "loaded_context_length": windows[name]} if name in windows else {"state": "not-loaded"}
+        kind = "embeddings" if "embed" in name else "llm"
+        return {"id": name, "object": "model", "type": kind, "arch": "qwen3", "max_context_length": 262144} | state
+
+    def missing(handler: Handler, body: dict[str, Any]) -> None:
+        handler.send({"error": f"Unexpected endpoint or method. ({handler.command} {handler.path})"})
+
+    server = Loopback()
+    server.missing = missing
+    listed = [{"id": name, "object": "model", "owned_by": "organization_owner"} for name in names]
+    server.pages = {
+        "/api/v0/models": {"object": "list", "data": [older_entry(name) for name in names]},
+        "/v1/models": {"object": "list", "data": listed},
+    }
+    if not older:
+        server.pages["/api/v1/models"] = {"models": [newer_entry(name) for name in names]}
+    return server

@@ -14,7 +14,7 @@ from fbrag_cli.doctor import probe
 from fbrag_cli.doctor.check import Check, Situation
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.build import install
-from fbrag_cli.generation.server.address import Address, is_server
+from fbrag_cli.generation.server.address import Address, is_local, is_server
 from fbrag_cli.models.catalogue import load_catalogue
 from fbrag_cli.models.store import ModelFile, locate, resolve
 from fbrag_cli.storage.places import is_nowhere
@@ -70,12 +70,13 @@ def server(label: str, name: str, situation: Situation) -> Check:
     from fbrag_cli.generation.server.about import about
     from fbrag_cli.generation.server.host import Host, Patience
     from fbrag_cli.generation.server.key import server_key
+    from fbrag_cli.generation.server.local import look, places
 
     try:
-        address = Address.parse(name)
+        address = Address.parse(look(name, places(situation.environ)).address if is_local(name) else name)
         if situation.offline and not address.is_loopback:
             return Check(label, "ok", f"{address.base}: not asked (--offline)")
-        key = server_key(situation.key_file, situation.environ)
+        key = None if is_local(name) else server_key(situation.key_file, situation.environ)
         with closing(Host(address, key, Patience(known=_SERVER_SECONDS))) as host:
             found = about(host)
     except FbragError as error:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.server.address import Address, is_server
+from fbrag_cli.generation.server.address import is_elsewhere, is_server
 from fbrag_cli.progress import Event, Progress
 from fbrag_cli.session.settings import ModelSettings
 
@@ -28,7 +28,7 @@ def check_gpu(settings: ModelSettings, models: Sequence[str], progress: Progress
     from fbrag_cli.generation.build import has_nvidia, install
 
     _layers(settings.gpu_layers)
-    elsewhere = [name for name in models if is_server(name) and not Address.parse(name).is_loopback]
+    elsewhere = [name for name in models if is_elsewhere(name)]
     own = [name for name in models if not is_server(name)]
     named = settings.gpu == "require" or settings.device or settings.small_device
     found, for_gpus = _gpus(needed=bool(own and named)) if settings.gpu != "off" else ([], True)

@@ -1,12 +1,13 @@
-"""Servers as models, by the addresses that users give. Each is asked once a run for what it has."""
+"""Servers as models, by the addresses that users give, or `local`. Each is looked for and asked once a run for what it has."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.server.address import Address
+from fbrag_cli.generation.server.address import Address, is_local
 from fbrag_cli.generation.server.key import server_key
 from fbrag_cli.progress import Event, Listener, stage
 from fbrag_cli.session.settings import ModelSettings
@@ -17,21 +18,26 @@ if TYPE_CHECKING:
     from fbrag_cli.generation.server.about import About
     from fbrag_cli.generation.server.generator import ServerGenerator
     from fbrag_cli.generation.server.host import Host
+    from fbrag_cli.generation.server.local import Chosen, Place
 
 
 class Servers:
-    """Generators for servers, by their addresses. listener: receives the warnings of connections."""
+    """Generators for servers, by their addresses. listener: receives the warnings of connections.
 
-    def __init__(self, settings: ModelSettings, listener: Listener) -> None:
-        self._settings, self._listener = settings, listener
+    places: where servers of this machine are looked for, None for where they listen by default.
+    """
+
+    def __init__(self, settings: ModelSettings, listener: Listener, places: Sequence[Place] | None = None) -> None:
+        self._settings, self._listener, self._places = settings, listener, places
+        self._chosen: Shelf[str, Chosen] = Shelf()
         self._hosts: Shelf[str, tuple[Host, About]] = Shelf(lambda known: known[0].close())
         self._opened: Shelf[str, ServerGenerator] = Shelf()
 
     def check(self, name: str) -> None:
         """Raise FbragError `usage` for an address that is none, `gpu_unavailable` with `--gpu require`. Nothing is sent."""
-        address = Address.parse(name)
+        where = name if is_local(name) else Address.parse(name).origin
         if self._settings.gpu == "require":
-            what = f"--gpu require: whether {address.origin} computes on a GPU is not known"
+            what = f"--gpu require: whether {where} computes on a GPU is not known"
             raise FbragError("gpu_unavailable", what, "leave out --gpu require, or name models of this machine")
 
     def identity(self, name: str, listener: Listener) -> list[object]:
@@ -56,7 +62,8 @@ class Servers:
         listener = lease.listener
         with stage("load", listener.progress):
             host, about = self._host(name, listener)
-            _say_where(host.address, about.model, listener)
+            if not is_local(name):  # of these it was said when they were found
+                _say_where(host.address, about.model, listener)
             generator = ServerGenerator(host, about, max_context=self._settings.ctx, cancellation=listener.cancellation)
             for problem in generator.problems if answers else ():
                 listener.progress(Event("load", "warning", text=problem))
@@ -65,7 +72,7 @@ class Servers:
     @property
     def origins(self) -> list[str]:
         """The servers in use, as "http://host:8080"."""
-        return list(dict.fromkeys(Address.parse(name).origin for name in self._opened.now()))
+        return list(dict.fromkeys(self._address(name, self._listener).origin for name in self._opened.now()))
 
     def close(self) -> None:
         self._opened.close()
@@ -79,7 +86,8 @@ class Servers:
             self._listener.progress(Event("load", "warning", text=text))
 
         def make() -> tuple[Host, About]:
-            host = Host(Address.parse(name), server_key(self._settings.key_file, os.environ), warn=warn)
+            key = None if is_local(name) else server_key(self._settings.key_file, os.environ)
+            host = Host(self._address(name, listener), key, warn=warn)
             try:
                 return host, about(host, listener.cancellation)
             except BaseException:
@@ -87,6 +95,21 @@ class Servers:
                 raise
 
         return self._hosts.get(name, make, Lease(listener))
+
+    def _address(self, name: str, listener: Listener) -> Address:
+        """Return the address of a server; for `local`, that of the model which was found first in this run."""
+        if not is_local(name):
+            return Address.parse(name)
+        return Address.parse(self._chosen.get(name, lambda: self._look(name, listener), Lease(listener)).address)
+
+    def _look(self, name: str, listener: Listener) -> Chosen:
+        """Look for the servers of this machine, and say which model is taken. Raises FbragError as `local.look`."""
+        from fbrag_cli.generation.server import local
+
+        places = local.places(os.environ) if self._places is None else self._places
+        chosen = local.look(name, places, listener.cancellation)
+        listener.progress(Event("load", "note", text=f"local: {chosen.described}"))
+        return chosen
 
 
 def _say_where(address: Address, model: str, listener: Listener) -> None:

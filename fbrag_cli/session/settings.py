@@ -18,12 +18,13 @@ class ModelSettings:
 
     large: str | None = knob(
         None,
-        "model that answers: a name of 'fbrag models list', a GGUF file, or a server: http://host:port/v1#name",
+        "model that answers: a name of 'fbrag models list', a GGUF file, a server as http://host:port/v1#name, or local: the "
+        "server that runs here (Ollama, LM Studio, llama-server)",
         names=("-m", "--large"),
         group="Models",
         metavar="MODEL",
     )
-    small: str | None = knob(None, "model that looks forward", group="Models", metavar="MODEL")
+    small: str | None = knob(None, "model that looks forward, named as for --large", group="Models", metavar="MODEL")
     key_file: str | None = knob(
         None, "file with the key of the model servers", varies="else FBRAG_KEY", group="Models", metavar="FILE"
     )

@@ -9,6 +9,7 @@ from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.server.exchange import ask
 from fbrag_cli.generation.server.host import Host
+from fbrag_cli.generation.server.listing import Listed, count, of_lm_studio, of_ollama
 from fbrag_cli.generation.server.replies import Json, RefusedError
 from fbrag_cli.text.near import closest
 from fbrag_cli.text.printable import one_line
@@ -26,12 +27,14 @@ class About:
 
     model: the name to ask for. context_tokens: most tokens of a prompt with its reply, None where the server does not give it.
     is_llama_cpp: whether it has the routes of llama.cpp's own server. identity: fields that identify the model in the cache.
+    program: "Ollama" or "LM Studio", which load a model when it is first asked for; "" for another server.
     """
 
     model: str
     context_tokens: int | None
     is_llama_cpp: bool
     identity: Json = field(compare=False)
+    program: str = ""
 
 
 def about(host: Host, cancellation: Cancellation | None = None) -> About:
@@ -40,13 +43,34 @@ def about(host: Host, cancellation: Cancellation | None = None) -> About:
     Raises FbragError `model_missing` where it has not the model of the address, or several where none is named; `server_failed`.
     """
     entry = _entry(host, _models(host, cancellation))
-    properties = _properties(host, cancellation)
+    properties = _given(host, "/props", cancellation)
     is_llama_cpp = "build_info" in properties and "chat_template" in properties
-    settings = properties.get("default_generation_settings")
-    window = settings.get("n_ctx") if is_llama_cpp and isinstance(settings, dict) else entry.get("max_model_len")
+    settings, meta = properties.get("default_generation_settings"), entry.get("meta")
+    window = count(entry.get("max_model_len")) or count(meta.get("n_ctx") if isinstance(meta, dict) else None)
+    if is_llama_cpp:
+        window = count(settings.get("n_ctx") if isinstance(settings, dict) else None)
     identity = {name: entry[name] for name in _OF_A_MODEL if name in entry}
     identity |= {name: properties[name] for name in _OF_LLAMA_CPP if is_llama_cpp and name in properties}
-    return About(entry["id"], window if isinstance(window, int) and window > 0 else None, is_llama_cpp, identity)
+    program, listed = ("", None) if is_llama_cpp or window else listing(host, entry["id"], cancellation)
+    if listed:
+        window = listed.context_tokens
+        identity |= {"digest": listed.digest} if listed.digest else {}
+    return About(entry["id"], window, is_llama_cpp, identity, program)
+
+
+def listing(host: Host, model: str, cancellation: Cancellation | None = None) -> tuple[str, Listed | None]:
+    """Return "Ollama" or "LM Studio" and its entry of a model, None where it has none; ("", None) for another server."""
+    tags = _given(host, "/api/tags", cancellation)
+    if models := of_ollama(tags, _given(host, "/api/ps", cancellation) if tags else {}):
+        return "Ollama", _called(model, models)
+    for path in ("/api/v1/models", "/api/v0/models"):  # of version 0.4, and of earlier ones
+        if models := of_lm_studio(_given(host, path, cancellation)):
+            return "LM Studio", _called(model, models)
+    return "", None
+
+
+def _called(name: str, models: list[Listed]) -> Listed | None:
+    return next((each for each in models if each.is_called(name)), None)
 
 
 def _models(host: Host, cancellation: Cancellation | None) -> Json:
@@ -59,10 +83,10 @@ def _models(host: Host, cancellation: Cancellation | None) -> Json:
         raise
 
 
-def _properties(host: Host, cancellation: Cancellation | None) -> Json:
-    """Return the properties of llama.cpp's own server, {} where the server is another."""
+def _given(host: Host, path: str, cancellation: Cancellation | None) -> Json:
+    """Return what a route beyond OpenAI's gives, {} where the server has not got it."""
     try:
-        return ask(host, f"{host.address.root}/props", cancellation=cancellation)
+        return ask(host, f"{host.address.root}{path}", cancellation=cancellation)
     except FbragError:
         return {}
 

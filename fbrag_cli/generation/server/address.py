@@ -1,4 +1,4 @@
-"""The address of a server as a model: `http://host:port/v1#name`."""
+"""The address of a server as a model: `http://host:port/v1#name`, or `local` for one that runs on this machine."""
 
 from __future__ import annotations
 
@@ -9,13 +9,28 @@ from urllib.parse import unquote, urlsplit
 
 from fbrag_cli.errors import FbragError
 
+#: The name that stands for a server of this machine: `local`, or `local#name` with the name of its model.
+LOCAL = "local"
+
 _EXAMPLE = "write it as http://host:port/v1#name"
 
 
 def is_server(name: str) -> bool:
-    """Return whether a model's name is the address of a server: a URL, but not that of a GGUF file, which a pull fetched."""
+    """Return whether a model's name means a server: a URL, but not that of a GGUF file, which a pull fetched; or `local`."""
+    if is_local(name):
+        return True
     name = name.lower()
     return name.startswith(("http://", "https://")) and not name.partition("#")[0].partition("?")[0].endswith(".gguf")
+
+
+def is_local(name: str) -> bool:
+    """Return whether a model's name is `local` or `local#name`: a server of this machine, which is looked for."""
+    return name.partition("#")[0] == LOCAL
+
+
+def is_elsewhere(name: str) -> bool:
+    """Return whether a model's name is the address of another machine. Raises FbragError `usage` for an address that is none."""
+    return is_server(name) and not is_local(name) and not Address.parse(name).is_loopback
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +94,6 @@ class Address:
 
 def check_offline(names: Iterable[str]) -> None:
     """Raise FbragError `offline` for a model on another machine, `usage` for an address that is none."""
-    for name in filter(is_server, names):
-        if not (address := Address.parse(name)).is_loopback:
-            what = f"--offline forbids a connection to {address.origin}"
-            raise FbragError("offline", what, "leave out --offline, or name a model of this machine")
+    for name in filter(is_elsewhere, names):
+        what = f"--offline forbids a connection to {Address.parse(name).origin}"
+        raise FbragError("offline", what, "leave out --offline, or name a model of this machine")

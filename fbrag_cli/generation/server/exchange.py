@@ -183,6 +183,8 @@ class Exchange:
             status = status if isinstance(status, int) and 400 <= status < 600 else 500
             if self._begun:
                 raise self._broken(f"HTTP {status}{self._host.without_key(words_of(item))}")
+            if self._body is None:  # LM Studio says so, with status 200, of a route that it has not got
+                raise RefusedError("server_failed", f"{self._host.address.base}: {words_of(item).removeprefix(': ')}", _IN_V1)
             self._fail(status, words_of(item))
         took = self._take(item)
         if took is not Took.NOTHING:

@@ -16,13 +16,14 @@ from time import perf_counter
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import QUIET, Call, Choose, Generations, ModelInfo, Sampling, Turn
-from fbrag_cli.generation.server.about import About
+from fbrag_cli.generation.server.about import About, listing
 from fbrag_cli.generation.server.drawing import Drawing
 from fbrag_cli.generation.server.exchange import ask
 from fbrag_cli.generation.server.host import Host
 from fbrag_cli.generation.server.markers import defused
 from fbrag_cli.generation.server.replies import Json, RefusedError, said
 from fbrag_cli.generation.server.sample import StreamedSample
+from fbrag_cli.generation.server.window import Window, most_tokens
 from fbrag_cli.generation.thought import COMMON, MOST_TOKENS_OF_A_SERVER, Marks, Thoughts
 
 # Beside OpenAI's parameters: sample as `LlamaGenerator` does, whatever the server's own settings are, and do not reason first.
@@ -38,8 +39,6 @@ _EFFORT: Json = {"reasoning_effort": "none"}  # Ollama, LM Studio, OpenRouter, O
 _LISTED: Json = {"logprobs": True, "top_logprobs": 20}  # the likeliest first tokens; servers list no more
 _CHOICE_TOKENS = 8  # of a reply that is one of few words; a thought of nothing may come before
 _HELLO_TOKENS = 4  # a thought shows in so many
-_BYTES_OF_A_TOKEN = 3  # or more, in most languages; English has four and a half
-_CHARACTERS_OF_A_TOKEN = 6  # or fewer, on the average over a prompt
 
 
 class ServerGenerator:
@@ -57,8 +56,6 @@ class ServerGenerator:
     ) -> None:
         self._host, self._about = host, about
         self._url = f"{host.address.base}/chat/completions"
-        windows = [window for window in (about.context_tokens, max_context) if window]
-        self.info = ModelInfo(f"{host.address.base}#{about.model}", None, None, min(windows, default=None))
         self._together = True  # whether one request may ask for several samples
         self._at_once = True  # whether several requests may run at the same time
         self._counts = True  # whether the server counts tokens
@@ -66,6 +63,12 @@ class ServerGenerator:
         self._thinks = False  # whether the model thinks all the same
         self._opened: Marks | None = None  # of a thought in which replies begin
         self._extras, self._probabilities = self._abilities(cancellation)
+        window = about.context_tokens
+        if about.program and not window and (listed := listing(host, about.model, cancellation)[1]):  # loaded by now
+            window = listed.context_tokens
+        self._window = Window(host, window, about.program)
+        windows = [each for each in (window, max_context) if each]
+        self.info = ModelInfo(f"{host.address.base}#{about.model}", None, None, min(windows, default=None))
         lacking = f"{host.address.origin} gives no probabilities: the answer is not checked against the chunks"
         self.problems = () if self._probabilities else (lacking,)
 
@@ -89,6 +92,7 @@ class ServerGenerator:
 
         Raises FbragError `prompt_too_long`, `server_failed`, and the error of a requested cancellation.
         """
+        self._window.check(self._sent(turns), sampling.max_tokens)
         knew = self._thinks
         drawing, samples = self._drawn(turns, n, sampling, call)
         if _are_thoughts(samples) and not knew and not any(sample.cut for sample in samples):
@@ -97,7 +101,7 @@ class ServerGenerator:
             most = sampling.max_tokens + samples[0].thought_tokens
             what = f"{self.info.name} reasons, and wrote no answer within {most:,} tokens"
             raise FbragError("server_failed", what, "use a model that answers at once, or raise --max-tokens")
-        n_prompt, first, now = self._n_read(drawing, turns), drawing.first_text, perf_counter()
+        n_prompt, first, now = self._n_read(drawing, turns, sampling), drawing.first_text, perf_counter()
         n_cached = min(drawing.cached_tokens or 0, n_prompt)
         first = now if first is None else first
         drawn = tuple(sample.generation() for sample in samples)
@@ -113,7 +117,7 @@ class ServerGenerator:
                 )
             except (FbragError, KeyError, TypeError):
                 self._counts = False
-        return math.ceil(len(text.encode("utf-8", "replace")) / _BYTES_OF_A_TOKEN)
+        return most_tokens(text)
 
     def close(self) -> None:
         """Close the connections. The generator cannot be used afterwards."""
@@ -193,18 +197,22 @@ class ServerGenerator:
 
     # -- what comes back -------------------------------------------------------------------------------------------------
 
-    def _n_read(self, drawing: Drawing, turns: Sequence[Turn]) -> int:
-        """Return the number of tokens of the prompt. Warn, once, where the server has read less than was sent."""
-        text = " ".join(message["content"] for message in self._messages(turns))
+    def _n_read(self, drawing: Drawing, turns: Sequence[Turn], sampling: Sampling) -> int:
+        """Return the number of tokens of the prompt. Warn, once, where the server has read less than was sent.
+
+        Raises FbragError `prompt_too_long` where it is known to have cut the prompt.
+        """
+        text = self._sent(turns)
         if drawing.prompt_tokens is None:
-            return math.ceil(len(text.encode("utf-8", "replace")) / _BYTES_OF_A_TOKEN)
-        n_characters = len(" ".join(text.split()))
-        if n_characters > _CHARACTERS_OF_A_TOKEN * drawing.prompt_tokens and not self._warned:
+            return most_tokens(text)
+        warning = self._window.check_read(text, sampling.max_tokens, drawing.prompt_tokens)
+        if warning and not self._warned:
             self._warned = True
-            read = f"it read {drawing.prompt_tokens:,} tokens, and was sent {n_characters:,} characters"
-            hint = "give it a longer context (Ollama: OLLAMA_CONTEXT_LENGTH)"
-            self._host.warn(f"{self._host.address.origin} seems to have cut the prompt: {read}; {hint}")
+            self._host.warn(warning)
         return drawing.prompt_tokens
+
+    def _sent(self, turns: Sequence[Turn]) -> str:
+        return " ".join(message["content"] for message in self._messages(turns))
 
     def _choose(self, turns: Sequence[Turn], choices: Sequence[str], call: Call = QUIET) -> tuple[float, ...]:
         """Return the probability of each of `choices` by the likeliest first tokens; 0 of those that are not among them.
