@@ -141,7 +141,7 @@ def _fix_of_death(death: probe.Death, situation: Situation, *, gpu: bool) -> str
     if death.cause == "SIGILL":  # the build uses instructions that this CPU does not have
         return install(situation.environ, CMAKE_ARGS="-DGGML_NATIVE=on")
     if death.cause and gpu:
-        return f"fbrag doctor --no-gpu-probe shows whether it is the GPU; else {install(situation.environ)}"
+        return f"see whether it is the GPU (fbrag doctor --no-gpu-probe), or {install(situation.environ)}"
     return install(situation.environ)
 
 

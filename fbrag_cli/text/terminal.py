@@ -17,7 +17,10 @@ BOLD, DIM, ACCENT, ERROR = "1", "2", "35", "1;31"
 _LEAST = 20  # columns of a text beside a margin, in the narrowest terminal
 _QUOTE = "'\"'\"'"  # a quote inside quotes, as `shlex.quote` writes it
 _STRETCH = re.compile(r"\S+")
-_COMMAND = re.compile(r"(?:(?<=: )|^)(?:fbrag|curl|ocrmypdf|uv pip|(?:\S+|'[^']+') -m pip) (?![^']*, ).+")
+_COMMAND = re.compile(
+    r"(?:(?<=: )|(?<=, then )|(?<=, or )|^)"
+    r"""(?:[A-Z_]+="[^"]*" )*(?:fbrag|curl|ocrmypdf|uv pip|(?:\S+|'[^']+') -m pip) (?![^']*, ).+"""
+)
 
 
 @dataclass(slots=True)

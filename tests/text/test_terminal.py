@@ -75,6 +75,22 @@ def test_a_command_that_installs_is_one_too(command: str) -> None:
     assert all(line.endswith(" \\") for line in lines[:-1])
 
 
+@pytest.mark.parametrize("before", ["fix: ", "fix: install a C++ compiler, then ", "hint: install libgomq.so.1, or "])
+@pytest.mark.parametrize("program", ["uv pip", "/a/long/path/of/a/python -m pip"])
+def test_variables_of_a_command_are_a_part_of_it(before: str, program: str) -> None:
+    command = (
+        f'CMAKE_TOOLCHAIN_FILE="/a b/build.cmake" CMAKE_ARGS="-DGGML_NATIVE=on" {program} install --no-deps llama-cpp-python'
+    )
+    lines = folded(before + command, 60).split("\n")
+    assert (lines[0], len(lines) > 2) == (before.rstrip(), True)
+    script = '{ printf "%s\\n" "$CMAKE_TOOLCHAIN_FILE" "$CMAKE_ARGS" "$@"; }\n'
+    named = "uv" if program.startswith("uv") else "/a/long/path/of/a/python"
+    shown = "\n".join(lines[1:]).replace(named, "show", 1)
+    done = subprocess.run(["sh", "-c", f"show() {script}{shown}"], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[:2] == ["/a b/build.cmake", "-DGGML_NATIVE=on"]
+    assert done.stdout.splitlines()[-1] == "llama-cpp-python"
+
+
 def test_words_beside_a_command_are_no_part_of_it() -> None:
     hint = "fbrag batch DOC... -Q questions.txt, or with documents of their own fbrag batch --jobs jobs.csv"
     assert "\\" not in folded(hint, 40)
