@@ -12,7 +12,7 @@ from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 _EXTRA = re.compile(r"""extra\s*==\s*['"]([\w-]+)['"]""")
 
@@ -39,23 +39,41 @@ def requirement(package: str) -> str:
 def extra(name: str) -> str:
     """Return the command that installs what an extra of fbrag brings, as "plots". It names no package on an index: there is none.
 
-    From a clone it installs the clone with its extra; from a repository or a file, that; else the packages themselves.
+    From a clone it installs the clone with its extra; from a repository or a file, that; else the packages themselves. In an
+    environment of `uv tool` or of pipx it is a command of theirs, because these forget at an upgrade what others installed.
     """
-    return _extra(name, Path(__file__).parents[1], _direct_url())
+    return _extra(name, Path(__file__).parents[1], _direct_url(), Path(sys.prefix))
 
 
-def _extra(name: str, folder: Path, origin: Mapping[str, Any]) -> str:
-    """Return the command. folder: that holds this package. origin: where pip installed it from, as PEP 610 has it."""
+def _extra(name: str, folder: Path, origin: Mapping[str, Any], environment: Path) -> str:
+    """Return the command. folder: that holds this package. origin: where fbrag was installed from, as PEP 610 has it."""
+    if (environment / "pipx_metadata.json").is_file():
+        return " ".join(["pipx inject", _quoted(environment.name), *map(_quoted, _requirements(name))])
+    receipt = environment / "uv-receipt.toml"
+    is_tool = receipt.is_file()
+    if is_tool and (found := re.search(r'name = "fbrag", extras = \[([^]]*)', receipt.read_text("utf-8"))):
+        name = ",".join(sorted({name, *re.findall(r"[\w-]+", found[1])}))  # those that are there are removed if not named again
+    if not (source := _source(name, folder, origin, pinned=not is_tool)):
+        return pip_install(*map(_quoted, _requirements(name)))
+    return " ".join(["uv tool install", *source]) if is_tool else pip_install(*source)
+
+
+def _source(extras: str, folder: Path, origin: Mapping[str, Any], *, pinned: bool) -> list[str]:
+    """Return the arguments that install fbrag with extras from where it came; none where that is unknown or gone.
+
+    pinned: of a repository, the commit that is installed, not the newest one.
+    """
+    from urllib.request import url2pathname
+
     if _is_clone(folder):
-        return pip_install("-e", _quoted(f"{folder}[{name}]"))
+        return ["-e", _quoted(f"{folder}[{extras}]")]
     address = str(origin.get("url", ""))
     version_control = origin.get("vcs_info", {})
     if system := version_control.get("vcs"):
-        return pip_install(_quoted(f"fbrag[{name}] @ {system}+{address}@{version_control.get('commit_id', 'HEAD')}"))
-    path = Path(unquote(urlsplit(address).path)) if address.startswith("file:") else None
-    if path and (path.is_file() or _is_clone(path)):
-        return pip_install(_quoted(f"{path}[{name}]"))
-    return pip_install(*map(_quoted, _requirements(name)))
+        revision = version_control.get("commit_id" if pinned else "requested_revision")
+        return [_quoted(f"fbrag[{extras}] @ {system}+{address}{f'@{revision}' if revision else ''}")]
+    path = Path(url2pathname(urlsplit(address).path)) if address.startswith("file:") else None
+    return [_quoted(f"{path}[{extras}]")] if path and (path.is_file() or _is_clone(path)) else []
 
 
 def _is_clone(folder: Path) -> bool:

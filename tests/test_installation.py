@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import tomllib
 
 from fbrag_cli import installation
 from fbrag_cli.installation import extra, pip_install
@@ -54,8 +53,39 @@ def test_from_elsewhere_the_command_names_where_fbrag_came_from_or_the_packages(
     (clone / "pyproject.toml").write_text('[project]\nname = "fbrag"\n')
     (clone / "fbrag-0.3.0.whl").touch()
     origin = {**origin, "url": str(origin.get("url", "")).replace("{clone}", clone.as_uri())}
-    told = installation._extra("plots", tmp_path / "site-packages", origin)
+    told = installation._extra("plots", tmp_path / "site-packages", origin, tmp_path)
     assert told == f"{PIP} {expected.replace('{path}', str(clone))}"
+
+
+GIT = {"url": "https://example.org/fbrag.git", "vcs_info": {"vcs": "git", "commit_id": "abc", "requested_revision": "v1"}}
+
+
+@pytest.mark.parametrize(
+    ("origin", "extras", "expected"),
+    [
+        (GIT, "", "'fbrag[plots] @ git+https://example.org/fbrag.git@v1'"),
+        ({**GIT, "vcs_info": {"vcs": "git", "commit_id": "abc"}}, "", "'fbrag[plots] @ git+https://example.org/fbrag.git'"),
+        (GIT, 'extras = ["train", "eval"], ', "'fbrag[eval,plots,train] @ git+https://example.org/fbrag.git@v1'"),
+    ],
+)
+def test_a_tool_of_uv_is_installed_anew_with_the_extras_that_it_has_and_is_not_held_at_a_commit(
+    origin: dict[str, object], extras: str, expected: str, tmp_path: Path
+) -> None:
+    receipt = f'[tool]\nrequirements = [{{ name = "fbrag", {extras}git = "https://example.org/fbrag.git" }}]\n'
+    (tmp_path / "uv-receipt.toml").write_text(receipt)
+    assert installation._extra("plots", tmp_path / "site-packages", origin, tmp_path) == f"uv tool install {expected}"
+
+
+def test_a_tool_of_uv_from_a_file_that_is_gone_gets_the_packages(tmp_path: Path) -> None:
+    (tmp_path / "uv-receipt.toml").write_text('[tool]\nrequirements = [{ name = "fbrag", path = "/is/gone.whl" }]\n')
+    assert installation._extra("plots", tmp_path / "site-packages", {}, tmp_path) == f"{PIP} 'matplotlib>=3.8'"
+
+
+def test_pipx_injects_the_packages_into_the_environment_by_its_name(tmp_path: Path) -> None:
+    environment = tmp_path / "fbrag-next"
+    environment.mkdir()
+    (environment / "pipx_metadata.json").touch()
+    assert installation._extra("plots", environment, GIT, environment) == "pipx inject 'fbrag-next' 'matplotlib>=3.8'"
 
 
 def test_without_pip_uv_installs_into_the_environment_of_this_python(monkeypatch: pytest.MonkeyPatch) -> None:
