@@ -20,7 +20,12 @@ _EXTRA = re.compile(r"""extra\s*==\s*['"]([\w-]+)['"]""")
 def pip_install(*arguments: str) -> str:
     """Return the command that installs packages beside this fbrag, whose environment need not be the active one."""
     python = "python" if os.name == "nt" else shlex.quote(sys.executable)
-    pip = f"{python} -m pip install" if find_spec("pip") else f"uv pip install --python {python}"  # uv's environments have no pip
+    if find_spec("pip"):
+        pip = f"{python} -m pip install"
+    elif _is_of_pipx(Path(sys.prefix)):
+        pip = f"pipx runpip {_quoted(Path(sys.prefix).name)} install"  # by the uv inside pipx
+    else:
+        pip = f"uv pip install --python {python}"  # uv's environments have no pip
     return " ".join([pip, *arguments])
 
 
@@ -47,7 +52,7 @@ def extra(name: str) -> str:
 
 def _extra(name: str, folder: Path, origin: Mapping[str, Any], environment: Path) -> str:
     """Return the command. folder: that holds this package. origin: where fbrag was installed from, as PEP 610 has it."""
-    if (environment / "pipx_metadata.json").is_file():
+    if _is_of_pipx(environment):
         return " ".join(["pipx inject", _quoted(environment.name), *map(_quoted, _requirements(name))])
     receipt = environment / "uv-receipt.toml"
     is_tool = receipt.is_file()
@@ -59,7 +64,7 @@ def _extra(name: str, folder: Path, origin: Mapping[str, Any], environment: Path
 
 
 def _source(extras: str, folder: Path, origin: Mapping[str, Any], *, pinned: bool) -> list[str]:
-    """Return the arguments that install fbrag with extras from where it came; none where that is unknown or gone.
+    """Return the arguments that name fbrag with extras where it came from; none where that is unknown or gone.
 
     pinned: of a repository, the commit that is installed, not the newest one.
     """
@@ -74,6 +79,10 @@ def _source(extras: str, folder: Path, origin: Mapping[str, Any], *, pinned: boo
         return [_quoted(f"fbrag[{extras}] @ {system}+{address}{f'@{revision}' if revision else ''}")]
     path = Path(url2pathname(urlsplit(address).path)) if address.startswith("file:") else None
     return [_quoted(f"{path}[{extras}]")] if path and (path.is_file() or _is_clone(path)) else []
+
+
+def _is_of_pipx(environment: Path) -> bool:
+    return (environment / "pipx_metadata.json").is_file()
 
 
 def _is_clone(folder: Path) -> bool:

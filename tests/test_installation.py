@@ -91,3 +91,10 @@ def test_pipx_injects_the_packages_into_the_environment_by_its_name(tmp_path: Pa
 def test_without_pip_uv_installs_into_the_environment_of_this_python(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(installation, "find_spec", lambda name: None)
     assert pip_install("rouge") == f"uv pip install --python {shlex.quote(sys.executable)} rouge"
+
+
+def test_without_pip_pipx_installs_into_an_environment_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "pipx_metadata.json").touch()
+    monkeypatch.setattr(installation, "find_spec", lambda name: None)
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    assert pip_install("rouge") == f"pipx runpip '{tmp_path.name}' install rouge"
