@@ -31,6 +31,7 @@ def offer(names: Sequence[str], store: Path, console: Console, *, gpu: bool) -> 
     pair = suggested(catalogue, machine)
     if pair.models == catalogue.default.models:
         return None
+    _mention_servers(console)
     choices = {
         key: f"{_to_fetch(each, store)}; {promised(each, catalogue, machine)}"
         for key, each in (("1", catalogue.default), ("2", pair))
@@ -48,6 +49,8 @@ def fetch(names: Sequence[str], store: Path, console: Console) -> None:
     from fbrag_cli.models.advice import first_run, this_machine
 
     what, command = _named(names), f"fbrag models pull {' '.join(names)}"
+    if (not console.yes or console.offline) and {*names} & {entry.id for entry in load_catalogue().default.models}:
+        _mention_servers(console)
     if console.offline:
         raise FbragError("offline", f"{what} is not here, and --offline forbids the download", command)
     if not console.yes:
@@ -57,6 +60,15 @@ def fetch(names: Sequence[str], store: Path, console: Console) -> None:
         if sys.stdin.readline().lower() not in ("\n", "y\n", "yes\n"):
             raise FbragError("model_missing", f"{what} is not here", command)
     _download(names, store, console)
+
+
+def _mention_servers(console: Console) -> None:
+    """Say which servers of models run on this machine, and how to use them. They are asked for their models alone."""
+    from fbrag_cli.generation.server.local import find, offer, places
+
+    found = [server for server in find(places(os.environ), cancellation=console.cancellation) if server.models]
+    if options := offer(found):
+        console.note(f"{'; '.join(server.described for server in found)}: no download is needed with {options}")
 
 
 def _is_asked() -> bool:

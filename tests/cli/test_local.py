@@ -83,3 +83,16 @@ def test_local_is_a_value_of_the_configuration_of_batch_and_of_doctor(fbrag: Run
             f"model servers     Ollama at 127.0.0.1:{server.port} with m (loaded): --large local --small local" in doctor.stdout
         )
         assert f"{server.address} answers: m, 8,192 tokens of context" in doctor.stdout
+
+
+@pytest.mark.parametrize("offline", [(), ("--offline",)])
+def test_a_first_run_off_a_terminal_mentions_who_has_a_model(fbrag: Run, tmp_path: Path, offline: tuple[str, ...]) -> None:
+    with ollama("a", "b", loaded={}) as server:
+        env = {**here(server), "FBRAG_MODELS_DIR": str(tmp_path / "none")}
+        done = fbrag("ask", INQUIRY, QUESTION, *offline, env=env)
+        assert (done.returncode, done.stdout) == (4, "")
+        known = f"Ollama at 127.0.0.1:{server.port} with a (not loaded), b (not loaded): no download is needed with"
+        assert f"{known} --large 'local#a' --small 'local#a'" in done.stderr
+        other = fbrag("ask", INQUIRY, QUESTION, "--large", "llama-3.1-8b", "--small", "llama-3.1-8b", env=env)
+        assert "Ollama" not in other.stderr
+        assert {each.method for each in server.asked} == {"GET"}

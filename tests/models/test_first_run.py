@@ -17,6 +17,7 @@ from tests.cli.screen import Screen, on_screen
 from tests.conftest import ROOT
 from tests.generation.tiny_gguf import Tiny
 from tests.models.conftest import Server
+from tests.servers import ollama
 
 WIDTHS = pytest.mark.parametrize("columns", [40, 80, 100])
 QUESTION = ["ask", "note.txt", "Who is the keeper?", "--gpu", "off"]
@@ -114,6 +115,18 @@ def test_two_pairs_are_offered_with_size_and_seconds_and_nothing_is_sent_before_
     assert "; about 1 s a question (computed on 4 cores), its answers were not measured here n none [1]/2/n? n error: " in said
     assert said.endswith("is not here hint: fbrag models pull the-default")
     assert (user.hub.requests, user.models) == ([], set())
+
+
+@WIDTHS
+def test_a_server_that_has_a_model_is_mentioned_and_gets_no_text(columns: int, user: User) -> None:
+    with ollama("qwen3.5:4b", loaded={"qwen3.5:4b": 8192}) as here:
+        user.environment["OLLAMA_HOST"] = f"127.0.0.1:{here.port}"
+        screen, code = user.asks("n", columns)
+        assert code == 4
+        assert all(width_of(line) <= columns for line in screen.lines())
+        assert {each.method for each in here.asked} == {"GET"}
+    known = f"Ollama at 127.0.0.1:{here.port} with qwen3.5:4b (loaded): no download is needed with --large local --small local"
+    assert f"{known} first run: which models shall be downloaded?" in text(screen)
 
 
 def test_the_pair_that_is_taken_answers_this_question_and_the_next_ones(user: User) -> None:
