@@ -38,6 +38,7 @@ EXIT_CODES: dict[str, ExitCode] = {
     "library_missing": ExitCode.DOCUMENT,
     "model_missing": ExitCode.MODEL,
     "model_corrupt": ExitCode.MODEL,
+    "no_answer": ExitCode.MODEL,
     "llama_unavailable": ExitCode.MODEL,
     "download_failed": ExitCode.MODEL,
     "offline": ExitCode.MODEL,

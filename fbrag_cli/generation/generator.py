@@ -212,7 +212,7 @@ class Generator(Protocol):
     def generate(self, turns: Sequence[Turn], n: int, sampling: Sampling, call: Call = QUIET) -> Generations:
         """Draw `n` samples of the reply to `turns`. The prompt is read once; sample i depends on `n` through rounding at most.
 
-        Raises FbragError `prompt_too_long`, `out_of_memory`, and the error of a requested cancellation.
+        Raises FbragError `prompt_too_long`, `out_of_memory`, `no_answer`, and the error of a requested cancellation.
         """
         ...
 

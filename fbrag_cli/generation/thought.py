@@ -10,6 +10,9 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from fbrag_cli.errors import FbragError
+from fbrag_cli.generation.generator import Generation
+
 #: Most tokens of a thought, beyond those of the answer. A model of this machine then has to answer from what it has thought so
 #: far. So it need not be long: on a CPU this takes half a minute, and three or five samples think at the same time.
 MOST_TOKENS = 256
@@ -88,6 +91,13 @@ def settings_against(source: str) -> list[dict[str, object]]:
     more = first | {"thinking": False, "reasoning": False, "thinking_budget": 0, "thinking_mode": "disabled"}
     none = re.search(r"reasoning_effort[^%}]*['\"]none['\"]", source)
     return [first, more | {"reasoning_effort": "none" if none else "low"}, more]
+
+
+def check_answered(name: str, samples: Sequence[Generation], max_tokens: int) -> None:
+    """Raise FbragError `no_answer` where all samples of a model are thoughts alone. max_tokens: limit of a sample."""
+    if all(sample.thought_tokens and not sample.text.strip() for sample in samples):
+        what = f"{name} only thinks: it wrote no answer within {max_tokens:,} tokens"
+        raise FbragError("no_answer", what, "use a model that answers at once, or raise --max-tokens")
 
 
 class Thoughts:

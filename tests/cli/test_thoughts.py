@@ -45,6 +45,15 @@ def test_the_answer_holds_no_thought_and_the_cost_is_said(fbrag: Run, log: Path,
     assert "warning" not in again.stderr
 
 
+def test_a_thought_alone_is_an_error_and_not_what_the_document_says(fbrag: Run, log: Path, tmp_path: Path) -> None:
+    thinks = {**THINKS, "</think>": "<think>", "Ċ": "<think>"}
+    model = Parrot(script=thinks, template=REMOVES, marks=THINK, context=16384).write(tmp_path / "thinker.gguf")
+    done = fbrag("ask", log, QUESTION, "--method", "vanilla", "--large", model, "--max-tokens", "9", "--json")
+    assert done.returncode == 4
+    error = json.loads(done.stdout)["error"]
+    assert (error["code"], error["message"]) == ("no_answer", "thinker only thinks: it wrote no answer within 265 tokens")
+
+
 def test_a_run_of_many_questions_warns_once(fbrag: Run, log: Path, tmp_path: Path, both: tuple[str, ...]) -> None:
     (tmp_path / "questions.txt").write_text("Was it noon?\nWas it a brig?\nWas it the keeper?\n")
     done = fbrag("batch", log, "-Q", tmp_path / "questions.txt", "-o", tmp_path / "rows.jsonl", *both)

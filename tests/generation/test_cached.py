@@ -49,6 +49,19 @@ def test_a_sample_that_was_cut_because_it_repeats_itself_is_known_as_such_later(
     assert [(sample.text, sample.finish) for sample in later.samples] == [("one", "repeat")]
 
 
+def test_what_a_model_thought_is_known_later_and_older_entries_stay_readable(cache: Cache) -> None:
+    thinker = Scripted(SAID, thought_tokens=3)
+    CachedGenerator(lambda: thinker, cache, "m").generate(ASKED, 3, SAMPLING)
+    later = CachedGenerator(lambda: Scripted(["other"]), cache, "m")
+    assert later.generate(ASKED, 3, SAMPLING).thought_tokens == 9
+    (path,) = (cache.root / KIND).iterdir()
+    meta, _ = arrays.load(path, f"{KIND}/{path.name}")
+    for sample in meta["samples"]:
+        del sample["thought_tokens"]
+    cache.write_json(KIND, path.name, meta)
+    assert not asked_again(cache)
+
+
 def test_more_samples_another_prompt_sampling_or_model_are_asked_for(cache: Cache) -> None:
     assert asked_again(cache, n=2)
     assert not asked_again(cache, n=2)
@@ -77,6 +90,7 @@ def test_a_damaged_entry_is_made_again(cache: Cache, damaged: str) -> None:
         {"samples": [{"text": 5, "n_tokens": 1, "finish": "stop", "seed": 3}] * 3},
         {"samples": [{"text": "x", "n_tokens": "1", "finish": "stop", "seed": 3}] * 3},
         {"samples": [{"text": "x", "n_tokens": 1, "finish": ["stop"], "seed": 3}] * 3},
+        {"samples": [{"text": "x", "n_tokens": 1, "finish": "stop", "seed": 3, "thought_tokens": -1}] * 3},
         {"prompt_tokens": None},
         {"prefill_seconds": "long"},
         {"decode_seconds": float("nan")},

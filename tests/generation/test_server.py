@@ -590,7 +590,7 @@ def test_a_server_that_thinks_to_its_limit_is_given_more_once(how: str) -> None:
     with Loopback(thought, _thinking(how, n_thoughts=40), thought) as server, opened(server.address) as generator:
         assert text_of(generator) == "blue"
         assert [each.body["max_tokens"] for each in server.chats] == [12, 12 + MOST_TOKENS_OF_A_SERVER]
-        with pytest.raises(FbragError, match="reasons, and wrote no answer within 1,036 tokens"):
+        with pytest.raises(FbragError, match="only thinks: it wrote no answer within 1,036 tokens"):
             text_of(generator)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import Call, Generation, Sampling, Turn
 from fbrag_cli.generation.llama.chat_template import ChatTemplate
 from fbrag_cli.generation.llama.generator import LlamaGenerator
@@ -186,10 +187,10 @@ def test_a_model_that_ends_in_its_thought_is_made_to_answer(tmp_path: Path) -> N
 
 def test_a_model_that_only_thinks_has_no_answer(tmp_path: Path) -> None:
     thinks = {**saying("<|assistant|>", "<think>", "h", "m", "h"), "</think>": "<think>", "Ċ": "<think>"}
-    with parrot(tmp_path, thinks) as model:
-        sample, shown = drawn(model)
-    assert (sample.text, shown, sample.finish) == ("", "", "length")
-    assert sample.n_tokens == MOST_TOKENS + 16
+    shown: list[str] = []
+    with parrot(tmp_path, thinks) as model, pytest.raises(FbragError, match=r"only thinks: .* no answer within 272") as told:
+        model.generate(ASKED, 2, Sampling(16), Call(on_text=shown.append))
+    assert (told.value.code, shown) == ("no_answer", [])
 
 
 def test_a_prompt_that_opens_a_thought_is_answered_at_once(tmp_path: Path) -> None:

@@ -25,10 +25,14 @@ class Scripted:
     finish: Finish = "stop"
     info: ModelInfo = field(default_factory=lambda: ModelInfo("scripted", None, "0/1", 9999))
     continues_turns: bool = True
+    thought_tokens: int = 0
 
     def generate(self, turns: Sequence[Turn], n: int, sampling: Sampling, call: Call | None = None) -> Generations:
         self.asked.append((tuple(turns), n, sampling))
-        samples = tuple(Generation(self.replies[i % len(self.replies)], 5, self.finish, sampling.seed + i) for i in range(n))
+        replies = (self.replies[i % len(self.replies)] for i in range(n))
+        samples = tuple(
+            Generation(reply, 5, self.finish, sampling.seed + i, self.thought_tokens) for i, reply in enumerate(replies)
+        )
         if call and call.on_text:
             for piece in samples[0].text.partition(" "):
                 call.on_text(piece)

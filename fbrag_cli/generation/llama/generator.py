@@ -24,7 +24,7 @@ from fbrag_cli.generation.llama.scheduler import NoNumbersError, Request, Schedu
 from fbrag_cli.generation.llama.token_counter import TokenCounter
 from fbrag_cli.generation.llama.token_table import TokenTable
 from fbrag_cli.generation.llama.weights import BY_DEFAULT, Loading, Weights
-from fbrag_cli.generation.thought import MOST_TOKENS, Marks, tag
+from fbrag_cli.generation.thought import MOST_TOKENS, Marks, check_answered, tag
 from fbrag_cli.storage.cache import Cache
 
 _OF_MARKS = llama_cpp.LLAMA_TOKEN_ATTR_CONTROL | llama_cpp.LLAMA_TOKEN_ATTR_USER_DEFINED
@@ -85,12 +85,13 @@ class LlamaGenerator:
         """Draw `n` samples of the reply to `turns`.
 
         Raises FbragError `prompt_too_long`, with both numbers, before any work; `usage` for embedding rows that the model does
-        not take; `out_of_memory`; the error of a cancellation, after which the generator can be used again.
+        not take; `out_of_memory`; `no_answer` where the model only thinks; the error of a cancellation, after which the generator
+        can be used again.
         """
-        request = self._run(
-            self._need(turns, n, sampling.max_tokens, MOST_TOKENS if self._template.may_think else 0), sampling, call
-        )
+        need = self._need(turns, n, sampling.max_tokens, MOST_TOKENS if self._template.may_think else 0)
+        request = self._run(need, sampling, call)
         samples = tuple(sample.generation() for sample in request.samples)
+        check_answered(self.info.name, samples, need.max_tokens + need.thought_tokens)
         seconds = request.read - request.begun, request.ended - request.read
         return Generations(samples, len(request.need.tokens), request.n_cached, *seconds)
 

@@ -24,7 +24,7 @@ from fbrag_cli.generation.server.markers import defused
 from fbrag_cli.generation.server.replies import Json, RefusedError, said
 from fbrag_cli.generation.server.sample import StreamedSample
 from fbrag_cli.generation.server.window import Window, most_tokens
-from fbrag_cli.generation.thought import COMMON, MOST_TOKENS_OF_A_SERVER, Marks, Thoughts
+from fbrag_cli.generation.thought import COMMON, MOST_TOKENS_OF_A_SERVER, Marks, Thoughts, check_answered
 
 # Beside OpenAI's parameters: sample as `LlamaGenerator` does, whatever the server's own settings are, and do not reason first.
 # Servers ignore what they do not know; strict ones refuse it.
@@ -90,21 +90,19 @@ class ServerGenerator:
     def generate(self, turns: Sequence[Turn], n: int, sampling: Sampling, call: Call = QUIET) -> Generations:
         """Draw `n` samples of the reply to `turns`. Sample i has the seed `seed` + i, where the server takes seeds.
 
-        Raises FbragError `prompt_too_long`, `server_failed`, and the error of a requested cancellation.
+        Raises FbragError `prompt_too_long`, `server_failed`, `no_answer` where the model only thinks, and the error of a
+        requested cancellation.
         """
         self._window.check(self._sent(turns), sampling.max_tokens)
         knew = self._thinks
         drawing, samples = self._drawn(turns, n, sampling, call)
-        if _are_thoughts(samples) and not knew and not any(sample.cut for sample in samples):
+        if not knew and all(sample.n_thoughts and not sample.text.strip() and not sample.cut for sample in samples):
             drawing, samples = self._drawn(turns, n, sampling, call)  # with room for thoughts
-        if _are_thoughts(samples):
-            most = sampling.max_tokens + samples[0].thought_tokens
-            what = f"{self.info.name} reasons, and wrote no answer within {most:,} tokens"
-            raise FbragError("server_failed", what, "use a model that answers at once, or raise --max-tokens")
+        drawn = tuple(sample.generation() for sample in samples)
+        check_answered(self.info.name, drawn, sampling.max_tokens + samples[0].thought_tokens)
         n_prompt, first, now = self._n_read(drawing, turns, sampling), drawing.first_text, perf_counter()
         n_cached = min(drawing.cached_tokens or 0, n_prompt)
         first = now if first is None else first
-        drawn = tuple(sample.generation() for sample in samples)
         return Generations(drawn, n_prompt, n_cached, first - drawing.started, now - first)
 
     def count_tokens(self, text: str) -> int:
@@ -224,11 +222,6 @@ class ServerGenerator:
         answer, thinks = _without_thought(reply)
         first = _likeliest(reply, lambda tokens: _place(answer.strip(), tokens, None if thinks else 0))
         return tuple(min(1.0, sum(p for token, p in first if token == choice.casefold())) for choice in choices)
-
-
-def _are_thoughts(samples: Sequence[StreamedSample]) -> bool:
-    """Return whether all samples hold thoughts alone."""
-    return all(sample.n_thoughts and not sample.text.strip() for sample in samples)
 
 
 def _without_thought(reply: Json) -> tuple[str, bool]:
