@@ -45,8 +45,8 @@ class ServerGenerator:
     """The `Generator` for a server. Calls may come from several threads; each has connections of its own.
 
     host, about: the server, and its account of its model. max_context: most tokens of a prompt with its reply, None for as many
-    as the server gives. Making a generator asks for one token, without text of the user, to see what the server can do. Raises as
-    `generate`.
+    as the server gives. Making a generator asks for some tokens, without text of the user, to see what the server can do. Raises
+    as `generate`.
 
     problems: what the user should know of the server, as sentences.
     """
@@ -125,12 +125,15 @@ class ServerGenerator:
         """Draw samples, and note whether the model thinks. Thoughts have room where that is known."""
         opening = turns[-1].text if turns[-1].role == "assistant" else ""
         room = MOST_TOKENS_OF_A_SERVER if self._thinks else 0
+        if self.info.context_tokens:
+            left = self.info.context_tokens - most_tokens(self._sent(turns)) - sampling.max_tokens
+            room = max(0, min(room, left))
         samples = [StreamedSample(sampling.seed + i, sampling.max_tokens, opening, room, self._opened) for i in range(n)]
         body = self._body(turns, replace(sampling, max_tokens=sampling.max_tokens + room))
         drawing = Drawing(self._host, self._url, body, samples, call)
         self._host.loop.run(self._draw(drawing, n), call.cancellation, drawing.reports)
         self._thinks = self._thinks or any(sample.n_thoughts for sample in samples)
-        self._opened = next((sample.opened for sample in samples if sample.opened), None)
+        self._opened = next((sample.opened for sample in samples if sample.opened), self._opened)
         return drawing, samples
 
     async def _draw(self, drawing: Drawing, n: int) -> None:
