@@ -79,12 +79,16 @@ class ModelTools:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tools(ModelTools):
-    """The tools of a method for one question: chunks, scores and models."""
+    """The tools of a method for one question: chunks, scores and models.
+
+    candidates: positions of chunks that may hold more of what is asked, whatever they score, as those of the last answer.
+    """
 
     corpus: Corpus
     retriever: Retriever
     progress: Progress
     cancellation: Cancellation
+    candidates: tuple[int, ...] = ()
 
     def timer(self) -> Callable[[], float]:
         """Return a function that returns the seconds of wall time from now on, without those of models that load."""

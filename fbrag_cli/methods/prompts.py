@@ -109,6 +109,65 @@ def support_turns(context: Sequence[str], question: str, answer: str) -> tuple[T
     return (Turn("user", f"{_passages(context)}{support_question(question, answer)}"),)
 
 
+#: A question, its answer, a question that follows it, and that question written so that it stands alone.
+_WHOLE = (
+    ("Who built the Ironhythe works?", "Josiah Goss", "And who paid for it?", "Who paid for the Ironhythe works?"),
+    ("What did the mayor say about trams?", "He wants more.", "And about schools?", "What did the mayor say about schools?"),
+    (
+        "Which ship brought the mail?",
+        "the Petrel",
+        "Where did its crew sleep in the winter?",
+        "Where did the crew of the Petrel sleep in the winter?",
+    ),
+    (
+        'In the tale "The Lamp": Where did Lena hide the letter?',
+        "behind the clock",
+        "And why did she cry when her brother found it?",
+        'In the tale "The Lamp": Why did Lena cry when her brother found the letter?',
+    ),
+    (
+        "What did the survey of 1902 measure?",
+        "the glacier",
+        "And Berg's, from 1931?",
+        "What did Berg's survey from 1931 measure?",
+    ),
+    (
+        "On which river does the town lie?",
+        "the Orme",
+        "Who owned the mill on that river in the 1880s?",
+        "Who owned the mill on the Orme in the 1880s?",
+    ),
+    (
+        "When was the harbour dredged?",
+        "1911",
+        "Which of his ships did the owner sell?",
+        "Which of his ships did the owner sell?",
+    ),
+)
+
+
+def whole_turns(exchanges: Sequence[tuple[str, str]], typed: str) -> tuple[Turn, ...]:
+    """Return the prompt that makes a question of a conversation whole (not in the papers). Examples stand before it as turns.
+
+    exchanges: the questions before it, each with its answer ("" without one), in their order.
+    """
+    asked = (
+        "Rewrite the follow-up question so that it can be understood without the questions before it. Replace words like "
+        "'he', 'it', 'there' or 'that' by the names they stand for, and add what is left out. Keep its other words and its "
+        "language. A question that can be understood alone stays as it is. Do not answer it.\n\n"
+    )
+    turns = []
+    for question, answer, follow_up, whole in _WHOLE:
+        turns += [Turn("user", asked + _followed([(question, answer)], follow_up)), Turn("assistant", whole)]
+        asked = ""
+    return *turns, Turn("user", _followed(exchanges, typed))
+
+
+def _followed(exchanges: Sequence[tuple[str, str]], typed: str) -> str:
+    lines = [f"Question before: {question}\nAnswer: {answer or 'none'}" for question, answer in exchanges]
+    return "\n".join([*lines, f"Follow-up question: {typed}"])
+
+
 def _filled(template: str, context: Sequence[str], question: str) -> Turn:
     values = {"context": BETWEEN.join(context), "input": question, "all_classes": ""}
     parts = []

@@ -78,6 +78,15 @@ def asking_words(language: str) -> frozenset[str]:
 
 
 @cache
+def referring_words(language: str) -> frozenset[str]:
+    """Return the case-folded words that stand for what was named before; empty for a language without a list.
+
+    One that counts as the beginning of a question alone ends with "_", which also stands between two words.
+    """
+    return frozenset(_text(language, "referring_words").casefold().split())
+
+
+@cache
 def yes_and_no() -> frozenset[str]:
     """Return the words for yes and no of all languages, in lower case. They say nothing that a text could hold."""
     return frozenset(word for language in codes() for word in _text(language, "yes_and_no").split())

@@ -87,11 +87,12 @@ def test_every_language_is_complete(code: str) -> None:
     assert stop_words(code) or not needs_words, "words show its language, or are no terms, and there are none"
     assert stemmer_of(code) in ("", *Stemmer.algorithms())
     entry = _languages()[code]
-    assert entry.keys() <= {"name", "stemmer", "not_found", "not_sure", "function_words", "asking_words", "yes_and_no"}
+    lists = ("function_words", "asking_words", "referring_words", "yes_and_no")
+    assert entry.keys() <= {"name", "stemmer", "not_found", "not_sure", *lists}
     assert ("not_found" in entry) == ("not_sure" in entry)
     assert entry.get("not_sure", ":")[-1] in ":："
     assert entry.get("not_found", ".")[-1] in ".।。"
-    for words in (entry.get(key, "") for key in ("function_words", "asking_words", "yes_and_no")):
+    for words in (entry.get(key, "") for key in lists):
         assert len({*words.split()}) == len(words.split()), "a word stands twice"
         assert words == words.lower()
 

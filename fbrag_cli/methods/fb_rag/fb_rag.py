@@ -72,10 +72,11 @@ class FBRag(WindowMethod):
         return [recalled, counted(self.samples, "forward sample"), *WindowMethod.plan(self, n_chunks)]
 
     def retrieve(self, question: str, tools: Tools) -> Trace:
-        # Stage I: the chunks that the question itself points to.
+        # Stage I: the chunks that the question itself points to, and those of the last answer.
         with stage("recall") as recalling:
             backward = backward_scores(question, tools)  # S_B
-            read = whole_chunks(tools.corpus, sorted(distinct(tools.corpus, backward, self.recall)))
+            recalled = {*distinct(tools.corpus, backward, self.recall), *tools.candidates}
+            read = whole_chunks(tools.corpus, sorted(recalled))
 
         # Stage II: K samples of rationale and answer from these chunks, ...
         turns = forward_turns([excerpt.as_read for excerpt in read], self.asked(question), self.templates, main_language(read))

@@ -1,0 +1,171 @@
+"""`Conversation`: questions one after the other, each understood from those before it. For every front that has one.
+
+A question that leaves out what was named before ("and who paid for it?") finds nothing by its own words. The small model writes
+it so that it stands alone, before anything is retrieved. What it writes counts only where it is plausible; else the question
+before it stands in front. A question that shows no sign of leaving anything out is taken word for word, and no model is asked.
+Measured in tests/benchmarks/README.md, "Follow-up questions".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from fbrag_cli.generation.generator import Call, Sampling
+from fbrag_cli.methods.method import Method
+from fbrag_cli.methods.prompts import whole_turns
+from fbrag_cli.progress import Listener, stage
+from fbrag_cli.session.asked import Asked
+from fbrag_cli.session.session import DEFAULT, Choice, Session
+from fbrag_cli.session.shelf import Lease
+from fbrag_cli.text.languages import foreign_language, referring_words, stop_words
+from fbrag_cli.text.word_forms import is_name
+from fbrag_cli.text.words import terms
+
+if TYPE_CHECKING:
+    from fbrag_cli.indexing.collect import Collection
+    from fbrag_cli.trace import Trace
+
+_READ = 3  # exchanges that the model reads
+_ANSWER_WORDS = 40  # of each answer, at most
+_MOST_TOKENS = 96  # of what it writes
+_KEPT = 0.5  # of the terms of the typed question, at least, that a plausible one keeps
+_LONGER = 30  # words that a plausible one may have more than was typed
+_FEW = 1  # terms of a question that says too little to stand alone
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exchange:
+    """A question of a conversation, and what became of it. typed: as the user typed it; `trace.question` is what was asked."""
+
+    typed: str
+    trace: Trace
+
+    @property
+    def answer(self) -> str:
+        """The answer, in as many words as the next question may need; "" where the document does not say."""
+        if self.trace.status != "answered":
+            return ""
+        words = (self.trace.answer or "").split()
+        return " ".join(words[:_ANSWER_WORDS]) + (" …" if len(words) > _ANSWER_WORDS else "")
+
+    @property
+    def shown_by(self) -> tuple[int, ...]:
+        """The positions of the chunks that show the answer, in document order; none where no source is cited."""
+        claims, sources = self.trace.citations.claims, self.trace.sources
+        return tuple(sorted({sources[number - 1].position for claim in claims for number in claim.sources}))
+
+
+@dataclass(kw_only=True)
+class Conversation:
+    """Questions on a collection, one after the other. One thread uses it at a time.
+
+    collection, method, choice: of the next question; they may be set between two questions. plain: whether each question is
+    asked as it was typed. exchanges: the questions so far, which nothing is kept of elsewhere but the cache.
+    """
+
+    session: Session
+    collection: Collection
+    method: Method
+    choice: Choice = DEFAULT
+    plain: bool = False
+    exchanges: list[Exchange] = field(default_factory=list)
+
+    def ask(self, typed: str, listener: Listener | None = None, *, answering: bool = True) -> Asked:
+        """Return the question, which is understood but runs nothing else yet. `add` its trace when it is answered.
+
+        Raises as `understood`.
+        """
+        listener = listener or self.session.listener
+        question = self.understood(typed, listener)
+        asked = self.session.ask(question, self.collection, self.method, self.choice, listener, answering=answering)
+        last = self.exchanges[-1] if self.exchanges else None
+        if last and question != typed and last.trace.corpus.fingerprint == self.collection.corpus.fingerprint:
+            asked.candidates = last.shown_by
+        return asked
+
+    def add(self, typed: str, trace: Trace) -> Exchange:
+        """Put an answered question at the end of the conversation, and return it."""
+        self.exchanges.append(Exchange(typed=typed, trace=trace))
+        return self.exchanges[-1]
+
+    def understood(self, typed: str, listener: Listener | None = None) -> str:
+        """Return the question that a typed one stands for: as it was typed, or whole.
+
+        The small model is fetched and loaded where it is needed. Raises what that raises, and the error of a requested
+        cancellation.
+        """
+        if self.plain or not self.exchanges or stands_alone(typed, self.collection.corpus.languages):
+            return typed
+        listener = listener or self.session.listener
+        before = [(each.trace.question, each.answer) for each in self.exchanges[-_READ:]]
+        self.session.models.find([self.session.names(self.choice)[0]], listener=listener)
+        with stage("understand", listener.progress), Lease(listener) as lease:
+            small = self.session.model_tools(self.choice, lease).small()
+            sampling = Sampling(_MOST_TOKENS, temperature=0)
+            written = small.generate(whole_turns(before, typed), 1, sampling, Call(cancellation=listener.cancellation))
+        return made_whole(typed, written.samples[0].text, before, self.collection.corpus.languages)
+
+
+def stands_alone(typed: str, languages: Sequence[str]) -> bool:
+    """Return whether a question shows no sign of leaving out what was named before it.
+
+    languages: those of the documents. In a language without a list of referring words, no question stands alone.
+    """
+    spoken = _spoken(typed, languages)
+    known = any(referring_words(each) and not stop_words(each).isdisjoint(_words(typed)) for each in spoken)
+    return known and not _referring(typed, spoken) and len(terms(typed, spoken)) > _FEW
+
+
+def made_whole(typed: str, written: str, before: Sequence[tuple[str, str]], languages: Sequence[str] = ("en",)) -> str:
+    """Return the whole question that a model wrote for a typed one where that is plausible; else the typed one, behind the last
+    question and its answer.
+
+    before: the questions before it with their answers, the last one last. languages: those of the documents.
+    """
+    spoken = _spoken(typed, languages)
+
+    def said(*texts: str) -> frozenset[str]:
+        return frozenset(term for text in texts for term in terms(text, spoken))
+
+    whole = next(filter(None, map(str.strip, written.splitlines())), "").strip("\"'“”")
+    own, new = said(typed), said(whole)
+    referring = _referring(typed, spoken)
+    if new == own and not any(word.endswith("_") for word in referring) and _names_something(typed):
+        return typed  # what it refers to stands in itself
+    question, answer = before[-1]
+    plausible = (
+        new - own  # names something
+        and len(own & new) >= _KEPT * len(own)
+        and new - own <= said(*(text for pair in before for text in pair))  # invents nothing
+        and new != said(question)  # is not the question before
+        and (not referring or not referring <= _referring(whole, spoken))  # refers to less
+        and len(whole.split()) <= len(typed.split()) + _LONGER
+        and ("?" in whole or "?" not in typed)
+        and not foreign_language(whole, spoken)
+    )
+    return whole if plausible else " ".join(filter(None, [question, answer and f"({answer})", typed]))
+
+
+def _spoken(typed: str, languages: Sequence[str]) -> tuple[str, ...]:
+    """Return the languages that a question may be in: those of the documents, unless it shows another one."""
+    known = tuple(filter(None, languages)) or ("en",)
+    return (foreign,) if (foreign := foreign_language(typed, known)) else known
+
+
+def _referring(question: str, spoken: Sequence[str]) -> frozenset[str]:
+    """Return the referring words of a question, as the lists of its languages have them."""
+    words = _words(question)
+    begins = "_".join([*words[:4], ""])
+    listed = frozenset[str]().union(*map(referring_words, spoken))
+    return frozenset(word for word in listed if (begins.startswith(word) if word.endswith("_") else word in words))
+
+
+def _names_something(question: str) -> bool:
+    """Return whether a word of a question but the first is spelt as a name."""
+    return any(is_name(each) for each in question.split()[1:])
+
+
+def _words(text: str) -> list[str]:
+    return "".join(each if each.isalnum() else " " for each in text.casefold()).split()

@@ -1,0 +1,208 @@
+"""A conversation: what follows up is made whole, what stands alone is left alone, and nothing that a model invents counts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fbrag_cli.cancellation import Cancellation
+from fbrag_cli.documents.document import Content, Document, Extracted
+from fbrag_cli.errors import FbragError
+from fbrag_cli.generation.generator import QUIET, Call, Generation, Generations, ModelInfo, Sampling, Turn
+from fbrag_cli.indexing.collect import Collection, collect_text
+from fbrag_cli.methods.fb_rag.fb_rag import FBRag
+from fbrag_cli.methods.fb_rag.order_preserving import OrderPreserving
+from fbrag_cli.progress import Listener
+from fbrag_cli.session.conversation import Conversation, made_whole, stands_alone
+from fbrag_cli.session.session import Session
+from fbrag_cli.session.settings import ModelSettings
+from fbrag_cli.storage.cache import Cache
+from fbrag_cli.trace import Trace
+
+METHOD = OrderPreserving(select=2)
+BUILT = ("Who built the Ironhythe works?", "Josiah Goss")
+TEXT = "\n\n".join(
+    [
+        "The Ironhythe works were built by Josiah Goss in 1841. He came from Leith.",
+        "The railway board paid for the works at Ironhythe. Goss gave the land.",
+        "The anchor of the Garefowl was forged there. It lost its fluke off the Skerries.",
+        "Nobody in the village liked the smoke. The vicar wrote about it every year.",
+    ]
+)
+
+
+def collected(text: str = TEXT) -> Collection:
+    return collect_text(Document.of("works.txt", "works.txt", Extracted(Content(text), "text/plain"), language="en"), 15)
+
+
+class Writer:
+    """A stand-in for the small model: it writes what it is told, and notes what it was asked."""
+
+    def __init__(self, written: str = "") -> None:
+        self.written, self.asked = written, list[Sequence[Turn]]()
+
+    info = ModelInfo("writer", None, None, None)
+    choose = None
+    continues_turns = True
+
+    def generate(self, turns: Sequence[Turn], n: int, sampling: Sampling, call: Call = QUIET) -> Generations:
+        if call.cancellation:
+            call.cancellation.raise_if_requested()
+        assert sampling.temperature == 0
+        self.asked.append(turns)
+        return Generations((Generation(self.written, 1, "stop", 0),), 1, 0, 0.0, 0.0)
+
+
+@pytest.fixture
+def writer(session: Session, monkeypatch: pytest.MonkeyPatch) -> Writer:
+    """The small model of the session."""
+    made = Writer()
+    monkeypatch.setattr(session.models, "load", lambda name, adapter=None, lease=None: made)
+    return made
+
+
+def answered(conversation: Conversation, typed: str, answer: str | None) -> Trace:
+    """Ask, and answer without a model."""
+    trace = conversation.ask(typed, answering=False).retrieve()
+    trace = replace(trace, answer=answer, status="answered" if answer else "not_found")
+    conversation.add(typed, trace)
+    return trace
+
+
+def test_a_follow_up_is_made_whole_before_retrieval(session: Session, writer: Writer) -> None:
+    conversation = Conversation(session=session, collection=collected(), method=METHOD)
+    assert answered(conversation, *BUILT).question == BUILT[0]
+    assert not writer.asked, "the first question has nothing before it"
+    writer.written = " Who paid for the Ironhythe works?\nAnswer: nobody"
+    trace = answered(conversation, "And who paid for it?", "the railway board")
+    assert trace.question == "Who paid for the Ironhythe works?"
+    assert "railway board" in trace.corpus.chunks[trace.ranked[0]].text
+    prompt = "".join(turn.text for turn in writer.asked[0])
+    assert all(each in prompt for each in (*BUILT, "And who paid for it?"))
+
+
+def test_a_question_that_stands_alone_is_asked_word_for_word_and_no_model_is_asked(session: Session, writer: Writer) -> None:
+    conversation = Conversation(session=session, collection=collected(), method=METHOD)
+    answered(conversation, *BUILT)
+    assert conversation.understood("Where was the anchor of the Garefowl forged") == "Where was the anchor of the Garefowl forged"
+    assert not writer.asked
+    conversation.plain = True
+    assert conversation.understood("And who paid for it?") == "And who paid for it?"
+    assert not writer.asked
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "And when?",
+        "What about the anchor of the ship?",
+        "Where did he come from?",
+        "Und wer hat es bezahlt?",
+        "那么它是谁付的钱？",
+        "Why?",
+        "Et qui a payé pour cela?",
+        "But the vicar of the village, what did the vicar write?",
+        "何时？",
+    ],
+)
+def test_a_question_that_leaves_something_out_is_seen(typed: str) -> None:
+    assert not stands_alone(typed, ("en",))
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "Who forged the anchor of the Garefowl?",
+        "Wer hat das Werk in Ironhythe gebaut?",
+        "WHO BUILT THE IRONHYTHE WORKS",
+        "What is the Andover railway paid for?",
+    ],
+)
+def test_a_whole_question_is_seen(typed: str) -> None:
+    assert stands_alone(typed, ("en",))
+
+
+def test_a_question_is_taken_for_one_in_the_language_of_the_document() -> None:
+    assert stands_alone("Qui a construit les usines de Goss?", ("fr",))
+    assert stands_alone("¿Quién pagó las obras de Ironhythe?", ("es",))
+    assert not stands_alone("Et qui les a construites, ces usines?", ("fr",))
+
+
+PAID = "And who paid for it?"
+IN_FRONT = f"{BUILT[0]} (Josiah Goss) {PAID}"
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "The railway board paid for it.",  # an answer
+        "Who built the Ironhythe works?",  # the question before
+        "Who paid for the Forth Bridge?",  # what nobody has named
+        "Who was Josiah Goss?",  # without what was asked
+        "Who paid Josiah Goss " + "and Josiah Goss " * 30 + "?",  # endless
+        "Wer hat für das Werk Ironhythe bezahlt (paid) und warum ist es so?",  # another language
+        "",
+    ],
+)
+def test_what_is_not_plausible_does_not_count(written: str) -> None:
+    assert made_whole(PAID, written, [BUILT]) == IN_FRONT
+
+
+def test_what_says_no_more_puts_the_last_question_in_front_of_one_without_a_name() -> None:
+    assert made_whole("Why did he leave?", "Why did he leave?", [BUILT]) == f"{BUILT[0]} (Josiah Goss) Why did he leave?"
+
+
+def test_what_says_no_more_leaves_the_typed_words() -> None:
+    typed = "Which of his ships did Vance sell?"
+    assert made_whole(typed, "Which ships of his did Vance sell?", [BUILT]) == typed
+
+
+def test_the_question_in_front_has_no_answer_where_there_was_none(session: Session, writer: Writer) -> None:
+    conversation = Conversation(session=session, collection=collected(), method=METHOD)
+    answered(conversation, BUILT[0], None)
+    assert conversation.understood(PAID) == f"{BUILT[0]} {PAID}"
+    assert "Answer: none" in writer.asked[0][-1].text
+
+
+def test_the_chunks_of_the_last_answer_stay_candidates(session: Session, writer: Writer) -> None:
+    conversation = Conversation(session=session, collection=collected(), method=METHOD)
+    shown = conversation.add(BUILT[0], answered(conversation, *BUILT)).shown_by
+    assert [collected().corpus.chunks[position].text for position in shown] == [TEXT.split("\n\n", maxsplit=1)[0]]
+    paid = "Who paid for the works at Ironhythe?"
+    assert conversation.add(paid, answered(conversation, paid, "the railway board")).shown_by == (1,), "the best source is first"
+    conversation.exchanges = conversation.exchanges[:1]
+    writer.written = "Who paid for the Ironhythe works?"
+    assert conversation.ask(PAID).candidates == shown
+    assert conversation.ask("Who forged the anchor of the Garefowl?").candidates == ()
+    conversation.collection = collected(TEXT.replace("Leith", "Kiel"))
+    assert conversation.ask(PAID).candidates == (), "positions mean nothing in another document"
+
+
+def test_stage_one_reads_the_candidates_too(session: Session) -> None:
+    asked = session.ask("Who forged the anchor?", collected(), FBRag(recall=1, samples=1, forward_tokens=4), answering=False)
+    alone = [excerpt.chunk.position for excerpt in asked.retrieve().rounds[0].read]
+    asked = replace(asked, candidates=(3, 0))
+    assert [excerpt.chunk.position for excerpt in asked.retrieve().rounds[0].read] == sorted({*alone, 0, 3})
+
+
+def test_a_stop_ends_the_understanding(session: Session, writer: Writer) -> None:
+    conversation = Conversation(session=session, collection=collected(), method=METHOD)
+    answered(conversation, *BUILT)
+    stop = Cancellation()
+    stop.request(FbragError("timeout", "stopped"))
+    with pytest.raises(FbragError, match="stopped"):
+        conversation.understood(PAID, Listener(cancellation=stop))
+
+
+def test_a_conversation_with_a_real_model(tiny: Path, tmp_path: Path) -> None:
+    """A tiny model writes nonsense, which does not count. Its reply is cached, so that the second run loads no model."""
+    settings = ModelSettings(small=str(tiny), large=str(tiny), gpu="off", threads=1)
+    for again in (False, True):
+        with Session.open(settings, Cache(tmp_path / "cache")) as session:
+            conversation = Conversation(session=session, collection=collected(), method=METHOD)
+            answered(conversation, *BUILT)
+            assert conversation.understood(PAID) == IN_FRONT
+            assert session.models.has(str(tiny)) is not again
