@@ -6,7 +6,7 @@ This module knows nothing of documents, chunks or methods. Each generator turns 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -67,12 +67,15 @@ class EmbeddingRows:
 class Turn:
     """One message of a chat. The last turn may be the assistant's: the beginning of a reply that the model continues.
 
-    rows: embedding rows between the words, each with the number of characters of the text before it, in order.
+    rows: embedding rows between the words, each with the number of characters of the text before it, in order. context_end:
+    number of characters of the context at the text's beginning, which later prompts may begin with too; 0 for none. It changes
+    nothing in what the model reads.
     """
 
     role: Role
     text: str
     rows: tuple[tuple[int, EmbeddingRows], ...] = ()
+    context_end: int = field(default=0, compare=False)
 
     @classmethod
     def of(cls, role: Role, parts: Iterable[str | EmbeddingRows]) -> Turn:
@@ -84,6 +87,17 @@ class Turn:
             else:
                 text += part
         return cls(role, text, tuple(rows))
+
+    @classmethod
+    def about(cls, context: Iterable[str | EmbeddingRows], asked: str) -> Turn:
+        """Return the user's turn of a context, and of what is asked about it."""
+        turn = cls.of("user", (*context, asked))
+        return replace(turn, context_end=len(turn.text) - len(asked))
+
+    @property
+    def context(self) -> Turn:
+        """The turn without what is asked about its context."""
+        return Turn(self.role, self.text[: self.context_end], tuple(each for each in self.rows if each[0] <= self.context_end))
 
     @property
     def parts(self) -> tuple[str | EmbeddingRows, ...]:

@@ -57,13 +57,12 @@ def forward_turns(
         return (_filled(templates.forward, context, question),)
     name = "" if language == "en" else name_of(language)
     asked = (
-        f"{_passages(context)}"
         "Now write two or three short sentences that begin with 'Rationale:' and say which facts of the passages lead to "
         "the answer, with the names of the people, places and things. Then, on a new line that begins with 'Answer:', "
         f"give the answer in as few words as you can.{f' Write in {name}.' if name else ''}\n\n"
         f"Question: {question}"
     )
-    return Turn("user", asked), Turn("assistant", f"Rationale (in {name}):" if name else "Rationale:")
+    return Turn.about([_passages(context)], asked), Turn("assistant", f"Rationale (in {name}):" if name else "Rationale:")
 
 
 def answer_turns(
@@ -75,7 +74,7 @@ def answer_turns(
     """
     if templates and templates.answer:
         return (_filled(templates.answer, context, question),)
-    return (Turn("user", _asked(context, question, form_of(instructions))),)
+    return (_asked(context, question, form_of(instructions)),)
 
 
 def alone_turns(question: str, instructions: str | None = None) -> tuple[Turn, ...]:
@@ -100,13 +99,13 @@ def self_route_turns(
     if templates and templates.self_route:
         return (_filled(templates.self_route, context, question),)
     decline = 'If the passages do not hold the answer, write "unanswerable" and nothing else.'
-    return (Turn("user", _asked(context, question, f"{form_of(instructions)} {decline}")),)
+    return (_asked(context, question, f"{form_of(instructions)} {decline}"),)
 
 
 def support_turns(context: Sequence[str], question: str, answer: str) -> tuple[Turn, ...]:
     """Return the check after Stage III (not in the paper): yes or no, does the context show the answer? Begins as `answer_turns`
     does, so that the context is not read again."""
-    return (Turn("user", f"{_passages(context)}{support_question(question, answer)}"),)
+    return (Turn.about([_passages(context)], support_question(question, answer)),)
 
 
 #: A question, its answer, a question that follows it, and that question written so that it stands alone.
@@ -170,20 +169,23 @@ def _followed(exchanges: Sequence[tuple[str, str]], typed: str) -> str:
 
 def _filled(template: str, context: Sequence[str], question: str) -> Turn:
     values = {"context": BETWEEN.join(context), "input": question, "all_classes": ""}
-    parts = []
+    parts: list[str] = []
+    context_ends = 0  # as a number of parts
     for literal, field, _, _ in Formatter().parse(template):
         parts.append(literal.removesuffix("\n") if field == "all_classes" else literal)
         parts.append(values[field] if field else "")
-    return Turn("user", "".join(parts))
+        if field == "context" and not context_ends:
+            context_ends = len(parts)
+    return Turn.about(parts[:context_ends], "".join(parts[context_ends:]))
 
 
 def _passages(context: Sequence[str]) -> str:
     return f"Answer the question from the passages below.\n\nPassages:\n{BETWEEN.join(context)}\n\n"
 
 
-def _asked(context: Sequence[str], question: str, form: str) -> str:
-    asked = f"Answer the question from these passages and from nothing else. {form}"
-    return f"{_passages(context)}{asked}\n\nQuestion: {question}"
+def _asked(context: Sequence[str], question: str, form: str) -> Turn:
+    asked = f"Answer the question from these passages and from nothing else. {form}\n\nQuestion: {question}"
+    return Turn.about([_passages(context)], asked)
 
 
 def support_question(question: str, answer: str, texts: str = "passages") -> str:

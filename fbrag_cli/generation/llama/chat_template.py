@@ -86,6 +86,14 @@ class ChatTemplate:
             found += [*_words(turn), Markup(piece)]
         return (*found, *opening)
 
+    def beginning(self, turns: Sequence[Turn]) -> tuple[Segment, ...]:
+        """Return what the model reads for `turns` up to the end of the words of the last closed one: what a chat that goes on
+        begins with, whatever its template writes after an earlier turn. Raises as `segments`."""
+        closed = turns[:-1] if turns[-1].role == "assistant" else turns
+        if not self._source or self.problem:
+            return _plain((*closed, Turn("assistant", "")))
+        return self.segments(closed)[:-1]
+
     def _begin(self, child: TemplateChild) -> None:
         """Render a single question, and see how the model answers without a thought. Raises ValueError."""
         question, chat = ("user",), ("user", "assistant", "user")

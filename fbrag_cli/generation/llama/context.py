@@ -68,6 +68,7 @@ class Context:
         if not self._context:
             raise _too_large(f"llama.cpp made no context of {n_cells} tokens: {native_log.last_error()}")
         self._memory = llama_cpp.llama_get_memory(self._context)
+        self._window = llama_cpp.llama_model_n_swa(weights.model)  # 0 for none
         self._batch = llama_cpp.llama_batch_init(BATCH, 0, 1)
         self._embedding_batch: Any = None  # made when it is first needed
 
@@ -118,6 +119,16 @@ class Context:
         """Let the empty sequence `target` begin with the first `n_tokens` tokens of `source`. The two share their cells."""
         llama_cpp.llama_memory_seq_cp(self._memory, source, target, 0, n_tokens)
 
+    def reaches(self, sequence: int, n_tokens: int) -> bool:
+        """Return whether a sequence can go on after its first `n_tokens` tokens: at its end, or where the cells before are there.
+
+        A recurrent state is that of the end. Of a layer with a sliding window, llama.cpp gives cells before it to others.
+        """
+        if n_tokens == llama_cpp.llama_memory_seq_pos_max(self._memory, sequence) + 1:
+            return True
+        first = llama_cpp.llama_memory_seq_pos_min(self._memory, sequence)
+        return bool(first <= max(0, n_tokens - self._window if self._window else 0))
+
     def cut(self, sequence: int, n_tokens: int) -> bool:
         """Reduce a sequence to its first `n_tokens` tokens. Return False where the model cannot go back."""
         return bool(llama_cpp.llama_memory_seq_rm(self._memory, sequence, n_tokens, -1))
@@ -145,6 +156,11 @@ class Context:
                 llama_cpp.llama_batch_free(self._embedding_batch)
             llama_cpp.llama_free(self._context)
             self._context = None
+
+
+def has_states(weights: Weights) -> bool:
+    """Return whether a model has a recurrent state, alone or beside keys and values."""
+    return bool(llama_cpp.llama_model_is_recurrent(weights.model) or llama_cpp.llama_model_is_hybrid(weights.model))
 
 
 def how_many_fit(weights: Weights, n_cells: int) -> int:

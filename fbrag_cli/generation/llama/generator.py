@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import QUIET, Call, EmbeddingRows, Generations, ModelInfo, Sampling, Turn
-from fbrag_cli.generation.llama.chat_template import ChatTemplate, Markup, TemplateChild
+from fbrag_cli.generation.llama.chat_template import ChatTemplate, Markup, Segment, TemplateChild
 from fbrag_cli.generation.llama.embedding_rows import RowsCheck, check_taken, takes_rows
 from fbrag_cli.generation.llama.library import llama_cpp
-from fbrag_cli.generation.llama.prompts import Need, Prompts
+from fbrag_cli.generation.llama.prompts import Need, Prompts, common_prefix
 from fbrag_cli.generation.llama.sample import NO_THINKING, Thinking
 from fbrag_cli.generation.llama.scheduler import NoNumbersError, Request, Scheduler
 from fbrag_cli.generation.llama.token_counter import TokenCounter
@@ -101,6 +101,7 @@ class LlamaGenerator:
         Where the model would think first, this is asked behind an empty thought.
         """
         need = self._need(turns, 1, 1)
+        need = replace(need, marks=need.marks[:-1])  # no chat goes on after it
         probabilities = self._first_tokens(need, call)
         if self._thought and probabilities.argmax() == self._thought[0]:
             probabilities = self._first_tokens(replace(need, tokens=[*need.tokens, *self._thought]), call)
@@ -128,9 +129,12 @@ class LlamaGenerator:
 
         Only the template's own markup becomes special tokens, whatever a turn contains.
         """
+        return self._tokens_of(self._template.segments(turns))
+
+    def _tokens_of(self, segments: Sequence[Segment]) -> list[int]:
         bos = llama_cpp.llama_vocab_bos(self._vocab)
         tokens = [bos] if llama_cpp.llama_vocab_get_add_bos(self._vocab) else []
-        for segment in self._template.segments(turns):
+        for segment in segments:
             if isinstance(segment, EmbeddingRows):
                 tokens += segment.ids
             else:
@@ -201,7 +205,15 @@ class LlamaGenerator:
         vectors = {number: vector for each in rows for number, vector in zip(each.ids, each.vectors, strict=True)}
         tokens = self.tokenize(turns)
         room = (self.info.context_tokens or 0) - len(tokens) - n * max_tokens
-        return Need(tokens, n, max_tokens, vectors, min(thought_tokens, max(0, room // n)))
+        marks = self._marks(turns, tokens) if self._prompts.has_states else ()
+        return Need(tokens, n, max_tokens, vectors, min(thought_tokens, max(0, room // n)), marks)
+
+    def _marks(self, turns: Sequence[Turn], tokens: Sequence[int]) -> tuple[int, ...]:
+        """Return where later prompts may part from this one, as numbers of tokens: at the end of a context, and where the words
+        of the last question end."""
+        contexts = [(*turns[:i], turn.context) for i, turn in enumerate(turns) if turn.context_end]
+        read = (self._tokens_of(self._template.beginning(each)) for each in (*contexts, turns))
+        return tuple(sorted({n for n in (common_prefix(each, tokens) for each in read) if 0 < n < len(tokens)}))
 
     def _run(self, need: Need, sampling: Sampling | None, call: Call) -> Request:
         if not need.tokens:

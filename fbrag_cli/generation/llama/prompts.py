@@ -2,6 +2,9 @@
 
 A prompt is read from where it differs from those of running and earlier calls. Cells and sequences for the samples of a call are
 set aside when its prompt is admitted, so that no call runs out of them.
+
+Keys and values can be cut anywhere. The recurrent state of a hybrid model cannot: it is kept as copies, one at each place of a
+prompt where a later one may part from it. A copy is a sequence of its own, which shares its cells with the prompt.
 """
 
 from __future__ import annotations
@@ -14,14 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.llama.context import Context, how_many_fit
+from fbrag_cli.generation.llama.context import Context, has_states, how_many_fit
 from fbrag_cli.generation.llama.embedding_rows import RowsCheck
-from fbrag_cli.generation.llama.library import llama_cpp
 from fbrag_cli.generation.llama.weights import Weights
 
 _STEP = 256  # llama.cpp makes contexts of multiples of it
 _SPARE = 256  # cells beyond what a call needs, so that a follow-up on the same prompt finds room
 _SAMPLES = 8  # of a call, for which there is room from the start where calls run at once: a larger context waits for all of them
+_COPIES = 4  # of states: two for each of the prompts that a question has, before and after what is asked about its context
 _MOST_SEQUENCES = 256  # of a context: LLAMA_MAX_SEQ
 
 
@@ -29,7 +32,8 @@ _MOST_SEQUENCES = 256  # of a context: LLAMA_MAX_SEQ
 class Need:
     """What a call needs: its prompt, and `n_samples` samples of up to `max_tokens` tokens, and of `thought_tokens` before them.
 
-    vectors: the embedding rows of the prompt, by the negative numbers that stand for them among the tokens.
+    vectors: the embedding rows of the prompt, by the negative numbers that stand for them among the tokens. marks: where later
+    prompts may part from it, as numbers of tokens, in order; only a model with a state is read up to them.
     """
 
     tokens: list[int]
@@ -37,6 +41,7 @@ class Need:
     max_tokens: int
     vectors: Mapping[int, NDArray[np.float32]] = field(default_factory=dict)
     thought_tokens: int = 0
+    marks: tuple[int, ...] = ()
 
     @property
     def n_written(self) -> int:
@@ -54,7 +59,7 @@ class Prompt:
 
     tokens: token ids of the whole prompt. n_read: number of them that are in the context. cells: a number for each token; prompts
     that share a cell share its number. sequences: one for each sample, the first of them the prompt's own. n_reserved: number of
-    cells set aside for the samples, while `live`.
+    cells set aside for the samples, while `live`. marks: those of its `Need`.
     """
 
     tokens: list[int]
@@ -63,6 +68,12 @@ class Prompt:
     sequences: list[int]
     n_reserved: int
     live: bool = True
+    marks: tuple[int, ...] = ()
+
+    @property
+    def next_stop(self) -> int:
+        """How far it is read before something is done with it: up to its next mark, or its end."""
+        return next((mark for mark in self.marks if mark > self.n_read), len(self.tokens))
 
 
 class Prompts:
@@ -71,13 +82,14 @@ class Prompts:
     weights: the model, which must outlive its prompts. name: name of the model, for errors. limit: number of tokens that the
     model can take. rows_check: runs before the first embedding rows are read.
 
-    at_once: number of calls that may run at once; fewer where memory is short. context: the present context.
+    at_once: number of calls that may run at once; fewer where memory is short. context: the present context. has_states: whether
+    the model has a recurrent state. It knows only how a prompt ends: such a model goes back to a copy, or to the beginning.
     """
 
     def __init__(self, weights: Weights, name: str, limit: int, rows_check: RowsCheck) -> None:
         self._weights, self._name, self._limit, self._rows_check = weights, name, limit, rows_check
-        # A model with a recurrent state cannot go back to where two prompts differ.
-        self._keeps = not (llama_cpp.llama_model_is_recurrent(weights.model) or llama_cpp.llama_model_is_hybrid(weights.model))
+        self.has_states = has_states(weights)
+        self._n_copies = _COPIES if self.has_states else 0
         self._held: list[Prompt] = []  # the least recently used first
         self._numbers = count()
         self._most = _MOST_SEQUENCES  # calls at once for which there is memory, as far as it was tried
@@ -120,12 +132,24 @@ class Prompts:
             prompt = self._continued(source, n_shared)
         else:
             prompt = self._begun(source, n_shared)
-        prompt.tokens, prompt.live, prompt.n_reserved = need.tokens, True, need.n_written
+        prompt.tokens, prompt.marks, prompt.n_reserved = need.tokens, need.marks, need.n_written
         prompt.cells += [next(self._numbers) for _ in range(len(need.tokens) - n_shared)]
         while len(prompt.sequences) < need.n_samples:
             prompt.sequences.append(self._free_sequence(prompt.sequences))
         self._held.append(prompt)
         return prompt
+
+    def note_read(self, prompt: Prompt, n_tokens: int) -> None:
+        """Note that more tokens of a prompt have been read. At a mark, keep a copy for the prompts that part from it there."""
+        prompt.n_read += n_tokens
+        if prompt.n_read not in prompt.marks:
+            return
+        kept = [each for each in self._held if not each.live]
+        if len(kept) >= self._n_copies:
+            self._remove(kept[0])
+        copy = self._begun(prompt, prompt.n_read)
+        copy.tokens, copy.live = prompt.tokens[: prompt.n_read], False
+        self._held.append(copy)
 
     def fork(self, prompt: Prompt) -> None:
         """Let every sample begin with the prompt, which has been read. Its cells are shared, not copied."""
@@ -140,8 +164,8 @@ class Prompts:
         first, *others = prompt.sequences
         for each in others:
             self.opened.clear(each)
-        if not (self._keeps and self.opened.cut(first, prompt.n_read)):
-            self._remove(prompt)
+        if not self.opened.cut(first, prompt.n_read):
+            self._remove(prompt)  # its copies stay
             return
         prompt.tokens, prompt.cells = prompt.tokens[: prompt.n_read], prompt.cells[: prompt.n_read]
         prompt.sequences = [first]
@@ -165,11 +189,12 @@ class Prompts:
     # -- a prompt's beginning --------------------------------------------------------------------------------------------
 
     def _nearest(self, need: Need) -> tuple[Prompt | None, int]:
-        """Return the prompt with the longest beginning that `need` has too, the least recently used of several, and the length
-        of that beginning."""
-        if not self._held or not self._keeps:
+        """Return the prompt with the longest beginning that `need` has too and that can be shared, the least recently used of
+        several, and the length of that beginning."""
+        if not self._held:
             return None, 0
-        lengths = [_common_prefix(each.tokens[: each.n_read], need.tokens[:-1]) for each in self._held]
+        lengths = [common_prefix(each.tokens[: each.n_read], need.tokens[:-1]) for each in self._held]
+        lengths = [n if self.opened.reaches(each.sequences[0], n) else 0 for each, n in zip(self._held, lengths, strict=True)]
         return self._held[lengths.index(max(lengths))], max(lengths)
 
     def _continued(self, source: Prompt, n_shared: int) -> Prompt:
@@ -181,9 +206,12 @@ class Prompts:
     def _begun(self, source: Prompt | None, n_shared: int) -> Prompt:
         """Return a new prompt that shares a beginning."""
         sequence = self._free_sequence()
-        if source and n_shared:
-            self.opened.share(source.sequences[0], sequence, n_shared)
-        return Prompt([], n_shared, source.cells[:n_shared] if source else [], [sequence], 0)
+        if source is None or not n_shared:
+            return Prompt([], 0, [], [sequence], 0)
+        self.opened.share(source.sequences[0], sequence, n_shared)
+        self._held.remove(source)
+        self._held.append(source)
+        return Prompt([], n_shared, source.cells[:n_shared], [sequence], 0)
 
     def _remove(self, prompt: Prompt) -> None:
         self.opened.clear(prompt.sequences[0])
@@ -196,8 +224,10 @@ class Prompts:
         others = list(beside)
         used = set(shared).union(*(each.cells for each in others))
         n_cells = len(used) + sum(each.n_reserved for each in others) + need.n_cells - len(shared)
-        n_sequences = sum(len(each.sequences) for each in others) + need.n_samples
-        return len(others) < self.at_once and n_cells <= self.opened.n_cells and n_sequences <= self.opened.n_sequences
+        n_missing = max(0, self._n_copies - sum(not each.live for each in others))  # copies that may still be made
+        n_sequences = sum(len(each.sequences) for each in others) + need.n_samples + n_missing
+        n_calls = len(others) + n_missing - self._n_copies
+        return n_calls < self.at_once and n_cells <= self.opened.n_cells and n_sequences <= self.opened.n_sequences
 
     def _free_sequence(self, taken: Sequence[int] = ()) -> int:
         used = {*taken, *chain.from_iterable(each.sequences for each in self._held)}
@@ -207,7 +237,7 @@ class Prompts:
         if self.context is None:
             return True
         n = min(self.at_once, self._most)
-        return need.n_cells * n > self.context.n_cells or _n_sequences(n, need) > self.context.n_sequences
+        return need.n_cells * n > self.context.n_cells or self._n_sequences(n, need) > self.context.n_sequences
 
     def _enlarge(self, need: Need) -> None:
         """Replace the context by one that is large enough for as many such calls as may run at once, or for fewer where memory
@@ -229,7 +259,7 @@ class Prompts:
     def _made(self, n: int, n_cells: int, need: Need, least: tuple[int, int]) -> Context:
         """Return a context for `n` calls of `n_cells` cells each, or for fewer where there is no memory for so many."""
         try:
-            context = Context(self._weights, max(n * n_cells, least[0]), max(_n_sequences(n, need), least[1]))
+            context = Context(self._weights, max(n * n_cells, least[0]), max(self._n_sequences(n, need), least[1]))
         except FbragError as error:
             if n == 1 or error.code != "out_of_memory":
                 raise
@@ -238,13 +268,14 @@ class Prompts:
             self._most = n
         return context
 
+    def _n_sequences(self, n: int, need: Need) -> int:
+        """Return the number of sequences that `n` such calls need, at most that of a context. Each costs memory where the model
+        has a state."""
+        each = need.n_samples if n == 1 or self.has_states else max(need.n_samples, _SAMPLES)
+        return min(n * each + self._n_copies, _MOST_SEQUENCES)
 
-def _n_sequences(n: int, need: Need) -> int:
-    """Return the number of sequences that `n` such calls need, at most that of a context."""
-    return min(n * need.n_samples if n == 1 else n * max(need.n_samples, _SAMPLES), _MOST_SEQUENCES)
 
-
-def _common_prefix(left: Sequence[int], right: Sequence[int]) -> int:
+def common_prefix(left: Sequence[int], right: Sequence[int]) -> int:
     """Return how many tokens two sequences share from their beginning on."""
     for i, (a, b) in enumerate(zip(left, right, strict=False)):
         if a != b:

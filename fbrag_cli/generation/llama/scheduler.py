@@ -172,9 +172,9 @@ class Scheduler:
         prompt, size = request.prompt, BATCH - n_samples
         if n_samples and not self._weights.layers_on_gpu:
             size = min(size, _PIECE_BESIDE_SAMPLES)
-        end = len(prompt.tokens)
-        positions = range(prompt.n_read, min(prompt.n_read + size, end))
-        return [BatchToken(prompt.tokens[each], each, prompt.sequences[0], each == end - 1) for each in positions]
+        last = len(prompt.tokens) - 1
+        positions = range(prompt.n_read, min(prompt.n_read + size, prompt.next_stop))
+        return [BatchToken(prompt.tokens[each], each, prompt.sequences[0], each == last) for each in positions]
 
     def _decode(self, batch: list[BatchToken], reading: Request | None) -> bool:
         """Decode a batch. Return False where it ended the running calls. The code stops early where all of them are to stop.
@@ -209,7 +209,7 @@ class Scheduler:
         """Note that tokens of a prompt have been read. At its end, begin the samples."""
         assert request.prompt
         prompt = request.prompt
-        prompt.n_read += n_tokens
+        self._prompts.note_read(prompt, n_tokens)
         _report(request, prompt)
         if prompt.n_read < len(prompt.tokens):
             return

@@ -10,14 +10,14 @@ from fbrag_cli.methods.prompts import BETWEEN, support_question
 
 def reasoned_turns(passages: Sequence[str], question: str, instructions: str | None = None) -> tuple[Turn, ...]:
     """Return the prompt of the paper: read, be sure to understand, answer with the reason."""
-    return (Turn("user", f"{_reasoned(passages, instructions)}Question: {question}"),)
+    return (Turn.about([_reasoned(passages, instructions)], f"Question: {question}"),)
 
 
 def reasoned_support_turns(
     passages: Sequence[str], question: str, answer: str, instructions: str | None = None
 ) -> tuple[Turn, ...]:
     """Return the check of the answer, as `prompts.support_turns`. It begins as `reasoned_turns` does."""
-    return (Turn("user", f"{_reasoned(passages, instructions)}{support_question(question, answer)}"),)
+    return (Turn.about([_reasoned(passages, instructions)], support_question(question, answer)),)
 
 
 def _reasoned(passages: Sequence[str], instructions: str | None) -> str:

@@ -17,7 +17,7 @@ def list_turns(
     rows: one for each text; None for the same prompt without rows and the words that announce them.
     """
     asked = f"Answer the question from these results and from nothing else. {form_of(instructions)}\n\nQuestion: {question}"
-    return (Turn.of("user", (*_results(texts, rows), asked)),)
+    return (Turn.about(_results(texts, rows), asked),)
 
 
 def list_words() -> str:
@@ -30,7 +30,7 @@ def list_support_turns(
     texts: Sequence[str], question: str, answer: str, rows: Sequence[EmbeddingRows] | None
 ) -> tuple[Turn, ...]:
     """Return the check of the answer, as `prompts.support_turns`. It begins as `list_turns` does, rows included."""
-    return (Turn.of("user", (*_results(texts, rows), support_question(question, answer, "results"))),)
+    return (Turn.about(_results(texts, rows), support_question(question, answer, "results")),)
 
 
 def _results(texts: Sequence[str], rows: Sequence[EmbeddingRows] | None) -> Iterator[str | EmbeddingRows]:
