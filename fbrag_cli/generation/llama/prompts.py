@@ -24,6 +24,7 @@ from fbrag_cli.generation.llama.weights import Weights
 _STEP = 256  # llama.cpp makes contexts of multiples of it
 _SPARE = 256  # cells beyond what a call needs, so that a follow-up on the same prompt finds room
 _SAMPLES = 8  # of a call, for which there is room from the start where calls run at once: a larger context waits for all of them
+_SAMPLES_WITH_STATES = 5  # where each takes a state, of tens of MB: as many as a question has on a GPU
 _COPIES = 4  # of states: two for each of the prompts that a question has, before and after what is asked about its context
 _MOST_SEQUENCES = 256  # of a context: LLAMA_MAX_SEQ
 
@@ -269,10 +270,9 @@ class Prompts:
         return context
 
     def _n_sequences(self, n: int, need: Need) -> int:
-        """Return the number of sequences that `n` such calls need, at most that of a context. Each costs memory where the model
-        has a state."""
-        each = need.n_samples if n == 1 or self.has_states else max(need.n_samples, _SAMPLES)
-        return min(n * each + self._n_copies, _MOST_SEQUENCES)
+        """Return the number of sequences that `n` such calls need, at most that of a context."""
+        least = 1 if n == 1 else _SAMPLES_WITH_STATES if self.has_states else _SAMPLES
+        return min(n * max(need.n_samples, least) + self._n_copies, _MOST_SEQUENCES)
 
 
 def common_prefix(left: Sequence[int], right: Sequence[int]) -> int:
