@@ -141,8 +141,8 @@ class Loopback(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, *replies: Reply, hello: Reply | None = None, port: int = 0) -> None:
-        super().__init__(("127.0.0.1", port), Handler)
+    def __init__(self, *replies: Reply, hello: Reply | None = None, port: int = 0, host: str = "127.0.0.1") -> None:
+        super().__init__((host, port), Handler)
         self.replies, self.default = deque(replies), stream("It", " is", " blue", ".")
         self.hello = hello or able
         self.missing: Reply = lambda handler, body: handler.send({"error": {"message": "no such route"}}, 404)

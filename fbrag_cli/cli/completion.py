@@ -103,6 +103,13 @@ def model_names() -> list[str]:
     return list(dict.fromkeys([*catalogue.models, *filter(_SAFE.fullmatch, names)]))
 
 
+def usable_models() -> list[str]:
+    """Return `model_names`, and the name that stands for a server of this machine."""
+    from fbrag_cli.generation.server.address import LOCAL
+
+    return [*model_names(), LOCAL]
+
+
 def method_list(incomplete: str) -> list[str]:
     """Return the methods that a list such as "fb-rag,van" can go on with, each with what stands before it."""
     from fbrag_cli.methods.registry import names

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import typer
 
-from fbrag_cli.cli.completion import model_names
+from fbrag_cli.cli.completion import usable_models
 from fbrag_cli.cli.config_keys import known_keys, setting, warn_of_unknown
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.groups import takes
@@ -42,7 +42,7 @@ def _words(context: typer.Context) -> list[str]:
     """Return the words that the key on the command line takes, for tab completion."""
     key = find_key(context.params["key"], known_keys())
     if key.option in ("large", "small"):
-        return model_names()
+        return usable_models()
     return ["true", "false"] if key.kind is bool else list(key.choices)
 
 

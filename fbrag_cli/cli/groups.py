@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, get_type_hints
 
 import typer
 
-from fbrag_cli.cli.completion import model_names
+from fbrag_cli.cli.completion import usable_models
 from fbrag_cli.cli.inputs import check_outputs
 from fbrag_cli.cli.options import CANCELLATION, GlobalOptions
 from fbrag_cli.methods.knobs import setting_of
@@ -91,7 +91,7 @@ def option_of(declared: Field[Any]) -> Any:
     if not (about.chunks or about.words):
         more |= {"min": about.minimum, "max": about.maximum}
     if about.metavar == "MODEL":
-        more["autocompletion"] = model_names
+        more["autocompletion"] = usable_models
     return typer.Option(
         *setting.names,
         help=setting.help,

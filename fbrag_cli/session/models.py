@@ -100,11 +100,11 @@ class Models:
     def find(self, names: Sequence[str], *, large: Sequence[str] = (), listener: Listener | None = None) -> list[ModelFile]:
         """Return the file of each model but servers. Missing ones are fetched, all at once. large: those that will answer.
 
-        Raises FbragError model_missing, model_corrupt, what `fetch` raises, what `Servers.check` raises, and before anything is
+        Raises FbragError model_missing, model_corrupt, what `fetch` raises, what `Servers.find` raises, and before anything is
         fetched llama_unavailable.
         """
         for server in filter(is_server, names):
-            self._servers.check(server)
+            self._servers.find(server, listener or self._listener)
         self._answering.update(filter(is_server, large))
         names, large = [[each for each in some if not is_server(each)] for some in (names, large)]
         if names:

@@ -40,6 +40,12 @@ class Servers:
             what = f"--gpu require: whether {where} computes on a GPU is not known"
             raise FbragError("gpu_unavailable", what, "leave out --gpu require, or name models of this machine")
 
+    def find(self, name: str, listener: Listener) -> None:
+        """Find out what `local` means, so that nothing runs before it is known. Raises as `check` and `local.look`."""
+        self.check(name)
+        if is_local(name):
+            self._address(name, listener)
+
     def identity(self, name: str, listener: Listener) -> list[object]:
         """Return what a server's replies depend on beside the prompt, for a key of the cache: no text is sent for it."""
         host, about = self._host(name, listener)

@@ -59,6 +59,8 @@ def in_bash(environment: dict[str, str], folder: Path, *words: str) -> list[str]
         (["--color", "al"], ["always"]),
         (["ask", "--small", "my"], ["my-own"]),
         (["ask", "-m", "smollm2-135m"], ["smollm2-135m"]),
+        (["ask", "--small", "loc"], ["local"]),
+        (["config", "set", "models.large", "loc"], ["local"]),
         (["models", "rm", "my"], ["my-own"]),
         (["config", "get", "models."], ["models.large", "models.small"]),
         (["config", "set", "gpu", ""], ["auto", "off", "require"]),
@@ -85,7 +87,7 @@ def test_no_name_is_offered_that_a_shell_takes_for_code(environment: dict[str, s
     for name in ("a$(touch owned)", "b\\$(touch owned)", "-c", "d e", "f;g"):
         (tmp_path / "store" / f"{name}.gguf").write_bytes(b"GGUF")
     offered = in_bash(environment, tmp_path, "fbrag", "ask", "--large", "")
-    assert set(offered) == {*load_catalogue().models, "my-own"}
+    assert set(offered) == {*load_catalogue().models, "my-own", "local"}
 
 
 def test_the_key_completes_a_command(environment: dict[str, str], tmp_path: Path) -> None:

@@ -67,6 +67,14 @@ def test_nobody_is_an_error_that_says_what_to_do(fbrag: Run) -> None:
     assert "fbrag models pull" in done.stderr
 
 
+def test_nothing_runs_before_it_is_known_what_local_means(fbrag: Run) -> None:
+    with ollama("m", loaded={"m": 8192}) as server:
+        done = fbrag("ask", INQUIRY, QUESTION, *FEW, "--small", "local", "--large", "local#other", env=here(server))
+        assert (done.returncode, server.chats) == (4, [])
+        assert "no server of this machine has a model other, but Ollama at" in done.stderr
+        assert "hint: name one of them: 'local#m'" in done.stderr
+
+
 def test_local_is_a_value_of_the_configuration_of_batch_and_of_doctor(fbrag: Run, tmp_path: Path) -> None:
     with ollama("m", loaded={"m": 8192}) as server:
         for role in ("large", "small"):

@@ -24,6 +24,12 @@ HERE = ("127.0.0.1",)
 SHORT = [Turn("user", "Where is the key?")]
 
 
+class Newer(Loopback):
+    """A server on the IPv6 address of loopback."""
+
+    address_family = socket.AF_INET6
+
+
 def at(**servers: Loopback | int) -> list[Place]:
     """Return the places of servers or ports, by the short names of their programs."""
     names = {"ollama": "Ollama", "lm_studio": "LM Studio", "llama": "llama-server"}
@@ -77,6 +83,29 @@ def test_the_model_of_llama_cpps_own_server_is_taken(llama_cpp_server: str) -> N
     assert found.server.program == "llama-server"
     assert (found.model.loaded, found.model.context_tokens) == (True, 2048)
     assert found.model.name.endswith(".gguf")
+
+
+def test_llama_cpps_own_server_answers_as_local(llama_cpp_server: str) -> None:
+    port = int(llama_cpp_server.removesuffix("/v1").rpartition(":")[2])
+    with closing(Servers(ModelSettings(), Listener(), at(llama=port))) as servers:
+        generator = servers.open("local", Lease(Listener()), answers=True)
+        assert generator.info.context_tokens == 2048
+        assert generator.continues_turns
+        assert generator.generate(SHORT, 1, Sampling(4, temperature=0)).samples[0].text
+
+
+def test_a_server_on_both_addresses_of_loopback_is_one_and_one_on_the_newer_is_found() -> None:
+    try:
+        server = Newer(host="::1")
+    except OSError:
+        pytest.skip("no IPv6 on this machine")
+    with server:
+        port = int(server.server_address[1])
+        (only,) = find([Place("llama-server", port)])
+        assert (only.where, only.base) == (f"a server at [::1]:{port}", f"http://[::1]:{port}/v1")
+        with Loopback(port=port):
+            (both,) = find([Place("llama-server", port)])
+            assert both.host == "127.0.0.1"
 
 
 def test_the_model_of_another_openai_compatible_server_is_taken() -> None:
