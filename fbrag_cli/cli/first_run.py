@@ -7,12 +7,16 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fbrag_cli.cli.console import Console
 from fbrag_cli.errors import FbragError
 from fbrag_cli.models.catalogue import Pair, load_catalogue
 from fbrag_cli.models.store import locate
 from fbrag_cli.text.printable import byte_size, counted
+
+if TYPE_CHECKING:
+    from fbrag_cli.models.advice import Machine
 
 
 def offer(names: Sequence[str], store: Path, console: Console, *, gpu: bool) -> tuple[str, str] | None:
@@ -22,12 +26,12 @@ def offer(names: Sequence[str], store: Path, console: Console, *, gpu: bool) -> 
     it is downloaded, and in the configuration file. None: the question is settled as for any missing model (`fetch`).
     Raises FbragError `model_missing` if the answer is no.
     """
-    from fbrag_cli.models.advice import promised, suggested, this_machine
+    from fbrag_cli.models.advice import promised, suggested
 
     catalogue = load_catalogue()
     if console.yes or console.offline or not _is_asked() or {*names} != {entry.id for entry in catalogue.default.models}:
         return None
-    machine = this_machine() if gpu else replace(this_machine(), gpu_memory=0)
+    machine = _machine(gpu=gpu)
     pair = suggested(catalogue, machine)
     if pair.models == catalogue.default.models:
         return None
@@ -44,9 +48,12 @@ def offer(names: Sequence[str], store: Path, console: Console, *, gpu: bool) -> 
     return _taken(pair, store, console) if answer == "2" else None
 
 
-def fetch(names: Sequence[str], store: Path, console: Console) -> None:
-    """Download models after a yes, or with -y. Off a terminal and with --offline it is an error that names the command."""
-    from fbrag_cli.models.advice import first_run, this_machine
+def fetch(names: Sequence[str], store: Path, console: Console, *, gpu: bool) -> None:
+    """Download models after a yes, or with -y. Off a terminal and with --offline it is an error that names the command.
+
+    gpu: whether a GPU may be used.
+    """
+    from fbrag_cli.models.advice import first_run
 
     what, command = _named(names), f"fbrag models pull {' '.join(names)}"
     if (not console.yes or console.offline) and {*names} & {entry.id for entry in load_catalogue().default.models}:
@@ -56,8 +63,8 @@ def fetch(names: Sequence[str], store: Path, console: Console) -> None:
     if not console.yes:
         if not _is_asked():
             raise FbragError("model_missing", f"{what} is not here; -y fetches it", command)
-        console.prompt(f"{first_run(names, load_catalogue(), this_machine())} [Y/n]")
-        if sys.stdin.readline().lower() not in ("\n", "y\n", "yes\n"):
+        console.prompt(f"{first_run(names, load_catalogue(), _machine(gpu=gpu))} [Y/n]")
+        if not (line := sys.stdin.readline()) or line.strip().lower() not in ("", "y", "yes"):
             raise FbragError("model_missing", f"{what} is not here", command)
     _download(names, store, console)
 
@@ -69,6 +76,12 @@ def _mention_servers(console: Console) -> None:
     found = [server for server in find(places(os.environ), cancellation=console.cancellation) if server.models]
     if options := offer(found):
         console.note(f"{'; '.join(server.described for server in found)}: no download is needed with {options}")
+
+
+def _machine(*, gpu: bool) -> Machine:
+    from fbrag_cli.models.advice import this_machine
+
+    return this_machine() if gpu else replace(this_machine(), gpu_memory=0)
 
 
 def _is_asked() -> bool:
