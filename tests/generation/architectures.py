@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 from tests.generation import templates
 from tests.generation.tiny_gguf import letters
 
+#: Words for prompts. A token is a letter.
+LOG = "The keeper wrote in her log that a brig with torn sails had passed at noon and was seen no more. "
+
 Shapes = dict[str, tuple[int, ...]]
 
 _WIDTH, _INNER = 32, 64

@@ -1,7 +1,7 @@
 """Chat templates of the families of models, in short.
 
-Each writes the markers that its family's own template writes for turns of a user and an assistant. Where a model may think, the
-reply that is asked for begins with an empty thought, and turns of the past have none: as in the family's own.
+Each writes what its family's own template writes for turns of a user and an assistant, a system prompt excepted. Where a model
+may think, the reply that is asked for begins with an empty thought, and turns of the past have none.
 """
 
 #: Qwen 2 and 2.5.

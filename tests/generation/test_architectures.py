@@ -15,9 +15,8 @@ from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.generation.generator import Call, Generations, Sampling, Turn
 from fbrag_cli.generation.llama.generator import LlamaGenerator
 from fbrag_cli.generation.llama.weights import Loading
-from tests.generation.architectures import ARCHITECTURES
+from tests.generation.architectures import ARCHITECTURES, LOG
 
-LOG = "The keeper wrote in her log that a brig with torn sails had passed at noon and was seen no more. "
 MARKUP = 60  # the most tokens that a template writes before the first words
 
 
@@ -26,8 +25,8 @@ class Stopped(Exception):
 
 
 def asked(question: str, subject: str = "passed", length: int = 4) -> tuple[Turn, ...]:
-    """A prompt. Prompts with another subject have nothing in common, and a token is a letter."""
-    return (Turn("user", f"{subject}: {LOG * length}{question}"),)
+    """A question about a context. Contexts of other subjects have nothing in common, and a token is a letter."""
+    return (Turn.about([f"{subject}: {LOG * length}"], question),)
 
 
 @pytest.fixture(scope="module", params=ARCHITECTURES)
@@ -70,29 +69,37 @@ def test_the_samples_of_a_call_are_those_of_calls_with_one_sample(model: LlamaGe
     assert drawn == tuple(each.samples[0] for each in (first, *others))
 
 
-def test_a_follow_up_is_answered_as_a_fresh_prompt_is(model: LlamaGenerator, alone: LlamaGenerator) -> None:
+def test_a_follow_up_is_answered_as_a_fresh_prompt_is_and_reads_only_what_is_new(
+    model: LlamaGenerator, alone: LlamaGenerator
+) -> None:
     first = asked("What passed?", "follow-up")
     model.generate(first, 3, Sampling(20))
     more = (*first, Turn("assistant", "A brig."), Turn("user", "When?"))
-    expected = fresh(alone, more, 2, Sampling(24))
-    assert model.generate(more, 2, Sampling(24)).samples == expected.samples
     other = (*more[:-1], Turn("user", "Was it seen again?"))
-    assert model.generate(other, 2, Sampling(24)).samples == alone.generate(other, 2, Sampling(24)).samples
+    expected = fresh(alone, more, 2, Sampling(24)), alone.generate(other, 2, Sampling(24))
+    drawn = model.generate(more, 2, Sampling(24)), model.generate(other, 2, Sampling(24))
+    assert [each.samples for each in drawn] == [each.samples for each in expected]
+    assert min(each.cached_tokens for each in drawn) >= len(first[0].text)
 
 
-def test_a_check_after_the_answer_weighs_yes_and_no_as_a_fresh_prompt_does(model: LlamaGenerator, alone: LlamaGenerator) -> None:
+def test_a_check_after_the_answer_weighs_as_a_fresh_prompt_does_and_does_not_read_the_context_again(
+    model: LlamaGenerator, alone: LlamaGenerator
+) -> None:
     model.generate(asked("What passed?", "check"), 1, Sampling(20))
     check = asked("Is it a brig?", "check")
     expected = alone.choose(check, ("yes", "no"))
-    assert model.choose(check, ("yes", "no")) == pytest.approx(expected, rel=1e-3)
+    read: list[int] = []
+    call = Call(on_prompt=lambda done, total: read.append(done))
+    assert model.choose(check, ("yes", "no"), call) == pytest.approx(expected, rel=1e-3)
+    assert read[0] >= len(check[0].context.text)
 
 
 def test_two_calls_at_once_get_what_each_gets_alone(file: Path, alone: LlamaGenerator) -> None:
     """The second begins while the first writes."""
     one, two = asked("What passed?", "one"), asked("What passed?", "two")
     samplings = (Sampling(60, seed=seed) for seed in range(50))
-    unended = next(each for each in samplings if alone.generate(one, 1, each).samples[0].finish == "length")
-    expected = alone.generate(one, 1, unended), fresh(alone, two, 2, Sampling(24))
+    unended = next(each for each in samplings if alone.generate(one, 2, each).samples[0].finish == "length")
+    expected = alone.generate(one, 2, unended), fresh(alone, two, 2, Sampling(24))
     order: list[str] = []
     began: list[Future[Generations]] = []
     with LlamaGenerator(file, Loading(threads=1)) as shared, ThreadPoolExecutor(2) as pool:
@@ -104,9 +111,11 @@ def test_two_calls_at_once_get_what_each_gets_alone(file: Path, alone: LlamaGene
                 call = Call(on_written=lambda *_: order.append("two"))
                 began.append(pool.submit(shared.generate, two, 2, Sampling(24), call))
 
-        first = pool.submit(shared.generate, one, 1, unended, Call(on_written=note_one)).result()
+        first = pool.submit(shared.generate, one, 2, unended, Call(on_written=note_one)).result()
         second = began[0].result()
+        third = shared.generate(asked("When?", "one"), 1, Sampling(3))
     assert "one" in order[order.index("two") :]
+    assert third.cached_tokens >= len(one[0].context.text)
     assert (first.samples, second.samples) == tuple(each.samples for each in expected)
 
 
