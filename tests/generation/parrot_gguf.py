@@ -28,12 +28,14 @@ class Parrot:
     """A model by what follows each of its tokens, the character "x" after those that have nothing. Spaces are written "Ġ", line
     ends "Ċ".
 
-    marks: tokens of its own beside those of single bytes. template: the chat template.
+    marks: tokens of its own beside those of single bytes. written: whether they are text in a reply, as Qwen's <think> is.
+    template: the chat template.
     """
 
     script: Mapping[str, str]
     template: str
     marks: Sequence[str] = ()
+    written: bool = False
     context: int = 8192
 
     def write(self, path: Path) -> Path:
@@ -51,7 +53,8 @@ class Parrot:
         writer.add_tokenizer_model("gpt2")
         writer.add_token_list([each.encode() for each in tokens])
         kinds = {0: gguf.TokenType.CONTROL, 1: gguf.TokenType.CONTROL}
-        kinds |= {len(TOKENS) + i: gguf.TokenType.CONTROL for i in range(len(self.marks))}
+        own = gguf.TokenType.USER_DEFINED if self.written else gguf.TokenType.CONTROL
+        kinds |= {len(TOKENS) + i: own for i in range(len(self.marks))}
         writer.add_token_types([kinds.get(i, gguf.TokenType.NORMAL) for i in range(len(tokens))])
         writer.add_token_merges(["a b"])
         writer.add_bos_token_id(0)

@@ -5,7 +5,9 @@ The models are files that say what they are told (`Parrot`), so that the whole w
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,8 +28,8 @@ REMOVES = (
 ASKED = (Turn("user", "Did the keeper see it?"),)
 
 
-def parrot(folder: Path, script: dict[str, str], template: str = REMOVES, marks: tuple[str, ...] = THINK) -> LlamaGenerator:
-    path = Parrot(script=script, template=template, marks=marks).write(folder / "parrot.gguf")
+def parrot(folder: Path, script: dict[str, str], template: str = REMOVES, **about: Any) -> LlamaGenerator:
+    path = Parrot(script=script, template=template, **{"marks": THINK, **about}).write(folder / "parrot.gguf")
     return LlamaGenerator(path, Loading(threads=1))
 
 
@@ -170,6 +172,24 @@ def test_a_thought_is_neither_in_the_sample_nor_shown(tmp_path: Path) -> None:
     assert (sample.n_tokens, sample.thought_tokens, sample.finish) == (7, 4, "stop")
 
 
+@pytest.mark.parametrize(("written", "text"), [(True, "<think>y</think>"), (False, "y")])
+def test_a_mark_within_an_answer_is_what_it_was(tmp_path: Path, written: bool, text: str) -> None:
+    with parrot(tmp_path, saying("<|assistant|>", "a", "<think>", "y", "</think>", END), written=written) as model:
+        sample, shown = drawn(model)
+    assert (sample.text, shown, sample.thought_tokens) == (f"a{text}", f"a{text}", 0)
+
+
+@pytest.mark.parametrize("written", [True, False])
+def test_several_samples_and_calls_at_once_think_and_answer_as_one_alone(tmp_path: Path, written: bool) -> None:
+    thinks = {**saying("<|assistant|>", "<think>", "h", "m", "h"), **saying("</think>", "Ċ", "y", "e", "s", END)}
+    with parrot(tmp_path, thinks, written=written) as model:
+        model.at_once = 3
+        with ThreadPoolExecutor(4) as pool:
+            questions = [(Turn("user", f"Was it {number}?"),) for number in range(6)]
+            found = list(pool.map(lambda turns: model.generate(turns, 3, Sampling(9)).samples, questions))
+    assert {(each.text, each.thought_tokens) for samples in found for each in samples} == {("yes", 254)}
+
+
 def test_a_thought_without_end_is_ended_and_the_model_answers(tmp_path: Path) -> None:
     thinks = {**saying("<|assistant|>", "<think>", "h", "m", "h"), **saying("</think>", "Ċ", "y", "e", "s", END)}
     with parrot(tmp_path, thinks) as model:
@@ -219,7 +239,7 @@ def test_letters_that_look_like_a_mark_are_text_where_the_mark_is_a_token(tmp_pa
 def test_marks_that_are_no_tokens_are_read_as_text(tmp_path: Path) -> None:
     script = {**saying("<|assistant|>", "[", "T", "H", "I", "N", "K", "]", "/"), "/": "a", "a": END}
     spelled = "{{ messages[0].content }}<|assistant|>{# [/THINK] #}"
-    with parrot(tmp_path, script, spelled, ("<|assistant|>",)) as model:
+    with parrot(tmp_path, script, spelled, marks=("<|assistant|>",)) as model:
         sample, shown = drawn(model, 40)
     assert sample.thought_tokens >= 9
     assert "THINK" not in sample.text + shown

@@ -19,7 +19,7 @@ from fbrag_cli.generation.llama.chat_template import ChatTemplate, Markup, Segme
 from fbrag_cli.generation.llama.embedding_rows import RowsCheck, check_taken, takes_rows
 from fbrag_cli.generation.llama.library import llama_cpp
 from fbrag_cli.generation.llama.prompts import Need, Prompts, common_prefix
-from fbrag_cli.generation.llama.sample import NO_THINKING, Thinking
+from fbrag_cli.generation.llama.sample import NO_THINKING, Thinking, piece_of
 from fbrag_cli.generation.llama.scheduler import NoNumbersError, Request, Scheduler
 from fbrag_cli.generation.llama.token_counter import TokenCounter
 from fbrag_cli.generation.llama.token_table import TokenTable
@@ -185,17 +185,17 @@ class LlamaGenerator:
     def _spelled(self, marks: Marks) -> Thinking:
         """Return how samples think with such marks: where a mark is a token of the model, its letters alone are none."""
         tokens: dict[int, str] = {}
-        spelled: dict[str, str] = {}
         for token in self._weights.tokens_of(f"{marks.opening}{marks.closing}{''.join(marks.frame)}", special=True):
             if llama_cpp.llama_vocab_get_attr(self._vocab, token) & _OF_MARKS:
-                tokens[token] = spelled[self._token_text(token)] = chr(_FIRST_CHARACTER + len(spelled))
+                tokens.setdefault(token, chr(_FIRST_CHARACTER + len(tokens)))
 
         def spell(text: str) -> str:
-            for written, character in spelled.items():
-                text = text.replace(written, character)
+            for token, character in tokens.items():
+                text = text.replace(self._token_text(token), character)
             return text
 
-        return Thinking(marks.spelled(spell), tokens, tuple(self._weights.tokens_of(marks.end, special=True)))
+        texts = {character: piece_of(self._vocab, token).decode("utf-8", "replace") for token, character in tokens.items()}
+        return Thinking(marks.spelled(spell), tokens, texts, tuple(self._weights.tokens_of(marks.end, special=True)))
 
     def _need(self, turns: Sequence[Turn], n: int, max_tokens: int, thought_tokens: int = 0) -> Need:
         """Return what a call needs. thought_tokens: number of tokens of a thought before each sample, where there is room."""

@@ -19,12 +19,14 @@ class Thinking:
     """How the samples of a call may think before they answer.
 
     marks: those of the model, None where it has none. tokens: a character for each token that is a mark, or a part of one: in
-    `marks` it stands for the token, so that the same letters written with other tokens are no mark. end: token ids that end a
-    thought. extra_tokens: number of tokens that a thought may add to those of the answer.
+    `marks` it stands for the token, so that the same letters written with other tokens are no mark. texts: what these characters
+    are in an answer. end: token ids that end a thought. extra_tokens: number of tokens that a thought may add to those of the
+    answer.
     """
 
     marks: Marks | None = None
     tokens: Mapping[int, str] = field(default_factory=dict)
+    texts: Mapping[str, str] = field(default_factory=dict)
     end: tuple[int, ...] = ()
     extra_tokens: int = 0
 
@@ -110,9 +112,9 @@ class Sample:
         return Generation(self.text, self.n_tokens, self.finish, self.seed, self.thoughts.n_pieces)
 
     def _plain(self, text: str) -> str:
-        """Return what was said without the characters that stand for marks."""
-        for each in self.thinking.tokens.values():
-            text = text.replace(each, "")
+        """Return what was said, with the text of each mark in place of its character."""
+        for character, written in self.thinking.texts.items():
+            text = text.replace(character, written)
         return text
 
     def free(self) -> None:
