@@ -45,11 +45,11 @@ class Marks:
         return replace(self, opening=spell(self.opening), closing=spell(self.closing))
 
 
-_TAG = re.compile(r"</((?:\w+:)?think(?:ing)?(?::\w+)?)>")  # </think>, </seed:think>, </think:opensource>
-_GRANITE = ("<response>", "</response>")
+_TAG = re.compile(r"</((?:\w+:)?(?:think|thinking|thought|reasoning)(?::\w+)?)>")  # </think>, </seed:think>, </think:opensource>
+_FRAME = re.compile(r"<(response|answer)>")  # Granite, Hunyuan
 _OTHERS = (
     Marks("[THINK]", "[/THINK]", "[/THINK]"),  # Mistral
-    Marks("<|channel>", "<channel|>", "<channel|>"),  # Gemma 4
+    Marks("<|channel>thought", "<channel|>", "<channel|>"),  # Gemma 4
     # gpt-oss writes messages to channels. All are thoughts but the one to the channel "final".
     Marks("<|channel|>", "<|channel|>final<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"),
     Marks("<|START_THINKING|>", "<|END_THINKING|>", "<|END_THINKING|>"),  # Command
@@ -74,8 +74,10 @@ def marks_of(template: str) -> Marks | None:
     for marks in _OTHERS:
         if marks.closing in template:
             return marks
-    found = _TAG.search(template)
-    return tag(found[1], _GRANITE if "<response>" in template else ("", "")) if found else None
+    if not (found := _TAG.search(template)):
+        return None
+    frame = _FRAME.search(template)
+    return tag(found[1], (f"<{frame[1]}>", f"</{frame[1]}>") if frame else ("", ""))
 
 
 #: Settings of a chat template that let a model think.
@@ -104,14 +106,16 @@ class Thoughts:
     """Reads a reply piece by piece, and parts what its model thinks from what it says.
 
     known: the marks that may come. inside: the marks of the thought that is being written; None outside of one. n_pieces: number
-    of pieces of thoughts, their marks included. A piece is mostly a token.
+    of pieces of thoughts, their marks included; a thought of nothing is none. A piece is mostly a token.
     """
 
     def __init__(self, known: Sequence[Marks] = (), inside: Marks | None = None) -> None:
         self.inside = inside
         self.n_pieces = 0
+        self._n_earlier = 0  # pieces of earlier thoughts
         self._known = [(text, marks) for marks in known for text in (marks.opening, marks.closing, marks.frame[0]) if text]
         self._begins = bool(known)  # whether nothing was said yet
+        self._blank = True  # whether blanks at the beginning are said
         self._held, self._n_held = "", 0  # what may become a mark
         self._ending = ""  # text that ends the answer, and is no part of it
 
@@ -120,41 +124,43 @@ class Thoughts:
         self._held += piece
         self._n_held += 1
         while self._pass_mark():
-            self._count()
+            pass
         if self.inside:
-            self._count()
-            return ""
-        return "" if self._begins else self._said()
+            self.n_pieces, self._n_held = self.n_pieces + self._n_held, 0
+        return "" if self.inside or self._begins else self._said()
 
     def end(self, *, answered: bool = False) -> str:
         """Return what was held back, at the end of the reply. A thought without an end is not said, unless it was `answered`."""
-        held, self._held = self._held, ""
+        held = self._held if self._blank or not self._begins else self._held.lstrip()
+        self._held = ""
         return "" if (self.inside and not answered) or held == self._ending else held
-
-    def _count(self) -> None:
-        self.n_pieces += self._n_held
-        self._n_held = 0
 
     def _pass_mark(self) -> bool:
         """Drop the next mark, and the thought before it. Return whether there is one."""
         if self.inside:
-            _, closed, rest = self._held.partition(self.inside.closing)
+            thought, closed, rest = self._held.partition(self.inside.closing)
             if closed:
-                self._ending, self._held, self.inside = self.inside.frame[1], rest, None
+                self._n_earlier = self.n_pieces = self.n_pieces + self._n_held if thought.strip() else self._n_earlier
+                self._pass(rest, self.inside, inside=False)
             return bool(closed)
         head = self._held.lstrip()
         if not self._begins or any(text.startswith(head) and text != head for text, _ in self._known):
             return False
         passed = [(text, marks) for text, marks in self._known if head.startswith(text)]
-        if not passed:
+        if passed:
+            text, marks = max(passed, key=lambda each: len(each[0]))  # one mark may begin as another
+            if inside := text == marks.opening:
+                self.n_pieces += self._n_held
+            self._pass(head[len(text) :], marks, inside=inside)
+        else:
             self._begins = False
-            self._held = head if self.n_pieces else self._held  # blanks after a thought are not said
-            return False
-        text, marks = max(passed, key=lambda each: len(each[0]))  # one mark may begin as another
-        self._held = head[len(text) :]
-        self.inside = marks if text == marks.opening else None
-        self._ending = "" if self.inside else marks.frame[1]
-        return True
+            self._held = self._held if self._blank else head
+        return bool(passed)
+
+    def _pass(self, rest: str, marks: Marks, *, inside: bool) -> None:
+        self.inside = marks if inside else None
+        self._held, self._n_held, self._blank = rest, 0, False
+        self._ending = "" if inside else marks.frame[1]
 
     def _said(self) -> str:
         n_kept = next((n for n in range(len(self._ending), 0, -1) if self._held.endswith(self._ending[:n])), 0)

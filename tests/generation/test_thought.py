@@ -47,8 +47,10 @@ def drawn(generator: LlamaGenerator, max_tokens: int = 16) -> tuple[Generation, 
 
 HARMONY = marks_of("<|start|>assistant<|channel|>final<|message|>")
 GRANITE = marks_of("<think></think><response></response>")
+HUNYUAN = marks_of("<think></think><answer></answer>")
 assert HARMONY
 assert GRANITE
+assert HUNYUAN
 
 
 @pytest.mark.parametrize(
@@ -56,17 +58,19 @@ assert GRANITE
     [
         (tag("think"), ["<think>", "hm", "</think>", "\n\n", "yes", " no"], ["yes", " no"], 3),
         (tag("think"), ["<", "think", ">h", "m</th", "ink>yes"], ["yes"], 5),
-        (tag("think"), ["\n<think>", "</think>", "<think>", "hm", "</think>", " yes"], ["yes"], 5),
-        (tag("think"), ["</think>", "\n", "yes"], ["yes"], 1),  # the prompt has opened it
+        (tag("think"), ["\n<think>", "</think>", "<think>", "hm", "</think>", " yes"], ["yes"], 3),
+        (tag("think"), ["</think>", "\n", "yes"], ["yes"], 0),  # the prompt has opened it
+        (tag("think"), ["<think>", "\n\n", "</think>", "\n", "yes"], ["yes"], 0),
         (tag("think"), [" yes", "<think>", "no", "</think>"], [" yes", "<think>", "no", "</think>"], 0),
         (tag("think"), ["<", "b", ">"], ["<b", ">"], 0),
         (tag("think"), ["<think>", "hm"], [], 2),
         (tag("think"), ["<thin"], ["<thin"], 0),
         (HARMONY, ["<|channel|>", "analysis", "<|message|>", "hm", "<|end|>", "<|start|>", "assistant", "<|channel|>",
                    "final", "<|message|>", "yes"], ["yes"], 10),
-        (HARMONY, ["<|channel|>", "final", "<|message|>", "yes"], ["yes"], 3),
-        (GRANITE, ["<think>", "</think>", "<response>", "yes", "</resp", "onse>"], ["yes"], 3),
-        (GRANITE, ["<response>", "yes", "</respite>"], ["yes", "</respite>"], 1),
+        (HARMONY, ["<|channel|>", "final", "<|message|>", "yes"], ["yes"], 0),
+        (GRANITE, ["<think>", "</think>", "<response>", "yes", "</resp", "onse>"], ["yes"], 0),
+        (HUNYUAN, ["<answer>", "\nyes", "\n", "</answer>"], ["yes", "\n"], 0),
+        (GRANITE, ["<response>", "yes", "</respite>"], ["yes", "</respite>"], 0),
     ],
 )  # fmt: skip
 def test_a_thought_begins_before_the_answer_by_its_mark(marks: Marks, pieces: list[str], said: list[str], n_thought: int) -> None:
@@ -116,6 +120,7 @@ _TURNS = "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% endfor %}{% i
         ),
         # DeepSeek R1: the prompt opens a thought, whatever is set.
         (_TURNS + "<think>\n{% endif %}{# </think> #}", "<|assistant|><think>\n\n</think>\n\n"),
+        (_TURNS + "<thought>\n{% endif %}{# </thought> #}", "<|assistant|><thought>\n\n</thought>\n\n"),  # EXAONE Deep
         # Ministral: the template asks for thoughts.
         ("Think first: [THINK]…[/THINK]." + _TURNS + "{% endif %}", "<|assistant|>[THINK][/THINK]"),
         # Kimi K2: earlier answers have an empty thought. gpt-oss: they are in a channel.

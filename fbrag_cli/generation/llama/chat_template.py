@@ -32,7 +32,7 @@ class Text:
 
 Segment = Markup | Text | EmbeddingRows
 
-_OF_THOUGHTS = re.compile("think|reason|channel|inner_", re.IGNORECASE)  # in each template that knows thoughts
+_OF_THOUGHTS = re.compile("think|thought|reason|channel|inner_", re.IGNORECASE)  # in each template that knows thoughts
 
 
 class ChatTemplate:
