@@ -12,10 +12,10 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.models.catalogue import Catalogue, ModelEntry, Pair
 from fbrag_cli.text.printable import byte_size, counted
 
-# Tokens of context and sequences that a question needs at most by default. Small: 20 chunks, 5 samples and their prompts.
-# Large: 10 chunks, the answer and its check.
-_SMALL_TOKENS, _SMALL_SEQUENCES = 12_000, 8
-_LARGE_TOKENS, _LARGE_SEQUENCES = 6_000, 4
+# Tokens of context and sequences that a question needs at most by default. Small: 20 chunks, 5 samples and 4 copies of states.
+# Large: 10 chunks, the answer, its check, and 4 copies.
+_SMALL_TOKENS, _SMALL_SEQUENCES = 12_000, 9
+_LARGE_TOKENS, _LARGE_SEQUENCES = 6_000, 5
 _KV_BYTES = 131_072  # of a token, for a model of which this is not known: as an 8B of Llama 3
 _BUFFERS = 500_000_000  # bytes of the program and of llama.cpp's buffers
 _FOR_OTHERS = 2_500_000_000  # bytes of main memory that are left for the system and other programs
