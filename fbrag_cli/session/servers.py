@@ -69,7 +69,7 @@ class Servers:
         with stage("load", listener.progress):
             host, about = self._host(name, listener)
             if not is_local(name):  # of these it was said when they were found
-                _say_where(host.address, about.model, listener)
+                _say_where(host.address, about, listener)
             generator = ServerGenerator(host, about, max_context=self._settings.ctx, cancellation=listener.cancellation)
             for problem in generator.problems if answers else ():
                 listener.progress(Event("load", "warning", text=problem))
@@ -77,8 +77,9 @@ class Servers:
 
     @property
     def origins(self) -> list[str]:
-        """The servers in use, as "http://host:8080"."""
-        return list(dict.fromkeys(self._address(name, self._listener).origin for name in self._opened.now()))
+        """The servers in use, as "http://host:8080"; for `local`, as "Ollama at 127.0.0.1:11434 (qwen3.5:4b)"."""
+        chosen = {name: f"{each.server.where} ({each.model.name})" for name, each in self._chosen.now().items()}
+        return list(dict.fromkeys(chosen.get(name) or Address.parse(name).origin for name in self._opened.now()))
 
     def close(self) -> None:
         self._opened.close()
@@ -118,9 +119,11 @@ class Servers:
         return chosen
 
 
-def _say_where(address: Address, model: str, listener: Listener) -> None:
-    where = f"the text goes to {address.origin} (model {one_line(model, 80)})"
-    if address.is_loopback:
+def _say_where(address: Address, about: About, listener: Listener) -> None:
+    where = f"the text goes to {address.origin} (model {one_line(about.model, 80)})"
+    if about.sent_on:
+        listener.progress(Event("load", "warning", text=f"{where}, which sends it to {about.sent_on}: it leaves this machine"))
+    elif address.is_loopback:
         listener.progress(Event("load", "note", text=where))
     else:
         secret = "" if address.encrypted else ", and unencrypted"

@@ -23,12 +23,11 @@ def test_the_loaded_model_answers_and_is_named(fbrag: Run) -> None:
     with ollama("llama3.2:3b", "qwen3.5:4b", loaded={"qwen3.5:4b": 8192}) as server:
         done = fbrag("ask", INQUIRY, QUESTION, "--json", "--offline", "--exit-zero", *FEW, *LOCAL, env=here(server))
         assert done.returncode == 0, done.stderr
-        origin = server.address.removesuffix("/v1")
         told = json.loads(done.stdout)
         assert told["models"]["large"]["name"] == f"{server.address}#qwen3.5:4b"
         assert done.stderr.count(f"local: Ollama at 127.0.0.1:{server.port}, qwen3.5:4b, loaded") == 1
         assert "the text goes to" not in done.stderr
-        assert done.stderr.splitlines()[-1].endswith(f"· {origin}")
+        assert done.stderr.splitlines()[-1].endswith(f"· Ollama at 127.0.0.1:{server.port} (qwen3.5:4b)")
         n_sent = len(server.chats)
         again = fbrag("ask", INQUIRY, QUESTION, "--json", "--exit-zero", *FEW, *LOCAL, env=here(server))
         pair = ("--small", server.address + "#qwen3.5:4b", "--large", "local")

@@ -11,7 +11,7 @@ import pytest
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import Sampling, Turn
-from fbrag_cli.generation.server.address import Address, is_elsewhere, is_server
+from fbrag_cli.generation.server.address import Address, check_offline, is_elsewhere, is_server
 from fbrag_cli.generation.server.listing import of_lm_studio, of_ollama, of_openai
 from fbrag_cli.generation.server.local import PLACES, Chosen, Place, choose, find, places
 from fbrag_cli.progress import Event, Listener
@@ -163,6 +163,18 @@ def test_a_model_in_a_cloud_is_none_of_this_machine() -> None:
     assert error.hint == "ollama pull NAME, or: fbrag models pull"
 
 
+def test_a_model_in_ollamas_cloud_is_said_to_leave_this_machine_and_offline_forbids_it() -> None:
+    told: list[Event] = []
+    listener = Listener(progress=told.append)
+    with ollama("gpt-oss:120b-cloud") as server, closing(Servers(ModelSettings(), listener)) as servers:
+        servers.open(f"{server.address}#gpt-oss:120b-cloud", Lease(listener), answers=True)
+        (warning,) = (each.text for each in told if each.kind == "warning")
+        assert "which sends it to https://ollama.com:443: it leaves this machine" in (warning or "")
+        with pytest.raises(FbragError, match="for which Ollama sends the text to its cloud"):
+            check_offline([f"{server.address}#gpt-oss:120b-cloud"])
+        check_offline(["local", "local#qwen3.5:4b", server.address])
+
+
 # -- nobody, and what is no server of models ---------------------------------------------------------------------------------
 
 
@@ -299,7 +311,7 @@ def test_local_is_looked_for_once_and_said_in_one_line() -> None:
         with closing(Servers(ModelSettings(), listener, at(ollama=server))) as servers:
             identity = servers.identity("local", listener)
             generator = servers.open("local", Lease(listener), answers=True)
-            assert servers.origins == [server.address.removesuffix("/v1")]
+            assert servers.origins == [f"Ollama at 127.0.0.1:{server.port} (qwen3.5:4b)"]
             assert generator.info.name == f"{server.address}#qwen3.5:4b"
             assert generator.info.context_tokens == 8192
             assert generator.generate(SHORT, 1, Sampling(8)).samples[0].text == "It is blue."

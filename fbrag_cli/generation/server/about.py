@@ -27,7 +27,8 @@ class About:
 
     model: the name to ask for. context_tokens: most tokens of a prompt with its reply, None where the server does not give it.
     is_llama_cpp: whether it has the routes of llama.cpp's own server. identity: fields that identify the model in the cache.
-    program: "Ollama" or "LM Studio", which load a model when it is first asked for; "" for another server.
+    program: "Ollama" or "LM Studio", which load a model when it is first asked for; "" for another server. sent_on: the address
+    to which the server sends the text, "" where it is not known to.
     """
 
     model: str
@@ -35,6 +36,7 @@ class About:
     is_llama_cpp: bool
     identity: Json = field(compare=False)
     program: str = ""
+    sent_on: str = ""
 
 
 def about(host: Host, cancellation: Cancellation | None = None) -> About:
@@ -55,7 +57,7 @@ def about(host: Host, cancellation: Cancellation | None = None) -> About:
     if listed:
         window = listed.context_tokens
         identity |= {"digest": listed.digest} if listed.digest else {}
-    return About(entry["id"], window, is_llama_cpp, identity, program)
+    return About(entry["id"], window, is_llama_cpp, identity, program, listed.sent_on if listed else "")
 
 
 def listing(host: Host, model: str, cancellation: Cancellation | None = None) -> tuple[str, Listed | None]:

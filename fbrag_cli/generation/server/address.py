@@ -33,6 +33,11 @@ def is_elsewhere(name: str) -> bool:
     return is_server(name) and not is_local(name) and not Address.parse(name).is_loopback
 
 
+def is_in_cloud(model: str) -> bool:
+    """Return whether a model has the name of one in Ollama's cloud, as "gpt-oss:120b-cloud" or "kimi-k3:cloud"."""
+    return model.lower().endswith((":cloud", "-cloud"))
+
+
 @dataclass(frozen=True, slots=True)
 class Address:
     """The address of a model at a server.
@@ -93,7 +98,12 @@ class Address:
 
 
 def check_offline(names: Iterable[str]) -> None:
-    """Raise FbragError `offline` for a model on another machine, `usage` for an address that is none."""
+    """Raise FbragError `offline` for a model on another machine or in Ollama's cloud, `usage` for an address that is none."""
+    names = list(names)
+    hint = "leave out --offline, or name a model of this machine"
     for name in filter(is_elsewhere, names):
         what = f"--offline forbids a connection to {Address.parse(name).origin}"
-        raise FbragError("offline", what, "leave out --offline, or name a model of this machine")
+        raise FbragError("offline", what, hint)
+    for model in (name.partition("#")[2] for name in filter(is_server, names)):
+        if is_in_cloud(model):
+            raise FbragError("offline", f"--offline forbids {model}, for which Ollama sends the text to its cloud", hint)

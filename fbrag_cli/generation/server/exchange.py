@@ -148,7 +148,8 @@ class Exchange:
         """Raise the error for a status and the server's words."""
         what = f"HTTP {status}{self._host.without_key(words)}"
         if _TOO_LONG.search(words):
-            hint = "read less (--recall, --select, --budget; no --more), or start the server with a longer context"
+            longer = "give the server a longer context (Ollama: OLLAMA_CONTEXT_LENGTH)"
+            hint = f"read less (--recall, --select, --budget; no --more), or {longer}"
             raise self._host.error(f"the prompt is too long for it: {what}", hint, "prompt_too_long")
         if status == 429 or (status >= 500 and status != 501):
             raise _TryAgain(what, seconds)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from fbrag_cli.generation.server.address import is_in_cloud
 from fbrag_cli.generation.server.replies import Json
 from fbrag_cli.text.printable import one_line
 
@@ -14,8 +15,6 @@ _LONGEST_NAME = 200
 _MOST_MODELS = 2000  # of one server
 # Models that turn text into vectors or rank it. They cannot chat, and some servers do not say which they are.
 _NO_CHAT = re.compile(r"embed|rerank|minilm|(^|[/_-])(bge|gte|e5)([._:-]|$)", re.IGNORECASE)
-# Ollama sends the text for these to another machine.
-_CLOUD = re.compile(r"[:-]cloud$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +22,15 @@ class Listed:
     """A model that chats, as its server lists it.
 
     name: as it is asked for. loaded: whether it is in memory. context_tokens: most tokens of a prompt with its reply, None where
-    the list does not give them. digest: identifies its file, "" where the list does not give it.
+    the list does not give them. digest: identifies its file, "" where the list does not give it. sent_on: the address to which
+    Ollama sends the text for a model in its cloud, "" for a model of the server's own machine.
     """
 
     name: str
     loaded: bool
     context_tokens: int | None = None
     digest: str = ""
+    sent_on: str = ""
 
     def is_called(self, name: str) -> bool:
         """Return whether a user's name means this model. Ollama's tag `latest` need not be written."""
@@ -37,8 +38,7 @@ class Listed:
 
 
 def of_ollama(tags: Json, running: Json) -> list[Listed] | None:
-    """Return the models of Ollama, less those in its cloud; None where the first reply is not
-    Ollama's.
+    """Return the models of Ollama, and those in its cloud; None where the first reply is not Ollama's.
 
     tags, running: what `/api/tags` and `/api/ps` give.
     """
@@ -50,11 +50,13 @@ def of_ollama(tags: Json, running: Json) -> list[Listed] | None:
         details, abilities = entry.get("details"), entry.get("capabilities")
         family = details.get("family") if isinstance(details, dict) else None
         chats = "completion" in abilities if isinstance(abilities, list) and abilities else "bert" not in str(family)
-        elsewhere = entry.get("remote_host") or entry.get("remote_model") or _CLOUD.search(name)
-        if chats and not elsewhere and not _NO_CHAT.search(name):
-            digest = entry.get("digest")
+        if chats and not _NO_CHAT.search(name):
+            digest, host = entry.get("digest"), entry.get("remote_host")
             window = count(loaded.get(name, {}).get("context_length"))
-            found.append(Listed(name, name in loaded, window, digest if isinstance(digest, str) else ""))
+            digest = digest if isinstance(digest, str) else ""
+            in_cloud = bool(host or entry.get("remote_model")) or is_in_cloud(name)
+            sent_on = (one_line(host, 80) if isinstance(host, str) and host else "https://ollama.com") if in_cloud else ""
+            found.append(Listed(name, name in loaded, window, digest, sent_on))
     return found
 
 

@@ -49,7 +49,7 @@ PLACES = (Place("Ollama", 11434), Place("LM Studio", 1234), Place("llama-server"
 
 @dataclass(frozen=True, slots=True)
 class LocalServer:
-    """A server of this machine. models: those that chat. problem: why its models are not known, "" where they are."""
+    """A server of this machine. models: those that chat, and run here. problem: why they are not known, "" where they are."""
 
     program: str
     host: str
@@ -168,7 +168,7 @@ async def _asked(server: LocalServer, get: _Get) -> LocalServer:
     """Return the server with its models. Raises ValueError where it is another program, and what `get` raises."""
     ask = {"Ollama": _ask_ollama, "LM Studio": _ask_lm_studio}.get(server.program)
     if ask and (models := await ask(get)) is not None:
-        return replace(server, models=tuple(models))
+        return replace(server, models=tuple(model for model in models if not model.sent_on))
     models = of_openai(await get("/v1/models"))
     if models is None:
         raise ValueError("no list of models")
