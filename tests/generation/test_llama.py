@@ -16,7 +16,6 @@ import pytest
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import Call, Sampling, Turn
-from fbrag_cli.generation.llama import context
 from fbrag_cli.generation.llama.generator import LlamaGenerator
 from fbrag_cli.generation.llama.sample import piece_of
 from fbrag_cli.generation.llama.weights import Loading, layers_on_gpu
@@ -85,21 +84,6 @@ def test_a_prompt_that_outgrows_its_context_reads_only_what_is_new(smollm2: Path
         assert enlarged.cached_tokens >= first.prompt_tokens - 5
     with LlamaGenerator(smollm2) as one:
         assert one.generate(long, 3, GREEDY).samples == enlarged.samples
-
-
-def test_a_context_that_does_not_fit_is_refused_by_the_width_of_heads_that_the_file_names(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As of Qwen3, whose heads together are wider than the model: here four times."""
-    free = 250_000
-    monkeypatch.setattr(context, "free_memory", lambda: free)
-    with LlamaGenerator(Tiny(heads=2, width=32, head_width=64).write(tmp_path / "tiny.gguf"), Loading(threads=1)) as tiny:
-        with pytest.raises(FbragError, match="a context of 512 tokens needs") as told:
-            tiny.generate((Turn("user", "x"),), 1, Sampling(1))
-        assert told.value.code == "out_of_memory"
-        free = 300_000
-        n_tokens = tiny.generate((Turn("user", "x" * 200),), 1, Sampling(1)).prompt_tokens
-        assert len(tiny._prompts.opened.state(0)) > n_tokens * free / 600
 
 
 def test_text_never_becomes_a_special_token(generator: LlamaGenerator) -> None:

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fbrag_cli.errors import FbragError
+from fbrag_cli.generation.llama.footprint import context_bytes, most_bytes
 from fbrag_cli.generation.llama.library import llama_cpp
-from fbrag_cli.generation.llama.machine import free_gpu_memory, metadata
+from fbrag_cli.generation.llama.machine import free_gpu_memory
 from fbrag_cli.generation.llama.native_log import native_log
 from fbrag_cli.generation.llama.weights import Weights
 from fbrag_cli.limits import free_memory
@@ -45,22 +46,12 @@ class Context:
         self.n_cells, self.n_sequences = n_cells, n_sequences
         self._weights = weights
         self._n_vocab = llama_cpp.llama_vocab_n_tokens(weights.vocab)
-        on_gpu = weights.layers_on_gpu > 0
-        need, free = _kv_bytes(weights, n_cells), free_memory() + (free_gpu_memory() if on_gpu else 0)
-        if need > free:
+        params = _parameters(weights, n_cells, n_sequences)
+        free = free_memory() + (free_gpu_memory() if weights.layers_on_gpu > 0 else 0)
+        if most_bytes(weights, params) > free and (need := context_bytes(weights, params)) > free:
             raise _too_large(
                 f"a context of {n_cells} tokens needs {need / 1e9:.1f} GB of memory, and {free / 1e9:.1f} GB are free"
             )
-        params = llama_cpp.llama_context_default_params()
-        params.n_ctx = n_cells
-        params.n_batch = params.n_ubatch = BATCH
-        params.n_seq_max = params.n_outputs_max = n_sequences
-        if on_gpu:
-            params.flash_attn_type = llama_cpp.LLAMA_FLASH_ATTN_TYPE_AUTO  # flash attention where it has it
-        elif n_cells > _FLASH_ATTENTION_FROM:
-            params.flash_attn_type = llama_cpp.LLAMA_FLASH_ATTN_TYPE_ENABLED
-        else:
-            params.flash_attn_type = llama_cpp.LLAMA_FLASH_ATTN_TYPE_DISABLED
         # Flash attention on a CPU divides the cells among the threads when a batch has one token: the result depends on their
         # number (logits by up to 0.6). Everything else is equal bit by bit.
         self._one_token_threads_vary = params.flash_attn_type == llama_cpp.LLAMA_FLASH_ATTN_TYPE_DISABLED
@@ -163,19 +154,26 @@ def has_states(weights: Weights) -> bool:
     return bool(llama_cpp.llama_model_is_recurrent(weights.model) or llama_cpp.llama_model_is_hybrid(weights.model))
 
 
-def how_many_fit(weights: Weights, n_cells: int) -> int:
-    """Return how many times `n_cells` cells fit in half of the free memory of the devices that have the model's layers."""
+def fits_in_half(weights: Weights, n_cells: int, n_sequences: int) -> bool:
+    """Return whether a context fits in half of the free memory of the devices that have the model's layers."""
     all_on_gpu = weights.layers_on_gpu > llama_cpp.llama_model_n_layer(weights.model)
-    return (free_gpu_memory() if all_on_gpu else free_memory()) // 2 // max(1, _kv_bytes(weights, n_cells))
+    half = (free_gpu_memory() if all_on_gpu else free_memory()) // 2
+    params = _parameters(weights, n_cells, n_sequences)
+    return most_bytes(weights, params) <= half or context_bytes(weights, params) <= half
 
 
-def _kv_bytes(weights: Weights, n_cells: int) -> int:
-    """Return the memory that the keys and values of `n_cells` tokens take."""
-    model = weights.model
-    read = metadata(model, f"{metadata(model, 'general.architecture')}.attention.key_length")
-    width = int(read) if read.isdecimal() else llama_cpp.llama_model_n_embd(model) // max(llama_cpp.llama_model_n_head(model), 1)
-    width *= llama_cpp.llama_model_n_head_kv(model)
-    return int(2 * 2 * n_cells * width * llama_cpp.llama_model_n_layer(model))  # keys and values, two bytes each
+def _parameters(weights: Weights, n_cells: int, n_sequences: int) -> Any:
+    params = llama_cpp.llama_context_default_params()
+    params.n_ctx = n_cells
+    params.n_batch = params.n_ubatch = BATCH
+    params.n_seq_max = params.n_outputs_max = n_sequences
+    if weights.layers_on_gpu > 0:
+        params.flash_attn_type = llama_cpp.LLAMA_FLASH_ATTN_TYPE_AUTO  # flash attention where it has it
+    elif n_cells > _FLASH_ATTENTION_FROM:
+        params.flash_attn_type = llama_cpp.LLAMA_FLASH_ATTN_TYPE_ENABLED
+    else:
+        params.flash_attn_type = llama_cpp.LLAMA_FLASH_ATTN_TYPE_DISABLED
+    return params
 
 
 def _too_large(what: str) -> FbragError:

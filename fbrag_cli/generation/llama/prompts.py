@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.llama.context import Context, has_states, how_many_fit
+from fbrag_cli.generation.llama.context import Context, fits_in_half, has_states
 from fbrag_cli.generation.llama.embedding_rows import RowsCheck
 from fbrag_cli.generation.llama.weights import Weights
 
@@ -251,7 +251,9 @@ class Prompts:
         self.close()
         rounded = -(-(need.n_cells + _SPARE) // _STEP) * _STEP
         n_cells = min(rounded, max(self._limit, _STEP))
-        n = min(self.at_once, self._most, max(1, how_many_fit(self._weights, n_cells)))
+        n = min(self.at_once, self._most)
+        while n > 1 and not fits_in_half(self._weights, n * n_cells, self._n_sequences(n, need)):
+            n -= 1
         self.context = self._made(n, n_cells, need, least)
         if state and self.context.restore(0, state):
             numbers = [next(self._numbers) for _ in range(n_shared)]

@@ -20,6 +20,7 @@ from fbrag_cli.generation.llama.machine import (
     Placement,
     device_list,
     layers_for_gpu,
+    metadata,
     physical_cores,
     repacking_helps,
     usable_cores,
@@ -77,7 +78,11 @@ class Weights:
         abort_handler.models.append(path.name)
         try:
             asked_layers = layers_for_gpu(path, loading.placement)
-            self.model = self._load(path, loading.placement, asked_layers)
+            self._placement, self._asked_layers = loading.placement, asked_layers
+            self._check_memory(path.stat().st_size)
+            self.model = self._load()
+            if not self.model:
+                raise _not_loaded(path, native_log.last_error())
         except BaseException:
             abort_handler.models.remove(path.name)
             raise
@@ -144,6 +149,19 @@ class Weights:
         """The model's token embeddings. Raises FbragError `model_corrupt` where they cannot be read."""
         return TokenTable(self._path)
 
+    @cached_property
+    def without_weights(self) -> Any:
+        """The model without weights and vocabulary, None where llama.cpp cannot load it so. A context over it takes no memory but
+        for its recurrent states."""
+        architecture = metadata(self.model, "general.architecture")
+        overrides = (llama_cpp.llama_model_kv_override * 3)()  # the last one ends the list
+        overrides[0].tag, overrides[0].key = llama_cpp.LLAMA_KV_OVERRIDE_TYPE_STR, b"tokenizer.ggml.model"
+        overrides[0].value.val_str = b"none"
+        overrides[1].tag, overrides[1].key = llama_cpp.LLAMA_KV_OVERRIDE_TYPE_INT, f"{architecture}.vocab_size".encode()
+        overrides[1].value.val_i64 = llama_cpp.llama_vocab_n_tokens(self.vocab)
+        with native_log.collected():
+            return self._load(overrides)
+
     def token_rows(self, ids: Sequence[int] | NDArray[np.integer]) -> NDArray[np.float32]:
         """Return the embeddings of tokens, as the model computes with them: float32 `(len(ids), n_embd)`."""
         return self.token_table.rows(ids)
@@ -152,6 +170,8 @@ class Weights:
         """Free the model."""
         if self.model is not None:
             self.__dict__.pop("token_table", None)
+            if other := self.__dict__.pop("without_weights", None):
+                llama_cpp.llama_model_free(other)
             llama_cpp.llama_model_free(self.model)  # and its adapter
             self.model = None
             abort_handler.models.remove(self._name)
@@ -161,31 +181,33 @@ class Weights:
         if llama_cpp.llama_set_adapters_lora(context, adapters, 1, scales):
             raise FbragError("model_corrupt", f"llama.cpp cannot use the adapter of {self._name}", "train it for this model")
 
-    def _load(self, path: Path, placement: Placement, layers: int) -> Any:
-        need, free = path.stat().st_size, free_memory()
-        if layers == 0 and need > free:
+    def _check_memory(self, need: int) -> None:
+        free = free_memory()
+        if self._asked_layers == 0 and need > free:
             raise FbragError(
                 "out_of_memory",
-                f"{path.name} needs {need / 1e9:.1f} GB of memory, and {free / 1e9:.1f} GB are free",
+                f"{self._name} needs {need / 1e9:.1f} GB of memory, and {free / 1e9:.1f} GB are free",
                 "close other programs, or choose a smaller model (fbrag models list --all)",
             )
+
+    def _load(self, overrides: Any = None) -> Any:
+        """Return the model, None where llama.cpp cannot load it. overrides: of its metadata, for a model without weights."""
         params = llama_cpp.llama_model_default_params()
-        params.n_gpu_layers = layers
-        if placement.devices is not None:  # without layers there, llama.cpp would still send long batches to a GPU it may use
-            on_devices = device_list(placement.devices)
+        params.n_gpu_layers = self._asked_layers
+        if self._placement.devices is not None:  # without layers there, llama.cpp would send long batches to a GPU it may use
+            on_devices = device_list(self._placement.devices)
             params.devices = ctypes.cast(on_devices, ctypes.c_void_p)
-        if layers and placement.shares:
-            shares = (ctypes.c_float * llama_cpp.llama_max_devices())(*placement.shares)
+        if self._asked_layers and self._placement.shares:
+            shares = (ctypes.c_float * llama_cpp.llama_max_devices())(*self._placement.shares)
             params.tensor_split = ctypes.cast(shares, ctypes.POINTER(ctypes.c_float))
         params.use_extra_bufts = repacking_helps()
         progress = llama_cpp.llama_progress_callback(lambda done, data: not self.cancellation.requested)
         params.progress_callback = progress
+        if overrides:
+            params.kv_overrides, params.no_alloc, params.load_mode = overrides, True, llama_cpp.LLAMA_LOAD_MODE_NONE
         native_log.clear()
         with self.cancellation.native():
-            model = llama_cpp.llama_model_load_from_file(os.fsencode(path), params)
-        if not model:
-            raise _not_loaded(path, native_log.last_error())
-        return model
+            return llama_cpp.llama_model_load_from_file(os.fsencode(self._path), params)
 
 
 def layers_on_gpu(model: Any, asked: int) -> int:
