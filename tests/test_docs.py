@@ -135,3 +135,13 @@ def test_every_code_of_an_error_is_listed_with_its_exit_code() -> None:
         for code in re.findall(r"`(\w+)`", line)
     }
     assert listed == EXIT_CODES
+
+
+def test_the_tools_of_the_page_are_those_of_the_server() -> None:
+    from fbrag_cli.serving.mcp import TOOLS
+
+    rows = [line.split(" | ") for line in section("agents.md", "Tools").splitlines() if line.startswith("| `")]
+    named = {row[0].strip("| `"): re.findall(r"`(\w+)`", row[1]) for row in rows}
+    assert {name: sorted(arguments) for name, arguments in named.items()} == {
+        name: sorted(tool.properties) for name, tool in TOOLS.items()
+    }

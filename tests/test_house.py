@@ -26,7 +26,7 @@ FLOORS = [
     ["methods", "models"],
     ["render", "indexing", "doctor"],
     ["session"],
-    ["evaluation", "batch"],
+    ["evaluation", "batch", "serving"],
     ["training"],
     ["cli"],
     ["__main__"],
@@ -38,6 +38,7 @@ HOMES_OF = {
     "llama_cpp": ("generation/llama",),
     "typer": ("cli",),
     "click": ("cli",),
+    "mcp": ("serving/mcp",),
     "rich": ("cli", "text", "evaluation"),  # text and tables measure the width of characters by rich.cells
 }
 #: Never imported when a module is loaded: the start would pay for them.

@@ -12,6 +12,8 @@ COMMANDS: Mapping[str, str] = {
     "ask": "Answer a question from a document, and show the chunks that the answer rests on.",
     "explain": "Show every chunk's scores for a question, and why it was selected or not.",
     "batch": "Answer many questions on many documents, a row each.",
+    "mcp": "Serve tools for agents over the Model Context Protocol, on stdin and stdout.",
+    "skill": "Print a skill for agents: how to answer from documents with fbrag.",
     "bench": "Measure how fast this machine loads models, scores a text, reads prompts and writes.",
     "doctor": "Check the installation, the GPU, the models and the network.",
     "eval": "Measure answers, evidence, tokens and time of one or several configurations on the same questions.",

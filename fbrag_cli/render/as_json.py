@@ -57,7 +57,7 @@ def explanation(trace: Trace, *, memory_mb: float, found: Collection[int] | None
         "question": trace.question,
         "chunks": [
             {
-                **_place(chunk),
+                **place_of(chunk),
                 **_scores(trace, chunk.position),
                 "rank": combined[chunk.position],
                 "backward_rank": backward[chunk.position],
@@ -90,10 +90,10 @@ def sources(trace: Trace) -> list[dict[str, Any]]:
     return [
         {
             "id": number,
-            **_place(chunk),
+            **place_of(chunk),
             **_scores(trace, chunk.position),
             **own.get(chunk.position, {}),
-            "copies": [_place(copy) for copy in copies(trace, chunk)],
+            "copies": [place_of(copy) for copy in copies(trace, chunk)],
             "text": chunk.text,
             "sentence": _sentence(chunk, shown),
             "highlights": [list(span) for span in shown.marks],
@@ -106,7 +106,7 @@ def _sentence(chunk: Chunk, shown: Shown) -> dict[str, Any] | None:
     if shown.sentence is None:
         return None
     start, end = shown.sentence
-    placed = _place(replace(chunk, start=chunk.start + start, end=chunk.start + end))
+    placed = place_of(replace(chunk, start=chunk.start + start, end=chunk.start + end))
     return {
         "start": start,
         "end": end,
@@ -176,7 +176,8 @@ def settings(trace: Trace) -> dict[str, Any]:
     return {"name": name, **asdict(trace.method), "retriever": trace.retriever, "chunk_words": words}
 
 
-def _place(chunk: Chunk) -> dict[str, Any]:
+def place_of(chunk: Chunk) -> dict[str, Any]:
+    """Return where a chunk stands: its document and number, pages, headings, lines, and characters of the document."""
     first, last = lines_of(chunk.document, chunk.start, chunk.end)
     pages = pages_of(chunk.document, chunk.start, chunk.end)
     section, last_section = (section_of(chunk.document, at, chunk.end) for at in (chunk.start, chunk.end - 1))

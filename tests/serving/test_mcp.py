@@ -1,0 +1,276 @@
+"""`fbrag mcp` as an agent's client meets it: the SDK's own client, over a real process."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import anyio
+import psutil
+import pytest
+
+from fbrag_cli.serving.mcp import TOOLS
+from tests.conftest import INQUIRY, ROOT
+from tests.generation.tiny_gguf import Tiny
+
+pytest.importorskip("mcp", reason="needs the SDK of the Model Context Protocol: pip install -e '.[test]'")
+
+QUESTION = "Where was the anchor that lost its fluke forged?"
+PLACE = "inquiry.txt"
+
+Client = Any
+Test = Callable[[Client], Awaitable[None]]
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> list[str]:
+    """The options of a pair of random models, which answer nonsense at once."""
+    path = Tiny(weights=0.3, context=65_536).write(tmp_path / "tiny.gguf")
+    return ["--small", str(path), "--large", str(path)]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The working folder of the server."""
+    found = tmp_path / "papers"
+    found.mkdir()
+    (found / PLACE).write_bytes(INQUIRY.read_bytes())
+    return found
+
+
+@asynccontextmanager
+async def opened(folder: Path, environment: Mapping[str, str], options: list[str], log: Path) -> AsyncIterator[Client]:
+    from mcp.client import Client
+    from mcp.client.stdio import StdioServerParameters, stdio_client
+
+    command = [sys.executable, "-m", "fbrag_cli", "mcp", *options]
+    environment = {**environment, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path[1:]])}
+    server = StdioServerParameters(command=command[0], args=command[1:], env=environment, cwd=folder)
+    with log.open("w") as errors:
+        async with Client(stdio_client(server, errlog=errors)) as client:
+            yield client
+
+
+@pytest.fixture
+def served(folder: Path, clean_environment: dict[str, str], tmp_path: Path) -> Callable[..., None]:
+    """Runs a test with a client. The server's log is log.txt beside its folder."""
+
+    def run(test: Test, *options: str) -> None:
+        async def main() -> None:
+            with anyio.fail_after(120):
+                async with opened(folder, clean_environment, [*options], tmp_path / "log.txt") as client:
+                    await test(client)
+
+        anyio.run(main)
+
+    return run
+
+
+def asked(**more: Any) -> dict[str, Any]:
+    return {"paths": [PLACE], "question": QUESTION, **more}
+
+
+def test_each_tool_says_what_it_takes_and_refuses_what_it_does_not(served: Callable[..., None]) -> None:
+    async def test(client: Client) -> None:
+        tools = (await client.list_tools()).tools
+        assert [tool.name for tool in tools] == [*TOOLS]
+        assert all(tool.input_schema["additionalProperties"] is False and tool.description for tool in tools)
+        for wrong in ({"depth": 3}, {"top_k": 0}, {"top_k": "five"}, {"paths": []}, {"paths": "inquiry.txt"}, {"question": ""}):
+            found = await client.call_tool("find_passages", asked() | wrong)
+            assert found.is_error, wrong
+            assert found.structured_content["error"]["code"] == "usage"
+            assert found.content[0].text.startswith("error: ")
+
+    served(test)
+
+
+def test_passages_are_found_without_a_model(served: Callable[..., None]) -> None:
+    async def test(client: Client) -> None:
+        found = await client.call_tool("find_passages", asked(top_k=2))
+        first, second = found.structured_content["passages"]
+        assert first["document"] == PLACE
+        assert "forged at the\nIronhythe works" in first["text"]
+        assert first["start_line"] <= 390 <= first["end_line"]
+        assert first["score"] > second["score"]
+        assert f"[1] {PLACE}:{first['start_line']}-{first['end_line']}" in found.content[0].text
+        around = await client.call_tool("read_passage", {"path": PLACE, "start_line": 390, "end_line": 391})
+        assert "Ironhythe works" in around.structured_content["text"]
+        assert around.structured_content["start_line"] == 390
+
+    served(test, "--large", "nowhere.gguf")
+
+
+def test_what_comes_back_is_bounded(served: Callable[..., None]) -> None:
+    async def test(client: Client) -> None:
+        for most in (200, 1000, 3000):
+            found = await client.call_tool("find_passages", asked(top_k=20, max_chars=most))
+            passages = found.structured_content["passages"]
+            assert 0 < sum(len(each["text"]) for each in passages) <= most
+            assert passages[-1]["cut"]
+
+    served(test)
+
+
+def test_a_slow_answer_is_a_job_which_is_asked_for(served: Callable[..., None], tiny: list[str]) -> None:
+    async def test(client: Client) -> None:
+        begun = await client.call_tool("ask_document", asked(wait_s=0))
+        assert begun.structured_content["status"] == "running"
+        job = begun.structured_content["job"]
+        again = await client.call_tool("ask_document", asked(wait_s=0))
+        assert again.structured_content["job"] == job
+        done = await client.call_tool("ask_result", {"job": job, "wait_s": 100})
+        assert done.structured_content["status"] in ("answered", "not_found")
+        assert done.structured_content["sources"][0]["document"] == PLACE
+        assert not done.is_error
+        unknown = await client.call_tool("ask_result", {"job": "nothing"})
+        assert unknown.is_error
+
+    served(test, *tiny)
+
+
+def test_a_selection_is_explained(served: Callable[..., None], tiny: list[str]) -> None:
+    async def test(client: Client) -> None:
+        told = await client.call_tool("explain_selection", asked(find="property of Mrs. Lavinia Goss", wait_s=100))
+        record = told.structured_content
+        assert record["found"] == 1
+        (holder,) = [row for row in record["chunks"] if row["found"]]
+        assert holder["rank"] >= 1
+        assert len(record["samples"]) == 3
+
+    served(test, *tiny)
+
+
+def test_progress_is_strictly_increasing(served: Callable[..., None], smollm2: Path) -> None:
+    steps: list[tuple[float, str]] = []
+
+    async def heard(progress: float, total: float | None, message: str | None) -> None:
+        steps.append((progress, message or ""))
+
+    async def test(client: Client) -> None:
+        await client.call_tool("ask_document", asked(wait_s=8), progress_callback=heard)
+
+    served(test, "--small", str(smollm2), "--large", str(smollm2))
+    assert len(steps) >= 2
+    assert all(before < after for (before, _), (after, _) in pairwise(steps))
+    assert any("read" in message or "written" in message for _, message in steps)
+
+
+def test_a_cancelled_call_stops_its_model(served: Callable[..., None], smollm2: Path) -> None:
+    async def test(client: Client) -> None:
+        with anyio.move_on_after(3):
+            await client.call_tool("ask_document", asked(wait_s=60))
+        (server,) = psutil.Process().children()
+        await anyio.sleep(1.5)
+        before = sum(server.cpu_times()[:2])
+        await anyio.sleep(1)
+        assert sum(server.cpu_times()[:2]) - before < 0.3  # nothing computes any more
+        found = await client.call_tool("find_passages", asked())
+        assert not found.is_error
+
+    served(test, "--small", str(smollm2), "--large", str(smollm2))
+
+
+def test_two_calls_at_once_get_their_own_answers(served: Callable[..., None], tiny: list[str], folder: Path) -> None:
+    (folder / "lamp.txt").write_text("The lamp of the Skarn Light was made in Brackness by Ada Quill.\n")
+
+    async def test(client: Client) -> None:
+        found: dict[str, Any] = {}
+
+        async def ask(path: str, question: str) -> None:
+            arguments = {"paths": [path], "question": question, "wait_s": 100}
+            found[path] = (await client.call_tool("ask_document", arguments)).structured_content
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(ask, PLACE, QUESTION)
+            group.start_soon(ask, "lamp.txt", "Who made the lamp?")
+        for path, record in found.items():
+            assert record["status"] in ("answered", "not_found")
+            assert {source["document"] for source in record["sources"]} == {path}
+
+    served(test, *tiny)
+
+
+def test_only_files_below_the_allowed_folders_are_read(served: Callable[..., None], folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "secret.txt").write_text("The key is under the stone.")
+    (folder / "link.txt").symlink_to(tmp_path / "secret.txt")
+    outside = ("../secret.txt", str(tmp_path / "secret.txt"), "link.txt", "/etc/hostname", "papers/../../secret.txt", "~/x", "..")
+    nothing = ("-", "https://example.org/x.txt", "a\0b", "none.txt", "x" * 4000)
+
+    async def test(client: Client) -> None:
+        for path in (*outside, *nothing):
+            for name, arguments in (
+                ("find_passages", {"paths": [PLACE, path], "question": "Where is the key?"}),
+                ("read_passage", {"path": path, "start_line": 1, "end_line": 9}),
+            ):
+                found = await client.call_tool(name, arguments)
+                assert found.is_error, path
+                assert "stone" not in found.content[0].text
+
+    served(test)
+
+
+def test_other_folders_are_allowed_by_name(served: Callable[..., None], tmp_path: Path) -> None:
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "lamp.txt").write_text("The lamp of the Skarn Light was made in Brackness.\n")
+
+    async def test(client: Client) -> None:
+        found = await client.call_tool(
+            "find_passages", {"paths": [str(tmp_path / "more")], "question": "Where was the lamp made?"}
+        )
+        assert "Brackness" in found.content[0].text
+        refused = await client.call_tool("find_passages", asked())
+        assert refused.is_error
+
+    served(test, "--allow", str(tmp_path / "more"))
+
+
+def test_a_hundred_calls_take_no_more_memory_than_ten(served: Callable[..., None]) -> None:
+    async def test(client: Client) -> None:
+        (server,) = psutil.Process().children()
+        sizes = []
+        for i in range(110):
+            await client.call_tool("find_passages", asked(question=f"{QUESTION} {i}"))
+            sizes.append(server.memory_info().rss)
+        assert sizes[-1] - sizes[10] < 10_000_000
+        assert server.num_threads() < 20
+
+    served(test)
+
+
+def test_the_end_of_input_ends_the_process(served: Callable[..., None], smollm2: Path) -> None:
+    servers: list[psutil.Process] = []
+
+    async def test(client: Client) -> None:
+        servers.extend(psutil.Process().children())
+        await client.call_tool("ask_document", asked(wait_s=1))
+
+    begun = time.monotonic()
+    served(test, "--small", str(smollm2), "--large", str(smollm2))
+    assert not servers[0].is_running()
+    assert time.monotonic() - begun < 30
+
+
+def test_stdout_is_the_protocols_alone(served: Callable[..., None], tiny: list[str], tmp_path: Path) -> None:
+    """The client reads each line as a message: another one would be an error there."""
+
+    async def test(client: Client) -> None:
+        found = await client.call_tool("ask_document", asked(wait_s=100))
+        assert not found.is_error
+
+    served(test, "-vv", *tiny)
+    assert "llama" in (tmp_path / "log.txt").read_text()
+
+
+def test_a_missing_model_is_an_error_with_its_command(served: Callable[..., None]) -> None:
+    async def test(client: Client) -> None:
+        found = await client.call_tool("ask_document", asked(wait_s=60))
+        assert found.is_error
+        assert found.structured_content["error"]["code"] == "model_missing"
+
+    served(test, "--large", "nowhere.gguf", "--small", "nowhere.gguf")
