@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import socket
-from contextlib import ExitStack, closing
+import zlib
+from contextlib import ExitStack, closing, suppress
 from time import monotonic
 from typing import Any
 
@@ -18,7 +19,7 @@ from fbrag_cli.progress import Event, Listener
 from fbrag_cli.session.servers import Servers
 from fbrag_cli.session.settings import ModelSettings
 from fbrag_cli.session.shelf import Lease
-from tests.servers import Loopback, lm_studio, ollama, status, stream, stuck
+from tests.servers import Handler, Loopback, Reply, lm_studio, ollama, status, stream, stuck
 
 HERE = ("127.0.0.1",)
 SHORT = [Turn("user", "Where is the key?")]
@@ -208,6 +209,39 @@ def test_servers_that_never_answer_are_left_within_a_second_all_at_once(free_por
         error = refusal(where)
         assert monotonic() - begun < 2
     assert f"Ollama at 127.0.0.1:{silent[0].port}: no reply within 1 s" in error.message
+
+
+def endless(handler: Handler, body: dict[str, Any]) -> None:
+    handler.send_response(200)
+    handler.end_headers()
+    with suppress(OSError):
+        while True:
+            handler.wfile.write(b'{"data": [' + b" " * 100_000)
+
+
+def compressed(handler: Handler, body: dict[str, Any]) -> None:
+    data = zlib.compress(b" " * 10_000_000)
+    handler.send_response(200)
+    handler.send_header("Content-Encoding", "deflate")
+    handler.end_headers()
+    handler.wfile.write(data)
+
+
+def trickling(handler: Handler, body: dict[str, Any]) -> None:
+    handler.send_response(200)
+    handler.end_headers()
+    with suppress(OSError):
+        while not handler.server.over.wait(0.05):
+            handler.wfile.write(b" ")
+
+
+@pytest.mark.parametrize("reply", [endless, compressed, trickling])
+def test_a_server_that_sends_too_much_or_too_slowly_is_left(reply: Reply) -> None:
+    with Loopback() as server, ollama("a", loaded={"a": 4096}) as other:
+        server.pages, server.missing = {}, reply
+        begun = monotonic()
+        assert chosen([*at(llama=server), *at(ollama=other)]).model.name == "a"
+        assert monotonic() - begun < 3
 
 
 def test_a_server_that_demands_a_key_is_said_and_gets_none(monkeypatch: pytest.MonkeyPatch) -> None:
