@@ -47,8 +47,10 @@ class Host:
         self._key, self.loop = key, Loop()
         limits = httpx2.Limits(max_keepalive_connections=0)  # a server may have closed one that waited
         direct = address.is_loopback or not address.encrypted
+        # One that is given uses no proxy. Without TLS it loads no certificates, which takes a third of a second.
+        transport = httpx2.AsyncHTTPTransport(verify=address.encrypted, limits=limits) if direct else None
         self.client = httpx2.AsyncClient(
-            transport=httpx2.AsyncHTTPTransport(limits=limits) if direct else None,  # one that is given uses no proxy
+            transport=transport,
             limits=limits,
             timeout=httpx2.Timeout(None, connect=patience.connect),  # `Exchange` has the other limits
             headers={"Accept-Encoding": "identity", "User-Agent": "fbrag"} | ({"Authorization": f"Bearer {key}"} if key else {}),
