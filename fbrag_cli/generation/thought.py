@@ -37,7 +37,9 @@ class Marks:
 
     @property
     def empty(self) -> str:
-        """A thought of nothing, as Qwen's template writes it."""
+        """A thought of nothing, as Qwen's template writes it; where an answer has a mark of its own as gpt-oss', that mark."""
+        if self.closing.startswith(self.opening):
+            return self.closing
         return f"{self.opening}\n{self.end}" if self.end.startswith("\n") else self.opening + self.end
 
     def spelled(self, spell: Callable[[str], str]) -> Marks:

@@ -195,6 +195,21 @@ def test_several_samples_and_calls_at_once_think_and_answer_as_one_alone(tmp_pat
     assert {(each.text, each.thought_tokens) for samples in found for each in samples} == {("yes", 254)}
 
 
+def test_a_model_with_channels_answers_in_the_channel_of_answers(tmp_path: Path) -> None:
+    """Also where its template takes one question alone, so that nothing shows what comes before an earlier answer."""
+    channels = ("<|start|>", "<|channel|>", "<|message|>", "<|end|>")
+    alone = (
+        "{% if messages | length > 1 %}{{ raise_exception('one question') }}{% endif %}<|start|>user<|message|>"
+        "{{ messages[0].content }}<|end|><|start|>assistant{# <|channel|>final<|message|> #}"
+    )
+    thinks = {"t": "<|channel|>", **saying("<|channel|>", "a", "h", "m", "h"), **saying("<|message|>", "y", "e", "s", END)}
+    with parrot(tmp_path, thinks, alone, marks=channels) as model:
+        assert model.written(ASKED).endswith("<|start|>assistant<|channel|>final<|message|>")
+        sample, _ = drawn(model)
+        assert model.choose(ASKED, ("yes", "no"))[0] > 0.99
+    assert (sample.text, sample.thought_tokens) == ("yes", 0)
+
+
 def test_a_thought_without_end_is_ended_and_the_model_answers(tmp_path: Path) -> None:
     thinks = {**saying("<|assistant|>", "<think>", "h", "m", "h"), **saying("</think>", "Ċ", "y", "e", "s", END)}
     with parrot(tmp_path, thinks) as model:
