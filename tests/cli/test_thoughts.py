@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.conftest import Run
 from tests.generation.parrot_gguf import END, Parrot, saying
 from tests.generation.test_thought import REMOVES, THINK
+from tests.servers import Handler, Loopback
 
 QUESTION = "Did the keeper see the brig?"
 THINKS = {**saying("<|assistant|>", "<think>", "h", "m", "h"), **saying("</think>", "Ċ", "y", "e", "s", END)}
@@ -52,6 +54,25 @@ def test_a_thought_alone_is_an_error_and_not_what_the_document_says(fbrag: Run, 
     assert done.returncode == 4
     error = json.loads(done.stdout)["error"]
     assert (error["code"], error["message"]) == ("no_answer", "thinker only thinks: it wrote no answer within 265 tokens")
+
+
+def test_a_server_that_thinks_is_named_with_what_to_do(fbrag: Run, log: Path) -> None:
+    def thinking(handler: Handler, body: dict[str, Any]) -> None:
+        handler.begin()
+        for piece in ("The", " brig", "?"):
+            handler.event({"choices": [{"index": 0, "delta": {"reasoning": piece}}]})
+        handler.piece("yes", finish="stop")
+
+    with Loopback() as server:
+        server.default = thinking
+        done = fbrag("ask", log, QUESTION, "--method", "vanilla", "--answer-anyway", "--json", "--large", server.address)
+    told = json.loads(done.stdout)
+    stages = {stage["name"]: stage for stage in told["stages"]}
+    assert (told["answer"], stages["answer"]["generated_tokens"], stages["answer"]["thought_tokens"]) == ("yes", 4, 3)
+    (warning,) = (line for line in done.stderr.splitlines() if "thinks before it answers" in line)
+    assert f"warning: {server.address}#tiny thinks" in warning
+    assert "3 tokens of thought" in warning
+    assert "turn thinking off at the server" in warning
 
 
 def test_a_run_of_many_questions_warns_once(fbrag: Run, log: Path, tmp_path: Path, both: tuple[str, ...]) -> None:
