@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 from fbrag_cli.errors import FbragError
+from fbrag_cli.generation.server.address import LOCAL
 from fbrag_cli.models.catalogue import Catalogue, ModelEntry
 from fbrag_cli.models.verification import check, check_magic, known_sha256
 from fbrag_cli.text.near import closest
@@ -21,6 +23,8 @@ PULL_FOLDER = ".pull"
 
 #: The beginnings of names of models outside the catalogue.
 ELSEWHERE = ("hf:", "https:", "http:")
+
+_A_SERVER = re.compile("ollama|lm[-_ ]?studio|llama[-_.]?(server|cpp)", re.IGNORECASE)
 
 State = Literal["installed", "unverified", "corrupt size", "missing"]
 
@@ -116,6 +120,9 @@ def _missing(name: str, store: Path, catalogue: Catalogue) -> FbragError:
         return FbragError("model_missing", what, f"fbrag models pull {entry.id}")
     if name.startswith(ELSEWHERE):
         return FbragError("model_missing", f"the model {name} is not in {store}", f"fbrag models pull {shlex.quote(name)}")
+    if _A_SERVER.match(name):
+        hint = f"a server of models that runs on this machine is --large {LOCAL}, or --large {LOCAL}#NAME"
+        return FbragError("model_missing", f"there is no model {name}", hint)
     if Path(name).name != name or os.path.isdir(name):
         return FbragError("model_missing", f"{name} is not a file", "name a GGUF file, or a name of: fbrag models list --all")
     here = [model.name for model in installed(store, catalogue)]

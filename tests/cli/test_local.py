@@ -103,3 +103,10 @@ def test_a_first_run_off_a_terminal_mentions_who_has_a_model(fbrag: Run, tmp_pat
         other = fbrag("ask", INQUIRY, QUESTION, "--large", "llama-3.1-8b", "--small", "llama-3.1-8b", env=env)
         assert "Ollama" not in other.stderr
         assert {each.method for each in server.asked} == {"GET"}
+
+
+@pytest.mark.parametrize("name", ["ollama", "LM-Studio", "llama-server", "ollama/qwen3.5:4b"])
+def test_the_name_of_a_program_leads_to_local(fbrag: Run, name: str) -> None:
+    done = fbrag("ask", INQUIRY, QUESTION, "--large", name)
+    assert (done.returncode, done.stdout) == (4, "")
+    assert "hint: a server of models that runs on this machine is --large local, or --large local#NAME" in done.stderr
