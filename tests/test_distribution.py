@@ -114,11 +114,13 @@ def test_the_image_has_a_python_that_fbrag_supports() -> None:
 
 def test_the_image_is_built_from_all_that_the_wheel_needs_and_docker_sees_nothing_else() -> None:
     copied = {name for each in instructions("COPY") if not each.startswith("--from") for name in each.split()[:-1]}
-    assert copied == {"pyproject.toml", PROJECT["readme"], *PROJECT["license-files"], "fbrag_cli"}
+    assert all((ROOT / name).exists() for name in copied)
+    needed = {name.partition("/")[0] for name in copied}
+    assert needed == {"pyproject.toml", PROJECT["readme"], *PROJECT["license-files"], "fbrag_cli"}
     ignored = DOCKERFILE.with_name("Dockerfile.dockerignore").read_text("utf-8").splitlines()
     rules = [line for line in ignored if line and not line.startswith("#")]
     assert rules[0] == "*"
-    assert {rule[1:] for rule in rules if rule.startswith("!")} == copied
+    assert {rule[1:] for rule in rules if rule.startswith("!")} == needed
 
 
 def test_the_image_builds_the_llama_cpp_that_the_project_pins() -> None:
@@ -131,7 +133,7 @@ def test_the_image_builds_the_llama_cpp_that_the_project_pins() -> None:
 def test_the_image_runs_without_privileges_and_writes_to_its_volume_alone() -> None:
     (user,), (volume,) = instructions("USER"), instructions("VOLUME")
     assert user != "root"
-    (environment,) = instructions("ENV")
+    environment = instructions("ENV")[-1]
     folders = re.findall(r"(FBRAG_\w+)=(\S+)", environment)
     assert {name for name, _ in folders} == {"FBRAG_MODELS_DIR", "FBRAG_CACHE_DIR"}
     assert all(folder.startswith(f"{volume}/") for _, folder in folders)
