@@ -143,7 +143,7 @@ class Prompts:
     def note_read(self, prompt: Prompt, n_tokens: int) -> None:
         """Note that more tokens of a prompt have been read. At a mark, keep a copy for the prompts that part from it there."""
         prompt.n_read += n_tokens
-        if prompt.n_read not in prompt.marks:
+        if prompt.n_read not in prompt.marks or not self._n_copies:
             return
         kept = [each for each in self._held if not each.live]
         if len(kept) >= self._n_copies:
@@ -260,13 +260,16 @@ class Prompts:
             self._held.append(Prompt(need.tokens[:n_shared], n_shared, numbers, [0], 0, live=False))
 
     def _made(self, n: int, n_cells: int, need: Need, least: tuple[int, int]) -> Context:
-        """Return a context for `n` calls of `n_cells` cells each, or for fewer where there is no memory for so many."""
+        """Return a context for `n` calls of `n_cells` cells each, or where there is no memory for them for fewer, and for one
+        without copies of states."""
         try:
             context = Context(self._weights, max(n * n_cells, least[0]), max(self._n_sequences(n, need), least[1]))
         except FbragError as error:
-            if n == 1 or error.code != "out_of_memory":
+            if error.code != "out_of_memory" or (n == 1 and not self._n_copies):
                 raise
-            return self._made(n // 2, n_cells, need, least)
+            if n == 1:  # more is read then
+                self._n_copies, least = 0, (0, 0)
+            return self._made(max(n // 2, 1), n_cells, need, least)
         if n < self.at_once:
             self._most = n
         return context
