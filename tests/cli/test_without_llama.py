@@ -35,6 +35,7 @@ BROKEN = [
     ("OSError", f"libggml-cpu.so.0: {_ABSENT}", "libggml-cpu", "--no-binary llama-cpp-python"),
     ("OSError", f"libcudart.so.12: {_ABSENT}", "libcudart", "install CUDA 12"),
     ("OSError", f"libcuda.so.1: {_ABSENT}", "libcuda", "install NVIDIA's driver"),
+    ("OSError", "/lib/libc.so.6: version `GLIBC_2.38' not found (required by /x/libllama.so)", "GLIBC_2.38", "--no-binary llama"),
     ("ImportError", "/x/libllama.so: undefined symbol: ggml_abort", "undefined symbol", "--no-binary llama-cpp-python"),
     ("AttributeError", "/x/libllama.so: undefined symbol: llama_batch_init", "undefined symbol", "--force-reinstall"),
 ]
