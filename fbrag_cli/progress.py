@@ -36,6 +36,7 @@ LABELS = {
     "batch": "batch",
     "bench": "measuring",
     "train": "making labels",
+    "understand": "understanding the question",
     "load": "loading the models",
     "select": "selecting the chunks",
     "forward": "looking forward",

@@ -11,6 +11,7 @@ from typing import Any
 COMMANDS: Mapping[str, str] = {
     "ask": "Answer a question from a document, and show the chunks that the answer rests on.",
     "explain": "Show every chunk's scores for a question, and why it was selected or not.",
+    "chat": "Answer questions about documents, a line each; one may refer to those before it.",
     "batch": "Answer many questions on many documents, a row each.",
     "mcp": "Serve tools for agents over the Model Context Protocol, on stdin and stdout.",
     "skill": "Print a skill for agents: how to answer from documents with fbrag.",
@@ -23,7 +24,7 @@ COMMANDS: Mapping[str, str] = {
     "cache": "The cache of texts, indexes and samples that makes the next question quick.",
 }
 
-_WITH_FORMATS = ("ask", "explain", "eval")
+_WITH_FORMATS = ("ask", "chat", "explain", "eval")
 _FORM = re.compile(r"(?:--format(?:=|$)|-[aqvy]*f)(.*)")
 _EAGER = {"-h", "--help", "--help-all", "-V", "--version"}
 

@@ -41,6 +41,7 @@ _OF_A_QUESTION = (
 _TABLES: dict[str, Sequence[type[Any] | str]] = {
     "ask": (*_OF_A_QUESTION, AnswerOptions),
     "explain": (*_OF_A_QUESTION, ExplainOptions),
+    "chat": (AnswerOptions, DocumentSettings, "MethodOptions", "MethodKnobs", ModelSettings, CacheSettings, RunOptions),
     "batch": (BatchOptions, DocumentSettings, "MethodOptions", "MethodKnobs", ModelSettings, CacheSettings, RunOptions),
 }
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 
 from fbrag_cli.cancellation import Cancellation
@@ -41,6 +43,16 @@ def handle_signals(cancellation: Cancellation) -> None:
         signal.signal(signal.SIGHUP, terminated)
 
     _raise_again_what_is_swallowed(cancellation)
+
+
+@contextmanager
+def ctrl_c(press: Callable[[], object]) -> Iterator[None]:
+    """Let Ctrl-C call `press` in the main thread until the block ends, rather than stop the process."""
+    before = signal.signal(signal.SIGINT, lambda signum, frame: press())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _raise_again_what_is_swallowed(cancellation: Cancellation) -> None:

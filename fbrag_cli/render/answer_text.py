@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from fbrag_cli.citations import Citations, Shown
 from fbrag_cli.corpus import Chunk, Excerpt
@@ -169,10 +170,11 @@ def sources(trace: Trace, cited: Citations, layout: Layout, before: Sequence[Exc
     return "\n\n".join([*in_full, *(["\n".join(others)] if others else [])])
 
 
-def markdown(trace: Trace, cited: Citations | None, layout: Layout) -> str:
+def markdown(trace: Trace, cited: Citations | None, layout: Layout, mark: str = "") -> str:
     """Return the answer as Markdown, with every selected chunk as a footnote; `cited` is None for the answer alone.
 
     Each sentence refers to the chunks that show it. A line refers to all others, since Markdown omits notes without a reference.
+    mark: stands before the number of each footnote, where a file has the notes of several answers.
     """
     if cited is None:
         return escaped(answer_of(trace))
@@ -181,15 +183,15 @@ def markdown(trace: Trace, cited: Citations | None, layout: Layout) -> str:
     what = "Closest" if trace.status == "not_found" else "Other sources" if named else "Sources"
     parts = [
         *filter(None, [escaped_line(absent(trace))]),
-        escaped(head_of(trace)) + _with_marks(answer_of(trace), cited, _footnote_marks, escaped),
+        escaped(head_of(trace)) + _with_marks(answer_of(trace), cited, partial(_footnote_marks, mark), escaped),
         *map(escaped_line, notes(trace, cited)),
     ]
-    parts += [f"{what}: {_footnote_marks(others)}"] if others else []
+    parts += [f"{what}: {_footnote_marks(mark, others)}"] if others else []
     for number, (chunk, shown) in enumerate(zip(trace.sources, cited.shown, strict=True), 1):
         lines = (_plain(chunk, line) for line in layout.lines(chunk, shown))
         quoted = "\n".join(f"    > {escaped_line(line)}".rstrip() for line in lines)
         where = escaped(layout.place(chunk, shown) + also_in(trace, chunk))
-        parts.append(f"[^{number}]: {where}, {scored_source(trace, chunk)}\n\n{quoted}")
+        parts.append(f"[^{mark}{number}]: {where}, {scored_source(trace, chunk)}\n\n{quoted}")
     return "\n\n".join(parts)
 
 
@@ -227,8 +229,8 @@ def _text_marks(numbers: Sequence[int]) -> str:
     return " " + "".join(f"[{number}]" for number in numbers) if numbers else ""
 
 
-def _footnote_marks(numbers: Sequence[int]) -> str:
-    return "".join(f"[^{number}]" for number in numbers)
+def _footnote_marks(mark: str, numbers: Sequence[int]) -> str:
+    return "".join(f"[^{mark}{number}]" for number in numbers)
 
 
 def _with_marks(

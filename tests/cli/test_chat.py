@@ -1,0 +1,193 @@
+"""`fbrag chat` as a user runs it, with a server as the model: lines from a pipe, and a person at a pseudo-terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from time import monotonic, sleep
+
+import pytest
+
+from tests.cli.screen import open_terminal, resize
+from tests.conftest import Run
+from tests.servers import Loopback, stream, stuck
+
+TEXT = "The Ironhythe works were built by Josiah Goss in 1841.\n\nThe railway board paid for the works at Ironhythe.\n"
+FAST = ("--method", "order-preserving", "--answer-anyway", "--chunk-words", "10", "--select", "2")
+BUILT, PAID = "Who built the Ironhythe works?", "Who paid for the Ironhythe works?"
+SECONDS = 90
+
+
+@pytest.fixture
+def server() -> Iterator[Loopback]:
+    with Loopback() as running:
+        running.default = stream("Josiah Goss.")
+        yield running
+
+
+@pytest.fixture
+def works(tmp_path: Path) -> Path:
+    path = tmp_path / "works.txt"
+    path.write_text(TEXT)
+    return path
+
+
+def models(server: Loopback) -> tuple[str, ...]:
+    return "--small", server.address, "--large", server.address
+
+
+def test_a_follow_up_from_a_pipe_is_made_whole_and_shown(fbrag: Run, server: Loopback, works: Path) -> None:
+    server.replies.extend([stream("Josiah Goss."), stream(PAID), stream("The railway board.")])
+    done = fbrag("chat", works, *FAST, *models(server), stdin=f"{BUILT}\n\nAnd who paid for it?\n")
+    assert done.returncode == 0
+    first, second = re.split(r"(?<=\n)\n(?=The railway)", done.stdout)
+    assert first.startswith("Josiah Goss. [1]\n\nSources:\n[1] ")
+    assert second.startswith("The railway board. [2]\n\nSources:\n[2] ")
+    assert f"understood: {PAID}" in done.stderr.splitlines()
+    assert "understood" not in done.stdout
+
+
+def test_json_is_an_object_for_each_question_with_what_was_understood(fbrag: Run, server: Loopback, works: Path) -> None:
+    server.replies.extend([stream("Josiah Goss."), stream(PAID), stream("The railway board.")])
+    done = fbrag("chat", works, "--json", *FAST, *models(server), stdin=f"{BUILT}\nAnd who paid for it?\n/source 1\n")
+    told = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(each.get("typed"), each.get("understood")) for each in told[:2]] == [(BUILT, BUILT), ("And who paid for it?", PAID)]
+    assert told[1]["answer"] == "The railway board."
+    assert told[2]["schema"] == "fbrag.error/1"
+    assert done.returncode == 2
+
+
+def test_the_words_with_a_slash(fbrag: Run, server: Loopback, works: Path, tmp_path: Path) -> None:
+    lines = [
+        "/source 1",
+        BUILT,
+        "/find railway board",
+        "/explain",
+        "/source 1",
+        "/again --select 1",
+        "/fnid x",
+        "/plain",
+        "/help",
+    ]
+    lines += [
+        "And who paid for it?",
+        f"/save {tmp_path}/said.md",
+        f"/save {tmp_path}/said.html",
+        f"/save {works}",
+        "/quit",
+        BUILT,
+    ]
+    done = fbrag("chat", works, *FAST, *models(server), stdin="\n".join(lines))
+    assert done.returncode == 2
+    assert "error: nothing was asked yet" in done.stderr
+    assert "hint: did you mean /find?" in done.stderr
+    assert re.search(r"^rank \d/\d .* selected", done.stdout, re.MULTILINE)
+    assert "first words" in done.stdout
+    assert "  > The Ironhythe works were built by Josiah Goss in 1841.\n" in done.stdout
+    assert "/again OPTIONS: " in done.stderr
+    assert "understood" not in done.stderr, "/plain"
+    said = (tmp_path / "said.md").read_text("utf-8")
+    assert said.startswith(f"## {BUILT}\n\nJosiah Goss.[^1-1]")
+    assert "\n## And who paid for it?\n" in said
+    assert "<html" in (tmp_path / "said.html").read_text("utf-8")
+    assert works.read_text() == TEXT
+    assert done.stderr.count("2 chunks: ") == 3, "one was asked again, and none after /quit"
+
+
+def test_another_document_takes_the_place_of_the_first(fbrag: Run, server: Loopback, works: Path, tmp_path: Path) -> None:
+    (tmp_path / "a mill.txt").write_text("The mill was built by Ada Thorne.")
+    server.default = stream("Ada Thorne.")
+    lines = [BUILT, f"/open {tmp_path}/none.txt", f"/open {tmp_path}/a mill.txt", "Who built the mill?"]
+    done = fbrag("chat", works, *FAST, *models(server), stdin="\n".join(lines))
+    assert done.returncode == 3
+    assert "none.txt" in done.stderr
+    assert "a mill.txt:1" in done.stdout
+
+
+def test_the_error_of_a_question_is_one_line_and_the_next_one_is_answered(fbrag: Run, server: Loopback, works: Path) -> None:
+    server.replies.append(stuck("It"))
+    asked = f"{BUILT}\nWho paid for the works at Ironhythe?\n"
+    done = fbrag("chat", works, "-a", *FAST, *models(server), "--timeout", "4", stdin=asked)
+    assert done.returncode == 5
+    assert done.stdout == "\nJosiah Goss.\n"
+    assert done.stderr.count("error: ") == 1
+
+
+def test_hostile_text_stays_text(fbrag: Run, server: Loopback, works: Path) -> None:
+    works.write_text("The \x1b]0;owned\x07Ironhythe works were built by Josiah\x1b[2J Goss in 1841.")
+    done = fbrag(
+        "chat", works, *FAST, *models(server), "--small", server.address, stdin=f"\x1b[31m{BUILT}\x07\n /etc?\n/\x1b[5mx\n"
+    )
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f]", done.stdout + done.stderr)
+
+
+def test_stdin_carries_the_questions_alone(fbrag: Run, works: Path) -> None:
+    assert fbrag("chat", "-").returncode == 2
+    assert fbrag("chat", works, "--password-file", "-").returncode == 2
+
+
+class Person:
+    """A person at a pseudo-terminal, who types and waits for what is shown."""
+
+    def __init__(self, command: list[str], environment: dict[str, str], folder: Path, term: str) -> None:
+        self.master, slave = open_terminal(100, 30)
+        arguments = [sys.executable, "-m", "fbrag_cli", *command]
+        environment = {**environment, "TERM": term}
+        self.process = subprocess.Popen(
+            arguments, stdin=slave, stdout=slave, stderr=slave, env=environment, cwd=folder, start_new_session=True
+        )
+        os.close(slave)
+        self.shown = ""
+
+    def sees(self, text: str) -> str:
+        """Wait until a text is shown. Return what was shown before it and since the last one."""
+        end = monotonic() + SECONDS
+        while text not in self.shown:
+            assert monotonic() < end, self.shown
+            if select.select([self.master], [], [], 0.2)[0]:
+                piece = os.read(self.master, 65536).decode("utf-8", "replace")
+                if "\x1b[6n" in piece:
+                    self.types("\x1b[1;1R")  # where the cursor is
+                self.shown += piece
+        before, _, self.shown = self.shown.partition(text)
+        return before
+
+    def types(self, text: str) -> None:
+        os.write(self.master, text.encode())
+
+    def leaves(self) -> int:
+        self.types("\x04")
+        code = self.process.wait(SECONDS)
+        os.close(self.master)
+        return code
+
+
+@pytest.mark.parametrize("term", ["xterm", "dumb"])
+def test_a_person_asks_stops_an_answer_and_goes_on(
+    clean_environment: dict[str, str], server: Loopback, works: Path, tmp_path: Path, term: str
+) -> None:
+    server.replies.extend([stream("Josiah Goss."), stuck("It")])
+    person = Person(["chat", str(works), *FAST, *models(server)], clean_environment, tmp_path, term)
+    person.sees("Ctrl-D to end")
+    person.types(f"{BUILT}\r")
+    person.sees("Josiah Goss.")
+    person.sees("answered in")
+    resize(person.master, 60, 20)
+    person.types("Who paid for the works at Ironhythe?\r")
+    end = monotonic() + SECONDS
+    while server.replies:  # until the reply that never ends is on its way
+        assert monotonic() < end
+        sleep(0.05)
+    os.kill(person.process.pid, signal.SIGINT)
+    person.sees("stopped")
+    person.types("Who paid for the Ironhythe works, the board?\r")
+    person.sees("Josiah Goss.")
+    person.sees("answered in")
+    assert person.leaves() == 0
