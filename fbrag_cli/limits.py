@@ -55,6 +55,14 @@ def over_processor_limit(status: int) -> int | None:
     return limit if spent.ru_utime + spent.ru_stime > _SPENT * limit else None
 
 
+def total_memory() -> int:
+    """Return the main memory of this machine in bytes; in a container its limit, where it has one."""
+    import psutil
+
+    total, limit = int(psutil.virtual_memory().total), of_container("memory.max")
+    return min(total, int(limit)) if limit.isdecimal() else total
+
+
 def free_memory() -> int:
     """Return the main memory that is available without swapping, in bytes; of a container's limit what is left of it."""
     import psutil

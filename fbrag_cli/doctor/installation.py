@@ -12,7 +12,7 @@ from typing import Any
 from fbrag_cli import __version__
 from fbrag_cli.doctor import probe
 from fbrag_cli.doctor.check import Check, Situation, Status
-from fbrag_cli.generation.build import has_compiler, has_nvidia, install, nvidia_driver, rebuild
+from fbrag_cli.generation.build import after_compiler, has_compiler, has_nvidia, install, nvidia_driver, rebuild
 from fbrag_cli.generation.server.address import is_server
 from fbrag_cli.installation import requirement
 from fbrag_cli.text.printable import byte_size
@@ -99,7 +99,7 @@ def cpu(report: Mapping[str, Any], flags: set[str], situation: Situation) -> Che
         gain = f"{_AVX512_GAIN} times as fast" if "AVX512" in unused else "faster"
         finding = f"portable build ({named}): this CPU has {', '.join(unused)} too, with which prompts are read {gain}"
         build = rebuild(CMAKE_ARGS="-DGGML_NATIVE=on")
-        fix = build if has_compiler(situation.environ) else f"install a C++ compiler, then {build}"
+        fix = build if has_compiler(situation.environ) else after_compiler(build)
         return Check("cpu", "warn", finding, fix)
     return Check("cpu", "ok", f"built for this CPU ({named})" if flags else f"{named} in use")
 

@@ -119,7 +119,9 @@ def _ran(label: str, file: ModelFile, report: dict[str, Any]) -> tuple[Check, Sp
         fix = "choose a model that is trained to chat (Instruct)"
         return Check(label, "warn", f"{finding}; it wrote nothing", fix), None
     speed = Speed(report["reads"], report["writes"], on_gpu=not report["gpu_layers"].startswith("0/"))
-    return Check(label, "ok", f"{finding}; reads {speed.reads:,.0f} tokens/s, writes {speed.writes:,.0f}"), speed
+    return Check(
+        label, "ok", f"{finding}; reads {speed.reads:,.0f} tokens/s, writes {speed.writes:,.0f}"
+    ), speed if speed.writes else None
 
 
 def question(small: Speed, large: Speed, load: float = 0) -> Check:

@@ -6,7 +6,7 @@ import locale
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from threading import Thread
 
 from fbrag_cli.doctor.check import Check, Situation
@@ -18,11 +18,11 @@ from fbrag_cli.storage.places import cache_dir, is_nowhere
 from fbrag_cli.text.printable import byte_size
 
 _SHOWN = re.compile(
-    r"FBRAG_.*|HF_.*|CUDA_VISIBLE_DEVICES|NO_COLOR|FORCE_COLOR|SSL_CERT_(FILE|DIR)|PIP_(INDEX_URL|CERT)|(https?|all|no)_proxy",
+    r"FBRAG_.*|HF_.*|CUDA_VISIBLE_DEVICES|NO_COLOR|FORCE_COLOR|SSL_CERT_(FILE|DIR)|PIP_(INDEX_URL|CERT)|UV_(INDEX|INDEX_URL|DEFAULT_INDEX)|(https?|all|no)_proxy",
     re.IGNORECASE,
 )
 _SECRET = re.compile("TOKEN|PASSWORD|SECRET|KEY", re.IGNORECASE)
-_ADDRESS = re.compile("PROXY|URL|ENDPOINT", re.IGNORECASE)  # also without "http://"
+_ADDRESS = re.compile("PROXY|URL|ENDPOINT|INDEX", re.IGNORECASE)  # also without "http://"
 # What stands before the last "@", as a password may hold "@", "/" and "#"; in other variables not behind a host: "http://h/v1#m@q8"
 _LOGIN_OF_ADDRESS = re.compile(r"^(\w+://)?.*@", re.DOTALL)
 _LOGIN = re.compile(r"(//)(?!([\w.-]+|\[[\da-f:.]+\])(:\d+)?([/?#,]|$)).*@", re.DOTALL)
@@ -101,7 +101,7 @@ def network(situation: Situation) -> Iterator[Check]:
     """Check that the servers of models and packages answer within 5 seconds. Both are asked at the same time."""
     places = {
         "hub": situation.environ.get("HF_ENDPOINT") or "https://huggingface.co",
-        "package index": situation.environ.get("PIP_INDEX_URL") or "https://pypi.org/simple",
+        "package index": _package_index(situation.environ),
     }
     if situation.offline:
         yield from (Check(name, "ok", "not asked (--offline)") for name in places)
@@ -119,9 +119,22 @@ def network(situation: Situation) -> Iterator[Check]:
     for name, address in places.items():
         url = _public("URL", address)
         if problem := problems.get(name, f"no answer within {_NETWORK_SECONDS} s"):
-            yield Check(name, "warn", f"{url}: {problem}", _fix_of_network(name, problem))
+            yield Check(name, "warn", f"{url}: {problem}", _fix_of_network(name, problem, situation.environ))
         else:
             yield Check(name, "ok", f"{url} answers")
+
+
+def _package_index(environ: Mapping[str, str]) -> str:
+    """Return the address of the index that models are downloaded from."""
+    named = next(filter(None, map(environ.get, _variables_of_index(environ))), "https://pypi.org/simple")
+    return re.sub(r"^[\w.-]+=(?=\w+://)", "", named)  # uv's indexes may have names
+
+
+def _variables_of_index(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the variables that name this index to what downloads them, the first one that counts first."""
+    from fbrag_cli.models.wheels import uv
+
+    return ("UV_DEFAULT_INDEX", "UV_INDEX_URL") if uv(environ) else ("PIP_INDEX_URL",)
 
 
 def _problem(url: str) -> str | None:
@@ -147,8 +160,8 @@ def _problem(url: str) -> str | None:
     return None
 
 
-def _fix_of_network(name: str, problem: str) -> str:
+def _fix_of_network(name: str, problem: str, environ: Mapping[str, str]) -> str:
     if "CERTIFICATE" in problem.upper():
         return "set SSL_CERT_FILE to your organisation's certificates"
-    mirror = "HF_ENDPOINT" if name == "hub" else "PIP_INDEX_URL"
+    mirror = "HF_ENDPOINT" if name == "hub" else _variables_of_index(environ)[0]
     return f"check the connection (HTTPS_PROXY for a proxy, {mirror} for a mirror); models that are here need none"

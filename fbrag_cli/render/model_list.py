@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from fbrag_cli.models.advice import Advice, bytes_needed, is_slow, pair_bytes, seconds
@@ -97,9 +98,13 @@ def _fit(model: StoredModel, advice: Advice) -> str:
 
 
 def _is_slow(model: StoredModel, advice: Advice) -> bool:
-    """Return whether a question takes too long where this model looks forward and answers."""
+    """Return whether a question takes too long where this model looks forward and answers.
+
+    It runs on the GPU if it fits there, else on the CPU.
+    """
     active = model.entry.active_bytes if model.entry else model.bytes
-    return is_slow(active, active, advice.machine)
+    machine = advice.machine if advice.machine.fits_gpu(model.bytes) else replace(advice.machine, gpu_memory=0)
+    return is_slow(active, active, machine)
 
 
 def _licence(entry: ModelEntry) -> str:

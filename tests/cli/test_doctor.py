@@ -204,7 +204,7 @@ def test_the_build_for_this_cpu_and_a_portable_one(situation: Situation) -> None
 def test_a_portable_build_cannot_be_replaced_without_a_compiler(situation: Situation, tmp_path: Path) -> None:
     portable = report(system_info="CPU : AVX2 = 1 | ")
     found = installation.cpu(portable, {"avx512f"}, replace(situation, environ={"PATH": str(tmp_path)}))
-    assert str(found.fix).startswith("install a C++ compiler, then ")
+    assert str(found.fix).startswith("install a C++ compiler (")
 
 
 def test_another_version_than_fbrag_needs(situation: Situation) -> None:
@@ -220,6 +220,15 @@ def test_the_speed_of_a_model_and_the_seconds_of_a_question(situation: Situation
     slow = models.Speed(100, 10, on_gpu=False)
     assert models.question(slow, slow).finding == "some 40 s at these speeds: 3,000 tokens read, 100 written"
     assert "14,000 tokens read" in models.question(replace(slow, on_gpu=True), replace(slow, on_gpu=True)).finding
+
+
+def test_a_model_that_writes_nothing_when_it_is_timed_has_no_seconds(
+    situation: Situation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran = {"load_seconds": 1.0, "answer_seconds": 1.0, "gpu_layers": "0/2", "generated_tokens": 3, "reads": 50.0, "writes": 0.0}
+    monkeypatch.setattr("fbrag_cli.doctor.probe.run", lambda *arguments, **options: ran)
+    check, speed = models.answer("small model runs", ModelFile("m", Path("m.gguf"), None, None), situation)
+    assert (check.status, speed) == ("ok", None)
 
 
 def test_no_room_for_the_models(situation: Situation, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,6 +251,7 @@ def test_a_folder_of_models_that_is_on_no_disk(situation: Situation, monkeypatch
         ("http_proxy", "http://me:secret@secret/secret#secret@proxy", "http://…@proxy"),
         ("http_proxy", "http://proxy:3128", "http://proxy:3128"),
         ("PIP_INDEX_URL", "https://secret@index/simple", "https://…@index/simple"),
+        ("UV_DEFAULT_INDEX", "own=https://me:secret@index/simple", "…@index/simple"),
         ("FBRAG_LARGE", "http://me:secret/secret@host/v1", "http://…@host/v1"),
         ("FBRAG_LARGE", "http://host:1234/v1#model@q8", "http://host:1234/v1#model@q8"),
         ("FBRAG_SMALL", "http://[::1]/v1#m@q8,http://me:secret@host/v1", "http://[::1]/v1#m@q8,http://…@host/v1"),
@@ -286,6 +296,17 @@ def test_the_network(situation: Situation, tmp_path: Path) -> None:
     assert (hub.status, index.status) == ("warn", "ok")
     assert "127.0.0.1:9" in hub.finding
     assert "HF_ENDPOINT" in str(hub.fix)
+
+
+def test_the_index_is_that_of_uv_where_uv_downloads(
+    situation: Situation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fbrag_cli.models.wheels.uv", lambda environ: "/usr/bin/uv")
+    environ = {"HF_ENDPOINT": tmp_path.as_uri(), "UV_DEFAULT_INDEX": f"own={tmp_path.as_uri()}", "no_proxy": "*"}
+    _, index = surroundings.network(replace(situation, environ=environ | {"PIP_INDEX_URL": "http://127.0.0.1:9"}))
+    assert index == Check("package index", "ok", f"{tmp_path.as_uri()} answers")
+    _, index = surroundings.network(replace(situation, environ=environ | {"UV_DEFAULT_INDEX": "http://127.0.0.1:9"}))
+    assert "UV_DEFAULT_INDEX for a mirror" in str(index.fix)
 
 
 def test_an_address_that_is_none(situation: Situation, capfd: pytest.CaptureFixture[str]) -> None:

@@ -53,7 +53,7 @@ def test_without_a_wheel_for_the_platform_it_needs_a_compiler(monkeypatch: pytes
     monkeypatch.setattr("platform.system", lambda: "Darwin")
     monkeypatch.setattr("platform.machine", lambda: "x86_64")
     command = build.install(programs(tmp_path))
-    assert command.startswith("install a C++ compiler, then ")
+    assert command.startswith("install a C++ compiler (xcode-select --install), then ")
     assert "abetlen" not in command
 
 
@@ -62,6 +62,17 @@ def test_a_c_compiler_alone_is_not_enough(tmp_path: Path) -> None:
     assert not build.has_compiler(programs(tmp_path, "gcc"))
     assert build.has_compiler({**programs(tmp_path, "my-c++"), "CXX": "my-c++ -stdlib=libc++"})
     assert build.has_compiler(programs(tmp_path, "clang++"))
+
+
+@POSIX
+def test_the_stubs_of_macos_are_no_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("platform.system", lambda: "Darwin")
+    monkeypatch.setattr("platform.machine", lambda: "arm64")
+    environ = programs(tmp_path, "cc", "c++", "xcode-select")
+    assert build.has_compiler(environ)
+    (tmp_path / "xcode-select").write_text("#!/bin/sh\nexit 2\n")
+    assert not build.has_compiler(environ)
+    assert f"{WHEELS}/metal" in build.install(environ)
 
 
 @POSIX

@@ -55,8 +55,10 @@ def test_limits_of_a_container_count(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     (tmp_path / "memory.current").write_text("3000000\n")
     (tmp_path / "memory.max").write_text("max\n")
     assert limits.free_memory() > free / 2
+    assert limits.total_memory() > 10_000_000
     (tmp_path / "memory.max").write_text("10000000\n")
     assert limits.free_memory() == 7_000_000
+    assert limits.total_memory() == 10_000_000
     (tmp_path / "memory.stat").write_text("anon 1000000\ninactive_file 2000000\n")
     assert limits.free_memory() == 9_000_000
 

@@ -11,8 +11,10 @@ import pytest
 
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.cli.main import run
-from fbrag_cli.models.advice import Machine, bytes_needed, described, first_run, pair_bytes, seconds, suggested, wait
+from fbrag_cli.models.advice import Advice, Machine, bytes_needed, described, first_run, pair_bytes, seconds, suggested, wait
 from fbrag_cli.models.catalogue import Catalogue, Pair, load_catalogue
+from fbrag_cli.models.store import StoredModel
+from fbrag_cli.render.model_list import record, table
 from fbrag_cli.text.printable import byte_size
 from tests.conftest import ROOT
 from tests.models.conftest import HUB, HUB_PATH, MODEL, Server, catalogue_of
@@ -126,6 +128,16 @@ def test_seconds_are_said_with_where_they_come_from() -> None:
     assert said(Machine(16 * GB, cores=1)) == "about 67 s a question (computed on 1 core)"
     assert said(Machine(16 * GB, 24 * GB)) == "about 1 s a question (computed for an RTX 4090)"
     assert "computed on 2 cores" in described(CATALOGUE.pairs[1], CATALOGUE, Machine(16 * GB, cores=2))
+
+
+def test_a_model_too_large_for_the_gpu_is_as_slow_as_on_the_cpu() -> None:
+    catalogue, machine = CATALOGUE, Machine(64 * GB, 8 * GB, cores=4)
+    advice = Advice(machine, suggested(catalogue, machine))
+    listed = [StoredModel(entry.id, Path(entry.file), entry.bytes, None, entry, "missing") for entry in catalogue.models.values()]
+    slow = {model.name: record(model, {model.name: ()}, advice)["slow"] for model in listed}
+    assert (slow["qwen3.8-27b"], slow["qwen3.5-9b"], slow["qwen3.6-35b-a3b"]) == (True, False, False)
+    rows = [line for line in table(listed, dict.fromkeys(slow, ()), advice) if line.startswith("qwen3.8-27b")]
+    assert "  CPU, slow  " in rows[0]
 
 
 @pytest.fixture
