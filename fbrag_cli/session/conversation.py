@@ -141,6 +141,7 @@ def made_whole(typed: str, written: str, before: Sequence[tuple[str, str]], lang
         and new - own <= said(*(text for pair in before for text in pair))  # invents nothing
         and new != said(question)  # is not the question before
         and (not referring or not referring <= _referring(whole, spoken))  # refers to less
+        and said(*filter(is_name, typed.split()[1:])) <= new  # keeps the names
         and len(whole.split()) <= len(typed.split()) + _LONGER
         and ("?" in whole or "?" not in typed)
         and not foreign_language(whole, spoken)

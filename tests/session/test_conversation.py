@@ -151,6 +151,11 @@ def test_what_is_not_plausible_does_not_count(written: str) -> None:
     assert made_whole(PAID, written, [BUILT]) == IN_FRONT
 
 
+def test_a_question_that_lost_a_name_does_not_count() -> None:
+    typed = "How did the Vicar feel when he saw it?"
+    assert made_whole(typed, "How did Josiah Goss feel when he saw the Ironhythe works?", [BUILT]).endswith(typed)
+
+
 def test_what_says_no_more_puts_the_last_question_in_front_of_one_without_a_name() -> None:
     assert made_whole("Why did he leave?", "Why did he leave?", [BUILT]) == f"{BUILT[0]} (Josiah Goss) Why did he leave?"
 
