@@ -53,7 +53,7 @@ def llama_cpp_python_server(model: Path) -> Iterator[str]:
     options = [text for name, value in settings.items() for text in (f"--{name}", str(value))]
     with _process([sys.executable, "-m", "llama_cpp.server", *options], stderr=subprocess.PIPE) as process:
         assert process.stderr
-        assert any("Application startup complete" in line for line in process.stderr), "llama-cpp-python's server did not start"
+        assert any("Uvicorn running on" in line for line in process.stderr), "llama-cpp-python's server did not start"
         threading.Thread(target=process.stderr.read, daemon=True).start()  # else it waits for a reader
         yield f"http://127.0.0.1:{port}/v1"
 
