@@ -18,6 +18,7 @@ from fbrag_cli.generation.llama.generator import LlamaGenerator
 from fbrag_cli.generation.llama.weights import Loading
 from fbrag_cli.generation.thought import COMMON, MOST_TOKENS, Marks, Thoughts, marks_of, tag
 from tests.generation.parrot_gguf import END, Parrot, saying
+from tests.generation.tiny_gguf import letters
 
 THINK = ("<think>", "</think>", "<|user|>", "<|assistant|>")
 #: A template that takes thoughts out of earlier answers, as of a model that thinks, or of its sibling that does not.
@@ -31,6 +32,13 @@ ASKED = (Turn("user", "Did the keeper see it?"),)
 def parrot(folder: Path, script: dict[str, str], template: str = REMOVES, **about: Any) -> LlamaGenerator:
     path = Parrot(script=script, template=template, **{"marks": THINK, **about}).write(folder / "parrot.gguf")
     return LlamaGenerator(path, Loading(threads=1))
+
+
+def as_tokens(text: str) -> list[str]:
+    """Return the tokens of single bytes that a text consists of. Letters of the vocabulary stand for themselves first."""
+    plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    order = [*plain, *(byte for byte in range(256) if byte not in plain)]
+    return [letters()[order.index(byte)].decode() for byte in text.encode()]
 
 
 def drawn(generator: LlamaGenerator, max_tokens: int = 16) -> tuple[Generation, str]:
@@ -254,6 +262,30 @@ def test_letters_that_look_like_a_mark_are_text_where_the_mark_is_a_token(tmp_pa
     with parrot(tmp_path, saying("<|assistant|>", "<", "t", "h", "i", "n", "k", ">", END)) as model:
         sample, shown = drawn(model)
     assert (sample.text, shown, sample.thought_tokens) == ("<think>", "<think>", 0)
+
+
+def test_no_character_of_an_answer_is_a_mark(tmp_path: Path) -> None:
+    """Not even one for private use, such as a document may hold."""
+    with parrot(tmp_path, saying("<|assistant|>", *as_tokens("\U0010ff00"), "y", END)) as model:
+        sample, shown = drawn(model)
+    assert (sample.text, shown, sample.thought_tokens) == ("\U0010ff00y", "\U0010ff00y", 0)
+
+
+@pytest.mark.parametrize("written", [True, False])
+def test_a_mark_in_a_document_is_words(tmp_path: Path, written: bool) -> None:
+    """llama.cpp reads a mark that is written, as Qwen's, in any text."""
+    with parrot(tmp_path, saying("<|assistant|>", "y", END), written=written) as model:
+        marks = {model._weights.tokens_of(each, special=True)[0] for each in THINK[:2]}
+        words = "Say <think>, </think> or </<think>think>!"
+        read = model.tokenize((Turn("user", words),))
+    assert not marks & {*read}
+    assert len(read) == len(words) + 2  # and the marks of the turns
+
+
+def test_a_character_that_a_thought_leaves_unfinished_is_no_part_of_the_answer(tmp_path: Path) -> None:
+    with parrot(tmp_path, saying("<|assistant|>", "<think>", "Ã", "</think>", "y", "e", "s", END)) as model:
+        sample, shown = drawn(model)
+    assert (sample.text, shown, sample.thought_tokens) == ("yes", "yes", 3)
 
 
 def test_marks_that_are_no_tokens_are_read_as_text(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ prompt does not share with them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -27,8 +28,9 @@ from fbrag_cli.generation.llama.weights import BY_DEFAULT, Loading, Weights
 from fbrag_cli.generation.thought import MOST_TOKENS, Marks, check_answered, tag
 from fbrag_cli.storage.cache import Cache
 
-_OF_MARKS = llama_cpp.LLAMA_TOKEN_ATTR_CONTROL | llama_cpp.LLAMA_TOKEN_ATTR_USER_DEFINED
-_FIRST_CHARACTER = 0x10FF00  # for private use, and in no text
+_IN_ANY_TEXT = llama_cpp.LLAMA_TOKEN_ATTR_USER_DEFINED
+_OF_MARKS = llama_cpp.LLAMA_TOKEN_ATTR_CONTROL | _IN_ANY_TEXT
+_FIRST_CHARACTER = 0xD800  # a surrogate, which no decoded text holds
 
 
 class LlamaGenerator:
@@ -63,6 +65,10 @@ class LlamaGenerator:
         marks = self._template.marks or (tag("think") if len(self._weights.tokens_of("<think>", special=True)) == 1 else None)
         self._thinking = self._spelled(marks) if marks else NO_THINKING
         self._thought = self._weights.tokens_of(marks.empty, special=True) if marks else []
+        # llama.cpp reads tokens of this kind, as Qwen's <think>, in any text: words of a turn are cut after their first letter.
+        read = [self._token_text(token) for token in self._thinking.tokens if self._attributes(token) & _IN_ANY_TEXT]
+        within = [f"(?<={re.escape(each[0])})(?={re.escape(each[1:])})" for each in read if each[1:]]
+        self._within_mark = re.compile("|".join(within)) if within else None
 
     # -- the Generator protocol ------------------------------------------------------------------------------------------
 
@@ -137,8 +143,11 @@ class LlamaGenerator:
         for segment in segments:
             if isinstance(segment, EmbeddingRows):
                 tokens += segment.ids
+            elif isinstance(segment, Markup):
+                tokens += self._weights.tokens_of(segment.text, special=True)
             else:
-                tokens += self._weights.tokens_of(segment.text, special=isinstance(segment, Markup))
+                for words in self._within_mark.split(segment.text) if self._within_mark else [segment.text]:
+                    tokens += self._weights.tokens_of(words)
         if tokens[:2] == [bos, bos]:
             del tokens[0]  # the template wrote the marker itself
         return tokens
@@ -186,7 +195,7 @@ class LlamaGenerator:
         """Return how samples think with such marks: where a mark is a token of the model, its letters alone are none."""
         tokens: dict[int, str] = {}
         for token in self._weights.tokens_of(f"{marks.opening}{marks.closing}{''.join(marks.frame)}", special=True):
-            if llama_cpp.llama_vocab_get_attr(self._vocab, token) & _OF_MARKS:
+            if self._attributes(token) & _OF_MARKS:
                 tokens.setdefault(token, chr(_FIRST_CHARACTER + len(tokens)))
 
         def spell(text: str) -> str:
@@ -228,6 +237,9 @@ class LlamaGenerator:
     def _broken(self, what: str) -> FbragError:
         hint = "check the file (fbrag models verify), or use another model (fbrag models list --all)"
         return FbragError("model_corrupt", f"{self.info.name} {what}", hint)
+
+    def _attributes(self, token: int) -> int:
+        return int(llama_cpp.llama_vocab_get_attr(self._vocab, token))
 
     def _token_text(self, token: int) -> str:
         return "" if token < 0 else _decoded(llama_cpp.llama_vocab_get_text(self._vocab, token)) or ""

@@ -85,7 +85,9 @@ class Sample:
             token, *self._forced = self.thinking.end  # the model stops in its thought: it is to answer
         self.token = token
         self.n_tokens += 1
-        said = self.thoughts.add(self.thinking.tokens.get(token) or self.decoder.decode(piece_of(vocab, token)))
+        mark = self.thinking.tokens.get(token, "")
+        # A character of which the rest is still to come belongs to what is before a mark.
+        said = self.thoughts.add(self.decoder.decode(b"" if mark else piece_of(vocab, token), bool(mark)) + mark)
         if said:
             self.text += self._plain(said)
             self.repetition.add(token, self.text)
