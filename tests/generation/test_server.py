@@ -584,6 +584,16 @@ def test_reasoning_is_no_answer(how: str) -> None:
             assert "".join(pieces) == "blue" or (how.startswith("…") and not room)
 
 
+def test_the_answer_is_shown_whole_behind_a_thought_whose_beginning_the_server_hides() -> None:
+    answer = "".join(f" {number}" for number in range(60))
+    told = ("Okay", ",", " hm", ".", "\n</think>\n\n", *(f" {number}" for number in range(60)))
+    with Loopback(stream(*told)) as server, opened(server.address) as generator:
+        pieces: list[str] = []
+        done = generator.generate(QUESTION, 1, replace(GREEDY, max_tokens=90), Call(on_text=pieces.append))
+        assert done.samples[0].text == answer.lstrip()
+        assert "".join(pieces).endswith(done.samples[0].text)
+
+
 @pytest.mark.parametrize("how", ["reasoning_content", "<think>…</think>"])
 def test_a_server_that_thinks_to_its_limit_is_given_more_once(how: str) -> None:
     thought = _thinking(how, "", 11, "length")

@@ -73,7 +73,9 @@ class StreamedSample:
         self.finish = self.finish or finish
         if closed := _CLOSED.search(self.text):  # a thought that the server opened itself
             self._thoughts.n_pieces = round(self._n_pieces * closed.end() / len(self.text))
-            self.opened, self.text = tag(closed[1]), self.text[closed.end() :].lstrip()
+            shown, answer = len(self.text), self.text[closed.end() :].lstrip()
+            self.opened, self.text = tag(closed[1]), answer
+            self.n_sent = max(0, self.n_sent - (shown - len(answer)))  # the rest of the answer is still to be shown
 
     def restart(self) -> None:
         """Drop what a broken reply held."""
