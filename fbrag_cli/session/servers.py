@@ -68,7 +68,7 @@ class Servers:
         listener = lease.listener
         with stage("load", listener.progress):
             host, about = self._host(name, listener)
-            if not is_local(name):  # of these it was said when they were found
+            if not is_local(name) or about.sent_on:  # of others it was said when they were found
                 _say_where(host.address, about, listener)
             generator = ServerGenerator(host, about, max_context=self._settings.ctx, cancellation=listener.cancellation)
             for problem in generator.problems if answers else ():

@@ -173,7 +173,21 @@ def test_a_model_in_ollamas_cloud_is_said_to_leave_this_machine_and_offline_forb
         assert "which sends it to https://ollama.com:443: it leaves this machine" in (warning or "")
         with pytest.raises(FbragError, match="for which Ollama sends the text to its cloud"):
             check_offline([f"{server.address}#gpt-oss:120b-cloud"])
+        with pytest.raises(FbragError, match="forbids kimi-k3:cloud, for which"):
+            check_offline([f"{server.address}#kimi-k3%3Acloud"])
         check_offline(["local", "local#qwen3.5:4b", server.address])
+
+
+def test_a_cloud_of_an_ollama_at_another_port_is_left_out_or_said() -> None:
+    """Its models are listed there as those of any server are. A copy of one has a name that says nothing."""
+    told: list[Event] = []
+    listener = Listener(progress=told.append)
+    with ollama("qwen3.5:4b", "gpt-oss:120b-cloud") as server:
+        assert chosen(at(llama=server)).model.name == "qwen3.5:4b"
+    with ollama("mine") as server, closing(Servers(ModelSettings(), listener, at(llama=server))) as servers:
+        server.pages["/api/tags"]["models"][0]["remote_host"] = "https://ollama.com:443"
+        servers.open("local", Lease(listener), answers=True)
+    assert "it leaves this machine" in "".join(each.text or "" for each in told if each.kind == "warning")
 
 
 # -- nobody, and what is no server of models ---------------------------------------------------------------------------------

@@ -104,6 +104,6 @@ def check_offline(names: Iterable[str]) -> None:
     for name in filter(is_elsewhere, names):
         what = f"--offline forbids a connection to {Address.parse(name).origin}"
         raise FbragError("offline", what, hint)
-    for model in (name.partition("#")[2] for name in filter(is_server, names)):
+    for model in (unquote(name.partition("#")[2]) for name in filter(is_server, names)):
         if is_in_cloud(model):
             raise FbragError("offline", f"--offline forbids {model}, for which Ollama sends the text to its cloud", hint)

@@ -101,7 +101,7 @@ def of_openai(reply: Json) -> list[Listed] | None:
         status, meta = entry.get("status"), entry.get("meta")
         state = status.get("value") if isinstance(status, dict) else "loaded"
         window = entry.get("max_model_len") or (meta.get("n_ctx") if isinstance(meta, dict) else None)
-        if not _NO_CHAT.search(name):
+        if not (_NO_CHAT.search(name) or is_in_cloud(name)):  # an Ollama that listens elsewhere names both
             found.append(Listed(name, state in ("loaded", "sleeping"), count(window)))
     return found
 
