@@ -114,6 +114,8 @@ def _taken(pair: Pair, store: Path, console: Console) -> tuple[str, str] | None:
     try:
         _download(names, store, console)
     except FbragError as error:
+        if console.cancellation.requested:  # the time is over (--timeout): nobody is asked again
+            raise
         console.warn(error.message)
         return None
     _keep(pair, console)

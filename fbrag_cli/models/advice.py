@@ -56,6 +56,7 @@ class Machine:
 
     def fits_gpu(self, weights: int) -> bool:
         """Return whether all layers of models go on the GPUs.
+
         weights: bytes of the weights of the model that is loaded last, and of all that is loaded before.
         """
         return weights <= self.gpu_memory - _GPU_RESERVE

@@ -183,6 +183,15 @@ def test_a_hub_that_does_not_answer_is_said_and_the_default_is_offered(user: Use
     assert user.config("get", "models.large") == "qwen2.5-coder-1.5b"
 
 
+def test_a_download_that_takes_too_long_ends_the_run_and_nothing_else_is_offered(user: User) -> None:
+    for served in user.hub.files.values():
+        served.seconds_per_block = 5
+    screen, code = user.asks("2", 100, [*QUESTION, "--timeout", "3"])
+    assert code == 5
+    assert "warning" not in text(screen)
+    assert "error: not done within 3 s" in text(screen)
+
+
 def test_without_a_configuration_file_the_pair_is_for_this_run(user: User) -> None:
     for no_file in ({"FBRAG_CONFIG": "none"}, {"XDG_CONFIG_HOME": str(user.folder / "note.txt")}):
         user.environment |= no_file
