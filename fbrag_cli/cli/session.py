@@ -41,5 +41,6 @@ def open_session(
     may_use_gpu = models.gpu != "off"
     download = partial(fetch, console=console, gpu=may_use_gpu)
     with Session.open(models, opened, listener, fetch=download, verbose=console.verbosity >= 2, reuse=reuse) as session:
+        session.models.offline = console.offline
         session.models.offer = partial(offer, console=console, gpu=may_use_gpu)
         yield session

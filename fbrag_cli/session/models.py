@@ -49,10 +49,12 @@ class Models:
     listener of their own, and can stop them and the scorers. fetch: downloads missing models of the catalogue; without it a
     missing one is FbragError model_missing. cache: holds the outcomes of checks.
 
-    offer: called by `settle`; None: nothing is offered.
+    offer: called by `settle`; None: nothing is offered. offline: whether a server of this machine that sends the text on is
+    FbragError offline.
     """
 
     offer: Offer | None = None
+    offline: bool = False
 
     def __init__(
         self,
@@ -200,7 +202,7 @@ class Models:
         if is_server(name):
             if adapter:
                 raise FbragError("usage", f"{name} is a server, and takes no adapter", "name a model's file")
-            return self._servers.open(name, lease, answers=name in self._answering)
+            return self._servers.open(name, lease, answers=name in self._answering, offline=self.offline)
         (file,) = self.find([name], listener=lease.listener)
         return self._loaded.get((file.path, adapter), lambda: self._make(file, adapter, lease.listener), lease)
 

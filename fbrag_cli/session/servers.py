@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.server.address import Address, is_local
+from fbrag_cli.generation.server.address import Address, is_local, sent_on
 from fbrag_cli.generation.server.key import server_key
 from fbrag_cli.progress import Event, Listener, stage
 from fbrag_cli.session.settings import ModelSettings
@@ -55,19 +55,22 @@ class Servers:
         """Return whether `open` was called for this address."""
         return name in self._opened
 
-    def open(self, name: str, lease: Lease, *, answers: bool) -> ServerGenerator:
+    def open(self, name: str, lease: Lease, *, answers: bool, offline: bool = False) -> ServerGenerator:
         """Return the generator for an address. Its first call says where the text goes. answers: whether this model answers.
 
-        Raises FbragError `usage` for an address or a key that is none, and what `about` and `ServerGenerator` raise.
+        Raises FbragError `usage` for an address or a key that is none, `offline` where no text may leave this machine and the
+        server sends it on, and what `about` and `ServerGenerator` raise.
         """
-        return self._opened.get(name, lambda: self._open(name, lease, answers=answers), lease)
+        return self._opened.get(name, lambda: self._open(name, lease, answers=answers, offline=offline), lease)
 
-    def _open(self, name: str, lease: Lease, *, answers: bool) -> ServerGenerator:
+    def _open(self, name: str, lease: Lease, *, answers: bool, offline: bool) -> ServerGenerator:
         from fbrag_cli.generation.server.generator import ServerGenerator
 
         listener = lease.listener
         with stage("load", listener.progress):
             host, about = self._host(name, listener)
+            if offline and about.sent_on:
+                raise sent_on(one_line(about.model, 80))
             if not is_local(name) or about.sent_on:  # of others it was said when they were found
                 _say_where(host.address, about, listener)
             generator = ServerGenerator(host, about, max_context=self._settings.ctx, cancellation=listener.cancellation)

@@ -13,7 +13,7 @@ from time import monotonic
 import pytest
 
 from tests.conftest import INQUIRY, Run
-from tests.servers import Loopback, status, stream, stuck
+from tests.servers import Loopback, ollama, status, stream, stuck
 
 QUESTION = "Who was the master of the ship?"
 FEW = ("--recall", "2", "--select", "2", "--samples", "2", "--chunk-words", "60", "--forward-tokens", "8", "--max-tokens", "8")
@@ -101,6 +101,15 @@ def test_a_server_elsewhere_is_a_warning_and_with_offline_an_error(fbrag: Run) -
         assert (refused.returncode, len(server.asked)) == (4, n_asked)
         assert refused.stderr.startswith("error: --offline forbids a connection to http://0.0.0.0")
         assert fbrag("ask", INQUIRY, QUESTION, "--offline", "--answer-anyway", *FEW, *both(server.address)).returncode == 0
+
+
+def test_offline_forbids_a_model_of_a_cloud_under_a_name_of_its_own(fbrag: Run) -> None:
+    with ollama("mine") as server:
+        server.pages["/api/tags"]["models"][0]["remote_host"] = "https://ollama.com:443"
+        refused = fbrag("ask", INQUIRY, QUESTION, "--offline", *FEW, *both(f"{server.address}#mine"))
+        assert refused.returncode == 4
+        assert "--offline forbids mine, for which Ollama sends the text to its cloud" in refused.stderr
+        assert {each.method for each in server.asked} == {"GET"}
 
 
 def test_what_a_server_says_reaches_no_terminal_as_it_is(fbrag: Run) -> None:

@@ -186,6 +186,9 @@ def test_a_cloud_of_an_ollama_at_another_port_is_left_out_or_said() -> None:
         assert chosen(at(llama=server)).model.name == "qwen3.5:4b"
     with ollama("mine") as server, closing(Servers(ModelSettings(), listener, at(llama=server))) as servers:
         server.pages["/api/tags"]["models"][0]["remote_host"] = "https://ollama.com:443"
+        with pytest.raises(FbragError, match="--offline forbids mine, for which"):
+            servers.open("local", Lease(listener), answers=True, offline=True)
+        assert {each.method for each in server.asked} == {"GET"}
         servers.open("local", Lease(listener), answers=True)
     assert "it leaves this machine" in "".join(each.text or "" for each in told if each.kind == "warning")
 

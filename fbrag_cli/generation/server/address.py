@@ -12,6 +12,7 @@ from fbrag_cli.errors import FbragError
 #: The name that stands for a server of this machine: `local`, or `local#name` with the name of its model.
 LOCAL = "local"
 
+_OFFLINE = "leave out --offline, or name a model of this machine"
 _EXAMPLE = "write it as http://host:port/v1#name"
 
 
@@ -100,10 +101,14 @@ class Address:
 def check_offline(names: Iterable[str]) -> None:
     """Raise FbragError `offline` for a model on another machine or in Ollama's cloud, `usage` for an address that is none."""
     names = list(names)
-    hint = "leave out --offline, or name a model of this machine"
     for name in filter(is_elsewhere, names):
         what = f"--offline forbids a connection to {Address.parse(name).origin}"
-        raise FbragError("offline", what, hint)
+        raise FbragError("offline", what, _OFFLINE)
     for model in (unquote(name.partition("#")[2]) for name in filter(is_server, names)):
         if is_in_cloud(model):
-            raise FbragError("offline", f"--offline forbids {model}, for which Ollama sends the text to its cloud", hint)
+            raise sent_on(model)
+
+
+def sent_on(model: str) -> FbragError:
+    """Return the error for a model of Ollama's cloud with `--offline`."""
+    return FbragError("offline", f"--offline forbids {model}, for which Ollama sends the text to its cloud", _OFFLINE)
