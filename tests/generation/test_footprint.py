@@ -59,6 +59,14 @@ def test_a_context_is_refused_where_less_is_free(file: Path, monkeypatch: pytest
         assert model.generate(asked, 2, Sampling(1)).samples  # of a model with states, without a copy of one
 
 
+def test_a_request_to_stop_is_met_while_llama_cpp_is_asked(weights: Weights) -> None:
+    params = context._parameters(weights, 512, 1)
+    assert context_bytes(weights, params)
+    weights.cancellation.request(KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        context_bytes(weights, params)
+
+
 def test_calls_run_at_once_as_far_as_half_of_the_free_memory_goes(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with LlamaGenerator(file, Loading(threads=1)) as model:
         model.at_once = 4

@@ -59,7 +59,8 @@ class Context:
         if not self._context:
             raise _too_large(f"llama.cpp made no context of {n_cells} tokens: {native_log.last_error()}")
         self._memory = llama_cpp.llama_get_memory(self._context)
-        self._window = llama_cpp.llama_model_n_swa(weights.model)  # 0 for none
+        # 0 for none: beside a state, too, which alone decides where a sequence can go on.
+        self._window = 0 if has_states(weights) else llama_cpp.llama_model_n_swa(weights.model)
         self._batch = llama_cpp.llama_batch_init(BATCH, 0, 1)
         self._embedding_batch: Any = None  # made when it is first needed
 
@@ -111,14 +112,15 @@ class Context:
         llama_cpp.llama_memory_seq_cp(self._memory, source, target, 0, n_tokens)
 
     def reaches(self, sequence: int, n_tokens: int) -> bool:
-        """Return whether a sequence can go on after its first `n_tokens` tokens: at its end, or where the cells before are there.
+        """Return whether a sequence can go on after its first `n_tokens` tokens: whether what the next token reads is there.
 
-        A recurrent state is that of the end. Of a layer with a sliding window, llama.cpp gives cells before it to others.
+        A recurrent state is that of the end. Of a layer with a sliding window, llama.cpp gives cells before it to others, which
+        may leave none of a prompt whose samples went on for longer than the window.
         """
-        if n_tokens == llama_cpp.llama_memory_seq_pos_max(self._memory, sequence) + 1:
-            return True
         first = llama_cpp.llama_memory_seq_pos_min(self._memory, sequence)
-        return bool(first <= max(0, n_tokens - self._window if self._window else 0))
+        if self._window:
+            return bool(0 <= first <= max(0, n_tokens - self._window + 1))
+        return bool(first <= 0 or n_tokens == llama_cpp.llama_memory_seq_pos_max(self._memory, sequence) + 1)
 
     def cut(self, sequence: int, n_tokens: int) -> bool:
         """Reduce a sequence to its first `n_tokens` tokens. Return False where the model cannot go back."""

@@ -49,7 +49,7 @@ def _in_name_only(weights: Weights, params: Any) -> int:
     if not weights.without_weights:
         return 0
     params.kv_unified = True  # as in `Weights.context`
-    with native_log.collected() as lines:
+    with weights.cancellation.native(), native_log.collected() as lines:
         context = llama_cpp.llama_init_from_model(weights.without_weights, params)
         if context:
             llama_cpp.llama_free(context)
