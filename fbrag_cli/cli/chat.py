@@ -112,29 +112,34 @@ def _line(read: ReadLine) -> str | None:
 
 
 def _converse(talk: Talk, read: ReadLine, console: Console) -> None:
-    """Follow what a person types until Ctrl-D or /quit. Ctrl-C stops what runs, and at the prompt drops the line."""
+    """Follow what a person types until Ctrl-D or /quit."""
     documents = talk.conversation.collection.corpus.documents
     name = one_line(documents[0].name) if len(documents) == 1 else counted(len(documents), "document")
     console.note(f"{name}: ask a question; /help for more, Ctrl-D to end", dim=True)
-    while not talk.ended:
-        with ctrl_c(talk.interrupt):
-            try:
-                if (text := _line(read)) is None:
-                    print(file=sys.stderr)
-                    return
-                _said(talk, text, console)
-            except KeyboardInterrupt:
-                talk.clear()
-                console.note("stopped" if talk.interrupted() else "Ctrl-D ends the conversation", dim=True)
+    with ctrl_c(talk.interrupt):
+        while not talk.ended:
+            _follow(talk, read, console)
+
+
+def _follow(talk: Talk, read: ReadLine, console: Console) -> None:
+    """Follow the next line. Ctrl-C stops what runs, and at the prompt drops the line."""
+    try:
+        if (text := _line(read)) is None:
+            talk.ended = True
+            print(file=sys.stderr)
+        else:
+            _said(talk, text, console)
+    except KeyboardInterrupt:
+        talk.clear()
+        console.note("stopped" if talk.interrupted() else "Ctrl-D ends the conversation", dim=True)
 
 
 def _said(talk: Talk, text: str, console: Console) -> None:
     """Follow a line: a question, or a word that begins with a slash. An error of it is one line, and the conversation goes on."""
-    typed = " ".join(text.split())  # a pasted question may have several lines
     try:
         if text.startswith("/"):
-            obey(talk, typed)
-        elif typed:
+            obey(talk, text)
+        elif typed := _as_question(text):
             talk.ask(typed)
     except FbragError as error:
         if console.cancellation.requested:
@@ -144,6 +149,11 @@ def _said(talk: Talk, text: str, console: Console) -> None:
         if isinstance(error, BrokenPipeError) or not (lack := lacking(error) or _of_system(error)):
             raise
         talk.fail(lack)
+
+
+def _as_question(line: str) -> str:
+    """Return a line without line breaks, which a pasted one may have, and without bytes that are no text."""
+    return " ".join(line.encode("utf-16", "surrogatepass").decode("utf-16", "replace").split())
 
 
 def _of_system(error: BaseException) -> FbragError | None:

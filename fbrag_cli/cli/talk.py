@@ -107,8 +107,8 @@ class Talk:
             asked = talk.session.ask(last.trace.question, talk.collection, method, talk.choice, listener)
             return replace(asked, candidates=self.asked.candidates if self.asked else ())
 
-        if self._answer(last.typed, ask):
-            talk.exchanges[-2:] = talk.exchanges[-1:]
+        self._answer(last.typed, ask)
+        talk.exchanges[-2:] = talk.exchanges[-1:]
 
     def last(self) -> Exchange:
         """Return the last question with its answer. Raises FbragError `usage` where these documents were asked nothing yet."""
@@ -116,7 +116,7 @@ class Talk:
             raise FbragError("usage", "nothing was asked yet", "ask a question first")
         return self.conversation.exchanges[-1]
 
-    def _answer(self, typed: str, ask: Callable[[Listener], Asked]) -> bool:
+    def _answer(self, typed: str, ask: Callable[[Listener], Asked]) -> None:
         talk, session, line = self.conversation, self.session, self._line
         writer = AnswerWriter(sys.stdout, "text", self.options.answer, self.console, line)
         with self._call() as cancellation:
@@ -135,7 +135,6 @@ class Talk:
         talk.add(typed, trace)
         self.asked = asked
         self.unanswered |= trace.status != "answered"
-        return True
 
     # -- what is written -------------------------------------------------------------------------------------------------
 

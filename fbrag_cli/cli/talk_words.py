@@ -25,7 +25,7 @@ _ROWS = 20  # chunks of /explain, as of `fbrag explain`
 
 def obey(talk: Talk, line: str) -> None:
     """Do what a line asks that begins with a slash. Raises FbragError `usage` for an unknown word, and what the word raises."""
-    word, _, rest = line.partition(" ")
+    word, rest = [*line.split(maxsplit=1), ""][:2]
     if word not in WORDS:
         hint = suggestion(word, WORDS, "/help names the words; a space before the slash makes it a question")
         raise FbragError("usage", f"there is no {word}", hint)
@@ -49,7 +49,7 @@ def _explain(talk: Talk, rest: str) -> None:
 def _find(talk: Talk, rest: str) -> None:
     from fbrag_cli.render import as_json, explain_text
 
-    trace = talk.last().trace
+    trace, rest = talk.last().trace, " ".join(rest.split())
     if not rest:
         raise FbragError("usage", "/find: the text is missing", "/find TEXT")
     found = explain_text.holders(trace, rest)
@@ -131,6 +131,8 @@ def _open(talk: Talk, rest: str) -> None:
     if not rest:
         raise FbragError("usage", "/open: the document is missing", "/open FILE")
     paths = [rest] if os.path.exists(os.path.expanduser(rest)) else _split(rest)
+    if "-" in paths:
+        raise FbragError("usage", "/open -: '-' is stdin, which carries the questions", "name a file in place of it")
     talk.open([os.path.expanduser(path) for path in paths])
     documents = talk.conversation.collection.corpus.documents
     talk.console.note(f"open: {', '.join(one_line(each.name) for each in documents[:3])}{' …' * (len(documents) > 3)}", dim=True)

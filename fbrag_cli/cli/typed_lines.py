@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ def _piped() -> str:
 
 def _plain() -> ReadLine:
     """Return a reader without completion. Where Python has readline, lines can be edited."""
+    if isinstance(sys.stdin, TextIOWrapper):
+        sys.stdin.reconfigure(errors="surrogateescape")  # a byte that is no UTF-8 is no error, as by prompt_toolkit
     if os.environ.get("TERM") != "dumb":
         try:
             import readline  # noqa: F401 `input` uses it

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from fbrag_cli.trace import Trace
 
 _READ = 3  # exchanges that the model reads
+_QUESTION_WORDS = 60  # of each question, at most
 _ANSWER_WORDS = 40  # of each answer, at most
 _MOST_TOKENS = 96  # of what it writes
 _KEPT = 0.5  # of the terms of the typed question, at least, that a plausible one keeps
@@ -41,6 +42,11 @@ class Exchange:
 
     typed: str
     trace: Trace
+
+    @property
+    def question(self) -> str:
+        """What was asked, in as many words as the next question may need: the last ones, as it may have others in front."""
+        return " ".join(self.trace.question.split()[-_QUESTION_WORDS:])
 
     @property
     def answer(self) -> str:
@@ -99,7 +105,7 @@ class Conversation:
         if self.plain or not self.exchanges or stands_alone(typed, self.collection.corpus.languages):
             return typed
         listener = listener or self.session.listener
-        before = [(each.trace.question, each.answer) for each in self.exchanges[-_READ:]]
+        before = [(each.question, each.answer) for each in self.exchanges[-_READ:]]
         self.session.models.find([self.session.names(self.choice)[0]], listener=listener)
         with stage("understand", listener.progress), Lease(listener) as lease:
             small = self.session.model_tools(self.choice, lease).small()

@@ -102,13 +102,14 @@ def test_the_words_with_a_slash(fbrag: Run, server: Loopback, works: Path, tmp_p
 
 
 def test_another_document_takes_the_place_of_the_first(fbrag: Run, server: Loopback, works: Path, tmp_path: Path) -> None:
-    (tmp_path / "a mill.txt").write_text("The mill was built by Ada Thorne.")
+    (tmp_path / "a  mill.txt").write_text("The mill was built by Ada Thorne.")
     server.default = stream("Ada Thorne.")
-    lines = [BUILT, f"/open {tmp_path}/none.txt", f"/open {tmp_path}/a mill.txt", "Who built the mill?"]
+    lines = [BUILT, f"/open {tmp_path}/none.txt", "/open -", f"/open {tmp_path}/a  mill.txt", "Who built the mill?"]
     done = fbrag("chat", works, *FAST, *models(server), stdin="\n".join(lines))
     assert done.returncode == 3
     assert "none.txt" in done.stderr
-    assert "a mill.txt:1" in done.stdout
+    assert "stdin, which carries the questions" in done.stderr
+    assert "a mill.txt:1" in done.stdout, "opened by its name, which has two spaces"
 
 
 def test_the_error_of_a_question_is_one_line_and_the_next_one_is_answered(fbrag: Run, server: Loopback, works: Path) -> None:
@@ -163,6 +164,7 @@ class Person:
         os.write(self.master, text.encode())
 
     def leaves(self) -> int:
+        self.sees(">")  # the prompt: before it, a terminal that edits lines would lose the key
         self.types("\x04")
         code = self.process.wait(SECONDS)
         os.close(self.master)
@@ -190,4 +192,16 @@ def test_a_person_asks_stops_an_answer_and_goes_on(
     person.types("Who paid for the Ironhythe works, the board?\r")
     person.sees("Josiah Goss.")
     person.sees("answered in")
+    assert person.leaves() == 0
+
+
+@pytest.mark.parametrize("term", ["xterm", "dumb"])
+def test_a_typed_byte_that_is_no_text_is_no_error(
+    clean_environment: dict[str, str], server: Loopback, works: Path, tmp_path: Path, term: str
+) -> None:
+    environment = {**clean_environment, "PYTHONIOENCODING": "utf-8:strict"}  # as in most locales, but not in C
+    person = Person(["chat", str(works), *FAST, *models(server)], environment, tmp_path, term)
+    person.sees("Ctrl-D to end")
+    os.write(person.master, b"Who built the Ironhythe \xff works?\r")
+    assert "error" not in person.sees("answered in")
     assert person.leaves() == 0

@@ -172,6 +172,16 @@ def test_the_question_in_front_has_no_answer_where_there_was_none(session: Sessi
     assert "Answer: none" in writer.asked[0][-1].text
 
 
+def test_questions_in_front_of_questions_stay_short(session: Session, writer: Writer) -> None:
+    conversation = Conversation(session=session, collection=collected(), method=METHOD)
+    answered(conversation, *BUILT)
+    asked = [answered(conversation, PAID, "the railway board " * 20).question for _ in range(8)]
+    assert asked[0] == IN_FRONT
+    assert asked[1].startswith(IN_FRONT)
+    assert max(len(each.split()) for each in asked) < 120
+    assert len(writer.asked[-1][-1].text.split()) < 400, "what the model reads"
+
+
 def test_the_chunks_of_the_last_answer_stay_candidates(session: Session, writer: Writer) -> None:
     conversation = Conversation(session=session, collection=collected(), method=METHOD)
     shown = conversation.add(BUILT[0], answered(conversation, *BUILT)).shown_by
