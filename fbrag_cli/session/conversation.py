@@ -33,6 +33,7 @@ _ANSWER_WORDS = 40  # of each answer, at most
 _MOST_TOKENS = 96  # of what it writes
 _KEPT = 0.5  # of the terms of the typed question, at least, that a plausible one keeps
 _LONGER = 30  # words that a plausible one may have more than was typed
+_QUOTES = "\"'“”"
 _FEW = 1  # terms of a question that says too little to stand alone
 
 
@@ -135,7 +136,9 @@ def made_whole(typed: str, written: str, before: Sequence[tuple[str, str]], lang
     def said(*texts: str) -> frozenset[str]:
         return frozenset(term for text in texts for term in terms(text, spoken))
 
-    whole = next(filter(None, map(str.strip, written.splitlines())), "").strip("\"'“”")
+    whole = next(filter(None, map(str.strip, written.splitlines())), "")
+    if whole[:1] in _QUOTES and whole[-1:] in _QUOTES:  # else they are of a title
+        whole = whole.strip(_QUOTES)
     own, new = said(typed), said(whole)
     referring = _referring(typed, spoken)
     if new == own and not any(word.endswith("_") for word in referring) and _names_something(typed):

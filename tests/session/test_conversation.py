@@ -151,6 +151,18 @@ def test_what_is_not_plausible_does_not_count(written: str) -> None:
     assert made_whole(PAID, written, [BUILT]) == IN_FRONT
 
 
+@pytest.mark.parametrize(
+    ("written", "whole"),
+    [
+        ('"The Lamp": why did Lena cry?', '"The Lamp": why did Lena cry?'),
+        ('"Why did Lena cry?"', "Why did Lena cry?"),
+    ],
+)
+def test_quotes_around_a_question_go_and_those_of_a_title_stay(written: str, whole: str) -> None:
+    before = ('In "The Lamp": where did Lena hide it?', "behind the clock")
+    assert made_whole("And why did she cry?", written, [before]) == whole
+
+
 def test_a_question_that_lost_a_name_does_not_count() -> None:
     typed = "How did the Vicar feel when he saw it?"
     assert made_whole(typed, "How did Josiah Goss feel when he saw the Ironhythe works?", [BUILT]).endswith(typed)
