@@ -14,6 +14,7 @@ from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.session.settings import CacheSettings, ModelSettings
 
 if TYPE_CHECKING:
+    from fbrag_cli.progress import Event
     from fbrag_cli.serving.desk import Desk
     from fbrag_cli.serving.door import Door
 
@@ -48,10 +49,13 @@ def mcp(console: Console, options: McpOptions, models: ModelSettings, cache: Cac
     @contextmanager
     def opened() -> Iterator[Desk]:
         from fbrag_cli.cli.session import open_session
-        from fbrag_cli.progress import silent
         from fbrag_cli.serving.desk import Desk
 
-        with open_session(models, cache, console, silent) as session, closing(Desk(session)) as desk:
+        def log(event: Event) -> None:
+            if event.kind in ("note", "warning", "hint"):
+                {"note": console.note, "warning": console.warn, "hint": console.hint}[event.kind](event.text)
+
+        with open_session(models, cache, console, log) as session, closing(Desk(session, log)) as desk:
             yield desk
 
     serve(opened(), door)

@@ -16,7 +16,7 @@ from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
 from fbrag_cli.methods.choosing import choose_method
 from fbrag_cli.methods.registry import DEFAULT
-from fbrag_cli.progress import LABELS, Event, Listener
+from fbrag_cli.progress import LABELS, Event, Listener, Progress, silent
 from fbrag_cli.session.forecast import Forecast, forecast, keep, pace_key
 from fbrag_cli.session.session import Session
 
@@ -40,13 +40,14 @@ class StoppedError(Exception):
 class Job:
     """A question that runs, or has run.
 
-    answering: whether it is answered; else its chunks are selected, and no more. nearest: the chunks nearest to the question by
-    BM25, best first, as soon as they are known.
+    answering: whether it is answered; else its chunks are selected, and no more. log: receives sentences for the user. nearest:
+    the chunks nearest to the question by BM25, best first, as soon as they are known.
     """
 
     question: str
     paths: tuple[str, ...]
     answering: bool
+    log: Progress = silent
     id: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
     nearest: tuple[Chunk, ...] = ()
     forecast: Forecast = field(default_factory=Forecast)
@@ -85,7 +86,9 @@ class Job:
         """Take up what the event says of the progress."""
         self.forecast.update(event)
         label = LABELS.get(event.stage, event.stage)
-        if event.kind == "start":
+        if event.kind in ("note", "warning", "hint"):
+            self.log(event)
+        elif event.kind == "start":
             self._running = label
         elif event.kind == "progress" and event.total:
             self._running = f"{label}: {100 * event.done / event.total:.0f} % read"
@@ -99,10 +102,10 @@ class Job:
 
 
 class Desk:
-    """Questions to one session, by the default method."""
+    """Questions to one session, by the default method. log: receives sentences for the user, as that text goes to a server."""
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    def __init__(self, session: Session, log: Progress = silent) -> None:
+        self._session, self._log = session, log
         self._jobs: dict[str, Job] = {}  # the oldest first
         self._threads: dict[str, threading.Thread] = {}  # of the jobs that run
         self._lock = threading.Lock()
@@ -113,7 +116,7 @@ class Desk:
         paths: files and folders. answering: whether the question is answered; else its chunks are selected. Raises FbragError
         `usage` where too many questions run.
         """
-        job = Job(question=question, paths=tuple(paths), answering=answering)
+        job = Job(question=question, paths=tuple(paths), answering=answering, log=self._log)
         with self._lock:
             for running in (self._jobs[each] for each in self._threads):
                 same = (running.question, running.paths, running.answering) == (question, job.paths, answering)

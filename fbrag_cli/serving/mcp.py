@@ -6,6 +6,7 @@ itself; what llama.cpp or a child process prints goes to stderr.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from fbrag_cli import __version__
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError, lacking
 from fbrag_cli.serving.door import MOST_PATHS, Door
+from fbrag_cli.text.printable import cut_middle, one_line
 
 if TYPE_CHECKING:
     from fbrag_cli.serving.desk import Desk, Job
@@ -81,6 +83,11 @@ class Call:
         """Characters of the texts that are returned."""
         return int(self["max_chars"])
 
+    @property
+    def question(self) -> str:
+        """The question, without halves of characters, which JSON can hold."""
+        return str(self["question"]).encode("utf-8", "replace").decode()
+
     async def in_thread(self, work: Callable[..., Any], *arguments: Any) -> Any:
         """Return what `work` returns, which takes a `Cancellation` as its last argument. Stop it where the call is cancelled."""
         from fbrag_cli.serving.desk import StoppedError
@@ -129,9 +136,8 @@ class Tool:
         from jsonschema import Draft202012Validator
 
         for error in Draft202012Validator(self.schema).iter_errors(dict(arguments)):
-            where = ".".join(map(str, error.path))
-            known = f"{self.name} takes {', '.join(self.properties)}"
-            raise FbragError("usage", f"{where}: {error.message}"[:500] if where else error.message[:500], known)
+            where = "".join(f"{each}: " for each in error.path)
+            raise FbragError("usage", where + cut_middle(error.message, 200), f"{self.name} takes {', '.join(self.properties)}")
         return {name: each["default"] for name, each in self.properties.items() if "default" in each} | dict(arguments)
 
 
@@ -142,13 +148,13 @@ async def _find_passages(call: Call) -> dict[str, Any]:
     from fbrag_cli.serving.results import found
 
     def work(cancellation: Cancellation) -> dict[str, Any]:
-        return found(call.desk.find(call["question"], call.door.paths(call["paths"]), call["top_k"], cancellation), call.most)
+        return found(call.desk.find(call.question, call.door.paths(call["paths"]), call["top_k"], cancellation), call.most)
 
     return dict(await call.in_thread(work))
 
 
 async def _ask_document(call: Call) -> dict[str, Any]:
-    return await _result(call, call.desk.ask(call["question"], call.door.paths(call["paths"])))
+    return await _result(call, call.desk.ask(call.question, call.door.paths(call["paths"])))
 
 
 async def _ask_result(call: Call) -> dict[str, Any]:
@@ -156,7 +162,7 @@ async def _ask_result(call: Call) -> dict[str, Any]:
 
 
 async def _explain_selection(call: Call) -> dict[str, Any]:
-    job = call.desk.ask(call["question"], call.door.paths(call["paths"]), answering=False)
+    job = call.desk.ask(call.question, call.door.paths(call["paths"]), answering=False)
     return await _result(call, job)
 
 
@@ -164,7 +170,8 @@ async def _read_passage(call: Call) -> dict[str, Any]:
     from fbrag_cli.serving.results import passage
 
     def work(cancellation: Cancellation) -> dict[str, Any]:
-        path = call.door.path(call["path"])
+        if os.path.isdir(path := call.door.path(call["path"])):
+            raise FbragError("usage", f"{one_line(path)} is a folder", "name a file of it")
         return passage(call.desk.document(path, cancellation), call["start_line"], call["end_line"], call.most)
 
     return dict(await call.in_thread(work))

@@ -86,6 +86,11 @@ def test_each_tool_says_what_it_takes_and_refuses_what_it_does_not(served: Calla
             assert found.is_error, wrong
             assert found.structured_content["error"]["code"] == "usage"
             assert found.content[0].text.startswith("error: ")
+        long = await client.call_tool("find_passages", asked(question="x" * 100_000))
+        assert "is too long" in long.content[0].text
+        assert len(long.content[0].text) < 500
+        folder = await client.call_tool("read_passage", {"path": ".", "start_line": 1, "end_line": 2})
+        assert "is a folder" in folder.content[0].text
 
     served(test)
 
