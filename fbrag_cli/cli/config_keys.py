@@ -42,6 +42,7 @@ _TABLES: dict[str, Sequence[type[Any] | str]] = {
     "ask": (*_OF_A_QUESTION, AnswerOptions),
     "explain": (*_OF_A_QUESTION, ExplainOptions),
     "chat": (AnswerOptions, DocumentSettings, "MethodOptions", "MethodKnobs", ModelSettings, CacheSettings, RunOptions),
+    "mcp": (ModelSettings, CacheSettings),
     "batch": (BatchOptions, DocumentSettings, "MethodOptions", "MethodKnobs", ModelSettings, CacheSettings, RunOptions),
 }
 

@@ -138,12 +138,17 @@ class Models:
         """
         from fbrag_cli.storage.places import models_dir
 
+        def missing() -> list[str]:
+            return [] if self.offer is None or self.settings.small or self.settings.large else _missing(names)
+
+        if not missing():
+            return
         with (listener or self._listener).cancellation.holding(self._fetching):
-            if self.offer is None or self.settings.small or self.settings.large or not (missing := _missing(names)):
+            if self.offer is None or not (still := missing()):
                 return
             import fbrag_cli.generation.llama.library  # noqa: F401  # raises where no model can be loaded
 
-            if pair := self.offer(missing, models_dir()):
+            if pair := self.offer(still, models_dir()):
                 self.settings = replace(self.settings, small=pair[0], large=pair[1])
 
     def _find_new(self, names: Sequence[str], listener: Listener) -> None:

@@ -72,6 +72,11 @@ def served(folder: Path, clean_environment: dict[str, str], tmp_path: Path) -> C
     return run
 
 
+def server_of(folder: Path) -> psutil.Process:
+    """The server's process, among other children of this one."""
+    return next(each for each in psutil.Process().children() if Path(each.cwd()) == folder)
+
+
 def asked(**more: Any) -> dict[str, Any]:
     return {"paths": [PLACE], "question": QUESTION, **more}
 
@@ -166,11 +171,11 @@ def test_progress_is_strictly_increasing(served: Callable[..., None], smollm2: P
     assert any("read" in message or "written" in message for _, message in steps)
 
 
-def test_a_cancelled_call_stops_its_model(served: Callable[..., None], smollm2: Path) -> None:
+def test_a_cancelled_call_stops_its_model(served: Callable[..., None], folder: Path, smollm2: Path) -> None:
     async def test(client: Client) -> None:
         with anyio.move_on_after(3):
             await client.call_tool("ask_document", asked(wait_s=60))
-        (server,) = psutil.Process().children()
+        server = server_of(folder)
         await anyio.sleep(1.5)
         before = sum(server.cpu_times()[:2])
         await anyio.sleep(1)
@@ -235,9 +240,9 @@ def test_other_folders_are_allowed_by_name(served: Callable[..., None], tmp_path
     served(test, "--allow", str(tmp_path / "more"))
 
 
-def test_a_hundred_calls_take_no_more_memory_than_ten(served: Callable[..., None]) -> None:
+def test_a_hundred_calls_take_no_more_memory_than_ten(served: Callable[..., None], folder: Path) -> None:
     async def test(client: Client) -> None:
-        (server,) = psutil.Process().children()
+        server = server_of(folder)
         sizes = []
         for i in range(110):
             await client.call_tool("find_passages", asked(question=f"{QUESTION} {i}"))
@@ -248,11 +253,11 @@ def test_a_hundred_calls_take_no_more_memory_than_ten(served: Callable[..., None
     served(test)
 
 
-def test_the_end_of_input_ends_the_process(served: Callable[..., None], smollm2: Path) -> None:
+def test_the_end_of_input_ends_the_process(served: Callable[..., None], folder: Path, smollm2: Path) -> None:
     servers: list[psutil.Process] = []
 
     async def test(client: Client) -> None:
-        servers.extend(psutil.Process().children())
+        servers.append(server_of(folder))
         await client.call_tool("ask_document", asked(wait_s=1))
 
     begun = time.monotonic()

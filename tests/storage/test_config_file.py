@@ -50,7 +50,7 @@ def test_a_file_has_to_be_there_only_if_it_is_named(tmp_path: Path) -> None:
 def test_values_of_every_kind(tmp_path: Path) -> None:
     file = written(
         tmp_path,
-        'gpu = "off"\nanswer-only = true\nrecall = 8\nselect = "3k"\neta_forward = 1\noffline = true\n'
+        'gpu = "off"\nmax-errors = 3\nrecall = 8\nselect = "3k"\neta_forward = 1\noffline = true\n'
         '[models]\nlarge = "m.gguf"\n[ask]\nmax-tokens = 200\nsamples = 3\n',
     )
     config = load(file, KEYS)
@@ -64,7 +64,7 @@ def test_values_of_every_kind(tmp_path: Path) -> None:
         "ask.max_tokens": 200,
         "ask.samples": 3,
     }
-    assert config.unknown == ("answer-only",)
+    assert config.unknown == ("max-errors",)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_what_editors_of_windows_write(tmp_path: Path) -> None:
         ("gpuu", "gpu"),
         ("sampels", "samples"),
         ("large", "models.large"),
-        ("answer_only", "ask.answer_only"),
+        ("max_errors", "batch.max_errors"),
         ("ask.sample", "ask.samples"),
     ],
 )
@@ -170,6 +170,8 @@ def test_the_defaults_of_the_commands(tmp_path: Path, capsys: pytest.CaptureFixt
         "color": "never",
         "ask": {"threads": 2, "samples": 4},
         "explain": {"threads": 2, "samples": 3, "limit": 5},
+        "chat": {"threads": 2, "samples": 3},
+        "mcp": {"threads": 2},
         "batch": {"threads": 2, "samples": 3},
     }
     assert capsys.readouterr().err == f"warning: {file.path}: there is no key sampels; did you mean samples?\n"
