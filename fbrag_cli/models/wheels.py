@@ -220,4 +220,7 @@ def _complaint(output: str) -> str:
         return f"no connection to the index ({broken[-1]})"
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
-    return (errors or lines or ["it printed nothing"])[-1].removeprefix("cause: ")
+    causes = [i for i, line in enumerate(lines) if line.startswith("cause: ")]
+    if not errors and causes:  # of uv, in lines as long as COLUMNS says
+        return " ".join(lines[causes[-1] :]).removeprefix("cause: ")
+    return (errors or lines or ["it printed nothing"])[-1]
