@@ -58,11 +58,11 @@ def mcp(console: Console, options: McpOptions, models: ModelSettings, cache: Cac
         with open_session(models, cache, console, log) as session, closing(Desk(session, log)) as desk:
             yield desk
 
-    serve(opened(), door)
+    serve(opened, door)
     return ExitCode.DONE
 
 
-def _server() -> Callable[[AbstractContextManager[Desk], Door], None]:
+def _server() -> Callable[[Callable[[], AbstractContextManager[Desk]], Door], None]:
     """Return `serving.mcp.serve`. Raises FbragError `usage` where the SDK is not installed."""
     import gc
 

@@ -41,7 +41,7 @@ class Job:
     """A question that runs, or has run.
 
     answering: whether it is answered; else its chunks are selected, and no more. log: receives sentences for the user. nearest:
-    the chunks nearest to the question by BM25, best first, as soon as they are known.
+    the chunks nearest to the question by BM25, best first, as soon as they are known. waiting: number of calls that wait for it.
     """
 
     question: str
@@ -50,6 +50,7 @@ class Job:
     log: Progress = silent
     id: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
     nearest: tuple[Chunk, ...] = ()
+    waiting: int = 0
     forecast: Forecast = field(default_factory=Forecast)
     cancellation: Cancellation = field(default_factory=Cancellation)
     _trace: Trace | None = None
@@ -169,8 +170,8 @@ class Desk:
             error = raised
         with self._lock:
             del self._threads[job.id]
+            job.end(trace, error)
         self._session.forget()
-        job.end(trace, error)
 
     def _answered(self, job: Job) -> Trace:
         session, listener = self._session, Listener(progress=job.hear, cancellation=job.cancellation)

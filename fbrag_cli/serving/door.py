@@ -47,7 +47,8 @@ class Door:
         if not any(found == root or root in found.parents for root in self.roots):
             allowed = ", ".join(one_line(str(root)) for root in self.roots)
             raise FbragError("usage", f"{shown} lies outside of {allowed}", "start fbrag with --allow FOLDER to let it be read")
-        if not found.exists():
+        if not os.path.exists(found):  # nor is a name that is too long, of which Path.exists raises OSError
             raise FbragError("doc_not_found", f"{shown} is not there", "name a file or a folder that is", document=named)
         here = Path.cwd()
-        return str(found.relative_to(here)) if here in found.parents else str(found)
+        near = str(found.relative_to(here)) if here in found.parents else "-"
+        return near if near != "-" else str(found)  # "-" alone would be stdin

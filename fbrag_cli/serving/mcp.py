@@ -6,7 +6,10 @@ itself; what llama.cpp or a child process prints goes to stderr.
 
 from __future__ import annotations
 
+import json
 import os
+import signal
+import sys
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
@@ -99,8 +102,10 @@ class Call:
             cancellation.request(StoppedError("the call was cancelled"))
 
     async def waited(self, job: Job) -> None:
-        """Wait for a job, as long as the call says, and report each second what runs. Stop it where the call is cancelled."""
+        """Wait for a job, as long as the call says, and report each second what runs. Stop it where the call is cancelled,
+        unless another call waits for it too."""
         end, reported = monotonic() + float(self["wait_s"]), monotonic()
+        job.waiting += 1
         try:
             while not job.done and monotonic() < end:
                 await anyio.sleep(_POLL_SECONDS)
@@ -108,8 +113,11 @@ class Call:
                     reported = monotonic()
                     await self.report(job.stage, job.forecast.left())
         except anyio.get_cancelled_exc_class():
-            job.cancel()
+            if job.waiting == 1:
+                job.cancel()
             raise
+        finally:
+            job.waiting -= 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,7 +180,7 @@ async def _read_passage(call: Call) -> dict[str, Any]:
     def work(cancellation: Cancellation) -> dict[str, Any]:
         if os.path.isdir(path := call.door.path(call["path"])):
             raise FbragError("usage", f"{one_line(path)} is a folder", "name a file of it")
-        return passage(call.desk.document(path, cancellation), call["start_line"], call["end_line"], call.most)
+        return passage(call.desk.document(path, cancellation), int(call["start_line"]), int(call["end_line"]), call.most)
 
     return dict(await call.in_thread(work))
 
@@ -264,23 +272,23 @@ TOOLS = {
 # -- the protocol ----------------------------------------------------------------------------------------------------------
 
 
-def serve(opened: AbstractContextManager[Desk], door: Door) -> None:
-    """Serve a client on stdin and stdout until its end of input.
+def serve(opened: Callable[[], AbstractContextManager[Desk]], door: Door) -> None:
+    """Serve a client on stdin and stdout until its end of input, or a signal, which ends the process.
 
-    opened: the desk, which the first call of a tool opens; it is closed at the end.
+    opened: returns the desk, which the first call of a tool opens; it is closed at the end.
     """
     with ExitStack() as stack:
-        anyio.run(_serve, partial(stack.enter_context, opened), door)
+        anyio.run(_serve, stack, opened, door)
 
 
-async def _serve(open_desk: Callable[[], Desk], door: Door) -> None:
+async def _serve(stack: ExitStack, opened: Callable[[], AbstractContextManager[Desk]], door: Door) -> None:
     desks: list[Desk] = []
     opening = anyio.Lock()
 
     async def the_desk() -> Desk:
         async with opening:
             if not desks:
-                desks.append(await anyio.to_thread.run_sync(open_desk))
+                desks.append(await anyio.to_thread.run_sync(lambda: stack.enter_context(opened())))
             return desks[0]
 
     async def list_tools(context: Any, params: Any) -> types.ListToolsResult:
@@ -315,12 +323,31 @@ async def _serve(open_desk: Callable[[], Desk], door: Door) -> None:
         "fbrag", version=__version__, instructions=INSTRUCTIONS, on_list_tools=list_tools, on_call_tool=call_tool
     )
     async with stdio_server() as (read, write):
-        await server.run(read, write, server.create_initialization_options())
+        async with anyio.create_task_group() as group:
+            signals: list[int] = []
+            if sys.platform != "win32":
+                group.start_soon(_note_signal, signals, group.cancel_scope)
+            await server.run(read, write, server.create_initialization_options())
+            group.cancel_scope.cancel()
+        if signals:  # a thread of the SDK reads stdin until its end, which may never come: nothing but an exit stops it
+            stack.close()
+            os._exit(128 + signals[0])
+
+
+async def _note_signal(signals: list[int], scope: anyio.CancelScope) -> None:
+    """Wait for a signal that ends the process. Append it to `signals`, and cancel the scope."""
+    ends = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    heeded = [each for each in ends if signal.getsignal(each) is not signal.SIG_IGN]  # ignored: nohup
+    with anyio.open_signal_receiver(*heeded) as received:
+        async for number in received:
+            signals.append(number)
+            scope.cancel()
 
 
 def _returned(record: dict[str, Any]) -> types.CallToolResult:
     from fbrag_cli.serving.results import as_text
 
+    record = _sendable(record)
     return types.CallToolResult(content=[types.TextContent(text=as_text(record))], structured_content=record)
 
 
@@ -333,8 +360,14 @@ def _failed(error: Exception) -> types.CallToolResult:
         failure = FbragError("timeout", "the question was cancelled", "ask it again")
     if failure is None:
         failure = FbragError("internal", f"internal error ({type(error).__name__}: {error})"[:500], "please report it")
-    record = {"code": failure.code, "message": failure.message, "hint": failure.hint, "document": failure.document}
-    text = f"error: {failure.message}" + (f"\nhint: {failure.hint}" if failure.hint else "")
+    record = _sendable({"code": failure.code, "message": failure.message, "hint": failure.hint, "document": failure.document})
+    text = f"error: {record['message']}" + (f"\nhint: {record['hint']}" if record["hint"] else "")
     return types.CallToolResult(
         content=[types.TextContent(text=text)], structured_content={"schema": "fbrag.error/1", "error": record}, is_error=True
     )
+
+
+def _sendable(record: dict[str, Any]) -> dict[str, Any]:
+    """Return a record without halves of characters, as names of files that are no UTF-8 have: they would end the server."""
+    sent: dict[str, Any] = json.loads(json.dumps(record, ensure_ascii=False).encode("utf-8", "replace"))
+    return sent

@@ -25,8 +25,9 @@ _NAMED = 300  # characters of a sample, or of a proposed answer
 
 
 def found(trace: Trace, most: int) -> Record:
-    """Return the passages of a search, best first. most: characters of all their texts."""
-    passages = _sources(trace, most)
+    """Return the passages of a search that hold a word of the question, best first. most: characters of all their texts."""
+    scores = trace.scores.combined  # below 0 for a word that most chunks hold, as in a document of one chunk
+    passages = [each for each in _sources(trace, most) if scores[each["chunk"] - 1]]
     return {"passages": passages, "absent": list(trace.absent), "warnings": _warnings(trace)}
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -94,6 +96,8 @@ def test_each_tool_says_what_it_takes_and_refuses_what_it_does_not(served: Calla
         long = await client.call_tool("find_passages", asked(question="x" * 100_000))
         assert "is too long" in long.content[0].text
         assert len(long.content[0].text) < 500
+        whole = await client.call_tool("read_passage", {"path": PLACE, "start_line": 1.0, "end_line": 2.0})
+        assert not whole.is_error  # JSON has no other whole numbers
         folder = await client.call_tool("read_passage", {"path": ".", "start_line": 1, "end_line": 2})
         assert "is a folder" in folder.content[0].text
 
@@ -114,6 +118,17 @@ def test_passages_are_found_without_a_model(served: Callable[..., None]) -> None
         assert around.structured_content["start_line"] == 390
 
     served(test, "--large", "nowhere.gguf")
+
+
+def test_a_question_without_a_word_of_the_document_finds_nothing(served: Callable[..., None]) -> None:
+    async def test(client: Client) -> None:
+        for question in ("zzzq", "?!"):
+            found = await client.call_tool("find_passages", asked(question=question))
+            assert not found.is_error
+            assert found.structured_content["passages"] == []
+            assert found.content[0].text.startswith("No passage holds a word of the question.")
+
+    served(test)
 
 
 def test_what_comes_back_is_bounded(served: Callable[..., None]) -> None:
@@ -186,6 +201,21 @@ def test_a_cancelled_call_stops_its_model(served: Callable[..., None], folder: P
     served(test, "--small", str(smollm2), "--large", str(smollm2))
 
 
+def test_a_job_that_another_call_waits_for_goes_on(served: Callable[..., None], smollm2: Path) -> None:
+    async def test(client: Client) -> None:
+        async def impatient() -> None:
+            with anyio.move_on_after(1.5):
+                await client.call_tool("ask_document", asked(wait_s=60))
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(impatient)
+            await anyio.sleep(0.2)
+            found = await client.call_tool("ask_document", asked(wait_s=4))
+        assert not found.is_error
+
+    served(test, "--small", str(smollm2), "--large", str(smollm2))
+
+
 def test_two_calls_at_once_get_their_own_answers(served: Callable[..., None], tiny: list[str], folder: Path) -> None:
     (folder / "lamp.txt").write_text("The lamp of the Skarn Light was made in Brackness by Ada Quill.\n")
 
@@ -223,6 +253,33 @@ def test_only_files_below_the_allowed_folders_are_read(served: Callable[..., Non
                 assert "stone" not in found.content[0].text
 
     served(test)
+
+
+def test_names_that_are_no_utf8_nor_stdin_are_names_of_files(served: Callable[..., None], folder: Path) -> None:
+    (folder / "odd").mkdir()
+    try:
+        (folder / "odd" / os.fsdecode(b"caf\xe9.txt")).write_text("The lamp was made in Brackness.\n")
+    except OSError:
+        pytest.skip("this file system takes UTF-8 alone")
+    (folder / "-").write_text("The lamp was lost at Stennick.\n")
+
+    async def test(client: Client) -> None:
+        for path, word in (("odd", "Brackness"), ("-", "Stennick")):
+            found = await client.call_tool("find_passages", {"paths": [path], "question": "What became of the lamp?"})
+            assert word in found.content[0].text
+        long = await client.call_tool("find_passages", asked(paths=["x" * 4000]))
+        assert long.structured_content["error"]["code"] == "doc_not_found"
+
+    served(test)
+
+
+def test_a_desk_that_does_not_open_says_so_each_time(served: Callable[..., None]) -> None:
+    async def test(client: Client) -> None:
+        for _ in range(2):
+            found = await client.call_tool("find_passages", asked())
+            assert "--offline forbids" in found.content[0].text
+
+    served(test, "--offline", "--small", "http://example.org:1")
 
 
 def test_other_folders_are_allowed_by_name(served: Callable[..., None], tmp_path: Path) -> None:
@@ -264,6 +321,26 @@ def test_the_end_of_input_ends_the_process(served: Callable[..., None], folder: 
     served(test, "--small", str(smollm2), "--large", str(smollm2))
     assert not servers[0].is_running()
     assert time.monotonic() - begun < 30
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such signals")
+@pytest.mark.parametrize("number", [2, 15])
+def test_a_signal_ends_the_process_while_its_input_is_open(folder: Path, clean_environment: dict[str, str], number: int) -> None:
+    command = [sys.executable, "-m", "fbrag_cli", "mcp"]
+    environment = {**clean_environment, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path[1:]])}
+    ping = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, cwd=folder, env=environment) as server:
+        try:
+            assert server.stdin
+            assert server.stdout
+            server.stdin.write(ping)
+            server.stdin.flush()
+            assert server.stdout.readline()  # it serves
+            server.send_signal(signal.Signals(number))
+            assert server.wait(5) == 128 + number
+        finally:
+            server.kill()
 
 
 def test_stdout_is_the_protocols_alone(served: Callable[..., None], tiny: list[str], tmp_path: Path) -> None:
