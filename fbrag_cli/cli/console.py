@@ -10,6 +10,7 @@ from typing import Literal, TextIO
 
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
+from fbrag_cli.progress import Event
 from fbrag_cli.text.printable import one_line
 from fbrag_cli.text.table import columns_of
 from fbrag_cli.text.terminal import BOLD, DIM, ERROR, folded
@@ -56,6 +57,11 @@ class Console:
         """Print one line on stderr, dim where it gets colour; level 1 needs -v, level 2 -vv."""
         if self.verbosity >= level:
             self._print("", one_line(text), DIM if dim else "")
+
+    def say(self, event: Event) -> None:
+        """Print an event that is a sentence for the user, and nothing for others."""
+        if say := {"note": self.note, "warning": self.warn, "hint": self.hint}.get(event.kind):
+            say(event.text)
 
     def prompt(self, text: str) -> None:
         """Print a question on stderr. The answer follows it on its line."""

@@ -14,7 +14,6 @@ from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.session.settings import CacheSettings, ModelSettings
 
 if TYPE_CHECKING:
-    from fbrag_cli.progress import Event
     from fbrag_cli.serving.desk import Desk
     from fbrag_cli.serving.door import Door
 
@@ -51,11 +50,7 @@ def mcp(console: Console, options: McpOptions, models: ModelSettings, cache: Cac
         from fbrag_cli.cli.session import open_session
         from fbrag_cli.serving.desk import Desk
 
-        def log(event: Event) -> None:
-            if event.kind in ("note", "warning", "hint"):
-                {"note": console.note, "warning": console.warn, "hint": console.hint}[event.kind](event.text)
-
-        with open_session(models, cache, console, log) as session, closing(Desk(session, log)) as desk:
+        with open_session(models, cache, console, console.say) as session, closing(Desk(session, console.say)) as desk:
             yield desk
 
     serve(opened, door)

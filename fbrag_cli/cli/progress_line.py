@@ -65,7 +65,7 @@ class ProgressLine:
                 self.preview.update(event)
             if event.kind in ("note", "warning", "hint"):
                 self.clear()
-                {"note": self._console.note, "warning": self._console.warn, "hint": self._console.hint}[event.kind](event.text)
+                self._console.say(event)
             else:
                 self._follow(event)
 

@@ -55,6 +55,12 @@ _PATHS = {
     "description": "files and folders",
 }
 _QUESTION = {"type": "string", "minLength": 1, "maxLength": _LONGEST_QUESTION, "description": "a question in words"}
+_FIND = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": _LONGEST_QUESTION,
+    "description": "a text of the documents, whose chunks explain_selection shows with their ranks",
+}
 _WAIT = {"type": "number", "minimum": 0, "maximum": _LONGEST_WAIT, "default": 45, "description": "seconds to wait for the result"}
 _MOST = {
     "type": "integer",
@@ -227,7 +233,7 @@ TOOLS = {
             description="Wait for the result of a job of ask_document or explain_selection, and return it.",
             properties={
                 "job": {"type": "string", "minLength": 1, "maxLength": 64, "description": "the job that was returned"},
-                "find": {"type": "string", "minLength": 1, "maxLength": _LONGEST_QUESTION, "description": "as explain_selection"},
+                "find": _FIND,
                 "wait_s": _WAIT,
                 "max_chars": _MOST,
             },
@@ -241,12 +247,7 @@ TOOLS = {
             properties={
                 "paths": _PATHS,
                 "question": _QUESTION,
-                "find": {
-                    "type": "string",
-                    "minLength": 1,
-                    "maxLength": _LONGEST_QUESTION,
-                    "description": "a text of the documents, whose chunks are shown with their ranks",
-                },
+                "find": _FIND,
                 "wait_s": _WAIT,
                 "max_chars": _MOST,
             },
