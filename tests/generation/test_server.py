@@ -27,6 +27,7 @@ from fbrag_cli.generation.server.key import server_key
 from fbrag_cli.generation.server.markers import defused
 from fbrag_cli.generation.thought import MOST_TOKENS_OF_A_SERVER
 from fbrag_cli.methods.prompts import answer_turns, forward_turns
+from tests.conftest import needs
 from tests.generation.parrot_gguf import END, Parrot, saying
 from tests.generation.test_thought import REMOVES, THINK
 from tests.servers import Handler, Loopback, Reply, half, llama_cpp_server, status, stream, stuck, unable
@@ -649,6 +650,7 @@ def test_the_check_reads_the_probability_after_the_thought_of_a_model_that_think
 @pytest.mark.parametrize("thinks_long", [False, True])
 def test_llama_cpp_s_server_ends_the_thought_of_a_model_at_once(tmp_path: Path, thinks_long: bool) -> None:
     """And the check of the answer reads the probability behind that thought."""
+    needs("xllamacpp")
     thought = saying("<|assistant|>", "<think>", "h", "m", "h" if thinks_long else "</think>")
     model = Parrot(script={**thought, **saying("</think>", "Ċ", "y", "e", "s", END)}, template=REMOVES, marks=THINK)
     with llama_cpp_server(model.write(tmp_path / "thinker.gguf")) as address, opened(address) as generator:
