@@ -22,6 +22,8 @@ from tests import servers
 from tests.fork_server import ForkServer
 
 if TYPE_CHECKING:
+    from selenium.webdriver import Chrome
+
     from fbrag_cli.generation.llama.generator import LlamaGenerator
 
 ROOT = Path(__file__).parent.parent
@@ -187,6 +189,15 @@ def module_environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, st
 def fbrag_cached(module_environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Run the installed command with the module's cache, for tests to which it does not matter where samples come from."""
     return _command(module_environment, tmp_path_factory.mktemp("run"))
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
+    """A browser without a window."""
+    from tests.chromium import started
+
+    with started(tmp_path_factory.mktemp("profile")) as browser:
+        yield browser
 
 
 @pytest.fixture(scope="session")

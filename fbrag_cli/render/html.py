@@ -34,6 +34,8 @@ _DOCUMENTS = 50
 _NEIGHBOURS = 20
 _OTHERS = 1_000  # documents that are not shown, but have a cell in the map
 
+_STYLES = {"page": ("shared", "page"), "matrix": ("matrix",)}  # style sheets of each template, in their order
+
 
 def page(trace: Trace) -> str:
     """Return the whole page, to be written as UTF-8."""
@@ -130,11 +132,11 @@ def _made_visible(value: object) -> object:
 
 @cache
 def template(name: str) -> Template:
-    """Return the template `name`.html.jinja with the style `name`.css. What it prints is text: printable, and escaped."""
+    """Return the template `name`.html.jinja with its style. What it prints is text: printable, and escaped."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     home = Path(__file__).parent
-    style = home.joinpath(f"{name}.css").read_text("utf-8")
+    style = "".join(home.joinpath(f"{each}.css").read_text("utf-8") for each in _STYLES[name])
     environment = Environment(
         loader=FileSystemLoader(home),
         autoescape=True,

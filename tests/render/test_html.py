@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -24,7 +23,7 @@ from fbrag_cli.render.explain_text import samples
 from fbrag_cli.render.html import page
 from fbrag_cli.text.printable import printable
 from fbrag_cli.trace import ForwardSample, Round, Scores, Stage, Status, Trace
-from tests.conftest import needs
+from tests.chromium import contrast, luminance, measured, requested
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
@@ -350,29 +349,6 @@ def test_of_a_document_that_is_too_long_the_neighbourhood_of_its_selected_chunks
 
 # In a browser.
 
-_FLAGS = """--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking
---disable-component-update --disable-sync --disable-dev-shm-usage""".split()
-
-
-@pytest.fixture(scope="module")
-def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
-    needs("selenium")
-    browser, driver = shutil.which("chromium"), shutil.which("chromedriver")
-    if browser is None or driver is None:
-        pytest.skip("needs Chromium and ChromeDriver: apt-get install chromium chromium-driver")
-    from selenium.webdriver import Chrome, ChromeOptions
-    from selenium.webdriver.chrome.service import Service
-
-    options = ChromeOptions()
-    options.binary_location = browser
-    for flag in (*_FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"performance": "ALL", "browser": "ALL"})
-    started = Chrome(options=options, service=Service(driver))
-    started.execute_cdp_cmd("Network.enable", {})
-    yield started
-    started.quit()
-
 
 @pytest.fixture(scope="module")
 def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -409,20 +385,6 @@ def opened(
     for log in ("browser", "performance"):
         chromium.get_log(log)
     chromium.get(path.as_uri())
-
-
-def measured(chromium: Chrome, expression: str) -> Any:
-    """The value of an expression of the inspector, which works where the page's own scripts are off."""
-    told = chromium.execute_cdp_cmd("Runtime.evaluate", {"expression": expression, "returnByValue": True})
-    assert "exceptionDetails" not in told, told
-    return told["result"].get("value")
-
-
-def requested(chromium: Chrome) -> list[str]:
-    import json
-
-    messages = [json.loads(entry["message"])["message"] for entry in chromium.get_log("performance")]
-    return [message["params"]["request"]["url"] for message in messages if message["method"] == "Network.requestWillBeSent"]
 
 
 FORMS = [(360, "light"), (360, "dark"), (800, "light"), (1030, "dark"), (1400, "light"), (1400, "dark")]
@@ -514,28 +476,18 @@ def test_texts_run_in_their_own_direction(chromium: Chrome, book: Path) -> None:
     assert (directions[0], directions[-1]) == ("ltr", "rtl")
 
 
-def luminance(color: str) -> float:
-    channels = [int(value) / 255 for value in re.findall(r"\d+", color)[:3]]
-    r, g, b = ((c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4) for c in channels)
-    return 0.2126 * r + 0.7152 * g + 0.0722 * b
+def test_a_source_has_its_number_also_where_it_does_not_stand_in_that_place(chromium: Chrome, tmp_path: Path) -> None:
+    """The cited sources come first. Chromium counts the items of a grid in their order, whatever their values."""
+    text = WATCH * 80 + "The box was sealed by Tobias Wrenn with lead. " + WATCH * 20
+    path = tmp_path / "page.html"
+    path.write_text(page(trace_of([document(text)], [0, 1, 2], answer="Tobias Wrenn")), "utf-8")
+    opened(chromium, path)
+    nodes = chromium.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
+    by_id = {node["nodeId"]: node for node in nodes}
 
+    def text_of(node: dict[str, Any]) -> str:
+        name = node["name"]["value"] if node["role"]["value"] == "StaticText" else ""
+        return name + "".join(text_of(by_id[each]) for each in node["childIds"] if each in by_id)
 
-def contrast(chromium: Chrome, selector: str) -> float:
-    """Of the first such element's text to the backgrounds behind it, one painted over the other (WCAG 2, contrast ratio)."""
-    color, behind = measured(
-        chromium,
-        f"""(e => {{
-            const canvas = document.createElement('canvas').getContext('2d', {{willReadFrequently: true}});
-            const painted = color => {{
-                canvas.fillStyle = color;
-                canvas.fillRect(0, 0, 1, 1);
-                return canvas.getImageData(0, 0, 1, 1).data.slice(0, 3).join();
-            }};
-            const color = getComputedStyle(e).color, behind = [];
-            for (; e; e = e.parentElement) behind.unshift(getComputedStyle(e).backgroundColor);
-            const last = behind.map(painted).at(-1);
-            return [painted(color), last];
-        }})(document.querySelector({selector!r}))""",
-    )
-    light, dark = sorted((luminance(color), luminance(behind)), reverse=True)
-    return (light + 0.05) / (dark + 0.05)
+    items = [text_of(node) for node in nodes if node["role"]["value"] == "listitem"]
+    assert [item[:1] for item in items if "log.txt" in item] == ["3", "1", "2"]
