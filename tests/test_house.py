@@ -39,6 +39,8 @@ HOMES_OF = {
     "typer": ("cli",),
     "click": ("cli",),
     "mcp": ("serving/mcp",),
+    "starlette": ("serving",),
+    "uvicorn": ("serving",),
     "rich": ("cli", "text", "evaluation"),  # text and tables measure the width of characters by rich.cells
 }
 #: Never imported when a module is loaded: the start would pay for them.

@@ -1,4 +1,5 @@
-"""The folders of the cache, the configuration and the models: the one that the user chose, else the platform's own."""
+"""The folders of the cache, the configuration and the models, and the socket of the warm process: that of the user's choice, else
+the platform's own."""
 
 from __future__ import annotations
 
@@ -29,6 +30,24 @@ def models_dir() -> Path:
     if (checkout / "pyproject.toml").is_file() and (checkout / "models" / "README.md").is_file():
         return checkout / "models"
     return _of_user("user_data_dir") / "models"
+
+
+def socket_path() -> Path:
+    """Return FBRAG_SOCKET, else the socket of this user's warm process in a folder of the user. It may not exist."""
+    if chosen := _chosen("FBRAG_SOCKET"):
+        return chosen
+    return _runtime_dir() / "serve.sock"
+
+
+def _runtime_dir() -> Path:
+    """Return fbrag's folder for what lives as long as a process: below XDG_RUNTIME_DIR, else the system's own, else temporary."""
+    import tempfile
+
+    user = os.getuid() if hasattr(os, "getuid") else 0
+    for folder in (os.environ.get("XDG_RUNTIME_DIR", ""), f"/run/user/{user}"):
+        if os.path.isabs(folder) and os.path.isdir(folder):
+            return Path(folder) / "fbrag"
+    return Path(tempfile.gettempdir()) / f"fbrag-{user}"
 
 
 def is_nowhere(folder: Path) -> bool:

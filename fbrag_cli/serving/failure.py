@@ -1,0 +1,62 @@
+"""What a client gets for an error: `fbrag.error/1`, with the HTTP status that fits."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from fbrag_cli.errors import ExitCode, FbragError, lacking
+from fbrag_cli.text.printable import dumps
+
+_STATUS = {ExitCode.USAGE: 400, ExitCode.DOCUMENT: 422, ExitCode.MODEL: 503, ExitCode.RESOURCES: 503, ExitCode.INTERNAL: 500}
+_HINTS = {404: "GET /v1/documents names what is served", 405: "use the method that the documentation names"}
+
+
+class HttpError(FbragError):
+    """An error with a status of its own. retry_after: seconds after which the client may try again; 0 for none."""
+
+    def __init__(self, status: int, message: str, hint: str | None = None, *, code: str = "usage", retry_after: int = 0) -> None:
+        super().__init__(code, message, hint)
+        self.status, self.retry_after = status, retry_after
+
+
+def known(error: BaseException) -> FbragError:
+    """Return an error as one that a client can read. What is unknown is an internal error, of which only the type is said."""
+    if isinstance(error, FbragError):
+        return error
+    if isinstance(error, HTTPException):
+        return HttpError(error.status_code, str(error.detail), _HINTS.get(error.status_code))
+    return lacking(error) or FbragError("internal", f"internal error ({type(error).__name__})", "please report it")
+
+
+def status_of(error: FbragError) -> int:
+    """Return the HTTP status of an error."""
+    if isinstance(error, HttpError):
+        return error.status
+    return 404 if error.code == "doc_not_found" else _STATUS.get(error.exit_code, 500)
+
+
+def record_of(error: FbragError) -> dict[str, Any]:
+    """Return the error as `fbrag.error/1`."""
+    about = {"code": error.code, "message": error.message, "hint": error.hint, "document": error.document}
+    return {"schema": "fbrag.error/1", "error": about}
+
+
+def as_json(record: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """Return a response with one JSON value. Halves of characters, as names of files may have, are written as escapes."""
+    return Response(dumps(record) + "\n", status, headers, media_type="application/json")
+
+
+async def respond(request: Request, error: Exception) -> Response:
+    """Return the response to an error that a route raises. What is unknown is logged with its traceback."""
+    failure = known(error)
+    if failure.code == "internal":
+        logging.getLogger("fbrag").error("%s", failure.message, exc_info=error)
+    headers = dict(getattr(error, "headers", None) or {})  # as Allow, of 405
+    if isinstance(failure, HttpError) and failure.retry_after:
+        headers["Retry-After"] = str(failure.retry_after)
+    return as_json(record_of(failure), status_of(failure), headers)
