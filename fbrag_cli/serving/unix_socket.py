@@ -18,14 +18,14 @@ def bound(path: str) -> Iterator[socket.socket]:
     with suppress(FileNotFoundError):
         os.unlink(path)
     with socket.socket(socket.AF_UNIX) as listener:
-        before = os.umask(0o177)
+        before = os.umask(0o077)
         try:
             os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+            os.umask(0o177)
             listener.bind(path)
         except OSError as error:
-            raise FbragError(
-                "config", f"{path} cannot be a socket: {error.strerror or error}", "name another: --socket PATH"
-            ) from None
+            what = f"{path} cannot be a socket: {error.strerror or error}"
+            raise FbragError("config", what, "name another: --socket PATH") from None
         finally:
             os.umask(before)
         listener.listen(_BACKLOG)
