@@ -46,16 +46,13 @@ class Exchange:
 
     @property
     def question(self) -> str:
-        """What was asked, in as many words as the next question may need: the last ones, as it may have others in front."""
-        return " ".join(self.trace.question.split()[-_QUESTION_WORDS:])
+        """What was asked, in as many words as the next question may need."""
+        return _short_question(self.trace.question)
 
     @property
     def answer(self) -> str:
         """The answer, in as many words as the next question may need; "" where the document does not say."""
-        if self.trace.status != "answered":
-            return ""
-        words = (self.trace.answer or "").split()
-        return " ".join(words[:_ANSWER_WORDS]) + (" …" if len(words) > _ANSWER_WORDS else "")
+        return _short_answer(self.trace.answer or "") if self.trace.status == "answered" else ""
 
     @property
     def shown_by(self) -> tuple[int, ...]:
@@ -69,7 +66,8 @@ class Conversation:
     """Questions on a collection, one after the other. One thread uses it at a time.
 
     collection, method, choice: of the next question; they may be set between two questions. plain: whether each question is
-    asked as it was typed. exchanges: the questions so far, which nothing is kept of elsewhere but the cache.
+    asked as it was typed. told: questions with their answers from before the first exchange, as `retell` puts them there.
+    exchanges: the questions so far, which nothing is kept of elsewhere but the cache.
     """
 
     session: Session
@@ -77,6 +75,7 @@ class Conversation:
     method: Method
     choice: Choice = DEFAULT
     plain: bool = False
+    told: list[tuple[str, str]] = field(default_factory=list)
     exchanges: list[Exchange] = field(default_factory=list)
 
     def ask(self, typed: str, listener: Listener | None = None, *, answering: bool = True) -> Asked:
@@ -97,16 +96,25 @@ class Conversation:
         self.exchanges.append(Exchange(typed=typed, trace=trace))
         return self.exchanges[-1]
 
+    def retell(self, said: Sequence[tuple[str, str]], listener: Listener | None = None) -> None:
+        """Take up a conversation that its client repeats, from its beginning: each question as it was typed, with its answer ("" for
+        none).
+
+        Each question is understood again, which takes the small model only where its reply is not cached. Raises as `understood`.
+        """
+        for typed, answer in said:
+            self.told.append((_short_question(self.understood(typed, listener)), _short_answer(answer)))
+
     def understood(self, typed: str, listener: Listener | None = None) -> str:
         """Return the question that a typed one stands for: as it was typed, or whole.
 
         The small model is fetched and loaded where it is needed. Raises what that raises, and the error of a requested
         cancellation.
         """
-        if self.plain or not self.exchanges or stands_alone(typed, self.collection.corpus.languages):
+        before = [*self.told, *((each.question, each.answer) for each in self.exchanges)][-_READ:]
+        if self.plain or not before or stands_alone(typed, self.collection.corpus.languages):
             return typed
         listener = listener or self.session.listener
-        before = [(each.question, each.answer) for each in self.exchanges[-_READ:]]
         self.session.models.find([self.session.names(self.choice)[0]], listener=listener)
         with stage("understand", listener.progress), Lease(listener) as lease:
             small = self.session.model_tools(self.choice, lease).small()
@@ -156,6 +164,16 @@ def made_whole(typed: str, written: str, before: Sequence[tuple[str, str]], lang
         and not foreign_language(whole, spoken)
     )
     return whole if plausible else " ".join(filter(None, [question, answer and f"({answer})", typed]))
+
+
+def _short_question(question: str) -> str:
+    """Return the last words of a question: it may have others in front."""
+    return " ".join(question.split()[-_QUESTION_WORDS:])
+
+
+def _short_answer(answer: str) -> str:
+    words = answer.split()
+    return " ".join(words[:_ANSWER_WORDS]) + (" …" if len(words) > _ANSWER_WORDS else "")
 
 
 def _spoken(typed: str, languages: Sequence[str]) -> tuple[str, ...]:

@@ -215,6 +215,22 @@ def test_stage_one_reads_the_candidates_too(session: Session) -> None:
     assert [excerpt.chunk.position for excerpt in asked.retrieve().rounds[0].read] == sorted({*alone, 0, 3})
 
 
+def test_a_conversation_that_a_client_repeats_is_understood_as_the_one_it_was(session: Session, writer: Writer) -> None:
+    writer.written = "Who paid for the Ironhythe works?"
+    conversation = Conversation(session=session, collection=collected(), method=METHOD)
+    answered(conversation, *BUILT)
+    answered(conversation, PAID, "the railway board " * 40)
+    retold = Conversation(session=session, collection=collected(), method=METHOD)
+    retold.retell([BUILT, (PAID, "the railway board " * 40)])
+    assert retold.told == [(each.question, each.answer) for each in conversation.exchanges]
+    for each in (conversation, retold):
+        each.understood("And who gave the land for it?")
+    assert len(writer.asked) == 2, "what was asked before is cached"
+    answered(retold, "Who forged the anchor of the Garefowl?", "Goss")
+    retold.understood("And when?")
+    assert [each in writer.asked[-1][-1].text for each in (BUILT[0], "Who paid for", "anchor", "Goss")] == [True] * 4
+
+
 def test_a_stop_ends_the_understanding(session: Session, writer: Writer) -> None:
     conversation = Conversation(session=session, collection=collected(), method=METHOD)
     answered(conversation, *BUILT)
