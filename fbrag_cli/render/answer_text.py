@@ -19,6 +19,8 @@ from fbrag_cli.trace import Stage, Trace
 
 #: Where no text of the document was read.
 OWN_KNOWLEDGE = "from the model's own knowledge, not from the document"
+#: How the command line gives an answer that the chunks do not show.
+ANYWAY = " (--answer-anyway gives it)"
 #: Where an answer was given, and no sentence earns a citation.
 UNPROVED = "no sentence of the sources shows this"
 
@@ -60,15 +62,18 @@ def cited_answer(trace: Trace, cited: Citations | None) -> Styled:
     return answer.add(printable(said[at:]), BOLD)
 
 
-def notes(trace: Trace, cited: Citations | None) -> Iterator[str]:
+def notes(trace: Trace, cited: Citations | None, anyway: str = ANYWAY) -> Iterator[str]:
     """Yield a line for an answer that is not from the document, one for the model's answer where the document does not say it,
-    one for an answer that no sentence shows, and one for the answer's words in no source."""
+    one for an answer that no sentence shows, and one for the answer's words in no source.
+
+    anyway: follows an answer that the document does not say.
+    """
     if not trace.from_document:
         yield f"The answer is {OWN_KNOWLEDGE}."
     if trace.unsure and (said := proposals(trace)):
         yield f"The looks ahead said: {said}"
     if trace.status == "not_found" and trace.answer:
-        yield f"Proposed, but not shown by the chunks: {one_line(trace.answer, _PROPOSED)} (--answer-anyway gives it)"
+        yield f"Proposed, but not shown by the chunks: {one_line(trace.answer, _PROPOSED)}{anyway}"
     if cited and cited.unproved:
         yield UNPROVED
     if cited and cited.unseen:

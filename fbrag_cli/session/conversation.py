@@ -99,8 +99,8 @@ class Conversation:
     def retell(self, said: Sequence[tuple[str, str]], listener: Listener | None = None) -> None:
         """Take up a conversation that its client repeats from its beginning.
 
-        said: each question as it was typed, with its answer, "" for none. Each question is understood again, which takes the small model only where
-        its reply is not cached. Raises as `understood`.
+        said: each question as it was typed, with its answer, "" for none. Each question is understood again, which
+        takes the small model only where its reply is not cached. Raises as `understood`.
         """
         for typed, answer in said:
             self.told.append((_short_question(self.understood(typed, listener)), _short_answer(answer)))
