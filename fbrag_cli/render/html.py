@@ -19,14 +19,15 @@ from fbrag_cli.citations import Citations
 from fbrag_cli.documents.document import Content
 from fbrag_cli.generation.build import versions
 from fbrag_cli.render.as_json import settings
-from fbrag_cli.render.page_views import answer_view, document_views, other_views, sample_views, shading, source_views
+from fbrag_cli.render.page_chunks import Findings, document_views
+from fbrag_cli.render.page_views import answer_view, other_views, sample_views, source_views
 from fbrag_cli.render.passages import in_part
 from fbrag_cli.render.tables import own_tables, rows_of
 from fbrag_cli.text.printable import one_line, printable
 from fbrag_cli.trace import Trace
 
 if TYPE_CHECKING:
-    from jinja2 import Template
+    from jinja2 import Environment, Template
 
 # The most that a page shows.
 _CHUNKS = 6_000  # 1.8 million words
@@ -41,11 +42,9 @@ def page(trace: Trace) -> str:
     """Return the whole page, to be written as UTF-8."""
     shown, cited = _positions_shown(trace), trace.citations
     trace = _with_texts_in_memory(trace, shown)
-    shade = shading(trace)
-    documents = tuple(document_views(trace, shown, shade, cited))
-    chunks = {chunk.number: chunk for document in documents for chunk in document.chunks}
-    layouts = {document.number - 1: document.layout for document in documents}
-    others = other_views(trace, {document.number - 1 for document in documents}, shade)
+    findings = Findings(trace, cited)
+    documents = tuple(document_views(trace, shown, findings))
+    others = other_views(trace, {document.number - 1 for document in documents}, findings.shade)
     return template("page").render(
         trace=trace,
         title=one_line(trace.question, 80),
@@ -53,8 +52,8 @@ def page(trace: Trace) -> str:
         heading=_heading(trace, cited),
         in_part=in_part(trace),
         documents=documents,
-        sources=tuple(source_views(trace, chunks, layouts, cited)),
-        samples=tuple(sample_views(trace, chunks)),
+        sources=tuple(source_views(trace, cited)),
+        samples=tuple(sample_views(trace, set(shown))),
         tables=[(table, rows_of(table)) for table in own_tables(trace)],
         others=sorted(others, key=lambda other: -other.score)[:_OTHERS],
         n_others=len(others),
@@ -133,19 +132,27 @@ def _made_visible(value: object) -> object:
 @cache
 def template(name: str) -> Template:
     """Return the template `name`.html.jinja with its style. What it prints is text: printable, and escaped."""
+    style = styles(*_STYLES[name])
+    # The style is the only thing that the page may use; the hash keeps out any other that a document might bring.
+    digest = b64encode(sha256(style.encode()).digest()).decode()
+    return environment().get_template(f"{name}.html.jinja", globals={"style": Markup(style), "style_hash": digest})
+
+
+def styles(*names: str) -> str:
+    """Return style sheets as one."""
+    return "".join(Path(__file__).with_name(f"{name}.css").read_text("utf-8") for name in names)
+
+
+@cache
+def environment() -> Environment:
+    """Return the environment of the templates, which escapes what they print, and makes it printable."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    home = Path(__file__).parent
-    style = "".join(home.joinpath(f"{each}.css").read_text("utf-8") for each in _STYLES[name])
-    environment = Environment(
-        loader=FileSystemLoader(home),
+    return Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,
         finalize=_made_visible,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals["style"] = Markup(style)
-    # The style is the only thing that the page may use; the hash keeps out any other that a document might bring.
-    environment.globals["style_hash"] = b64encode(sha256(style.encode()).digest()).decode()
-    return environment.get_template(f"{name}.html.jinja")
