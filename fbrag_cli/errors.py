@@ -28,6 +28,7 @@ EXIT_CODES: dict[str, ExitCode] = {
     "config": ExitCode.USAGE,
     "output": ExitCode.USAGE,
     "prompt_too_long": ExitCode.USAGE,
+    "too_large": ExitCode.USAGE,
     "doc_not_found": ExitCode.DOCUMENT,
     "doc_unreadable": ExitCode.DOCUMENT,
     "doc_empty": ExitCode.DOCUMENT,
@@ -48,6 +49,7 @@ EXIT_CODES: dict[str, ExitCode] = {
     "disk_full": ExitCode.RESOURCES,
     "gpu_unavailable": ExitCode.RESOURCES,
     "timeout": ExitCode.RESOURCES,
+    "busy": ExitCode.RESOURCES,
     "internal": ExitCode.INTERNAL,
 }
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Literal
+from typing import Any, Literal
 
 from fbrag_cli.cancellation import Cancellation
 
@@ -15,16 +15,23 @@ from fbrag_cli.cancellation import Cancellation
 class Event:
     """stage: "load", "read", "recall", "forward", "answer", "verify", "download"… kind: "text" is a piece of the answer; "note",
     "warning" and "hint" are sentences for the user, all in `text`. "written": tokens of a reply, `total` at most; `text` says of
-    what ("5 samples"). "ranked": `positions` of the chunks nearest to the question, best first. done, total: in the unit of the
-    stage (tokens, bytes), or of `text` (files); total 0 = unknown.
+    what ("5 samples"). "ranked": `positions` of the chunks nearest to the question, best first. "sampled": a look forward is
+    scored; `about` is its `trace.Round`. done, total: in the unit of the stage (tokens, bytes), or of `text` (files); total 0 =
+    unknown.
+
+    Of a server's job (`serving.desk`), "ranked" also has float32 (n_chunks,) in `about`, the scores by the question alone.
+    "understood": `text` is the question that the typed one stands for. "selected": `about` is the `Trace` before its answer.
     """
 
     stage: str
-    kind: Literal["start", "progress", "written", "ranked", "text", "note", "warning", "hint", "done"]
+    kind: Literal[
+        "start", "progress", "written", "understood", "ranked", "sampled", "selected", "text", "note", "warning", "hint", "done"
+    ]
     done: float = 0
     total: float = 0
     text: str = ""
     positions: tuple[int, ...] = ()
+    about: Any = None
 
 
 #: What runs in a stage, in words for people.

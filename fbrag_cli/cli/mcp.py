@@ -49,8 +49,12 @@ def mcp(console: Console, options: McpOptions, models: ModelSettings, cache: Cac
     def opened() -> Iterator[Desk]:
         from fbrag_cli.cli.session import open_session
         from fbrag_cli.serving.desk import Desk
+        from fbrag_cli.serving.library import Library
 
-        with open_session(models, cache, console, console.say) as session, closing(Desk(session, console.say)) as desk:
+        with (
+            open_session(models, cache, console, console.say) as session,
+            closing(Desk(session, Library(session, door=door), console.say)) as desk,
+        ):
             yield desk
 
     serve(opened, door)

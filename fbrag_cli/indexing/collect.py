@@ -22,13 +22,13 @@ from fbrag_cli.documents.formats import PDF, find_format
 from fbrag_cli.documents.source import Source, read_source
 from fbrag_cli.errors import FbragError
 from fbrag_cli.indexing.checks import check_types
-from fbrag_cli.indexing.entry import ReadAgain, ReadSettings, file_key, load_entry, make_entry, packed_entry, save_entry
+from fbrag_cli.indexing.entry import Entry, ReadAgain, ReadSettings, file_key, load_entry, make_entry, packed_entry, save_entry
 from fbrag_cli.indexing.folder_index import Member, folder_index_key, index_of, load_folder_index, make_folder_index
 from fbrag_cli.indexing.store import IndexStore, index_key
 from fbrag_cli.limits import free_memory
 from fbrag_cli.progress import Event, Listener
 from fbrag_cli.retrieval.bm25 import BM25
-from fbrag_cli.storage.cache import Cache, is_key
+from fbrag_cli.storage.cache import NOWHERE, Cache, is_key
 from fbrag_cli.storage.temporary import TemporaryEntries
 
 if TYPE_CHECKING:
@@ -79,20 +79,35 @@ def collect_one(path: str, settings: ReadSettings, cache: Cache, stdin: BinaryIO
     """
     store = IndexStore(cache, TemporaryEntries())
     source = read_source(path, stdin)
-    key = file_key(source, settings)
     again = partial(_read_again, settings, store)
-    if (entry := load_entry(key, path, store, again)) is not None:
+    if (entry := load_entry(file_key(source, settings), path, store, again)) is not None:
         return Collection(*index_of(entry, settings.chunk_words), cached=("text", "index"))
+    return Collection(*index_of(_entry(source, path != "-", settings, store, listener), settings.chunk_words))
+
+
+def collect_bytes(name: str, data: bytes, settings: ReadSettings, listener: Listener) -> Collection:
+    """Return the collection of a file that is in memory alone. It is in no cache, and no file of its name is opened.
+
+    name: as shown; its suffix counts. Raises as `collect_one`.
+    """
+    source = Source(name, name, data)
+    entry = _entry(source, False, settings, IndexStore.for_run(NOWHERE), listener)
+    return Collection(*index_of(entry, settings.chunk_words))
+
+
+def _entry(source: Source, on_disk: bool, settings: ReadSettings, store: IndexStore, listener: Listener) -> Entry:
+    """Read a file, so that the store has its entry. on_disk: whether its path names it, so that it can be read again."""
+    path = source.path
+    again = partial(_read_again, settings, store) if on_disk else None
     if _is_long(source):
-        ((_, outcome),) = _read_files([source if path == "-" else path], settings, store, listener.cancellation)
+        ((_, outcome),) = _read_files([path if on_disk else source], settings, store, listener.cancellation)
         if isinstance(outcome, Failure):
             raise _error(path, outcome, store)
-        entry = Member(outcome.key, path).load(store, again)
-    else:
-        made = make_entry(source, settings, listener)
-        save_entry(key, made, store)
-        entry = load_entry(key, path, store, again) or made
-    return Collection(*index_of(entry, settings.chunk_words))
+        return Member(outcome.key, path).load(store, again)
+    made = make_entry(source, settings, listener)
+    key = file_key(source, settings)
+    save_entry(key, made, store)
+    return load_entry(key, path, store, again) or made
 
 
 def _is_long(source: Source) -> bool:

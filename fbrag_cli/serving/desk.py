@@ -1,138 +1,151 @@
 """`Desk`: takes the questions of clients to one warm session, and keeps what became of them for a while.
 
 A question is a `Job` with a thread of its own. It outlives the call that asked it: clients end a slow call, and come back for the
-answer.
+answer. All jobs read their documents at once; of those that have read them, the first few ask the models, and the others wait.
 """
 
 from __future__ import annotations
 
 import threading
-import uuid
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from math import ceil
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
 from fbrag_cli.methods.choosing import choose_method
-from fbrag_cli.methods.registry import DEFAULT
-from fbrag_cli.progress import LABELS, Event, Listener, Progress, silent
-from fbrag_cli.session.forecast import Forecast, forecast, keep, pace_key
-from fbrag_cli.session.session import Session
+from fbrag_cli.methods.registry import DEFAULT as FB_RAG
+from fbrag_cli.progress import Event, Listener, Progress, silent
+from fbrag_cli.serving.job import Job
+from fbrag_cli.serving.library import Library
+from fbrag_cli.session.conversation import Conversation, Exchange
+from fbrag_cli.session.forecast import forecast, keep, pace_key
+from fbrag_cli.session.session import DEFAULT, Choice, Session
+from fbrag_cli.text.printable import counted
 
 if TYPE_CHECKING:
-    from fbrag_cli.corpus import Chunk
     from fbrag_cli.documents.document import Document
     from fbrag_cli.indexing.collect import Collection
+    from fbrag_cli.methods.method import Method
+    from fbrag_cli.session.asked import Asked
     from fbrag_cli.trace import Trace
 
 MOST_KEPT = 16  # jobs that are done
-MOST_RUNNING = 8  # jobs that run or wait for the models
+MOST_WAITING = 7  # jobs beside those that run
+MOST_CONVERSATIONS = 64
+
 _NEAREST = 3  # chunks that are known before the answer
 _END_SECONDS = 5.0  # in which a stopped job ends
+_POLL_SECONDS = 0.1  # between two looks at a cancellation
+_FIRST_GUESS = 20.0  # seconds of a question, before one was answered
+_WEIGHT = 0.3  # of the last question in the mean of their seconds
+_REMEMBERED = 3  # exchanges of a conversation, which the next question may need
 
 
-class StoppedError(Exception):
-    """A client cancelled its question, or the process ends."""
+class BusyError(FbragError):
+    """All places of the queue are taken. retry_after: seconds until one of them is free, about."""
+
+    def __init__(self, n: int, retry_after: int) -> None:
+        super().__init__("busy", f"{counted(n, 'question')} run or wait", f"ask again in about {retry_after} s")
+        self.retry_after = retry_after
 
 
-@dataclass(eq=False, kw_only=True)
-class Job:
-    """A question that runs, or has run.
+@dataclass(slots=True)
+class _Talk:
+    """A conversation: its last exchanges. One question of it runs at a time."""
 
-    answering: whether it is answered; else its chunks are selected, and no more. log: receives sentences for the user. nearest:
-    the chunks nearest to the question by BM25, best first, as soon as they are known. waiting: number of calls that wait for it.
-    """
-
-    question: str
-    paths: tuple[str, ...]
-    answering: bool
-    log: Progress = silent
-    id: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
-    nearest: tuple[Chunk, ...] = ()
-    waiting: int = 0
-    forecast: Forecast = field(default_factory=Forecast)
-    cancellation: Cancellation = field(default_factory=Cancellation)
-    _trace: Trace | None = None
-    _error: BaseException | None = None
-    _running: str = "waiting"
-    _done: threading.Event = field(default_factory=threading.Event)
-
-    @property
-    def done(self) -> bool:
-        return self._done.is_set()
-
-    @property
-    def stage(self) -> str:
-        """What runs, in words, as "looking forward: 40 % read, about 12 s left"."""
-        left = self.forecast.left()
-        return self._running + (f", about {round(left)} s left" if left is not None and left >= 1 else "")
-
-    def trace(self) -> Trace:
-        """Return the trace of a job that is done. Raises its error."""
-        if self._error is not None:
-            raise self._error
-        assert self._trace is not None
-        return self._trace
-
-    def cancel(self) -> None:
-        """Stop it; it ends within a second."""
-        self.cancellation.request(StoppedError("the question was cancelled"))
-
-    def wait(self, seconds: float) -> bool:
-        """Wait for its end. Return whether it is done."""
-        return self._done.wait(seconds)
-
-    def hear(self, event: Event) -> None:
-        """Take up what the event says of the progress."""
-        self.forecast.update(event)
-        label = LABELS.get(event.stage, event.stage)
-        if event.kind in ("note", "warning", "hint"):
-            self.log(event)
-        elif event.kind == "start":
-            self._running = label
-        elif event.kind == "progress" and event.total:
-            self._running = f"{label}: {100 * event.done / event.total:.0f} % read"
-        elif event.kind == "written" and event.total:
-            self._running = f"{label}: {event.done:.0f} tokens written"
-
-    def end(self, trace: Trace | None, error: BaseException | None) -> None:
-        """Note what became of it."""
-        self._trace, self._error = trace, error
-        self._done.set()
+    exchanges: list[Exchange] = field(default_factory=list)
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
 
 class Desk:
-    """Questions to one session, by the default method. log: receives sentences for the user, as that text goes to a server."""
+    """Questions to one session. log: receives sentences for the user, as that text goes to a server.
 
-    def __init__(self, session: Session, log: Progress = silent) -> None:
-        self._session, self._log = session, log
+    parallel: number of questions that ask the models at once. places: number of questions that wait, at most. limit: seconds that
+    a question may take, its waiting included; None for no limit.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        library: Library,
+        log: Progress = silent,
+        *,
+        parallel: int = 1,
+        places: int = MOST_WAITING,
+        limit: float | None = None,
+    ) -> None:
+        self.session, self.library, self._log = session, library, log
+        self._parallel, self._places, self._limit = parallel, places, limit
+        self._uncached = session.uncached()  # for what may not be written to the disk
         self._jobs: dict[str, Job] = {}  # the oldest first
-        self._threads: dict[str, threading.Thread] = {}  # of the jobs that run
+        self._threads: dict[str, threading.Thread] = {}  # of the jobs that run or wait
+        self._line: list[Job] = []  # the jobs that have read their documents; the first `parallel` of them ask the models
+        self._turns = threading.Condition()  # of the line
+        self._talks: OrderedDict[str, _Talk] = OrderedDict()  # the least recently used first
         self._lock = threading.Lock()
+        self._seconds = _FIRST_GUESS  # that a question takes at the models
+        session.run_at_once(parallel)
 
-    def ask(self, question: str, paths: Sequence[str], *, answering: bool = True) -> Job:
-        """Return the job of a question, which begins to run. While it runs, the same question is the same job.
+    def ask(
+        self,
+        question: str,
+        documents: Sequence[str],
+        *,
+        method: Method | None = None,
+        choice: Choice = DEFAULT,
+        conversation: str | None = None,
+        answering: bool = True,
+    ) -> Job:
+        """Return the job of a question, which begins to run.
 
-        paths: files and folders. answering: whether the question is answered; else its chunks are selected. Raises FbragError
-        `usage` where too many questions run.
+        documents: names as of `Library.find`. method: None for the default one. conversation: id of the conversation that the
+        question belongs to, which its first question begins; None for none. answering: whether the question is answered; else
+        its chunks are selected. Raises BusyError, and FbragError as `Library.find`.
         """
-        job = Job(question=question, paths=tuple(paths), answering=answering, log=self._log)
+        job = Job(
+            question=question,
+            entries=self.library.find(documents),
+            method=method or self.default_method,
+            choice=choice,
+            conversation=conversation,
+            answering=answering,
+            log=self._log,
+        )
+        thread = threading.Thread(target=self._run, args=(job,), name=f"job {job.id}", daemon=True)
         with self._lock:
-            for running in (self._jobs[each] for each in self._threads):
-                same = (running.question, running.paths, running.answering) == (question, job.paths, answering)
-                if same and not running.cancellation.requested:
-                    return running
-            if len(self._threads) >= MOST_RUNNING:
-                raise FbragError("usage", f"{MOST_RUNNING} questions run", "wait for the result of one of them")
+            if len(self._threads) >= self._parallel + self._places:
+                raise BusyError(len(self._threads), self._retry_after())
             done = [name for name in self._jobs if name not in self._threads]
             for name in done[: max(0, len(done) + 1 - MOST_KEPT)]:
                 del self._jobs[name]
-            self._jobs[job.id] = job
-            thread = threading.Thread(target=self._run, args=(job,), name=f"job {job.id}", daemon=True)
-            self._threads[job.id] = thread
+            self._jobs[job.id], self._threads[job.id] = job, thread
         thread.start()
         return job
+
+    @property
+    def default_method(self) -> Method:
+        """The default method with the settings of this machine."""
+        return choose_method(FB_RAG, {}, on_gpu=self.session.on_gpu)
+
+    @property
+    def n_running(self) -> int:
+        """The number of questions that run or wait."""
+        return len(self._threads)
+
+    def running(self, question: str, documents: Sequence[str], *, answering: bool = True) -> Job | None:
+        """Return the job of the same question, by the default method, where it runs and was not cancelled; else None."""
+        entries = self.library.find(documents)
+        with self._lock:
+            for job in (self._jobs[each] for each in self._threads):
+                same = (job.question, job.entries, job.answering) == (question, entries, answering)
+                if same and not job.cancellation.requested:
+                    return job
+        return None
 
     def job(self, name: str) -> Job:
         """Return a job by its id. Raises FbragError `usage` for one that is not known, or no longer."""
@@ -142,16 +155,28 @@ class Desk:
         what = "there is no such job, or it was too long ago"
         raise FbragError("usage", what, "ask the question again: what was computed is cached")
 
-    def find(self, question: str, paths: Sequence[str], n: int, cancellation: Cancellation) -> Trace:
+    def drop(self, job: Job) -> None:
+        """Forget a job that is done, and that nobody comes back for."""
+        with self._lock:
+            if job.id not in self._threads:
+                self._jobs.pop(job.id, None)
+
+    def find(self, question: str, documents: Sequence[str], n: int, cancellation: Cancellation) -> Trace:
         """Return the trace with the `n` best chunks for a question, by BM25 alone. No model is loaded."""
         listener = Listener(cancellation=cancellation)
         method = choose_method("vanilla", {"select": n}, on_gpu=False)
-        collection = self._session.collect(paths, chunk_words=method.chunk_words, listener=listener)
-        return self._session.ask(question, collection, method, listener=listener, answering=False).retrieve()
+        collection = self.library.collection(documents, listener, method.chunk_words)
+        return self.session.ask(question, collection, method, listener=listener, answering=False).retrieve()
 
-    def document(self, path: str, cancellation: Cancellation) -> Document:
-        """Return a document with its text. Raises FbragError as `Session.collect`."""
-        return self._session.collect([path], listener=Listener(cancellation=cancellation)).corpus.documents[0]
+    def document(self, name: str, cancellation: Cancellation) -> Document:
+        """Return a document with its text. Raises FbragError as `Library.document`."""
+        return self.library.document(name, Listener(cancellation=cancellation))
+
+    def unload(self, idle: float) -> None:
+        """Free the models, and let go of the documents, that nobody has used for `idle` seconds."""
+        self.session.unload(idle)
+        self._uncached.retrievers.unload(idle)
+        self.library.unload(idle)
 
     def close(self) -> None:
         """Stop all jobs, and wait for their end."""
@@ -161,36 +186,117 @@ class Desk:
                 self._jobs[name].cancel()
         for thread in threads:
             thread.join(_END_SECONDS)
+        self._uncached.retrievers.close()
+
+    # -- a job, in its thread --------------------------------------------------------------------------------------------
 
     def _run(self, job: Job) -> None:
         trace, error = None, None
+        late = FbragError("timeout", f"the question took more than {self._limit or 0:g} s", "ask a shorter one, or of less text")
+        timer = job.cancellation.after(self._limit, late) if self._limit else None
         try:
-            trace = self._answered(job)
+            trace = replace(self._answered(job), state=None)
         except BaseException as raised:
             error = raised
+        finally:
+            if timer:
+                timer.cancel()
         with self._lock:
             del self._threads[job.id]
             job.end(trace, error)
-        self._session.forget()
+        for session in (self.session, self._uncached):
+            session.forget()
 
     def _answered(self, job: Job) -> Trace:
-        session, listener = self._session, Listener(progress=job.hear, cancellation=job.cancellation)
-        method = choose_method(DEFAULT, {}, on_gpu=session.on_gpu)
-        session.check(method, answering=job.answering)
-        collection = session.collect(job.paths, chunk_words=method.chunk_words, listener=listener)
-        job.nearest = _nearest(job.question, collection)
-        key = pace_key(session.models.settings, method)
-        job.forecast = forecast(method, collection.corpus, session.cache, key)
-        asked = session.ask(job.question, collection, method, listener=listener, answering=job.answering)
-        if not job.answering:
-            return asked.retrieve()
-        trace = asked.answer()
-        keep({} if "answer" in trace.cached else job.forecast.pace, session.cache, key)
+        session = self._uncached if self.library.is_private(job.entries) else self.session
+        listener = Listener(progress=job.hear, cancellation=job.cancellation)
+        session.check(job.method, job.choice, answering=job.answering)
+        job.collection = collection = self.library.read(job.entries, listener, job.method.chunk_words)
+        _rank(job, job.question, collection)
+        with self._talk(job) as talk, self._turn(job):
+            asked = self._asked(session, talk, job, collection, listener)
+            asked.listener = replace(listener, progress=_without_ranks(job.hear))
+            key = pace_key(session.models.settings, job.method)
+            job.forecast = forecast(job.method, collection.corpus, self.session.cache, key)
+            trace = asked.retrieve()
+            job.hear(Event("select", "selected", about=trace))
+            if not job.answering:
+                return trace
+            trace = asked.answer()
+            if talk:
+                talk.exchanges = [*talk.exchanges, Exchange(typed=job.question, trace=trace)][-_REMEMBERED:]
+        keep({} if "answer" in trace.cached else job.forecast.pace, self.session.cache, key)
         return trace
 
+    def _asked(self, session: Session, talk: _Talk | None, job: Job, collection: Collection, listener: Listener) -> Asked:
+        """Return the question, understood from those before it in its conversation."""
+        conversation = Conversation(
+            session=session,
+            collection=collection,
+            method=job.method,
+            choice=job.choice,
+            exchanges=[*talk.exchanges] if talk else [],
+        )
+        asked = conversation.ask(job.question, listener, answering=job.answering)
+        job.asked = asked.question
+        if asked.question != job.question:
+            job.hear(Event("understand", "understood", text=asked.question))
+            _rank(job, asked.question, collection)
+        return asked
 
-def _nearest(question: str, collection: Collection) -> tuple[Chunk, ...]:
+    @contextmanager
+    def _talk(self, job: Job) -> Iterator[_Talk | None]:
+        """Yield the conversation that a job belongs to, once no other question of it runs; None for none."""
+        talk = None
+        if job.conversation is not None:
+            with self._lock:
+                talk = self._talks.setdefault(job.conversation, _Talk())
+                self._talks.move_to_end(job.conversation)
+                while len(self._talks) > MOST_CONVERSATIONS:
+                    self._talks.popitem(last=False)
+        with job.cancellation.holding(talk.lock) if talk else nullcontext():
+            yield talk
+
+    @contextmanager
+    def _turn(self, job: Job) -> Iterator[None]:
+        """Wait until it is the job's turn to ask the models. The next one's turn comes when the block ends."""
+        with self._turns:
+            self._line.append(job)
+        try:
+            with self._turns:
+                while job not in self._line[: self._parallel]:
+                    self._turns.wait(_POLL_SECONDS)
+                    job.cancellation.raise_if_requested()
+            began = monotonic()
+            yield
+            self._seconds += _WEIGHT * (monotonic() - began - self._seconds)
+        finally:
+            with self._turns:
+                self._line.remove(job)
+                self._turns.notify_all()
+
+    def _retry_after(self) -> int:
+        """Return the seconds until a place is free, about: when the first of those that run is done."""
+        left = [each.forecast.left() for each in self._line[: self._parallel]]
+        known = [each for each in left if each is not None]
+        return max(1, ceil(min(known) if known else self._seconds / self._parallel))
+
+
+def _rank(job: Job, question: str, collection: Collection) -> None:
+    """Let a job know which chunks are nearest to a question, by BM25."""
     from fbrag_cli.methods.ranking import distinct
 
-    found = distinct(collection.corpus, collection.retriever.scores(question), _NEAREST)
-    return tuple(collection.corpus.chunks[position] for position in found)
+    scores = collection.retriever.scores(question)
+    found = distinct(collection.corpus, scores, _NEAREST)
+    job.nearest = tuple(collection.corpus.chunks[position] for position in found)
+    job.hear(Event("recall", "ranked", positions=tuple(position for position in found if scores[position] > 0), about=scores))
+
+
+def _without_ranks(progress: Progress) -> Progress:
+    """Return a listener that passes on all but what `_rank` has said."""
+
+    def receive(event: Event) -> None:
+        if event.kind != "ranked":
+            progress(event)
+
+    return receive

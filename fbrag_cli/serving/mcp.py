@@ -29,7 +29,8 @@ from fbrag_cli.serving.door import MOST_PATHS, Door
 from fbrag_cli.text.printable import cut_middle, one_line
 
 if TYPE_CHECKING:
-    from fbrag_cli.serving.desk import Desk, Job
+    from fbrag_cli.serving.desk import Desk
+    from fbrag_cli.serving.job import Job
 
 INSTRUCTIONS = """\
 Answers from long documents on this machine, with the passages that they rest on.
@@ -99,7 +100,7 @@ class Call:
 
     async def in_thread(self, work: Callable[..., Any], *arguments: Any) -> Any:
         """Return what `work` returns, which takes a `Cancellation` as its last argument. Stop it where the call is cancelled."""
-        from fbrag_cli.serving.desk import StoppedError
+        from fbrag_cli.serving.job import StoppedError
 
         cancellation = Cancellation()
         try:
@@ -168,7 +169,7 @@ async def _find_passages(call: Call) -> dict[str, Any]:
 
 
 async def _ask_document(call: Call) -> dict[str, Any]:
-    return await _result(call, call.desk.ask(call.question, call.door.paths(call["paths"])))
+    return await _result(call, _asked(call, answering=True))
 
 
 async def _ask_result(call: Call) -> dict[str, Any]:
@@ -176,8 +177,14 @@ async def _ask_result(call: Call) -> dict[str, Any]:
 
 
 async def _explain_selection(call: Call) -> dict[str, Any]:
-    job = call.desk.ask(call.question, call.door.paths(call["paths"]), answering=False)
-    return await _result(call, job)
+    return await _result(call, _asked(call, answering=False))
+
+
+def _asked(call: Call, *, answering: bool) -> Job:
+    """Return the job of a question. While it runs, the same question is the same job: clients end a call, and ask again."""
+    paths = call.door.paths(call["paths"])
+    running = call.desk.running(call.question, paths, answering=answering)
+    return running or call.desk.ask(call.question, paths, answering=answering)
 
 
 async def _read_passage(call: Call) -> dict[str, Any]:
@@ -354,7 +361,7 @@ def _returned(record: dict[str, Any]) -> types.CallToolResult:
 
 def _failed(error: Exception) -> types.CallToolResult:
     """Return a failure as a result that no client takes for an answer."""
-    from fbrag_cli.serving.desk import StoppedError
+    from fbrag_cli.serving.job import StoppedError
 
     failure = error if isinstance(error, FbragError) else lacking(error)
     if failure is None and isinstance(error, StoppedError):

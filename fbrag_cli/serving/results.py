@@ -13,7 +13,7 @@ from fbrag_cli.text.printable import one_line, printable
 
 if TYPE_CHECKING:
     from fbrag_cli.documents.document import Document
-    from fbrag_cli.serving.desk import Job
+    from fbrag_cli.serving.job import Job
     from fbrag_cli.trace import Trace
 
 Record = dict[str, Any]

@@ -97,6 +97,8 @@ class Asked:
             before = tools.load_seconds()
             trace = self.method.retrieve(self.question, tools)
             load = Stage("load", tools.load_seconds() - before)
+        for each in trace.rounds:
+            self.listener.progress(Event("forward", "sampled", about=each))
         warn(trace.warnings, self.listener)
         return replace(
             trace,

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from fbrag_cli.generation.cached import CachedGenerator, Reuse
     from fbrag_cli.generation.generator import Generator
     from fbrag_cli.indexing.collect import Collection
+    from fbrag_cli.indexing.entry import ReadSettings
     from fbrag_cli.retrieval import Retriever
     from fbrag_cli.storage.cache import Cache
     from fbrag_cli.trace import Trace
@@ -102,6 +103,12 @@ class Session:
         self.models.close()
         self.cache.trim()
 
+    def uncached(self) -> Session:
+        """Return a session that caches nothing on the disk, on the models of this one, with which it ends."""
+        from fbrag_cli.storage.cache import NOWHERE
+
+        return Session(self.models, Retrievers(self.models.settings, NOWHERE), NOWHERE, self.listener)
+
     def unload(self, idle: float) -> None:
         """Free the models that no question runs on, and that none has used for `idle` seconds. The next question loads them."""
         self.retrievers.unload(idle)
@@ -139,12 +146,9 @@ class Session:
         settings, listener = settings or DocumentSettings(), listener or self.listener
         with stage("read", listener.progress) as watch:
             from fbrag_cli.indexing.collect import collect, collect_one
-            from fbrag_cli.indexing.entry import ReadSettings
             from fbrag_cli.indexing.files import find_files
-            from fbrag_cli.text.languages import resolve
 
-            language = None if settings.lang is None else resolve(settings.lang)
-            reading = ReadSettings(chunk_words, settings.encoding, settings.pages, language, password, settings.comments)
+            reading = _reading(settings, chunk_words, password)
             findings = find_files(paths, settings.include, settings.exclude)
             if len(findings.files) == 1 and not any(map(os.path.isdir, paths)):
                 collection = collect_one(findings.files[0].path, reading, self.cache, stdin, listener)
@@ -153,6 +157,23 @@ class Session:
         warnings = (*findings.warnings, *collection.warnings)
         warn((*warnings, *(each for document in collection.corpus.documents for each in document.warnings)), listener)
         return replace(collection, warnings=warnings, seconds=watch.seconds)
+
+    def collect_bytes(
+        self,
+        name: str,
+        data: bytes,
+        settings: DocumentSettings | None = None,
+        chunk_words: int = 300,
+        listener: Listener | None = None,
+    ) -> Collection:
+        """Read a file that is in memory alone. It is in no cache. name: its suffix counts. Raises and reports as `collect`."""
+        settings, listener = settings or DocumentSettings(), listener or self.listener
+        with stage("read", listener.progress) as watch:
+            from fbrag_cli.indexing.collect import collect_bytes
+
+            collection = collect_bytes(name, data, _reading(settings, chunk_words), listener)
+        warn(tuple(each for document in collection.corpus.documents for each in document.warnings), listener)
+        return replace(collection, seconds=watch.seconds)
 
     def prepare(
         self,
@@ -291,6 +312,14 @@ class Session:
             generator = CachedGenerator(partial(self.models.load, name, adapter), self.cache, identity, self._reuse)
             self._cached.setdefault((name, adapter), generator)
         return self._cached[name, adapter]
+
+
+def _reading(settings: DocumentSettings, chunk_words: int, password: str | None = None) -> ReadSettings:
+    from fbrag_cli.indexing.entry import ReadSettings
+    from fbrag_cli.text.languages import resolve
+
+    language = None if settings.lang is None else resolve(settings.lang)
+    return ReadSettings(chunk_words, settings.encoding, settings.pages, language, password, settings.comments)
 
 
 def ask(

@@ -1,0 +1,239 @@
+"""`Library`: the documents that clients may ask about, by short ids. Each is read once, as long as its files are unchanged."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from typing import TYPE_CHECKING, BinaryIO, Literal
+
+from fbrag_cli.documents.source import stat_file
+from fbrag_cli.errors import FbragError
+from fbrag_cli.progress import Listener, Stopwatch
+from fbrag_cli.serving.door import MOST_PATHS, Door
+from fbrag_cli.session.session import Session
+from fbrag_cli.session.settings import DocumentSettings
+from fbrag_cli.session.shelf import Lease, Shelf
+from fbrag_cli.text.printable import byte_size, counted, one_line
+
+if TYPE_CHECKING:
+    from fbrag_cli.documents.document import Document
+    from fbrag_cli.indexing.collect import Collection
+
+#: Limits of uploads: bytes of one, bytes of the texts of all, and their number. The least recently used one goes first.
+MOST_BYTES = 100_000_000
+MOST_BYTES_KEPT = 400_000_000
+MOST_UPLOADS = 32
+
+_MOST_READ = 8  # collections that are kept
+_MOST_OF_A_NAME = 200  # characters
+_HINT = "name one that is served, or start fbrag with --allow FOLDER to let others be read"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A document or a folder that clients may name.
+
+    id: short; of the same path always the same. name: as shown. paths: of files and folders; none of an upload.
+    """
+
+    id: str
+    name: str
+    kind: Literal["document", "folder", "upload"]
+    paths: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Upload:
+    """A file that a client sent, as it was read. n_bytes: of its text."""
+
+    entry: Entry
+    document: Document
+    n_bytes: int
+
+
+class Library:
+    """The documents that a server was started with, what lies behind its door, and what was uploaded. For several threads.
+
+    documents: paths of files and folders, which are served and shown. door: lets other paths through. settings: how files are
+    read. Raises FbragError `usage` for stdin, and as `stat_file` for a path that cannot be read.
+    """
+
+    def __init__(
+        self, session: Session, documents: Sequence[str] = (), door: Door | None = None, settings: DocumentSettings | None = None
+    ) -> None:
+        self._session, self._door, self._settings = session, door or Door(()), settings or DocumentSettings()
+        self._served = {entry.id: entry for entry in map(_entry, documents)}
+        self._uploads: OrderedDict[str, _Upload] = OrderedDict()  # the least recently used first
+        self._lock = threading.Lock()  # of the uploads
+        self._read: Shelf[str, Collection] = Shelf(most=_MOST_READ)
+
+    def entries(self) -> list[Entry]:
+        """Return what is served, in the order in which it was named, then what was uploaded, the oldest first."""
+        with self._lock:
+            return [*self._served.values(), *(each.entry for each in self._uploads.values())]
+
+    def find(self, names: Sequence[str] = ()) -> tuple[Entry, ...]:
+        """Return the entries of ids, of names as shown, or of paths that the door lets through; all that is served without any.
+
+        Raises FbragError `doc_not_found` for another name, and `usage` for more than 1,000, or for none where nothing is served.
+        """
+        if not names and not self._served:
+            raise FbragError("usage", "documents: none is named, and none is served", "name a document")
+        if len(names) > MOST_PATHS:
+            raise FbragError("usage", f"documents: {counted(len(names), 'name')}", f"name {MOST_PATHS:,} at most")
+        found = [self._find(each) for each in names] or [*self._served.values()]
+        return tuple({each.id: each for each in found}.values())
+
+    def collection(self, names: Sequence[str], listener: Listener, chunk_words: int = 300) -> Collection:
+        """Return the collection of documents. names: as of `find`. Raises as that does, and as `Session.collect`."""
+        return self.read(self.find(names), listener, chunk_words)
+
+    def read(self, entries: Sequence[Entry], listener: Listener, chunk_words: int = 300) -> Collection:
+        """Return the collection of entries. Raises as `Session.collect`, and `doc_not_found` for an upload that is gone."""
+        with Lease(listener) as lease:
+            return self._collected(entries, chunk_words, lease)
+
+    def document(self, name: str, listener: Listener) -> Document:
+        """Return one document with its text. name: as of `find`, or the `document` of a source.
+
+        Raises as `collection`, and FbragError `usage` for a folder.
+        """
+        (entry,) = self.find([name])
+        if entry.kind == "folder":
+            raise FbragError("usage", f"{one_line(entry.name)} is a folder", "name a file of it")
+        return self.read([entry], listener).corpus.documents[0]
+
+    def is_private(self, entries: Sequence[Entry]) -> bool:
+        """Return whether nothing that was made of these documents may be written to the disk."""
+        return any(each.kind == "upload" for each in entries)
+
+    def upload(self, name: str, data: BinaryIO, listener: Listener | None = None) -> Entry:
+        """Read a file that a client sends, and return its entry. It is in memory alone, until others take its place.
+
+        name: its suffix counts; no file of that name is opened. listener: can stop the reading. Raises FbragError as
+        `Session.collect`, and `too_large`.
+        """
+        shown, content = _as_name(name), data.read(MOST_BYTES + 1)
+        if len(content) > MOST_BYTES:
+            raise FbragError("too_large", f"{shown} has more than {byte_size(MOST_BYTES)}", "send less", document=shown)
+        id = _id("upload", shown, sha256(content).hexdigest())
+        if found := self._used(id):
+            return found.entry
+        (document,) = self._session.collect_bytes(shown, content, self._settings, listener=listener).corpus.documents
+        entry = Entry(id=id, name=shown, kind="upload")
+        self._keep(_Upload(entry, document, len(document.text.encode("utf-8", "replace"))))
+        return entry
+
+    def unload(self, idle: float) -> None:
+        """Let go of the collections that nobody has used for `idle` seconds. Uploads stay."""
+        self._read.unload(idle)
+
+    # -- names -----------------------------------------------------------------------------------------------------------
+
+    def _find(self, name: str) -> Entry:
+        if name in self._served:
+            return self._served[name]
+        if upload := self._used(name):
+            return upload.entry
+        for entry in self._served.values():
+            if entry.name == name:
+                return entry
+        try:
+            return _entry(self._door.path(name))
+        except FbragError:  # what is there, or lies where, is not for every client
+            pass
+        with self._lock:
+            for upload in reversed(self._uploads.values()):
+                if upload.entry.name == name:
+                    return upload.entry
+        raise FbragError("doc_not_found", f"there is no document {one_line(name, _MOST_OF_A_NAME)}", _HINT, document=name)
+
+    # -- reading ---------------------------------------------------------------------------------------------------------
+
+    def _collected(self, entries: Sequence[Entry], chunk_words: int, lease: Lease) -> Collection:
+        watch, read = Stopwatch(), False
+
+        def make() -> Collection:
+            nonlocal read
+            read = True
+            if uploads:
+                return self._joined(entries, chunk_words, lease)
+            return self._session.collect(paths, self._settings, chunk_words, listener=lease.listener)
+
+        uploads = [each.id for each in entries if each.kind == "upload"]
+        paths = [path for each in entries for path in each.paths]
+        collection = self._read.get(self._key(paths, uploads, chunk_words), make, lease)
+        return collection if read else replace(collection, seconds=watch.seconds, cached=("text", "index"))
+
+    def _key(self, paths: Sequence[str], uploads: Sequence[str], chunk_words: int) -> str:
+        """Return what a collection depends on: its files with their sizes and times."""
+        from fbrag_cli.indexing.files import find_files
+
+        files = find_files(paths, self._settings.include, self._settings.exclude).files
+        return _id(repr((paths, [(each.path, each.signature) for each in files], uploads, chunk_words)))
+
+    def _joined(self, entries: Sequence[Entry], chunk_words: int, lease: Lease) -> Collection:
+        """Return the collection of uploads, and of files beside them."""
+        from fbrag_cli.corpus import build_corpus
+        from fbrag_cli.indexing.collect import Collection
+        from fbrag_cli.retrieval.bm25 import BM25
+
+        documents: list[Document] = []
+        warnings: list[str] = []
+        for entry in entries:
+            if entry.kind == "upload":
+                documents.append(self._upload(entry).document)
+            else:
+                others = self._collected([entry], chunk_words, lease)
+                documents += others.corpus.documents
+                warnings += others.warnings
+        corpus = build_corpus(documents, chunk_words)
+        return Collection(corpus, BM25.of(corpus), tuple(warnings))
+
+    # -- uploads ---------------------------------------------------------------------------------------------------------
+
+    def _used(self, id: str) -> _Upload | None:
+        """Return an upload, which is the most recently used one from now on; None for another id."""
+        with self._lock:
+            if id in self._uploads:
+                self._uploads.move_to_end(id)
+            return self._uploads.get(id)
+
+    def _upload(self, entry: Entry) -> _Upload:
+        if (found := self._used(entry.id)) is None:
+            raise FbragError("doc_not_found", f"{one_line(entry.name)} is no longer here", "upload it again", document=entry.name)
+        return found
+
+    def _keep(self, upload: _Upload) -> None:
+        """Put an upload in, and drop the least recently used ones beyond the limits."""
+        with self._lock:
+            self._uploads[upload.entry.id] = upload
+            kept = sum(each.n_bytes for each in self._uploads.values())
+            while len(self._uploads) > 1 and (len(self._uploads) > MOST_UPLOADS or kept > MOST_BYTES_KEPT):
+                kept -= self._uploads.popitem(last=False)[1].n_bytes
+
+
+def _entry(path: str) -> Entry:
+    """Return the entry of a path. Raises FbragError where it is not there."""
+    if path == "-":
+        raise FbragError("usage", "'-' is stdin, which can be read only once", "name a file in place of it")
+    if not (is_folder := os.path.isdir(path)):
+        stat_file(path)
+    return Entry(id=_id(os.path.realpath(path)), name=path, kind="folder" if is_folder else "document", paths=(path,))
+
+
+def _id(*parts: str) -> str:
+    return sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:12]
+
+
+def _as_name(sent: str) -> str:
+    """Return the name of an upload: the last part of what was sent, as one printable line."""
+    last = sent.encode("utf-8", "replace").decode().replace("\\", "/").rstrip("/").rpartition("/")[2]
+    name = one_line(last)
+    if len(name) > _MOST_OF_A_NAME:  # its suffix counts
+        name = name[: _MOST_OF_A_NAME - 12] + "…" + name[-11:]
+    return "document" if name in ("", "-", ".", "..") else name
