@@ -48,13 +48,16 @@ def serve(console: Console, options: ServeOptions, models: ModelSettings, cache:
     from fbrag_cli.serving.app import State, create_app
     from fbrag_cli.serving.desk import Desk
     from fbrag_cli.serving.door import Door
+    from fbrag_cli.serving.library import Library
     from fbrag_cli.serving.unix_socket import bound
     from fbrag_cli.storage.places import socket_path
 
     path = options.socket or str(socket_path())
-    with open_session(models, cache, console, console.say) as session, closing(Desk(session, console.say)) as desk:
-        state = State(session=session, desk=desk, door=Door.to(options.allow))
-        with bound(path) as listener:
+    door = Door.to(options.allow)
+    with open_session(models, cache, console, console.say) as session:
+        library = Library(session, options.documents, door)
+        with closing(Desk(session, library, console.say)) as desk, bound(path) as listener:
+            state = State(session=session, desk=desk, library=library, door=door)
 
             def ready() -> None:
                 console.note(f"listening on {path}", level=1)

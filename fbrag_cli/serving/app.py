@@ -18,6 +18,7 @@ from fbrag_cli.serving.failure import as_json, respond
 if TYPE_CHECKING:
     from fbrag_cli.serving.desk import Desk
     from fbrag_cli.serving.door import Door
+    from fbrag_cli.serving.library import Library
     from fbrag_cli.session.session import Session
 
 
@@ -27,6 +28,7 @@ class State:
 
     session: Session
     desk: Desk
+    library: Library
     door: Door
 
 

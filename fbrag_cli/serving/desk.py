@@ -98,14 +98,15 @@ class Desk:
         *,
         method: Method | None = None,
         choice: Choice = DEFAULT,
-        conversation: str | None = None,
+        conversation: str | Sequence[tuple[str, str]] | None = None,
         answering: bool = True,
     ) -> Job:
         """Return the job of a question, which begins to run.
 
-        documents: names as of `Library.find`. method: None for the default one. conversation: id of the conversation that the
-        question belongs to, which its first question begins; None for none. answering: whether the question is answered; else
-        its chunks are selected. Raises BusyError, and FbragError as `Library.find`.
+        documents: names as of `Library.find`. method: None for the default one. conversation: what the question may refer to: the
+        id of a conversation, which its first question begins, or the questions before it as its client repeats them, each with
+        its answer; None for nothing. answering: whether the question is answered; else its chunks are selected. Raises BusyError,
+        and FbragError as `Library.find`.
         """
         job = Job(
             question=question,
@@ -237,6 +238,8 @@ class Desk:
             choice=job.choice,
             exchanges=[*talk.exchanges] if talk else [],
         )
+        if job.conversation and not isinstance(job.conversation, str):
+            conversation.retell(job.conversation, listener)
         asked = conversation.ask(job.question, listener, answering=job.answering)
         job.asked = asked.question
         if asked.question != job.question:
@@ -246,9 +249,9 @@ class Desk:
 
     @contextmanager
     def _talk(self, job: Job) -> Iterator[_Talk | None]:
-        """Yield the conversation that a job belongs to, once no other question of it runs; None for none."""
+        """Yield the conversation that a job names, once no other question of it runs; None where it names none."""
         talk = None
-        if job.conversation is not None:
+        if isinstance(job.conversation, str):
             with self._lock:
                 talk = self._talks.setdefault(job.conversation, _Talk())
                 self._talks.move_to_end(job.conversation)

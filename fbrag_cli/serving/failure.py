@@ -13,6 +13,7 @@ from fbrag_cli.errors import ExitCode, FbragError, lacking
 from fbrag_cli.text.printable import dumps
 
 _STATUS = {ExitCode.USAGE: 400, ExitCode.DOCUMENT: 422, ExitCode.MODEL: 503, ExitCode.RESOURCES: 503, ExitCode.INTERNAL: 500}
+_STATUS_OF = {"doc_not_found": 404, "too_large": 413, "busy": 429}  # what its exit code does not say
 _HINTS = {404: "GET /v1/documents names what is served", 405: "use the method that the documentation names"}
 
 
@@ -37,7 +38,7 @@ def status_of(error: FbragError) -> int:
     """Return the HTTP status of an error."""
     if isinstance(error, HttpError):
         return error.status
-    return 404 if error.code == "doc_not_found" else _STATUS.get(error.exit_code, 500)
+    return _STATUS_OF.get(error.code) or _STATUS.get(error.exit_code, 500)
 
 
 def record_of(error: FbragError) -> dict[str, Any]:
@@ -57,6 +58,6 @@ async def respond(request: Request, error: Exception) -> Response:
     if failure.code == "internal":
         logging.getLogger("fbrag").error("%s", failure.message, exc_info=error)
     headers = dict(getattr(error, "headers", None) or {})  # as Allow, of 405
-    if isinstance(failure, HttpError) and failure.retry_after:
-        headers["Retry-After"] = str(failure.retry_after)
+    if seconds := getattr(failure, "retry_after", 0):
+        headers["Retry-After"] = str(seconds)
     return as_json(record_of(failure), status_of(failure), headers)

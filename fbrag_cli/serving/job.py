@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -32,17 +32,18 @@ class StoppedError(Exception):
 class Job:
     """A question that waits, runs, or has run. Its events may be received from the first on (`subscribe`).
 
-    question: as the client asked it; `asked` is the question that it stands for. conversation: id of the conversation that it
-    belongs to; None for none. answering: whether it is answered; else its chunks are selected, and no more. log: receives
-    sentences for the user. collection: its documents, from when they are read until its end. nearest: the chunks nearest to the
-    question by BM25, best first, as soon as they are known. waiting: number of calls that wait for it.
+    question: as the client asked it; `asked` is the question that it stands for. conversation: what it may refer to: the id of a
+    conversation, or the questions before it, each with its answer; None for nothing. answering: whether it is answered; else its
+    chunks are selected, and no more. log: receives sentences for the user. collection: its documents, from when they are read
+    until its end. nearest: the chunks nearest to the question by BM25, best first, as soon as they are known. waiting: number of
+    calls that wait for it.
     """
 
     question: str
     entries: tuple[Entry, ...]
     method: Method
     choice: Choice = DEFAULT
-    conversation: str | None = None
+    conversation: str | Sequence[tuple[str, str]] | None = None
     answering: bool = True
     log: Progress = silent
     id: str = field(default_factory=lambda: uuid.uuid4().hex[:12])

@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal
 
 from fbrag_cli.documents.source import stat_file
@@ -58,15 +59,18 @@ class _Upload:
 class Library:
     """The documents that a server was started with, what lies behind its door, and what was uploaded. For several threads.
 
-    documents: paths of files and folders, which are served and shown. door: lets other paths through. settings: how files are
+    documents: paths of files and folders, which are served and shown; files of the folders may be named. door: lets other paths
+    through. settings: how files are
     read. Raises FbragError `usage` for stdin, and as `stat_file` for a path that cannot be read.
     """
 
     def __init__(
         self, session: Session, documents: Sequence[str] = (), door: Door | None = None, settings: DocumentSettings | None = None
     ) -> None:
-        self._session, self._door, self._settings = session, door or Door(()), settings or DocumentSettings()
+        self._session, self._settings = session, settings or DocumentSettings()
         self._served = {entry.id: entry for entry in map(_entry, documents)}
+        named = (Path(each).resolve() for each in documents)
+        self._door = Door((*(door.roots if door else ()), *named))
         self._uploads: OrderedDict[str, _Upload] = OrderedDict()  # the least recently used first
         self._lock = threading.Lock()  # of the uploads
         self._read: Shelf[str, Collection] = Shelf(most=_MOST_READ)
