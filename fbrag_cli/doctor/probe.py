@@ -103,8 +103,8 @@ def _backend() -> dict[str, Any]:
 def _model(path: str, gpu_layers: str, threads: str) -> dict[str, Any]:
     from fbrag_cli.generation.generator import Sampling, Turn
     from fbrag_cli.generation.llama.generator import LlamaGenerator
-    from fbrag_cli.generation.llama.machine import Placement
     from fbrag_cli.generation.llama.weights import Loading
+    from fbrag_cli.generation.placement import Placement
 
     started = perf_counter()
     where = Placement(None if gpu_layers == "auto" else int(gpu_layers))

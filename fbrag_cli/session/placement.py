@@ -3,27 +3,39 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
+from fbrag_cli.generation.placement import ON_THE_CPU, Device, Gpus, Placement
 from fbrag_cli.generation.server.address import is_elsewhere, is_server
 from fbrag_cli.progress import Event, Progress
 from fbrag_cli.session.settings import ModelSettings
 
 if TYPE_CHECKING:
-    from fbrag_cli.generation.llama.machine import Placement
     from fbrag_cli.generation.llama.weights import Loading
 
+#: The beginnings of variables by which llama.cpp and the drivers of GPUs choose where and how they compute.
+_VARIABLES = ("GGML_", "LLAMA_", "CUDA_", "HIP_", "ROCR_", "HSA_")
 
-def check_gpu(settings: ModelSettings, models: Sequence[str], progress: Progress) -> bool:
+
+def conditions(settings: ModelSettings, environ: Mapping[str, str]) -> dict[str, Any]:
+    """Return the settings and the variables of the environment that change a model's replies, or where it computes."""
+    names = ("gpu", "gpu_layers", "device", "small_device", "tensor_split", "threads", "ctx")
+    variables = {name: value for name, value in environ.items() if name.startswith(_VARIABLES)}
+    return {name: getattr(settings, name) for name in names} | variables
+
+
+def check_gpu(
+    settings: ModelSettings, models: Sequence[str], progress: Progress, gpus: Callable[[bool], Gpus] | None = None
+) -> bool:
     """Check the GPU settings; return whether `models` can run on a GPU. One that llama.cpp cannot use is a warning.
 
     A server on this machine counts as running on the GPU that is here. One elsewhere counts as running on a GPU, since nothing
-    else is known of it. Raises FbragError: `usage` for settings that name nothing, `gpu_unavailable` where a GPU is asked for and
-    not there.
+    else is known of it. gpus: as `gpus_here`, which is the default. Raises FbragError: `usage` for settings that name nothing,
+    `gpu_unavailable` where a GPU is asked for and not there.
     """
     from fbrag_cli.generation.build import has_nvidia, install
 
@@ -31,11 +43,12 @@ def check_gpu(settings: ModelSettings, models: Sequence[str], progress: Progress
     elsewhere = [name for name in models if is_elsewhere(name)]
     own = [name for name in models if not is_server(name)]
     named = settings.gpu == "require" or settings.device or settings.small_device
-    found, for_gpus = _gpus(needed=bool(own and named)) if settings.gpu != "off" else ([], True)
+    those = (gpus or gpus_here)(bool(own and named)) if settings.gpu != "off" else Gpus()
+    found = [gpu.name for gpu in those.found]
     build = partial(install, os.environ, CMAKE_ARGS="-DGGML_CUDA=on")
     if settings.gpu == "require" and not found and own:
         raise FbragError("gpu_unavailable", "this build of llama.cpp finds no GPU", f"{build()} && fbrag doctor")
-    if settings.gpu == "auto" and not for_gpus and has_nvidia(os.environ) and own:
+    if settings.gpu == "auto" and not those.built_for_gpu and has_nvidia(os.environ) and own:
         idle = "this machine has an NVIDIA GPU, and this build of llama.cpp cannot use it: the models run on the CPU (--gpu off)"
         progress(Event("load", "warning", text=idle))
         progress(Event("load", "hint", text=build()))
@@ -44,18 +57,16 @@ def check_gpu(settings: ModelSettings, models: Sequence[str], progress: Progress
     return here or len(elsewhere) == len(models)
 
 
-def _gpus(*, needed: bool) -> tuple[list[str], bool]:
-    """Return the names of the GPUs that llama.cpp finds, and whether it was built for any.
-
-    Where it does not load there are none, and with `needed` that is its error.
-    """
+def gpus_here(needed: bool) -> Gpus:
+    """Return the GPUs that llama.cpp finds in this process. Where it does not load there are none, and with `needed` that is its
+    error."""
     try:
         from fbrag_cli.generation.llama.machine import built_for_gpu, gpus
     except FbragError:
         if needed:
             raise
-        return [], True
-    return [gpu.name for gpu in gpus()], built_for_gpu()
+        return Gpus()
+    return Gpus(gpus(), built_for_gpu())
 
 
 def _check_devices(settings: ModelSettings, found: Sequence[str]) -> None:
@@ -74,8 +85,6 @@ def _check_devices(settings: ModelSettings, found: Sequence[str]) -> None:
 
 def placement(settings: ModelSettings, *, large: bool) -> Placement:
     """Return the GPUs and layers for the large model, or for any other."""
-    from fbrag_cli.generation.llama.machine import ON_THE_CPU, Placement
-
     if settings.gpu == "off":
         return ON_THE_CPU
     if not large:
@@ -91,14 +100,12 @@ def loading(settings: ModelSettings, cancellation: Cancellation, *, large: bool,
     return Loading(placement=where, threads=settings.threads, cancellation=cancellation, verbose=verbose)
 
 
-def devices_asked(asked: Placement) -> list[object]:
+def devices_asked(asked: Placement, gpus: Sequence[Device]) -> list[object]:
     """Return the GPUs that a model may use and how it is asked to use them, for a key of the cache; the same for all CPUs.
 
     How many layers fit is not in it: that is known once the model is loaded, and changes a reply by rounding at most.
     """
-    from fbrag_cli.generation.llama.machine import gpus
-
-    found = [gpu.description for gpu in gpus() if asked.may_use(gpu)]
+    found = [gpu.description for gpu in gpus if asked.may_use(gpu)]
     return [found, asked.gpu_layers, asked.shares] if found and asked.gpu_layers != 0 else []
 
 

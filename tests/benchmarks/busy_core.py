@@ -38,8 +38,9 @@ def serve(path: str, threads: str, samples: int, steps: int) -> None:
     set_environment()
     from fbrag_cli.generation.generator import Sampling, Turn
     from fbrag_cli.generation.llama.generator import LlamaGenerator
-    from fbrag_cli.generation.llama.machine import ON_THE_CPU, physical_cores
+    from fbrag_cli.generation.llama.machine import physical_cores
     from fbrag_cli.generation.llama.weights import Loading
+    from fbrag_cli.generation.placement import ON_THE_CPU
 
     chosen = {"auto": None, "all": physical_cores()}.get(threads, int(threads) if threads.isdigit() else None)
     generator = LlamaGenerator(Path(path), Loading(threads=chosen, placement=ON_THE_CPU))

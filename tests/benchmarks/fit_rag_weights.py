@@ -24,8 +24,8 @@ import torch
 from fit_rag import AT, NQ, Passages
 
 from fbrag_cli.generation.llama.embedding import LlamaEmbedder
-from fbrag_cli.generation.llama.machine import ON_THE_CPU
 from fbrag_cli.generation.llama.weights import Loading
+from fbrag_cli.generation.placement import ON_THE_CPU
 from fbrag_cli.retrieval.ranking import best
 from fbrag_cli.training.fit_rag import imbalance
 from fbrag_cli.training.fit_rag import labels as fit_rag_labels

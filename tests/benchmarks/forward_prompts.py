@@ -31,8 +31,8 @@ from fbrag_cli.evaluation.datasets import Example
 from fbrag_cli.evaluation.metrics import answer_in, evidence_recall, main_metric
 from fbrag_cli.generation.generator import Generation, Turn
 from fbrag_cli.generation.llama.embedding import LlamaEmbedder
-from fbrag_cli.generation.llama.machine import ON_THE_CPU
 from fbrag_cli.generation.llama.weights import Loading
+from fbrag_cli.generation.placement import ON_THE_CPU
 from fbrag_cli.methods import fb_rag
 from fbrag_cli.methods.confidence import judged
 from fbrag_cli.methods.prompts import BETWEEN, Templates

@@ -30,8 +30,8 @@ from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.evaluation.metrics import evidence_recall
 from fbrag_cli.generation.generator import Generation, Generations, Generator, ModelInfo
 from fbrag_cli.generation.llama.embedding import LlamaEmbedder
-from fbrag_cli.generation.llama.machine import ON_THE_CPU
 from fbrag_cli.generation.llama.weights import Loading
+from fbrag_cli.generation.placement import ON_THE_CPU
 from fbrag_cli.methods.fb_rag.fb_rag import FBRag
 from fbrag_cli.methods.method import Tools
 from fbrag_cli.progress import silent

@@ -10,7 +10,7 @@ import pytest
 
 from fbrag_cli import limits
 from fbrag_cli.generation.llama import machine
-from fbrag_cli.generation.llama.machine import ON_THE_CPU, WHERE_IT_FITS, Device, Placement
+from fbrag_cli.generation.placement import ON_THE_CPU, WHERE_IT_FITS, Device, Placement
 
 N_LAYERS = 30
 GIGABYTE = 10**9

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.llama.machine import Device
+from fbrag_cli.generation.placement import Device
 from fbrag_cli.generation.scorer import Scorer
 from fbrag_cli.methods.fb_rag.fb_rag import FBRag
 from fbrag_cli.methods.method import OpenScorer

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import pytest
 
 from fbrag_cli.generation.generator import ModelInfo
-from fbrag_cli.generation.llama.machine import Placement
 from fbrag_cli.generation.llama.weights import Loading
+from fbrag_cli.generation.placement import Placement
 from fbrag_cli.progress import silent
 from fbrag_cli.session.models import Models
 from fbrag_cli.session.placement import check_gpu

@@ -8,46 +8,15 @@ import os
 import platform
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fbrag_cli.generation.llama.library import llama_cpp
 from fbrag_cli.generation.llama.native_log import native_log
+from fbrag_cli.generation.placement import WHERE_IT_FITS, Device, Placement
 from fbrag_cli.limits import of_container
 
 _GPU_RESERVE = 2_000_000_000  # bytes of GPU memory that are left for KV cells and llama.cpp's buffers
-
-
-@dataclass(frozen=True, slots=True)
-class Device:
-    """A device that llama.cpp can run layers on."""
-
-    name: str
-    description: str
-    is_gpu: bool
-    free_bytes: int
-    total_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class Placement:
-    """Where the layers of a model go.
-
-    gpu_layers: how many go on GPUs, -1 for all, None for as many as fit. devices: the names of the GPUs that may be used, () for
-    no GPU, None for all. shares: the part of those layers that each of these GPUs takes, () for parts by their free memory.
-    """
-
-    gpu_layers: int | None = None
-    devices: tuple[str, ...] | None = None
-    shares: tuple[float, ...] = ()
-
-    def may_use(self, gpu: Device) -> bool:
-        return self.devices is None or gpu.name in self.devices
-
-
-WHERE_IT_FITS = Placement()
-ON_THE_CPU = Placement(devices=())
 
 
 def devices() -> tuple[Device, ...]:

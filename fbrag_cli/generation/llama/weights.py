@@ -16,8 +16,6 @@ from fbrag_cli.generation.llama.abort import abort_handler
 from fbrag_cli.generation.llama.busy_cores import ThreadCount
 from fbrag_cli.generation.llama.library import llama_cpp
 from fbrag_cli.generation.llama.machine import (
-    WHERE_IT_FITS,
-    Placement,
     device_list,
     layers_for_gpu,
     metadata,
@@ -28,6 +26,7 @@ from fbrag_cli.generation.llama.machine import (
 )
 from fbrag_cli.generation.llama.native_log import native_log
 from fbrag_cli.generation.llama.token_table import TokenTable
+from fbrag_cli.generation.placement import WHERE_IT_FITS, Placement
 from fbrag_cli.limits import free_memory
 
 if TYPE_CHECKING:

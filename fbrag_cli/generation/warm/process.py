@@ -1,0 +1,119 @@
+"""The warm process (`fbrag serve`) as a command of the same user finds it: whether it runs, and lends what is asked for."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fbrag_cli import __version__
+from fbrag_cli.cancellation import Cancellation
+from fbrag_cli.generation.build import installed
+from fbrag_cli.generation.warm.connection import GoneError, hello, is_trusted
+from fbrag_cli.generation.warm.generator import DeclinedError, WarmGenerator
+from fbrag_cli.generation.warm.wire import Hello, Json, Wanted
+from fbrag_cli.text.printable import counted
+
+_START_SECONDS = 10.0
+_POLL_SECONDS = 0.02
+_HERE = "the models are loaded in this process"
+
+
+@dataclass(kw_only=True)
+class WarmProcess:
+    """The warm process that listens on `socket`, where one does. For several threads.
+
+    conditions: the settings that change a reply or its place; the process has to have the same. say: receives a sentence, once,
+    where its models are not used. start: starts the process, and returns a function that returns whether that process lives;
+    None: none is started.
+    """
+
+    socket: Path
+    conditions: Json
+    say: Callable[[str], object]
+    start: Callable[[], Callable[[], bool]] | None = None
+    owner: str = field(default_factory=lambda: os.urandom(8).hex())
+    _hello: Hello | None = None
+    _is_starting: Callable[[], bool] | None = None
+    _said: set[str] = field(default_factory=set)
+    _refused: bool = False
+
+    def hello(self) -> Hello | None:
+        """Return how the process presents itself; None where none runs that has the same versions and settings."""
+        if self._hello or self._refused:
+            return self._hello
+        if not os.path.lexists(self.socket):
+            self._begin()
+            return None
+        try:
+            said = Hello.of(hello(self.socket)) if is_trusted(self.socket) else None
+            why = self._difference(said) if said else f"{self.socket} is not of this user alone"
+        except GoneError:  # it was killed, and its socket stays
+            self._begin()
+            return None
+        except (ValueError, TypeError, KeyError, AttributeError):
+            why = "the warm process has another version of fbrag"
+        if why:
+            self._refused = True
+            self.tell(why)
+        else:
+            self._hello = said
+        return self._hello
+
+    @property
+    def is_expected(self) -> bool:
+        """Whether it is there, or starts."""
+        return bool(self.hello() or self._is_starting)
+
+    def awaited(self, cancellation: Cancellation, at_once: int) -> bool:
+        """Return whether it is there and runs as many calls at once. One that starts has some seconds for it.
+
+        Raises the error of a requested stop.
+        """
+        end = time.monotonic() + _START_SECONDS
+        while not (there := self.hello()) and self._is_starting:
+            if not self._is_starting() or time.monotonic() > end:
+                self.tell("the warm process did not start")
+                self._is_starting, self.start = None, None
+            cancellation.raise_if_requested()
+            time.sleep(_POLL_SECONDS)
+        if there and there.at_once < at_once:
+            self.tell(f"the warm process runs {counted(there.at_once, 'call')} at once, and {at_once} are asked for")
+            return False
+        return there is not None
+
+    def model(self, wanted: Wanted, cancellation: Cancellation) -> WarmGenerator | None:
+        """Return a model of the process, which loads it if need be; None where it does not lend it.
+
+        Raises what loading the model raises, and the error of a requested stop.
+        """
+        try:
+            return WarmGenerator(self.socket, wanted, cancellation)
+        except GoneError:
+            self._hello = None
+            self.tell("the warm process went away")
+        except DeclinedError as error:
+            self.tell(f"the warm process does not lend {wanted.name}: {error}")
+        return None
+
+    def _difference(self, said: Hello) -> str:
+        """Return what keeps this command from using the process, "" for nothing."""
+        ours = {"fbrag": __version__, "llama-cpp-python": installed()}
+        for program, version in {"fbrag": said.version, "llama-cpp-python": said.llama_cpp}.items():
+            if version != ours[program]:
+                return f"the warm process has {program} {version}, and this is {ours[program]}"
+        others = [name for name in self.conditions | said.conditions if self.conditions.get(name) != said.conditions.get(name)]
+        return f"the warm process has other settings ({', '.join(others)})" if others else ""
+
+    def _begin(self) -> None:
+        """Start the process, once, where that is asked for."""
+        if self.start and self._is_starting is None:
+            self._is_starting = self.start()
+
+    def tell(self, why: str) -> None:
+        """Say why its models are not used, each reason once."""
+        if why not in self._said:
+            self._said.add(why)
+            self.say(f"{why}: {_HERE}")
