@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import accumulate, pairwise, takewhile
+from itertools import takewhile
 from typing import TYPE_CHECKING, TextIO
 
 from fbrag_cli.progress import Event
@@ -14,13 +14,11 @@ from fbrag_cli.text.table import shortened, width_of
 if TYPE_CHECKING:
     from fbrag_cli.corpus import Chunk
     from fbrag_cli.indexing.collect import Collection
-    from fbrag_cli.text.spans import Span
 
 _DIM, _END = "\x1b[2m", "\x1b[0m"
 _HEADING = "Nearest to the question:"
 _UNCHECKED = "unchecked: "
 _MARGIN = "    "
-_LONGEST = 400  # characters of a sentence; of a longer one, the best line is shown
 _MOST_LINES = 4  # of a sentence
 
 
@@ -128,20 +126,11 @@ def _nearest_lines(chunk: Chunk, weights: Mapping[str, float], columns: int) -> 
 
     weights: the score of each term of the question in this chunk.
     """
-    from fbrag_cli.render.passages import LONGEST_LINE, place
-    from fbrag_cli.text.sentences import sentence_spans
+    from fbrag_cli.render.passages import LONGEST_LINE, nearest_sentence, place
     from fbrag_cli.text.terminal import beginning, wrapped
-    from fbrag_cli.text.words import terms
 
-    room, language = max(1, min(columns, LONGEST_LINE) - len(_MARGIN)), (chunk.document.language,)
-
-    def weight(span: Span) -> float:
-        return sum(weights.get(term, 0.0) for term in {*terms(chunk.text[slice(*span)], language)})
-
-    start, end = max(sentence_spans(chunk.text), key=weight)
-    if end - start > _LONGEST:  # a table, or a text without punctuation
-        ends = accumulate(len(line) + 1 for line in chunk.text[start:end].split("\n"))
-        start, end = max(pairwise([start, *(min(end, start + each) for each in ends)]), key=weight)
+    room = max(1, min(columns, LONGEST_LINE) - len(_MARGIN))
+    start, end = nearest_sentence(chunk, weights)
     yield shortened(place(chunk, (start, end)), columns)
     sentence = one_line(chunk.text[start:end])
     spans = wrapped(sentence, 0, room)

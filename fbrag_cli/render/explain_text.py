@@ -99,15 +99,21 @@ def _common(trace: Trace) -> str:
 
 
 def holders(trace: Trace, sought: str) -> dict[int, set[bool]]:
+    """Return the chunks that hold `sought`, as of `held_in`, each with whether the large model reads what it holds there; both
+    values where it reads a part."""
+    return held_in(trace.corpus, sought, read_of(trace))
+
+
+def held_in(corpus: Corpus, sought: str, read: Mapping[int, Sequence[Excerpt]] | None = None) -> dict[int, set[bool]]:
     """Return the positions of the chunks that hold `sought` or a part of it, ignoring case and white space.
 
-    Each is given with whether the large model reads what it holds there; both values where it reads a part. A text that goes on
-    over a chunk's end is in both chunks.
+    A text that goes on over a chunk's end is in both chunks. read: as of `read_of`. Each is given with whether it holds the text
+    in what is read.
     """
-    needle, read = _folded(sought), read_of(trace)
+    needle, read = _folded(sought), read or {}
     held: dict[int, set[bool]] = {}
-    for document in range(len(trace.corpus.documents)):
-        chunks = (trace.corpus.chunks[position] for position in trace.corpus.chunks_of(document))
+    for document in range(len(corpus.documents)):
+        chunks = (corpus.chunks[position] for position in corpus.chunks_of(document))
         pieces = [part for chunk in chunks for part in parts(chunk, read.get(chunk.position, ()))]
         text, starts = _joined(piece for piece, _ in pieces)
         at, end = text.find(needle), 0

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
@@ -46,10 +46,9 @@ def page(trace: Trace) -> str:
     documents = tuple(document_views(trace, shown, findings))
     others = other_views(trace, {document.number - 1 for document in documents}, findings.shade)
     return template("page").render(
-        trace=trace,
         title=one_line(trace.question, 80),
         answer=answer_view(trace, cited),
-        heading=_heading(trace, cited),
+        heading=heading(trace, cited),
         in_part=in_part(trace),
         documents=documents,
         sources=tuple(source_views(trace, cited)),
@@ -58,10 +57,8 @@ def page(trace: Trace) -> str:
         others=sorted(others, key=lambda other: -other.score)[:_OTHERS],
         n_others=len(others),
         density=_density(len(shown), len(documents)),
-        settings=_settings(trace),
-        versions=versions(),
-        warnings=list(dict.fromkeys([*trace.warnings, *(w for document in trace.corpus.documents for w in document.warnings)])),
-        seconds=sum(stage.seconds for stage in trace.stages),
+        warnings=warnings(trace),
+        **cost(trace),
     )
 
 
@@ -103,7 +100,8 @@ def _in_memory(content: Content) -> Callable[[], Content]:
     return lambda: content
 
 
-def _heading(trace: Trace, cited: Citations) -> str:
+def heading(trace: Trace, cited: Citations) -> str:
+    """Return what stands above the sources."""
     if trace.status == "retrieved":
         return "Selected chunks"
     return "Closest" if trace.status == "not_found" or cited.unproved else "Sources"
@@ -116,12 +114,16 @@ def _density(n_chunks: int, n_documents: int) -> str:
     return "some" if n_chunks <= 1200 and n_documents <= 60 else "many"
 
 
-def _settings(trace: Trace) -> dict[str, object]:
-    return {
-        **settings(trace),
-        "templates": trace.method.templates.name if trace.method.templates else None,
-        "corpus": trace.corpus.fingerprint,
-    }
+def warnings(trace: Trace) -> list[str]:
+    """Return the warnings of a question and of its documents, each once."""
+    return list(dict.fromkeys([*trace.warnings, *(each for document in trace.corpus.documents for each in document.warnings)]))
+
+
+def cost(trace: Trace) -> dict[str, Any]:
+    """Return the values of the macro `run`: a trace, its seconds, its settings, and the versions of what ran."""
+    own = {"templates": trace.method.templates.name if trace.method.templates else None, "corpus": trace.corpus.fingerprint}
+    seconds = sum(stage.seconds for stage in trace.stages)
+    return {"trace": trace, "seconds": seconds, "settings": settings(trace) | own, "versions": versions()}
 
 
 def _made_visible(value: object) -> object:
@@ -156,3 +158,8 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+
+
+def macro(file: str, name: str, *values: object, **named: object) -> str:
+    """Return what a macro of `file`.html.jinja makes of some values."""
+    return str(getattr(environment().get_template(f"{file}.html.jinja").module, name)(*values, **named))

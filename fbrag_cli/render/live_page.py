@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fbrag_cli.corpus import Corpus
-from fbrag_cli.render.html import environment, styles
+from fbrag_cli.render.html import environment, macro, styles
 from fbrag_cli.render.line_layout import layout_of
 from fbrag_cli.render.page_chunks import Findings, chunk_views
 from fbrag_cli.text.printable import one_line
@@ -71,9 +71,5 @@ def chunks(corpus: Corpus, window: Sequence[int], findings: Findings | None = No
     for owner, positions in groupby(window, key=lambda position: int(corpus.spans[position, 0])):
         own, document = [*positions], corpus.documents[owner]
         views = chunk_views(corpus, own, findings, before=own[0] - 1)
-        found += [_macro("chunk", view, document.language, prefix, layout_of(document.text).kind) for view in views]
+        found += [macro("page_parts", "chunk", view, document.language, prefix, layout_of(document.text).kind) for view in views]
     return "".join(found)
-
-
-def _macro(name: str, *values: object) -> str:
-    return str(getattr(environment().get_template("page_parts.html.jinja").module, name)(*values))

@@ -70,6 +70,15 @@ def shading(scores: NDArray[np.float32]) -> Shade:
     return lambda score: round((score - low) / (high - low) * (_SHADES - 1)) if high > low else 0
 
 
+def shades(scores: NDArray[np.float32]) -> str:
+    """Return the shades of scores, (n_chunks,), as of `shading`: a digit a chunk."""
+    low, high = scores.min(initial=np.inf), scores.max(initial=-np.inf)
+    if not high > low:
+        return "0" * len(scores)
+    found = np.rint((scores - low) / (high - low) * (_SHADES - 1)).astype(np.uint8)
+    return "".join(map(str, found.tolist()))
+
+
 def named(cited: Citations) -> set[int]:
     """Return the numbers of the sources that are cited."""
     return {number for claim in cited.claims for number in claim.sources}

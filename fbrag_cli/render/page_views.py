@@ -41,7 +41,7 @@ class AnswerView:
 
     above: the words of the question that stand nowhere. unsure: the head of an unsure answer, else empty. grounds: what it rests
     on. notes: of each what stands before a text of the model, this text, and what stands after it. declined: whether the
-    document does not say.
+    document does not say. proposed: the answer that the chunks do not show, where it does not say.
     """
 
     above: str
@@ -50,6 +50,7 @@ class AnswerView:
     text: Markup
     notes: tuple[tuple[str, str, str], ...]
     declined: bool
+    proposed: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +117,7 @@ def answer_view(trace: Trace, cited: Citations, prefix: str = "") -> AnswerView:
         text=Markup("").join([*pieces, escape(printable(answer[at:]))]),
         notes=tuple(_notes(trace, cited)),
         declined=trace.status == "not_found",
+        proposed=(trace.answer or "") if trace.status == "not_found" else "",
     )
 
 
@@ -137,8 +139,6 @@ def _grounds(trace: Trace, cited: Citations) -> Iterator[str]:
 def _notes(trace: Trace, cited: Citations) -> Iterator[tuple[str, str, str]]:
     if trace.unsure and (said := proposals(trace)):
         yield "The looks ahead said: ", said, ""
-    if trace.status == "not_found" and trace.answer:
-        yield "The large model proposed “", trace.answer, "”, which the selected chunks do not show (--answer-anyway gives it)."
     if cited.unseen:
         yield "In no source: ", ", ".join(cited.unseen), ""
     if trace.truncated:

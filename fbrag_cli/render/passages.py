@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice, pairwise
+from itertools import accumulate, islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from fbrag_cli.text.sentences import sentence_spans
 from fbrag_cli.text.spans import Span
 from fbrag_cli.text.table import width_of
 from fbrag_cli.text.terminal import wrapped
+from fbrag_cli.text.words import terms
 from fbrag_cli.trace import ForwardSample, Scores, Trace
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ LONGEST_LINE = 120
 
 _LONGEST_TITLE = 60  # characters of a heading in a citation
 _COPIES = 3  # places of copies that a citation names
+_LONGEST_SENTENCE = 400  # characters; of a longer one, a line is shown
 _NEAR = 160  # characters that a passage goes on to begin or end with a sentence
 _INK = re.compile(r"\S")
 
@@ -204,6 +206,24 @@ def passage(chunk: Chunk, sentence: Span | None, context: int) -> Span:
         last = min((at for at in ends if max(sentence[1], end) <= at <= end + _NEAR), default=sentence[1])
     shown = text[first:last]
     return first + len(shown) - len(shown.lstrip("\n")), last - len(shown) + len(shown.rstrip())
+
+
+def nearest_sentence(chunk: Chunk, weights: Mapping[str, float]) -> Span:
+    """Return the sentence of a chunk that shares most with a question, in characters of its text; of a long one, the best line.
+
+    weights: the score of each term of the question in this chunk.
+    """
+    text, language = chunk.text, (chunk.document.language,)
+
+    def weight(span: Span) -> float:
+        return sum(weights.get(term, 0.0) for term in {*terms(text[slice(*span)], language)})
+
+    start, end = max(sentence_spans(text), key=weight)
+    if end - start <= _LONGEST_SENTENCE:
+        return start, end
+    # A table, or a text without punctuation.
+    ends = accumulate(len(line) + 1 for line in text[start:end].split("\n"))
+    return max(pairwise([start, *(min(end, start + each) for each in ends)]), key=weight)
 
 
 def _line_ends(text: str) -> list[int]:

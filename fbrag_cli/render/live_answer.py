@@ -1,0 +1,93 @@
+"""One answer of the live page as fragments of HTML, in the order in which they come about.
+
+Positions are those of chunks in the corpus of the question. `prefix` stands before the ids of the answer's sources and samples:
+several answers stand on one page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from fbrag_cli.corpus import Chunk
+from fbrag_cli.render import answer_text
+from fbrag_cli.render.html import cost, heading, macro, warnings
+from fbrag_cli.render.page_chunks import evidence, shades
+from fbrag_cli.render.page_views import answer_view, sample_views, source_views
+from fbrag_cli.render.passages import nearest_sentence, place
+from fbrag_cli.render.tables import own_tables, rows_of
+from fbrag_cli.text.printable import one_line, printable
+from fbrag_cli.text.terminal import beginning
+from fbrag_cli.trace import Trace
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_SENTENCE = 240  # characters
+_COPIED_LINES = 1  # around the sentence of a source
+
+
+def nearest(found: Sequence[tuple[Chunk, Mapping[str, float]]], scores: NDArray[np.float32]) -> dict[str, Any]:
+    """Return the chunks that are nearest to the question, best first, as list items, and the shades of all.
+
+    found: chunks, each with the score of each term of the question in it. scores: (n_chunks,), by the question alone.
+    """
+    items = []
+    for chunk, weights in found:
+        start, end = nearest_sentence(chunk, weights)
+        sentence = beginning(one_line(chunk.text[start:end]), _SENTENCE)
+        named = (chunk.position + 1, place(chunk, (start, end)), chunk.document.language, sentence)
+        items.append(macro("live_parts", "nearest", *named))
+    return {"html": "".join(items), "shades": shades(scores)}
+
+
+def samples(trace: Trace, prefix: str) -> Iterator[dict[str, Any]]:
+    """Yield each forward sample as a list item, with the positions of the chunks that it raises most, and the shades by all."""
+    combined = shades(trace.scores.combined)
+    for number, view in enumerate(sample_views(trace, range(len(trace.corpus.chunks))), 1):
+        raised = [each.number - 1 for each in view.raised]
+        yield {"html": macro("page_parts", "sample", view, number, prefix), "raised": raised, "shades": combined}
+
+
+def selected(trace: Trace, prefix: str) -> dict[str, Any]:
+    """Return the sources before there is an answer: a line each."""
+    views = [replace(view, in_full=False) for view in source_views(trace, trace.citations)]
+    return {"html": macro("page_parts", "source_list", views, prefix) if views else "", **_chunks(trace)}
+
+
+def done(trace: Trace, prefix: str) -> dict[str, Any]:
+    """Return the answer with all that is shown of it.
+
+    marked: positions of the chunks in which a sentence is gold. seconds: of all stages. copied: the answer with its sources as
+    text.
+    """
+    cited, sources = trace.citations, trace.sources
+    views = tuple(source_views(trace, cited))
+    gold = {number for number, mark in evidence(trace, cited).items() if number and mark != "near"}
+    tables, run = [(table, rows_of(table)) for table in own_tables(trace)], cost(trace)
+    return {
+        "question": printable(trace.question),
+        "status": trace.status,
+        "unsure": trace.unsure,
+        "answer_html": macro("page_parts", "answered", answer_view(trace, cited, prefix), True),
+        "sources_heading": heading(trace, cited),
+        "sources_html": macro("page_parts", "source_list", views, prefix) if views else "",
+        "samples_html": "".join(each["html"] for each in samples(trace, prefix)),
+        "figures_html": macro("live_parts", "more", views, tables, prefix, **run),
+        "warnings": [printable(each) for each in warnings(trace)],
+        **_chunks(trace),
+        "marked": sorted({sources[number - 1].position for number in gold}),
+        "seconds": run["seconds"],
+        "copied": answer_text.text(trace, cited, answer_text.Layout(context=_COPIED_LINES)),
+    }
+
+
+def _chunks(trace: Trace) -> dict[str, Any]:
+    """Return the shades of all chunks, the position of the chunk of each source, and those of the recalled chunks."""
+    return {
+        "shades": shades(trace.scores.combined),
+        "sources": [source.position for source in trace.sources],
+        "recalled": list(trace.recalled),
+    }

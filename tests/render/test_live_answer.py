@@ -1,0 +1,161 @@
+"""The fragments of the live page: that nothing of a document, a question or a model is markup in them, and what they say."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fbrag_cli.documents.document import Content, Document, Extracted, Section
+from fbrag_cli.render import live_answer, live_page
+from fbrag_cli.render.page_chunks import Findings, shades, shading
+from fbrag_cli.text.printable import printable
+from fbrag_cli.trace import Trace
+from tests.render.test_html import HOSTILE, MARKUP, PLAIN_TAGS, SEALED, WATCH, _Page, document, trace_of
+
+ALLOWED = (PLAIN_TAGS | {"br", "mark", "details", "summary", "blockquote"}) - {"html", "head", "body", "title", "meta", "style"}
+CONTROLS = set("\x1b\x9b\x07\x00\u202e\u202c\u2066\u2069\u200b\ufeff")
+
+
+def fragments(trace: Trace) -> Iterator[str]:
+    """All HTML that the page is sent of one answer."""
+    chunks = trace.corpus.chunks
+    yield live_answer.nearest([(chunk, {}) for chunk in chunks[:3]], trace.scores.backward)["html"]
+    yield from (each["html"] for each in live_answer.samples(trace, "j-"))
+    yield live_answer.selected(replace(trace, status="retrieved", answer=None), "j-")["html"]
+    yield from (value for key, value in live_answer.done(trace, "j-").items() if key.endswith("_html"))
+    yield live_page.chunks(trace.corpus, range(len(chunks)), Findings(trace, trace.citations), "j-")
+    yield live_page.chunks(trace.corpus, range(len(chunks)))
+
+
+def assert_is_text(html: str) -> None:
+    found = _Page(html)
+    assert found.tags <= ALLOWED
+    assert not {name for name in found.attributes if name.startswith("on") or name in ("style", "src")}
+    assert not set(html) & CONTROLS
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.sampled_from(MARKUP) | st.text(max_size=5), max_size=20).map("".join))
+def test_whatever_is_said_is_text_in_every_fragment(text: str) -> None:
+    said = f"x {text}"
+    for status in ("answered", "not_found"):
+        documents = [document(said, said), document(said, "b")]
+        trace = trace_of(documents, [0], question=said, answer=said, samples=[said], status=status, warnings=(said,))
+        for html in fragments(trace):
+            assert_is_text(html)
+        for text in live_answer.done(trace, "j-").values():
+            assert not isinstance(text, str) or not set(text) & CONTROLS
+
+
+def test_hostile_text_is_seen_and_is_no_markup() -> None:
+    texts = [document(f"{HOSTILE}\n{WATCH * 40}", f"{HOSTILE}.txt")]
+    trace = trace_of(texts, [0], question=HOSTILE, answer=f"Tobias Renshaw. {HOSTILE}", samples=[HOSTILE], warnings=(HOSTILE,))
+    for html in fragments(trace):
+        assert_is_text(html)
+    done = live_answer.done(trace, "j-")
+    assert "<script>" in _Page(done["answer_html"]).text
+    assert "<script>" in _Page(done["samples_html"]).text
+    assert done["question"] == printable(HOSTILE)
+
+
+def test_the_ids_of_two_answers_differ_and_each_links_its_own() -> None:
+    trace = trace_of([document(SEALED + WATCH * 80)], [0, 1], answer="Tobias Renshaw")
+    found = [live_answer.done(trace, prefix) for prefix in ("one-", "two-")]
+    html = ["".join(value for key, value in each.items() if key.endswith("_html")) for each in found]
+    ids = re.findall(r' id="(.*?)"', "".join(html))
+    assert ids == [f"{job}-{each}" for job in ("one", "two") for each in ("source-1", "source-2", "sample-1")]
+    for job, own in zip(("one", "two"), html, strict=True):
+        links = set(re.findall(r'href="#(.*?)"', own))
+        assert {each for each in links if not each.startswith("c")} == {f"{job}-source-1", f"{job}-sample-1"}
+        assert {each for each in links if each.startswith("c")} == {"c1", "c2"}
+    window = live_page.chunks(trace.corpus, range(2), Findings(trace, trace.citations), "two-")
+    assert re.findall(r'href="#(\w+-source-\d)"', window) == ["two-source-1", "two-source-2"]
+
+
+def test_an_answer_says_where_it_stands_and_can_be_copied() -> None:
+    trace = trace_of([document(WATCH * 80 + SEALED + WATCH)], [0, 2], answer="Tobias Renshaw", recalled=(1,))
+    done = live_answer.done(replace(trace, agreement=1.0), "j-")
+    assert done["marked"] == [2]
+    assert done["sources"] == [0, 2]
+    assert done["recalled"] == [1]
+    assert done["sources_heading"] == "Sources"
+    assert "1 of 1 sample agree" in done["answer_html"]
+    assert done["copied"].startswith("Tobias Renshaw [2]\n\nSources:\n[2] log.txt:")
+    assert "<mark>Tobias</mark> <mark>Renshaw</mark>" in done["sources_html"]
+    before = live_answer.selected(replace(trace, status="retrieved", answer=None), "j-")
+    assert before["sources"] == [0, 2]
+    assert before["html"].count('class="brief"') == 2
+
+
+def test_what_is_not_shown_needs_a_click() -> None:
+    trace = trace_of([document(WATCH * 80)], [0], status="not_found", answer="Paris <b>")
+    html = live_answer.done(trace, "j-")["answer_html"]
+    before, fold = html.split('<details class="proposed">')
+    assert "The document does not say." in before
+    assert "Paris" not in before
+    assert "Paris &lt;b&gt;" in fold
+    assert "--answer-anyway" not in html
+    spanish = replace(trace, question="¿Quién selló la caja del cronómetro y por qué lo hizo?")
+    assert "El documento no lo dice." in live_answer.done(spanish, "j-")["answer_html"]
+
+
+def test_a_question_without_a_selected_chunk_has_an_answer_of_its_own() -> None:
+    trace = trace_of([document(WATCH)], [], samples=["nothing"])
+    for html in fragments(trace):
+        assert_is_text(html)
+    assert live_answer.done(trace, "j-")["sources_html"] == ""
+    assert live_answer.done(trace_of([document(WATCH)], [], status="not_found"), "j-")["marked"] == []
+
+
+@settings(deadline=None)
+@given(st.lists(st.floats(-100, 100, width=32), max_size=30))
+def test_the_shades_of_all_chunks_are_those_of_each(scores: list[float]) -> None:
+    found = np.array(scores, np.float32)
+    shade = shading(found)
+    assert shades(found) == "".join(str(shade(float(score))) for score in found)
+
+
+@pytest.mark.parametrize("size", [1, 3, 7])
+def test_windows_say_together_what_one_says(size: int) -> None:
+    sections = (Section("Chapter 1", 1, 0), Section("Chapter <2>", 1, 4000))
+    book = Document.of("a.epub", "a.epub", Extracted(Content(WATCH * 200, sections=sections), "application/epub+zip"))
+    trace = trace_of([book, document(WATCH * 100, "b.txt", "")], [1, 8])
+    n = len(trace.corpus.chunks)
+    findings = Findings(trace, trace.citations)
+    for known in (None, findings):
+        whole = live_page.chunks(trace.corpus, range(n), known, "j-")
+        windows = [live_page.chunks(trace.corpus, range(n)[at : at + size], known, "j-") for at in range(0, n, size)]
+        assert "".join(windows) == whole
+        assert _Page(whole).chunks == [printable(chunk.text) for chunk in trace.corpus.chunks]
+        assert whole.count("Chapter") == 2
+        assert "not shown" not in whole
+    assert "score" not in live_page.chunks(trace.corpus, range(n))
+
+
+def test_an_outline_names_sections_by_their_chunks() -> None:
+    sections = (Section("One", 1, 0), Section("Two\n\x1b", 2, 4000))
+    book = Document.of("a.epub", "a.epub", Extracted(Content(WATCH * 200, sections=sections), "application/epub+zip"))
+    corpus = trace_of([document(WATCH * 100), book], [0]).corpus
+    found: list[dict[str, Any]] = live_page.outline(corpus)["documents"]
+    assert [each["first"] for each in found] == [0, len(corpus.chunks_of(0))]
+    assert [n for each in found for n in each["chars"]] == [chunk.end - chunk.start for chunk in corpus.chunks]
+    (one, two) = found[1]["sections"]
+    assert one == {"title": "One", "chunk": corpus.chunks_of(1).start}
+    assert two["title"] == "Two ␛"
+    assert corpus.chunks[two["chunk"]].start <= 4000 < corpus.chunks[two["chunk"]].end
+
+
+def test_the_outline_of_many_documents_reads_no_text() -> None:
+    def unread() -> Content:
+        raise AssertionError("was read")
+
+    corpus = trace_of([document(f"{i} {WATCH}", f"{i}.txt") for i in range(50)], [0]).corpus
+    documents = tuple(replace(each, content=unread) for each in corpus.documents)
+    assert len(live_page.outline(replace(corpus, documents=documents))["documents"]) == 50
