@@ -62,7 +62,7 @@ class _Page:
         self._library = state.library
 
     def shell(self, request: Request) -> Response:
-        return HTMLResponse(live_page.shell(entries=self._library.entries(), models={}, version=__version__))
+        return HTMLResponse(live_page.shell(entries=self._library.entries(), models={"small": [], "large": [], "default": {"small": "", "large": ""}}, version=__version__))
 
     def script(self, request: Request) -> Response:
         return Response(live_page.script(), media_type="text/javascript")
