@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from fbrag_cli.indexing.collect import Collection
 
 MOST_CHUNKS = 200  # of a window
+_NO_MODELS = {"small": [], "large": [], "default": {"small": "", "large": ""}}
 
 
 class Entry(Protocol):
@@ -62,7 +63,7 @@ class _Page:
         self._library = state.library
 
     def shell(self, request: Request) -> Response:
-        return HTMLResponse(live_page.shell(entries=self._library.entries(), models={"small": [], "large": [], "default": {"small": "", "large": ""}}, version=__version__))
+        return HTMLResponse(live_page.shell(entries=self._library.entries(), models=_NO_MODELS, version=__version__))
 
     def script(self, request: Request) -> Response:
         return Response(live_page.script(), media_type="text/javascript")
