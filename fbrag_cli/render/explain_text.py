@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from os.path import commonprefix
 
-from fbrag_cli.corpus import Chunk, Excerpt
+from fbrag_cli.corpus import Chunk, Corpus, Excerpt
 from fbrag_cli.documents.document import Document
 from fbrag_cli.documents.lines import line_of, pages_of
 from fbrag_cli.documents.lines import lines_of as line_range
