@@ -26,11 +26,12 @@ _BESIDE = re.compile(r"\*[^*\s].*\*|(?<!\\)\[\^\d+\]: .*", re.DOTALL)  # a note,
 _ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
 
 
-def pieces(trace: Trace) -> Iterator[str]:
+def pieces(trace: Trace, folder: str = "") -> Iterator[str]:
     """Yield an answer with its sources as Markdown: each sentence with the numbers of the sources that show it, the notes in
     emphasis, and for each source that is named a footnote with the sentence that shows the answer.
 
-    Where no source shows it, or the document does not say, the nearest source is named.
+    Where no source shows it, or the document does not say, the nearest source is named. folder: left out at the beginning of
+    places; with a slash at its end, or "" for none.
     """
     cited, said, at = trace.citations, answer_of(trace), 0
     if above := absent(trace):
@@ -48,7 +49,8 @@ def pieces(trace: Trace) -> Iterator[str]:
         yield f"\n\n{_note('Closest:' if trace.status == 'not_found' or cited.unproved else 'Source:')}{_marks(named)}"
     for number in named:
         chunk, shown = trace.sources[number - 1], cited.shown[number - 1].sentence
-        where = markup_free(one_line(place(chunk, shown) + also_in(trace, chunk)))
+        where = place(chunk, shown) + also_in(trace, chunk)
+        where = markup_free(one_line(where.replace(folder, "") if folder else where))
         yield f"\n\n[^{number}]: {where} — “{markup_free(_quoted(chunk, shown))}”"  # without the dash, a link's address and title
 
 

@@ -13,7 +13,7 @@ from starlette.routing import BaseRoute, Route
 
 from fbrag_cli import __version__
 from fbrag_cli.errors import FbragError
-from fbrag_cli.serving import model_calls
+from fbrag_cli.serving import model_calls, openai
 from fbrag_cli.serving.failure import as_json, respond
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ class State:
 def create_app(state: State, *, local: bool) -> Starlette:
     """Return the application. local: whether it serves this user alone, over the Unix socket, and may lend the models."""
     routes: list[BaseRoute] = [Route("/healthz", _health)]
+    routes += openai.routes(state)
     # routes += module.routes(state), one line for each module
     if local:
         routes += model_calls.routes(state.session.models)

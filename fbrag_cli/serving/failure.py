@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Any
 
 from starlette.exceptions import HTTPException
@@ -52,12 +53,15 @@ def as_json(record: Any, status: int = 200, headers: dict[str, str] | None = Non
     return Response(dumps(record) + "\n", status, headers, media_type="application/json")
 
 
-async def respond(request: Request, error: Exception) -> Response:
-    """Return the response to an error that a route raises. What is unknown is logged with its traceback."""
+async def respond(request: Request, error: Exception, form: Callable[[FbragError], Any] = record_of) -> Response:
+    """Return the response to an error that a route raises. What is unknown is logged with its traceback.
+
+    form: makes the JSON of the error.
+    """
     failure = known(error)
     if failure.code == "internal":
         logging.getLogger("fbrag").error("%s", failure.message, exc_info=error)
     headers = dict(getattr(error, "headers", None) or {})  # as Allow, of 405
     if seconds := getattr(failure, "retry_after", 0):
         headers["Retry-After"] = str(seconds)
-    return as_json(record_of(failure), status_of(failure), headers)
+    return as_json(form(failure), status_of(failure), headers)

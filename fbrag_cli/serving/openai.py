@@ -1,0 +1,318 @@
+"""OpenAI's interface: each served document or folder is a model, and a chat with it is a conversation about it.
+
+What was sent cannot be taken back, so an answer is sent once it was checked. Until then a stream brings what the models write, as
+`reasoning_content`, which chat pages show as a thought.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
+from functools import partial, wraps
+from time import time
+from typing import TYPE_CHECKING, Any
+
+import anyio
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from fbrag_cli import __version__
+from fbrag_cli.errors import FbragError
+from fbrag_cli.methods.choosing import choose_method, preset_settings
+from fbrag_cli.methods.registry import DEFAULT as FB_RAG
+from fbrag_cli.render.chat_answer import markup_free, pieces
+from fbrag_cli.serving.failure import HttpError, as_json, known, respond, status_of
+from fbrag_cli.serving.job import END, StoppedError
+from fbrag_cli.serving.openai_request import ChatRequest, RefusedError, read
+from fbrag_cli.session.retrievers import BM25
+from fbrag_cli.text.printable import dumps, one_line
+
+if TYPE_CHECKING:
+    from fbrag_cli.methods.method import Method
+    from fbrag_cli.progress import Event
+    from fbrag_cli.serving.app import State
+    from fbrag_cli.serving.job import Job
+    from fbrag_cli.serving.library import Entry, Library
+    from fbrag_cli.trace import Trace
+
+_PATIENCE = 1.0  # seconds in which a question that fails gets the status of its error, before its stream begins
+_POLL_SECONDS = 0.02
+_QUIET_SECONDS = 1.0  # after which a stream has a comment
+_LONGEST_THOUGHT = 500  # characters of a sample
+_TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+def routes(state: State) -> list[Route]:
+    """Return the routes /v1/models and /v1/chat/completions."""
+    started = int(time())
+
+    async def models(request: Request) -> Response:
+        found = _named(state.library).items()
+        return as_json({"object": "list", "data": [_model(name, entry, started) for name, entry in found]})
+
+    async def model(request: Request) -> Response:
+        name = request.path_params["model"]
+        return as_json(_model(name, _entry(state.library, name), started))
+
+    async def complete(request: Request) -> Response:
+        try:
+            asked = read(json.loads(await request.body()))
+        except (ValueError, RecursionError):
+            raise RefusedError("body", "this is no JSON") from None
+        job = await anyio.to_thread.run_sync(_begun, state, asked)
+        reply = _Reply(asked, job)
+        if asked.streaming:
+            heard = _heard(job)
+            for _ in range(round(_PATIENCE / _POLL_SECONDS)):
+                if not job.done:
+                    await anyio.sleep(_POLL_SECONDS)
+            if job.done:
+                _outcome(job)
+            return _Stream(reply.events(heard), job, partial(state.desk.drop, job))
+        try:
+            return as_json(await anyio.to_thread.run_sync(reply.whole, await _trace_of(job, request)))
+        finally:
+            state.desk.drop(job)
+
+    return [
+        Route("/v1/models", _in_form(models)),
+        Route("/v1/models/{model:path}", _in_form(model)),
+        Route("/v1/chat/completions", _in_form(complete), methods=["POST"]),
+    ]
+
+
+def error_of(failure: FbragError) -> dict[str, Any]:
+    """Return an error in OpenAI's form."""
+    status = status_of(failure)
+    kind = _TYPES.get(status) or ("server_error" if status >= 500 else "invalid_request_error")
+    message = failure.message + (f" ({failure.hint})" if failure.hint else "")
+    return {"error": {"message": message, "type": kind, "param": getattr(failure, "param", None), "code": failure.code}}
+
+
+def _in_form(endpoint: Endpoint) -> Endpoint:
+    """Return the endpoint, whose errors have OpenAI's form."""
+
+    @wraps(endpoint)
+    async def answered(request: Request) -> Response:
+        try:
+            return await endpoint(request)
+        except Exception as error:
+            return await respond(request, error, error_of)
+
+    return answered
+
+
+# -- models ------------------------------------------------------------------------------------------------------------------
+
+
+def _named(library: Library) -> dict[str, Entry]:
+    """Return the entries by their names for people: that of the file or folder, with the entry's id where others have it too."""
+    entries = library.entries()
+    names = [one_line(os.path.basename(os.path.abspath(each.name)) or each.name) for each in entries]
+    n = Counter(names)
+    return {name if n[name] == 1 else f"{name}-{entry.id}": entry for name, entry in zip(names, entries, strict=True)}
+
+
+def _entry(library: Library, name: str) -> Entry:
+    """Return the entry of a model's name, or of another name that `Library.find` knows. Raises HttpError, 404."""
+    if (named := _named(library).get(name)) is not None:
+        return named
+    try:
+        return library.find([name])[0]
+    except FbragError as error:
+        what = f"there is no model {one_line(name, 200)}"
+        raise HttpError(404, what, "GET /v1/models lists them", code="model_not_found") from error
+
+
+def _model(name: str, entry: Entry, started: int) -> dict[str, Any]:
+    try:
+        created = int(os.stat(entry.paths[0]).st_mtime) if entry.paths else started
+    except OSError:
+        created = started
+    return {"id": name, "object": "model", "created": created, "owned_by": "fbrag"}
+
+
+# -- a question --------------------------------------------------------------------------------------------------------------
+
+
+def _begun(state: State, asked: ChatRequest) -> Job:
+    """Return the job of a question, which runs. Raises as `Desk.ask`."""
+    entry, method = _entry(state.library, asked.model), _method(state, asked)
+    return state.desk.ask(asked.question, [entry.id], method=method, conversation=asked.told)
+
+
+def _method(state: State, asked: ChatRequest) -> Method:
+    values = preset_settings(asked.preset, BM25)
+    method = choose_method(values.get("method", FB_RAG), values, on_gpu=state.session.on_gpu)
+    most = min(method.max_tokens, asked.max_tokens or method.max_tokens)
+    return replace(method, max_tokens=most, instructions=asked.instructions or None)  # which name no file here
+
+
+async def _trace_of(job: Job, request: Request) -> Trace:
+    """Wait for the trace of a job, which is stopped where its client goes. Raises its error."""
+    async with anyio.create_task_group() as group:
+
+        async def stop_with_client() -> None:
+            while (await request.receive())["type"] != "http.disconnect":
+                pass
+            job.cancel()
+
+        group.start_soon(stop_with_client)
+        try:
+            while not job.done:
+                await anyio.sleep(_POLL_SECONDS)
+        finally:
+            job.cancel()  # of no effect on one that is done
+        group.cancel_scope.cancel()
+    return _outcome(job)
+
+
+def _outcome(job: Job) -> Trace:
+    """Return the trace of a job that is done. Raises its error."""
+    try:
+        return job.trace()
+    except StoppedError:
+        raise HttpError(503, "the question was stopped", "ask it again", code="timeout") from None
+
+
+class _Reply:
+    """What a client gets for a question."""
+
+    def __init__(self, asked: ChatRequest, job: Job) -> None:
+        self._asked, self._job, self._created = asked, job, int(time())
+
+    def whole(self, trace: Trace) -> dict[str, Any]:
+        """Return the reply in one piece."""
+        message = {"role": "assistant", "content": "".join(self._written(trace)), "refusal": None}
+        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _finish(trace)}
+        return self._record("chat.completion", [choice]) | {"usage": _usage(trace)}
+
+    async def events(self, heard: asyncio.Queue[Event]) -> AsyncIterator[str]:
+        """Yield the reply as events of a stream, with a comment in each second without one. heard: the events of the job."""
+        yield self._piece({"role": "assistant", "content": ""})
+        thought = _Thought()
+        async for event in _events(heard):
+            if event is None:
+                yield ":\n\n"
+            elif text := thought.of(event):
+                yield self._piece({"reasoning_content": text})
+        try:
+            trace = _outcome(self._job)
+            for text in await anyio.to_thread.run_sync(self._written, trace):
+                yield self._piece({"content": text})
+        except Exception as error:
+            yield _event(error_of(known(error)))
+            return
+        yield self._piece({}, _finish(trace))
+        if self._asked.counting:
+            yield _event(self._record("chat.completion.chunk", []) | {"usage": _usage(trace)})
+        yield "data: [DONE]\n\n"
+
+    def _written(self, trace: Trace) -> list[str]:
+        """Return the answer in pieces, without the folder in which the documents lie on this machine."""
+        path = next((path for each in self._job.entries for path in each.paths), "")
+        folder = os.path.join(os.path.dirname(os.path.normpath(path)), "")
+        return [each for each in pieces(trace, "" if folder == os.sep else folder) if each]
+
+    def _piece(self, delta: dict[str, str], finish: str | None = None) -> str:
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
+        return _event(self._record("chat.completion.chunk", [choice]) | ({"usage": None} if self._asked.counting else {}))
+
+    def _record(self, kind: str, choices: list[dict[str, Any]]) -> dict[str, Any]:
+        return {
+            "id": f"chatcmpl-{self._job.id}",
+            "object": kind,
+            "created": self._created,
+            "model": self._asked.model,
+            "system_fingerprint": f"fbrag-{__version__}",
+            "choices": choices,
+        }
+
+
+class _Thought:
+    """What the models write until the answer was checked, as Markdown without markup: samples, and the words of the answer."""
+
+    def __init__(self) -> None:
+        self._tail = ""  # the beginning of a word: by itself it may be no address yet
+
+    def of(self, event: Event) -> str:
+        """Return what an event adds."""
+        if event.kind == "sampled":
+            return "".join(f"- {markup_free(one_line(each.said, _LONGEST_THOUGHT))}\n" for each in event.about.samples) + "\n"
+        written, end = self._tail + event.text if event.kind == "text" else self._tail, 0
+        if event.kind == "text":
+            end = max(written.rfind(" "), written.rfind("\n")) + 1
+        elif event.kind == "start":
+            end = len(written)
+        self._tail = written[end:]
+        return markup_free(written[:end])
+
+
+def _heard(job: Job) -> asyncio.Queue[Event]:
+    """Return a queue of the events of a job."""
+    heard: asyncio.Queue[Event] = asyncio.Queue()
+    loop = asyncio.get_running_loop()
+
+    def receive(event: Event) -> None:
+        loop.call_soon_threadsafe(heard.put_nowait, event)
+
+    job.subscribe(receive)
+    return heard
+
+
+async def _events(heard: asyncio.Queue[Event]) -> AsyncIterator[Event | None]:
+    """Yield the events of a job until its end, and None in each second without one."""
+    while True:
+        try:
+            event = await asyncio.wait_for(heard.get(), _QUIET_SECONDS)
+        except asyncio.TimeoutError:
+            yield None
+            continue
+        if event is END:
+            return
+        yield event
+
+
+class _Stream(StreamingResponse):
+    """A stream about a job, which is stopped where its client goes."""
+
+    def __init__(self, events: AsyncIterator[str], job: Job, end: Callable[[], object]) -> None:
+        super().__init__(events, media_type="text/event-stream")
+        self._job, self._end = job, end
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._job.cancel()
+            self._end()
+
+
+def _finish(trace: Trace) -> str:
+    return "length" if trace.truncated else "stop"
+
+
+def _usage(trace: Trace) -> dict[str, Any]:
+    """Return the numbers of tokens of all calls of the models. What was written before the answer counts as a thought."""
+    read = sum(each.prompt_tokens for each in trace.stages)
+    written = sum(each.generated_tokens for each in trace.stages)
+    thought = sum(each.generated_tokens if each.name == "forward" else each.thought_tokens for each in trace.stages)
+    return {
+        "prompt_tokens": read,
+        "completion_tokens": written,
+        "total_tokens": read + written,
+        "prompt_tokens_details": {"cached_tokens": sum(each.cached_tokens for each in trace.stages)},
+        "completion_tokens_details": {"reasoning_tokens": thought},
+    }
+
+
+def _event(record: dict[str, Any]) -> str:
+    return f"data: {dumps(record)}\n\n"
