@@ -7,8 +7,9 @@
 
 const MARGIN = 1.5; // heights of the view that are in the page above and below it
 const BLOCK = 20; // chunks that are fetched at once
+const NEAR = 8; // chunks above and below those in the page whose texts are fetched ahead
 const MOST_KEPT = 400; // chunks whose text is kept
-const MOST_CELLS = 4800; // of the map; a cell stands for several chunks in a document of more
+const MOST_CELLS = 2400; // of the map; a cell stands for several chunks in a document of more
 const ALIVE_MS = 30_000;
 
 const $ = (/** @type {string} */ id) => document.getElementById(id);
@@ -247,9 +248,9 @@ class Reader {
     this.feed.style.paddingTop = `${this.tops[Math.min(...shown)]}px`;
     this.feed.style.paddingBottom = `${this.tops.at(-1) - this.tops[Math.max(...shown) + 1]}px`;
     this.hold(anchor);
-    clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.fetchMissing(), 50);
+    this.timer ||= setTimeout(() => this.fetchMissing(), 40);
     const seen = this.view();
+    found.paint();
     map.see(this.file.first + this.at(seen.top + 1), this.file.first + this.at(seen.top + seen.height - 1));
   }
 
@@ -290,11 +291,13 @@ class Reader {
 
   // Texts.
 
+  /** Fetch the texts that are in the page or near. */
   async fetchMissing() {
-    const missing = [...this.shown.keys()].filter((i) => !this.texts.has(i));
-    const blocks = new Set(missing.map((i) => Math.floor(i / BLOCK)));
-    await Promise.all([...blocks].map((block) => this.load(block).catch(unlessGone)));
-    if (blocks.size) this.soon();
+    this.timer = 0;
+    const near = [...this.shown.keys()].flatMap((i) => [i, i - NEAR, i + NEAR]).filter((i) => i >= 0 && i < this.heights.length);
+    const blocks = new Set(near.filter((i) => !this.texts.has(i)).map((i) => Math.floor(i / BLOCK)));
+    if (!blocks.size || server.absent) return;
+    await Promise.all([...blocks].map((block) => this.load(block))).then(() => this.soon(), unlessGone);
     if (this.texts.size > MOST_KEPT) for (const i of this.texts.keys()) if (!this.shown.has(i)) this.texts.delete(i);
   }
 
@@ -458,9 +461,12 @@ const library = {
   },
 
   list(unread) {
+    const [first, last] = [...this.files.map(({ name }) => name)].sort().filter((_, i, all) => i === 0 || i === all.length - 1);
+    let shared = last ? [...first].findIndex((letter, i) => letter !== last[i]) : 0; // letters of the folders that all are in
+    shared = first?.lastIndexOf("/", shared - 1) + 1 || 0;
     this.buttons = this.files.map((file) => {
       const item = made("file-of");
-      item.querySelector("bdi").textContent = file.name;
+      item.querySelector("bdi").textContent = file.name.slice(shared);
       item.firstElementChild.title = `${file.name}: ${counted(file.chars.length, "chunk")}`;
       item.firstElementChild.addEventListener("click", () => visit(() => this.show(file)));
       return item.firstElementChild;
@@ -823,7 +829,11 @@ function whereabouts() {
 async function visit(go) {
   history.replaceState(whereabouts(), "");
   history.pushState(null, "");
-  await go().catch?.(unlessGone);
+  try {
+    await go();
+  } catch (error) {
+    unlessGone(error);
+  }
 }
 
 async function comeBack({ state }) {
@@ -878,6 +888,14 @@ const found = {
   clear() {
     Object.assign(this, { text: "", chunks: [], now: -1 });
     $("find").querySelector("output").textContent = "";
+    this.paint();
+  },
+
+  /** Mark the text in what is in the page. A browser that cannot goes without. */
+  paint() {
+    if (!CSS.highlights) return;
+    const ranges = this.text ? [...reader.shown.values()].flatMap((chunk) => rangesOf(chunk, this.text.toLowerCase())) : [];
+    CSS.highlights.set("found", new Highlight(...ranges));
   },
 
   async next(step) {
@@ -893,6 +911,23 @@ const found = {
     if (n) await library.turn(this.chunks[this.now]);
   },
 };
+
+/** The places of a text, in small letters, within an element. */
+function rangesOf(element, text) {
+  const ranges = [];
+  const walker = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);
+  for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+    const within = node.data.toLowerCase();
+    if (within.length !== node.length) continue; // small letters of other lengths, as of a dotted capital I
+    for (let at = within.indexOf(text); at >= 0; at = within.indexOf(text, at + text.length)) {
+      const range = new Range();
+      range.setStart(node, at);
+      range.setEnd(node, at + text.length);
+      ranges.push(range);
+    }
+  }
+  return ranges;
+}
 
 // ---- The page ---------------------------------------------------------------------------------------------------------------
 
