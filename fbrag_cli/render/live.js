@@ -72,7 +72,9 @@ const server = {
   async tried() {
     for (let wait = 500; ; wait = Math.min(2 * wait, 8000)) {
       await new Promise((done) => setTimeout(done, wait));
-      if (await fetch("/page/alive").then((response) => response.ok, () => false)) return;
+      const response = await fetch("/page/alive").catch(() => null);
+      if (response?.ok) return;
+      if (response) $("gone").textContent = "The server was started anew. Open the page by the address that it prints.";
     }
   },
 };
@@ -549,8 +551,10 @@ const library = {
     const boxes = [...document.querySelectorAll("[name=documents]")];
     const names = boxes.filter(({ checked }) => checked).map((box) => box.closest("li").querySelector("bdi").textContent);
     $("shelf").hidden = boxes.length < 2;
-    $("asked").textContent = `${names.length === boxes.length ? "All" : names.length} of ${boxes.length} are asked`;
-    $("title").textContent = names.length === 1 ? names[0] : counted(names.length, "document");
+    const some = `${names.length} of ${boxes.length} ${names.length === 1 ? "is" : "are"} asked`;
+    $("asked").textContent = names.length === boxes.length ? `All ${names.length} are asked` : some;
+    $("title").textContent = names.join(", ");
+    document.title = `${names.join(", ")} · fbrag`;
     turns.open(null);
     if (names.length) await this.open(this.asked());
   },
@@ -612,7 +616,7 @@ class Turn {
     if (!(error instanceof Gone)) throw error;
     this.doing("The server is gone. The question is asked again when it is back.");
     this.$(".answer").hidden = true;
-    await Promise.race([server.absent, new Promise((_, stop) => this.stopping.signal.addEventListener("abort", stop))]);
+    await Promise.race([server.absent, new Promise((stop) => this.stopping.signal.addEventListener("abort", stop))]);
   }
 
   stop() {
@@ -622,7 +626,7 @@ class Turn {
 
   fail(error) {
     this.ended = true;
-    const stopped = this.stopping.signal.aborted;
+    const stopped = error.name === "AbortError";
     this.$(".answer").hidden = true;
     if (error.html) place(this.$(".wrong"), error.html);
     else this.$(".wrong").textContent = stopped ? "Stopped." : error.message;
@@ -654,7 +658,7 @@ class Turn {
   on_nearest({ shades, html }) {
     this.shades = shades;
     this.raised = new Set();
-    this.sourced("Nearest to the question", html);
+    this.sourced("Nearest to the question", html && `<ol class="sources">${html}</ol>`);
     this.paint();
   }
 
@@ -662,6 +666,7 @@ class Turn {
     this.shades = shades ?? this.shades;
     this.raised = new Set([...(this.raised ?? []), ...raised]);
     this.$(".of-samples").hidden = false;
+    this.$(".of-samples").open = true;
     this.$(".samples").insertAdjacentHTML("beforeend", html);
     this.paint();
   }
@@ -688,6 +693,10 @@ class Turn {
     this.fail(new Problem([message, hint].filter(Boolean).join(" "), html));
   }
 
+  on_stopped() {
+    this.fail(new DOMException("", "AbortError"));
+  }
+
   on_done(done) {
     this.ended = true;
     Object.assign(this, { done, job: done.job, shades: done.shades, raised: null, recalled: new Set(done.recalled) });
@@ -697,6 +706,7 @@ class Turn {
     this.sourced(done.sources_heading, done.sources_html);
     place(this.$(".samples"), done.samples_html);
     this.$(".of-samples").hidden = !done.samples_html;
+    this.$(".of-samples").open = false;
     place(this.$(".figures"), done.figures_html);
     this.warn(done.warnings ?? []);
     this.$(".save").href = `/page/save/${done.job}`;
