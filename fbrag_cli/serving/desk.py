@@ -204,7 +204,7 @@ class Desk:
                 timer.cancel()
         with self._lock:
             del self._threads[job.id]
-            job.end(trace, error)
+        job.end(trace, error)
         for session in (self.session, self._uncached):
             session.forget()
 

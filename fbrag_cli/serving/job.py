@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fbrag_cli.cancellation import Cancellation
+from fbrag_cli.errors import FbragError
 from fbrag_cli.progress import LABELS, Event, Progress, silent
 from fbrag_cli.session.forecast import Forecast
 from fbrag_cli.session.session import DEFAULT, Choice
@@ -24,8 +25,11 @@ if TYPE_CHECKING:
 END = Event("job", "done")
 
 
-class StoppedError(Exception):
-    """A client cancelled its question, or the process ends."""
+class StoppedError(FbragError):
+    """A client cancelled its question or went away, or the process ends."""
+
+    def __init__(self) -> None:
+        super().__init__("timeout", "the question was cancelled", "ask it again")
 
 
 @dataclass(eq=False, kw_only=True)
@@ -80,7 +84,7 @@ class Job:
 
     def cancel(self) -> None:
         """Stop it; it ends within a second."""
-        self.cancellation.request(StoppedError("the question was cancelled"))
+        self.cancellation.request(StoppedError())
 
     def wait(self, seconds: float) -> bool:
         """Wait for its end. Return whether it is done."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Literal
+from typing import IO, TYPE_CHECKING, Literal
 
 from fbrag_cli.documents.source import stat_file
 from fbrag_cli.errors import FbragError
@@ -115,7 +115,7 @@ class Library:
         """Return whether nothing that was made of these documents may be written to the disk."""
         return any(each.kind == "upload" for each in entries)
 
-    def upload(self, name: str, data: BinaryIO, listener: Listener | None = None) -> Entry:
+    def upload(self, name: str, data: IO[bytes], listener: Listener | None = None) -> Entry:
         """Read a file that a client sends, and return its entry. It is in memory alone, until others take its place.
 
         name: its suffix counts; no file of that name is opened. listener: can stop the reading. Raises FbragError as

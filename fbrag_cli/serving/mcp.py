@@ -106,7 +106,7 @@ class Call:
         try:
             return await anyio.to_thread.run_sync(partial(work, *arguments, cancellation), abandon_on_cancel=True)
         finally:
-            cancellation.request(StoppedError("the call was cancelled"))
+            cancellation.request(StoppedError())
 
     async def waited(self, job: Job) -> None:
         """Wait for a job, as long as the call says, and report each second what runs. Stop it where the call is cancelled,
@@ -361,11 +361,7 @@ def _returned(record: dict[str, Any]) -> types.CallToolResult:
 
 def _failed(error: Exception) -> types.CallToolResult:
     """Return a failure as a result that no client takes for an answer."""
-    from fbrag_cli.serving.job import StoppedError
-
     failure = error if isinstance(error, FbragError) else lacking(error)
-    if failure is None and isinstance(error, StoppedError):
-        failure = FbragError("timeout", "the question was cancelled", "ask it again")
     if failure is None:
         failure = FbragError("internal", f"internal error ({type(error).__name__}: {error})"[:500], "please report it")
     record = _sendable({"code": failure.code, "message": failure.message, "hint": failure.hint, "document": failure.document})

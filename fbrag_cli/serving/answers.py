@@ -1,0 +1,103 @@
+"""The routes that answer a question, as JSON or as events, and that explain what is read for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+import anyio
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from fbrag_cli.progress import Event
+from fbrag_cli.render import as_json
+from fbrag_cli.render.events import Events
+from fbrag_cli.serving import failure
+from fbrag_cli.serving.inquiry import Inquiry, read_object
+from fbrag_cli.serving.job import END
+from fbrag_cli.serving.stream import EventStream, finished
+from fbrag_cli.session.memory import peak_memory_mb
+from fbrag_cli.text.printable import dumps
+
+if TYPE_CHECKING:
+    from fbrag_cli.serving.app import State
+    from fbrag_cli.serving.job import Job
+    from fbrag_cli.trace import Trace
+
+_APART = 0.25  # seconds between two events of the progress, at least
+
+
+def routes(state: State) -> list[Route]:
+    """Return the routes /v1/ask and /v1/explain."""
+
+    async def ask(request: Request) -> Response:
+        asked = Inquiry.of(await read_object(request), state.session)
+        job = await anyio.to_thread.run_sync(asked.asked, state.desk)
+        if "text/event-stream" in request.headers.get("accept", ""):
+            return EventStream(job, EventsOf(job))
+        try:
+            trace = await finished(request, job)
+            return failure.as_json(await anyio.to_thread.run_sync(_answer, trace))
+        finally:
+            state.desk.drop(job)
+
+    async def explain(request: Request) -> Response:
+        asked = Inquiry.of(await read_object(request), state.session, finds=True)
+        job = await anyio.to_thread.run_sync(lambda: asked.asked(state.desk, answering=False))
+        try:
+            trace = await finished(request, job)
+            return failure.as_json(await anyio.to_thread.run_sync(_explanation, trace, asked.find))
+        finally:
+            state.desk.drop(job)
+
+    return [Route("/v1/ask", ask, methods=["POST"]), Route("/v1/explain", explain, methods=["POST"])]
+
+
+class EventsOf:
+    """Renders the events of a job as those of /v1/ask: called with each, it yields names and JSON."""
+
+    def __init__(self, job: Job) -> None:
+        self._job, self._events, self._last = job, Events(), 0.0
+
+    def __call__(self, event: Event) -> Iterator[tuple[str, str]]:
+        for record in self._ended() if event is END else self._records(event):
+            yield record.get("event", "error"), dumps(record)
+
+    def _records(self, event: Event) -> Iterator[dict[str, Any]]:
+        events, job = self._events, self._job
+        if event.kind == "understood":
+            yield events.understood(event.text)
+        elif event.kind == "ranked" and job.collection:
+            yield events.nearest(job.collection.corpus, event.positions, event.about)
+        elif event.kind == "sampled":
+            yield from events.samples(event.about)
+        elif event.kind == "selected":
+            yield events.selected(event.about)
+        elif event.kind == "text" and event.stage == "answer":
+            if token := events.token(event):
+                yield token
+        elif event.kind == "start" or (event.kind in ("progress", "written") and monotonic() - self._last >= _APART):
+            self._last = monotonic()
+            yield events.read(event, job.forecast.left())
+
+    def _ended(self) -> Iterator[dict[str, Any]]:
+        try:
+            trace = self._job.trace()
+        except Exception as error:
+            yield failure.record_of(failure.known(error))
+        else:
+            yield self._events.checked(trace)
+            yield self._events.done(trace, peak_memory_mb())
+
+
+def _answer(trace: Trace) -> dict[str, Any]:
+    return as_json.answer(trace, memory_mb=peak_memory_mb())
+
+
+def _explanation(trace: Trace, find: str | None) -> dict[str, Any]:
+    from fbrag_cli.render.explain_text import holders
+
+    found = None if find is None else holders(trace, find)
+    return as_json.explanation(trace, memory_mb=peak_memory_mb(), found=found)

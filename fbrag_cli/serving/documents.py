@@ -1,0 +1,104 @@
+"""The routes of the documents: which are served, the text of a place in one, and uploads."""
+
+from __future__ import annotations
+
+import tempfile
+from typing import IO, TYPE_CHECKING, Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from fbrag_cli.corpus import Chunk
+from fbrag_cli.documents.lines import line_index
+from fbrag_cli.errors import FbragError
+from fbrag_cli.progress import Listener
+from fbrag_cli.render.as_json import place_of
+from fbrag_cli.serving.failure import as_json
+from fbrag_cli.serving.library import MOST_BYTES, Entry
+from fbrag_cli.serving.stream import in_thread
+from fbrag_cli.text.printable import byte_size, one_line
+
+if TYPE_CHECKING:
+    from fbrag_cli.documents.document import Document
+    from fbrag_cli.serving.app import State
+
+_MOST_CHARACTERS = 20_000  # of a place
+_IN_MEMORY = 1_000_000  # bytes of an upload; more lie in a file without a name
+_PLACE = ("start_line", "end_line", "start_char", "end_char")
+_KEYS = ("document", *_PLACE)
+
+
+def routes(state: State) -> list[Route]:
+    """Return the routes /v1/documents and /v1/source."""
+    library = state.library
+
+    async def listed(request: Request) -> Response:
+        return as_json(_listed(library.entries()))
+
+    async def upload(request: Request) -> Response:
+        with tempfile.SpooledTemporaryFile(_IN_MEMORY) as file:
+            name = await _received(request, file)
+            entry = await in_thread(request, lambda listener: library.upload(name, file, listener))
+        return as_json(_listed([entry]), 201)
+
+    async def source(request: Request) -> Response:
+        query = request.query_params
+        if unknown := [key for key in query if key not in _KEYS]:
+            raise FbragError("usage", f"{one_line(unknown[0], 60)}: there is no such key", f"one of {', '.join(_KEYS)}")
+        place = {key: _number(key, query[key]) for key in _PLACE if key in query}
+
+        def work(listener: Listener) -> dict[str, Any]:
+            return _source(library.document(query.get("document", ""), listener), place)
+
+        return as_json(await in_thread(request, work))
+
+    return [
+        Route("/v1/documents", listed, methods=["GET"]),
+        Route("/v1/documents", upload, methods=["POST"]),
+        Route("/v1/source", source, methods=["GET"]),
+    ]
+
+
+def _listed(entries: list[Entry]) -> dict[str, Any]:
+    rows = [{"id": each.id, "name": each.name, "kind": each.kind} for each in entries]
+    return {"schema": "fbrag.documents/1", "documents": rows}
+
+
+async def _received(request: Request, file: IO[bytes]) -> str:
+    """Write the body of an upload into a file, and return its name. Raises FbragError `too_large`, and `usage` without a name."""
+    name = request.query_params.get("name", "")
+    if request.headers.get("content-type", "").startswith("multipart/"):
+        raise FbragError("usage", "the upload is multipart", "send the bytes of the file: curl --data-binary @FILE …?name=FILE")
+    if not name:
+        raise FbragError("usage", "the upload has no name", "POST /v1/documents?name=report.pdf")
+    size = 0
+    async for piece in request.stream():
+        if (size := size + len(piece)) > MOST_BYTES:
+            raise FbragError("too_large", f"{one_line(name, 60)} has more than {byte_size(MOST_BYTES)}", "send it in parts")
+        file.write(piece)
+    file.seek(0)
+    return name
+
+
+def _number(key: str, text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise FbragError("usage", f"{key}: a whole number is needed", f"{key}=1")
+    return int(text)
+
+
+def _source(document: Document, place: dict[str, int]) -> dict[str, Any]:
+    """Return the text of a place, cut at 20,000 characters, and where it stands. Raises FbragError `usage` for no place of it."""
+    lines, size = line_index(document), document.n_chars
+    unit, least, most = ("char", 0, size) if "start_char" in place or "end_char" in place else ("line", 1, len(lines))
+    first, last = place.get(f"start_{unit}", least), min(place.get(f"end_{unit}", most), most)
+    if not least <= first <= last:
+        what = f"{unit}s {first} to {last}: {one_line(document.name)} has {most}, counted from {least}"
+        raise FbragError("usage", what, "name a place that it has")
+    start, end = (first, last) if unit == "char" else (lines.span(first)[0], lines.span(last)[1])
+    cut = min(end, start + _MOST_CHARACTERS)
+    at = min(start, size - 1)  # a place without text stands at a character, too
+    found = place_of(Chunk(0, document, at, max(at + 1, cut), 0)) | {"start_char": start, "end_char": cut}
+    del found["chunk"]
+    about = {"lines": len(lines), "chars": size, "text": document.text[start:cut], "cut": cut < end}
+    return {"schema": "fbrag.source/1", **found, **about}

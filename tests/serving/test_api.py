@@ -1,0 +1,330 @@
+"""The HTTP interface of the warm process, as a program meets it: real requests, real models."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fbrag_cli.errors import EXIT_CODES
+from fbrag_cli.storage.cache import Cache
+from tests.conftest import INQUIRY, Run
+from tests.generation.tiny_gguf import Tiny
+
+pytest.importorskip("uvicorn", reason="needs Starlette and uvicorn: pip install -e '.[test]'")
+
+from fbrag_cli.serving.door import Door
+from tests.serving.live_server import Live, live, pair
+
+QUESTION = "Where was the anchor that lost its fluke forged?"
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random model, which answers nonsense at once."""
+    return Tiny(weights=0.3, context=65_536).write(tmp_path_factory.mktemp("models") / "tiny.gguf")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = tmp_path_factory.mktemp("papers")
+    (found / "inquiry.txt").write_bytes(INQUIRY.read_bytes())
+    (found / "lamp.txt").write_text("The lamp of the Skarn Light was made in Brackness by Ada Quill.\n")
+    return found
+
+
+@pytest.fixture(scope="module")
+def served(tiny: Path, folder: Path) -> Iterator[Live]:
+    with live(pair(tiny), [str(folder / "inquiry.txt"), str(folder)], parallel=2) as server:
+        yield server
+
+
+def id_of(server: Live, name: str) -> str:
+    return str(next(each["id"] for each in server.get("/v1/documents")[1]["documents"] if each["name"].endswith(name)))
+
+
+def comparable(record: dict[str, Any]) -> dict[str, Any]:
+    """An answer without what two runs differ in: seconds, memory, and what was cached."""
+    for stage in record["stages"]:
+        stage["seconds"] = stage["first_token_seconds"] = 0
+    return record | {"memory": None, "cached": None}
+
+
+def test_an_answer_is_that_of_the_command_line(folder: Path, tiny: Path, fbrag: Run) -> None:
+    document = str(folder / "inquiry.txt")
+    with live(pair(tiny), [document]) as server:
+        found = server.ask(QUESTION, settings={"samples": 2, "recall": "3", "max-tokens": 20})
+    options = ["--small", tiny, "--large", tiny, "--samples", 2, "--recall", 3, "--max-tokens", 20]
+    run = fbrag("ask", document, QUESTION, "--json", "--no-cache", *options)
+    assert comparable(found) == comparable(json.loads(run.stdout))
+
+
+def test_events_come_in_their_order(served: Live, folder: Path) -> None:
+    found = served.events(QUESTION, documents=[id_of(served, "inquiry.txt")], settings={"samples": 2, "max_tokens": 30})
+    names = [each["event"] for each in found if each["event"] != "read"]
+    assert list(dict.fromkeys(names)) == ["nearest", "sample", "selected", "token", "checked", "done"]
+    assert names.count("sample") == 2
+    by_name = {each["event"]: each for each in found}
+    assert all(each["schema"] == "fbrag.event/1" for each in found if each["event"] != "done")
+    done = by_name["done"]
+    assert done["schema"] == "fbrag.answer/1"
+    assert "".join(each["text"] for each in found if each["event"] == "token").strip() == (
+        done["answer"] or done["unsupported_answer"]
+    )
+    assert by_name["selected"]["sources"][0]["chunk"] == done["sources"][0]["chunk"]
+    assert by_name["nearest"]["chunks"][0]["document"] == str(folder / "inquiry.txt")
+    assert by_name["nearest"]["chunks"][0]["backward"] > 0
+    assert by_name["checked"]["status"] == done["status"]
+    samples = [each for each in found if each["event"] == "sample"]
+    assert [each["answer"] for each in samples] == [each["answer"] for each in done["samples"]]
+    assert by_name["read"]["label"]
+
+
+def test_a_selection_is_explained(served: Live) -> None:
+    body = {"question": QUESTION, "documents": [id_of(served, "inquiry.txt")], "find": "property of Mrs. Lavinia Goss"}
+    status, record = served.post("/v1/explain", body)
+    assert status == 200
+    assert record["schema"] == "fbrag.explanation/1"
+    assert sum(each["found"] for each in record["chunks"]) == 1
+
+
+def test_all_that_is_served_is_asked_without_a_name(served: Live) -> None:
+    record = served.ask("Who made the lamp?", settings={"method": "vanilla", "answer_anyway": True, "max_tokens": 3})
+    assert any(each["path"].endswith("lamp.txt") for each in record["documents"])
+    assert record["method"]["name"] == "vanilla"
+
+
+def test_a_place_is_read(served: Live, folder: Path) -> None:
+    lines = INQUIRY.read_text().split("\n")
+    id = id_of(served, "inquiry.txt")
+    status, record = served.get(f"/v1/source?document={id}&start_line=390&end_line=391")
+    assert (status, record["text"]) == (200, "\n".join(lines[389:391]))
+    assert (record["start_line"], record["end_line"], record["lines"], record["cut"]) == (390, 391, len(lines), False)
+    whole = served.get(f"/v1/source?document={id}")[1]
+    assert len(whole["text"]) == 20_000
+    assert whole["cut"]
+    part = served.get(f"/v1/source?document={folder}/lamp.txt&start_char=4&end_char=8")[1]
+    assert part["text"] == "lamp"
+    for wrong in ("start_line=0", "start_line=9&end_line=8", "start_line=99999", "start_line=x", "page=1", "end_char=-1"):
+        status, record = served.get(f"/v1/source?document={id}&{wrong}")
+        assert (status, record["error"]["code"]) == (400, "usage"), wrong
+
+
+def test_only_what_is_served_can_be_named(served: Live, folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "secret.txt").write_text("The key is under the stone.")
+    (folder / "link.txt").symlink_to(tmp_path / "secret.txt")
+    named = (
+        "/etc/hostname",
+        str(tmp_path / "secret.txt"),
+        str(folder / "link.txt"),
+        "../x",
+        "-",
+        "a\0b",
+        "none.txt",
+        "https://x.y/z",
+    )
+    for name in named:
+        status, record = served.post("/v1/ask", {"question": "Where is the key?", "documents": [name]})
+        assert (status, record["error"]["code"]) == (404, "doc_not_found"), name
+        assert "key" not in json.dumps(record["error"]["message"].replace(str(tmp_path), ""))
+    (folder / "link.txt").unlink()
+
+
+def test_a_folder_of_the_door_can_be_named(tiny: Path, folder: Path) -> None:
+    with live(pair(tiny), [], door=Door.to([str(folder)])) as server:
+        status, record = server.post("/v1/ask", {"question": "Who?"})
+        assert (status, record["error"]["code"]) == (400, "usage")
+        found = server.ask("Who?", documents=[str(folder / "lamp.txt")], preset="fast", settings={"max_tokens": 2})
+        assert found["sources"][0]["document"].endswith("lamp.txt")
+
+
+WRONG = [
+    {},
+    {"question": ""},
+    {"question": 5},
+    {"question": None},
+    {"question": "x" * 10_001},
+    {"question": "Who?", "depth": 3},
+    {"question": "Who?", "documents": "inquiry.txt"},
+    {"question": "Who?", "documents": []},
+    {"question": "Who?", "documents": [3]},
+    {"question": "Who?", "preset": "slow"},
+    {"question": "Who?", "preset": ["fast"]},
+    {"question": "Who?", "settings": []},
+    {"question": "Who?", "settings": {"sample": 3}},
+    {"question": "Who?", "settings": {"samples": "three"}},
+    {"question": "Who?", "settings": {"samples": True}},
+    {"question": "Who?", "settings": {"samples": 65}},
+    {"question": "Who?", "settings": {"samples": [[]]}},
+    {"question": "Who?", "settings": {"method": "nothing"}},
+    {"question": "Who?", "settings": {"method": "vanilla"}, "preset": "fast"},
+    {"question": "Who?", "settings": {"instructions": "@/etc/hostname"}},
+    {"question": "Who?", "settings": {"prompts": "/etc/hostname"}},
+    {"question": "Who?", "settings": {"fit_rag": "/etc"}},
+    {"question": "Who?", "models": "small"},
+    {"question": "Who?", "models": {"medium": "x"}},
+    {"question": "Who?", "models": {"large": "/etc/passwd"}},
+    {"question": "Who?", "models": {"large": "http://10.0.0.1/v1#x"}},
+    {"question": "Who?", "models": {"large": 3}},
+    {"question": "Who?", "conversation": 3},
+    {"question": "Who?", "conversation": "x" * 101},
+    {"question": "Who?", "find": "x"},
+    [],
+    "Who?",
+    None,
+]
+
+
+@pytest.mark.parametrize("body", WRONG, ids=lambda body: json.dumps(body)[:60])
+def test_what_is_not_accepted_is_one_line(served: Live, body: object) -> None:
+    status, record = served.post("/v1/ask", json.dumps(body))
+    assert status == 400
+    error = record["error"]
+    assert (record["schema"], error["code"]) == ("fbrag.error/1", "usage")
+    assert "\n" not in error["message"]
+    assert len(error["message"]) < 200
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"", 400),
+        (b"{", 400),
+        (b"\xff\xfe", 400),
+        (b'{"question": "Who?", "settings": {"temperature": NaN}}', 400),
+        (b'{"question": "Who?", "settings": {"temperature": 1e999}}', 400),
+        (b'{"question": "Who?", "settings": {"seed": ' + b"9" * 5000 + b"}}", 400),
+        (b'{"question": ' + b"[" * 500 + b"]" * 500 + b"}", 400),
+        (b'{"question": "Who?", "settings": {"samples": ' + b"[" * 500 + b"]" * 500 + b"}}", 400),
+        (b"[" * 100_000, 400),
+        (b'{"question": "' + b"x" * 10_000_000 + b'"}', 413),
+    ],
+    ids=["empty", "open", "utf16", "nan", "huge", "digits", "deep", "deep-setting", "deeper", "long"],
+)
+def test_hostile_json_is_refused(served: Live, body: bytes, status: int) -> None:
+    found, record = served.post("/v1/ask", body)
+    assert found == status, record
+    assert record["schema"] == "fbrag.error/1"
+
+
+def test_halves_of_characters_are_replaced(served: Live) -> None:
+    body = b'{"question": "Who \\ud800 lit the lamp?", "preset": "fast", "settings": {"max_tokens": 2}}'
+    status, record = served.post("/v1/ask", body)
+    assert (status, record["question"]) == (200, "Who \ufffd lit the lamp?")
+    assert served.post("/v1/ask", b'{"question": "Who?", "documents": ["\\ud800"]}')[0] == 404
+
+
+def test_each_code_has_a_status() -> None:
+    from fbrag_cli.errors import FbragError
+    from fbrag_cli.serving.failure import status_of
+
+    found = {code: status_of(FbragError(code, "")) for code in EXIT_CODES}
+    assert set(found.values()) == {400, 404, 413, 422, 429, 500, 503}
+    assert {found[code] for code in ("model_missing", "out_of_memory", "timeout")} == {503}
+    assert {found[code] for code in ("doc_unreadable", "pdf_no_text", "unsupported_format", "doc_empty")} == {422}
+
+
+# -- uploads ---------------------------------------------------------------------------------------------------------------
+
+
+def upload(server: Live, name: str, data: bytes) -> tuple[int, Any]:
+    from urllib.parse import quote
+
+    return server.post(f"/v1/documents?name={quote(name)}", data)
+
+
+def test_an_upload_is_asked_and_nothing_of_it_is_on_the_disk(tiny: Path, folder: Path, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    secret = b"The bell of Ironhythe weighs nine tons, says Zebediah Quork.\n"
+    with live(pair(tiny), [str(folder / "lamp.txt")], cache=Cache(cache)) as server:
+        status, record = upload(server, "bell.txt", secret)
+        (entry,) = record["documents"]
+        assert (status, entry["name"], entry["kind"]) == (201, "bell.txt", "upload")
+        assert upload(server, "bell.txt", secret)[1]["documents"] == [entry]  # once
+        alone = server.ask("Who weighs the bell?", documents=[entry["id"]], settings={"max_tokens": 4})
+        assert [each["document"] for each in alone["sources"]] == ["bell.txt"]
+        both = server.ask("Who weighs the bell?", documents=[entry["id"], id_of(server, "lamp.txt")], settings={"max_tokens": 4})
+        assert [each["path"].rpartition("/")[2] for each in both["documents"]] == ["bell.txt", "lamp.txt"]
+        place = server.get(f"/v1/source?document={entry['id']}&start_line=1&end_line=1")[1]
+        assert place["text"] == secret.decode().strip()
+        assert server.get("/v1/source?document=bell.txt")[1]["text"] == secret.decode()
+    held = [each for each in cache.rglob("*") if each.is_file()]
+    assert not [each for each in held if b"Quork" in each.read_bytes()]
+
+
+def test_an_upload_of_any_kind_is_read_as_by_ask(served: Live) -> None:
+    page = b"<html><body><h1>Bells</h1><p>The bell of Ironhythe.</p></body></html>"
+    status, record = upload(served, "bells.html", page)
+    assert status == 201
+    assert "<p>" not in served.get(f"/v1/source?document={record['documents'][0]['id']}")[1]["text"]
+    for name, data, code in (
+        ("empty.txt", b"", "doc_empty"),
+        ("broken.pdf", b"%PDF-1.7 nothing", "doc_unreadable"),
+        ("picture.png", b"\x89PNG\r\n\x1a\n" + b"\0" * 100, "unsupported_format"),
+    ):
+        status, record = upload(served, name, data)
+        assert (status, record["error"]["code"]) == (422, code)
+    assert served.post("/v1/documents", b"text")[0] == 400
+
+
+def test_a_hostile_name_is_text(served: Live) -> None:
+    names = (
+        "../../etc/passwd",
+        "/etc/passwd",
+        "<script>alert(1)</script>.txt",
+        "a\nb.txt",
+        "\u202egnp.txt",
+        "-",
+        "x" * 5000 + ".txt",
+        "\0",
+    )
+    for name in names:
+        status, record = upload(served, name, f"A text named {name!r:.80}.".encode())
+        assert status == 201, record
+        (entry,) = record["documents"]
+        assert entry["name"].isprintable()
+        assert "/" not in entry["name"]
+        assert len(entry["name"]) <= 200
+        text = served.get(f"/v1/source?document={entry['id']}")[1]["text"]
+        assert text.startswith("A text named")
+
+
+def test_uploads_are_bounded(served: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    from fbrag_cli.serving import documents, library
+
+    monkeypatch.setattr(documents, "MOST_BYTES", 1000)
+    status, record = upload(served, "long.txt", b"word " * 1000)
+    assert (status, record["error"]["code"]) == (413, "too_large")
+    monkeypatch.setattr(library, "MOST_UPLOADS", 3)
+    ids = [upload(served, f"{i}.txt", f"Text number {i}.".encode())[1]["documents"][0]["id"] for i in range(5)]
+    kept = [each["id"] for each in served.get("/v1/documents")[1]["documents"] if each["kind"] == "upload"]
+    assert kept == ids[2:]
+    status, record = served.post("/v1/ask", {"question": "Which?", "documents": [ids[0]]})
+    assert (status, record["error"]["code"]) == (404, "doc_not_found")
+
+
+# -- time, and many clients --------------------------------------------------------------------------------------------------
+
+
+def test_two_questions_at_once_get_their_own_answers(served: Live, folder: Path) -> None:
+    asked = {"inquiry.txt": QUESTION, "lamp.txt": "Who made the lamp?"}
+    found: dict[str, Any] = {}
+
+    def ask(name: str) -> None:
+        found[name] = served.ask(asked[name], documents=[str(folder / name)], settings={"max_tokens": 40})
+
+    threads = [threading.Thread(target=ask, args=(name,)) for name in asked]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join(PATIENCE)
+    for name, question in asked.items():
+        assert found[name]["question"] == question
+        assert {each["document"] for each in found[name]["sources"]} == {str(folder / name)}
+
+
+PATIENCE = 120
