@@ -19,7 +19,7 @@ from fbrag_cli.cli.options import (
 )
 from fbrag_cli.errors import FbragError
 from fbrag_cli.methods.knobs import settings_of
-from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
+from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings, WarmSettings
 from fbrag_cli.storage.config_file import MOST_NAMED, Config, ConfigFile, Effective, effective, load, locate
 from fbrag_cli.storage.config_key import Accepted, Key, Keys, canonical, nearest
 
@@ -34,16 +34,18 @@ _OF_A_QUESTION = (
     "MethodOptions",
     "MethodKnobs",
     ModelSettings,
+    WarmSettings,
     CacheSettings,
     QuestionRunOptions,
 )
+_OF_MODELS = (ModelSettings, WarmSettings, CacheSettings)
 #: The tables of the file: the commands whose options it can set, with their groups.
 _TABLES: dict[str, Sequence[type[Any] | str]] = {
     "ask": (*_OF_A_QUESTION, AnswerOptions),
     "explain": (*_OF_A_QUESTION, ExplainOptions),
-    "chat": (AnswerOptions, DocumentSettings, "MethodOptions", "MethodKnobs", ModelSettings, CacheSettings, RunOptions),
-    "mcp": (ModelSettings, CacheSettings),
-    "batch": (BatchOptions, DocumentSettings, "MethodOptions", "MethodKnobs", ModelSettings, CacheSettings, RunOptions),
+    "chat": (AnswerOptions, DocumentSettings, "MethodOptions", "MethodKnobs", *_OF_MODELS, RunOptions),
+    "mcp": _OF_MODELS,
+    "batch": (BatchOptions, DocumentSettings, "MethodOptions", "MethodKnobs", *_OF_MODELS, RunOptions),
 }
 
 

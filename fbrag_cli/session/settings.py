@@ -57,6 +57,17 @@ class ModelSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WarmSettings:
+    """Whether the models of the warm process are used."""
+
+    warm: Literal["auto", "true", "false"] = knob(
+        "auto",
+        "use of the models that fbrag serve keeps loaded: auto, where it runs; true, which starts it; or false",
+        group="Models",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentSettings:
     """Which files are read, and how."""
 

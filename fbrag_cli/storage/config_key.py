@@ -25,7 +25,8 @@ class Accepted:
     """The values that a setting, an option or a key accepts.
 
     kind: bool, int, float or str. choices: the accepted words, () for any. chunks: a text that is a number of chunks, or words as
-    "6k". words: those that a text may be beside a whole number, () for any text. A file may have such a text as a bare number.
+    "6k". words: those that a text may be beside a whole number, () for any text. A file may have such a text as a bare number,
+    and the choices "true" and "false" as bare words.
     """
 
     kind: type
@@ -51,6 +52,8 @@ class Accepted:
         """Return `value` as the option takes it, or None if it is not accepted."""
         if self.kind is str and (self.chunks or self.words) and type(value) in (int, float):
             value = str(value)
+        if self.choices and type(value) is bool:
+            value = str(value).lower()
         if self.kind is float and type(value) is int:
             try:
                 value = float(value)

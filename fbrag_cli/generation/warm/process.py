@@ -7,14 +7,16 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fbrag_cli import __version__
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.generation.build import installed
-from fbrag_cli.generation.warm.connection import GoneError, hello, is_trusted
-from fbrag_cli.generation.warm.generator import DeclinedError, WarmGenerator
-from fbrag_cli.generation.warm.wire import Hello, Json, Wanted
 from fbrag_cli.text.printable import counted
+
+if TYPE_CHECKING:  # what speaks HTTP is loaded where a process is there
+    from fbrag_cli.generation.warm.generator import WarmGenerator
+    from fbrag_cli.generation.warm.wire import Hello, Json, Wanted
 
 _START_SECONDS = 10.0
 _POLL_SECONDS = 0.02
@@ -26,14 +28,14 @@ class WarmProcess:
     """The warm process that listens on `socket`, where one does. For several threads.
 
     conditions: the settings that change a reply or its place; the process has to have the same. say: receives a sentence, once,
-    where its models are not used. start: starts the process, and returns a function that returns whether that process lives;
-    None: none is started.
+    where its models are not used. start: starts the process, and returns a function that returns whether that process lives, or
+    None where it cannot start; None: none is started.
     """
 
     socket: Path
     conditions: Json
     say: Callable[[str], object]
-    start: Callable[[], Callable[[], bool]] | None = None
+    start: Callable[[], Callable[[], bool] | None] | None = None
     owner: str = field(default_factory=lambda: os.urandom(8).hex())
     _hello: Hello | None = None
     _is_starting: Callable[[], bool] | None = None
@@ -45,13 +47,16 @@ class WarmProcess:
         if self._hello or self._refused:
             return self._hello
         if not os.path.lexists(self.socket):
-            self._begin()
+            self._note_absence("no warm process runs")
             return None
+        from fbrag_cli.generation.warm.connection import GoneError, hello, is_trusted
+        from fbrag_cli.generation.warm.wire import Hello
+
         try:
             said = Hello.of(hello(self.socket)) if is_trusted(self.socket) else None
             why = self._difference(said) if said else f"{self.socket} is not of this user alone"
-        except GoneError:  # it was killed, and its socket stays
-            self._begin()
+        except GoneError:
+            self._note_absence("the warm process was killed, and only its socket is there")
             return None
         except (ValueError, TypeError, KeyError, AttributeError):
             why = "the warm process has another version of fbrag"
@@ -76,7 +81,7 @@ class WarmProcess:
         while not (there := self.hello()) and self._is_starting:
             if not self._is_starting() or time.monotonic() > end:
                 self.tell("the warm process did not start")
-                self._is_starting, self.start = None, None
+                self._is_starting = None
             cancellation.raise_if_requested()
             time.sleep(_POLL_SECONDS)
         if there and there.at_once < at_once:
@@ -89,6 +94,9 @@ class WarmProcess:
 
         Raises what loading the model raises, and the error of a requested stop.
         """
+        from fbrag_cli.generation.warm.connection import GoneError
+        from fbrag_cli.generation.warm.generator import DeclinedError, WarmGenerator
+
         try:
             return WarmGenerator(self.socket, wanted, cancellation)
         except GoneError:
@@ -107,10 +115,12 @@ class WarmProcess:
         others = [name for name in self.conditions | said.conditions if self.conditions.get(name) != said.conditions.get(name)]
         return f"the warm process has other settings ({', '.join(others)})" if others else ""
 
-    def _begin(self) -> None:
-        """Start the process, once, where that is asked for."""
-        if self.start and self._is_starting is None:
-            self._is_starting = self.start()
+    def _note_absence(self, why: str) -> None:
+        """Start the process, once, where that is asked for; else say that none is there."""
+        if self.start:
+            self._is_starting, self.start = self.start(), None
+        elif not self._is_starting:
+            self.tell(why)
 
     def tell(self, why: str) -> None:
         """Say why its models are not used, each reason once."""
