@@ -13,7 +13,7 @@ from starlette.routing import BaseRoute, Route
 
 from fbrag_cli import __version__
 from fbrag_cli.errors import FbragError
-from fbrag_cli.serving import answers, documents, model_calls, openai
+from fbrag_cli.serving import answers, documents, model_calls, openai, page
 from fbrag_cli.serving.failure import as_json, respond
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ def create_app(state: State, *, local: bool) -> Starlette:
     # routes += module.routes(state), one line for each module
     routes += answers.routes(state)
     routes += documents.routes(state)
+    routes += page.routes(state)
     if local:
         routes += model_calls.routes(state.session.models)
     app = Starlette(routes=routes, exception_handlers={FbragError: respond, HTTPException: respond, Exception: respond})

@@ -1,47 +1,37 @@
-"""The routes of the live page: the page itself, documents in windows of chunks, and questions whose answers come as fragments."""
+"""The routes of the live page: the page itself, documents in windows of chunks, and questions whose answers come as fragments.
+
+What the page is sent of documents, models and users is escaped HTML (`*html`), or text that it puts in place as text.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
+import anyio
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from fbrag_cli import __version__
 from fbrag_cli.errors import FbragError
 from fbrag_cli.progress import Listener
 from fbrag_cli.render import live_page
+from fbrag_cli.render.page_chunks import Findings
+from fbrag_cli.serving.failure import HttpError, as_json
+from fbrag_cli.serving.inquiry import Inquiry, read_object, usable_models
+from fbrag_cli.serving.page_events import PageEvents, done, prefix_of
+from fbrag_cli.serving.stream import EventStream, in_thread
 from fbrag_cli.text.printable import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
+    from fbrag_cli.corpus import Corpus
     from fbrag_cli.indexing.collect import Collection
+    from fbrag_cli.serving.app import State
+    from fbrag_cli.serving.job import Job
 
 MOST_CHUNKS = 200  # of a window
-_NO_MODELS = {"small": [], "large": [], "default": {"small": "", "large": ""}}
-
-
-class Entry(Protocol):
-    """A document, a folder or an upload that is served."""
-
-    @property
-    def id(self) -> str: ...
-
-
-class Library(Protocol):
-    """What is served."""
-
-    def entries(self) -> Sequence[Entry]: ...
-    def collection(self, ids: Sequence[str], listener: Listener) -> Collection: ...
-
-
-class State(Protocol):
-    """What the routes share."""
-
-    @property
-    def library(self) -> Library: ...
+_MOST_FOUND = 2000  # chunks that hold a text
+_LONGEST_TEXT = 1000  # characters of a text to find
 
 
 def routes(state: State) -> list[Route]:
@@ -53,6 +43,11 @@ def routes(state: State) -> list[Route]:
         Route("/page/live.css", page.style),
         Route("/page/outline", page.outline),
         Route("/page/chunks", page.chunks),
+        Route("/page/find", page.find),
+        Route("/page/ask", page.ask, methods=["POST"]),
+        Route("/page/stop/{job}", page.stop, methods=["POST"]),
+        Route("/page/answer/{job}", page.answer),
+        Route("/page/save/{job}", page.save),
     ]
 
 
@@ -60,10 +55,13 @@ class _Page:
     """The endpoints. Those that are no coroutines run in threads."""
 
     def __init__(self, state: State) -> None:
-        self._library = state.library
+        self._session, self._desk, self._library = state.session, state.desk, state.library
 
     def shell(self, request: Request) -> Response:
-        return HTMLResponse(live_page.shell(entries=self._library.entries(), models=_NO_MODELS, version=__version__))
+        small, large = self._session.names()
+        names = usable_models(self._session)
+        models = {"small": names, "large": names, "default": {"small": small, "large": large}}
+        return HTMLResponse(live_page.shell(entries=self._library.entries(), models=models, version=__version__))
 
     def script(self, request: Request) -> Response:
         return Response(live_page.script(), media_type="text/javascript")
@@ -71,24 +69,93 @@ class _Page:
     def style(self, request: Request) -> Response:
         return Response(live_page.style(), media_type="text/css")
 
-    def outline(self, request: Request) -> Response:
-        """Return what is known of documents before their texts are shown."""
-        collection = self._collection(request)
-        return JSONResponse(live_page.outline(collection.corpus) | {"unread": list(collection.warnings)})
+    # -- documents -------------------------------------------------------------------------------------------------------
 
-    def chunks(self, request: Request) -> Response:
-        """Return the chunks at the positions from `first` to before `end`."""
-        corpus = self._collection(request).corpus
-        first, end = _whole(request, "first"), _whole(request, "end")
-        return HTMLResponse(live_page.chunks(corpus, range(len(corpus.chunks))[first : min(end, first + MOST_CHUNKS)]))
+    async def outline(self, request: Request) -> Response:
+        """Return what is known of documents before their texts are shown. unread: why files of folders could not be read."""
 
-    def _collection(self, request: Request) -> Collection:
-        ids = request.query_params.getlist("documents") or [entry.id for entry in self._library.entries()]
-        return self._library.collection(ids, Listener())
+        def work(listener: Listener) -> Response:
+            found = self._collection(request, listener)
+            return as_json(live_page.outline(found.corpus) | {"unread": [one_line(each) for each in found.warnings]})
+
+        return await in_thread(request, work)
+
+    async def chunks(self, request: Request) -> Response:
+        """Return the chunks at the positions from `first` to before `end`, 200 at most. answer: a job, whose marks they have."""
+        first, end = _position(request, "first"), _position(request, "end")
+
+        def work(listener: Listener) -> Response:
+            corpus, findings, prefix = self._shown(request, listener)
+            window = range(len(corpus.chunks))[first : min(end, first + MOST_CHUNKS)]
+            return HTMLResponse(live_page.chunks(corpus, window, findings, prefix))
+
+        return await in_thread(request, work)
+
+    async def find(self, request: Request) -> Response:
+        """Return the positions of the chunks that hold a text, 2,000 at most, and their number."""
+        text = request.query_params.get("text", "")[:_LONGEST_TEXT]
+
+        def work(listener: Listener) -> Response:
+            from fbrag_cli.render.explain_text import held_in
+
+            found = sorted(held_in(self._collection(request, listener).corpus, text)) if text.strip() else []
+            return as_json({"chunks": found[:_MOST_FOUND], "n": len(found)})
+
+        return await in_thread(request, work)
+
+    def _shown(self, request: Request, listener: Listener) -> tuple[Corpus, Findings | None, str]:
+        """Return the documents of a request, and what an answer marks in them: what it says of chunks, and the prefix of its ids.
+
+        The documents of an answer are as they were when it was asked.
+        """
+        if "answer" not in request.query_params:
+            return self._collection(request, listener).corpus, None, ""
+        job = self._done(request.query_params["answer"])
+        trace = job.trace()
+        return trace.corpus, Findings(trace, trace.citations), prefix_of(job)
+
+    def _collection(self, request: Request, listener: Listener) -> Collection:
+        return self._library.collection(request.query_params.getlist("documents"), listener)
+
+    # -- questions -------------------------------------------------------------------------------------------------------
+
+    async def ask(self, request: Request) -> Response:
+        """Answer a question, as of /v1/ask, with events for the page."""
+        asked = Inquiry.of(await read_object(request), self._session)
+        job = await anyio.to_thread.run_sync(asked.asked, self._desk)
+        return EventStream(job, PageEvents(job))
+
+    def stop(self, request: Request) -> Response:
+        self._job(request.path_params["job"]).cancel()
+        return Response(status_code=204)
+
+    def answer(self, request: Request) -> Response:
+        """Return the last event of an answer again."""
+        return as_json(done(self._done(request.path_params["job"])))
+
+    def save(self, request: Request) -> Response:
+        """Return an answer as the page of --html, to be saved."""
+        from fbrag_cli.render.html import page
+
+        trace = self._done(request.path_params["job"]).trace()
+        headers = {"Content-Disposition": 'attachment; filename="answer.html"'}
+        return HTMLResponse(page(trace), headers=headers)
+
+    def _done(self, name: str) -> Job:
+        job = self._job(name)
+        if not job.done:
+            raise HttpError(409, "the question still runs", "wait for its answer")
+        return job
+
+    def _job(self, name: str) -> Job:
+        try:
+            return self._desk.job(name)
+        except FbragError as error:
+            raise HttpError(404, error.message, error.hint) from None
 
 
-def _whole(request: Request, name: str) -> int:
-    """Return a number of the query. Raises FbragError `usage` for what is none."""
+def _position(request: Request, name: str) -> int:
+    """Return a position of the query. Raises FbragError `usage` for what is none."""
     value: str = request.query_params.get(name, "")
     if not (value.isascii() and value.isdigit() and len(value) <= 9):
         raise FbragError("usage", f"{name}={one_line(value, 40)}: not a number", "count the chunks from 0")
