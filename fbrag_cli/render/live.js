@@ -10,6 +10,7 @@ const BLOCK = 20; // chunks that are fetched at once
 const NEAR = 8; // chunks above and below those in the page whose texts are fetched ahead
 const MOST_KEPT = 400; // chunks whose text is kept
 const MOST_CELLS = 2400; // of the map; a cell stands for several chunks in a document of more
+const MOST_BREAKS = 3; // after which a question is not asked again
 const ALIVE_MS = 30_000;
 
 const $ = (/** @type {string} */ id) => document.getElementById(id);
@@ -64,6 +65,7 @@ const server = {
       $("gone").hidden = true;
       announce("The server is back.");
       reader.soon();
+      return library.check();
     });
     $("gone").hidden = false;
     return new Gone();
@@ -379,7 +381,7 @@ class ChunkMap {
 
   /** @param {File} file */
   open({ first, chars }) {
-    Object.assign(this, { first, end: first + chars.length, now: first, per: Math.ceil(chars.length / MOST_CELLS) || 1 });
+    Object.assign(this, { first, end: first + chars.length, now: first, seen: null, per: Math.ceil(chars.length / MOST_CELLS) || 1 });
     const n = Math.ceil(chars.length / this.per);
     this.strip.className = `strip ${n <= 120 ? "few" : n <= 600 ? "some" : n <= 1200 ? "many" : "most"}`;
     this.cells.replaceChildren(...Array.from({ length: n }, () => document.createElement("i")));
@@ -391,7 +393,7 @@ class ChunkMap {
   /** Colour the cells. shades: a digit a position. sources: position -> numbers. raised: null where all cells are coloured. */
   paint({ shades = "", sources = new Map(), raised = null, recalled = new Set() }) {
     this.sources = sources;
-    this.strip.classList.toggle("by-question", raised !== null);
+    document.body.classList.toggle("by-question", raised !== null);
     [...this.cells.children].forEach((cell, k) => {
       const start = this.first + k * this.per;
       const own = Array.from({ length: Math.min(this.per, this.end - start) }, (_, j) => start + j);
@@ -463,12 +465,10 @@ const library = {
   },
 
   list(unread) {
-    const [first, last] = [...this.files.map(({ name }) => name)].sort().filter((_, i, all) => i === 0 || i === all.length - 1);
-    let shared = last ? [...first].findIndex((letter, i) => letter !== last[i]) : 0; // letters of the folders that all are in
-    shared = first?.lastIndexOf("/", shared - 1) + 1 || 0;
+    const folder = sharedFolder(this.files.map(({ name }) => name));
     this.buttons = this.files.map((file) => {
       const item = made("file-of");
-      item.querySelector("bdi").textContent = file.name.slice(shared);
+      item.querySelector("bdi").textContent = file.name.slice(folder.length);
       item.firstElementChild.title = `${file.name}: ${counted(file.chars.length, "chunk")}`;
       item.firstElementChild.addEventListener("click", () => visit(() => this.show(file)));
       return item.firstElementChild;
@@ -519,10 +519,10 @@ const library = {
     const added = [];
     for (const file of files) {
       say(`Reading ${file.name} …`);
-      const body = new FormData();
-      body.append("file", file);
+      const path = `/v1/documents?name=${encodeURIComponent(file.name)}`;
       try {
-        added.push(await (await server.reach("/v1/documents", { method: "POST", body })).json());
+        const sent = await server.reach(path, { method: "POST", body: file, headers: { "content-type": "application/octet-stream" } });
+        added.push(...(await sent.json()).documents);
       } catch (error) {
         say(error instanceof Gone ? `The server is gone: ${file.name} was not read.` : error.message);
         return;
@@ -532,6 +532,17 @@ const library = {
     added.forEach((entry) => this.enter(entry));
     say(`Ask about ${added.map(({ name }) => name).join(", ")}`);
     $("question").focus();
+    await this.chosen();
+  },
+
+  /** Let go of documents that the server no longer has, as it was started anew. */
+  async check() {
+    const ids = (await server.json("/v1/documents")).documents.map(({ id }) => id);
+    const lost = [...document.querySelectorAll("[name=documents]")].filter(({ value }) => !ids.includes(value));
+    if (!lost.length) return;
+    const items = lost.map((box) => box.closest("li"));
+    say(`${items.map((item) => item.querySelector("bdi").textContent).join(", ")}: no longer there. Add it again.`);
+    for (const item of items) item.remove();
     await this.chosen();
   },
 
@@ -553,12 +564,20 @@ const library = {
     $("shelf").hidden = boxes.length < 2;
     const some = `${names.length} of ${boxes.length} ${names.length === 1 ? "is" : "are"} asked`;
     $("asked").textContent = names.length === boxes.length ? `All ${names.length} are asked` : some;
-    $("title").textContent = names.join(", ");
-    document.title = `${names.join(", ")} · fbrag`;
+    $("title").textContent = names.map((name) => name.replace(/\/+$/, "").replace(/.*\//, "") || name).join(", ") || (boxes.length ? "No document is asked" : "Ask a document");
+    document.title = `${$("title").textContent} · fbrag`;
     turns.open(null);
+    turns.store();
     if (names.length) await this.open(this.asked());
   },
 };
+
+/** The folders that all of some paths begin with. */
+function sharedFolder(/** @type {string[]} */ paths) {
+  let folder = paths[0]?.replace(/[^/]*$/, "") ?? "";
+  while (!paths.every((path) => path.startsWith(folder))) folder = folder.replace(/[^/]*\/$/, "");
+  return folder;
+}
 
 /** Say something beside the question, to everybody. */
 function say(text) {
@@ -572,7 +591,8 @@ function say(text) {
 class Turn {
   /** @param {string} question  @param {string[]} documents */
   constructor(question, documents) {
-    Object.assign(this, { question, documents, job: "", done: null, stage: "", shades: "", raised: null, recalled: new Set(), sources: new Map() });
+    Object.assign(this, { question, documents, job: "", done: null, stage: "", shades: "", breaks: 0 });
+    Object.assign(this, { raised: null, recalled: new Set(), sources: new Map() });
     this.stopping = new AbortController();
     this.element = made("turn");
     this.$(".asked").textContent = question;
@@ -590,42 +610,55 @@ class Turn {
     this.$(".doing").textContent = text;
   }
 
-  /** Ask the server, again if it was gone meanwhile. Never throws. */
-  async run(request) {
+  /** Do what brings the answer, again if the server was gone meanwhile. Never throws. @param {() => Promise<void>} work */
+  async run(work) {
+    if (this.ended) return;
     this.element.setAttribute("aria-busy", "true");
     try {
-      while (!this.ended) await this.stream(request).catch((error) => this.wait(error));
+      while (!this.ended) await work().catch((error) => this.wait(error));
     } catch (error) {
       this.fail(error);
     }
     this.element.removeAttribute("aria-busy");
-    this.$(".going").hidden = true;
-    this.$(".tools").hidden = false;
   }
 
   async stream(request) {
+    this.reset();
     this.stopping.signal.throwIfAborted();
-    this.doing("Asking …");
     const options = { method: "POST", headers: { "content-type": "application/json", accept: "text/event-stream" } };
     const response = await server.reach("/page/ask", { ...options, body: JSON.stringify(request), signal: this.stopping.signal });
     for await (const [name, data] of events(response)) this[`on_${name}`]?.(data);
     if (!this.ended) throw server.lost();
   }
 
+  reset() {
+    this.doing("Asking …");
+    this.$(".answer").hidden = this.$(".of-samples").hidden = true;
+    this.$(".samples").replaceChildren();
+  }
+
   async wait(error) {
     if (!(error instanceof Gone)) throw error;
+    if (++this.breaks > MOST_BREAKS) throw new Problem("The server breaks this question off each time.");
+    this.$("progress").removeAttribute("value");
     this.doing("The server is gone. The question is asked again when it is back.");
-    this.$(".answer").hidden = true;
     await Promise.race([server.absent, new Promise((stop) => this.stopping.signal.addEventListener("abort", stop))]);
   }
 
   stop() {
     if (this.job) server.reach(`/page/stop/${this.job}`, { method: "POST" }).catch(() => {});
     this.stopping.abort();
+    if (!this.element.hasAttribute("aria-busy")) this.on_stopped();
+  }
+
+  end() {
+    this.ended = true;
+    this.$(".going").hidden = true;
+    this.$(".tools").hidden = false;
   }
 
   fail(error) {
-    this.ended = true;
+    this.end();
     const stopped = error.name === "AbortError";
     this.$(".answer").hidden = true;
     if (error.html) place(this.$(".wrong"), error.html);
@@ -639,6 +672,7 @@ class Turn {
 
   on_asked({ job }) {
     this.job = job;
+    turns.store();
   }
 
   on_understood({ question }) {
@@ -698,7 +732,7 @@ class Turn {
   }
 
   on_done(done) {
-    this.ended = true;
+    this.end();
     Object.assign(this, { done, job: done.job, shades: done.shades, raised: null, recalled: new Set(done.recalled) });
     this.element.classList.add(done.status);
     this.on_checked(done);
@@ -713,7 +747,6 @@ class Turn {
     this.paint();
     if (turns.current === this) this.reveal();
     announce(this.$(".answer").textContent.replace(/\s+/g, " ").trim());
-    turns.store();
   }
 
   /** Show in the document what the answer rests on, unless a person reads elsewhere in it. */
@@ -750,7 +783,9 @@ class Turn {
   }
 
   async copy() {
-    const said = await navigator.clipboard.writeText(this.done.copied).then(() => "Copied", () => "The browser does not let the page copy");
+    const said = await Promise.resolve()
+      .then(() => navigator.clipboard.writeText(this.done.copied))
+      .then(() => "Copied", () => "The browser does not let the page copy");
     this.$(".copy").textContent = said;
     announce(said);
     setTimeout(() => { this.$(".copy").textContent = "Copy with sources"; }, 2000);
@@ -789,23 +824,22 @@ const turns = {
 
   /** Keep what a reload needs: the server has the answers. */
   store() {
-    const asked = this.all.filter(({ done }) => done).map(({ job, question, documents }) => ({ job, question, documents }));
-    sessionStorage.setItem("fbrag", JSON.stringify({ conversation: this.conversation, asked }));
+    const kept = this.all.filter(({ job }) => job).map(({ job, question, documents }) => ({ job, question, documents }));
+    const { conversation } = this;
+    sessionStorage.setItem("fbrag", JSON.stringify({ conversation, kept, asked: library.asked() }));
   },
 
   /** Show again what was asked before a reload. */
-  async restore() {
-    const { conversation, asked = [] } = JSON.parse(sessionStorage.getItem("fbrag") ?? "{}");
-    this.conversation = conversation ?? crypto.randomUUID();
-    for (const { job, question, documents } of asked) {
+  restore() {
+    const { conversation, kept = [], asked } = JSON.parse(sessionStorage.getItem("fbrag") ?? "{}");
+    this.conversation = conversation ?? [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+    for (const box of asked ? document.querySelectorAll("[name=documents]") : []) box.checked = asked.includes(box.value);
+    library.chosen().catch(wrong);
+    for (const { job, question, documents } of kept) {
       const turn = new Turn(question, documents);
+      turn.job = job;
       this.add(turn);
-      turn.$(".going").hidden = true;
-      turn.$(".tools").hidden = false;
-      await server.json(`/page/answer/${job}`).then(
-        (done) => turn.on_done(done),
-        () => turn.fail(new Problem("The server no longer has this answer.")),
-      );
+      turn.run(async () => turn.on_done(await server.json(`/page/answer/${job}`)));
     }
     this.store();
   },
@@ -822,7 +856,7 @@ function ask(question) {
   turns.add(turn);
   turns.queue = turns.queue.then(async () => {
     turns.read = reader.scroller.scrollTop;
-    await turn.run(request);
+    await turn.run(() => turn.stream(request));
   });
 }
 
@@ -841,6 +875,7 @@ async function visit(go) {
   history.pushState(null, "");
   try {
     await go();
+    history.replaceState(whereabouts(), "");
   } catch (error) {
     unlessGone(error);
   }
@@ -862,7 +897,8 @@ function follow(event) {
   const link = event.target.closest("a[href^='#']") ?? (getSelection().isCollapsed && event.target.closest(".sources li")?.querySelector("a"));
   if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
   const [, number] = /^#c(\d+)$/.exec(link.hash) ?? [];
-  const part = number ? null : document.getElementById(decodeURIComponent(link.hash.slice(1)));
+  const answer = link.hash === "#talk" && turns.current?.element;
+  const part = number ? null : answer || document.getElementById(decodeURIComponent(link.hash.slice(1)));
   if (number) visit(() => leaf(turnOf(link), Number(number) - 1));
   else if (part) visit(async () => point(part));
   else return;
@@ -883,10 +919,9 @@ function point(part) {
   if (turn && turn !== turns.current) turns.open(turn);
   for (let fold = part.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
   for (const other of document.querySelectorAll(".talk .here")) other.classList.remove("here");
-  part.classList.add("here");
-  part.scrollIntoView({ block: "center" });
-  if (part.id === "question") part.focus();
-  else part.querySelector("a, summary")?.focus({ preventScroll: true });
+  if (part.matches("li")) part.classList.add("here");
+  part.scrollIntoView({ block: part.matches("li") ? "center" : "start" });
+  (part.matches("textarea") ? part : part.querySelector("a, summary, button"))?.focus({ preventScroll: true });
 }
 
 // ---- Finding ----------------------------------------------------------------------------------------------------------------
@@ -947,6 +982,7 @@ function submitted(event) {
   if (!question) return;
   if (!library.asked().length) return say("No document is asked: choose one above, or add one.");
   $("question").value = "";
+  document.querySelector(".models").open = false;
   ask(question);
 }
 
@@ -956,7 +992,9 @@ function stop() {
 
 function pressed(event) {
   const inField = event.target.matches("input, textarea, select");
-  if (event.key === "Escape") stop();
+  const settings = document.querySelector(".models[open]");
+  if (event.key === "Escape" && settings) settings.open = false;
+  else if (event.key === "Escape") stop();
   else if (event.key === "/" && !inField && !event.ctrlKey && !event.metaKey && !event.altKey) {
     event.preventDefault();
     $("question").focus();
@@ -990,8 +1028,7 @@ function start() {
   addEventListener("click", follow);
   addEventListener("popstate", (event) => comeBack(event).catch(unlessGone));
   setInterval(() => server.reach("/page/alive").catch(() => {}), ALIVE_MS);
-  if (library.asked().length) library.chosen().catch(wrong);
-  turns.restore().catch(unlessGone);
+  turns.restore();
 }
 
 /** Say that the documents cannot be shown. */
