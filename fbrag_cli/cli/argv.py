@@ -13,6 +13,7 @@ COMMANDS: Mapping[str, str] = {
     "explain": "Show every chunk's scores for a question, and why it was selected or not.",
     "chat": "Answer questions about documents, a line each; one may refer to those before it.",
     "batch": "Answer many questions on many documents, a row each.",
+    "ui": "Open a page in the browser that answers questions about documents.",
     "serve": "Keep models and documents loaded, and answer over HTTP.",
     "mcp": "Serve tools for agents over the Model Context Protocol, on stdin and stdout.",
     "skill": "Print a skill for agents: how to answer from documents with fbrag.",

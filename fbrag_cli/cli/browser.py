@@ -36,7 +36,7 @@ def shown_page(output: OutputOptions, console: Console) -> Iterator[str | None]:
         if not output.html:
             delete(Path(path))
         raise
-    opened = os.path.isfile(path) and _show(Path(path))
+    opened = os.path.isfile(path) and has_screen() and open_address(Path(path).absolute().as_uri())
     if not (opened and output.html):
         console.note(f"the page is {path}" if opened else f"no browser can be opened here: the page is {path}")
 
@@ -52,12 +52,10 @@ def _new_file() -> str:
     return path
 
 
-def _show(page: Path) -> bool:
-    """Open a file in the browser. Return False where no browser can show it to the one who asks."""
-    if not _has_screen():
-        return False
+def open_address(address: str) -> bool:
+    """Open an address in the browser. Return False where that fails."""
     nowhere = subprocess.DEVNULL
-    command = [sys.executable, "-I", "-c", _OPEN, page.absolute().as_uri()]
+    command = [sys.executable, "-I", "-c", _OPEN, address]
     try:
         return (
             subprocess.Popen(command, stdin=nowhere, stdout=nowhere, stderr=nowhere, start_new_session=True).wait(_PATIENCE) == 0
@@ -68,7 +66,7 @@ def _show(page: Path) -> bool:
         return False
 
 
-def _has_screen() -> bool:
+def has_screen() -> bool:
     """Return whether a browser would appear before the user: BROWSER names one, or there is a screen, and not that of a machine
     that is reached by ssh."""
     if os.environ.get("BROWSER"):

@@ -22,7 +22,7 @@ from fbrag_cli.errors import ExitCode, FbragError, lacking
 from fbrag_cli.generation.process import aborts, check_address_space, set_environment
 from fbrag_cli.text.printable import dumps
 
-_WITH_NUMBERS = ("ask", "explain", "chat", "serve", "mcp", "batch", "bench", "eval", "train")  # commands that load NumPy
+_WITH_NUMBERS = ("ask", "explain", "chat", "ui", "serve", "mcp", "batch", "bench", "eval", "train")  # commands that load NumPy
 
 HELP = """Answers from a long document, with the chunks that they rest on. On your own machine.
 

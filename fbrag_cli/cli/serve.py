@@ -3,68 +3,117 @@
 from __future__ import annotations
 
 import gc
-import json
 import os
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from threading import Thread
+from typing import TYPE_CHECKING
 
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.groups import takes
-from fbrag_cli.cli.options import arguments, option
-from fbrag_cli.errors import FbragError
-from fbrag_cli.session.settings import CacheSettings, ModelSettings
+from fbrag_cli.cli.listen import PORT, ListenOptions
+from fbrag_cli.cli.options import option
+from fbrag_cli.cli.session import open_session
+from fbrag_cli.errors import ExitCode, FbragError
+from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
+from fbrag_cli.text.printable import one_line
+
+if TYPE_CHECKING:
+    import socket
+
+    from fbrag_cli.serving.entrance import Entrance
+    from fbrag_cli.serving.lifetime import Lifetime
+
+    Listener = tuple[socket.socket, Entrance | None]
 
 
 @dataclass(frozen=True, slots=True)
-class ServeOptions:
-    documents: list[str] = arguments("documents and folders that are served", "[DOC]...")
+class ServeOptions(ListenOptions):
     socket: str | None = option(
-        None, "--socket", help="Unix socket to listen on (one in the user's folder of sockets)", group="Listen", metavar="PATH"
+        None,
+        "--socket",
+        help="Unix socket to listen on (serve.sock in the user's folder for sockets)",
+        group="Listen",
+        metavar="PATH",
+        once=True,
     )
-    allow: list[str] = option(
-        (),
-        "--allow",
-        help="a folder whose files clients may name; may be given several times",
-        group="Document",
-        metavar="DIR",
-    )
-    print_ready: bool = option(
-        False, "--print-ready", help="print a line of JSON on stdout once it listens", group="Output", envvar=None
-    )
+    open: bool = option(False, "--open", help="open the page in the browser, as fbrag ui does", group="Output", envvar=None)
+    json: bool = option(False, "--json", help="of serve status: one JSON object", group="Output", envvar=None)
 
 
-@takes(ServeOptions, ModelSettings, CacheSettings)
-def serve(console: Console, options: ServeOptions, models: ModelSettings, cache: CacheSettings) -> int:
+@dataclass(frozen=True, slots=True)
+class ServerSettings:
+    """What the session of a server is opened with."""
+
+    reading: DocumentSettings
+    models: ModelSettings
+    cache: CacheSettings
+
+
+@takes(ServeOptions, ServerSettings)
+def serve(console: Console, options: ServeOptions, settings: ServerSettings) -> int:
     """Keep models and documents loaded, and answer over HTTP.
+
+    It listens on a Unix socket that only its user can open, and over TCP where --host, --port or --open asks for that. The
+    commands of the user find it by themselves and use its models. `fbrag serve status` says what it does, `fbrag serve stop` ends
+    it; both exit with 1 where none runs. A document of such a name is ./status.
 
     \b
     Examples:
       fbrag serve &
-      fbrag serve reports/ --allow ~/papers
+      fbrag serve reports/ --port 8377 --idle 1h
+      fbrag serve status
     """
+    path = socket_path(options.socket)
+    if options.documents in (["status"], ["stop"]):
+        from fbrag_cli.cli.serve_control import print_status, stop
+
+        return print_status(path, in_json=options.json) if options.documents == ["status"] else stop(path, console)
+    if options.json:
+        raise FbragError("usage", "--json is an option of fbrag serve status", "fbrag serve status --json")
+    return run_server(console, options, settings, path, page=options.open)
+
+
+def socket_path(named: str | None = None) -> Path:
+    """Return the path of the Unix socket: the named one, else the user's."""
+    from fbrag_cli.storage.places import socket_path
+
+    return Path(os.path.abspath(os.path.expanduser(named))) if named else socket_path()
+
+
+def run_server(console: Console, options: ListenOptions, settings: ServerSettings, path: Path, *, page: bool) -> int:
+    """Serve until the end, and return the exit code. path: of the Unix socket. page: whether the page is shown in a browser."""
     run = _server()
-    from fbrag_cli.cli.session import open_session
-    from fbrag_cli.serving.app import State, create_app
+    from fbrag_cli.serving.app import State
     from fbrag_cli.serving.desk import Desk
     from fbrag_cli.serving.door import Door
     from fbrag_cli.serving.library import Library
-    from fbrag_cli.serving.unix_socket import bound
-    from fbrag_cli.storage.places import socket_path
+    from fbrag_cli.serving.lifetime import Lifetime
+    from fbrag_cli.serving.unix_socket import TakenError, listening
 
-    path = options.socket or str(socket_path())
-    door = Door.to(options.allow)
-    with open_session(models, cache, console, console.say) as session:
-        library = Library(session, options.documents, door)
-        with closing(Desk(session, library, console.say)) as desk, bound(path) as listener:
-            state = State(session=session, desk=desk, library=library, door=door)
-
-            def ready() -> None:
-                console.note(f"listening on {path}", level=1)
-                if options.print_ready:
-                    print(json.dumps({"socket": path, "address": None, "url": None, "pid": os.getpid()}), flush=True)
-
-            return run([(create_app(state, local=True), listener)], ready, desk.close)
+    idle, door = options.idle_seconds, Door.to(options.allow)
+    with ExitStack() as stack:
+        listeners = [*stack.enter_context(_over_tcp(options, page=page))]
+        entrance = listeners[0][1] if listeners else None
+        socket: str | None = str(path)
+        try:
+            listeners.append((stack.enter_context(listening(path)), None))
+        except TakenError:
+            if not entrance or path != socket_path():
+                return _found(path, options, console)
+            console.note(f"another fbrag serve listens on {path}: its models are used", level=1)
+            socket = None
+        models = _prepared(console, settings) if options.documents else settings.models
+        session = stack.enter_context(open_session(models, settings.cache, console, console.say, fetches=False))
+        library = Library(session, options.documents, door, settings.reading)
+        desk = stack.enter_context(closing(Desk(session, library, console.say, parallel=options.parallel)))
+        lifetime = Lifetime(idle, lambda: desk.n_running > 0, socket=socket, url=entrance.address if entrance else None)
+        state = State(session=session, desk=desk, library=library, door=door, lifetime=lifetime)
+        ready = partial(_ready, console, options, lifetime, entrance if page else None)
+        return run(state, listeners, ready, partial(console.note, level=1))
 
 
 def _server() -> Callable[..., int]:
@@ -81,3 +130,90 @@ def _server() -> Callable[..., int]:
     finally:
         gc.enable()
     return run
+
+
+@contextmanager
+def _over_tcp(options: ListenOptions, *, page: bool) -> Iterator[list[Listener]]:
+    """Listen over TCP until the block ends, where the options or the page ask for that. Yield the listener, if any.
+
+    Raises FbragError `usage` for another address than loopback without a token.
+    """
+    import secrets
+
+    from fbrag_cli.serving.entrance import Entrance
+    from fbrag_cli.serving.tcp_socket import listening
+
+    token = options.token
+    if not page and options.host is None and options.port is None:
+        yield []
+        return
+    with listening(options.host or "127.0.0.1", options.port, PORT) as listener:
+        host, port = listener.getsockname()[:2]
+        entrance = Entrance(host=host, port=port, token=token or (secrets.token_urlsafe(32) if page else None))
+        if not entrance.is_loopback and token is None:
+            what = f"--host {options.host} can be reached from other machines, and needs a token"
+            raise FbragError("usage", what, "add --token-file FILE, or leave --host out")
+        yield [(listener, entrance)]
+
+
+def _prepared(console: Console, settings: ServerSettings) -> ModelSettings:
+    """Find the models that answer, and offer to download missing ones. Return the settings with the pair that is there."""
+    from fbrag_cli.methods.registry import DEFAULT, find_method
+
+    with open_session(settings.models, settings.cache, console, console.say) as session:
+        session.prepare(find_method(DEFAULT))
+        return session.models.settings
+
+
+def _found(path: Path, options: ListenOptions, console: Console) -> int:
+    """Say that another process has the socket. Raises FbragError `usage` where it was asked to serve what that one does not."""
+    from fbrag_cli.cli.serve_control import ready_line, status_of
+
+    if (status := status_of(path)) is None:
+        raise FbragError("timeout", f"the fbrag serve at {path} has just ended", "start it again")
+    runs = f"fbrag serve runs already, as process {status['pid']} at {path}"
+    served = {path for each in status["documents"] for path in each["paths"]}
+    if others := [each for each in (*options.documents, *options.allow) if os.path.realpath(each) not in served]:
+        what = f"{runs}, and does not serve {one_line(others[0])}"
+        raise FbragError("usage", what, "fbrag serve stop; or --socket PATH for one beside it; or fbrag ui")
+    console.note(runs)
+    if options.print_ready:
+        print(ready_line(status["pid"], status["socket"], status["url"]), flush=True)
+    return ExitCode.DONE
+
+
+def _ready(console: Console, options: ListenOptions, lifetime: Lifetime, page: Entrance | None) -> None:
+    """Say where the process listens, and show the page. page: the entrance to it, None where nobody asked for it."""
+    from fbrag_cli.cli.serve_control import ready_line
+
+    if options.print_ready:
+        print(ready_line(os.getpid(), lifetime.socket, lifetime.url), flush=True)
+    if page:
+        _show(page, console)
+    elif lifetime.url:
+        console.note(f"listening on {lifetime.url}")
+    else:
+        console.note(f"listening on {lifetime.socket}")
+
+
+def _show(page: Entrance, console: Console) -> None:
+    """Open the page in the browser, and print its address. Without a screen, say how another machine reaches it."""
+    from fbrag_cli.cli.browser import has_screen, open_address
+
+    console.note(f"the page is {page.address}?token={page.token}; Ctrl-C ends it")
+    if has_screen():
+        Thread(target=open_address, args=(page.ticket(),), daemon=True).start()
+    else:
+        console.note(f"no browser can be opened here; from another machine: ssh -L {page.port}:127.0.0.1:{page.port} {_here()}")
+
+
+def _here() -> str:
+    """Return the user and this machine, as ssh takes them."""
+    import getpass
+    import platform
+
+    server = os.environ.get("SSH_CONNECTION", "").split(" ")[2:3] or [platform.node()]
+    try:
+        return f"{getpass.getuser()}@{server[0]}"
+    except (OSError, KeyError, ImportError):  # a user without a name
+        return server[0]

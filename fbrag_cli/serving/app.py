@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute
 
-from fbrag_cli import __version__
 from fbrag_cli.errors import FbragError
-from fbrag_cli.serving import answers, documents, model_calls, openai, page
-from fbrag_cli.serving.failure import as_json, respond
+from fbrag_cli.serving import answers, documents, model_calls, openai, page, status
+from fbrag_cli.serving.failure import respond
+from fbrag_cli.serving.lifetime import Lifetime
 
 if TYPE_CHECKING:
     from fbrag_cli.serving.desk import Desk
@@ -25,19 +23,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class State:
-    """What the routes share. door: lets through the paths that clients may name."""
+    """What the routes share. door: lets through the paths that clients may name. lifetime: of the process."""
 
     session: Session
     desk: Desk
     library: Library
     door: Door
+    lifetime: Lifetime = field(default_factory=Lifetime)
 
 
 def create_app(state: State, *, local: bool) -> Starlette:
     """Return the application. local: whether it serves this user alone, over the Unix socket, and may lend the models."""
-    routes: list[BaseRoute] = [Route("/healthz", _health)]
+    routes: list[BaseRoute] = status.routes(state, local=local)
     routes += openai.routes(state)
-    # routes += module.routes(state), one line for each module
     routes += answers.routes(state)
     routes += documents.routes(state)
     routes += page.routes(state)
@@ -46,7 +44,3 @@ def create_app(state: State, *, local: bool) -> Starlette:
     app = Starlette(routes=routes, exception_handlers={FbragError: respond, HTTPException: respond, Exception: respond})
     app.state.fbrag = state
     return app
-
-
-async def _health(request: Request) -> Response:
-    return as_json({"status": "ok", "version": __version__})

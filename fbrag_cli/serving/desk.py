@@ -138,6 +138,11 @@ class Desk:
         """The number of questions that run or wait."""
         return len(self._threads)
 
+    @property
+    def n_waiting(self) -> int:
+        """The number of questions whose turn to ask the models has not come."""
+        return max(0, len(self._line) - self._parallel)
+
     def running(self, question: str, documents: Sequence[str], *, answering: bool = True) -> Job | None:
         """Return the job of the same question, by the default method, where it runs and was not cancelled; else None."""
         entries = self.library.find(documents)

@@ -1,18 +1,31 @@
-"""The life of the warm process: it listens, until a signal or a request stops it."""
+"""The life of the warm process: it listens, until a signal, a request or a time without requests ends it."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
 import uvicorn
 
+from fbrag_cli.cancellation import Cancellation
+from fbrag_cli.errors import FbragError
+from fbrag_cli.progress import Listener
+from fbrag_cli.serving.app import State, create_app
+from fbrag_cli.serving.connection import Connection
+from fbrag_cli.serving.entrance import Entrance
+from fbrag_cli.serving.guard import Guard
+from fbrag_cli.serving.job import StoppedError
+from fbrag_cli.session.session import DEFAULT
+
 _GRACE_SECONDS = 2  # in which the requests that run end, after their work was stopped
+_POLL_SECONDS = 0.1
+_UNLOAD_SECONDS = 5.0  # between two looks at models that nobody uses
 
 
 class _Server(uvicorn.Server):
@@ -22,34 +35,73 @@ class _Server(uvicorn.Server):
         yield
 
 
-def serve(apps: list[tuple[Any, socket.socket]], ready: Callable[[], object], stop: Callable[[], object]) -> int:
-    """Serve each application on its socket until a signal. Return the exit code, 128 and the signal's number.
+def serve(
+    state: State,
+    listeners: Sequence[tuple[socket.socket, Entrance | None]],
+    ready: Callable[[], object],
+    log: Callable[[str], object],
+) -> int:
+    """Serve until the process shall end. Return the exit code: 0, or after a signal 128 and its number.
 
-    ready: called once all of them listen. stop: stops the work of the requests that run.
+    listeners: sockets, each with who may come in; None: this user alone. ready: called once all are served. log: receives a line
+    for each request, and for what goes wrong with one.
     """
-    return asyncio.run(_serve(apps, ready, stop))
+    with _logging(log):
+        return asyncio.run(_serve(state, listeners, ready, log))
 
 
-async def _serve(apps: list[tuple[Any, socket.socket]], ready: Callable[[], object], stop: Callable[[], object]) -> int:
-    servers = [_Server(_configuration(app)) for app, _ in apps]
-    loop, ended = asyncio.get_running_loop(), asyncio.Event()
-    with _signals(lambda: loop.call_soon_threadsafe(ended.set)) as received:
-        tasks = [asyncio.create_task(server.serve([listener])) for server, (_, listener) in zip(servers, apps, strict=True)]
+async def _serve(
+    state: State,
+    listeners: Sequence[tuple[socket.socket, Entrance | None]],
+    ready: Callable[[], object],
+    log: Callable[[str], object],
+) -> int:
+    lifetime, servers, tasks = state.lifetime, [], []
+    with _signals(lifetime.stop) as received:
+        for listener, entrance in listeners:
+            app = Guard(create_app(state, local=entrance is None), lifetime, entrance, log)
+            servers.append(server := _Server(_configuration(app)))
+            tasks.append(asyncio.create_task(server.serve([listener])))
         while not all(server.started for server in servers):
-            await asyncio.sleep(0.005)
+            await asyncio.sleep(0.002)
         ready()
-        await ended.wait()
+        ended = Cancellation()
+        begun = asyncio.create_task(asyncio.to_thread(_begin, state, Listener(cancellation=ended)))
+        unloading = asyncio.create_task(_unload(state))
+        while not lifetime.is_over:
+            await asyncio.sleep(_POLL_SECONDS)
+        unloading.cancel()
+        ended.request(StoppedError("the process ends"))
         for server in servers:
             server.should_exit = True
-        await asyncio.to_thread(stop)
-        await asyncio.gather(*tasks)
+        await asyncio.to_thread(state.desk.close)
+        await asyncio.gather(*tasks, begun)
     return 128 + received[0] if received else 0
+
+
+def _begin(state: State, listener: Listener) -> None:
+    """Load the models, and read the documents that are served, before the first question. What fails is said to its client."""
+    if not state.library.entries():
+        return
+    try:
+        for name in dict.fromkeys(state.session.names(DEFAULT)):
+            state.session.models.begin(name, listener)
+        state.library.collection((), listener, state.desk.default_method.chunk_words)
+    except (FbragError, StoppedError):
+        pass
+
+
+async def _unload(state: State) -> None:
+    """Free what nobody has used for as long as the process waits for a request."""
+    while (idle := state.lifetime.idle) is not None:
+        await asyncio.sleep(min(_UNLOAD_SECONDS, idle / 4))
+        await asyncio.to_thread(state.desk.unload, idle)
 
 
 def _configuration(app: Any) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        http="h11",
+        http=Connection,
         ws="none",
         lifespan="off",
         log_config=None,
@@ -61,13 +113,13 @@ def _configuration(app: Any) -> uvicorn.Config:
 
 
 @contextmanager
-def _signals(wake: Callable[[], object]) -> Iterator[list[int]]:
-    """Note the signals that end the process, and call `wake` at each, until the block ends."""
+def _signals(stop: Callable[[], object]) -> Iterator[list[int]]:
+    """Call `stop` for each signal that ends the process, until the block ends. Yield the list of those that came."""
     received: list[int] = []
 
     def note(number: int, frame: FrameType | None) -> None:
         received.append(number)
-        wake()
+        stop()
 
     ends = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
     before = {each: signal.getsignal(each) for each in ends}
@@ -79,3 +131,31 @@ def _signals(wake: Callable[[], object]) -> Iterator[list[int]]:
     finally:
         for each, handler in heeded.items():
             signal.signal(each, handler)
+
+
+@contextmanager
+def _logging(log: Callable[[str], object]) -> Iterator[None]:
+    """Let `log` receive what the libraries log, until the block ends."""
+    handler = _Lines(log)
+    loggers = [logging.getLogger(name) for name in ("uvicorn", "asyncio", "fbrag")]
+    for each in loggers:
+        each.addHandler(handler)
+        each.propagate = False
+    try:
+        yield
+    finally:
+        for each in loggers:
+            each.removeHandler(handler)
+            each.propagate = True
+
+
+class _Lines(logging.Handler):
+    """Passes warnings and errors on, a line each. The lines of a traceback hold no text of a client but that of the error."""
+
+    def __init__(self, log: Callable[[str], object]) -> None:
+        super().__init__(logging.WARNING)
+        self._log = log
+
+    def emit(self, record: logging.LogRecord) -> None:
+        for line in self.format(record).splitlines():
+            self._log(line)

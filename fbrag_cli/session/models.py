@@ -319,6 +319,10 @@ class Models:
     def _how(self, listener: Listener, *, large: bool) -> Loading:
         return loading(self.settings, listener.cancellation, large=large, verbose=self._verbose)
 
+    def sizes(self) -> dict[str, int]:
+        """Return the models that are loaded now, by name, with the bytes of their files."""
+        return {generator.info.name: path.stat().st_size for (path, _), generator in self._loaded.now().items()}
+
     @property
     def device(self) -> str:
         """The devices of the loaded models and the servers, in words; "" where there are none."""

@@ -1,0 +1,94 @@
+"""The options of the commands that listen, `fbrag serve` and `fbrag ui`, and what they mean."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from dataclasses import dataclass
+
+from fbrag_cli.cli.options import arguments, option
+from fbrag_cli.errors import FbragError
+
+PORT = 8377
+
+_UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_LEAST_TOKEN = 16  # characters
+
+
+@dataclass(frozen=True, slots=True)
+class ListenOptions:
+    documents: list[str] = arguments("documents and folders to serve", "[DOC]...")
+    host: str | None = option(
+        None, "--host", help="address to listen on over TCP (127.0.0.1)", group="Listen", metavar="ADDRESS", envvar=None
+    )
+    port: int | None = option(
+        None,
+        "--port",
+        help=f"port to listen on over TCP; 0 for any that is free ({PORT}, else any)",
+        group="Listen",
+        metavar="N",
+        min=0,
+        max=65535,
+        envvar=None,
+    )
+    token_file: str | None = option(
+        None,
+        "--token-file",
+        help="file with the token that clients over TCP send; other addresses than loopback need one",
+        group="Listen",
+        metavar="FILE",
+    )
+    allow: list[str] = option(
+        (),
+        "--allow",
+        help="a folder whose files clients may name; may be given several times (what is served)",
+        group="Document",
+        metavar="DIR",
+    )
+    idle: str = option(
+        "15m",
+        "--idle",
+        help="free models and then end after so long without a request: 90s, 15m, 1h, or never (15m)",
+        group="Run",
+        metavar="TIME",
+    )
+    parallel: int = option(
+        1,
+        "--parallel",
+        help="questions answered at once, in common batches; above 1, answers may differ by rounding (1)",
+        group="Run",
+        metavar="N",
+        min=1,
+        max=64,
+    )
+    print_ready: bool = option(
+        False, "--print-ready", help="print a line of JSON on stdout once it listens", group="Output", envvar=None
+    )
+
+    @property
+    def idle_seconds(self) -> float | None:
+        """Seconds of --idle; None for never. Raises FbragError `usage`."""
+        if self.idle == "never":
+            return None
+        if (found := re.fullmatch(r"([0-9]{1,6})([smhd])", self.idle)) and (seconds := int(found[1]) * _UNIT_SECONDS[found[2]]):
+            return float(seconds)
+        raise FbragError("usage", f"--idle {self.idle} is no time", "a number and s, m, h or d, as 15m, or never")
+
+    @property
+    def token(self) -> str | None:
+        """The token of --token-file, None without one. Raises FbragError `usage` for a file that holds none, or that other users
+        can read."""
+        if self.token_file is None:
+            return None
+        where, make = f"--token-file {self.token_file}", "(umask 077; openssl rand -hex 32 > FILE)"
+        try:
+            with open(self.token_file, "rb") as file:
+                mode, content = os.fstat(file.fileno()).st_mode, file.read(10_000)
+        except (OSError, ValueError) as error:
+            raise FbragError("usage", f"{where} cannot be read: {getattr(error, 'strerror', error)}", make) from None
+        if os.name == "posix" and stat.S_ISREG(mode) and mode & 0o077:
+            raise FbragError("usage", f"{where}: other users can read it", f"chmod 600 {self.token_file}")
+        if not re.fullmatch(rb"[!-~]{%d,4096}" % _LEAST_TOKEN, content.strip()):
+            raise FbragError("usage", f"{where} holds no token: {_LEAST_TOKEN} or more letters, digits and signs", make)
+        return content.strip().decode()
