@@ -107,7 +107,8 @@ def run_server(console: Console, options: ListenOptions, settings: ServerSetting
             console.note(f"another fbrag serve listens on {path}: its models are used", level=1)
             socket = None
         models = _prepared(console, settings) if options.documents else settings.models
-        session = stack.enter_context(open_session(models, settings.cache, console, console.say, fetches=False))
+        session = stack.enter_context(open_session(models, settings.cache, console, console.say))
+        session.models.fetch = session.models.offer = None  # no client makes it download
         library = Library(session, options.documents, door, settings.reading)
         desk = stack.enter_context(closing(Desk(session, library, console.say, parallel=options.parallel)))
         lifetime = Lifetime(idle, lambda: desk.n_running > 0, socket=socket, url=entrance.address if entrance else None)

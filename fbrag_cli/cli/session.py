@@ -22,13 +22,11 @@ def open_session(
     *,
     private: bool = False,
     first_costs: bool = False,
-    fetches: bool = True,
 ) -> Iterator[Session]:
     """Open a session that reports to the console and offers to download missing models. Raises FbragError `offline` for a server
     on another machine.
 
     private: whether nothing of the documents is cached. first_costs: whether cached replies have the cost of their first time.
-    fetches: whether missing models are offered.
     """
     from fbrag_cli.cli.first_run import fetch, offer
 
@@ -41,11 +39,10 @@ def open_session(
     opened = cache.opened(private=private, progress=progress)
     reuse = Reuse(again=cache.again, first_costs=first_costs)
     may_use_gpu = models.gpu != "off"
-    download = partial(fetch, console=console, gpu=may_use_gpu) if fetches else None
+    download = partial(fetch, console=console, gpu=may_use_gpu)
     with Session.open(models, opened, listener, fetch=download, verbose=console.verbosity >= 2, reuse=reuse) as session:
         session.models.offline = console.offline
-        if fetches:
-            session.models.offer = partial(offer, console=console, gpu=may_use_gpu)
+        session.models.offer = partial(offer, console=console, gpu=may_use_gpu)
         yield session
 
 

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from fbrag_cli.generation.generator import Generator
     from fbrag_cli.generation.llama.generator import LlamaGenerator
-    from fbrag_cli.generation.llama.scorer import LlamaScorer
     from fbrag_cli.generation.llama.weights import Loading
     from fbrag_cli.generation.placement import Gpus, Placement
     from fbrag_cli.generation.scorer import Scorer
@@ -75,10 +74,10 @@ class Models:
     ) -> None:
         from fbrag_cli.session.servers import Servers
 
-        self.settings, self._listener, self._fetch, self._verbose = settings, listener or Listener(), fetch, verbose
+        self.settings, self._listener, self.fetch, self._verbose = settings, listener or Listener(), fetch, verbose
         self._cache = cache
         self._files: dict[str, ModelFile] = {}
-        self._fetching, self._beginning = threading.Lock(), threading.Lock()
+        self.fetching, self._beginning = threading.Lock(), threading.Lock()
         self._loaded: Shelf[tuple[Path, Path | None], LlamaGenerator] = Shelf(lambda generator: generator.close())
         self._begun: dict[Path, tuple[Future[LlamaGenerator], float]] = {}  # loaded before they are asked for, and since when
         self._opened: dict[Path, tuple[list[int], Placement]] = {}  # the state of each loaded file, and where it went
@@ -152,7 +151,7 @@ class Models:
 
         if not missing():
             return
-        with (listener or self._listener).cancellation.holding(self._fetching):
+        with (listener or self._listener).cancellation.holding(self.fetching):
             if self.offer is None or not (still := missing()):
                 return
             self._check_llama()
@@ -165,10 +164,10 @@ class Models:
         from fbrag_cli.storage.places import models_dir
 
         catalogue, store = load_catalogue(), models_dir()
-        if self._fetch and _missing(names):
-            with listener.cancellation.holding(self._fetching):  # one download at a time
+        if self.fetch and _missing(names):
+            with listener.cancellation.holding(self.fetching):  # one download at a time
                 if still := _missing(names):
-                    self._fetch(still, store)
+                    self.fetch(still, store)
         self._files.update((name, resolve(name, store, catalogue)) for name in names)
 
     def identity(self, name: str, listener: Listener | None = None) -> list[object]:
@@ -303,18 +302,16 @@ class Models:
         """
 
         def make() -> tuple[Part, ExitStack]:
+            from fbrag_cli.generation.llama.scorer import LlamaScorer
+
+            how = self._how(self._listener, large=False)
             with ExitStack() as scorers:
-                part = load(Path(folder), lambda path: scorers.enter_context(self._open_scorer(path)))
+                part = load(Path(folder), lambda path: scorers.enter_context(LlamaScorer(path, how)))
                 return part, scorers.pop_all()
             raise AssertionError
 
         part: Part = self._parts.get((folder, load), make, lease or Lease(self._listener))[0]
         return part
-
-    def _open_scorer(self, path: Path) -> LlamaScorer:
-        from fbrag_cli.generation.llama.scorer import LlamaScorer
-
-        return LlamaScorer(path, self._how(self._listener, large=False))
 
     def _how(self, listener: Listener, *, large: bool) -> Loading:
         return loading(self.settings, listener.cancellation, large=large, verbose=self._verbose)
