@@ -71,7 +71,7 @@ async def _serve(
         while not lifetime.is_over:
             await asyncio.sleep(_POLL_SECONDS)
         unloading.cancel()
-        ended.request(StoppedError("the process ends"))
+        ended.request(StoppedError())
         for server in servers:
             server.should_exit = True
         await asyncio.to_thread(state.desk.close)

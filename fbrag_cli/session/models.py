@@ -74,10 +74,10 @@ class Models:
     ) -> None:
         from fbrag_cli.session.servers import Servers
 
-        self.settings, self._listener, self.fetch, self._verbose = settings, listener or Listener(), fetch, verbose
-        self._cache = cache
+        self.settings, self._listener, self.fetch = settings, listener or Listener(), fetch
+        self._cache, self._verbose = cache, verbose
         self._files: dict[str, ModelFile] = {}
-        self.fetching, self._beginning = threading.Lock(), threading.Lock()
+        self._fetching, self._beginning = threading.Lock(), threading.Lock()
         self._loaded: Shelf[tuple[Path, Path | None], LlamaGenerator] = Shelf(lambda generator: generator.close())
         self._begun: dict[Path, tuple[Future[LlamaGenerator], float]] = {}  # loaded before they are asked for, and since when
         self._opened: dict[Path, tuple[list[int], Placement]] = {}  # the state of each loaded file, and where it went
@@ -151,7 +151,7 @@ class Models:
 
         if not missing():
             return
-        with (listener or self._listener).cancellation.holding(self.fetching):
+        with (listener or self._listener).cancellation.holding(self._fetching):
             if self.offer is None or not (still := missing()):
                 return
             self._check_llama()
@@ -165,7 +165,7 @@ class Models:
 
         catalogue, store = load_catalogue(), models_dir()
         if self.fetch and _missing(names):
-            with listener.cancellation.holding(self.fetching):  # one download at a time
+            with listener.cancellation.holding(self._fetching):  # one download at a time
                 if still := _missing(names):
                     self.fetch(still, store)
         self._files.update((name, resolve(name, store, catalogue)) for name in names)
@@ -220,8 +220,7 @@ class Models:
             return self._servers.open(name, lease, answers=name in self._answering, offline=self.offline)
         (file,) = self.find([name], listener=lease.listener)
         if self.warm and (file.path, adapter) not in self._loaded:
-            asked = self.warm.get(file, adapter, lease, large=file.path in self._large, at_once=self._at_once)
-            if asked:
+            if asked := self.warm.get(file, adapter, lease, large=file.path in self._large, at_once=self._at_once):
                 return asked
         return self._loaded.get((file.path, adapter), lambda: self._make(file, adapter, lease.listener), lease)
 

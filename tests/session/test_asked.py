@@ -107,7 +107,7 @@ def test_a_cached_answer_does_not_wait_for_a_model_that_loads(
 
     monkeypatch.setattr(Models, "open", slowly)
     monkeypatch.setenv("FBRAG_MODELS_DIR", str(tmp_path / "models"))
-    session.models._fetch = fetch
+    session.models.fetch = fetch
     with ThreadPoolExecutor(2) as pool:
         loading = pool.submit(session.ask("Who built her?", collection, ALONE, Choice(large=str(other))).answer)
         missing = pool.submit(session.ask("Who built her?", collection, ALONE, Choice(large="smollm2-135m")).answer)
