@@ -219,9 +219,9 @@ class Models:
                 raise FbragError("usage", f"{name} is a server, and takes no adapter", "name a model's file")
             return self._servers.open(name, lease, answers=name in self._answering, offline=self.offline)
         (file,) = self.find([name], listener=lease.listener)
-        if self.warm and (file.path, adapter) not in self._loaded:
-            if asked := self.warm.get(file, adapter, lease, large=file.path in self._large, at_once=self._at_once):
-                return asked
+        warm = None if (file.path, adapter) in self._loaded else self.warm
+        if warm and (lent := warm.get(file, adapter, lease, large=file.path in self._large, at_once=self._at_once)):
+            return lent
         return self._loaded.get((file.path, adapter), lambda: self._make(file, adapter, lease.listener), lease)
 
     def lend(self, wanted: Wanted, lease: Lease) -> LlamaGenerator:
