@@ -1,0 +1,442 @@
+"""Who may ask over TCP, and what hostile clients get: over real connections, byte by byte where need be."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.conftest import INQUIRY
+from tests.serving.running import Environment, Served, fbrag, serving, until, user_of
+
+pytest.importorskip("uvicorn")
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Python has no Unix sockets there")
+
+TOKEN = "a-token-of-some-length-0123456789"
+
+
+@pytest.fixture(scope="module")
+def user(tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    from tests.conftest import _clean_environment
+
+    folder = tmp_path_factory.mktemp("user")
+    return user_of(_clean_environment(folder), folder)
+
+
+@pytest.fixture(scope="module")
+def open_door(user: Environment) -> Iterator[Served]:
+    """A process on loopback without a token."""
+    with serving(user, str(INQUIRY), "--port", "0", "-v") as served:
+        yield served
+        served.end()
+        assert "Traceback" not in served.err
+
+
+@pytest.fixture(scope="module")
+def guarded(user: Environment, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A process with a token."""
+    file = tmp_path_factory.mktemp("secret") / "token"
+    file.touch(0o600)
+    file.write_text(TOKEN + "\n")
+    with serving(user, "--port", "0", "--token-file", str(file), "--socket", str(file.with_name("s"))) as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def page(user: Environment) -> Iterator[Served]:
+    """`fbrag ui`, whose browser writes down the address that it is given."""
+    file = Path(user["XDG_RUNTIME_DIR"]).with_name("opened")
+    browser = file.with_name("browser")
+    browser.write_text(f'#!/bin/sh\nprintf "%s" "$1" > {file}\n')
+    browser.chmod(0o700)
+    with serving({**user, "BROWSER": str(browser)}, str(INQUIRY), "--port", "0", command="ui") as served:
+        until(lambda: file.exists() and bool(file.read_text()))
+        served.ready["opened"] = file.read_text()
+        yield served
+        served.end()
+
+
+def said(body: bytes) -> str:
+    record = json.loads(body)
+    assert record["schema"] == "fbrag.error/1"
+    return str(record["error"]["message"])
+
+
+def raw(served: Served, data: bytes, *, wait: float = 10, half: bool = False) -> bytes:
+    """What comes back for these bytes, until the connection ends, or is silent for a while."""
+    with socket.create_connection(("127.0.0.1", served.port), timeout=wait) as connection:
+        connection.sendall(data)
+        if half:
+            connection.shutdown(socket.SHUT_WR)
+        found = b""
+        try:
+            while piece := connection.recv(65536):
+                found += piece
+        except (TimeoutError, ConnectionResetError):
+            pass
+        return found
+
+
+# -- pages of other sites --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:{port}", "127.0.0.1.evil.example", "localhost@evil.example", "", "["]
+)
+def test_a_name_that_points_here_is_refused(open_door: Served, host: str) -> None:
+    response, body = open_door.request("GET", "/v1/documents", tcp=True, headers={"Host": host.format(port=open_door.port)})
+    assert response.status == 403, body
+    assert "nothing is served under the name" in said(body)
+
+
+@pytest.mark.parametrize("host", ["localhost", "localhost:{port}", "127.0.0.1:9000", "[::1]:{port}", "LOCALHOST"])
+def test_the_names_of_this_machine_are_served(open_door: Served, host: str) -> None:
+    response, body = open_door.request("GET", "/v1/documents", tcp=True, headers={"Host": host.format(port=open_door.port)})
+    assert response.status == 200, body
+
+
+@pytest.mark.parametrize(
+    "origin", ["http://evil.example", "null", "http://localhost:1", "http://127.0.0.1.evil.example", "file://"]
+)
+@pytest.mark.parametrize("path", ["/healthz", "/v1/ask", "/", "/no-such"])
+def test_a_page_of_another_site_may_not_ask(open_door: Served, origin: str, path: str) -> None:
+    for method in ("GET", "POST", "OPTIONS"):
+        response, body = open_door.request(method, path, tcp=True, headers={"Origin": origin})
+        assert response.status == 403
+        assert said(body) == "a page of another site may not ask"
+        assert response.getheader("Access-Control-Allow-Origin") is None
+
+
+def test_the_own_page_may_ask(open_door: Served) -> None:
+    own = {"Origin": f"http://127.0.0.1:{open_door.port}", "Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors"}
+    assert open_door.request("GET", "/v1/documents", tcp=True, headers=own)[0].status == 200
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+def test_what_another_page_embeds_is_refused_and_a_link_is_followed(open_door: Served, site: str) -> None:
+    embedded = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "script"}
+    assert open_door.request("GET", "/v1/documents", tcp=True, headers=embedded)[0].status == 403
+    link = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+    assert open_door.request("GET", "/", tcp=True, headers=link)[0].status != 403
+
+
+@pytest.mark.parametrize("path", ["/", "/healthz", "/no-such", "/v1/documents", "/warm/hello"])
+def test_all_responses_forbid_what_no_page_of_ours_needs(open_door: Served, guarded: Served, path: str) -> None:
+    for served in (open_door, guarded):
+        headers = served.request("GET", path, tcp=True)[0].headers
+        policy = headers["Content-Security-Policy"]
+        assert policy.startswith("default-src 'none'; ")
+        assert "frame-ancestors 'none'" in policy
+        assert "unsafe" not in policy
+        assert headers["X-Content-Type-Options"] == "nosniff"
+        assert headers["Referrer-Policy"] == "no-referrer"
+        assert headers.get_all("Cache-Control") == ["no-store"]
+        assert headers["Server"] is None
+
+
+def test_models_are_lent_over_the_unix_socket_alone(open_door: Served) -> None:
+    for path in ("/warm/hello", "/process/status", "/process/stop"):
+        assert open_door.request("GET", path, tcp=True)[0].status == 404
+    assert open_door.request("POST", "/process/stop", tcp=True)[0].status == 404
+    assert open_door.get("/process/status")[0] == 200
+
+
+# -- users -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"Authorization": "Bearer wrong"},
+        {"Authorization": f"Bearer {TOKEN[:-1]}"},
+        {"Authorization": f"Bearer {TOKEN}x"},
+        {"Authorization": TOKEN},
+        {"Authorization": f"Basic {TOKEN}"},
+        {"Authorization": "Bearer \xff"},
+        {"Cookie": f"fbrag={TOKEN}; other"},
+        {"Cookie": 'a="\xff'},
+    ],
+)
+def test_without_the_token_nothing_is_answered(guarded: Served, headers: dict[str, str]) -> None:
+    for path in ("/", "/v1/documents", "/v1/models", "/no-such", f"/v1/documents?token={TOKEN}"):
+        response, body = guarded.request("GET", path, tcp=True, headers=headers)
+        assert response.status == 401
+        assert response.getheader("WWW-Authenticate") == "Bearer"
+        assert "the token is missing" in said(body)
+    assert guarded.get("/healthz", tcp=True)[0] == 200  # for what watches the process
+    assert guarded.get("/v1/documents")[0] == 200  # the user himself
+
+
+def test_a_program_sends_the_token(guarded: Served) -> None:
+    for scheme in ("Bearer", "bearer"):
+        response, _ = guarded.request("GET", "/v1/documents", tcp=True, headers={"Authorization": f"{scheme} {TOKEN}"})
+        assert response.status == 200
+
+
+def test_the_page_opens_once_by_the_address_that_the_browser_is_given(page: Served) -> None:
+    address = page.ready["opened"]
+    assert address.startswith(page.ready["url"] + "?token=")
+    path = "/" + address.removeprefix(page.ready["url"])
+    assert page.request("GET", "/", tcp=True)[0].status == 401
+    response, _ = page.request("GET", path, tcp=True)
+    assert (response.status, response.getheader("Location")) == (303, "/")
+    cookie = response.getheader("Set-Cookie")
+    assert cookie.startswith(f"fbrag-{page.port}=")
+    assert cookie.endswith("; Path=/; HttpOnly; SameSite=Strict")
+    value = cookie.partition(";")[0]
+    assert page.request("GET", "/", tcp=True, headers={"Cookie": f"a=b; {value}"})[0].status == 200
+    assert page.request("GET", "/v1/documents", tcp=True, headers={"Cookie": value})[0].status == 200
+    assert page.request("GET", path, tcp=True)[0].status == 401  # others may have seen it, as in the list of processes
+    assert value.partition("=")[2] not in address
+
+
+def test_another_user_of_the_machine_is_told_by_the_system(monkeypatch: pytest.MonkeyPatch, open_door: Served) -> None:
+    from fbrag_cli.serving import peers
+
+    if not peers.are_told():
+        pytest.skip("this system does not say whose process a peer is")
+    server = ("127.0.0.1", open_door.port)
+    with socket.create_connection(server) as connection:
+        assert peers.is_same_user(connection.getsockname(), server)
+        assert not peers.is_same_user(("127.0.0.1", 1), server)
+        monkeypatch.setattr(peers, "_ROOT", -1)
+        monkeypatch.setattr(peers.os, "geteuid", lambda: 12345)
+        assert not peers.is_same_user(connection.getsockname(), server)
+
+
+def test_an_address_of_ipv6_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    from fbrag_cli.serving import peers
+
+    if not peers.are_told() or not socket.has_ipv6:
+        pytest.skip("there is no IPv6 here")
+    try:
+        listener = socket.create_server(("::1", 0), family=socket.AF_INET6)
+    except OSError:
+        pytest.skip("there is no IPv6 here")
+    with listener, socket.create_connection(listener.getsockname()[:2]) as connection:
+        assert peers.is_same_user(connection.getsockname()[:2], listener.getsockname()[:2])
+    with socket.create_server(("", 0), family=socket.AF_INET6, dualstack_ipv6=True) as both:
+        port = both.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port)) as connection:
+            assert peers.is_same_user(
+                (f"::ffff:{connection.getsockname()[0]}", connection.getsockname()[1]), ("::ffff:127.0.0.1", port)
+            )
+
+
+@pytest.mark.parametrize(
+    ("mode", "content", "said"),
+    [
+        (0o644, TOKEN, "other users can read it"),
+        (0o600, "", "holds no token"),
+        (0o600, "short", "holds no token"),
+        (0o600, "two words of some length", "holds no token"),
+        (0o600, "\x1b[31mredredredredred", "holds no token"),
+    ],
+)
+def test_a_file_that_holds_no_token(user: Environment, tmp_path: Path, mode: int, content: str, said: str) -> None:
+    file = tmp_path / "token"
+    file.write_text(content)
+    file.chmod(mode)
+    run = fbrag(user, "serve", "--port", "0", "--token-file", str(file))
+    assert run.returncode == 2
+    assert said in run.stderr
+
+
+# -- hostile clients -------------------------------------------------------------------------------------------------------
+
+_GET = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
+
+
+def test_headers_without_end(open_door: Served) -> None:
+    found = raw(open_door, _GET + b"X: " + b"x" * 200_000)
+    assert not found or found.startswith(b"HTTP/1.1 400 ")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x00" * 100 + b"\r\n\r\n",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"GET /\xff HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        _GET + b"Content-Length: x\r\n\r\n",
+        _GET + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\n",
+        _GET + b"Host: other\r\n\r\n",
+        b"GET /healthz HTTP/1.1\r\n\r\n",
+        b"GET /healthz HTTP/1.0\r\n\r\n",
+    ],
+)
+def test_what_is_no_request(open_door: Served, data: bytes) -> None:
+    found = raw(open_door, data)
+    assert re.match(rb"HTTP/1.1 (400|403) ", found), found
+
+
+def test_an_old_client_is_answered(open_door: Served) -> None:
+    found = raw(open_door, b"GET /healthz HTTP/1.0\r\nHost: localhost\r\n\r\n")
+    assert found.startswith(b"HTTP/1.1 200 ")
+    assert b'"status":"ok"' in found
+
+
+def test_requests_one_after_the_other_over_one_connection(open_door: Served) -> None:
+    last = _GET + b"Connection: close\r\n\r\n"
+    found = raw(open_door, (_GET + b"\r\n") * 20 + last, half=True)
+    assert found.count(b"HTTP/1.1 200 ") == 21
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/../../../../etc/passwd",
+        "/page/../../etc/passwd",
+        "/page/%2e%2e/%2e%2e/etc/passwd",
+        "/page/..%2f..%2f..%2fetc%2fpasswd",
+        "//etc/passwd",
+        "/page/%00",
+        "http://evil.example/",
+        "/page/document/..%2f..%2fetc%2fpasswd",
+        "/v1/source?document=/etc/passwd",
+        "/v1/source?document=../../../../../../etc/passwd",
+        "/v1/source?document=%00",
+    ],
+)
+def test_no_path_leads_to_a_file(open_door: Served, path: str) -> None:
+    response, body = open_door.request("GET", path, tcp=True)
+    assert response.status in (400, 403, 404)
+    assert b"root:" not in body
+
+
+def test_a_body_that_is_too_large(open_door: Served) -> None:
+    begun = time.monotonic()
+    head = b"POST /v1/ask HTTP/1.1\r\nHost: localhost\r\n"
+    found = raw(open_door, head + b"Content-Length: 99999999999\r\n\r\n")
+    assert found.startswith(b"HTTP/1.1 413 ")
+    assert time.monotonic() - begun < 5
+    response, body = open_door.request("POST", "/v1/ask", tcp=True, body=b"x" * 17_000_000)
+    assert response.status == 413
+    assert said(body) == "the request has more than 16 MB"
+    chunks = (b"x" * 1_000_000 for _ in range(17))
+    response, body = open_door.request(
+        "POST", "/v1/ask", tcp=True, body=chunks, encode_chunked=True, headers={"Transfer-Encoding": "chunked"}
+    )
+    assert response.status == 413
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b"\xff", b'{"question":', b'{"question": 1}', b"[" * 100_000])
+def test_a_body_that_is_no_question(open_door: Served, body: bytes) -> None:
+    headers = {"Content-Type": "application/json"}
+    response, reply = open_door.request("POST", "/v1/ask", tcp=True, body=body, headers=headers)
+    assert response.status == 400, reply
+    said(reply)
+
+
+def test_a_client_that_says_nothing_is_cut() -> None:
+    """By the clock of the connection: nobody waits for 20 s in a test."""
+    import asyncio
+
+    from fbrag_cli.serving.connection import SILENT_SECONDS, Connection
+    from fbrag_cli.serving.process import _configuration
+
+    async def main() -> None:
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            await asyncio.sleep(3600)
+
+        loop, state = (
+            asyncio.get_running_loop(),
+            SimpleNamespace(connections=set(), tasks=set(), default_headers=[], total_requests=0),
+        )
+        now = [0.0]
+        configuration = _configuration(app)
+        server = await loop.create_server(lambda: Connection(configuration, state, {}, loop), "127.0.0.1", 0)  # type: ignore[arg-type]
+        port = server.sockets[0].getsockname()[1]
+        silent = await asyncio.open_connection("127.0.0.1", port)
+        slow = await asyncio.open_connection("127.0.0.1", port)
+        asks = await asyncio.open_connection("127.0.0.1", port)
+        slow[1].write(b"GET / HT")
+        asks[1].write(_GET + b"\r\n")
+        while not state.tasks:
+            await asyncio.sleep(0.01)
+        now[0] = SILENT_SECONDS + 1
+        for each in [*state.connections]:
+            each._since -= now[0]
+            each._cut_where_silent()
+        assert await asyncio.wait_for(_end(silent[0]), 5) == b""
+        assert await asyncio.wait_for(_end(slow[0]), 5) == b""
+        assert len(state.connections) == 1  # what is answered may take its time
+        server.close()
+        for task in state.tasks:
+            task.cancel()
+
+    async def _end(reader: Any) -> bytes:
+        try:
+            return bytes(await reader.read())
+        except ConnectionResetError:
+            return b""
+
+    asyncio.run(main())
+
+
+def test_a_slow_body_and_too_many_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    import anyio
+
+    from fbrag_cli.serving import guard
+    from fbrag_cli.serving.lifetime import Lifetime
+
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def slow() -> Any:
+        await anyio.sleep(0.05)
+        return {"type": "http.request", "body": b"x", "more_body": True}
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        while (await receive()).get("more_body"):
+            pass
+
+    scope = {"type": "http", "method": "POST", "path": "/v1/ask", "headers": [(b"content-length", b"1000")], "query_string": b""}
+    monkeypatch.setattr(guard, "LIMITS", {"": guard.Limit(1000, 0.3)})
+    lifetime = Lifetime(idle=5)
+    begun = time.monotonic()
+    anyio.run(guard.Guard(app, lifetime), scope, slow, send)
+    assert sent[0]["status"] == 408
+    assert time.monotonic() - begun < 3
+    assert lifetime.running == 0
+    sent.clear()
+    monkeypatch.setattr(guard, "MOST_RUNNING", 0)
+    anyio.run(guard.Guard(app, lifetime), {**scope, "headers": []}, slow, send)
+    assert sent[0]["status"] == 503
+    assert (b"retry-after", b"5") in sent[0]["headers"]
+
+
+def test_connections_that_stay_open_leave_room_for_others(open_door: Served) -> None:
+    waiting = [socket.create_connection(("127.0.0.1", open_door.port), timeout=5) for _ in range(300)]
+    try:
+        for each in waiting:
+            each.sendall(b"GET /healthz HTTP/1.1\r\n")
+        assert open_door.get("/healthz", tcp=True)[0] == 200
+        assert open_door.get("/healthz")[0] == 200
+    finally:
+        for each in waiting:
+            each.close()
+
+
+def test_the_log_says_nothing_of_what_is_asked(user: Environment, tmp_path: Path) -> None:
+    socket_path = str(tmp_path / "s")
+    with serving(user, str(INQUIRY), "--socket", socket_path, "--port", "0", "-v") as served:
+        served.request("POST", "/v1/ask", body=json.dumps({"question": "secretquestion", "settings": {"no": 1}}))
+        served.request("GET", "/v1/source?document=secretname")
+        served.request("GET", "/\x1b[31msecret".replace("\x1b", "%1b"), tcp=True)
+        served.end()
+        assert "POST /v1/ask 400 in " in served.err
+        assert "secretquestion" not in served.err
+        assert "secretname" not in served.err
+        assert "\x1b" not in served.err
