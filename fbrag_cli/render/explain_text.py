@@ -101,29 +101,33 @@ def _common(trace: Trace) -> str:
 def holders(trace: Trace, sought: str) -> dict[int, set[bool]]:
     """Return the chunks that hold `sought`, as of `held_in`, each with whether the large model reads what it holds there; both
     values where it reads a part."""
-    return held_in(trace.corpus, sought, read_of(trace))
+    read, held = read_of(trace), dict[int, set[bool]]()
+    for document in range(len(trace.corpus.documents)):
+        held |= held_in(trace.corpus, document, sought, read)
+    return held
 
 
-def held_in(corpus: Corpus, sought: str, read: Mapping[int, Sequence[Excerpt]] | None = None) -> dict[int, set[bool]]:
-    """Return the positions of the chunks that hold `sought` or a part of it, ignoring case and white space.
+def held_in(
+    corpus: Corpus, document: int, sought: str, read: Mapping[int, Sequence[Excerpt]] | None = None
+) -> dict[int, set[bool]]:
+    """Return the positions of the chunks of a document that hold `sought` or a part of it, ignoring case and white space.
 
     A text that goes on over a chunk's end is in both chunks. read: as of `read_of`. Each is given with whether it holds the text
     in what is read.
     """
     needle, read = _folded(sought), read or {}
     held: dict[int, set[bool]] = {}
-    for document in range(len(corpus.documents)):
-        chunks = (corpus.chunks[position] for position in corpus.chunks_of(document))
-        pieces = [part for chunk in chunks for part in parts(chunk, read.get(chunk.position, ()))]
-        text, starts = _joined(piece for piece, _ in pieces)
-        at, end = text.find(needle), 0
-        while at >= 0:
-            first, before = bisect_right(starts, at) - 1, end
-            end = bisect_left(starts, at + len(needle), first + 1)
-            for piece, is_read in pieces[max(first, before) : end]:
-                held.setdefault(piece.chunk.position, set()).add(is_read)
-            # What does not reach into the next piece is in no other one.
-            at = text.find(needle, max(at, starts[end] - len(needle)) + 1) if end < len(pieces) else -1
+    chunks = (corpus.chunks[position] for position in corpus.chunks_of(document))
+    pieces = [part for chunk in chunks for part in parts(chunk, read.get(chunk.position, ()))]
+    text, starts = _joined(piece for piece, _ in pieces)
+    at, end = text.find(needle), 0
+    while at >= 0:
+        first, before = bisect_right(starts, at) - 1, end
+        end = bisect_left(starts, at + len(needle), first + 1)
+        for piece, is_read in pieces[max(first, before) : end]:
+            held.setdefault(piece.chunk.position, set()).add(is_read)
+        # What does not reach into the next piece is in no other one.
+        at = text.find(needle, max(at, starts[end] - len(needle)) + 1) if end < len(pieces) else -1
     return held
 
 

@@ -44,11 +44,10 @@ def nearest(found: Sequence[tuple[Chunk, Mapping[str, float]]], scores: NDArray[
 
 
 def samples(trace: Trace, prefix: str) -> Iterator[dict[str, Any]]:
-    """Yield each forward sample as a list item, with the positions of the chunks that it raises most, and the shades by all."""
-    combined = shades(trace.scores.combined)
+    """Yield each forward sample as a list item, with the positions of the chunks that it raises most."""
     for number, view in enumerate(sample_views(trace, range(len(trace.corpus.chunks))), 1):
         raised = [each.number - 1 for each in view.raised]
-        yield {"html": macro("page_parts", "sample", view, number, prefix), "raised": raised, "shades": combined}
+        yield {"html": macro("page_parts", "sample", view, number, prefix), "raised": raised}
 
 
 def selected(trace: Trace, prefix: str) -> dict[str, Any]:

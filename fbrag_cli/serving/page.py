@@ -5,7 +5,9 @@ What the page is sent of documents, models and users is escaped HTML (`*html`), 
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
 
 import anyio
 from starlette.requests import Request
@@ -13,6 +15,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from fbrag_cli import __version__
+from fbrag_cli.corpus import Corpus
 from fbrag_cli.errors import FbragError
 from fbrag_cli.progress import Listener
 from fbrag_cli.render import live_page
@@ -24,14 +27,14 @@ from fbrag_cli.serving.stream import EventStream, in_thread
 from fbrag_cli.text.printable import one_line
 
 if TYPE_CHECKING:
-    from fbrag_cli.corpus import Corpus
-    from fbrag_cli.indexing.collect import Collection
     from fbrag_cli.serving.app import State
     from fbrag_cli.serving.job import Job
 
 MOST_CHUNKS = 200  # of a window
 _MOST_FOUND = 2000  # chunks that hold a text
 _LONGEST_TEXT = 1000  # characters of a text to find
+_LONGEST_FILE = 60  # characters of the name of a saved page
+_NO_LETTER = re.compile("[^a-z0-9]+")
 
 
 def routes(state: State) -> list[Route]:
@@ -56,6 +59,8 @@ class _Page:
 
     def __init__(self, state: State) -> None:
         self._session, self._desk, self._library = state.session, state.desk, state.library
+        # By the ids of documents: what a page was told of them. As long as the library keeps it, its files are not looked at.
+        self._outlined = WeakValueDictionary[tuple[str, ...], Corpus]()
 
     def shell(self, request: Request) -> Response:
         small, large = self._session.names()
@@ -75,7 +80,9 @@ class _Page:
         """Return what is known of documents before their texts are shown. unread: why files of folders could not be read."""
 
         def work(listener: Listener) -> Response:
-            found = self._collection(request, listener)
+            ids = request.query_params.getlist("documents")
+            found = self._library.collection(ids, listener)
+            self._outlined[tuple(ids)] = found.corpus
             return as_json(live_page.outline(found.corpus) | {"unread": [one_line(each) for each in found.warnings]})
 
         return await in_thread(request, work)
@@ -98,7 +105,10 @@ class _Page:
         def work(listener: Listener) -> Response:
             from fbrag_cli.render.explain_text import held_in
 
-            found = sorted(held_in(self._collection(request, listener).corpus, text)) if text.strip() else []
+            corpus, found = self._corpus(request, listener), list[int]()
+            for document in range(len(corpus.documents)) if text.strip() else ():
+                listener.cancellation.raise_if_requested()
+                found += sorted(held_in(corpus, document, text))
             return as_json({"chunks": found[:_MOST_FOUND], "n": len(found)})
 
         return await in_thread(request, work)
@@ -109,13 +119,16 @@ class _Page:
         The documents of an answer are as they were when it was asked.
         """
         if "answer" not in request.query_params:
-            return self._collection(request, listener).corpus, None, ""
+            return self._corpus(request, listener), None, ""
         job = self._done(request.query_params["answer"])
         trace = job.trace()
         return trace.corpus, Findings(trace, trace.citations), prefix_of(job)
 
-    def _collection(self, request: Request, listener: Listener) -> Collection:
-        return self._library.collection(request.query_params.getlist("documents"), listener)
+    def _corpus(self, request: Request, listener: Listener) -> Corpus:
+        """Return the documents of a request, as its page knows them: as they were for its outline."""
+        ids = request.query_params.getlist("documents")
+        known = self._outlined.get(tuple(ids))
+        return self._library.collection(ids, listener).corpus if known is None else known
 
     # -- questions -------------------------------------------------------------------------------------------------------
 
@@ -138,7 +151,8 @@ class _Page:
         from fbrag_cli.render.html import page
 
         trace = self._done(request.path_params["job"]).trace()
-        headers = {"Content-Disposition": 'attachment; filename="answer.html"'}
+        name = _NO_LETTER.sub("-", trace.question.lower())[:_LONGEST_FILE].strip("-") or "answer"
+        headers = {"Content-Disposition": f'attachment; filename="{name}.html"'}
         return HTMLResponse(page(trace), headers=headers)
 
     def _done(self, name: str) -> Job:

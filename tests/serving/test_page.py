@@ -6,6 +6,7 @@ import json
 import re
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from html.parser import HTMLParser
 from http.client import HTTPResponse
 from pathlib import Path
@@ -165,7 +166,7 @@ def test_an_answer_comes_about_event_by_event(served: Live) -> None:
     assert "".join(each["text"] for name, each in found if name == "token") == "Tobias"
     assert f'Tobias<a href="#{job}-source-' in done["answer_html"]
     n = served.get(f"/page/outline?documents={log}")[1]["n_chunks"]
-    for each in ("nearest", "sample", "done"):
+    for each in ("nearest", "selected", "done"):
         assert re.fullmatch(rf"\d{{{n}}}", by_name[each]["shades"])
     assert by_name["selected"]["sources"] == done["sources"]
     assert {"forward", "answer"} <= {each["stage"] for name, each in found if name == "read"}
@@ -237,7 +238,7 @@ def test_an_answer_is_saved_as_the_page_of_html(served: Live) -> None:
 
     job = dict(ask(served, id_of(served, "log.txt")))["done"]["job"]
     response = served.send("GET", f"/page/save/{job}")
-    assert response.headers["Content-Disposition"].startswith("attachment; filename=")
+    assert response.headers["Content-Disposition"] == 'attachment; filename="who-sealed-the-box-of-the-chronometer.html"'
     assert response.read().decode() == page(served.state.desk.job(job).trace())
 
 
@@ -300,6 +301,40 @@ def test_a_question_is_stopped(tmp_path: Path, smollm2: Path) -> None:
         assert [name for name, _ in events][-1] == "stopped"
         assert time.monotonic() - stopped < 3
         assert server.send("GET", f"/page/save/{job}").status >= 400
+
+
+def test_a_page_that_goes_away_stops_its_question(tmp_path: Path, smollm2: Path) -> None:
+    with live(pair(smollm2), [str(INQUIRY)]) as server:
+        response = server.send("POST", "/page/ask", json.dumps({"question": "Who sealed the chronometer box?"}))
+        events = events_of(response)
+        job = server.state.desk.job(next(events)[1]["job"])
+        assert any(record["stage"] == "forward" for name, record in events if name == "read")
+        response.close()
+        began = time.monotonic()
+        assert job.wait(5)
+        assert time.monotonic() - began < 3
+
+
+def test_two_pages_ask_at_once(served: Live) -> None:
+    asked = [(id_of(served, "log.txt"), QUESTION), (id_of(served, "letters"), "Which letter speaks of the box that was sealed?")]
+    with ThreadPoolExecutor(2) as pool:
+        found = [*pool.map(lambda each: ask(served, each[0], question=each[1]), asked)]
+    for (document, question), events in zip(asked, found, strict=True):
+        by_name = dict(events)
+        assert by_name["asked"]["documents"] == [document]
+        assert (by_name["done"]["job"], by_name["done"]["question"]) == (by_name["asked"]["job"], question)
+
+
+def test_a_page_goes_on_with_the_text_that_it_was_told_of(tmp_path: Path) -> None:
+    """A window has the positions of the outline; the next outline has the new text."""
+    path = tmp_path / "log.txt"
+    path.write_text(SEALED + WATCH * 80)
+    with live(pair(parrot(tmp_path / "model.gguf", "Tobias")), [str(path)]) as server:
+        before = server.get("/page/outline")[1]["n_chunks"]
+        path.write_text("The log was rewritten. " * 400)
+        assert SEALED.strip() in window(server, 0, 1)
+        assert server.get("/page/outline")[1]["n_chunks"] != before
+        assert "rewritten" in window(server, 0, 1)
 
 
 def test_a_line_of_a_megabyte_comes_in_windows(tmp_path: Path) -> None:
