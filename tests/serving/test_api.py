@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import socket
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from fbrag_cli.errors import EXIT_CODES
+from fbrag_cli.serving.door import Door
 from fbrag_cli.storage.cache import Cache
-from tests.conftest import INQUIRY, Run
+from tests.conftest import INQUIRY, ROOT, Run
+from tests.documents.test_pdf import pdf
 from tests.generation.tiny_gguf import Tiny
 
 pytest.importorskip("uvicorn", reason="needs Starlette and uvicorn: pip install -e '.[test]'")
 
-from fbrag_cli.serving.door import Door
-from tests.serving.live_server import Live, live, pair
+from tests.serving.live_server import PATIENCE, Live, events_of, live, pair
 
 QUESTION = "Where was the anchor that lost its fluke forged?"
 
@@ -327,4 +335,133 @@ def test_two_questions_at_once_get_their_own_answers(served: Live, folder: Path)
         assert {each["document"] for each in found[name]["sources"]} == {str(folder / name)}
 
 
-PATIENCE = 120
+@pytest.fixture
+def alone(smollm2: Path, clean_environment: dict[str, str], tmp_path: Path) -> Iterator[tuple[psutil.Process, str]]:
+    """The command `fbrag serve` with the 135M model, and the path of its socket."""
+    path = str(tmp_path / "serve.sock")
+    command = [sys.executable, "-m", "fbrag_cli", "serve", str(INQUIRY), "--socket", path, "--print-ready"]
+    environment = {**clean_environment, "XDG_RUNTIME_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    pair = ["--small", str(smollm2), "--large", str(smollm2)]
+    with subprocess.Popen([*command, *pair], env=environment, stdout=subprocess.PIPE, cwd=tmp_path) as process:
+        assert process.stdout
+        assert process.stdout.readline()
+        yield psutil.Process(process.pid), path
+        process.terminate()
+
+
+def works(process: psutil.Process) -> bool:
+    """Whether a process and its children use CPU time in the next second."""
+
+    def seconds() -> float:
+        return sum(sum(each.cpu_times()[:4]) for each in (process, *process.children(recursive=True)))
+
+    before = seconds()
+    time.sleep(1)
+    return seconds() - before > 0.2
+
+
+def sent(path: str, head: str, body: bytes) -> socket.socket:
+    """A request over a Unix socket, whose response nobody reads yet."""
+    client = socket.socket(socket.AF_UNIX)
+    client.connect(path)
+    client.sendall(f"{head}\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
+    return client
+
+
+LONG = {"samples": 16, "forward_tokens": 400, "select": 2, "max_tokens": 200}
+ASKED = json.dumps({"question": QUESTION, "settings": LONG}).encode()
+STREAMED = "POST /v1/ask HTTP/1.1\r\nAccept: text/event-stream"
+
+
+@pytest.mark.parametrize("head", ["POST /v1/ask HTTP/1.1", STREAMED, "POST /v1/explain HTTP/1.1"])
+def test_a_client_that_goes_away_stops_its_question(alone: tuple[psutil.Process, str], head: str) -> None:
+    process, path = alone
+    client = sent(path, head, ASKED)
+    time.sleep(2.5)  # a prompt is read
+    assert works(process)
+    client.close()
+    time.sleep(1)
+    assert not works(process)
+
+
+def test_a_client_that_goes_away_stops_the_reading_of_its_pdf(alone: tuple[psutil.Process, str]) -> None:
+    process, path = alone
+    words = b"\n".join(b"the bell of page and of line %d weighs nine tons, says the clerk of the works" % i for i in range(450))
+    client = sent(path, "POST /v1/documents?name=bells.pdf HTTP/1.1", pdf(*[words] * 120))
+    time.sleep(2)
+    assert works(process)
+    client.close()
+    time.sleep(1)
+    assert not works(process)
+    assert not process.children()
+
+
+def test_silence_has_a_comment_each_second(smollm2: Path) -> None:
+    with live(pair(smollm2), [str(INQUIRY)]) as server:
+        response = server.send("POST", "/v1/ask", ASKED, Accept="text/event-stream")
+        began, times, n_read = time.monotonic(), [], 0
+        for raw in response:
+            times.append(time.monotonic() - began)
+            n_read += raw == b"event: read\n"
+            if times[-1] > 6:
+                break
+        response.close()
+    assert max(after - before for before, after in pairwise(times)) < 1.5
+    assert n_read <= 4 * 6 + 10
+
+
+def test_past_the_places_of_the_queue_a_client_waits(smollm2: Path) -> None:
+    with live(pair(smollm2), [str(INQUIRY)], places=1) as server:
+        running = [server.send("POST", "/v1/ask", ASKED, Accept="text/event-stream") for _ in range(2)]
+        response = server.send("POST", "/v1/ask", ASKED)
+        assert response.status == 429
+        assert 1 <= int(response.headers["Retry-After"]) <= 600
+        assert json.loads(response.read())["error"]["code"] == "busy"
+        assert next(events_of(running[1]))["event"] in ("read", "nearest")  # the one that waits has read its document
+        for each in running:
+            each.close()
+
+
+def test_a_question_has_its_time(smollm2: Path) -> None:
+    with live(pair(smollm2), [str(INQUIRY)], limit=1.0) as server:
+        began = time.monotonic()
+        status, record = server.post("/v1/ask", ASKED)
+        assert (status, record["error"]["code"]) == (503, "timeout")
+        assert time.monotonic() - began < 4
+
+
+def test_the_end_of_the_desk_ends_its_questions(smollm2: Path) -> None:
+    with live(pair(smollm2), [str(INQUIRY)]) as server:
+        response = server.send("POST", "/v1/ask", ASKED, Accept="text/event-stream")
+        next(events_of(response))
+        server.state.desk.close()
+        *_, last = events_of(response)
+        assert last["error"]["code"] == "timeout"
+        assert not [each for each in threading.enumerate() if each.name.startswith("job ")]
+
+
+def test_a_question_is_understood_from_those_before_it(served: Live, folder: Path) -> None:
+    about = {"documents": [str(folder / "inquiry.txt")], "preset": "fast", "settings": {"max_tokens": 5}, "conversation": "tab-1"}
+    served.ask(QUESTION, **about)
+    found = served.events("And who paid for it?", **about)
+    (understood,) = [each for each in found if each["event"] == "understood"]
+    assert understood["question"] != "And who paid for it?"
+    assert found[-1]["question"] == understood["question"]
+    other = served.events("And who paid for it?", **{**about, "conversation": "tab-2"})
+    assert not [each for each in other if each["event"] == "understood"]
+
+
+def test_many_questions_do_not_grow_the_process(tiny: Path, folder: Path) -> None:
+    settings = {"method": "vanilla", "select": 1, "answer_anyway": True, "max_tokens": 3}
+
+    def ask(n: int) -> None:
+        for i in range(n):
+            server.ask(f"{QUESTION} ({i})", settings=settings, conversation=f"{i % 90}")
+
+    with live(pair(tiny), [str(folder / "inquiry.txt")]) as server:
+        ask(30)
+        gc.collect()
+        before = psutil.Process().memory_info().rss
+        ask(60)
+        gc.collect()
+        assert psutil.Process().memory_info().rss - before < 3_000_000
