@@ -8,7 +8,18 @@ from functools import partial
 
 from fbrag_cli.citations import Citations, Shown
 from fbrag_cli.corpus import Chunk, Excerpt
-from fbrag_cli.render.passages import LONGEST_LINE, Line, also_in, in_part, link, passage, place, scored_source, shown_lines
+from fbrag_cli.render.passages import (
+    LONGEST_LINE,
+    Line,
+    also_in,
+    in_part,
+    link,
+    passage,
+    place,
+    said_from,
+    scored_source,
+    shown_lines,
+)
 from fbrag_cli.text.languages import detect, sentence, stop_words
 from fbrag_cli.text.markdown import escaped, escaped_line
 from fbrag_cli.text.printable import counted, one_line, printable
@@ -29,7 +40,6 @@ _LEAST = 20  # columns of such a line in the narrowest terminal
 _PROPOSED = 200  # characters of an answer that the chunks do not show
 _ONE_LINE = 60  # columns of a source that is not shown in full: a line on a narrow terminal
 _BEGINNING = 30  # columns at least of the beginning of its sentence
-_SHORT = 20  # characters of a sentence, which is shown with what follows
 _SAID = 60  # characters of the answer of a sample
 _NAMED = 8  # words that are named
 _SCRIPT_SHOWS = ("el", "ja", "ko", "zh")  # languages that a question's script shows
@@ -165,10 +175,8 @@ def sources(trace: Trace, cited: Citations, layout: Layout, before: Sequence[Exc
             lines = [_line(chunk, marked, line, layout) for line in layout.lines(chunk, shown)]
             in_full.append("\n".join([layout.printed(head, _MARGIN), *lines]))
         else:
-            start, end = shown.sentence or (0, len(chunk.text))
-            end = end if end - start >= _SHORT else len(chunk.text)
             room = max(_BEGINNING, _ONE_LINE - width_of(head.text) - len(news) - 2)
-            head.add(f"{news}  {beginning(one_line(chunk.text[start:end]), room)}")
+            head.add(f"{news}  {beginning(said_from(chunk, shown.sentence), room)}")
             head.style(0, len(head.text), DIM)
             others.append(layout.printed(head, _MARGIN))
     in_full[:1] = [f"{'Closest' if declined or cited.unproved else 'Sources'}:\n{in_full[0]}"]

@@ -15,9 +15,9 @@ from fbrag_cli.render import answer_text
 from fbrag_cli.render.html import cost, heading, macro, warnings
 from fbrag_cli.render.page_chunks import evidence, shades
 from fbrag_cli.render.page_views import answer_view, sample_views, source_views
-from fbrag_cli.render.passages import nearest_sentence, place
+from fbrag_cli.render.passages import nearest_sentence, place, said_from
 from fbrag_cli.render.tables import own_tables, rows_of
-from fbrag_cli.text.printable import one_line, printable
+from fbrag_cli.text.printable import printable
 from fbrag_cli.text.terminal import beginning
 from fbrag_cli.trace import Trace
 
@@ -37,7 +37,7 @@ def nearest(found: Sequence[tuple[Chunk, Mapping[str, float]]], scores: NDArray[
     items = []
     for chunk, weights in found:
         start, end = nearest_sentence(chunk, weights)
-        sentence = beginning(one_line(chunk.text[start:end]), _SENTENCE)
+        sentence = beginning(said_from(chunk, (start, end)), _SENTENCE)
         named = (chunk.position + 1, place(chunk, (start, end)), chunk.document.language, sentence)
         items.append(macro("live_parts", "nearest", *named))
     return {"html": "".join(items), "shades": shades(scores)}

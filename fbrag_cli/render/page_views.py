@@ -13,7 +13,7 @@ from fbrag_cli.render.answer_text import OWN_KNOWLEDGE, UNPROVED, absent, answer
 from fbrag_cli.render.line_layout import layout_of
 from fbrag_cli.render.page_chunks import Shade, evidence, marked, of_chunk
 from fbrag_cli.render.page_chunks import named as cited_numbers
-from fbrag_cli.render.passages import also_in, cut, digits, passage, place, scored_samples, scored_source
+from fbrag_cli.render.passages import also_in, cut, digits, passage, place, said_from, scored_samples, scored_source
 from fbrag_cli.retrieval.ranking import best, ranks
 from fbrag_cli.text.printable import counted, one_line, printable
 from fbrag_cli.text.terminal import beginning
@@ -167,7 +167,6 @@ def source_views(trace: Trace, cited: Citations) -> Iterator[SourceView]:
         position = chunk.position
         layout = layout_of(chunk.document.text)
         start, end = passage(chunk, shown.sentence, _CONTEXT)
-        first, last = shown.sentence or (0, len(chunk.text))
         within = Shown(shown.sentence, tuple(mark for mark in shown.marks if start <= mark[0] and mark[1] <= end))
         breaks = layout.breaks(chunk.start + start, chunk.start + end)
         yield SourceView(
@@ -187,7 +186,7 @@ def source_views(trace: Trace, cited: Citations) -> Iterator[SourceView]:
             language=chunk.document.language,
             layout=layout.kind,
             excerpt=marked(chunk.text[start:end], [(of_chunk(within, -start), marks.get(number, ""))], breaks),
-            beginning=beginning(one_line(chunk.text[first:last]), _BEGINNING),
+            beginning=beginning(said_from(chunk, shown.sentence), _BEGINNING),
         )
 
 

@@ -30,6 +30,7 @@ LONGEST_LINE = 120
 
 _LONGEST_TITLE = 60  # characters of a heading in a citation
 _COPIES = 3  # places of copies that a citation names
+_SHORT = 20  # characters of a sentence, which is shown with what follows
 _LONGEST_SENTENCE = 400  # characters; of a longer one, a line is shown
 _NEAR = 160  # characters that a passage goes on to begin or end with a sentence
 _INK = re.compile(r"\S")
@@ -206,6 +207,13 @@ def passage(chunk: Chunk, sentence: Span | None, context: int) -> Span:
         last = min((at for at in ends if max(sentence[1], end) <= at <= end + _NEAR), default=sentence[1])
     shown = text[first:last]
     return first + len(shown) - len(shown.lstrip("\n")), last - len(shown) + len(shown.rstrip())
+
+
+def said_from(chunk: Chunk, sentence: Span | None) -> str:
+    """Return a sentence of a chunk as one line, with what follows where it says too little alone, as "9." does; the whole chunk
+    without one. sentence: in characters of the chunk's text."""
+    start, end = sentence or (0, len(chunk.text))
+    return one_line(chunk.text[start : end if end - start >= _SHORT else len(chunk.text)])
 
 
 def nearest_sentence(chunk: Chunk, weights: Mapping[str, float]) -> Span:

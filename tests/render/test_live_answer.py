@@ -94,6 +94,12 @@ def test_an_answer_says_where_it_stands_and_can_be_copied() -> None:
     assert before["html"].count('class="brief"') == 2
 
 
+def test_a_source_whose_sentence_is_a_number_goes_on() -> None:
+    trace = trace_of([document("9.\n\nThe box was found open. " + WATCH * 70)], [0, 1], samples=["9."])
+    html = live_answer.selected(replace(trace, status="retrieved", answer=None), "j-")["html"]
+    assert ">9. The box was found open." in html
+
+
 def test_what_is_not_shown_needs_a_click() -> None:
     trace = trace_of([document(WATCH * 80)], [0], status="not_found", answer="Paris <b>")
     html = live_answer.done(trace, "j-")["answer_html"]
