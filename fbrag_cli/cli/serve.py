@@ -16,9 +16,9 @@ from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.groups import takes
 from fbrag_cli.cli.listen import PORT, ListenOptions
 from fbrag_cli.cli.options import option
-from fbrag_cli.cli.session import open_session
+from fbrag_cli.cli.session import open_session, open_warm_session
 from fbrag_cli.errors import ExitCode, FbragError
-from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
+from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings, WarmSettings
 from fbrag_cli.text.printable import one_line
 
 if TYPE_CHECKING:
@@ -107,7 +107,11 @@ def run_server(console: Console, options: ListenOptions, settings: ServerSetting
             console.note(f"another fbrag serve listens on {path}: its models are used", level=1)
             socket = None
         models = _prepared(console, settings) if options.documents else settings.models
-        session = stack.enter_context(open_session(models, settings.cache, console, console.say))
+        session = stack.enter_context(
+            open_session(models, settings.cache, console, console.say)
+            if socket
+            else open_warm_session(models, WarmSettings(), settings.cache, console, console.say)
+        )
         session.models.fetch = session.models.offer = None  # no client makes it download
         library = Library(session, options.documents, door, settings.reading)
         desk = stack.enter_context(closing(Desk(session, library, console.say, parallel=options.parallel)))

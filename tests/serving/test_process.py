@@ -7,14 +7,18 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPException
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fbrag_cli import __version__
 from tests.conftest import INQUIRY
-from tests.serving.running import Environment, fbrag, serving, until, user_of
+from tests.generation.tiny_gguf import Tiny
+from tests.serving.running import Environment, Served, fbrag, serving, until, user_of
 
 pytest.importorskip("uvicorn")
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Python has no Unix sockets there")
@@ -208,3 +212,131 @@ def test_without_the_extra_one_line_says_what_to_install(user: Environment, tmp_
     run = fbrag({**user, "PYTHONPATH": f"{tmp_path}:{user['PYTHONPATH']}"}, "serve")
     assert run.returncode == 2
     assert run.stderr.startswith("error: fbrag serve needs Starlette and uvicorn, which are not installed\nhint: ")
+
+
+# -- with models -----------------------------------------------------------------------------------------------------------
+
+QUESTION = {"question": "Where was the anchor that lost its fluke forged?"}
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> list[str]:
+    """The options of a pair of random models, which answer nonsense at once."""
+    path = str(Tiny(weights=0.3, context=65_536).write(tmp_path / "tiny.gguf"))
+    return ["--small", path, "--large", path]
+
+
+def loaded(served: Served) -> list[str]:
+    return [each["name"] for each in served.get("/process/status")[1]["models"]]
+
+
+def events(served: Served, begun: Callable[[], object], **question: Any) -> list[tuple[str, Any]]:
+    """The events of an answer. begun: called at the first one."""
+    connection = served.unix()
+    headers = {"Accept": "text/event-stream", "Content-Type": "application/json"}
+    connection.request("POST", "/v1/ask", json.dumps({**QUESTION, **question}), headers)
+    response, found, name = connection.getresponse(), [], ""
+    try:
+        while line := response.readline().decode():
+            if line.startswith("event: "):
+                name = line[7:].strip()
+            elif line.startswith("data: "):
+                found.append((name, json.loads(line[6:])))
+                if len(found) == 1:
+                    begun()
+    except (OSError, HTTPException):
+        pass
+    connection.close()
+    return found
+
+
+@pytest.mark.parametrize("how", ["stop", "signal"])
+def test_what_runs_at_the_end_is_stopped_and_its_client_is_told(user: Environment, smollm2: Path, how: str) -> None:
+    with serving(user, str(INQUIRY), "--small", str(smollm2), "--large", str(smollm2), "--no-cache") as served:
+        ended: list[float] = []
+
+        def end() -> None:
+            ended.append(time.monotonic())
+            served.get("/process/status")
+            if how == "stop":
+                served.request("POST", "/process/stop")
+            else:
+                served.process.send_signal(signal.SIGTERM)
+
+        found = events(served, end, settings={"max_tokens": 512})
+        assert found[-1][0] == "error", found[-3:]
+        assert found[-1][1]["error"]["code"] == "timeout"
+        assert served.wait() == (0 if how == "stop" else 143)
+        assert time.monotonic() - ended[0] < 6
+        assert not served.left()
+        assert "Traceback" not in served.err
+
+
+def test_a_killed_one_leaves_its_client_with_an_error(user: Environment, smollm2: Path) -> None:
+    with serving(user, str(INQUIRY), "--small", str(smollm2), "--large", str(smollm2), "--no-cache") as served:
+        children = served.of_system().children(recursive=True)
+        found = events(served, lambda: served.process.send_signal(signal.SIGKILL))
+        assert found[-1][0] not in ("done", "error")
+        served.wait()
+        until(lambda: not any(each.is_running() for each in children))
+    with serving(user, str(INQUIRY)) as again:
+        assert again.get("/healthz")[0] == 200
+
+
+def test_models_load_with_the_first_question_or_before_it_where_documents_are_named(user: Environment, tiny: list[str]) -> None:
+    with serving(user, *tiny) as bare:
+        assert loaded(bare) == []
+        bare.end()
+    with serving(user, str(INQUIRY), *tiny) as served:
+        assert dict(events(served, lambda: None))["done"]["schema"] == "fbrag.answer/1"
+        assert loaded(served) == ["tiny"]
+
+
+def test_idle_models_are_freed_while_a_page_is_open(user: Environment, tiny: list[str]) -> None:
+    with serving(user, str(INQUIRY), "--idle", "2s", *tiny) as served:
+        events(served, lambda: None)
+        assert loaded(served)
+
+        def freed() -> bool:
+            served.get("/page/alive")
+            return not loaded(served)
+
+        until(freed)
+        assert served.process.poll() is None
+        events(served, lambda: None, question="Who sealed the chronometer box?")
+        assert loaded(served)
+
+
+def test_questions_leave_nothing(user: Environment, tiny: list[str]) -> None:
+    with serving(user, str(INQUIRY), *tiny, "--no-cache", "--parallel", "2") as served:
+
+        def ask(n: int) -> None:
+            for i in range(n):
+                found = events(served, lambda: None, question=f"Who sealed box {i}?", settings={"max_tokens": 8})
+                assert found[-1][0] == "done"
+
+        ask(20)
+        process = served.of_system()
+        memory, others = process.memory_info().rss, (process.num_fds(), process.num_threads())
+        ask(40)
+        until(lambda: process.num_fds() <= others[0] and process.num_threads() <= others[1])
+        assert process.memory_info().rss - memory < 10_000_000
+        assert not process.children(recursive=True)
+        assert served.end() == 143
+
+
+def test_a_page_beside_another_process_uses_its_models(user: Environment, tiny: list[str], tmp_path: Path) -> None:
+    other = tmp_path / "other.txt"
+    other.write_text("The chronometer box was sealed by Ambrose Tull on the third of May.\n" * 20)
+    with serving(user, str(INQUIRY), *tiny) as first, serving(user, str(other), *tiny, command="ui") as page:
+        assert page.ready["socket"] is None
+        token = page.process  # the page's address stands on its stderr
+        assert token.stderr
+        address = token.stderr.readline().split()[3].rstrip(";")
+        headers = {"Authorization": f"Bearer {address.partition('?token=')[2]}", "Content-Type": "application/json"}
+        body = json.dumps({**QUESTION, "settings": {"max_tokens": 8}})
+        response, reply = page.request("POST", "/v1/ask", tcp=True, body=body, headers=headers)
+        assert response.status == 200, reply
+        assert loaded(first) == ["tiny"]
+        before = page.of_system().memory_maps()
+        assert not any("tiny.gguf" in each.path for each in before)
