@@ -89,7 +89,7 @@ class Corpus:
     def chunks(self) -> Sequence[Chunk]:
         """Return the chunks. Every array of scores is aligned with them. A chunk is made when it is used: there may be
         100,000s."""
-        return _Chunks(self)
+        return _Chunks(self.documents, self.spans)
 
     @property
     def n_words(self) -> int:
@@ -155,11 +155,11 @@ def _below(header: str, text: str) -> str:
 
 
 class _Chunks(Sequence[Chunk]):
-    def __init__(self, corpus: Corpus) -> None:
-        self._corpus = corpus
+    def __init__(self, documents: tuple[Document, ...], spans: NDArray[np.int32]) -> None:
+        self._documents, self._spans = documents, spans  # not the corpus, whose arrays would then wait for the garbage collector
 
     def __len__(self) -> int:
-        return len(self._corpus.spans)
+        return len(self._spans)
 
     @overload
     def __getitem__(self, position: int) -> Chunk: ...
@@ -169,5 +169,5 @@ class _Chunks(Sequence[Chunk]):
         if isinstance(position, slice):
             return [self[each] for each in range(*position.indices(len(self)))]
         position = range(len(self))[position]  # from the end if negative; an IndexError if there is none
-        document, start, end, n_words = self._corpus.spans[position].tolist()
-        return Chunk(position, self._corpus.documents[document], start, end, n_words)
+        document, start, end, n_words = self._spans[position].tolist()
+        return Chunk(position, self._documents[document], start, end, n_words)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,7 +43,7 @@ class BM25:
         self._counts = counts
         self._idf = idf_of(counts) if idf is None else idf
         self._norms = _norms(counts.lengths.astype(np.float64))  # (n_chunks,)
-        self._column = lru_cache(_COLUMNS)(self._compute_column)
+        self._column = lru_cache(_COLUMNS)(partial(_column, counts, self._idf, self._norms))  # not of self, which it would keep
 
     @classmethod
     def of(cls, corpus: Corpus) -> BM25:
@@ -160,14 +160,15 @@ class BM25:
             spoken = detect(text)
         return Counter(terms(text, languages, spoken))
 
-    def _compute_column(self, term: str) -> Column | None:
-        """Return the positions of the chunks that hold `term`, and what one occurrence in a text adds to each."""
-        if (found := self._counts.vocabulary.find(term)) is None:
-            return None
-        start, end = self._counts.starts[found : found + 2]
-        chunks, tf = self._counts.chunks[start:end], self._counts.counts[start:end].astype(np.float64)
-        weights = self._idf[found] * tf * (K1 + 1) / (tf + self._norms[chunks])
-        return chunks, weights.astype(np.float32)
+
+def _column(counts: TermCounts, idf: NDArray[np.float64], norms: NDArray[np.float64], term: str) -> Column | None:
+    """Return the positions of the chunks that hold `term`, and what one occurrence in a text adds to each."""
+    if (found := counts.vocabulary.find(term)) is None:
+        return None
+    start, end = counts.starts[found : found + 2]
+    chunks, tf = counts.chunks[start:end], counts.counts[start:end].astype(np.float64)
+    weights = idf[found] * tf * (K1 + 1) / (tf + norms[chunks])
+    return chunks, weights.astype(np.float32)
 
 
 def _norms(lengths: NDArray[np.float64]) -> NDArray[np.float64]:

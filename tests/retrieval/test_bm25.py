@@ -1,3 +1,5 @@
+import gc
+import weakref
 from collections import Counter
 
 import numpy as np
@@ -207,3 +209,17 @@ def test_the_windows_of_the_best_chunks_of_a_novel_are_those_of_all(shared) -> N
             found = bm25.window_scores(question, corpus, candidates=n)
             np.testing.assert_allclose(found[[*near]], np.array(best_windows(corpus, question))[[*near]], rtol=1e-5)
     assert not bm25.window_scores("xylophone", corpus).any()
+
+
+def test_what_nobody_holds_is_freed_at_once() -> None:
+    """Files that are read from the cache stay open as long as their index: a server would run out of them."""
+    corpus = corpus_of("The lamp is lit at nine.")
+    retriever = BM25.of(corpus)
+    gc.disable()
+    try:
+        assert retriever.scores("lamp")[corpus.chunks[0].position] > 0
+        left = weakref.ref(corpus), weakref.ref(retriever)
+        del corpus, retriever
+        assert [each() for each in left] == [None, None]
+    finally:
+        gc.enable()
