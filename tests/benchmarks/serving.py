@@ -25,7 +25,8 @@ from time import monotonic, sleep
 from typing import Any
 
 import psutil
-from pypdf import PdfReader, PdfWriter
+
+from tests.documents.test_pdf import pdf
 
 KEEPERS = (
     "Abel Thorne", "Beatrix Quill", "Cyrus Wend", "Dinah Frost", "Edgar Lumley", "Flora Peake", "Gideon Marsh", "Hester Voss",
@@ -171,16 +172,10 @@ def documents(folder: Path, n_words: int) -> list[str]:
     return [_path(i) for i in range(len(KEEPERS))]
 
 
-def large_pdf(path: Path, n_pages: int) -> str:
+def large_pdf(folder: Path, n_pages: int) -> str:
     """Write a PDF of pages of 40 lines. Return its name."""
-    from tests.documents.test_pdf import pdf_of_contents
-
-    lines = b"(The lamp was painted in the spring.) Tj 0 -15 Td " * 40
-    (path / "page.pdf").write_bytes(pdf_of_contents(b"BT /F1 9 Tf 40 800 Td " + lines + b"ET"))
-    page, writer = PdfReader(path / "page.pdf").pages[0], PdfWriter()
-    for _ in range(n_pages):
-        writer.add_page(page)
-    writer.write(path / "large.pdf")
+    lines = b"\n".join([b"The lamp of the lighthouse was painted in the spring." for _ in range(40)])
+    (folder / "large.pdf").write_bytes(pdf(*[lines] * n_pages))
     return "large.pdf"
 
 
