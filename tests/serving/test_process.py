@@ -307,18 +307,20 @@ def test_idle_models_are_freed_while_a_page_is_open(user: Environment, tiny: lis
         assert loaded(served)
 
 
-def test_questions_leave_nothing(user: Environment, tiny: list[str]) -> None:
-    with serving(user, str(INQUIRY), *tiny, "--no-cache", "--parallel", "2") as served:
+def test_two_hundred_questions_leave_nothing(user: Environment, tiny: list[str], tmp_path: Path) -> None:
+    short = tmp_path / "short.txt"
+    short.write_text("The chronometer box was sealed by Ambrose Tull on the third of May.\n" * 20)
+    with serving(user, str(short), *tiny, "--no-cache", "--parallel", "2") as served:
 
         def ask(n: int) -> None:
             for i in range(n):
-                found = events(served, lambda: None, question=f"Who sealed box {i}?", settings={"max_tokens": 8})
+                found = events(served, lambda: None, question=f"Who sealed box {i}?", settings={"max_tokens": 8, "samples": 1})
                 assert found[-1][0] == "done"
 
-        ask(20)
+        ask(50)
         process = served.of_system()
         memory, others = process.memory_info().rss, (process.num_fds(), process.num_threads())
-        ask(40)
+        ask(200)
         until(lambda: process.num_fds() <= others[0] and process.num_threads() <= others[1])
         assert process.memory_info().rss - memory < 10_000_000
         assert not process.children(recursive=True)
