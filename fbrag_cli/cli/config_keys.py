@@ -8,6 +8,7 @@ from dataclasses import fields
 from typing import Any
 
 from fbrag_cli.cli.console import Console
+from fbrag_cli.cli.listen import ListenOptions
 from fbrag_cli.cli.options import (
     AnswerOptions,
     BatchOptions,
@@ -45,6 +46,7 @@ _TABLES: dict[str, Sequence[type[Any] | str]] = {
     "explain": (*_OF_A_QUESTION, ExplainOptions),
     "chat": (AnswerOptions, DocumentSettings, "MethodOptions", "MethodKnobs", *_OF_MODELS, RunOptions),
     "mcp": _OF_MODELS,
+    "serve": (ListenOptions, DocumentSettings, ModelSettings, CacheSettings),
     "batch": (BatchOptions, DocumentSettings, "MethodOptions", "MethodKnobs", *_OF_MODELS, RunOptions),
 }
 
@@ -112,6 +114,7 @@ def config_defaults(command: str | None, console: Console, environ: Mapping[str,
     for name in sorted(config.values, key=lambda name: keys[name].shared):  # the keys of one command come last, and count
         for table in [defaults.setdefault(each, {}) for each in keys[name].commands] or [defaults]:
             table[keys[name].option] = config.values[name]
+    defaults["ui"] = defaults.get("serve", {})  # which it is, with a page
     return defaults
 
 

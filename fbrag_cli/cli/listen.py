@@ -7,7 +7,7 @@ import re
 import stat
 from dataclasses import dataclass
 
-from fbrag_cli.cli.options import arguments, option
+from fbrag_cli.cli.options import ParallelOptions, arguments, option
 from fbrag_cli.errors import FbragError
 
 PORT = 8377
@@ -17,7 +17,7 @@ _LEAST_TOKEN = 16  # characters
 
 
 @dataclass(frozen=True, slots=True)
-class ListenOptions:
+class ListenOptions(ParallelOptions):
     documents: list[str] = arguments("documents and folders to serve", "[DOC]...")
     host: str | None = option(
         None, "--host", help="address to listen on over TCP (127.0.0.1)", group="Listen", metavar="ADDRESS", envvar=None
@@ -53,12 +53,13 @@ class ListenOptions:
         group="Run",
         metavar="TIME",
     )
-    parallel: int = option(
-        1,
+    parallel: str = option(
+        "auto",
         "--parallel",
-        help="questions answered at once, in common batches; above 1, answers may differ by rounding (1)",
+        help="questions answered at once, auto or a number; above 1, answers may differ by rounding (auto: 1)",
         group="Run",
         metavar="N",
+        words=("auto",),
         min=1,
         max=64,
     )

@@ -16,8 +16,10 @@ from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.groups import takes
 from fbrag_cli.cli.listen import PORT, ListenOptions
 from fbrag_cli.cli.options import option
-from fbrag_cli.cli.session import open_session, open_warm_session
+from fbrag_cli.cli.session import open_session
+from fbrag_cli.cli.warm import warm_models
 from fbrag_cli.errors import ExitCode, FbragError
+from fbrag_cli.methods.registry import DEFAULT, find_method
 from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings, WarmSettings
 from fbrag_cli.text.printable import one_line
 
@@ -92,33 +94,33 @@ def run_server(console: Console, options: ListenOptions, settings: ServerSetting
     from fbrag_cli.serving.door import Door
     from fbrag_cli.serving.library import Library
     from fbrag_cli.serving.lifetime import Lifetime
-    from fbrag_cli.serving.unix_socket import TakenError, listening
+    from fbrag_cli.serving.unix_socket import TakenError
 
     idle, door = options.idle_seconds, Door.to(options.allow)
     with ExitStack() as stack:
-        listeners = [*stack.enter_context(_over_tcp(options, page=page))]
-        entrance = listeners[0][1] if listeners else None
-        socket: str | None = str(path)
-        try:
-            listeners.append((stack.enter_context(listening(path)), None))
-        except TakenError:
-            if not entrance or path != socket_path():
-                return _found(path, options, console)
-            console.note(f"another fbrag serve listens on {path}: its models are used", level=1)
-            socket = None
-        models = _prepared(console, settings) if options.documents else settings.models
-        session = stack.enter_context(
-            open_session(models, settings.cache, console, console.say)
-            if socket
-            else open_warm_session(models, WarmSettings(), settings.cache, console, console.say)
-        )
-        session.models.fetch = session.models.offer = None  # no client makes it download
+        session = stack.enter_context(open_session(settings.models, settings.cache, console, console.say))
         library = Library(session, options.documents, door, settings.reading)
-        desk = stack.enter_context(closing(Desk(session, library, console.say, parallel=options.parallel)))
-        lifetime = Lifetime(idle, lambda: desk.n_running > 0, socket=socket, url=entrance.address if entrance else None)
+        if options.documents:
+            session.prepare(find_method(DEFAULT))
+        tcp = stack.enter_context(_over_tcp(options, page=page))
+        try:
+            unix = stack.enter_context(_over_unix(path, may_fail=bool(tcp) and path == socket_path()))
+        except TakenError:
+            return _found(path, options, console)
+        session.models.fetch = session.models.offer = None  # no client makes it download
+        if not unix:
+            session.models.warm = warm_models(WarmSettings(), session.models.settings, console)
+        desk = stack.enter_context(closing(Desk(session, library, console.say, parallel=options.at_once or 1)))
+        entrance = tcp[0][1] if tcp else None
+        lifetime = Lifetime(
+            idle,
+            lambda: desk.n_running > 0,
+            socket=str(path) if unix else None,
+            url=entrance.address if entrance else None,
+        )
         state = State(session=session, desk=desk, library=library, door=door, lifetime=lifetime)
         ready = partial(_ready, console, options, lifetime, entrance if page else None)
-        return run(state, listeners, ready, partial(console.note, level=1))
+        return run(state, [*tcp, *unix], ready, partial(console.note, level=1))
 
 
 def _server() -> Callable[..., int]:
@@ -161,13 +163,24 @@ def _over_tcp(options: ListenOptions, *, page: bool) -> Iterator[list[Listener]]
         yield [(listener, entrance)]
 
 
-def _prepared(console: Console, settings: ServerSettings) -> ModelSettings:
-    """Find the models that answer, and offer to download missing ones. Return the settings with the pair that is there."""
-    from fbrag_cli.methods.registry import DEFAULT, find_method
+@contextmanager
+def _over_unix(path: Path, *, may_fail: bool) -> Iterator[list[Listener]]:
+    """Listen on the Unix socket until the block ends, and yield the listener.
 
-    with open_session(settings.models, settings.cache, console, console.say) as session:
-        session.prepare(find_method(DEFAULT))
-        return session.models.settings
+    may_fail: whether there may be none, where another process has it or this system has no such sockets. Raises TakenError, and
+    FbragError as `unix_socket.listening`.
+    """
+    from fbrag_cli.serving.unix_socket import TakenError, is_possible, listening
+
+    with ExitStack() as stack:
+        listeners: list[Listener] = []
+        try:
+            if is_possible() or not may_fail:
+                listeners.append((stack.enter_context(listening(path)), None))
+        except TakenError:
+            if not may_fail:
+                raise
+        yield listeners
 
 
 def _found(path: Path, options: ListenOptions, console: Console) -> int:

@@ -28,6 +28,11 @@ class TakenError(Exception):
         self.pid = pid
 
 
+def is_possible() -> bool:
+    """Return whether this system has Unix sockets. Windows has none for Python."""
+    return hasattr(socket, "AF_UNIX")
+
+
 @contextmanager
 def listening(path: Path) -> Iterator[socket.socket]:
     """Listen on a Unix socket of mode 0600 until the block ends, which removes it.
@@ -75,7 +80,7 @@ def wait_for_end(path: Path, seconds: float) -> bool:
 
 def _check(path: Path) -> None:
     """Make the folder of a socket. Raises FbragError `config` where the path can be none."""
-    if not hasattr(socket, "AF_UNIX"):
+    if not is_possible():
         raise FbragError("usage", "this system has no Unix sockets for Python", "fbrag serve --port 8377")
     if len(os.fsencode(path)) > _LONGEST:
         raise _no_socket(path, f"it has more than {_LONGEST} bytes")

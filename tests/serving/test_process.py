@@ -182,6 +182,27 @@ def test_what_cannot_be_served_is_an_error_before_anything_is(user: Environment,
     assert said in run.stderr
 
 
+def test_the_configuration_counts_for_the_page_too(user: Environment, tmp_path: Path) -> None:
+    file = tmp_path / "fbrag.toml"
+    file.write_text("[serve]\nidle = '1h'\n")
+    for command in ("serve", "ui"):
+        with serving({**user, "FBRAG_CONFIG": str(file)}, "--port", "0", command=command) as served:
+            assert served.get("/process/status")[1]["ends_after"] == 3600
+            served.end()
+
+
+def test_without_a_screen_the_page_is_reached_by_ssh(user: Environment) -> None:
+    away = {name: value for name, value in user.items() if name not in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")}
+    with serving({**away, "SSH_CONNECTION": "10.0.0.1 5000 10.0.0.2 22"}, "--port", "0", command="ui") as served:
+        assert served.end(signal.SIGINT) == 130
+        assert served.ready["url"] == f"http://127.0.0.1:{served.port}/"
+        assert "token" not in json.dumps(served.ready)
+        first, second = served.err.splitlines()
+        assert first.startswith(f"the page is {served.ready['url']}?token=")
+        assert f"ssh -L {served.port}:127.0.0.1:{served.port} " in second
+        assert second.endswith("@10.0.0.2")
+
+
 def test_a_port_that_is_taken(user: Environment) -> None:
     with serving(user, "--port", "0") as served:
         run = fbrag(user, "serve", "--port", str(served.port))
