@@ -6,16 +6,17 @@ several answers stand on one page.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from fbrag_cli.corpus import Chunk
+from fbrag_cli.corpus import Corpus
 from fbrag_cli.render import answer_text
 from fbrag_cli.render.html import cost, heading, macro, warnings
 from fbrag_cli.render.page_chunks import evidence, shades
 from fbrag_cli.render.page_views import answer_view, sample_views, source_views
 from fbrag_cli.render.passages import nearest_sentence, place, said_from
+from fbrag_cli.render.short_names import named_shortly, with_short_names
 from fbrag_cli.render.tables import own_tables, rows_of
 from fbrag_cli.text.printable import printable
 from fbrag_cli.text.terminal import beginning
@@ -29,13 +30,14 @@ _SENTENCE = 240  # characters
 _COPIED_LINES = 1  # around the sentence of a source
 
 
-def nearest(found: Sequence[tuple[Chunk, Mapping[str, float]]], scores: NDArray[np.float32]) -> dict[str, Any]:
+def nearest(corpus: Corpus, found: Mapping[int, Mapping[str, float]], scores: NDArray[np.float32]) -> dict[str, Any]:
     """Return the chunks that are nearest to the question, best first, as list items, and the shades of all.
 
-    found: chunks, each with the score of each term of the question in it. scores: (n_chunks,), by the question alone.
+    found: their positions, each with the score of each term of the question. scores: (n_chunks,), by the question alone.
     """
-    items = []
-    for chunk, weights in found:
+    items, named_corpus = [], with_short_names(corpus)
+    for position, weights in found.items():
+        chunk = named_corpus.chunks[position]
         start, end = nearest_sentence(chunk, weights)
         sentence = beginning(said_from(chunk, (start, end)), _SENTENCE)
         named = (chunk.position + 1, place(chunk, (start, end)), chunk.document.language, sentence)
@@ -45,6 +47,7 @@ def nearest(found: Sequence[tuple[Chunk, Mapping[str, float]]], scores: NDArray[
 
 def samples(trace: Trace, prefix: str) -> Iterator[dict[str, Any]]:
     """Yield each forward sample as a list item, with the positions of the chunks that it raises most."""
+    trace = named_shortly(trace)
     for number, view in enumerate(sample_views(trace, range(len(trace.corpus.chunks))), 1):
         raised = [each.number - 1 for each in view.raised]
         yield {"html": macro("page_parts", "sample", view, number, prefix), "raised": raised}
@@ -52,6 +55,7 @@ def samples(trace: Trace, prefix: str) -> Iterator[dict[str, Any]]:
 
 def selected(trace: Trace, prefix: str) -> dict[str, Any]:
     """Return the sources before there is an answer: a line each."""
+    trace = named_shortly(trace)
     views = [replace(view, in_full=False) for view in source_views(trace, trace.citations)]
     return {"html": macro("page_parts", "source_list", views, prefix) if views else "", **_chunks(trace)}
 
@@ -63,7 +67,7 @@ def done(trace: Trace, prefix: str) -> dict[str, Any]:
     text.
     """
     cited, sources = trace.citations, trace.sources
-    views = tuple(source_views(trace, cited))
+    views = tuple(source_views(named_shortly(trace), cited))
     gold = {number for number, mark in evidence(trace, cited).items() if number and mark != "near"}
     tables, run = [(table, rows_of(table)) for table in own_tables(trace)], cost(trace)
     return {

@@ -13,6 +13,7 @@ from fbrag_cli.corpus import Corpus
 from fbrag_cli.render.html import environment, macro, styles
 from fbrag_cli.render.line_layout import layout_of
 from fbrag_cli.render.page_chunks import Findings, chunk_views
+from fbrag_cli.render.short_names import short_names
 from fbrag_cli.text.printable import one_line
 
 _TITLE = 120  # characters of a section's title
@@ -43,7 +44,7 @@ def outline(corpus: Corpus) -> dict[str, Any]:
     `LineLayout`. sections: with the position of the chunk in which each begins. Of more than 20 documents, no text is read: kinds
     and sections are empty.
     """
-    documents = []
+    documents, names = [], short_names([document.name for document in corpus.documents])
     for owner, document in enumerate(corpus.documents):
         positions = corpus.chunks_of(owner)
         starts, ends = corpus.spans[positions.start : positions.stop, 1:3].T.tolist()
@@ -51,7 +52,7 @@ def outline(corpus: Corpus) -> dict[str, Any]:
         begin = [positions.start + max(0, bisect_right(starts, each.start) - 1) for each in sections]
         documents.append(
             {
-                "name": one_line(document.name),
+                "name": one_line(names[owner]),
                 "first": positions.start,
                 "chars": [end - start for start, end in zip(starts, ends, strict=True)],
                 "n_words": corpus.words_of(owner),

@@ -56,8 +56,8 @@ class PageEvents:
         elif event.kind == "ranked" and job.collection:
             question, corpus = job.asked or job.question, job.collection.corpus
             term_scores = job.collection.retriever.term_scores
-            found = [(corpus.chunks[position], dict(term_scores(question, position))) for position in event.positions]
-            yield "nearest", live_answer.nearest(found, event.about)
+            found = {position: dict(term_scores(question, position)) for position in event.positions}
+            yield "nearest", live_answer.nearest(corpus, found, event.about)
         elif event.kind == "selected":
             yield from (("sample", each) for each in live_answer.samples(event.about, prefix))
             yield "selected", live_answer.selected(event.about, prefix)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from fbrag_cli.documents.document import Content, Document, Extracted, Section
 from fbrag_cli.render import live_answer, live_page
 from fbrag_cli.render.page_chunks import Findings, shades, shading
+from fbrag_cli.render.short_names import short_names
 from fbrag_cli.text.printable import printable
 from fbrag_cli.trace import Trace
 from tests.render.test_html import HOSTILE, MARKUP, PLAIN_TAGS, SEALED, WATCH, _Page, document, trace_of
@@ -26,7 +27,7 @@ CONTROLS = set("\x1b\x9b\x07\x00\u202e\u202c\u2066\u2069\u200b\ufeff")
 def fragments(trace: Trace) -> Iterator[str]:
     """All HTML that the page is sent of one answer."""
     chunks = trace.corpus.chunks
-    yield live_answer.nearest([(chunk, {}) for chunk in chunks[:3]], trace.scores.backward)["html"]
+    yield live_answer.nearest(trace.corpus, {position: {} for position in range(len(chunks[:3]))}, trace.scores.backward)["html"]
     yield from (each["html"] for each in live_answer.samples(trace, "j-"))
     yield live_answer.selected(replace(trace, status="retrieved", answer=None), "j-")["html"]
     yield from (value for key, value in live_answer.done(trace, "j-").items() if key.endswith("_html"))
@@ -92,6 +93,33 @@ def test_an_answer_says_where_it_stands_and_can_be_copied() -> None:
     before = live_answer.selected(replace(trace, status="retrieved", answer=None), "j-")
     assert before["sources"] == [0, 2]
     assert before["html"].count('class="brief"') == 2
+
+
+@pytest.mark.parametrize(
+    ("names", "short"),
+    [
+        (["/home/ann/books/emma.txt"], ["emma.txt"]),
+        (["letters/1893/a.txt", "letters/1894/a.txt"], ["1893/a.txt", "1894/a.txt"]),
+        (["/home/ann/log.txt", "papers/inquiry.txt"], ["log.txt", "inquiry.txt"]),
+        (["/home/ann/log.txt", "papers/log.txt"], ["/home/ann/log.txt", "papers/log.txt"]),
+        (["/a.txt", "/b.txt"], ["a.txt", "b.txt"]),
+        (["lettera.txt", "letterb.txt"], ["lettera.txt", "letterb.txt"]),
+        (["stdin"], ["stdin"]),
+        ([], []),
+    ],
+)
+def test_documents_have_short_names(names: list[str], short: list[str]) -> None:
+    assert short_names(names) == short
+
+
+def test_places_have_the_short_names_and_a_copied_answer_the_whole_ones() -> None:
+    texts = [document(SEALED + WATCH * 60, "/home/ann/ship/log.txt"), document(WATCH * 60, "/home/ann/ship/rates/slip.txt")]
+    trace = trace_of(texts, [0, 2], answer="Tobias Renshaw")
+    assert [each["name"] for each in live_page.outline(trace.corpus)["documents"]] == ["log.txt", "rates/slip.txt"]
+    html = "".join(fragments(trace))
+    assert "/home/ann" not in html
+    assert "<bdi>log.txt:1</bdi>" in html
+    assert "/home/ann/ship/log.txt:1 " in live_answer.done(trace, "j-")["copied"]
 
 
 def test_a_source_whose_sentence_is_a_number_goes_on() -> None:

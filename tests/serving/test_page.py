@@ -18,6 +18,7 @@ import pytest
 pytest.importorskip("uvicorn", reason="needs Starlette and uvicorn: pip install -e '.[test]'")
 
 from fbrag_cli.progress import Listener
+from fbrag_cli.render.short_names import short_names
 from fbrag_cli.session.settings import ModelSettings
 from fbrag_cli.text.printable import one_line, printable
 from tests.conftest import INQUIRY
@@ -134,7 +135,9 @@ def test_windows_give_the_whole_text_and_nothing_of_it_is_markup(served: Live) -
         corpus = served.state.library.collection([entry.id], Listener()).corpus
         outline = served.get(f"/page/outline?documents={entry.id}")[1]
         assert outline["n_chunks"] == len(corpus.chunks)
-        assert [each["name"] for each in outline["documents"]] == [one_line(each.name) for each in corpus.documents]
+        assert [each["name"] for each in outline["documents"]] == [
+            one_line(each) for each in short_names([each.name for each in corpus.documents])
+        ]
         windows = [window(served, at, at + 2, entry.id) for at in range(0, len(corpus.chunks), 2)]
         html = "".join(windows)
         assert_is_text(html)
