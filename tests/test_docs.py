@@ -138,7 +138,7 @@ def test_every_code_of_an_error_is_listed_with_its_exit_code() -> None:
 
 
 def test_the_tools_of_the_page_are_those_of_the_server() -> None:
-    from fbrag_cli.serving.mcp import TOOLS
+    from fbrag_cli.serving.mcp_tools import TOOLS
 
     rows = [line.split(" | ") for line in section("agents.md", "Tools").splitlines() if line.startswith("| `")]
     named = {row[0].strip("| `"): re.findall(r"`(\w+)`", row[1]) for row in rows}

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.documents.source import Signature, stat_file
 from fbrag_cli.errors import FbragError
 from fbrag_cli.indexing.patterns import Patterns, parse
@@ -25,7 +26,9 @@ class FoundFiles:
     warnings: tuple[str, ...] = ()
 
 
-def find_files(paths: Iterable[str], include: Sequence[str] = (), exclude: Sequence[str] = ()) -> FoundFiles:
+def find_files(
+    paths: Iterable[str], include: Sequence[str] = (), exclude: Sequence[str] = (), cancellation: Cancellation | None = None
+) -> FoundFiles:
     """Return the files that `paths` name, each once. A named file is taken whatever its suffix; "-" stands for stdin.
 
     From a folder, at any depth, come the files that have a known suffix (or match a pattern in `include`), are not empty, and are
@@ -34,7 +37,7 @@ def find_files(paths: Iterable[str], include: Sequence[str] = (), exclude: Seque
     folder.
 
     Raises FbragError: as `stat_file` for a path that is no folder; doc_unreadable for a folder that cannot be read; doc_empty
-    if the folders have no such file and no file is named; usage for an invalid pattern.
+    if the folders have no such file and no file is named; usage for an invalid pattern. Raises the error of a cancellation.
     """
     patterns = PathPatterns(_option("--include", include), _option("--exclude", exclude))
     files: list[FoundFile] = []
@@ -45,7 +48,7 @@ def find_files(paths: Iterable[str], include: Sequence[str] = (), exclude: Seque
         if path == "-":
             files.append(FoundFile(path, Signature(0, now := time.time_ns(), now, 0)))
         elif os.path.isdir(path):
-            walk = Walk(path, patterns, taken)
+            walk = Walk(path, patterns, taken, cancellation or Cancellation())
             found = walk.run()
             files += found
             warnings += walk.warnings

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.documents.formats import KNOWN_SUFFIXES
 from fbrag_cli.documents.source import Signature
 from fbrag_cli.errors import FbragError
@@ -52,19 +53,21 @@ class _Folder:
 
 @dataclass
 class Walk:
-    """One walk through the folder `root`. taken: real paths of the files found so far, on earlier walks too. skipped: the number
-    of entries by reason. suffixes: number of the files of other types by suffix."""
+    """One walk through the folder `root`. taken: real paths of the files found so far, on earlier walks too. cancellation: can
+    stop it. skipped: the number of entries by reason. suffixes: number of the files of other types by suffix."""
 
     root: str
     patterns: PathPatterns
     taken: set[str]
+    cancellation: Cancellation = field(default_factory=Cancellation)
     warnings: list[str] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
     suffixes: Counter[str] = field(default_factory=Counter)
     n_known: int = 0  # files found here, also those in `taken` before
 
     def run(self) -> list[FoundFile]:
-        """Return the files in natural order of their paths. Raises FbragError doc_unreadable if the root cannot be read."""
+        """Return the files in natural order of their paths. Raises FbragError doc_unreadable if the root cannot be read, and the
+        error of a cancellation."""
         self._found: list[FoundFile] = []
         self._links: list[tuple[_Folder, str]] = []
         self._visited: set[str] = set()
@@ -107,6 +110,7 @@ class Walk:
             folder = replace(folder, rules=own_rules(folder.path, names, folder.rules, self.warnings))
             try:
                 for entry in entries:
+                    self.cancellation.raise_if_requested()
                     with suppress(FileNotFoundError):  # gone in the meantime
                         if below := self._take(folder, entry):
                             pending.append(below)

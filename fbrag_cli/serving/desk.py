@@ -15,7 +15,6 @@ from math import ceil
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
 from fbrag_cli.methods.choosing import choose_method
 from fbrag_cli.methods.registry import DEFAULT as FB_RAG
@@ -28,7 +27,6 @@ from fbrag_cli.session.session import DEFAULT, Choice, Session
 from fbrag_cli.text.printable import counted
 
 if TYPE_CHECKING:
-    from fbrag_cli.documents.document import Document
     from fbrag_cli.indexing.collect import Collection
     from fbrag_cli.methods.method import Method
     from fbrag_cli.session.asked import Asked
@@ -167,16 +165,11 @@ class Desk:
             if job.id not in self._threads:
                 self._jobs.pop(job.id, None)
 
-    def find(self, question: str, documents: Sequence[str], n: int, cancellation: Cancellation) -> Trace:
+    def find(self, question: str, documents: Sequence[str], n: int, listener: Listener) -> Trace:
         """Return the trace with the `n` best chunks for a question, by BM25 alone. No model is loaded."""
-        listener = Listener(cancellation=cancellation)
         method = choose_method("vanilla", {"select": n}, on_gpu=False)
         collection = self.library.collection(documents, listener, method.chunk_words)
         return self.session.ask(question, collection, method, listener=listener, answering=False).retrieve()
-
-    def document(self, name: str, cancellation: Cancellation) -> Document:
-        """Return a document with its text. Raises FbragError as `Library.document`."""
-        return self.library.document(name, Listener(cancellation=cancellation))
 
     def unload(self, idle: float) -> None:
         """Free the models, and let go of the documents, that nobody has used for `idle` seconds."""

@@ -32,6 +32,22 @@ class StoppedError(FbragError):
         super().__init__("timeout", "the question was cancelled", "ask it again")
 
 
+class Headline:
+    """What runs, in words, as "looking forward: 40 % read"."""
+
+    text = "waiting"
+
+    def take_up(self, event: Event) -> None:
+        """Say what the event says of the progress."""
+        label = LABELS.get(event.stage, event.stage)
+        if event.kind == "start":
+            self.text = label
+        elif event.kind == "progress" and event.total:
+            self.text = f"{label}: {100 * event.done / event.total:.0f} % read"
+        elif event.kind == "written" and event.total:
+            self.text = f"{label}: {event.done:.0f} tokens written"
+
+
 @dataclass(eq=False, kw_only=True)
 class Job:
     """A question that waits, runs, or has run. Its events may be received from the first on (`subscribe`).
@@ -59,7 +75,7 @@ class Job:
     cancellation: Cancellation = field(default_factory=Cancellation)
     _trace: Trace | None = None
     _error: BaseException | None = None
-    _running: str = "waiting"
+    _headline: Headline = field(default_factory=Headline)
     _events: list[Event] = field(default_factory=list)  # so far
     _receivers: list[Progress] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)  # of both
@@ -73,7 +89,7 @@ class Job:
     def stage(self) -> str:
         """What runs, in words, as "looking forward: 40 % read, about 12 s left"."""
         left = self.forecast.left()
-        return self._running + (f", about {round(left)} s left" if left is not None and left >= 1 else "")
+        return self._headline.text + (f", about {round(left)} s left" if left is not None and left >= 1 else "")
 
     def trace(self) -> Trace:
         """Return the trace of a job that is done. Raises its error."""
@@ -101,15 +117,9 @@ class Job:
     def hear(self, event: Event) -> None:
         """Take up what the event says of the progress, and pass it on."""
         self.forecast.update(event)
-        label = LABELS.get(event.stage, event.stage)
+        self._headline.take_up(event)
         if event.kind in ("note", "warning", "hint"):
             self.log(event)
-        elif event.kind == "start":
-            self._running = label
-        elif event.kind == "progress" and event.total:
-            self._running = f"{label}: {100 * event.done / event.total:.0f} % read"
-        elif event.kind == "written" and event.total:
-            self._running = f"{label}: {event.done:.0f} tokens written"
         self._pass_on(event)
 
     def end(self, trace: Trace | None, error: BaseException | None) -> None:

@@ -11,9 +11,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Literal
 
+from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.documents.source import stat_file
 from fbrag_cli.errors import FbragError
-from fbrag_cli.progress import Listener, Stopwatch
+from fbrag_cli.progress import Event, Listener, Stopwatch
 from fbrag_cli.serving.door import MOST_PATHS, Door
 from fbrag_cli.session.session import Session
 from fbrag_cli.session.settings import DocumentSettings
@@ -170,14 +171,16 @@ class Library:
 
         uploads = [each.id for each in entries if each.kind == "upload"]
         paths = [path for each in entries for path in each.paths]
-        collection = self._read.get(self._key(paths, uploads, chunk_words), make, lease)
+        lease.listener.progress(Event("read", "start"))
+        key = self._key(paths, uploads, chunk_words, lease.listener.cancellation)
+        collection = self._read.get(key, make, lease)
         return collection if read else replace(collection, seconds=watch.seconds, cached=("text", "index"))
 
-    def _key(self, paths: Sequence[str], uploads: Sequence[str], chunk_words: int) -> str:
+    def _key(self, paths: Sequence[str], uploads: Sequence[str], chunk_words: int, cancellation: Cancellation) -> str:
         """Return what a collection depends on: its files with their sizes and times."""
         from fbrag_cli.indexing.files import find_files
 
-        files = find_files(paths, self._settings.include, self._settings.exclude).files
+        files = find_files(paths, self._settings.include, self._settings.exclude, cancellation).files
         return _id(repr((paths, [(each.path, each.signature) for each in files], uploads, chunk_words)))
 
     def _joined(self, entries: Sequence[Entry], chunk_words: int, lease: Lease) -> Collection:

@@ -3,7 +3,8 @@ text for models that read text alone."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import json
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ Record = dict[str, Any]
 
 _PLACE = ("document", "chunk", "page", "last_page", "section", "start_line", "end_line")
 _LEAST = 200  # characters of a passage that is cut
+_TRIES = 4  # to find how much text there is room for
 _ROWS = 10  # chunks that an explanation names, beside those that hold the text
 _NAMED = 300  # characters of a sample, or of a proposed answer
 
@@ -76,6 +78,27 @@ def running(job: Job, most: int) -> Record:
     texts = cut([chunk.text for chunk in job.nearest], most)
     nearest = [_of(place_of(chunk)) | text for chunk, text in zip(job.nearest, texts, strict=False)]
     return {"status": "running", "job": job.id, "stage": job.stage, "nearest": nearest}
+
+
+def bounded(make: Callable[[int], Record], most: int) -> Record:
+    """Return a record of `most` characters of JSON at most. make: returns it with texts of so many characters.
+
+    What of it has no limit of its own, as long names of files, makes lists shorter from their ends.
+    """
+    room = most
+    for _ in range(_TRIES):
+        record = make(room)
+        if (over := _size(record) - most) <= 0:
+            return record
+        room = max(_LEAST, room - over)
+    for key in ("warnings", "absent", "samples", "chunks", "nearest", "passages", "sources"):
+        while record.get(key) and _size(record) > most:
+            record[key] = record[key][:-1]
+    return record
+
+
+def _size(record: Record) -> int:
+    return len(json.dumps(record, ensure_ascii=False))
 
 
 def passage(document: Document, start: int, end: int, most: int) -> Record:

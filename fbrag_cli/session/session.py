@@ -149,7 +149,7 @@ class Session:
             from fbrag_cli.indexing.files import find_files
 
             reading = _reading(settings, chunk_words, password)
-            findings = find_files(paths, settings.include, settings.exclude)
+            findings = find_files(paths, settings.include, settings.exclude, listener.cancellation)
             if len(findings.files) == 1 and not any(map(os.path.isdir, paths)):
                 collection = collect_one(findings.files[0].path, reading, self.cache, stdin, listener)
             else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -14,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import jsonschema
 import psutil
 import pytest
 
-from fbrag_cli.serving.mcp import TOOLS
+from fbrag_cli.serving.mcp_tools import TOOLS
 from tests.conftest import INQUIRY, ROOT
 from tests.generation.tiny_gguf import Tiny
 
@@ -104,6 +106,63 @@ def test_each_tool_says_what_it_takes_and_refuses_what_it_does_not(served: Calla
     served(test)
 
 
+def test_results_are_as_their_schemas_say(served: Callable[..., None], tiny: list[str]) -> None:
+    async def test(client: Client) -> None:
+        schemas = {tool.name: tool.output_schema for tool in (await client.list_tools()).tools}
+        begun = await client.call_tool("ask_document", asked(wait_s=0))
+        job = begun.structured_content["job"]
+        for name, arguments in (
+            ("find_passages", asked()),
+            ("ask_result", {"job": job, "wait_s": 100}),
+            ("ask_document", asked(wait_s=100)),
+            ("explain_selection", asked(find="Lavinia", wait_s=100)),
+            ("read_passage", {"path": PLACE, "start_line": 1, "end_line": 3}),
+        ):
+            record = (await client.call_tool(name, arguments)).structured_content
+            for schema in (schemas[name], closed(schemas[name])):
+                jsonschema.validate(record, schema)
+        jsonschema.validate(begun.structured_content, closed(schemas["ask_document"]))
+
+    served(test, *tiny)
+
+
+def closed(schema: Any) -> Any:
+    """A schema of which no record may have other keys."""
+    if isinstance(schema, list):
+        return [closed(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    more = {"additionalProperties": False} if "properties" in schema else {}
+    return {key: closed(value) for key, value in schema.items()} | more
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such folders")
+def test_the_walk_of_a_folder_is_reported_and_stops(served: Callable[..., None], folder: Path) -> None:
+    paths = ["/".join(["below"] * depth) for depth in range(1, 101)]  # each is walked, with all that lies below it
+    (folder / paths[-1]).mkdir(parents=True)
+    for path in paths:
+        for each in range(100):
+            (folder / path / f"{each}.zzz").touch()
+    said: list[str] = []
+
+    async def heard(progress: float, total: float | None, message: str | None) -> None:
+        said.append(message or "")
+
+    async def test(client: Client) -> None:
+        await client.call_tool("find_passages", asked())
+        with anyio.move_on_after(1.7) as scope:
+            await client.call_tool("find_passages", asked(paths=paths), progress_callback=heard)
+        assert scope.cancelled_caught
+        server = server_of(folder)
+        await anyio.sleep(0.5)
+        before = sum(server.cpu_times()[:2])
+        await anyio.sleep(1)
+        assert sum(server.cpu_times()[:2]) - before < 0.3
+
+    served(test)
+    assert "reading the documents" in said
+
+
 def test_passages_are_found_without_a_model(served: Callable[..., None]) -> None:
     async def test(client: Client) -> None:
         found = await client.call_tool("find_passages", asked(top_k=2))
@@ -133,11 +192,15 @@ def test_a_question_without_a_word_of_the_document_finds_nothing(served: Callabl
 
 def test_what_comes_back_is_bounded(served: Callable[..., None]) -> None:
     async def test(client: Client) -> None:
-        for most in (200, 1000, 3000):
+        for most in (1000, 2000, 5000):
             found = await client.call_tool("find_passages", asked(top_k=20, max_chars=most))
             passages = found.structured_content["passages"]
-            assert 0 < sum(len(each["text"]) for each in passages) <= most
+            assert 0.6 * most < len(json.dumps(found.structured_content, ensure_ascii=False)) <= most
+            assert sum(len(each["text"]) for each in passages) > 0.2 * most
             assert passages[-1]["cut"]
+        lines = await client.call_tool("read_passage", {"path": PLACE, "start_line": 1, "end_line": 400, "max_chars": 1000})
+        assert len(json.dumps(lines.structured_content, ensure_ascii=False)) <= 1000
+        assert lines.structured_content["cut"]
 
     served(test)
 
