@@ -65,7 +65,7 @@ const server = {
       $("gone").hidden = true;
       announce("The server is back.");
       reader.soon();
-      return library.check();
+      return library.check().catch(unlessGone);
     });
     $("gone").hidden = false;
     return new Gone();
