@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPResponse
@@ -74,14 +74,22 @@ def events_of(response: HTTPResponse) -> Iterator[dict[str, Any]]:
 
 @contextmanager
 def live(
-    models: ModelSettings, documents: list[str], *, door: Door | None = None, cache: Cache = NOWHERE, **desk: Any
+    models: ModelSettings,
+    documents: list[str],
+    *,
+    door: Door | None = None,
+    cache: Cache = NOWHERE,
+    port: int = 0,
+    around: Callable[[Any], Any] = lambda app: app,
+    **desk: Any,
 ) -> Iterator[Live]:
-    """Serve documents. desk: how many questions run, and wait."""
+    """Serve documents. port: 0 for a free one. around: what stands between the application and its clients. desk: how many
+    questions run, and wait."""
     with Session.open(models, cache) as session:
         library = Library(session, documents, door)
         with closing(Desk(session, library, **desk)) as at:
             state = State(session=session, desk=at, library=library, door=door or Door(()))
-            config = uvicorn.Config(create_app(state, local=True), host="127.0.0.1", port=0, log_level="warning")
+            config = uvicorn.Config(around(create_app(state, local=True)), host="127.0.0.1", port=port, log_level="warning")
             server = uvicorn.Server(config)
             thread = threading.Thread(target=server.run, daemon=True)
             thread.start()
