@@ -727,7 +727,9 @@ class Turn {
     this.fail(new Problem([message, hint].filter(Boolean).join(" "), html));
   }
 
+  /** Stopped by a person, or by the end of the server. */
   on_stopped() {
+    if (!this.stopping.signal.aborted) throw server.lost();
     this.fail(new DOMException("", "AbortError"));
   }
 
@@ -735,6 +737,7 @@ class Turn {
     this.end();
     Object.assign(this, { done, job: done.job, shades: done.shades, raised: null, recalled: new Set(done.recalled) });
     this.element.classList.add(done.status);
+    this.$(".asked").textContent = done.typed; // what cannot be seen in it is made visible
     this.on_checked(done);
     this.select(done.sources);
     this.sourced(done.sources_heading, done.sources_html);
@@ -1016,6 +1019,7 @@ function dragged(event) {
 
 function start() {
   history.scrollRestoration = "manual";
+  history.replaceState(null, "", location.pathname); // without the token that opened the page
   $("ask").addEventListener("submit", submitted);
   $("find").addEventListener("submit", (event) => {
     event.preventDefault();

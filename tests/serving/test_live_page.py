@@ -1,0 +1,554 @@
+"""The live page in Chromium against the real server: asking, stopping, going to a place and back, and what may go wrong."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import pytest
+
+pytest.importorskip("uvicorn", reason="needs Starlette and uvicorn: pip install -e '.[test]'")
+
+from fbrag_cli.serving.entrance import Entrance
+from fbrag_cli.serving.guard import Guard
+from fbrag_cli.serving.lifetime import Lifetime
+from fbrag_cli.session.settings import ModelSettings
+from tests.chromium import contrast, measured, requested
+from tests.render.test_html import HOSTILE, WATCH
+from tests.serving.live_server import live
+from tests.serving.test_page import parrot
+
+if TYPE_CHECKING:
+    from selenium.webdriver import Chrome
+
+QUESTION = "Who sealed the box of the chronometer?"
+SEALED = "The box was sealed by Tobias with lead. "
+PATIENCE = 30  # seconds
+ARABIC = "كتب رن على الصندوق بالرصاص. "
+
+
+@dataclass
+class Gate:
+    """Stands between the server and the browser, and holds back the events of the names in `held`."""
+
+    held: set[str] = field(default_factory=set)
+
+    def around(self, app: Any) -> Any:
+        async def run(scope: Any, receive: Any, send: Any) -> None:
+            async def sent(message: Any) -> None:
+                lines = message.get("body", b"").split(b"\n", 1)[0]
+                while lines.removeprefix(b"event: ").decode("utf-8", "replace") in self.held:
+                    await anyio.sleep(0.02)
+                await send(message)
+
+            await app(scope, receive, sent)
+
+        return run
+
+
+@dataclass
+class Served:
+    """A server that can be stopped and started again at the same address."""
+
+    models: ModelSettings
+    documents: list[str]
+    gate: Gate = field(default_factory=Gate)
+    port: int = 0
+    _running: ExitStack | None = None
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.port}/"
+
+    def start(self) -> None:
+        self.port = self.port or free_port()
+        self._running = ExitStack()
+        entrance = Entrance(host="127.0.0.1", port=self.port)
+        lifetime = Lifetime()
+
+        def around(app: Any) -> Any:
+            return Guard(self.gate.around(app), lifetime, entrance)
+
+        self.live = self._running.enter_context(live(self.models, self.documents, port=self.port, around=around, parallel=2))
+
+    def stop(self) -> None:
+        if self._running:
+            self._running.close()
+        self._running = None
+
+
+def free_port() -> int:
+    with socket.socket() as tried:
+        tried.bind(("127.0.0.1", 0))
+        return int(tried.getsockname()[1])
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> ModelSettings:
+    """A pair that says "Tobias", a letter a token. The small model adds what has to stay text."""
+    folder = tmp_path_factory.mktemp("models")
+    small, large = parrot(folder / "small.gguf", "Tobias <‮&'>"), parrot(folder / "large.gguf", "Tobias")
+    return ModelSettings(small=str(small), large=str(large))
+
+
+@pytest.fixture(scope="module")
+def papers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("papers")
+    (folder / "log.txt").write_text(WATCH * 700 + SEALED + WATCH * 400 + "Tobias took the box ashore. " + WATCH * 300)
+    return folder
+
+
+@contextmanager
+def serving(models: ModelSettings, *documents: Path) -> Iterator[Served]:
+    served = Served(models, [*map(str, documents)])
+    served.start()
+    try:
+        yield served
+    finally:
+        served.gate.held.clear()
+        served.stop()
+
+
+@pytest.fixture(scope="module")
+def log(models: ModelSettings, papers: Path) -> Iterator[Served]:
+    with serving(models, papers / "log.txt") as served:
+        yield served
+
+
+@pytest.fixture(autouse=True)
+def open_gate(log: Served) -> Iterator[None]:
+    yield
+    log.gate.held.clear()
+
+
+# What a person does.
+
+
+def opened(chromium: Chrome, address: str, *, width: int = 1400, scheme: str = "light", **features: str) -> None:
+    """The page in a fresh tab, with nothing kept from before."""
+    media = [{"name": "prefers-color-scheme", "value": scheme}]
+    media += [{"name": name.replace("_", "-"), "value": value} for name, value in features.items()]
+    for command, parameters in {
+        "Emulation.setScriptExecutionDisabled": {"value": False},
+        "Emulation.setEmulatedMedia": {"media": "screen", "features": media},
+        "Emulation.setDeviceMetricsOverride": {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False},
+        "Network.emulateNetworkConditions": {"offline": False, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1},
+    }.items():
+        chromium.execute_cdp_cmd(command, parameters)
+    chromium.get(address)
+    chromium.execute_script("sessionStorage.clear()")
+    for kind in ("browser", "performance"):
+        chromium.get_log(kind)
+    chromium.get(address)
+    until(chromium, "document.querySelectorAll('.k .t').length && !document.querySelector('.waiting')")
+
+
+def until(chromium: Chrome, expression: str, seconds: float = PATIENCE) -> None:
+    """Wait for an expression to be true."""
+    end = time.monotonic() + seconds
+    while not measured(chromium, f"!!({expression})"):
+        assert time.monotonic() < end, (
+            f"not within {seconds} s: {expression}: {measured(chromium, 'document.body.innerText')[:800]}"
+        )
+        time.sleep(0.02)
+
+
+def press(chromium: Chrome, *keys: str) -> None:
+    from selenium.webdriver import ActionChains
+
+    ActionChains(chromium).send_keys(*keys).perform()
+
+
+def ask(chromium: Chrome, question: str = QUESTION) -> None:
+    from selenium.webdriver import Keys
+    from selenium.webdriver.common.by import By
+
+    chromium.find_element(By.ID, "question").send_keys(question, Keys.ENTER)
+
+
+LAST = "[...document.querySelectorAll('.turn')].at(-1)"
+ANSWERED = f"{LAST}.classList.contains('answered')"
+
+
+def answered(chromium: Chrome, question: str = QUESTION) -> None:
+    ask(chromium, question)
+    until(chromium, ANSWERED)
+
+
+def text_of(chromium: Chrome, selector: str) -> str:
+    return str(measured(chromium, f"document.querySelector({selector!r}).innerText"))
+
+
+def click(chromium: Chrome, selector: str) -> None:
+    from selenium.webdriver.common.by import By
+
+    chromium.find_element(By.CSS_SELECTOR, selector).click()
+
+
+def in_view(chromium: Chrome, selector: str) -> bool:
+    within = "(r => r.top >= 0 && r.bottom <= innerHeight)"
+    return bool(measured(chromium, f"{within}(document.querySelector({selector!r}).getBoundingClientRect())"))
+
+
+def quiet(chromium: Chrome, served: Served) -> None:
+    """Nothing was said in the console, and nobody else was asked."""
+    assert [entry["message"] for entry in chromium.get_log("browser")] == []
+    assert {url for url in requested(chromium) if not url.startswith((served.address, "data:,"))} == set()
+
+
+def test_an_answer_comes_about_before_ones_eyes(chromium: Chrome, log: Served) -> None:
+    log.gate.held |= {"sample", "token", "done"}
+    opened(chromium, log.address)
+    assert measured(chromium, "document.activeElement.id") == "question"
+    ask(chromium)
+    until(chromium, "document.body.classList.contains('by-question') && document.querySelector('#strip .s9')")
+    assert text_of(chromium, ".of-sources li").endswith(SEALED.strip())
+    assert text_of(chromium, ".of-sources h3").upper() == "NEAREST TO THE QUESTION"
+    log.gate.held.discard("sample")
+    until(chromium, "document.querySelectorAll('#strip .on').length")
+    assert measured(chromium, f"{LAST}.querySelectorAll('.samples li').length") >= 2
+    assert measured(chromium, "document.querySelectorAll('#strip .raised').length")
+    log.gate.held.discard("token")
+    until(chromium, "document.querySelector('.said')?.textContent === 'Tobias'")
+    assert text_of(chromium, ".answer .verdict") == "unchecked"
+    assert measured(chromium, f"{LAST}.getAttribute('aria-busy')") == "true"
+    log.gate.held.clear()
+    until(chromium, ANSWERED)
+    assert "unchecked" not in text_of(chromium, ".turn")
+    assert measured(chromium, "document.querySelector('.said').textContent").startswith("Tobias[")
+    until(chromium, "document.querySelector('#feed mark.best')")
+    assert measured(chromium, "document.querySelector('#feed mark.best').textContent") == SEALED.strip()
+    until(
+        chromium, "(r => r.top > 0 && r.bottom < innerHeight)(document.querySelector('#feed mark.best').getBoundingClientRect())"
+    )
+    assert "Tobias" in measured(chromium, "document.getElementById('said').textContent")
+    quiet(chromium, log)
+
+
+def test_a_card_leads_to_its_sentence_and_the_back_button_back(chromium: Chrome, log: Served) -> None:
+    opened(chromium, log.address)
+    answered(chromium)
+    measured(chromium, "document.getElementById('reader').scrollTop = 0")
+    until(chromium, "!document.querySelector('#feed mark.best')")
+    click(chromium, ".turn .sources li:first-child")
+    until(chromium, "document.activeElement.matches('.k.on')")
+    assert in_view(chromium, "#feed mark.best")
+    chromium.back()
+    until(chromium, "document.getElementById('reader').scrollTop < 5")
+    chromium.forward()
+    until(chromium, "document.querySelector('#feed mark.best')")
+    click(chromium, "#feed .pill")
+    until(chromium, "document.querySelector('.turn .sources li.here')")
+    assert measured(chromium, "document.activeElement.closest('li')?.matches('.here')")
+    click(chromium, ".turn .said a")
+    quiet(chromium, log)
+
+
+def test_escape_stops_and_the_question_can_be_asked_again(chromium: Chrome, log: Served) -> None:
+    from selenium.webdriver import Keys
+
+    log.gate.held.add("token")
+    opened(chromium, log.address)
+    ask(chromium)
+    until(chromium, f"{LAST}.querySelector('.doing').textContent.startsWith('Answering')")
+    press(chromium, Keys.ESCAPE)
+    until(chromium, f"{LAST}.querySelector('.wrong').textContent === 'Stopped.'", 3)
+    assert measured(chromium, "document.getElementById('said').textContent") == "Stopped."
+    end = time.monotonic() + 2
+    while log.live.state.desk.n_running:
+        assert time.monotonic() < end, "the server still works"
+        time.sleep(0.02)
+    log.gate.held.clear()
+    click(chromium, ".again")
+    until(chromium, ANSWERED)
+    quiet(chromium, log)
+
+
+def test_a_question_waits_for_the_one_before_it_and_earlier_ones_are_folded(chromium: Chrome, log: Served) -> None:
+    log.gate.held.add("token")
+    opened(chromium, log.address)
+    ask(chromium)
+    ask(chromium, "What kept on?")
+    ask(chromium, "What was never asked?")
+    assert "Waiting" in text_of(chromium, ".turn:last-child .doing")
+    click(chromium, ".turn:last-child .stop")
+    until(chromium, f"{LAST}.querySelector('.wrong').textContent === 'Stopped.'", 3)
+    log.gate.held.clear()
+    until(chromium, "document.querySelectorAll('.turn')[1].classList.contains('answered')")
+    assert measured(chromium, "[...document.querySelectorAll('.turn')].map(turn => turn.classList.contains('folded'))") == [
+        True,
+        True,
+        False,
+    ]
+    first = ".turn:first-child"
+    assert measured(chromium, f"document.querySelector('{first} .said').checkVisibility()")
+    assert not measured(chromium, f"document.querySelector('{first} .sources').checkVisibility()")
+    click(chromium, f"{first} .fold")
+    until(chromium, f"document.querySelector('{first} .sources').checkVisibility()")
+    assert measured(chromium, "document.querySelectorAll('.turn:not(.folded)').length") == 1
+    until(chromium, "document.querySelectorAll('#strip .on').length")
+
+
+def test_a_reload_brings_the_answers_again(chromium: Chrome, log: Served) -> None:
+    opened(chromium, log.address)
+    answered(chromium)
+    answered(chromium, "Who was the smith?")
+    before = measured(chromium, "[...document.querySelectorAll('.turn .said')].map(said => said.textContent)")
+    chromium.refresh()
+    until(chromium, "document.querySelectorAll('.turn .said').length === 2")
+    assert measured(chromium, "[...document.querySelectorAll('.turn .said')].map(said => said.textContent)") == before
+    until(chromium, "document.querySelectorAll('#strip .on').length")
+    quiet(chromium, log)
+
+
+def test_two_tabs_are_two_conversations(chromium: Chrome, log: Served) -> None:
+    log.gate.held.add("token")
+    opened(chromium, log.address)
+    ask(chromium, "Who sealed the box?")
+    one = chromium.current_window_handle
+    chromium.switch_to.new_window("tab")
+    try:
+        opened(chromium, log.address)
+        assert measured(chromium, "document.querySelectorAll('.turn').length") == 0
+        ask(chromium, "What kept on?")
+        log.gate.held.clear()
+        until(chromium, ANSWERED)
+        assert measured(chromium, "document.querySelectorAll('.turn').length") == 1
+        theirs = measured(chromium, "JSON.parse(sessionStorage.fbrag).conversation")
+    finally:
+        chromium.close()
+        chromium.switch_to.window(one)
+    until(chromium, ANSWERED)
+    assert text_of(chromium, ".asked") == "Who sealed the box?"
+    assert measured(chromium, "JSON.parse(sessionStorage.fbrag).conversation") != theirs
+
+
+def test_the_server_goes_and_comes_back(chromium: Chrome, models: ModelSettings, papers: Path) -> None:
+    with serving(models, papers / "log.txt") as served:
+        opened(chromium, served.address)
+        answered(chromium)
+        served.gate.held.add("token")
+        ask(chromium, "What kept on?")
+        until(chromium, f"{LAST}.querySelector('.doing').textContent.startsWith('Answering')")
+        served.gate.held.clear()
+        served.gate.held.add("done")
+        served.stop()
+        until(chromium, "!document.getElementById('gone').hidden")
+        until(chromium, f"{LAST}.querySelector('.doing').textContent.includes('gone')")
+        measured(chromium, "document.getElementById('reader').scrollTop = 1e6")
+        served.gate.held.clear()
+        served.start()
+        until(chromium, ANSWERED)
+        until(chromium, "document.getElementById('gone').hidden && !document.querySelector('.waiting')")
+        assert measured(chromium, "document.querySelectorAll('.turn').length") == 2
+
+
+def test_what_fails_is_said_and_the_page_goes_on(chromium: Chrome, models: ModelSettings, papers: Path, tmp_path: Path) -> None:
+    (tmp_path / "broken.gguf").write_bytes(b"GGUF nothing")
+    broken = ModelSettings(small=models.small, large=str(tmp_path / "broken.gguf"))
+    with serving(broken, papers / "log.txt") as served:
+        opened(chromium, served.address)
+        ask(chromium)
+        until(chromium, f"{LAST}.querySelector('.wrong').textContent")
+        assert "broken.gguf" in text_of(chromium, ".wrong")
+        assert measured(chromium, "document.getElementById('said').textContent") == text_of(chromium, ".wrong")
+        assert not measured(chromium, "document.querySelector('.save').checkVisibility()")
+        assert measured(chromium, "document.querySelector('.again').checkVisibility()")
+
+
+def dropped(chromium: Chrome, name: str, text: str) -> None:
+    chromium.execute_script(
+        """const files = new DataTransfer();
+        files.items.add(new File([arguments[1]], arguments[0]));
+        for (const kind of ["dragover", "drop"])
+            document.body.dispatchEvent(new DragEvent(kind, {dataTransfer: files, bubbles: true, cancelable: true}));""",
+        name,
+        text,
+    )
+
+
+def test_a_document_is_dropped_onto_the_page(chromium: Chrome, models: ModelSettings, papers: Path) -> None:
+    with serving(models, papers / "log.txt") as served:
+        opened(chromium, served.address)
+        dropped(chromium, "letter.txt", "Dear sir. The box was sealed by Tobias Wrenn in March. " + WATCH * 60)
+        until(chromium, "document.getElementById('name').textContent === 'letter.txt'")
+        assert text_of(chromium, "#asked") == "1 of 2 is asked"
+        answered(chromium)
+        assert text_of(chromium, ".turn .sources li").startswith("letter.txt:1")
+        dropped(chromium, "empty.txt", "")
+        until(chromium, "document.getElementById('hello').textContent.includes('empty.txt')")
+        assert text_of(chromium, "#name") == "letter.txt"
+        measured(chromium, "document.getElementById('shelf').open = true")
+        for box in chromium.find_elements("css selector", "[name=documents]")[:1]:
+            box.click()
+        until(chromium, "document.querySelectorAll('#files button').length === 2")
+        served.stop()  # and with it what was dropped
+        served.start()
+        ask(chromium, "What kept on?")
+        until(chromium, "document.getElementById('hello').textContent.includes('no longer there')")
+
+
+def test_nothing_that_a_document_says_is_obeyed(chromium: Chrome, models: ModelSettings, tmp_path: Path) -> None:
+    name = "<img src=x onerror=alert(1)><script>alert(1)<‮script>.txt".replace("/", "")
+    (tmp_path / name).write_bytes(f"{HOSTILE}\n{SEALED}{WATCH * 300}{HOSTILE}".encode("utf-8", "ignore"))
+    (tmp_path / "سفر.txt").write_text(ARABIC * 400)
+    with serving(models, tmp_path / name, tmp_path / "سفر.txt") as served:
+        opened(chromium, served.address)
+        answered(chromium)
+        answered(chromium, HOSTILE.replace("\n", " ").encode("utf-8", "ignore").decode()[:400])
+        measured(chromium, "document.querySelectorAll('details').forEach(each => { each.open = true; })")
+        quiet(chromium, served)
+        assert measured(chromium, "document.querySelectorAll('img, iframe, object, form form, base, svg script').length") == 0
+        assert measured(chromium, "document.querySelectorAll('script').length") == 1
+        assert "owned" not in measured(chromium, "document.title")
+        assert not set(measured(chromium, "document.body.innerText")) & set(
+            "\x1b\x9b\x07\x00\u202e\u202c\u2066\u2069\u200b\ufeff"
+        )
+        assert "<script>" in text_of(chromium, "#feed")
+        click(chromium, "#files li:nth-child(2) button")
+        until(chromium, "getComputedStyle(document.querySelector('#feed .t')).direction === 'rtl'")
+        quiet(chromium, served)
+
+
+def test_ten_megabytes_in_one_line_and_in_one_word(chromium: Chrome, models: ModelSettings, tmp_path: Path) -> None:
+    (tmp_path / "line.txt").write_text("word and " * 1_150_000)
+    (tmp_path / "word.txt").write_text("x" * 10_000_000)
+    with serving(models, tmp_path / "line.txt", tmp_path / "word.txt") as served:
+        opened(chromium, served.address)
+        for n in (1, 2):
+            click(chromium, f"#files li:nth-child({n}) button")
+            until(chromium, f"document.getElementById('name').textContent.endsWith('{('line', 'word')[n - 1]}.txt')")
+            until(chromium, "!document.querySelector('.waiting')")
+            assert measured(chromium, "document.querySelectorAll('#feed *').length") < 300
+            assert measured(chromium, "document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+        quiet(chromium, served)
+
+
+SCROLLED = """(async () => {
+    const pane = document.getElementById('reader'), shifts = new Set();
+    for (let frame = 0; frame < 150; frame++) {
+        const chunk = [...document.querySelectorAll('.k')].find(each => each.getBoundingClientRect().top > 200);
+        const before = chunk?.getBoundingClientRect().top;
+        pane.scrollTop += 60;
+        await new Promise(requestAnimationFrame);
+        if (chunk?.isConnected) shifts.add(Math.round(before - chunk.getBoundingClientRect().top));
+    }
+    return [...shifts];
+})()"""
+
+
+def test_a_book_of_a_million_words_opens_and_scrolls_without_jumps(
+    chromium: Chrome, models: ModelSettings, tmp_path: Path
+) -> None:
+    chapters = [f"\n\nCHAPTER {n}\n\n" + WATCH * (20 + n * 37 % 90) for n in range(2150)]
+    (tmp_path / "book.txt").write_text("".join(chapters) + SEALED)
+    with serving(models, tmp_path / "book.txt") as served:
+        opened(chromium, served.address)  # the server reads it once
+        begun = time.monotonic()
+        opened(chromium, served.address)
+        assert time.monotonic() - begun < 5  # two loads; 0.4 s on a machine that does nothing else
+        assert int(text_of(chromium, "#counts").split(" ")[0].replace(",", "")) > 1_200_000
+        assert measured(chromium, "document.querySelectorAll('.k').length") < 30
+        told = chromium.execute_cdp_cmd("Runtime.evaluate", {"expression": SCROLLED, "awaitPromise": True, "returnByValue": True})
+        assert all(abs(shift - 60) <= 2 for shift in told["result"]["value"])
+        click(chromium, "#strip i:last-child")
+        until(chromium, "document.querySelector('#feed').textContent.includes('sealed by Tobias')")
+        assert in_view(chromium, ".k.here .at")
+        measured(chromium, "document.getElementById('sought').value = 'chapter 7 '")
+        measured(chromium, "document.getElementById('find').requestSubmit()")
+        until(chromium, "[...document.querySelectorAll('#feed .t')].some(each => each.textContent.includes('CHAPTER 7'))")
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(360, "light"), (360, "dark"), (640, "light"), (1024, "dark"), (1600, "light")])
+def test_the_page_fits_and_is_readable(chromium: Chrome, log: Served, width: int, scheme: str) -> None:
+    opened(chromium, log.address, width=width, scheme=scheme)
+    answered(chromium)
+    answered(chromium, "Who was the smith?")
+    click(chromium, ".models summary")
+    assert measured(chromium, "document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+    wide = "[...document.querySelectorAll('.talk, .map, .reader')].filter(each => each.scrollWidth > each.clientWidth)"
+    assert measured(chromium, f"{wide}.map(each => each.className)") == []
+    seen = "h1|.over|.asked|.folded .asked|.said|.verdict|.turn h3|.brief|.tools a|.again|#question|.go"
+    seen += "|fieldset span|.head h2|.at|.k .t|.key"
+    for selector in seen.split("|"):
+        assert contrast(chromium, selector) >= 4.5, selector
+    quiet(chromium, log)
+
+
+def test_a_phone_goes_from_a_card_down_to_the_sentence_and_back(chromium: Chrome, log: Served) -> None:
+    opened(chromium, log.address, width=360)
+    answered(chromium)
+    assert measured(chromium, "scrollY") < 400
+    click(chromium, ".turn .sources a")
+    until(chromium, "scrollY > 2000 && document.querySelector('#feed mark.best')")
+    assert in_view(chromium, "#feed mark.best")
+    click(chromium, ".back")
+    until(chromium, "scrollY < 400")
+    chromium.back()
+    until(chromium, "scrollY > 2000")
+    chromium.back()
+    until(chromium, "scrollY < 400")
+
+
+def test_the_keyboard_alone_is_enough(chromium: Chrome, log: Served) -> None:
+    from selenium.webdriver import Keys
+
+    opened(chromium, log.address)
+    focused = "document.activeElement"
+    press(chromium, QUESTION, Keys.ENTER)
+    until(chromium, ANSWERED)
+    measured(chromium, f"{focused}.blur()")
+    press(chromium, "/")
+    assert measured(chromium, f"{focused}.id") == "question"
+    names = []
+    while not measured(chromium, f"!!{focused}.closest('.turn .sources')"):
+        press(chromium, Keys.TAB)
+        shown = f"({focused}.matches('.unseen') ? {focused}.nextElementSibling : {focused})"
+        if measured(chromium, f"{focused} !== document.body"):
+            assert measured(chromium, f"getComputedStyle({shown}).outlineStyle") in ("solid", "auto")
+        names.append(measured(chromium, f"{focused}.id || {focused}.className || {focused}.textContent"))
+        assert len(names) < 60, names
+    assert {"strip", "sought", "skip", "fold"} <= set(names)
+    press(chromium, Keys.ENTER)
+    until(chromium, f"{focused}.matches('.k.on')")
+    until(chromium, "document.querySelector('#feed mark.best')")
+    measured(chromium, "document.getElementById('strip').focus()")
+    press(chromium, Keys.HOME)
+    until(chromium, "document.getElementById('strip').getAttribute('aria-valuetext') === 'chunk 1 of 43'")
+    press(chromium, Keys.ARROW_RIGHT)
+    until(chromium, "document.getElementById('strip').getAttribute('aria-valuetext') === 'chunk 2 of 43'")
+
+
+def test_every_control_has_a_name_and_one_region_speaks(chromium: Chrome, log: Served) -> None:
+    opened(chromium, log.address)
+    answered(chromium)
+    until(chromium, "document.querySelector('#feed mark.best') && !document.querySelector('.waiting')")
+    nodes = chromium.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
+    controls = "button textbox searchbox link radio checkbox combobox slider progressbar DisclosureTriangle".split()
+    unnamed = [
+        node for node in nodes if not node["ignored"] and node["role"]["value"] in controls and not node["name"]["value"].strip()
+    ]
+    assert unnamed == []
+    assert measured(chromium, "document.querySelectorAll('[aria-live], [role=status]').length") == 1
+    assert measured(
+        chromium, "[...document.querySelectorAll('#feed > *')].every(each => each.getAttribute('aria-setsize') === '43')"
+    )
+    ids = measured(chromium, "[...document.querySelectorAll('[id]')].map(each => each.id)")
+    assert len(ids) == len(set(ids))
+
+
+def test_motion_is_reduced_and_paper_has_the_answer_alone(chromium: Chrome, log: Served) -> None:
+    opened(chromium, log.address, prefers_reduced_motion="reduce")
+    answered(chromium)
+    moves = "(style => parseFloat(style.transitionDuration) > 0 || style.animationName !== 'none')(getComputedStyle(each))"
+    assert measured(chromium, f"[...document.querySelectorAll('*')].filter(each => {moves}).length") == 0
+    chromium.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    parts = "[...document.querySelectorAll('.asked, .said, .sources, button, textarea, .map, .reader')]"
+    shown = measured(chromium, f"{parts}.filter(each => each.checkVisibility()).map(each => each.className)")
+    assert set(shown) == {"asked", "said", "sources", "fold"}
