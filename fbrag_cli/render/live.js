@@ -225,12 +225,13 @@ class Reader {
     const { top, height } = this.view();
     const y = top + height / 4;
     const index = this.at(y);
-    return { y, index, part: (y - this.tops[index]) / this.heights[index] };
+    return { index, part: (y - this.tops[index]) / this.heights[index] };
   }
 
-  hold({ y, index, part }) {
-    const now = this.tops[index] + part * this.heights[index];
-    if (this.view().top > 0 && Math.abs(now - y) >= 1) this.scroller.scrollTop += now - y;
+  hold({ index, part }) {
+    const { top, height } = this.view(); // as the browser has it now, which moves where the page becomes shorter
+    const moved = this.tops[index] + part * this.heights[index] - (top + height / 4);
+    if (top > 0 && Math.abs(moved) >= 1) this.scroller.scrollTop += moved;
   }
 
   soon() {
@@ -665,7 +666,8 @@ class Turn {
     else this.$(".wrong").textContent = stopped ? "Stopped." : error.message;
     this.$(".copy").hidden = this.$(".save").hidden = true;
     announce(this.$(".wrong").textContent);
-    if (!stopped && !(error instanceof Problem)) console.error(error);
+    if (error instanceof Problem) library.check().catch(unlessGone);
+    else if (!stopped) console.error(error);
   }
 
   // Events of the server, in the order in which they come.
