@@ -213,11 +213,11 @@ def test_the_windows_of_the_best_chunks_of_a_novel_are_those_of_all(shared) -> N
 
 def test_what_nobody_holds_is_freed_at_once() -> None:
     """Files that are read from the cache stay open as long as their index: a server would run out of them."""
-    corpus = corpus_of("The lamp is lit at nine.")
+    corpus = corpus_of("storm rope rope chart the anchor storm ship captain lamp")
     retriever = BM25.of(corpus)
     gc.disable()
     try:
-        score = retriever.scores("lamp")[corpus.chunks[0].position]  # an assert would hold its parts
+        score = retriever.scores("lamp")[corpus.chunks[-1].position]  # an assert would hold its parts
         left = weakref.ref(corpus), weakref.ref(retriever)
         del corpus, retriever
         assert score > 0
