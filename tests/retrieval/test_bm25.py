@@ -213,7 +213,7 @@ def test_the_windows_of_the_best_chunks_of_a_novel_are_those_of_all(shared) -> N
 
 def test_what_nobody_holds_is_freed_at_once() -> None:
     """Files that are read from the cache stay open as long as their index: a server would run out of them."""
-    corpus = corpus_of("storm rope rope chart the anchor storm ship captain lamp")
+    corpus = corpus_of("storm rope rope chart the anchor storm ship captain chart ship ship lantern harbour lamp")
     retriever = BM25.of(corpus)
     gc.disable()
     try:
