@@ -6,21 +6,18 @@ What was sent cannot be taken back, so an answer is sent once it was checked. Un
 
 from __future__ import annotations
 
-import asyncio
-import json
 import os
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
-from functools import partial, wraps
+from functools import wraps
 from time import time
 from typing import TYPE_CHECKING, Any
 
 import anyio
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
 
 from fbrag_cli import __version__
 from fbrag_cli.errors import FbragError
@@ -28,8 +25,10 @@ from fbrag_cli.methods.choosing import choose_method, preset_settings
 from fbrag_cli.methods.registry import DEFAULT as FB_RAG
 from fbrag_cli.render.chat_answer import markup_free, pieces
 from fbrag_cli.serving.failure import HttpError, as_json, known, respond, status_of
-from fbrag_cli.serving.job import END, StoppedError
-from fbrag_cli.serving.openai_request import ChatRequest, RefusedError, read
+from fbrag_cli.serving.inquiry import read_object
+from fbrag_cli.serving.job import END
+from fbrag_cli.serving.openai_request import ChatRequest, read
+from fbrag_cli.serving.stream import EventStream, finished
 from fbrag_cli.session.retrievers import BM25
 from fbrag_cli.text.printable import dumps, one_line
 
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
 
 _PATIENCE = 1.0  # seconds in which a question that fails gets the status of its error, before its stream begins
 _POLL_SECONDS = 0.02
-_QUIET_SECONDS = 1.0  # after which a stream has a comment
 _LONGEST_THOUGHT = 500  # characters of a sample
 _TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
@@ -63,22 +61,19 @@ def routes(state: State) -> list[Route]:
         return as_json(_model(name, _entry(state.library, name), started))
 
     async def complete(request: Request) -> Response:
-        try:
-            asked = read(json.loads(await request.body()))
-        except (ValueError, RecursionError):
-            raise RefusedError("body", "this is no JSON") from None
+        asked = read(await read_object(request))
         job = await anyio.to_thread.run_sync(_begun, state, asked)
         reply = _Reply(asked, job)
         if asked.streaming:
-            heard = _heard(job)
-            for _ in range(round(_PATIENCE / _POLL_SECONDS)):
-                if not job.done:
+            stream = EventStream(job, reply.events)
+            with anyio.move_on_after(_PATIENCE):
+                while not job.done:
                     await anyio.sleep(_POLL_SECONDS)
             if job.done:
-                _outcome(job)
-            return _Stream(reply.events(heard), job, partial(state.desk.drop, job))
+                job.trace()
+            return stream
         try:
-            return as_json(await anyio.to_thread.run_sync(reply.whole, await _trace_of(job, request)))
+            return as_json(await anyio.to_thread.run_sync(reply.whole, await finished(request, job)))
         finally:
             state.desk.drop(job)
 
@@ -156,38 +151,12 @@ def _method(state: State, asked: ChatRequest) -> Method:
     return replace(method, max_tokens=most, instructions=asked.instructions or None)  # which name no file here
 
 
-async def _trace_of(job: Job, request: Request) -> Trace:
-    """Wait for the trace of a job, which is stopped where its client goes. Raises its error."""
-    async with anyio.create_task_group() as group:
-
-        async def stop_with_client() -> None:
-            while (await request.receive())["type"] != "http.disconnect":
-                pass
-            job.cancel()
-
-        group.start_soon(stop_with_client)
-        try:
-            while not job.done:
-                await anyio.sleep(_POLL_SECONDS)
-        finally:
-            job.cancel()  # of no effect on one that is done
-        group.cancel_scope.cancel()
-    return _outcome(job)
-
-
-def _outcome(job: Job) -> Trace:
-    """Return the trace of a job that is done. Raises its error."""
-    try:
-        return job.trace()
-    except StoppedError:
-        raise HttpError(503, "the question was stopped", "ask it again", code="timeout") from None
-
-
 class _Reply:
     """What a client gets for a question."""
 
     def __init__(self, asked: ChatRequest, job: Job) -> None:
         self._asked, self._job, self._created = asked, job, int(time())
+        self._thought, self._begun = _Thought(), False
 
     def whole(self, trace: Trace) -> dict[str, Any]:
         """Return the reply in one piece."""
@@ -195,26 +164,27 @@ class _Reply:
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _finish(trace)}
         return self._record("chat.completion", [choice]) | {"usage": _usage(trace)}
 
-    async def events(self, heard: asyncio.Queue[Event]) -> AsyncIterator[str]:
-        """Yield the reply as events of a stream, with a comment in each second without one. heard: the events of the job."""
-        yield self._piece({"role": "assistant", "content": ""})
-        thought = _Thought()
-        async for event in _events(heard):
-            if event is None:
-                yield ":\n\n"
-            elif text := thought.of(event):
-                yield self._piece({"reasoning_content": text})
-        try:
-            trace = _outcome(self._job)
-            for text in await anyio.to_thread.run_sync(self._written, trace):
-                yield self._piece({"content": text})
-        except Exception as error:
-            yield _event(error_of(known(error)))
+    def events(self, event: Event) -> Iterator[tuple[str, str]]:
+        """Yield what a stream brings at an event of the job, in their order: names, which are all "", and data."""
+        if not self._begun:
+            self._begun = True
+            yield "", self._piece({"role": "assistant", "content": ""})
+        if text := self._thought.of(event):
+            yield "", self._piece({"reasoning_content": text})
+        if event is not END:
             return
-        yield self._piece({}, _finish(trace))
+        try:
+            trace = self._job.trace()
+            written = self._written(trace)
+        except Exception as error:
+            yield "", dumps(error_of(known(error)))
+            return
+        for text in written:
+            yield "", self._piece({"content": text})
+        yield "", self._piece({}, _finish(trace))
         if self._asked.counting:
-            yield _event(self._record("chat.completion.chunk", []) | {"usage": _usage(trace)})
-        yield "data: [DONE]\n\n"
+            yield "", dumps(self._record("chat.completion.chunk", []) | {"usage": _usage(trace)})
+        yield "", "[DONE]"
 
     def _written(self, trace: Trace) -> list[str]:
         """Return the answer in pieces, without the folder in which the documents lie on this machine."""
@@ -224,7 +194,7 @@ class _Reply:
 
     def _piece(self, delta: dict[str, str], finish: str | None = None) -> str:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
-        return _event(self._record("chat.completion.chunk", [choice]) | ({"usage": None} if self._asked.counting else {}))
+        return dumps(self._record("chat.completion.chunk", [choice]) | ({"usage": None} if self._asked.counting else {}))
 
     def _record(self, kind: str, choices: list[dict[str, Any]]) -> dict[str, Any]:
         return {
@@ -256,46 +226,6 @@ class _Thought:
         return markup_free(written[:end])
 
 
-def _heard(job: Job) -> asyncio.Queue[Event]:
-    """Return a queue of the events of a job."""
-    heard: asyncio.Queue[Event] = asyncio.Queue()
-    loop = asyncio.get_running_loop()
-
-    def receive(event: Event) -> None:
-        loop.call_soon_threadsafe(heard.put_nowait, event)
-
-    job.subscribe(receive)
-    return heard
-
-
-async def _events(heard: asyncio.Queue[Event]) -> AsyncIterator[Event | None]:
-    """Yield the events of a job until its end, and None in each second without one."""
-    while True:
-        try:
-            event = await asyncio.wait_for(heard.get(), _QUIET_SECONDS)
-        except asyncio.TimeoutError:
-            yield None
-            continue
-        if event is END:
-            return
-        yield event
-
-
-class _Stream(StreamingResponse):
-    """A stream about a job, which is stopped where its client goes."""
-
-    def __init__(self, events: AsyncIterator[str], job: Job, end: Callable[[], object]) -> None:
-        super().__init__(events, media_type="text/event-stream")
-        self._job, self._end = job, end
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            await super().__call__(scope, receive, send)
-        finally:
-            self._job.cancel()
-            self._end()
-
-
 def _finish(trace: Trace) -> str:
     return "length" if trace.truncated else "stop"
 
@@ -312,7 +242,3 @@ def _usage(trace: Trace) -> dict[str, Any]:
         "prompt_tokens_details": {"cached_tokens": sum(each.cached_tokens for each in trace.stages)},
         "completion_tokens_details": {"reasoning_tokens": thought},
     }
-
-
-def _event(record: dict[str, Any]) -> str:
-    return f"data: {dumps(record)}\n\n"

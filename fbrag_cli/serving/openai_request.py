@@ -51,10 +51,8 @@ class ChatRequest:
     counting: bool
 
 
-def read(body: object) -> ChatRequest:
-    """Return the request of a JSON value. Raises RefusedError for what has no meaning here."""
-    if not isinstance(body, dict):
-        raise RefusedError("body", "a JSON object is needed")
+def read(body: Mapping[str, Any]) -> ChatRequest:
+    """Return the request of a JSON object. Raises RefusedError for what has no meaning here."""
     model = body.get("model")
     if not isinstance(model, str) or not model:
         raise RefusedError("model", "name the documents to ask", "GET /v1/models lists them")

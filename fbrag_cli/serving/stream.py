@@ -65,33 +65,32 @@ class EventStream(Response):
     def __init__(self, job: Job, render: Render) -> None:
         super().__init__(media_type="text/event-stream", headers=_HEADERS)
         del self.headers["content-length"]
-        self._job, self._render = job, render
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        queue, loop = asyncio.Queue[bytes | None](), asyncio.get_running_loop()
+        self._job, self._pieces = job, asyncio.Queue[bytes | None]()
+        loop = asyncio.get_running_loop()
 
         def put(piece: bytes | None) -> None:
             with suppress(RuntimeError):  # the loop has ended
-                loop.call_soon_threadsafe(queue.put_nowait, piece)
+                loop.call_soon_threadsafe(self._pieces.put_nowait, piece)
 
         def take(event: Event) -> None:
             try:
-                for name, data in self._render(event):
+                for name, data in render(event):
                     put(_written(name, data))
             finally:
                 if event is END:
                     put(None)
 
+        job.subscribe(take)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def run() -> None:
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-            while (piece := await _next(queue)) is not None:
+            while (piece := await _next(self._pieces)) is not None:
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
             await send({"type": "http.response.body", "body": b""})
 
-        with _stopped_at_exit(self._job):
-            self._job.subscribe(take)
-            with suppress(StoppedError):
-                await _unless_gone(receive, run())
+        with _stopped_at_exit(self._job), suppress(StoppedError):
+            await _unless_gone(receive, run())
 
 
 async def _next(queue: asyncio.Queue[bytes | None]) -> bytes | None:

@@ -6,7 +6,6 @@ The models are a server that answers as it is told, so that each reply is known 
 from __future__ import annotations
 
 import json
-import subprocess
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -18,7 +17,7 @@ import pytest
 
 from tests.conftest import needs
 from tests.servers import Handler, Loopback, declining_reply, status, stream
-from tests.serving.test_process import Over, served
+from tests.serving.running import Served, serving, user_of
 
 pytest.importorskip("uvicorn")
 
@@ -46,23 +45,21 @@ def answers(handler: Handler, body: dict[str, Any]) -> None:
 class Place:
     """A served process. models: the server that its models are on."""
 
-    def __init__(self, socket: str, folder: Path, models: Loopback, process: subprocess.Popen[str]) -> None:
-        self.socket, self.folder, self.models, self.process = socket, folder, models, process
+    def __init__(self, served: Served, folder: Path, models: Loopback) -> None:
+        self.served, self.folder, self.models = served, folder, models
 
     def sent(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
         """Return the status and the JSON of a response."""
-        connection = Over(self.socket)
         data = body if isinstance(body, str | bytes | None) else json.dumps(body)
-        connection.request(method, path, data, {"Content-Type": "application/json"})
-        response = connection.getresponse()
-        return response.status, json.loads(response.read())
+        response, told = self.served.request(method, path, body=data, headers={"Content-Type": "application/json"})
+        return response.status, json.loads(told)
 
     def asked(self, *said: str, **more: Any) -> tuple[int, Any]:
         return self.sent("POST", "/v1/chat/completions", chat(*said, **more))
 
     def lines(self, *said: str, **more: Any) -> Iterator[str]:
         """Yield the lines of a stream as they come. The connection ends with it."""
-        connection = Over(self.socket)
+        connection = self.served.unix()
         body = json.dumps(chat(*said, stream=True, **more))
         connection.request("POST", "/v1/chat/completions", body, {"Content-Type": "application/json"})
         response = connection.getresponse()
@@ -99,14 +96,12 @@ def place(module_environment: dict[str, str], tmp_path_factory: pytest.TempPathF
     for name in (LOG, "notes/a.txt", "2023/report.txt", "2024/report.txt"):
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(TEXT)
-    (folder / "run").mkdir(mode=0o700)
     documents = [str(folder / name) for name in (LOG, "notes", "2023/report.txt", "2024/report.txt")]
-    environment = module_environment | {"XDG_RUNTIME_DIR": str(folder / "run")}
     with Loopback() as models:
         models.default = answers
-        options = ["--small", models.address, "--large", models.address, "--no-cache"]
-        with served(environment, *options, *documents) as (process, ready):
-            yield Place(ready["socket"], folder, models, process)
+        options = ["--small", models.address, "--large", models.address, "--no-cache", "--port", "0"]
+        with serving(user_of(module_environment, folder), *options, *documents) as served:
+            yield Place(served, folder, models)
 
 
 @pytest.fixture(autouse=True)
@@ -321,7 +316,7 @@ def test_a_client_that_goes_stops_its_question(place: Place, streaming: bool) ->
         gone.set()
 
     place.models.default = endless
-    connection = Over(place.socket)
+    connection = place.served.unix()
     connection.request("POST", "/v1/chat/completions", json.dumps(chat(QUESTION, stream=streaming)))
     assert begun.wait(10)
     went = monotonic()
@@ -336,14 +331,7 @@ def test_a_client_that_goes_stops_its_question(place: Place, streaming: bool) ->
 @pytest.fixture
 def client(place: Place) -> Any:
     openai = needs("openai")
-    transport = openai.DefaultHttpxClient  # of the HTTP library that this version of the client uses
-    library = __import__(transport.__mro__[1].__module__.partition(".")[0])
-    return openai.OpenAI(
-        base_url="http://localhost/v1",
-        api_key="none",
-        max_retries=0,
-        http_client=library.Client(transport=library.HTTPTransport(uds=place.socket)),
-    )
+    return openai.OpenAI(base_url=f"http://127.0.0.1:{place.served.port}/v1", api_key="none", max_retries=0)
 
 
 def test_openais_client_lists_asks_and_streams(place: Place, client: Any) -> None:
