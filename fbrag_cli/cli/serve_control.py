@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from time import monotonic, sleep
@@ -11,7 +12,7 @@ from urllib.parse import urlsplit
 
 from fbrag_cli.cli.console import Console
 from fbrag_cli.errors import ExitCode, FbragError
-from fbrag_cli.serving.client import ask
+from fbrag_cli.generation.warm.connection import GoneError, is_trusted, reply
 from fbrag_cli.serving.unix_socket import owner, wait_for_end
 from fbrag_cli.text.printable import byte_size, counted_names, dumps, one_line
 
@@ -24,8 +25,11 @@ def status_of(path: Path) -> dict[str, Any] | None:
     """Return what the process at a socket does now, once it listens; None where there is none. Raises FbragError `timeout`."""
     end = monotonic() + _READY_SECONDS
     while (pid := owner(path)) is not None:
-        if said := ask(path, "GET", "/process/status"):
-            return said
+        try:
+            if is_trusted(path):
+                return reply(path, "GET", "/process/status")
+        except GoneError:  # it begins, or ends
+            pass
         if monotonic() >= end:
             raise FbragError("timeout", f"fbrag serve (process {pid}) does not answer", f"kill {pid}")
         sleep(_POLL_SECONDS)
@@ -68,7 +72,8 @@ def stop(path: Path, console: Console) -> int:
     if (status := status_of(path)) is None:
         console.note(f"no fbrag serve runs at {path}")
         return ExitCode.NEGATIVE
-    ask(path, "POST", "/process/stop")
+    with suppress(GoneError):  # it ends by itself
+        reply(path, "POST", "/process/stop")
     if not wait_for_end(path, _END_SECONDS):
         raise FbragError("timeout", f"fbrag serve (process {status['pid']}) did not end", f"kill -9 {status['pid']}")
     console.note(f"fbrag serve (process {status['pid']}) has ended")

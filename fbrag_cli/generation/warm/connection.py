@@ -15,7 +15,7 @@ from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.generation.warm.wire import Json
 
 _SILENT_SECONDS = 30.0  # after which a process that says nothing is given up; it says something four times a second
-_HELLO_SECONDS = 2.0
+_REPLY_SECONDS = 2.0
 
 
 class GoneError(Exception):
@@ -52,17 +52,17 @@ def is_trusted(path: Path) -> bool:
     )
 
 
-def hello(path: Path) -> Json:
-    """Return what the process says of itself. Raises GoneError."""
-    with closing(_Connection(path, _HELLO_SECONDS)) as connection:
+def reply(path: Path, method: str, address: str) -> Json:
+    """Return the JSON object that the process replies with at once. Raises GoneError."""
+    with closing(_Connection(path, _REPLY_SECONDS)) as connection:
         try:
-            connection.request("GET", "/warm/hello")
+            connection.request(method, address)
             response = connection.getresponse()
             said = json.loads(response.read()) if response.status == 200 else None
         except (OSError, HTTPException, ValueError) as error:
             raise GoneError(str(error)) from error
     if not isinstance(said, dict):
-        raise GoneError("it lends no models")
+        raise GoneError("it has no such reply")
     return said
 
 

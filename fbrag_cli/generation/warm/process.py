@@ -49,11 +49,11 @@ class WarmProcess:
         if not os.path.lexists(self.socket):
             self._note_absence("no warm process runs")
             return None
-        from fbrag_cli.generation.warm.connection import GoneError, hello, is_trusted
+        from fbrag_cli.generation.warm.connection import GoneError, is_trusted, reply
         from fbrag_cli.generation.warm.wire import Hello
 
         try:
-            said = Hello.of(hello(self.socket)) if is_trusted(self.socket) else None
+            said = Hello.of(reply(self.socket, "GET", "/warm/hello")) if is_trusted(self.socket) else None
             why = self._difference(said) if said else f"{self.socket} is not of this user alone"
         except GoneError:
             self._note_absence("the warm process was killed, and only its socket is there")
