@@ -16,6 +16,7 @@ from fbrag_cli.errors import FbragError
 _BACKLOG = 128
 _LONGEST = 103 if sys.platform == "darwin" else 107  # bytes of a path, by the system
 _ELSEWHERE = "name another: --socket PATH"
+_FIRST_OF_SYSTEMD = 3  # number of the first open file that systemd hands over
 _POLL_SECONDS = 0.02
 _TRIES = 5  # to get the lock, which another process may only look at
 
@@ -35,12 +36,16 @@ def is_possible() -> bool:
 
 @contextmanager
 def listening(path: Path) -> Iterator[socket.socket]:
-    """Listen on a Unix socket of mode 0600 until the block ends, which removes it.
+    """Listen on a Unix socket of mode 0600 until the block ends, which removes it. One that systemd has handed over stays.
 
     What a process that was killed has left is removed. Raises TakenError where another process has it; FbragError `config` for a
     path that can be no socket, or in whose folder others can write.
     """
     _check(path)
+    if handed_over := _from_systemd(path):
+        with _lock(path), handed_over:
+            yield handed_over
+        return
     with _lock(path), socket.socket(socket.AF_UNIX) as listener:
         before = os.umask(0o177)
         try:
@@ -55,6 +60,17 @@ def listening(path: Path) -> Iterator[socket.socket]:
             yield listener
         finally:
             path.unlink(missing_ok=True)
+
+
+def _from_systemd(path: Path) -> socket.socket | None:
+    """Return the socket on which systemd listened until this process was asked for; None where there is none of that path."""
+    if os.environ.pop("LISTEN_PID", "") != str(os.getpid()) or os.environ.pop("LISTEN_FDS", "") != "1":
+        return None
+    found = socket.socket(fileno=_FIRST_OF_SYSTEMD)
+    if found.family != socket.AF_UNIX or found.getsockname() != str(path):
+        raise _no_socket(path, "the unit of systemd listens on another")
+    found.set_inheritable(False)
+    return found
 
 
 def owner(path: Path) -> int | None:

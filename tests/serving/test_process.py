@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -18,7 +19,7 @@ import pytest
 from fbrag_cli import __version__
 from tests.conftest import INQUIRY
 from tests.generation.tiny_gguf import Tiny
-from tests.serving.running import Environment, Served, fbrag, serving, until, user_of
+from tests.serving.running import PATIENCE, Environment, Served, fbrag, serving, until, user_of
 
 pytest.importorskip("uvicorn")
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Python has no Unix sockets there")
@@ -120,6 +121,25 @@ def test_what_a_killed_one_left_is_cleaned_up(user: Environment) -> None:
         assert served.get("/healthz")[0] == 200
         assert served.end() == 143
         assert not served.left()
+
+
+def test_systemd_may_hand_over_the_socket(user: Environment) -> None:
+    path = Path(user["XDG_RUNTIME_DIR"]) / "fbrag" / "serve.sock"
+    path.parent.mkdir(mode=0o700)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        path.chmod(0o600)
+        listener.listen()
+        script = (
+            f"exec 3<&{listener.fileno()}; export LISTEN_FDS=1 LISTEN_PID=$$; exec {sys.executable} -m fbrag_cli serve --idle 1s"
+        )
+        for _ in range(2):  # each time that somebody asks
+            started = subprocess.Popen(["bash", "-c", script], env=user, pass_fds=[listener.fileno()])
+            status, said = Served(started, {"socket": str(path)}, user).get("/healthz")
+            assert (status, said["status"]) == (200, "ok")
+            assert fbrag(user, "serve", "status").returncode == 0
+            assert started.wait(timeout=PATIENCE) == 0
+            assert [each.name for each in path.parent.iterdir()] == ["serve.sock"]
 
 
 def test_it_ends_after_a_time_without_requests(user: Environment) -> None:
