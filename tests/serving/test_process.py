@@ -135,9 +135,8 @@ def test_systemd_may_hand_over_the_socket(user: Environment) -> None:
         )
         for _ in range(2):  # each time that somebody asks
             started = subprocess.Popen(["bash", "-c", script], env=user, pass_fds=[listener.fileno()])
-            status, said = Served(started, {"socket": str(path)}, user).get("/healthz")
-            assert (status, said["status"]) == (200, "ok")
-            assert fbrag(user, "serve", "status").returncode == 0
+            status, said = Served(started, {"socket": str(path)}, user).get("/process/status")
+            assert (status, said["pid"], said["socket"]) == (200, started.pid, str(path))
             assert started.wait(timeout=PATIENCE) == 0
             assert [each.name for each in path.parent.iterdir()] == ["serve.sock"]
 
