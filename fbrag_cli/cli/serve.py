@@ -218,7 +218,7 @@ def _show(page: Entrance, console: Console) -> None:
     """Open the page in the browser, and print its address. Without a screen, say how another machine reaches it."""
     from fbrag_cli.cli.browser import has_screen, open_address
 
-    console.note(f"the page is {page.address}?token={page.token}; Ctrl-C ends it")
+    console.note(f"serving the page until Ctrl-C: {page.address}?token={page.token}")
     if has_screen():
         Thread(target=open_address, args=(page.ticket(),), daemon=True).start()
     else:

@@ -15,6 +15,7 @@ def checks(situation: Situation) -> Iterator[Check]:
     build = list(installation.llama(situation))
     yield from build
     yield servers.local_servers(situation)
+    yield servers.warm_process()
     yield from models.models(situation, run=len(build) > 1)
     yield models.disk(situation)
     yield surroundings.cache(situation)

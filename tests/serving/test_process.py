@@ -98,6 +98,20 @@ def test_a_second_one_finds_the_first(user: Environment) -> None:
             assert own.get("/healthz")[0] == 200
 
 
+def test_doctor_names_it(user: Environment) -> None:
+    def finding() -> dict[str, Any]:
+        run = fbrag({**user, "FBRAG_MODELS_DIR": user["XDG_CACHE_HOME"]}, "doctor", "--json", "--offline", "--no-gpu-probe")
+        return next(each for each in json.loads(run.stdout)["checks"] if each["name"] == "fbrag serve")
+
+    assert finding()["finding"] == "none runs"
+    with serving(user) as served:
+        found = finding()
+        assert found["status"] == "ok"
+        assert found["finding"] == f"process {served.process.pid}, fbrag {__version__}, no model loaded"
+        served.end(signal.SIGKILL)
+    assert finding()["finding"] == f"none runs; {served.ready['socket']} is left of one that was killed"
+
+
 def test_of_starts_at_once_one_serves(user: Environment) -> None:
     command = [sys.executable, "-m", "fbrag_cli", "serve", "--print-ready"]
     pipe = subprocess.PIPE
@@ -217,7 +231,7 @@ def test_without_a_screen_the_page_is_reached_by_ssh(user: Environment) -> None:
         assert served.ready["url"] == f"http://127.0.0.1:{served.port}/"
         assert "token" not in json.dumps(served.ready)
         first, second = served.err.splitlines()
-        assert first.startswith(f"the page is {served.ready['url']}?token=")
+        assert first.startswith(f"serving the page until Ctrl-C: {served.ready['url']}?token=")
         assert f"ssh -L {served.port}:127.0.0.1:{served.port} " in second
         assert second.endswith("@10.0.0.2")
 
@@ -374,7 +388,7 @@ def test_a_page_beside_another_process_uses_its_models(user: Environment, tiny: 
         assert page.ready["socket"] is None
         token = page.process  # the page's address stands on its stderr
         assert token.stderr
-        address = token.stderr.readline().split()[3].rstrip(";")
+        address = token.stderr.readline().split()[-1]
         headers = {"Authorization": f"Bearer {address.partition('?token=')[2]}", "Content-Type": "application/json"}
         body = json.dumps({**QUESTION, "settings": {"max_tokens": 8}})
         response, reply = page.request("POST", "/v1/ask", tcp=True, body=body, headers=headers)
