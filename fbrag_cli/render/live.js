@@ -457,12 +457,22 @@ const library = {
   },
 
   async opened(query) {
-    const { documents, unread, n_words } = await server.json(`/page/outline?${query}`);
+    const waiting = new AbortController();
+    this.read(waiting.signal);
+    const { documents, unread, n_words } = await server.json(`/page/outline?${query}`).finally(() => waiting.abort());
     Object.assign(this, { shown: query, files: documents });
     this.list(unread);
     const n = documents.length;
     $("size").textContent = `${n > 1 ? `${counted(n, "document")} · ` : ""}${counted(n_words, "word")}`;
     if (n) this.show(documents[0]);
+  },
+
+  /** Say how much of them is read, until all is. */
+  async read(signal) {
+    while (await new Promise((done) => setTimeout(() => done(!signal.aborted), 500))) {
+      const { said } = await server.json("/page/reading").catch(() => ({}));
+      if (said && !signal.aborted) $("size").textContent = said;
+    }
   },
 
   list(unread) {

@@ -61,9 +61,11 @@ class Library:
     """The documents that a server was started with, what lies behind its door, and what was uploaded. For several threads.
 
     documents: paths of files and folders, which are served and shown; files of the folders may be named. door: lets other paths
-    through. settings: how files are
-    read. Raises FbragError `usage` for stdin, and as `stat_file` for a path that cannot be read.
+    through. settings: how files are read. progress: the last event of what is read now, with how much of it is done; None while
+    nothing is. Raises FbragError `usage` for stdin, and as `stat_file` for a path that cannot be read.
     """
+
+    progress: Event | None = None
 
     def __init__(
         self, session: Session, documents: Sequence[str] = (), door: Door | None = None, settings: DocumentSettings | None = None
@@ -167,7 +169,16 @@ class Library:
             read = True
             if uploads:
                 return self._joined(entries, chunk_words, lease)
-            return self._session.collect(paths, self._settings, chunk_words, listener=lease.listener)
+            listener = replace(lease.listener, progress=note)
+            try:
+                return self._session.collect(paths, self._settings, chunk_words, listener=listener)
+            finally:
+                self.progress = None
+
+        def note(event: Event) -> None:
+            if event.kind == "progress":
+                self.progress = event
+            lease.listener.progress(event)
 
         uploads = [each.id for each in entries if each.kind == "upload"]
         paths = [path for each in entries for path in each.paths]

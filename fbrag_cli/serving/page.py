@@ -17,7 +17,7 @@ from starlette.routing import Route
 from fbrag_cli import __version__
 from fbrag_cli.corpus import Corpus
 from fbrag_cli.errors import FbragError
-from fbrag_cli.progress import Listener
+from fbrag_cli.progress import LABELS, Listener
 from fbrag_cli.render import live_page
 from fbrag_cli.render.page_chunks import Findings
 from fbrag_cli.serving.failure import HttpError, as_json
@@ -45,6 +45,7 @@ def routes(state: State) -> list[Route]:
         Route("/page/live.js", page.script),
         Route("/page/live.css", page.style),
         Route("/page/outline", page.outline),
+        Route("/page/reading", page.reading),
         Route("/page/chunks", page.chunks),
         Route("/page/find", page.find),
         Route("/page/ask", page.ask, methods=["POST"]),
@@ -86,6 +87,14 @@ class _Page:
             return as_json(live_page.outline(found.corpus) | {"unread": [one_line(each) for each in found.warnings]})
 
         return await in_thread(request, work)
+
+    async def reading(self, request: Request) -> Response:
+        """Return how much is read of documents that are being read: in words and as a share. It is for a page that waits."""
+        event = self._library.progress
+        if event is None or not event.total:
+            return as_json({"said": "", "share": None})
+        of = f"{event.done:,.0f} of {event.total:,.0f} {event.text or 'pages'}"
+        return as_json({"said": f"{LABELS.get(event.stage, event.stage)}: {of}", "share": event.done / event.total})
 
     async def chunks(self, request: Request) -> Response:
         """Return the chunks at the positions from `first` to before `end`, 200 at most. answer: a job, whose marks they have."""

@@ -328,6 +328,23 @@ def test_two_pages_ask_at_once(served: Live) -> None:
         assert (by_name["done"]["job"], by_name["done"]["question"]) == (by_name["asked"]["job"], question)
 
 
+def test_how_much_is_read_of_a_folder_is_said_meanwhile(tmp_path: Path) -> None:
+    folder = tmp_path / "letters"
+    folder.mkdir()
+    for i in range(400):
+        (folder / f"{i}.txt").write_text(f"Letter {i}. {WATCH * 40}")
+    with live(pair(parrot(tmp_path / "model.gguf", "Tobias")), [str(folder)]) as server, ThreadPoolExecutor(1) as pool:
+        outline, said = pool.submit(server.get, "/page/outline"), []
+        while not outline.done():
+            said.append(server.get("/page/reading")[1])
+        assert outline.result()[1]["n_chunks"] == 800
+        shares = [each["share"] for each in said if each["said"].startswith("reading the documents: ")]
+        assert shares == sorted(shares)
+        assert len({*shares}) > 3
+        assert any(each["said"].endswith(" of 400 files") for each in said)
+        assert server.get("/page/reading")[1] == {"said": "", "share": None}
+
+
 def test_a_page_goes_on_with_the_text_that_it_was_told_of(tmp_path: Path) -> None:
     """A window has the positions of the outline; the next outline has the new text."""
     path = tmp_path / "log.txt"
