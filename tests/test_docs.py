@@ -145,3 +145,56 @@ def test_the_tools_of_the_page_are_those_of_the_server() -> None:
     assert {name: sorted(arguments) for name, arguments in named.items()} == {
         name: sorted(tool.properties) for name, tool in TOOLS.items()
     }
+
+
+# -- fbrag serve ---------------------------------------------------------------------------------------------------------------
+
+
+def first_column(text: str, pattern: str) -> set[str]:
+    return {name for line in text.splitlines() if line.startswith("| `") for name in re.findall(pattern, line.split(" | ")[0])}
+
+
+def test_the_routes_of_the_page_are_those_of_the_server(tmp_path: Path) -> None:
+    pytest.importorskip("starlette")
+    from fbrag_cli.serving.app import State, create_app
+    from fbrag_cli.serving.desk import Desk
+    from fbrag_cli.serving.door import Door
+    from fbrag_cli.serving.library import Library
+    from fbrag_cli.session.session import Session
+    from fbrag_cli.storage.cache import Cache
+
+    with Session.open(cache=Cache(tmp_path)) as session:
+        library = Library(session)
+        app = create_app(State(session=session, desk=Desk(session, library), library=library, door=Door(())), local=False)
+    paths = {getattr(route, "path", "") for route in app.routes}
+    asked = {path for path in paths if path.startswith("/v1/") and "{" not in path} | {"/healthz"}
+    assert first_column(section("serve.md", "HTTP"), r"(/[\w/]+)") == asked
+
+
+def test_the_events_of_the_page_are_those_of_the_server() -> None:
+    code = (ROOT / "fbrag_cli" / "render" / "events.py").read_text("utf-8")
+    assert first_column(section("serve.md", "Events"), r"`(\w+)`") == {*re.findall(r'"event": "(\w+)"', code), "error"}
+
+
+def test_the_keys_of_a_question_are_those_that_the_server_knows() -> None:
+    pytest.importorskip("starlette")
+    from fbrag_cli.serving.inquiry import _KEYS
+
+    table = section("serve.md", "HTTP").partition("| key of a question |")[2]
+    assert first_column(table, r"`(\w+)`") == {*_KEYS}
+
+
+def test_the_limits_of_the_page_are_those_of_the_server() -> None:
+    pytest.importorskip("starlette")
+    from fbrag_cli.serving import desk, guard, inquiry, library, openai_request
+
+    text = " ".join(section("serve.md", "Who may ask").split()) + " ".join(section("serve.md", "Clients of").split())
+    for said in (
+        f"{desk.MOST_WAITING} wait",
+        f"{guard.MOST_RUNNING} requests run",
+        f"{inquiry._LONGEST_QUESTION:,} characters at most, a request {inquiry.MOST_JSON // 1_000_000} MB",
+        f"an upload {library.MOST_BYTES // 1_000_000} MB. {library.MOST_UPLOADS} uploads with",
+        f"{library.MOST_BYTES_KEPT // 1_000_000} MB of text",
+        f"{openai_request._LONGEST_INSTRUCTIONS:,} characters at most",
+    ):
+        assert said in text

@@ -20,7 +20,7 @@ _NAMED = 60  # characters of what a client sent, in an error
 
 #: What a client says of the effort, and the preset that it stands for. Other words, and none, stand for the default.
 _PRESETS = {"none": "fast", "minimal": "fast", "low": "fast", "high": "thorough", "xhigh": "thorough"}
-_TOOLS = "tools are not called: leave them out, or ask through fbrag mcp"
+_TOOLS = "no tool is called: leave them out, or ask through fbrag mcp"
 _PART = "only text can be read: put the document beside those that are served"
 
 

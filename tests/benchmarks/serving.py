@@ -2,7 +2,7 @@
 
 Each document has its own keeper, so a reply with another one's name, document or question is one that was mixed up.
 
-python -m tests.benchmarks.serving [--model smollm2-135m] [--clients 50] [--questions 200] [--rows rows.jsonl]
+python -m tests.benchmarks.serving [--model smollm2-135m] [--clients 50] [--warm-up 40] [--questions 200] [--rows rows.jsonl]
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ KEEPERS = (
 PLACES = ("Aldmouth", "Brackness", "Corran", "Dunlathe", "Ebbing", "Farrow", "Garvel", "Holm", "Inver", "Jarl")
 _FILLER = "The {thing} of {place} was painted in the spring of 18{year}, and the book of the harbour says little more about it. "
 _THINGS = ("lamp", "boat", "bell", "stair", "store", "flag", "rail", "tank", "gate", "clock")
-_WARM_UP = 20  # questions before the memory is measured
 _IDLE = 0.05  # of a core: a process that uses less does nothing
 _PATIENCE = 900  # seconds of a request
 _HURRY = 0.5  # seconds that a client waits before it asks again, at most
@@ -243,7 +242,6 @@ def killed(server: Server) -> Iterator[tuple[str, str]]:
     command = server.run("ask", _path(0), question, *server.models, stdout=subprocess.PIPE)
     while not server.busy():
         pass
-    sleep(0.7)
     server.popen.kill()
     server.popen.wait()
     _, errors = command.communicate(timeout=_PATIENCE)
@@ -254,11 +252,10 @@ def killed(server: Server) -> Iterator[tuple[str, str]]:
     yield "next start", f"{server.seconds:.1f} s, {'beside a stale socket, ' if left else ''}{reply.kind}"
 
 
-def measured(server: Server, n_clients: int, n_questions: int) -> Iterator[tuple[str, str, str]]:
+def measured(server: Server, n_clients: int, n_warm_up: int, n_questions: int) -> Iterator[tuple[str, str, str]]:
     """Yield what was measured, its figure, and its bar."""
     yield "start", f"{server.seconds:.1f} s", ""
-    for document, question in questions(_WARM_UP):
-        server.ask(document, question)
+    at_once(server, questions(n_warm_up), n_clients, patient=True)  # its threads and their memory are there from now on
     memory, traces = server.memory(), server.traces()
     replies, _ = at_once(server, questions(n_clients, 1000), n_clients, patient=False)
     slowest = max((reply.seconds for reply in replies if reply.status == 429), default=0)
@@ -291,9 +288,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="smollm2-135m", help="small and large model")
     parser.add_argument("--clients", type=int, default=50)
-    parser.add_argument("--questions", type=int, default=200)
+    parser.add_argument("--warm-up", type=int, default=40, help="questions before the memory is measured")
+    parser.add_argument("--questions", type=int, default=200, help="questions after which it is measured again")
     parser.add_argument("--words", type=int, default=300, help="of each document")
-    parser.add_argument("--pages", type=int, default=3000, help="of the PDF")
+    parser.add_argument("--pages", type=int, default=1000, help="of the PDF")
     parser.add_argument("--rows", type=Path, help="file for the figures, as JSON lines")
     options = parser.parse_args(arguments)
     with TemporaryDirectory() as folder:
@@ -302,7 +300,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         rows = []
         print("| what | figure | bar |\n|---|---|---|", flush=True)
         try:
-            for what, figure, bar in measured(server, options.clients, options.questions):
+            for what, figure, bar in measured(server, options.clients, options.warm_up, options.questions):
                 print(f"| {what} | {figure} | {bar} |", flush=True)
                 rows.append({"what": what, "figure": figure, "bar": bar, "model": options.model})
         finally:

@@ -241,8 +241,8 @@ def test_content_may_come_in_parts(place: Place) -> None:
     ("more", "param", "words"),
     [
         ({"n": 2}, "n", "one answer"),
-        ({"tools": [{"type": "function"}]}, "tools", "not called"),
-        ({"functions": [{}]}, "functions", "not called"),
+        ({"tools": [{"type": "function"}]}, "tools", "no tool is called"),
+        ({"functions": [{}]}, "functions", "no tool is called"),
         ({"response_format": {"type": "json_schema"}}, "response_format", "/v1/ask returns JSON"),
         ({"logprobs": True}, "logprobs", "not returned"),
         ({"stop": ["\n"]}, "stop", "leave it out"),
