@@ -21,7 +21,7 @@ from fbrag_cli.methods.registry import DEFAULT as FB_RAG
 from fbrag_cli.progress import Event, Listener, Progress, silent
 from fbrag_cli.serving.job import Job
 from fbrag_cli.serving.library import Library
-from fbrag_cli.session.conversation import Conversation, Exchange
+from fbrag_cli.session.conversation import READ, Conversation, Said
 from fbrag_cli.session.forecast import forecast, keep, pace_key
 from fbrag_cli.session.session import DEFAULT, Choice, Session
 from fbrag_cli.text.printable import counted
@@ -41,7 +41,6 @@ _END_SECONDS = 5.0  # in which a stopped job ends
 _POLL_SECONDS = 0.1  # between two looks at a cancellation
 _FIRST_GUESS = 20.0  # seconds of a question, before one was answered
 _WEIGHT = 0.3  # of the last question in the mean of their seconds
-_REMEMBERED = 3  # exchanges of a conversation, which the next question may need
 
 
 class BusyError(FbragError):
@@ -54,9 +53,9 @@ class BusyError(FbragError):
 
 @dataclass(slots=True)
 class _Talk:
-    """A conversation: its last exchanges. One question of it runs at a time."""
+    """A conversation: what was said last, without the documents. One question of it runs at a time."""
 
-    exchanges: list[Exchange] = field(default_factory=list)
+    said: list[Said] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -223,7 +222,7 @@ class Desk:
                 return trace
             trace = asked.answer()
             if talk:
-                talk.exchanges = [*talk.exchanges, Exchange(typed=job.question, trace=trace)][-_REMEMBERED:]
+                talk.said = [*talk.said, Said.of(trace)][-READ:]
         keep({} if "answer" in trace.cached else job.forecast.pace, self.session.cache, key)
         return trace
 
@@ -234,7 +233,7 @@ class Desk:
             collection=collection,
             method=job.method,
             choice=job.choice,
-            exchanges=[*talk.exchanges] if talk else [],
+            told=[*talk.said] if talk else [],
         )
         if job.conversation and not isinstance(job.conversation, str):
             conversation.retell(job.conversation, listener)

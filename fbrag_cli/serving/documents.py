@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import AsyncGenerator
 from typing import IO, TYPE_CHECKING, Any
 
+from starlette.datastructures import UploadFile
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
 _MOST_CHARACTERS = 20_000  # of a place
 _IN_MEMORY = 1_000_000  # bytes of an upload; more lie in a file without a name
+_PIECE = 1 << 20  # bytes
 _PLACE = ("start_line", "end_line", "start_char", "end_char")
 _KEYS = ("document", *_PLACE)
 
@@ -67,18 +70,36 @@ def _listed(entries: list[Entry]) -> dict[str, Any]:
 
 async def _received(request: Request, file: IO[bytes]) -> str:
     """Write the body of an upload into a file, and return its name. Raises FbragError `too_large`, and `usage` without a name."""
-    name = request.query_params.get("name", "")
-    if request.headers.get("content-type", "").startswith("multipart/"):
-        raise FbragError("usage", "the upload is multipart", "send the bytes of the file: curl --data-binary @FILE …?name=FILE")
+    name, pieces = request.query_params.get("name", ""), request.stream()
+    if request.headers.get("content-type", "").startswith("multipart/form-data"):
+        sent = await _file_of_form(request)
+        name, pieces = name or sent.filename or "", _pieces(sent)
     if not name:
         raise FbragError("usage", "the upload has no name", "POST /v1/documents?name=report.pdf")
     size = 0
-    async for piece in request.stream():
+    async for piece in pieces:
         if (size := size + len(piece)) > MOST_BYTES:
             raise FbragError("too_large", f"{one_line(name, 60)} has more than {byte_size(MOST_BYTES)}", "send it in parts")
         file.write(piece)
     file.seek(0)
     return name
+
+
+async def _file_of_form(request: Request) -> UploadFile:
+    """Return the file of a form. Raises FbragError `usage` for another form."""
+    try:
+        form = await request.form(max_files=1, max_fields=9)
+    except AssertionError:  # python-multipart is not installed
+        raise FbragError("usage", "forms are not read here", "curl --data-binary @FILE …/v1/documents?name=FILE") from None
+    for value in form.values():
+        if isinstance(value, UploadFile):
+            return value
+    raise FbragError("usage", "the form has no file", "curl -F file=@FILE …/v1/documents")
+
+
+async def _pieces(file: UploadFile) -> AsyncGenerator[bytes, None]:
+    while piece := await file.read(_PIECE):
+        yield piece
 
 
 def _number(key: str, text: str) -> int:

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from fbrag_cli.indexing.collect import Collection
     from fbrag_cli.trace import Trace
 
-_READ = 3  # exchanges that the model reads
+#: Exchanges that a question may refer to.
+READ = 3
+
 _QUESTION_WORDS = 60  # of each question, at most
 _ANSWER_WORDS = 40  # of each answer, at most
 _MOST_TOKENS = 96  # of what it writes
@@ -35,6 +37,28 @@ _KEPT = 0.5  # of the terms of the typed question, at least, that a plausible on
 _LONGER = 30  # words that a plausible one may have more than was typed
 _QUOTES = "\"'“”"
 _FEW = 1  # terms of a question that says too little to stand alone
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What the next question may need of one before it.
+
+    question, answer: in as many words as that takes; the answer is "" where the document does not say. shown_by: positions of the
+    chunks that show the answer, in document order; none where no source is cited. corpus: the fingerprint of their corpus.
+    """
+
+    question: str
+    answer: str
+    shown_by: tuple[int, ...] = ()
+    corpus: str = ""
+
+    @classmethod
+    def of(cls, trace: Trace) -> Said:
+        """Return what a question may need of this one."""
+        answer = trace.answer or "" if trace.status == "answered" else ""
+        shown_by = {trace.sources[number - 1].position for claim in trace.citations.claims for number in claim.sources}
+        corpus = trace.corpus.fingerprint
+        return cls(_short_question(trace.question), _short_answer(answer), tuple(sorted(shown_by)), corpus)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,20 +69,9 @@ class Exchange:
     trace: Trace
 
     @property
-    def question(self) -> str:
-        """What was asked, in as many words as the next question may need."""
-        return _short_question(self.trace.question)
-
-    @property
-    def answer(self) -> str:
-        """The answer, in as many words as the next question may need; "" where the document does not say."""
-        return _short_answer(self.trace.answer or "") if self.trace.status == "answered" else ""
-
-    @property
-    def shown_by(self) -> tuple[int, ...]:
-        """The positions of the chunks that show the answer, in document order; none where no source is cited."""
-        claims, sources = self.trace.citations.claims, self.trace.sources
-        return tuple(sorted({sources[number - 1].position for claim in claims for number in claim.sources}))
+    def said(self) -> Said:
+        """What the next question may need of it."""
+        return Said.of(self.trace)
 
 
 @dataclass(kw_only=True)
@@ -66,8 +79,8 @@ class Conversation:
     """Questions on a collection, one after the other. One thread uses it at a time.
 
     collection, method, choice: of the next question; they may be set between two questions. plain: whether each question is
-    asked as it was typed. told: questions with their answers from before the first exchange, as `retell` puts them there.
-    exchanges: the questions so far, which nothing is kept of elsewhere but the cache.
+    asked as it was typed. told: what was said before the first exchange. exchanges: the questions so far, which nothing is kept
+    of elsewhere but the cache.
     """
 
     session: Session
@@ -75,7 +88,7 @@ class Conversation:
     method: Method
     choice: Choice = DEFAULT
     plain: bool = False
-    told: list[tuple[str, str]] = field(default_factory=list)
+    told: list[Said] = field(default_factory=list)
     exchanges: list[Exchange] = field(default_factory=list)
 
     def ask(self, typed: str, listener: Listener | None = None, *, answering: bool = True) -> Asked:
@@ -86,9 +99,9 @@ class Conversation:
         listener = listener or self.session.listener
         question = self.understood(typed, listener)
         asked = self.session.ask(question, self.collection, self.method, self.choice, listener, answering=answering)
-        last = self.exchanges[-1] if self.exchanges else None
-        if last and question != typed and last.trace.corpus.fingerprint == self.collection.corpus.fingerprint:
-            asked.candidates = last.shown_by
+        before = self._before
+        if before and question != typed and before[-1].corpus == self.collection.corpus.fingerprint:
+            asked.candidates = before[-1].shown_by
         return asked
 
     def add(self, typed: str, trace: Trace) -> Exchange:
@@ -103,7 +116,7 @@ class Conversation:
         takes the small model only where its reply is not cached. Raises as `understood`.
         """
         for typed, answer in said:
-            self.told.append((_short_question(self.understood(typed, listener)), _short_answer(answer)))
+            self.told.append(Said(_short_question(self.understood(typed, listener)), _short_answer(answer)))
 
     def understood(self, typed: str, listener: Listener | None = None) -> str:
         """Return the question that a typed one stands for: as it was typed, or whole.
@@ -111,7 +124,7 @@ class Conversation:
         The small model is fetched and loaded where it is needed. Raises what that raises, and the error of a requested
         cancellation.
         """
-        before = [*self.told, *((each.question, each.answer) for each in self.exchanges)][-_READ:]
+        before = [(each.question, each.answer) for each in self._before]
         if self.plain or not before or stands_alone(typed, self.collection.corpus.languages):
             return typed
         listener = listener or self.session.listener
@@ -121,6 +134,11 @@ class Conversation:
             sampling = Sampling(_MOST_TOKENS, temperature=0)
             written = small.generate(whole_turns(before, typed), 1, sampling, Call(cancellation=listener.cancellation))
         return made_whole(typed, written.samples[0].text, before, self.collection.corpus.languages)
+
+    @property
+    def _before(self) -> list[Said]:
+        """What the next question may refer to."""
+        return [*self.told, *(each.said for each in self.exchanges[-READ:])][-READ:]
 
 
 def stands_alone(typed: str, languages: Sequence[str]) -> bool:

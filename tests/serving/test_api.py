@@ -279,6 +279,18 @@ def test_an_upload_of_any_kind_is_read_as_by_ask(served: Live) -> None:
     assert served.post("/v1/documents", b"text")[0] == 400
 
 
+def test_a_form_uploads_its_file(served: Live) -> None:
+    def form(field: str) -> bytes:
+        return f'--X\r\nContent-Disposition: form-data; name="file"{field}\r\n\r\nA bell of tin.\r\n--X--\r\n'.encode()
+
+    kind = {"Content_Type": "multipart/form-data; boundary=X"}
+    response = served.send("POST", "/v1/documents", form('; filename="tin.txt"'), **kind)
+    assert (response.status, json.loads(response.read())["documents"][0]["name"]) == (201, "tin.txt")
+    assert served.get("/v1/source?document=tin.txt")[1]["text"] == "A bell of tin."
+    for wrong in (form(""), b"--X--", b"", b"nothing"):
+        assert served.send("POST", "/v1/documents", wrong, **kind).status == 400, wrong
+
+
 def test_a_hostile_name_is_text(served: Live) -> None:
     names = (
         "../../etc/passwd",
@@ -333,6 +345,42 @@ def test_two_questions_at_once_get_their_own_answers(served: Live, folder: Path)
     for name, question in asked.items():
         assert found[name]["question"] == question
         assert {each["document"] for each in found[name]["sources"]} == {str(folder / name)}
+
+
+def test_two_questions_run_side_by_side(smollm2: Path, folder: Path) -> None:
+    with live(pair(smollm2), [str(folder)], parallel=2) as server:
+        long = server.send("POST", "/v1/ask", ASKED, Accept="text/event-stream")
+        events = events_of(long)
+        assert any(each["event"] == "read" and each["stage"] == "forward" and each["total"] for each in events)
+        short = {"documents": [str(folder / "lamp.txt")], "settings": {"samples": 2, "forward_tokens": 10, "max_tokens": 10}}
+        answer = server.ask("Who made the lamp?", **short)
+        assert {each["document"] for each in answer["sources"]} == {str(folder / "lamp.txt")}
+        assert next(events)["event"] == "read"  # the other one has gone on, and is not done
+        long.close()
+
+
+def test_a_document_that_cannot_be_read_is_the_error_of_ask(tiny: Path, tmp_path: Path) -> None:
+    for name, data in (("broken.pdf", b"%PDF-1.7 nothing"), ("gone.txt", b"A bell."), ("empty.txt", b"")):
+        (tmp_path / name).write_bytes(data)
+    names = [str(tmp_path / name) for name in ("broken.pdf", "gone.txt", "empty.txt")]
+    with live(pair(tiny), names) as server:
+        (tmp_path / "gone.txt").unlink()
+        for name, code, status in zip(names, ("doc_unreadable", "doc_not_found", "doc_empty"), (422, 404, 422), strict=True):
+            found, record = server.post("/v1/ask", {"question": "Who?", "documents": [id_of(server, name)]})
+            assert (found, record["error"]["code"]) == (status, code)
+            (*_, last) = server.events("Who?", documents=[id_of(server, name)])
+            assert last == record
+
+
+def test_a_document_that_changes_is_read_again(tiny: Path, tmp_path: Path) -> None:
+    path = tmp_path / "bell.txt"
+    path.write_text("The bell weighs nine tons.")
+    fast = {"preset": "fast", "settings": {"max_tokens": 2}}
+    with live(pair(tiny), [str(path)]) as server:
+        assert server.ask("What does the bell weigh?", **fast)["sources"][0]["text"] == path.read_text()
+        assert "text" in server.ask("What does it weigh?", **fast)["cached"]
+        path.write_text("The bell weighs eleven tons.")
+        assert server.ask("What does the bell weigh?", **fast)["sources"][0]["text"] == path.read_text()
 
 
 @pytest.fixture

@@ -196,10 +196,12 @@ def test_questions_in_front_of_questions_stay_short(session: Session, writer: Wr
 
 def test_the_chunks_of_the_last_answer_stay_candidates(session: Session, writer: Writer) -> None:
     conversation = Conversation(session=session, collection=collected(), method=METHOD)
-    shown = conversation.add(BUILT[0], answered(conversation, *BUILT)).shown_by
+    shown = conversation.add(BUILT[0], answered(conversation, *BUILT)).said.shown_by
     assert [collected().corpus.chunks[position].text for position in shown] == [TEXT.split("\n\n", maxsplit=1)[0]]
     paid = "Who paid for the works at Ironhythe?"
-    assert conversation.add(paid, answered(conversation, paid, "the railway board")).shown_by == (1,), "the best source is first"
+    assert conversation.add(paid, answered(conversation, paid, "the railway board")).said.shown_by == (1,), (
+        "the best source is first"
+    )
     conversation.exchanges = conversation.exchanges[:1]
     writer.written = "Who paid for the Ironhythe works?"
     assert conversation.ask(PAID).candidates == shown
@@ -222,7 +224,8 @@ def test_a_conversation_that_a_client_repeats_is_understood_as_the_one_it_was(se
     answered(conversation, PAID, "the railway board " * 40)
     retold = Conversation(session=session, collection=collected(), method=METHOD)
     retold.retell([BUILT, (PAID, "the railway board " * 40)])
-    assert retold.told == [(each.question, each.answer) for each in conversation.exchanges]
+    said = [each.said for each in conversation.exchanges]
+    assert [(each.question, each.answer) for each in retold.told] == [(each.question, each.answer) for each in said]
     for each in (conversation, retold):
         each.understood("And who gave the land for it?")
     assert len(writer.asked) == 2, "what was asked before is cached"
