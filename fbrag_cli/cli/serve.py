@@ -102,7 +102,7 @@ def run_server(console: Console, options: ListenOptions, settings: ServerSetting
         library = Library(session, options.documents, door, settings.reading)
         if options.documents:
             session.prepare(find_method(DEFAULT))
-        tcp = stack.enter_context(_over_tcp(options, page=page))
+        tcp = stack.enter_context(_over_tcp(console, options, page=page))
         try:
             unix = stack.enter_context(_over_unix(path, may_fail=bool(tcp) and path == socket_path()))
         except TakenError:
@@ -140,7 +140,7 @@ def _server() -> Callable[..., int]:
 
 
 @contextmanager
-def _over_tcp(options: ListenOptions, *, page: bool) -> Iterator[list[Listener]]:
+def _over_tcp(console: Console, options: ListenOptions, *, page: bool) -> Iterator[list[Listener]]:
     """Listen over TCP until the block ends, where the options or the page ask for that. Yield the listener, if any.
 
     Raises FbragError `usage` for another address than loopback without a token.
@@ -148,6 +148,7 @@ def _over_tcp(options: ListenOptions, *, page: bool) -> Iterator[list[Listener]]
     import secrets
 
     from fbrag_cli.serving.entrance import Entrance
+    from fbrag_cli.serving.peers import are_told
     from fbrag_cli.serving.tcp_socket import listening
 
     token = options.token
@@ -160,6 +161,11 @@ def _over_tcp(options: ListenOptions, *, page: bool) -> Iterator[list[Listener]]
         if not entrance.is_loopback and token is None:
             what = f"--host {options.host} can be reached from other machines, and needs a token"
             raise FbragError("usage", what, "add --token-file FILE, or leave --host out")
+        if not entrance.is_loopback:
+            console.hint("what is asked goes over the network as it is: put a proxy with TLS before it, or use ssh -L")
+        elif entrance.token is None and not are_told():
+            console.warn("all users of this machine can ask what is served")
+            console.hint("add --token-file FILE")
         yield [(listener, entrance)]
 
 

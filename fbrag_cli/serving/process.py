@@ -63,6 +63,8 @@ async def _serve(
             servers.append(server := _Server(_configuration(app)))
             tasks.append(asyncio.create_task(server.serve([listener])))
         while not all(server.started for server in servers):
+            for failed in filter(asyncio.Task.done, tasks):
+                failed.result()
             await asyncio.sleep(0.002)
         ready()
         ended = Cancellation()
@@ -87,8 +89,10 @@ def _begin(state: State, listener: Listener) -> None:
         for name in dict.fromkeys(state.session.names(DEFAULT)):
             state.session.models.begin(name, listener)
         state.library.collection((), listener, state.desk.default_method.chunk_words)
-    except (FbragError, StoppedError):
+    except FbragError:
         pass
+    except Exception:
+        logging.getLogger("fbrag").exception("what is served cannot be read before it is asked")
 
 
 async def _unload(state: State) -> None:

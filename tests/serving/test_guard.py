@@ -182,6 +182,21 @@ def test_a_program_sends_the_token(guarded: Served) -> None:
         assert response.status == 200
 
 
+def test_another_machine_needs_the_token_and_the_name_of_this_one(user: Environment, tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.touch(0o600)
+    file.write_text(TOKEN)
+    options = ["--host", "0.0.0.0", "--port", "0", "--token-file", str(file), "--socket", str(tmp_path / "s")]
+    with serving(user, *options) as served:
+        assert served.ready["url"] == f"http://127.0.0.1:{served.port}/"
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        for host, status in {socket.gethostname(): 200, "10.1.2.3": 200, "evil.example": 403}.items():
+            assert served.request("GET", "/v1/documents", tcp=True, headers={**headers, "Host": host})[0].status == status
+        assert served.request("GET", "/v1/documents", tcp=True)[0].status == 401
+        served.end()
+        assert served.err.startswith("hint: what is asked goes over the network as it is")
+
+
 def test_the_page_opens_once_by_the_address_that_the_browser_is_given(page: Served) -> None:
     address = page.ready["opened"]
     assert address.startswith(page.ready["url"] + "?token=")
