@@ -63,26 +63,23 @@ def selected(trace: Trace, prefix: str) -> dict[str, Any]:
 def done(trace: Trace, prefix: str) -> dict[str, Any]:
     """Return the answer with all that is shown of it.
 
-    marked: positions of the chunks in which a sentence is gold. seconds: of all stages. copied: the answer with its sources as
-    text.
+    marked: positions of the chunks in which a sentence is gold. copied: the answer with its sources as text.
     """
     cited, sources = trace.citations, trace.sources
     views = tuple(source_views(named_shortly(trace), cited))
     gold = {number for number, mark in evidence(trace, cited).items() if number and mark != "near"}
-    tables, run = [(table, rows_of(table)) for table in own_tables(trace)], cost(trace)
+    tables = [(table, rows_of(table)) for table in own_tables(trace)]
     return {
         "question": printable(trace.question),
         "status": trace.status,
-        "unsure": trace.unsure,
         "answer_html": macro("page_parts", "answered", answer_view(trace, cited, prefix), True),
         "sources_heading": heading(trace, cited),
         "sources_html": macro("page_parts", "source_list", views, prefix) if views else "",
         "samples_html": "".join(each["html"] for each in samples(trace, prefix)),
-        "figures_html": macro("live_parts", "more", views, tables, prefix, **run),
+        "figures_html": macro("live_parts", "more", views, tables, prefix, **cost(trace)),
         "warnings": [printable(each) for each in warnings(trace)],
         **_chunks(trace),
         "marked": sorted({sources[number - 1].position for number in gold}),
-        "seconds": run["seconds"],
         "copied": answer_text.text(trace, cited, answer_text.Layout(context=_COPIED_LINES)),
     }
 

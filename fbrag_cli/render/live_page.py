@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Sequence
 from functools import cache
 from itertools import groupby
@@ -15,9 +14,6 @@ from fbrag_cli.render.line_layout import layout_of
 from fbrag_cli.render.page_chunks import Findings, chunk_views
 from fbrag_cli.render.short_names import short_names
 from fbrag_cli.text.printable import one_line
-
-_TITLE = 120  # characters of a section's title
-_FEW = 20  # documents whose texts are read for an outline
 
 
 def shell(**values: Any) -> str:
@@ -38,31 +34,16 @@ def style() -> str:
 
 
 def outline(corpus: Corpus) -> dict[str, Any]:
-    """Return what a page needs to know of documents before it shows their texts.
+    """Return what a page needs to know of documents before it shows their texts. Reads no text.
 
-    first: position of a document's first chunk. chars: number of characters of each chunk. kind: layout of the lines, as of
-    `LineLayout`. sections: with the position of the chunk in which each begins. Of more than 20 documents, no text is read: kinds
-    and sections are empty.
+    first: position of a document's first chunk. chars: number of characters of each chunk.
     """
-    documents, names = [], short_names([document.name for document in corpus.documents])
-    for owner, document in enumerate(corpus.documents):
+    names, documents = short_names([document.name for document in corpus.documents]), []
+    for owner, name in enumerate(names):
         positions = corpus.chunks_of(owner)
-        starts, ends = corpus.spans[positions.start : positions.stop, 1:3].T.tolist()
-        sections = document.sections if len(corpus.documents) <= _FEW else ()
-        begin = [positions.start + max(0, bisect_right(starts, each.start) - 1) for each in sections]
-        documents.append(
-            {
-                "name": one_line(names[owner]),
-                "first": positions.start,
-                "chars": [end - start for start, end in zip(starts, ends, strict=True)],
-                "n_words": corpus.words_of(owner),
-                "language": document.language,
-                "kind": layout_of(document.text).kind if len(corpus.documents) <= _FEW else "",
-                "sections": [
-                    {"title": one_line(each.title, _TITLE), "chunk": at} for each, at in zip(sections, begin, strict=True)
-                ],
-            }
-        )
+        starts, ends = corpus.spans[positions.start : positions.stop, 1:3].T
+        about = {"name": one_line(name), "first": positions.start, "n_words": corpus.words_of(owner)}
+        documents.append(about | {"chars": (ends - starts).tolist()})
     return {"n_words": corpus.n_words, "n_chunks": len(corpus.chunks), "documents": documents}
 
 
