@@ -46,6 +46,15 @@ class ListenOptions(ParallelOptions):
         group="Document",
         metavar="DIR",
     )
+    timeout: float | None = option(
+        None,
+        "--timeout",
+        help="end a question that takes more than so many seconds, its waiting included (no limit)",
+        group="Run",
+        metavar="SECONDS",
+        min=0.001,
+        max=1e8,
+    )
     idle: str = option(
         "15m",
         "--idle",

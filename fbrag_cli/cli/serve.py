@@ -110,7 +110,9 @@ def run_server(console: Console, options: ListenOptions, settings: ServerSetting
         session.models.fetch = session.models.offer = None  # no client makes it download
         if not unix:
             session.models.warm = warm_models(WarmSettings(), session.models.settings, console)
-        desk = stack.enter_context(closing(Desk(session, library, console.say, parallel=options.at_once or 1)))
+        desk = stack.enter_context(
+            closing(Desk(session, library, console.say, parallel=options.at_once or 1, limit=options.timeout))
+        )
         entrance = tcp[0][1] if tcp else None
         lifetime = Lifetime(
             idle,
