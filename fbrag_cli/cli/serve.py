@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.groups import takes
 from fbrag_cli.cli.listen import PORT, ListenOptions
-from fbrag_cli.cli.options import option
+from fbrag_cli.cli.options import PasswordOptions, option
 from fbrag_cli.cli.session import open_session
+from fbrag_cli.cli.streams import read_password
 from fbrag_cli.cli.warm import warm_models
 from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.methods.registry import DEFAULT, find_method
@@ -50,6 +51,7 @@ class ServeOptions(ListenOptions):
 class ServerSettings:
     """What the session of a server is opened with."""
 
+    password: PasswordOptions
     reading: DocumentSettings
     models: ModelSettings
     cache: CacheSettings
@@ -98,8 +100,10 @@ def run_server(console: Console, options: ListenOptions, settings: ServerSetting
 
     idle, door = options.idle_seconds, Door.to(options.allow)
     with ExitStack() as stack:
-        session = stack.enter_context(open_session(settings.models, settings.cache, console, console.say))
-        library = Library(session, options.documents, door, settings.reading)
+        password = read_password(settings.password.password_file, console)
+        private = password is not None
+        session = stack.enter_context(open_session(settings.models, settings.cache, console, console.say, private=private))
+        library = Library(session, options.documents, door, settings.reading, password=password)
         if options.documents:
             session.prepare(find_method(DEFAULT))
         tcp = stack.enter_context(_over_tcp(console, options, page=page))

@@ -61,16 +61,23 @@ class Library:
     """The documents that a server was started with, what lies behind its door, and what was uploaded. For several threads.
 
     documents: paths of files and folders, which are served and shown; files of the folders may be named. door: lets other paths
-    through. settings: how files are read. progress: the last event of what is read now, with how much of it is done; None while
-    nothing is. Raises FbragError `usage` for stdin, and as `stat_file` for a path that cannot be read.
+    through. settings: how files are read. password: opens PDFs that are encrypted. progress: the last event of what is read now,
+    with how much of it is done; None while nothing is. Raises FbragError `usage` for stdin, and as `stat_file` for a path that
+    cannot be read.
     """
 
     progress: Event | None = None
 
     def __init__(
-        self, session: Session, documents: Sequence[str] = (), door: Door | None = None, settings: DocumentSettings | None = None
+        self,
+        session: Session,
+        documents: Sequence[str] = (),
+        door: Door | None = None,
+        settings: DocumentSettings | None = None,
+        *,
+        password: str | None = None,
     ) -> None:
-        self._session, self._settings = session, settings or DocumentSettings()
+        self._session, self._settings, self._password = session, settings or DocumentSettings(), password
         self._served = {entry.id: entry for entry in map(_entry, documents)}
         named = (Path(each).resolve() for each in documents)
         self._door = Door((*(door.roots if door else ()), *named))
@@ -171,7 +178,7 @@ class Library:
                 return self._joined(entries, chunk_words, lease)
             listener = replace(lease.listener, progress=note)
             try:
-                return self._session.collect(paths, self._settings, chunk_words, listener=listener)
+                return self._session.collect(paths, self._settings, chunk_words, password=self._password, listener=listener)
             finally:
                 self.progress = None
 

@@ -381,6 +381,23 @@ def test_two_hundred_questions_leave_nothing(user: Environment, tiny: list[str],
         assert served.end() == 143
 
 
+def test_an_encrypted_document_is_served_and_nothing_of_it_is_cached(user: Environment, tmp_path: Path) -> None:
+    from tests.documents.test_pdf import encrypted, pdf
+
+    path, password = tmp_path / "locked.pdf", tmp_path / "pw.txt"
+    path.write_bytes(encrypted(pdf(b"the chronometer box was sealed"), "geheim", "owner", "AES-256"))
+    password.write_text("geheim\n")
+    with serving(user, str(path), "--password-file", str(password)) as served:
+        (document,) = served.get("/v1/documents")[1]["documents"]
+        status, source = served.get(f"/v1/source?document={document['id']}&start_line=1&end_line=1")
+        assert status == 200, source
+        assert source["text"] == "the chronometer box was sealed"
+        served.end()
+    cached = [each for each in Path(user["XDG_CACHE_HOME"]).rglob("*") if each.is_file()]
+    assert not any(b"chronometer" in each.read_bytes() for each in cached)
+    assert not cached
+
+
 def test_a_page_beside_another_process_uses_its_models(user: Environment, tiny: list[str], tmp_path: Path) -> None:
     other = tmp_path / "other.txt"
     other.write_text("The chronometer box was sealed by Ambrose Tull on the third of May.\n" * 20)
