@@ -693,7 +693,7 @@ class Turn {
   }
 
   on_read({ label, share, left_s }) {
-    const left = left_s >= 1 ? `, about ${Math.round(left_s)} s left` : "";
+    const left = left_s >= 90 ? `, about ${Math.round(left_s / 60)} min left` : left_s >= 1 ? `, about ${Math.round(left_s)} s left` : "";
     this.doing(`${label[0].toUpperCase()}${label.slice(1)}${left}`);
     const bar = this.$("progress");
     if (share > 0) bar.value = share;
@@ -998,6 +998,7 @@ function submitted(event) {
   if (!library.asked().length) return say("No document is asked: choose one above, or add one.");
   $("question").value = "";
   document.querySelector(".models").open = false;
+  if (matchMedia("(pointer: coarse)").matches) $("question").blur(); // and with it the keyboard of a phone
   ask(question);
 }
 
