@@ -24,11 +24,11 @@ const announce = (/** @type {string} */ text) => { $("said").textContent = text;
 
 // ---- The server -------------------------------------------------------------------------------------------------------------
 
-/** What the server says is wrong. html: its fragment, or empty. */
+/** What the server says is wrong, and what to do about it. */
 class Problem extends Error {
-  constructor(message, html = "") {
+  constructor(message, hint = "") {
     super(message);
-    this.html = html;
+    this.hint = hint;
   }
 }
 
@@ -49,9 +49,8 @@ const server = {
       throw this.lost();
     }
     if (response.ok) return response;
-    const html = response.headers.get("content-type")?.startsWith("text/html") ? await response.text() : "";
-    const told = html ? {} : ((await response.json().catch(() => ({}))).error ?? {});
-    throw new Problem([told.message ?? `The server says ${response.status}.`, told.hint].filter(Boolean).join(" "), html);
+    const { error } = await response.json().catch(() => ({}));
+    throw new Problem(error?.message ?? `The server says ${response.status}.`, error?.hint ?? "");
   },
 
   async json(path) {
@@ -109,6 +108,9 @@ class Reader {
     Object.assign(this, { pane, feed, file: null, asked: "", answer: "", shades: "" });
     this.clear();
     addEventListener("scroll", () => this.soon(), { capture: true, passive: true });
+    for (const kind of ["wheel", "touchmove", "pointerdown", "keydown"]) {
+      pane.addEventListener(kind, () => { this.moved = true; }, { passive: true }); // a person reads on by themselves
+    }
     new ResizeObserver(([{ contentRect }]) => this.fit(contentRect.width)).observe(feed);
   }
 
@@ -535,8 +537,7 @@ const library = {
         const sent = await server.reach(path, { method: "POST", body: file, headers: { "content-type": "application/octet-stream" } });
         added.push(...(await sent.json()).documents);
       } catch (error) {
-        say(error instanceof Gone ? `The server is gone: ${file.name} was not read.` : error.message);
-        return;
+        return error instanceof Gone ? say(`The server is gone: ${file.name} was not read.`) : wrong(error);
       }
     }
     for (const box of document.querySelectorAll("[name=documents]")) box.checked = false;
@@ -672,10 +673,10 @@ class Turn {
     this.end();
     const stopped = error.name === "AbortError";
     this.$(".answer").hidden = true;
-    if (error.html) place(this.$(".wrong"), error.html);
-    else this.$(".wrong").textContent = stopped ? "Stopped." : error.message;
+    const told = stopped ? ["Stopped."] : [error.message, error.hint].filter(Boolean);
+    this.$(".wrong").replaceChildren(...told.map((text) => element("p", text)));
     this.$(".copy").hidden = this.$(".save").hidden = true;
-    announce(this.$(".wrong").textContent);
+    announce(told.join(" "));
     if (error instanceof Problem) library.check().catch(unlessGone);
     else if (!stopped) console.error(error);
   }
@@ -735,8 +736,8 @@ class Turn {
     this.$(".answer").hidden = false;
   }
 
-  on_error({ html, message, hint }) {
-    this.fail(new Problem([message, hint].filter(Boolean).join(" "), html));
+  on_error({ message, hint }) {
+    this.fail(new Problem(message, hint));
   }
 
   /** Stopped by a person, or by the end of the server. */
@@ -767,8 +768,8 @@ class Turn {
   /** Show in the document what the answer rests on, unless a person reads elsewhere in it. */
   reveal() {
     reader.mark(this.done.job);
-    const beside = reader.scroller === reader.pane && Math.abs(reader.scroller.scrollTop - turns.read) < 8;
-    if (beside && this.done.marked?.length) library.turn(this.done.marked[0]).catch(unlessGone);
+    const beside = reader.scroller === reader.pane;
+    if (beside && !reader.moved && this.done.marked.length) library.turn(this.done.marked[0]).catch(unlessGone);
   }
 
   /** @param {number[]} positions of the chunks of the sources, in their order */
@@ -810,7 +811,6 @@ class Turn {
 /** The questions of this tab. */
 const turns = {
   /** @type {Turn[]} */ all: [],
-  read: 0, // where the document stood when the last question began
   /** @type {Turn | null} the one that is unfolded, and shown in the map and the document */ current: null,
   queue: Promise.resolve(),
   conversation: "",
@@ -870,7 +870,7 @@ function ask(question) {
   turn.doing("Waiting for the question before it …");
   turns.add(turn);
   turns.queue = turns.queue.then(async () => {
-    turns.read = reader.scroller.scrollTop;
+    reader.moved = false;
     await turn.run(() => turn.stream(request));
   });
 }
@@ -1051,8 +1051,7 @@ function start() {
 /** Say that the documents cannot be shown. */
 function wrong(error) {
   if (error instanceof Gone) server.absent.then(() => library.chosen()).catch(wrong);
-  else if (error.html) place($("hello"), error.html);
-  else say(error.message);
+  else say([error.message, error.hint].filter(Boolean).join(" · "));
 }
 
 start();

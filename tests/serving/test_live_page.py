@@ -114,6 +114,23 @@ def test_a_card_leads_to_its_sentence_and_the_back_button_back(chromium: Chrome,
     quiet(chromium, log)
 
 
+def test_each_answer_shows_its_sentence_unless_a_person_reads_elsewhere(chromium: Chrome, log: Served) -> None:
+    opened(chromium, log.address)
+    marked = "document.querySelector('#feed mark.best')"
+    for question in (QUESTION, "Who took the box ashore?"):
+        answered(chromium, question)
+        until(chromium, f"{marked} && {marked}.getBoundingClientRect().top > 0")
+        assert in_view(chromium, "#feed mark.best")
+    log.gate.held.add("token")
+    ask(chromium, QUESTION)
+    until(chromium, f"{LAST}.querySelector('.doing').textContent.startsWith('Answering')")
+    measured(chromium, "reader.dispatchEvent(new WheelEvent('wheel')); reader.scrollTop = 0")
+    log.gate.held.clear()
+    until(chromium, ANSWERED)
+    time.sleep(0.3)
+    assert measured(chromium, "reader.scrollTop") < 5
+
+
 def test_escape_stops_and_the_question_can_be_asked_again(chromium: Chrome, log: Served) -> None:
     from selenium.webdriver import Keys
 
@@ -221,7 +238,9 @@ def test_what_fails_is_said_and_the_page_goes_on(chromium: Chrome, models: Model
         ask(chromium)
         until(chromium, f"{LAST}.querySelector('.wrong').textContent")
         assert "broken.gguf" in text_of(chromium, ".wrong")
-        assert measured(chromium, "document.getElementById('said').textContent") == text_of(chromium, ".wrong")
+        told = text_of(chromium, ".wrong").split("\n\n")
+        assert len(told) == 2  # what, and what to do
+        assert measured(chromium, "document.getElementById('said').textContent") == " ".join(told)
         assert not measured(chromium, "document.querySelector('.save').checkVisibility()")
         assert measured(chromium, "document.querySelector('.again').checkVisibility()")
 
