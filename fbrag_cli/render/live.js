@@ -609,7 +609,7 @@ class Turn {
     this.element = made("turn");
     this.$(".asked").textContent = question;
     this.$(".fold").addEventListener("click", () => turns.open(turns.current === this ? null : this));
-    this.$(".again").addEventListener("click", () => ask(this.question));
+    this.$(".again").addEventListener("click", () => ask(this.question, this.done?.question));
     this.$(".copy").addEventListener("click", () => this.copy());
     this.$(".stop").addEventListener("click", () => this.stop());
   }
@@ -860,12 +860,13 @@ const turns = {
   },
 };
 
-/** Ask a question, after those that run. */
-function ask(question) {
+/** Ask a question, after those that run. @param {string} whole  what it was understood as, where it is asked again */
+function ask(question, whole = "") {
   const chosen = new FormData($("ask"));
   const models = Object.fromEntries(["small", "large"].flatMap((role) => (chosen.get(role) ? [[role, chosen.get(role)]] : [])));
   const documents = library.asked();
-  const request = { question, documents, preset: chosen.get("preset"), models, conversation: turns.conversation };
+  const asked = whole ? { question: whole } : { question, conversation: turns.conversation };
+  const request = { ...asked, documents, preset: chosen.get("preset"), models };
   const turn = new Turn(question, documents);
   turn.doing("Waiting for the question before it …");
   turns.add(turn);
