@@ -7,6 +7,7 @@ def ask(console: Console, documents: DocumentOptions, method: MethodOptions) -> 
 
 from __future__ import annotations
 
+import gc
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
@@ -42,6 +43,8 @@ def takes(
 
                 values = with_preset(values, {name: _origin(typer_context, name) for name in values})
             check_outputs((*flat, GlobalOptions), values)
+            gc.freeze()  # what was made so far stays to the end (`cli.main`)
+            gc.enable()
             return function(console, *(_record(group, values) for group in groups))
 
         context = inspect.Parameter("typer_context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from typing import Any
@@ -36,13 +37,16 @@ Examples:
 
 def main() -> None:
     """Run the command line of this process, and exit with its code."""
+    gc.disable()  # until a command has its options (`groups.takes`): what a start makes, it needs to the end
     open_streams()
     set_environment()
     if os.environ.get(INSTRUCTION):
         sys.exit(complete(_command()))
     cancellation = Cancellation()
     handle_signals(cancellation)
-    sys.exit(run(sys.argv[1:], cancellation))
+    code = run(sys.argv[1:], cancellation)
+    gc.freeze()  # the end of the process looks for no garbage: 0.03 s
+    sys.exit(code)
 
 
 def run(arguments: list[str], cancellation: Cancellation) -> int:

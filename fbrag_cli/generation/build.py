@@ -6,8 +6,8 @@ import os
 import platform
 import re
 import shutil
+import sys
 from collections.abc import Mapping
-from importlib import metadata
 from pathlib import Path
 
 from fbrag_cli import __version__
@@ -37,11 +37,13 @@ def versions() -> dict[str, str | None]:
 
 
 def installed() -> str | None:
-    """Return the version of llama-cpp-python, None where it is not installed."""
-    try:
-        return metadata.version(_PACKAGE)
-    except metadata.PackageNotFoundError:
-        return None
+    """Return the version of llama-cpp-python, None where it is not installed.
+
+    It is in the name of a folder. importlib.metadata would take longer to load than all else that a cached answer has to know.
+    """
+    pattern = f"{_PACKAGE.replace('-', '_')}-*.dist-info"
+    found = next((each.name for folder in sys.path for each in Path(folder).glob(pattern)), None)
+    return found.removesuffix(".dist-info").rpartition("-")[2] if found else None
 
 
 # -- commands that install llama.cpp ---------------------------------------------------------------------------------------

@@ -65,6 +65,8 @@ def find_files(
 
 
 def _option(name: str, globs: Sequence[str]) -> Patterns | None:
+    if not globs:
+        return None
     patterns, mistaken = parse(globs)
     for glob in (*mistaken, *(glob for glob in globs if not glob.strip() or glob.startswith("#"))):
         raise FbragError("usage", f"{name} {shlex.quote(glob)}: not a pattern", f"use one as in .gitignore files: {name} '*.txt'")

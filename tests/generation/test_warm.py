@@ -242,10 +242,8 @@ def saying(path: Path, *replies: bytes) -> Iterator[None]:
             for each in replies:
                 client, _ = listener.accept()
                 with client:
-                    while b"\r\n\r\n{" not in (received := client.recv(100_000, socket.MSG_PEEK)) and b"GET" not in received:
-                        time.sleep(0.01)
                     client.recv(100_000)
-                    client.sendall(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n%x\r\n%s\r\n" % (len(each), each))
+                    client.sendall(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n" + each)
 
         thread = threading.Thread(target=reply)
         thread.start()
