@@ -106,9 +106,10 @@ def run_server(console: Console, options: ListenOptions, settings: ServerSetting
         library = Library(session, options.documents, door, settings.reading, password=password)
         if options.documents:
             session.prepare(find_method(DEFAULT))
-        tcp = stack.enter_context(_over_tcp(console, options, page=page))
+        sockets = stack.enter_context(ExitStack())
+        tcp = sockets.enter_context(_over_tcp(console, options, page=page))
         try:
-            unix = stack.enter_context(_over_unix(path, may_fail=bool(tcp) and path == socket_path()))
+            unix = sockets.enter_context(_over_unix(path, may_fail=bool(tcp) and path == socket_path()))
         except TakenError:
             return _found(path, options, console)
         session.models.fetch = session.models.offer = None  # no client makes it download
@@ -126,7 +127,11 @@ def run_server(console: Console, options: ListenOptions, settings: ServerSetting
         )
         state = State(session=session, desk=desk, library=library, door=door, lifetime=lifetime)
         ready = partial(_ready, console, options, lifetime, entrance if page else None)
-        return run(state, [*tcp, *unix], ready, partial(console.note, level=1))
+        code = run(state, [*tcp, *unix], ready, partial(console.note, level=1))
+        if lifetime.is_stuck:  # its models are not freed under it
+            sockets.close()
+            os._exit(code)
+        return code
 
 
 def _server() -> Callable[..., int]:

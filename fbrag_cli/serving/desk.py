@@ -182,8 +182,9 @@ class Desk:
             threads = [*self._threads.values()]
             for name in self._threads:
                 self._jobs[name].cancel()
+        end = monotonic() + _END_SECONDS
         for thread in threads:
-            thread.join(_END_SECONDS)
+            thread.join(max(0.0, end - monotonic()))
         self._uncached.retrievers.close()
 
     # -- a job, in its thread --------------------------------------------------------------------------------------------

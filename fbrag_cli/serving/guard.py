@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
 from time import monotonic
@@ -99,6 +100,8 @@ class Guard:
                 await self._app(scope, exchange.receive, exchange.send)
         except HttpError as error:
             await exchange.refuse(error)
+        except asyncio.CancelledError:  # at the end of the process
+            await exchange.refuse(HttpError(503, "the process ends", "start it again", code="timeout"))
 
 
 class _Exchange:

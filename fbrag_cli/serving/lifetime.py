@@ -13,7 +13,8 @@ class Lifetime:
     """Counts the requests of clients, and says when the process shall end.
 
     idle: seconds without a request after which it ends; None: it does not end by itself. busy: returns whether work goes on that
-    no request waits for. socket, url: where it listens. since: when it began, in UTC. running: number of requests.
+    no request waits for. socket, url: where it listens. since: when it began, in UTC. running: number of requests. is_stuck:
+    whether work goes on at the end that nothing stops, as within a library.
     """
 
     def __init__(
@@ -26,7 +27,7 @@ class Lifetime:
     ) -> None:
         self.idle, self._busy, self.socket, self.url = idle, busy, socket, url
         self.since = datetime.now(timezone.utc)
-        self.running = 0
+        self.running, self.is_stuck = 0, False
         self._last = monotonic()
         self._stopped = False
         self._lock = threading.Lock()

@@ -8,6 +8,7 @@ import signal
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from threading import Thread
 from types import FrameType
 from typing import Any
 
@@ -68,7 +69,8 @@ async def _serve(
             await asyncio.sleep(0.002)
         ready()
         ended = Cancellation()
-        begun = asyncio.create_task(asyncio.to_thread(_begin, state, Listener(cancellation=ended)))
+        beginning = Thread(target=_begin, args=(state, Listener(cancellation=ended)), daemon=True)
+        beginning.start()
         unloading = asyncio.create_task(_unload(state))
         while not lifetime.is_over:
             await asyncio.sleep(_POLL_SECONDS)
@@ -77,7 +79,9 @@ async def _serve(
         for server in servers:
             server.should_exit = True
         await asyncio.to_thread(state.desk.close)
-        await asyncio.gather(*tasks, begun)
+        await asyncio.to_thread(beginning.join, _GRACE_SECONDS)
+        await asyncio.gather(*tasks)
+        lifetime.is_stuck = state.desk.n_running > 0 or beginning.is_alive()
     return 128 + received[0] if received else 0
 
 

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+import zlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPException
@@ -324,6 +325,29 @@ def test_what_runs_at_the_end_is_stopped_and_its_client_is_told(user: Environmen
         assert time.monotonic() - ended[0] < 6
         assert not served.left()
         assert "Traceback" not in served.err
+
+
+def test_work_that_nothing_stops_does_not_hold_the_end(user: Environment, tmp_path: Path, smollm2: Path) -> None:
+    """A page of a PDF that pypdf reads for minutes."""
+    from tests.documents.test_pdf import CATALOG, FONT, pdf_of_objects
+
+    text = zlib.compress(b"BT /F1 12 Tf " + b"1 0 0 1 72 700 Tm (a line of text) Tj " * 500_000 + b" ET")
+    content = b"<</Filter/FlateDecode/Length %d>>\nstream\n%b\nendstream" % (len(text), text)
+    page = b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 612 792]/Resources<</Font<</F1 3 0 R>>>>/Contents 4 0 R>>"
+    tree = b"<</Type/Pages/Count 1/Kids[5 0 R]>>"
+    (tmp_path / "slow.pdf").write_bytes(pdf_of_objects(CATALOG, tree, FONT, content, page))
+    with serving(user, "--allow", str(tmp_path), "--small", str(smollm2), "--large", str(smollm2)) as served:
+        connection = served.unix()
+        connection.request("POST", "/v1/ask", json.dumps({**QUESTION, "documents": [str(tmp_path / "slow.pdf")]}))
+        until(lambda: served.get("/process/status")[1]["questions"]["running"] == 1)
+        begun = time.monotonic()
+        served.process.send_signal(signal.SIGTERM)
+        response = connection.getresponse()
+        assert response.status == 503
+        assert json.loads(response.read())["error"]["code"] == "timeout"
+        assert served.wait() == 143
+        assert time.monotonic() - begun < 10
+        assert not served.left()
 
 
 def test_a_killed_one_leaves_its_client_with_an_error(user: Environment, smollm2: Path) -> None:
