@@ -226,6 +226,22 @@ def test_a_follow_up_is_understood_from_the_question_before(served: Live) -> Non
     assert second["done"]["question"] == second["understood"]["question"]
 
 
+def test_a_dropped_document_is_asked_beside_those_that_are_served(served: Live) -> None:
+    response = served.send("POST", f"/v1/documents?name={quote('<b>note.txt')}", f"{HOSTILE} {SEALED}".encode("utf-8", "ignore"))
+    (entry,) = json.loads(response.read())["documents"]
+    assert entry["name"] == "<b>note.txt"
+    assert "&lt;b&gt;note.txt" in html_of(served, "/")
+    documents = [id_of(served, "letters"), entry["id"]]
+    done = dict(ask(served, *documents))["done"]
+    outline = served.get(f"/page/outline?{urlencode({'documents': documents}, doseq=True)}")[1]
+    own = outline["documents"][-1]["first"]
+    assert own in done["sources"]
+    html = window(served, own, own + 9, *documents, answer=done["job"])
+    assert_is_text(html)
+    assert '<mark class="best">' in html
+    assert "<b>note.txt" in _Page(html_of(served, f"/page/save/{done['job']}")).text
+
+
 def test_a_folder_is_asked_and_its_file_is_named(served: Live) -> None:
     letters = id_of(served, "letters")
     done = dict(ask(served, letters))["done"]
