@@ -128,7 +128,7 @@ class Reader {
     this.heights = new Float64Array(file.chars.length);
     this.tops = new Float64Array(file.chars.length + 1);
     this.forget();
-    this.scroll(0);
+    if (this.view().top > 0) this.scroll(0);
     this.render();
   }
 

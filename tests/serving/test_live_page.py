@@ -354,6 +354,8 @@ def test_the_page_fits_and_is_readable(chromium: Chrome, log: Served, width: int
 
 
 def test_a_phone_goes_from_a_card_down_to_the_sentence_and_back(chromium: Chrome, log: Served) -> None:
+    opened(chromium, log.address, width=360, height=400)
+    assert measured(chromium, "scrollY") == 0
     opened(chromium, log.address, width=360)
     answered(chromium)
     assert measured(chromium, "scrollY") < 400
@@ -421,6 +423,6 @@ def test_motion_is_reduced_and_paper_has_the_answer_alone(chromium: Chrome, log:
     moves = "(style => parseFloat(style.transitionDuration) > 0 || style.animationName !== 'none')(getComputedStyle(each))"
     assert measured(chromium, f"[...document.querySelectorAll('*')].filter(each => {moves}).length") == 0
     chromium.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
-    parts = "[...document.querySelectorAll('.asked, .said, .sources, button, textarea, .map, .reader')]"
+    parts = "[...document.querySelectorAll('.asked, .said, .sources, .samples, table, button, textarea, .map, .reader')]"
     shown = measured(chromium, f"{parts}.filter(each => each.checkVisibility()).map(each => each.className)")
     assert set(shown) == {"asked", "said", "sources", "fold"}
