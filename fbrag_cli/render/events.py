@@ -39,7 +39,7 @@ class Events:
         return {"schema": SCHEMA, "event": "nearest", "chunks": chunks}
 
     def read(self, event: Event, left: float | None) -> dict[str, Any]:
-        """Return the event that says what runs, and how far it is. left: seconds until the answer is out, None if unknown."""
+        """Return the event that says what runs, and how far it has read or written. left: seconds until the answer is out."""
         return {
             "schema": SCHEMA,
             "event": "read",
@@ -47,6 +47,7 @@ class Events:
             "label": LABELS.get(event.stage, event.stage),
             "done": event.done,
             "total": event.total or None,
+            "writes": event.kind == "written",
             "left_s": None if left is None else round(left, 1),
         }
 

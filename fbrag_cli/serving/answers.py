@@ -36,7 +36,7 @@ def routes(state: State) -> list[Route]:
         asked = Inquiry.of(await read_object(request), state.session)
         job = await anyio.to_thread.run_sync(asked.asked, state.desk)
         if "text/event-stream" in request.headers.get("accept", ""):
-            return EventStream(job, EventsOf(job))
+            return EventStream(job, EventsOf(job), state.desk.drop)
         try:
             trace = await finished(request, job)
             return failure.as_json(await anyio.to_thread.run_sync(_answer, trace))

@@ -159,8 +159,9 @@ class Desk:
         raise FbragError("usage", what, "ask the question again: what was computed is cached")
 
     def drop(self, job: Job) -> None:
-        """Forget a job that is done, and that nobody comes back for."""
+        """Forget a job that nobody comes back for, once it is done."""
         with self._lock:
+            job.kept = False
             if job.id not in self._threads:
                 self._jobs.pop(job.id, None)
 
@@ -202,6 +203,8 @@ class Desk:
                 timer.cancel()
         with self._lock:
             del self._threads[job.id]
+            if not job.kept:
+                self._jobs.pop(job.id, None)
         job.end(trace, error)
         for session in (self.session, self._uncached):
             session.forget()

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import AsyncGenerator
 from typing import IO, TYPE_CHECKING, Any
 
+import anyio
 from starlette.datastructures import UploadFile
 from starlette.requests import Request
 from starlette.responses import Response
@@ -28,13 +29,14 @@ if TYPE_CHECKING:
 _MOST_CHARACTERS = 20_000  # of a place
 _IN_MEMORY = 1_000_000  # bytes of an upload; more lie in a file without a name
 _PIECE = 1 << 20  # bytes
+_MOST_READERS = 4  # uploads that are read at once: each takes several processes where it is long
 _PLACE = ("start_line", "end_line", "start_char", "end_char")
 _KEYS = ("document", *_PLACE)
 
 
 def routes(state: State) -> list[Route]:
     """Return the routes /v1/documents and /v1/source."""
-    library = state.library
+    library, readers = state.library, anyio.CapacityLimiter(_MOST_READERS)
 
     async def listed(request: Request) -> Response:
         return as_json(_listed(library.entries()))
@@ -42,7 +44,7 @@ def routes(state: State) -> list[Route]:
     async def upload(request: Request) -> Response:
         with tempfile.SpooledTemporaryFile(_IN_MEMORY) as file:
             name = await _received(request, file)
-            entry = await in_thread(request, lambda listener: library.upload(name, file, listener))
+            entry = await in_thread(request, lambda listener: library.upload(name, file, listener), readers)
         return as_json(_listed([entry]), 201)
 
     async def source(request: Request) -> Response:

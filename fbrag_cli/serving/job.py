@@ -56,7 +56,7 @@ class Job:
     conversation, or the questions before it, each with its answer; None for nothing. answering: whether it is answered; else its
     chunks are selected, and no more. log: receives sentences for the user. collection: its documents, from when they are read
     until its end. nearest: the chunks nearest to the question by BM25, best first, as soon as they are known. waiting: number of
-    calls that wait for it.
+    calls that wait for it. kept: whether a client may come back for it.
     """
 
     question: str
@@ -71,6 +71,7 @@ class Job:
     collection: Collection | None = None
     nearest: tuple[Chunk, ...] = ()
     waiting: int = 0
+    kept: bool = True
     forecast: Forecast = field(default_factory=Forecast)
     cancellation: Cancellation = field(default_factory=Cancellation)
     _trace: Trace | None = None

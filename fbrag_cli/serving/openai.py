@@ -65,7 +65,7 @@ def routes(state: State) -> list[Route]:
         job = await anyio.to_thread.run_sync(_begun, state, asked)
         reply = _Reply(asked, job)
         if asked.streaming:
-            stream = EventStream(job, reply.events)
+            stream = EventStream(job, reply.events, state.desk.drop)
             with anyio.move_on_after(_PATIENCE):
                 while not job.done:
                     await anyio.sleep(_POLL_SECONDS)

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 import anyio
+from anyio import CapacityLimiter
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -46,12 +47,15 @@ async def finished(request: Request, job: Job) -> Trace:
     return job.trace()
 
 
-async def in_thread(request: Request, work: Callable[[Listener], T]) -> T:
-    """Return what `work` returns, which runs in a thread. Its listener stops it when the client goes away."""
+async def in_thread(request: Request, work: Callable[[Listener], T], limiter: CapacityLimiter | None = None) -> T:
+    """Return what `work` returns, which runs in a thread. Its listener stops it when the client goes away.
+
+    limiter: of the threads that run such work at once; None for that of all work.
+    """
     cancellation = Cancellation()
     run = partial(work, Listener(cancellation=cancellation))
     try:
-        return await _unless_gone(request.receive, anyio.to_thread.run_sync(run, abandon_on_cancel=True))
+        return await _unless_gone(request.receive, anyio.to_thread.run_sync(run, abandon_on_cancel=True, limiter=limiter))
     finally:
         cancellation.request(StoppedError())
 
@@ -59,13 +63,14 @@ async def in_thread(request: Request, work: Callable[[Listener], T]) -> T:
 class EventStream(Response):
     """The events of a job as server-sent events, until its end. A comment line each second without one keeps proxies awake.
 
-    render: called with each event in the job's thread, `END` as the last one. When it raises, the stream ends.
+    render: called with each event in the job's thread, `END` as the last one. When it raises, the stream ends. over: called with
+    the job when the stream has ended.
     """
 
-    def __init__(self, job: Job, render: Render) -> None:
+    def __init__(self, job: Job, render: Render, over: Callable[[Job], object] = lambda job: None) -> None:
         super().__init__(media_type="text/event-stream", headers=_HEADERS)
         del self.headers["content-length"]
-        self._job, self._pieces = job, asyncio.Queue[bytes | None]()
+        self._job, self._over, self._pieces = job, over, asyncio.Queue[bytes | None]()
         loop = asyncio.get_running_loop()
 
         def put(piece: bytes | None) -> None:
@@ -89,8 +94,11 @@ class EventStream(Response):
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
             await send({"type": "http.response.body", "body": b""})
 
-        with _stopped_at_exit(self._job), suppress(StoppedError):
-            await _unless_gone(receive, run())
+        try:
+            with _stopped_at_exit(self._job), suppress(StoppedError):
+                await _unless_gone(receive, run())
+        finally:
+            self._over(self._job)
 
 
 async def _next(queue: asyncio.Queue[bytes | None]) -> bytes | None:

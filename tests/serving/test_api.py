@@ -372,6 +372,17 @@ def test_a_document_that_cannot_be_read_is_the_error_of_ask(tiny: Path, tmp_path
             assert last == record
 
 
+def test_answers_to_programs_push_no_answer_off_the_page(tiny: Path, folder: Path) -> None:
+    fast = {"preset": "fast", "settings": {"select": "1", "max_tokens": 2}}
+    with live(pair(tiny), [str(folder / "lamp.txt")]) as server:
+        response = server.send("POST", "/page/ask", json.dumps({"question": "Who made the lamp?", **fast}))
+        (job,) = {json.loads(line[6:]).get("job") for line in response if line.startswith(b"data: ")} - {None}
+        for i in range(20):
+            server.events(f"Who made lamp {i}?", **fast)
+            server.ask(f"Who lit lamp {i}?", **fast)
+        assert server.get(f"/page/answer/{job}")[0] == 200
+
+
 def test_a_document_that_changes_is_read_again(tiny: Path, tmp_path: Path) -> None:
     path = tmp_path / "bell.txt"
     path.write_text("The bell weighs nine tons.")
