@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic, sleep
@@ -17,7 +18,7 @@ import pytest
 
 from tests.conftest import needs
 from tests.servers import Handler, Loopback, declining_reply, status, stream
-from tests.serving.running import Served, serving, user_of
+from tests.serving.running import Served, serving, until, user_of
 
 pytest.importorskip("uvicorn")
 
@@ -323,6 +324,27 @@ def test_a_client_that_goes_stops_its_question(place: Place, streaming: bool) ->
     connection.sock.close()
     assert gone.wait(10), "the model still writes"
     assert monotonic() - went < 1.5
+
+
+def test_where_all_places_are_taken_a_client_is_told_when_to_come_again(place: Place) -> None:
+    free = threading.Event()
+
+    def waiting(handler: Handler, body: dict[str, Any]) -> None:
+        free.wait(30)
+        answers(handler, body)
+
+    place.models.default = waiting
+    with ThreadPoolExecutor(8) as pool:
+        first = [pool.submit(place.asked, f"{QUESTION} {i}") for i in range(8)]
+        until(lambda: place.served.get("/process/status")[1]["questions"] == {"running": 1, "waiting": 7})
+        response, told = place.served.request(
+            "POST", "/v1/chat/completions", body=json.dumps(chat(QUESTION)), headers={"Content-Type": "application/json"}
+        )
+        free.set()
+        assert [each.result()[0] for each in first] == [200] * 8
+    error = json.loads(told)["error"]
+    assert (response.status, error["type"], error["code"]) == (429, "rate_limit_error", "busy")
+    assert int(response.headers["Retry-After"]) > 0
 
 
 # -- clients -----------------------------------------------------------------------------------------------------------------
