@@ -13,6 +13,7 @@ from fbrag_cli.errors import FbragError
 PORT = 8377
 
 _UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_SITE = re.compile(r"(https?://([a-z0-9.-]+|\[[0-9a-f:]+\])(:[0-9]+)?)|([a-z-]+-extension://[\w-]+)")
 _LEAST_TOKEN = 16  # characters
 
 
@@ -38,6 +39,13 @@ class ListenOptions(ParallelOptions):
         help="file with the token that clients over TCP send; other addresses than loopback need one",
         group="Listen",
         metavar="FILE",
+    )
+    origin: list[str] = option(
+        (),
+        "--origin",
+        help="a site whose pages may ask over TCP, as https://chat.example; may be given several times (none)",
+        group="Listen",
+        metavar="URL",
     )
     allow: list[str] = option(
         (),
@@ -84,6 +92,16 @@ class ListenOptions(ParallelOptions):
         if (found := re.fullmatch(r"([0-9]{1,6})([smhd])", self.idle)) and (seconds := int(found[1]) * _UNIT_SECONDS[found[2]]):
             return float(seconds)
         raise FbragError("usage", f"--idle {self.idle} is no time", "a number and s, m, h or d, as 15m, or never")
+
+    @property
+    def origins(self) -> frozenset[str]:
+        """The sites of --origin, as browsers name them. Raises FbragError `usage`."""
+        for each in self.origin:
+            if not re.fullmatch(
+                r"https?://[a-z0-9.-]+(:[0-9]+)?|https?://\[[0-9a-f:]+\](:[0-9]+)?|[a-z-]+-extension://[\w-]+", each.lower()
+            ):
+                raise FbragError("usage", f"--origin {each} is no site", "name it without a path, as https://chat.example")
+        return frozenset(each.lower() for each in self.origin)
 
     @property
     def token(self) -> str | None:

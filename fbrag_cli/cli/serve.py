@@ -168,8 +168,9 @@ def _over_tcp(console: Console, options: ListenOptions, *, page: bool) -> Iterat
         return
     with listening(options.host or "127.0.0.1", options.port, PORT) as listener:
         host, port = listener.getsockname()[:2]
-        entrance = Entrance(host=host, port=port, token=token or (secrets.token_urlsafe(32) if page else None))
-        if not entrance.is_loopback and token is None:
+        token = token or (secrets.token_urlsafe(32) if page else None)
+        entrance = Entrance(host=host, port=port, token=token, origins=options.origins)
+        if not entrance.is_loopback and options.token_file is None:
             what = f"--host {options.host} can be reached from other machines, and needs a token"
             raise FbragError("usage", what, "add --token-file FILE, or leave --host out")
         if not entrance.is_loopback:

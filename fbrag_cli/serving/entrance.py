@@ -14,7 +14,7 @@ import socket
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 from fbrag_cli.serving.failure import HttpError
@@ -22,17 +22,35 @@ from fbrag_cli.serving.peers import is_same_user
 from fbrag_cli.text.printable import one_line
 
 Headers = Mapping[bytes, list[bytes]]  # values by name in lower case
+Fields = tuple[tuple[bytes, bytes], ...]  # headers of a response
 
 _OPEN_PATHS = ("/healthz",)  # which need no token
+_SHARED_PATHS = "/v1/"  # which pages of other sites may ask, where they are named
+_SHARED = ((b"access-control-expose-headers", b"Retry-After"), (b"vary", b"Origin"))
+_PREFLIGHT = (
+    (b"access-control-allow-methods", b"GET, POST"),
+    (b"access-control-allow-headers", b"Authorization, Content-Type"),
+    (b"access-control-allow-private-network", b"true"),  # a page of the internet asks a private address
+    (b"access-control-max-age", b"600"),
+)
+
+
+class Reply(NamedTuple):
+    """What a request gets without asking a route."""
+
+    status: int
+    headers: Fields
 
 
 @dataclass(eq=False, kw_only=True)
 class Entrance:
-    """host, port: numbers of the address. token: that clients must present; None: each process of this user may ask."""
+    """host, port: numbers of the address. token: that clients must present; None: each process of this user may ask. origins: of
+    pages of other sites that may ask the routes of programs, as "https://chat.example"."""
 
     host: str
     port: int
     token: str | None = None
+    origins: frozenset[str] = frozenset()
     _tickets: set[str] = field(default_factory=set)  # tokens that open the page once
     _secret: str = field(default_factory=lambda: secrets.token_urlsafe(32))  # value of the cookie
 
@@ -52,29 +70,42 @@ class Entrance:
         self._tickets.add(ticket := secrets.token_urlsafe(32))
         return f"{self.address}?token={ticket}"
 
-    def check(self, scope: Mapping[str, Any]) -> str | None:
-        """Return the cookie for a request that opens the page with a token, None for others. scope: of the request, as of ASGI.
+    def check(self, scope: Mapping[str, Any]) -> Reply | None:
+        """Return what a request gets at once, None for one that goes on. scope: of the request, as of ASGI.
 
         Raises HttpError for a request that may not come in.
         """
-        headers: dict[bytes, list[bytes]] = {}
-        for name, value in scope["headers"]:
-            headers.setdefault(name, []).append(value)
-        self._check_page(headers)
+        headers = _headers(scope)
+        self._check_page(headers, is_shared=bool(self.shared(scope)))
+        if scope["method"] == "OPTIONS" and b"access-control-request-method" in headers:
+            return Reply(204, _PREFLIGHT)
         if scope["path"] in _OPEN_PATHS:
             return None
         if scope["path"] == "/" and scope["method"] == "GET" and (cookie := self._cookie_for(scope["query_string"])):
-            return cookie
+            return Reply(303, ((b"location", b"/"), (b"set-cookie", cookie.encode())))
         self._check_user(headers, scope)
         return None
 
-    def _check_page(self, headers: Headers) -> None:
+    def shared(self, scope: Mapping[str, Any]) -> Fields:
+        """Return the headers that let a page of another site read the response, where it may."""
+        (origin, *others) = _headers(scope).get(b"origin") or [b""]
+        if others or not scope["path"].startswith(_SHARED_PATHS) or origin.decode("latin-1").lower() not in self.origins:
+            return ()
+        return (
+            (b"access-control-allow-origin", origin),
+            (b"access-control-expose-headers", b"Retry-After"),
+            (b"vary", b"Origin"),
+        )
+
+    def _check_page(self, headers: Headers, *, is_shared: bool) -> None:
         hosts = headers.get(b"host", [])
         if len(hosts) != 1:
             raise HttpError(400, "the request names no host, or several", "send one header Host")
         host = hosts[0].decode("latin-1").lower()
         if not self._is_ours(host):
             raise HttpError(403, f"nothing is served under the name {one_line(host, 100)}", f"ask {self.address}")
+        if is_shared:
+            return
         own = (f"http://{host}", f"https://{host}")  # https: behind a proxy
         if any(each.decode("latin-1").lower() not in own for each in headers.get(b"origin", [])):
             raise _of_another_page()
@@ -131,8 +162,15 @@ class Entrance:
                 yield found.value
 
 
+def _headers(scope: Mapping[str, Any]) -> Headers:
+    headers: dict[bytes, list[bytes]] = {}
+    for name, value in scope["headers"]:
+        headers.setdefault(name, []).append(value)
+    return headers
+
+
 def _of_another_page() -> HttpError:
-    return HttpError(403, "a page of another site may not ask", "open the page that fbrag serves")
+    return HttpError(403, "a page of another site may not ask", "open the page that fbrag serves, or name the site: --origin")
 
 
 def _same(expected: str, given: str) -> bool:

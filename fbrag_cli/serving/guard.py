@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 from starlette.requests import ClientDisconnect
 
-from fbrag_cli.serving.entrance import Entrance
+from fbrag_cli.serving.entrance import Entrance, Fields
 from fbrag_cli.serving.failure import HttpError, as_json, record_of
 from fbrag_cli.serving.lifetime import Lifetime
 from fbrag_cli.text.printable import byte_size, one_line
@@ -90,12 +90,14 @@ class Guard:
 
     async def _answer(self, scope: Scope, exchange: _Exchange) -> None:
         try:
-            cookie = self._entrance.check(scope) if self._entrance else None
+            if self._entrance:
+                exchange.shared = self._entrance.shared(scope)
+            reply = self._entrance.check(scope) if self._entrance else None
             if self._running > MOST_RUNNING:
                 raise HttpError(503, f"{MOST_RUNNING} requests run", "try again", code="timeout", retry_after=5)
             exchange.check_length()
-            if cookie:
-                await exchange.respond(303, b"", (b"location", b"/"), (b"set-cookie", cookie.encode()))
+            if reply:
+                await exchange.respond(reply.status, b"", *reply.headers)
             else:
                 await self._app(scope, exchange.receive, exchange.send)
         except HttpError as error:
@@ -105,7 +107,9 @@ class Guard:
 
 
 class _Exchange:
-    """A request and its response. status: of the response, 0 before it began."""
+    """A request and its response. status: of the response, 0 before it began. shared: headers that it gets beside ours."""
+
+    shared: Fields = ()
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._receive, self._send = receive, send
@@ -145,7 +149,7 @@ class _Exchange:
         if message["type"] == "http.response.start":
             self.status = message["status"]
             kept = [(name, value) for name, value in message.get("headers", ()) if name.lower() not in _NAMES]
-            message = {**message, "headers": [*kept, *HEADERS]}
+            message = {**message, "headers": [*kept, *HEADERS, *self.shared]}
         try:
             with anyio.fail_after(_SEND_SECONDS):
                 await self._send(message)

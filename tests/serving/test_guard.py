@@ -128,6 +128,43 @@ def test_what_another_page_embeds_is_refused_and_a_link_is_followed(open_door: S
     assert open_door.request("GET", "/", tcp=True, headers=link)[0].status != 403
 
 
+def test_a_site_that_the_user_names_may_ask_and_no_other(user: Environment, tmp_path: Path) -> None:
+    site, file = "https://chat.example", tmp_path / "token"
+    file.touch(0o600)
+    file.write_text(TOKEN)
+    options = ["--origin", site, "--port", "0", "--token-file", str(file), "--socket", str(tmp_path / "s")]
+    with serving(user, str(INQUIRY), *options) as served:
+
+        def asked(method: str, path: str, origin: str, **headers: str) -> Any:
+            cross = {"Origin": origin, "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "cors"}
+            return served.request(method, path, tcp=True, headers=cross | headers)[0]
+
+        preflight = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization,content-type"}
+        before = asked("OPTIONS", "/v1/chat/completions", site, **preflight)
+        assert before.status == 204
+        assert before.headers["Access-Control-Allow-Headers"] == "Authorization, Content-Type"
+        token = {"Authorization": f"Bearer {TOKEN}"}
+        for response, status in ((asked("GET", "/v1/models", site, **token), 200), (asked("GET", "/v1/models", site), 401)):
+            assert response.status == status
+            assert response.headers["Access-Control-Allow-Origin"] == site
+            assert response.headers["Access-Control-Allow-Credentials"] is None
+            assert response.headers["Vary"] == "Origin"
+        for path in ("/", "/page/alive", "/healthz"):
+            assert asked("GET", path, site, **token).status == 403
+        for other in ("https://chat.example.evil.example", "http://chat.example", "https://chat.example:444", "null"):
+            assert asked("GET", "/v1/models", other, **token).status == 403
+            refused = asked("OPTIONS", "/v1/models", other, **preflight)
+            assert refused.status == 403
+            assert refused.headers["Access-Control-Allow-Origin"] is None
+
+
+@pytest.mark.parametrize("site", ["*", "null", "https://chat.example/path", "chat.example", "https://"])
+def test_what_is_no_site(user: Environment, site: str) -> None:
+    run = fbrag(user, "serve", "--port", "0", "--origin", site)
+    assert run.returncode == 2
+    assert f"--origin {site} is no site" in run.stderr
+
+
 @pytest.mark.parametrize("path", ["/", "/healthz", "/no-such", "/v1/documents", "/warm/hello"])
 def test_all_responses_forbid_what_no_page_of_ours_needs(open_door: Served, guarded: Served, path: str) -> None:
     for served in (open_door, guarded):
