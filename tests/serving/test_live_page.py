@@ -14,7 +14,22 @@ pytest.importorskip("uvicorn", reason="needs Starlette and uvicorn: pip install 
 from fbrag_cli.session.settings import ModelSettings
 from tests.chromium import contrast, measured, requested
 from tests.render.test_html import HOSTILE, WATCH
-from tests.serving.live_browser import QUESTION, Served, ask, click, dropped, in_view, opened, press, serving, text_of, until
+from tests.serving.live_browser import (
+    QUESTION,
+    Served,
+    ask,
+    click,
+    dropped,
+    free_port,
+    in_view,
+    opened,
+    press,
+    serving,
+    text_of,
+    until,
+)
+from tests.serving.running import serving as process
+from tests.serving.running import user_of
 from tests.serving.test_page import parrot
 
 if TYPE_CHECKING:
@@ -188,6 +203,23 @@ def test_a_reload_brings_the_answers_again(chromium: Chrome, log: Served) -> Non
     quiet(chromium, log)
 
 
+def test_an_answer_is_copied_with_its_sources_and_saved_as_a_page(chromium: Chrome, log: Served) -> None:
+    opened(chromium, log.address)
+    answered(chromium)
+    permissions = ["clipboardReadWrite", "clipboardSanitizedWrite"]
+    chromium.execute_cdp_cmd("Browser.grantPermissions", {"permissions": permissions, "origin": log.address})
+    click(chromium, ".copy")
+    until(chromium, "document.querySelector('.copy').textContent === 'Copied'")
+    reading = {"expression": "navigator.clipboard.readText()", "awaitPromise": True}
+    copied = chromium.execute_cdp_cmd("Runtime.evaluate", reading)["result"]["value"]
+    assert copied.startswith("Tobias [1]")
+    assert SEALED.strip() in copied
+    fetching = {"expression": "fetch(document.querySelector('.save').href).then(got => got.text())", "awaitPromise": True}
+    saved = chromium.execute_cdp_cmd("Runtime.evaluate", fetching)["result"]["value"]
+    assert "<title>Who sealed the box of the chronometer? · fbrag</title>" in saved
+    assert "<script" not in saved
+
+
 def test_two_tabs_are_two_conversations(chromium: Chrome, log: Served) -> None:
     log.gate.held.add("token")
     opened(chromium, log.address)
@@ -228,6 +260,30 @@ def test_the_server_goes_and_comes_back(chromium: Chrome, models: ModelSettings,
         until(chromium, ANSWERED)
         until(chromium, "document.getElementById('gone').hidden && !document.querySelector('.waiting')")
         assert measured(chromium, "document.querySelectorAll('.turn').length") == 2
+
+
+def test_the_page_of_fbrag_ui_and_its_process_is_killed(
+    chromium: Chrome, models: ModelSettings, papers: Path, clean_environment: dict[str, str], tmp_path: Path
+) -> None:
+    user, port = user_of(clean_environment, tmp_path), free_port()
+    (tmp_path / "token").write_text("open-sesame-open-sesame")
+    (tmp_path / "token").chmod(0o600)
+    options = ["--port", str(port), "--token-file", str(tmp_path / "token"), "--small", models.small, "--large", models.large]
+    words = [str(papers / "log.txt"), *map(str, options)]
+    with process(user, *words, command="ui") as served:
+        opened(chromium, f"http://127.0.0.1:{port}/?token=open-sesame-open-sesame")
+        assert measured(chromium, "location.href") == f"http://127.0.0.1:{port}/"
+        answered(chromium)
+        assert chromium.get_log("browser") == []
+        served.process.kill()
+        served.process.wait()
+        ask(chromium, "What kept on?")
+        until(chromium, "!document.getElementById('gone').hidden")
+        assert "gone" in text_of(chromium, "#gone")
+    with process(user, *words, command="ui"):
+        until(chromium, "document.getElementById('gone').textContent.includes('started anew')")
+        chromium.get(f"http://127.0.0.1:{port}/?token=open-sesame-open-sesame")
+        until(chromium, "document.querySelectorAll('.turn').length >= 1")
 
 
 def test_what_fails_is_said_and_the_page_goes_on(chromium: Chrome, models: ModelSettings, papers: Path, tmp_path: Path) -> None:
