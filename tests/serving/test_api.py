@@ -437,7 +437,7 @@ def test_a_client_that_goes_away_stops_its_question(alone: tuple[psutil.Process,
     process, path = alone
     client = sent(path, head, ASKED)
     time.sleep(2.5)  # a prompt is read
-    assert works(process)
+    assert any(works(process) for _ in range(8))  # the machine may have other work
     client.close()
     time.sleep(1)
     assert not works(process)
@@ -448,7 +448,7 @@ def test_a_client_that_goes_away_stops_the_reading_of_its_pdf(alone: tuple[psuti
     words = b"\n".join(b"the bell of page and of line %d weighs nine tons, says the clerk of the works" % i for i in range(450))
     client = sent(path, "POST /v1/documents?name=bells.pdf HTTP/1.1", pdf(*[words] * 120))
     time.sleep(2)
-    assert works(process)
+    assert any(works(process) for _ in range(3))
     client.close()
     time.sleep(1)
     assert not works(process)
