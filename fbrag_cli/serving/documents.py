@@ -51,10 +51,12 @@ def routes(state: State) -> list[Route]:
         query = request.query_params
         if unknown := [key for key in query if key not in _KEYS]:
             raise FbragError("usage", f"{one_line(unknown[0], 60)}: there is no such key", f"one of {', '.join(_KEYS)}")
+        if not query.get("document"):
+            raise FbragError("usage", "document: an id is needed", "GET /v1/documents has the ids")
         place = {key: _number(key, query[key]) for key in _PLACE if key in query}
 
         def work(listener: Listener) -> dict[str, Any]:
-            return _source(library.document(query.get("document", ""), listener), place)
+            return _source(library.document(query["document"], listener), place)
 
         return as_json(await in_thread(request, work))
 

@@ -120,6 +120,7 @@ def test_a_place_is_read(served: Live, folder: Path) -> None:
     for wrong in ("start_line=0", "start_line=9&end_line=8", "start_line=99999", "start_line=x", "page=1", "end_char=-1"):
         status, record = served.get(f"/v1/source?document={id}&{wrong}")
         assert (status, record["error"]["code"]) == (400, "usage"), wrong
+    assert served.get("/v1/source")[0] == served.get("/v1/source?document=")[0] == 400
 
 
 def test_only_what_is_served_can_be_named(served: Live, folder: Path, tmp_path: Path) -> None:
