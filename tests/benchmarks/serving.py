@@ -37,6 +37,7 @@ PDF = "large.pdf"  # may be named, and is not read before
 _FILLER = "The {thing} of {place} was painted in the spring of 18{year}, and the book of the harbour says little more about it. "
 _THINGS = ("lamp", "boat", "bell", "stair", "store", "flag", "rail", "tank", "gate", "clock")
 _IDLE = 0.05  # of a core: a process that uses less does nothing
+_INTO_IT = 1.0  # after which a question is in the middle of a prompt of a real model
 _PATIENCE = 900  # seconds of a request
 _HURRY = 0.5  # seconds that a client waits before it asks again, at most
 
@@ -178,6 +179,16 @@ def write_pdf(path: Path, n_pages: int) -> None:
     path.write_bytes(pdf(*[lines] * n_pages))
 
 
+def parrot(folder: Path) -> str:
+    """Write a model that says yes to everything at once. Return its path."""
+    from tests.generation.parrot_gguf import END, Parrot, saying
+    from tests.generation.test_thought import REMOVES
+
+    script = {**saying("<|assistant|>", "y", "e", "s", END), ":": "y"}
+    model = Parrot(script=script, template=REMOVES, marks=("<|user|>", "<|assistant|>"), context=65_536)
+    return str(model.write(folder / "parrot.gguf"))
+
+
 def questions(n: int, first: int = 0) -> list[tuple[int, str]]:
     """Return documents with questions, all of them different."""
     asked = range(first, first + n)
@@ -242,6 +253,7 @@ def killed(server: Server) -> Iterator[tuple[str, str]]:
     command = server.run("ask", _path(0), question, *server.models, stdout=subprocess.PIPE)
     while not server.busy():
         pass
+    sleep(_INTO_IT)
     server.popen.kill()
     server.popen.wait()
     _, errors = command.communicate(timeout=_PATIENCE)
@@ -286,7 +298,7 @@ def measured(server: Server, n_clients: int, n_warm_up: int, n_questions: int) -
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", default="smollm2-135m", help="small and large model")
+    parser.add_argument("--model", default="smollm2-135m", help="small and large model; parrot: one that takes no time")
     parser.add_argument("--clients", type=int, default=50)
     parser.add_argument("--warm-up", type=int, default=40, help="questions before the memory is measured")
     parser.add_argument("--questions", type=int, default=200, help="questions after which it is measured again")
@@ -295,10 +307,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rows", type=Path, help="file for the figures, as JSON lines")
     options = parser.parse_args(arguments)
     with TemporaryDirectory() as folder:
+        model = parrot(Path(folder)) if options.model == "parrot" else options.model
         write_pdf(Path(folder) / PDF, options.pages)
-        server = Server(
-            Path(folder), documents(Path(folder), options.words), ["--small", options.model, "--large", options.model]
-        )
+        server = Server(Path(folder), documents(Path(folder), options.words), ["--small", model, "--large", model])
         rows = []
         print("| what | figure | bar |\n|---|---|---|", flush=True)
         try:
