@@ -15,7 +15,8 @@ const ALIVE_MS = 30_000;
 
 const $ = (/** @type {string} */ id) => document.getElementById(id);
 const made = (/** @type {string} */ id) => $(id).content.cloneNode(true).firstElementChild;
-const element = (/** @type {string} */ tag, /** @type {string} */ text) => Object.assign(document.createElement(tag), { textContent: text });
+const element = (/** @type {string} */ tag, /** @type {string} */ textContent) =>
+  Object.assign(document.createElement(tag), { textContent });
 const place = (/** @type {Element} */ element, /** @type {string} */ html) => { element.innerHTML = html ?? ""; };
 const counted = (/** @type {number} */ n, /** @type {string} */ one) => `${n.toLocaleString("en")} ${one}${n === 1 ? "" : "s"}`;
 
@@ -92,9 +93,8 @@ async function* events(response) {
     const blocks = (rest + value).split(/\r?\n\r?\n/);
     rest = blocks.pop();
     for (const block of blocks) {
-      const lines = block.split(/\r?\n/);
-      const field = (name) => lines.filter((line) => line.startsWith(`${name}: `)).map((line) => line.slice(name.length + 2)).join("\n");
-      if (field("data")) yield [field("event"), JSON.parse(field("data"))];
+      const fields = Object.fromEntries(block.split(/\r?\n/).map((line) => line.split(/: (.*)/s)));
+      if (fields.data) yield [fields.event, JSON.parse(fields.data)];
     }
   }
 }
@@ -373,7 +373,9 @@ class ChunkMap {
     this.first = this.end = this.now = 0; // positions
     this.sources = new Map();
     strip.addEventListener("click", ({ target }) => this.over(target, (at) => visit(() => reader.show(at, { focus: true }))));
-    strip.addEventListener("pointerover", ({ target }) => this.over(target, (at) => { target.closest("i").title = this.told(at); }));
+    strip.addEventListener("pointerover", ({ target }) => {
+      this.over(target, (at) => { target.closest("i").title = this.told(at); });
+    });
     strip.addEventListener("keydown", (event) => this.pressed(event));
   }
 
@@ -384,7 +386,8 @@ class ChunkMap {
 
   /** @param {File} file */
   open({ first, chars }) {
-    Object.assign(this, { first, end: first + chars.length, now: first, seen: null, per: Math.ceil(chars.length / MOST_CELLS) || 1 });
+    Object.assign(this, { first, end: first + chars.length, now: first, seen: null });
+    this.per = Math.ceil(chars.length / MOST_CELLS) || 1; // chunks that a cell stands for
     const n = Math.ceil(chars.length / this.per);
     this.strip.className = `strip ${n <= 120 ? "few" : n <= 600 ? "some" : n <= 1200 ? "many" : "most"}`;
     this.cells.replaceChildren(...Array.from({ length: n }, () => document.createElement("i")));
@@ -427,10 +430,13 @@ class ChunkMap {
   }
 
   pressed(event) {
-    const row = Math.max(1, Math.floor(this.cells.clientWidth / (this.cells.children[1]?.offsetLeft - this.cells.children[0].offsetLeft)));
-    const [all, page] = [this.end - this.first, 10 * row];
-    const steps = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -row, ArrowDown: row, PageUp: -page, PageDown: page, Home: -all, End: all };
-    const step = steps[event.key];
+    const top = this.cells.firstElementChild?.offsetTop;
+    const row = [...this.cells.children].findIndex(({ offsetTop }) => offsetTop !== top);
+    const down = row > 0 ? row : 1;
+    const all = this.end - this.first;
+    const back = { ArrowLeft: 1, ArrowUp: down, PageUp: 10 * down, Home: all };
+    const on = { ArrowRight: 1, ArrowDown: down, PageDown: 10 * down, End: all };
+    const step = on[event.key] ?? -back[event.key];
     if (!step || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
     this.now = Math.min(Math.max(this.now + step * this.per, this.first), this.end - 1);
@@ -449,7 +455,15 @@ const library = {
   /** @type {File[]} */ files: [],
   opening: Promise.resolve(),
 
-  asked: () => [...document.querySelectorAll("[name=documents]:checked")].map((box) => box.value),
+  /** The boxes of all that can be asked. @returns {HTMLInputElement[]} */
+  boxes: () => [...document.querySelectorAll("[name=documents]")],
+
+  /** The ids of what is asked. */
+  asked() {
+    return this.boxes().filter(({ checked }) => checked).map(({ value }) => value);
+  },
+
+  named: (/** @type {HTMLInputElement} */ box) => box.closest("li").querySelector("bdi").textContent,
 
   /** Show documents, after those that are being opened. @param {string[]} ids of entries */
   open(ids) {
@@ -534,13 +548,14 @@ const library = {
       say(`Reading ${file.name} …`);
       const path = `/v1/documents?name=${encodeURIComponent(file.name)}`;
       try {
-        const sent = await server.reach(path, { method: "POST", body: file, headers: { "content-type": "application/octet-stream" } });
+        const headers = { "content-type": "application/octet-stream" };
+        const sent = await server.reach(path, { method: "POST", body: file, headers });
         added.push(...(await sent.json()).documents);
       } catch (error) {
         return error instanceof Gone ? say(`The server is gone: ${file.name} was not read.`) : wrong(error);
       }
     }
-    for (const box of document.querySelectorAll("[name=documents]")) box.checked = false;
+    for (const box of this.boxes()) box.checked = false;
     added.forEach((entry) => this.enter(entry));
     say(`Ask about ${added.map(({ name }) => name).join(", ")}`);
     $("question").focus();
@@ -550,16 +565,15 @@ const library = {
   /** Let go of documents that the server no longer has, as it was started anew. */
   async check() {
     const ids = (await server.json("/v1/documents")).documents.map(({ id }) => id);
-    const lost = [...document.querySelectorAll("[name=documents]")].filter(({ value }) => !ids.includes(value));
+    const lost = this.boxes().filter(({ value }) => !ids.includes(value));
     if (!lost.length) return;
-    const items = lost.map((box) => box.closest("li"));
-    say(`${items.map((item) => item.querySelector("bdi").textContent).join(", ")}: no longer there. Add it again.`);
-    for (const item of items) item.remove();
+    say(`${lost.map(this.named).join(", ")}: no longer there. Add it again.`);
+    for (const box of lost) box.closest("li").remove();
     await this.chosen();
   },
 
   enter({ id, name }) {
-    let box = [...document.querySelectorAll("[name=documents]")].find(({ value }) => value === id);
+    let box = this.boxes().find(({ value }) => value === id);
     if (!box) {
       const item = made("entry");
       item.querySelector("bdi").textContent = name;
@@ -571,12 +585,13 @@ const library = {
 
   /** Show what is asked from now on. */
   async chosen() {
-    const boxes = [...document.querySelectorAll("[name=documents]")];
-    const names = boxes.filter(({ checked }) => checked).map((box) => box.closest("li").querySelector("bdi").textContent);
-    $("shelf").hidden = boxes.length < 2;
-    const some = `${names.length} of ${boxes.length} ${names.length === 1 ? "is" : "are"} asked`;
-    $("asked").textContent = names.length === boxes.length ? `All ${names.length} are asked` : some;
-    $("title").textContent = names.map((name) => name.replace(/\/+$/, "").replace(/.*\//, "") || name).join(", ") || (boxes.length ? "No document is asked" : "Ask a document");
+    const n = this.boxes().length;
+    const names = this.boxes().filter(({ checked }) => checked).map(this.named);
+    const last = (name) => name.replace(/\/+$/, "").replace(/.*\//, "") || name; // of a path
+    $("shelf").hidden = n < 2;
+    const some = `${names.length} of ${n} ${names.length === 1 ? "is" : "are"} asked`;
+    $("asked").textContent = names.length === n ? `All ${n} are asked` : some;
+    $("title").textContent = names.map(last).join(", ") || (n ? "No document is asked" : "Ask a document");
     document.title = `${$("title").textContent} · fbrag`;
     turns.open(null);
     turns.store();
@@ -694,8 +709,8 @@ class Turn {
   }
 
   on_read({ label, share, left_s }) {
-    const left = left_s >= 90 ? `, about ${Math.round(left_s / 60)} min left` : left_s >= 1 ? `, about ${Math.round(left_s)} s left` : "";
-    this.doing(`${label[0].toUpperCase()}${label.slice(1)}${left}`);
+    const left = left_s >= 90 ? `${Math.round(left_s / 60)} min` : left_s >= 1 ? `${Math.round(left_s)} s` : "";
+    this.doing(`${label[0].toUpperCase()}${label.slice(1)}${left && `, about ${left} left`}`);
     const bar = this.$("progress");
     if (share > 0) bar.value = share;
     else bar.removeAttribute("value");
@@ -847,8 +862,8 @@ const turns = {
   /** Show again what was asked before a reload. */
   restore() {
     const { conversation, kept = [], asked } = JSON.parse(sessionStorage.getItem("fbrag") ?? "{}");
-    this.conversation = conversation ?? [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
-    for (const box of asked ? document.querySelectorAll("[name=documents]") : []) box.checked = asked.includes(box.value);
+    this.conversation = conversation ?? crypto.getRandomValues(new Uint32Array(4)).join("-");
+    for (const box of asked ? library.boxes() : []) box.checked = asked.includes(box.value);
     library.chosen().catch(wrong);
     for (const { job, question, documents } of kept) {
       const turn = new Turn(question, documents);
@@ -882,7 +897,8 @@ function ask(question, whole = "") {
 function whereabouts() {
   const { index, part } = reader.file ? reader.anchor() : {};
   const turn = turns.all.indexOf(turns.current);
-  return { turn, file: library.files.indexOf(reader.file), index, part, talk: $("talk").scrollTop, page: scrollY, focus: document.activeElement?.hash };
+  const file = library.files.indexOf(reader.file);
+  return { turn, file, index, part, talk: $("talk").scrollTop, page: scrollY, focus: document.activeElement?.hash };
 }
 
 /** Go somewhere, so that the back button comes back. */
@@ -910,7 +926,8 @@ async function comeBack({ state }) {
 
 /** Follow a link within the page: to a chunk, or to a part of an answer. */
 function follow(event) {
-  const link = event.target.closest("a[href^='#']") ?? (getSelection().isCollapsed && event.target.closest(".sources li")?.querySelector("a"));
+  const card = getSelection().isCollapsed && event.target.closest(".sources li");
+  const link = event.target.closest("a[href^='#']") ?? (card && card.querySelector("a"));
   if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
   const [, number] = /^#c(\d+)$/.exec(link.hash) ?? [];
   const answer = link.hash === "#talk" && turns.current?.element;
