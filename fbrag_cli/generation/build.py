@@ -8,6 +8,7 @@ import re
 import shutil
 import sys
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 from fbrag_cli import __version__
@@ -36,6 +37,7 @@ def versions() -> dict[str, str | None]:
     return {"fbrag": __version__, "llama_cpp_python": installed()}
 
 
+@cache
 def installed() -> str | None:
     """Return the version of llama-cpp-python, None where it is not installed.
 

@@ -45,7 +45,8 @@ class CallStoppedError(Exception):
 
 
 def routes(models: Models) -> list[Route]:
-    """Return the routes by which commands use the models."""
+    """Return the routes by which commands use the models. llama.cpp is loaded meanwhile: no command waits for it."""
+    threading.Thread(target=models.gpus, args=(False,), name="llama.cpp", daemon=True).start()
     calls = _Calls(models)
     runs: dict[str, Run] = {"generate": _generate, "choose": _choose, "written": _written, "count_tokens": _count_tokens}
     return [
