@@ -255,14 +255,14 @@ class Models:
 
     def begin(self, name: str, listener: Listener | None = None) -> None:
         """Load a model beside what comes now, unless it is loaded. On a GPU those that have to fit first are loaded before."""
-        from concurrent.futures import ThreadPoolExecutor
-
         if is_server(name):
             return
         (file,) = self.find([name], listener=listener)
         if self.warm and self.warm.process.is_expected:
             self.warm.begin(file, (listener or self._listener).cancellation, large=file.path in self._large)
             return
+        from concurrent.futures import ThreadPoolExecutor
+
         with self._beginning:
             if (file.path, None) not in self._loaded and file.path not in self._begun:
                 executor = ThreadPoolExecutor(1)
