@@ -257,7 +257,7 @@ def test_many_requests_leave_nothing(user: Environment) -> None:
         process = served.of_system()
         memory, others = process.memory_info().rss, (process.num_fds(), process.num_threads())
         ask(200)
-        until(lambda: process.num_fds() <= others[0] and process.num_threads() <= others[1])
+        until(lambda: process.num_fds() <= others[0] and process.num_threads() <= others[1] + 1)  # the one that frees idle models
         assert process.memory_info().rss - memory < 4_000_000
         assert not process.children()
 
@@ -399,7 +399,7 @@ def test_two_hundred_questions_leave_nothing(user: Environment, tiny: list[str],
         process = served.of_system()
         memory, others = process.memory_info().rss, (process.num_fds(), process.num_threads())
         ask(200)
-        until(lambda: process.num_fds() <= others[0] and process.num_threads() <= others[1])
+        until(lambda: process.num_fds() <= others[0] and process.num_threads() <= others[1] + 1)  # the one that frees idle models
         assert process.memory_info().rss - memory < 10_000_000
         assert not process.children(recursive=True)
         assert served.end() == 143
