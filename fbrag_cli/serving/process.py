@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
 import socket
 from collections.abc import Callable, Iterator, Sequence
@@ -103,7 +104,10 @@ async def _unload(state: State) -> None:
     """Free what nobody has used for as long as the process waits for a request."""
     while (idle := state.lifetime.idle) is not None:
         await asyncio.sleep(min(_UNLOAD_SECONDS, idle / 4))
-        await asyncio.to_thread(state.desk.unload, idle)
+        try:
+            await asyncio.to_thread(state.desk.unload, idle)
+        except Exception:
+            logging.getLogger("fbrag").exception("what nobody uses cannot be freed")
 
 
 def _configuration(app: Any) -> uvicorn.Config:
@@ -122,10 +126,15 @@ def _configuration(app: Any) -> uvicorn.Config:
 
 @contextmanager
 def _signals(stop: Callable[[], object]) -> Iterator[list[int]]:
-    """Call `stop` for each signal that ends the process, until the block ends. Yield the list of those that came."""
+    """Call `stop` for each signal that ends the process, until the block ends. Yield the list of those that came.
+
+    A second Ctrl-C ends the process at once. The next one cleans up what it leaves.
+    """
     received: list[int] = []
 
     def note(number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGINT and number in received:
+            os._exit(128 + number)
         received.append(number)
         stop()
 
