@@ -954,7 +954,7 @@ function point(part) {
   for (const other of document.querySelectorAll(".talk .here")) other.classList.remove("here");
   if (part.matches("li")) part.classList.add("here");
   part.scrollIntoView({ block: part.matches("li") ? "center" : "start" });
-  (part.matches("textarea") ? part : part.querySelector("a, summary, button"))?.focus({ preventScroll: true });
+  (part.matches("textarea, [tabindex]") ? part : part.querySelector("a, summary, button"))?.focus({ preventScroll: true });
 }
 
 // ---- Finding ----------------------------------------------------------------------------------------------------------------
@@ -1045,7 +1045,10 @@ function dragged(event) {
   if (!event.dataTransfer?.types.includes("Files")) return;
   event.preventDefault();
   document.body.classList.toggle("dropping", event.type === "dragover");
-  if (event.type === "drop") library.add(event.dataTransfer.files);
+  if (event.type !== "drop") return;
+  const folder = [...event.dataTransfer.items].some((item) => item.webkitGetAsEntry?.()?.isDirectory);
+  if (folder) say("A folder cannot be dropped. Drop its files, or start fbrag ui with the folder.");
+  else library.add(event.dataTransfer.files);
 }
 
 function start() {

@@ -309,6 +309,10 @@ def test_a_document_is_dropped_onto_the_page(chromium: Chrome, models: ModelSett
         assert text_of(chromium, "#asked") == "1 of 2 is asked"
         answered(chromium)
         assert text_of(chromium, ".turn .sources li").startswith("letter.txt:1")
+        for kind in ("dragEnter", "dragOver", "drop"):
+            about = {"items": [], "files": [str(papers)], "dragOperationsMask": 1}
+            chromium.execute_cdp_cmd("Input.dispatchDragEvent", {"type": kind, "x": 300, "y": 300, "data": about})
+        until(chromium, "document.getElementById('hello').textContent.startsWith('A folder cannot be dropped')")
         dropped(chromium, "empty.txt", "")
         until(chromium, "document.getElementById('hello').textContent.includes('empty.txt')")
         assert text_of(chromium, "#name") == "letter.txt"
@@ -448,6 +452,12 @@ def test_the_keyboard_alone_is_enough(chromium: Chrome, log: Served) -> None:
     press(chromium, Keys.ENTER)
     until(chromium, f"{focused}.matches('.k.on')")
     until(chromium, "document.querySelector('#feed mark.best')")
+    measured(chromium, "document.querySelector('.skip[href=\"#reader\"]').focus()")
+    press(chromium, Keys.ENTER)
+    until(chromium, f"{focused}.id === 'reader'")
+    top = measured(chromium, "reader.scrollTop")
+    press(chromium, Keys.PAGE_DOWN)
+    until(chromium, f"reader.scrollTop > {top}")
     measured(chromium, "document.getElementById('strip').focus()")
     press(chromium, Keys.HOME)
     until(chromium, "document.getElementById('strip').getAttribute('aria-valuetext') === 'chunk 1 of 43'")
