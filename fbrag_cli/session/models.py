@@ -258,7 +258,7 @@ class Models:
         if is_server(name):
             return
         (file,) = self.find([name], listener=listener)
-        if self.warm and self.warm.process.is_expected:
+        if self.warm and self.warm.process.begin():
             self.warm.begin(file, (listener or self._listener).cancellation, large=file.path in self._large)
             return
         from concurrent.futures import ThreadPoolExecutor
@@ -343,8 +343,8 @@ class Models:
         return there.gpus if there else gpus_here(needed)
 
     def _check_llama(self) -> None:
-        """Raise FbragError llama_unavailable where no model can be loaded."""
-        if not (self.warm and self.warm.process.hello()):
+        """Raise FbragError llama_unavailable where no model can be loaded. Start the warm process where that is asked for."""
+        if not (self.warm and self.warm.process.begin()):
             import fbrag_cli.generation.llama.library  # noqa: F401
 
     def unload(self, idle: float) -> None:

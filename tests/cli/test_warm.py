@@ -200,6 +200,7 @@ def test_where_none_runs_a_line_of_v_says_so(fbrag: Run, works: Path, tiny: list
         (["--ctx", "4096", "-v"], "the warm process has other settings (ctx)"),
         (["--gpu", "off", "-v"], "the warm process has other settings (gpu)"),
         (["-vv"], "-vv shows llama.cpp's log"),
+        (["-v", "--threads", "1", "--gpu-layers", "3"], "the warm process has other settings (gpu_layers, threads)"),
     ],
 )
 def test_other_settings_are_said_and_the_models_are_loaded_here(
@@ -324,6 +325,30 @@ def test_a_command_starts_it_for_those_that_follow(
             each.wait(PATIENCE)
 
 
+def test_two_commands_at_once_start_one(fbrag: Run, clean_environment: dict[str, str], works: Path, tiny: list[str]) -> None:
+    def asked(question: str) -> subprocess.CompletedProcess[str]:
+        return fbrag("ask", works, question, *tiny, "--no-cache", "-v", "--warm", "true")
+
+    try:
+        with ThreadPoolExecutor(2) as executor:
+            done = list(executor.map(asked, [QUESTION, "Who paid for it?"]))
+        assert [each.returncode for each in done] == [0, 0]
+        assert not [line for each in done for line in told(each)]
+        assert len(servers_of(clean_environment)) == 1
+    finally:
+        for each in servers_of(clean_environment):
+            each.terminate()
+            each.wait(PATIENCE)
+
+
+def test_none_is_started_where_no_model_is_asked_for(
+    fbrag: Run, clean_environment: dict[str, str], works: Path, tiny: list[str]
+) -> None:
+    assert fbrag("ask", works, QUESTION, *tiny, "--warm", "true", "--dry-run").returncode == 0
+    fbrag("ask", works, QUESTION, "--large", "http://127.0.0.1:9/v1", "--small", "http://127.0.0.1:9/v1", "--warm", "true")
+    assert not servers_of(clean_environment)
+
+
 def test_without_its_libraries_one_line_says_what_installs_them(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -332,7 +357,8 @@ def test_without_its_libraries_one_line_says_what_installs_them(
     found = warm_models(WarmSettings(warm="true"), ModelSettings(), Console())
     assert found
     assert found.process.hello() is None
-    assert not found.process.is_expected
+    assert not capsys.readouterr().err
+    assert not found.process.begin()
     said = capsys.readouterr().err.splitlines()
     assert len(said) == 1
     assert "pip install" in said[0]

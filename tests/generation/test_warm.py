@@ -344,6 +344,21 @@ def test_a_file_that_changed_since_it_was_loaded_is_not_lent(process: Path, tmp_
         WarmGenerator(process, wanted(path), Cancellation())
 
 
+def test_more_calls_at_once_than_it_runs_are_said(process: Path, tmp_path: Path) -> None:
+    warm, said = found(process)
+    assert not warm.awaited(Cancellation(), 4)
+    assert said == ["the warm process runs 1 call at once, and 4 are asked for: the models are loaded in this process"]
+
+
+def test_a_busy_process_lends_no_more(process: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fbrag_cli.serving.model_calls._MOST_CALLS", 0)
+    warm, said = found(process)
+    assert warm.hello()
+    assert warm.model(wanted(Tiny().write(tmp_path / "tiny.gguf")), Cancellation()) is None
+    assert len(said) == 1
+    assert "calls wait there" in said[0]
+
+
 def test_models_are_borrowed_where_they_are_lent(process: Path, tmp_path: Path) -> None:
     from fbrag_cli.session.warm_models import WarmModels
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # what speaks HTTP is loaded where a process is there
     from fbrag_cli.generation.warm.wire import Hello, Json, Wanted
 
 _START_SECONDS = 10.0
+_MORE_SECONDS = 1.0  # where the process that was started has ended: another one, started at the same time, listens soon
 _POLL_SECONDS = 0.02
 _HERE = "the models are loaded in this process"
 
@@ -47,8 +48,7 @@ class WarmProcess:
         if self._hello or self._refused:
             return self._hello
         if not os.path.lexists(self.socket):
-            self._note_absence("no warm process runs")
-            return None
+            return self._absent("no warm process runs")
         from fbrag_cli.generation.warm.connection import GoneError, is_trusted, reply
         from fbrag_cli.generation.warm.wire import Hello
 
@@ -56,8 +56,7 @@ class WarmProcess:
             said = Hello.of(reply(self.socket, "GET", "/warm/hello")) if is_trusted(self.socket) else None
             why = self._difference(said) if said else f"{self.socket} is not of this user alone"
         except GoneError:
-            self._note_absence("the warm process was killed, and only its socket is there")
-            return None
+            return self._absent("the warm process was killed, and only its socket is there")
         except (ValueError, TypeError, KeyError, AttributeError):
             why = "the warm process has another version of fbrag"
         if why:
@@ -67,10 +66,11 @@ class WarmProcess:
             self._hello = said
         return self._hello
 
-    @property
-    def is_expected(self) -> bool:
-        """Whether it is there, or starts."""
-        return bool(self.hello() or self._is_starting)
+    def begin(self) -> bool:
+        """Start it, once, where none runs and that is asked for. Return whether it is there, or starts."""
+        if not self.hello() and not self._refused and self.start:
+            self._is_starting, self.start = self.start(), None
+        return bool(self._hello or self._is_starting)
 
     def awaited(self, cancellation: Cancellation, at_once: int) -> bool:
         """Return whether it is there and runs as many calls at once. One that starts has some seconds for it.
@@ -78,8 +78,10 @@ class WarmProcess:
         Raises the error of a requested stop.
         """
         end = time.monotonic() + _START_SECONDS
-        while not (there := self.hello()) and self._is_starting:
-            if not self._is_starting() or time.monotonic() > end:
+        while not (there := self.hello()) and self._is_starting and not self._refused:
+            if not self._is_starting():
+                end, self._is_starting = min(end, time.monotonic() + _MORE_SECONDS), lambda: True
+            if time.monotonic() > end:
                 self.tell("the warm process did not start")
                 self._is_starting = None
             cancellation.raise_if_requested()
@@ -115,12 +117,11 @@ class WarmProcess:
         others = [name for name in self.conditions | said.conditions if self.conditions.get(name) != said.conditions.get(name)]
         return f"the warm process has other settings ({', '.join(others)})" if others else ""
 
-    def _note_absence(self, why: str) -> None:
-        """Start the process, once, where that is asked for; else say that none is there."""
-        if self.start:
-            self._is_starting, self.start = self.start(), None
-        elif not self._is_starting:
+    def _absent(self, why: str) -> Hello | None:
+        """Say that none is there, unless one is to be started."""
+        if not (self.start or self._is_starting):
             self.tell(why)
+        return None
 
     def tell(self, why: str) -> None:
         """Say why its models are not used, each reason once."""
