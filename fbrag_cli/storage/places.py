@@ -41,13 +41,11 @@ def socket_path() -> Path:
 
 def _runtime_dir() -> Path:
     """Return fbrag's folder for what lives as long as a process: below XDG_RUNTIME_DIR, else the system's own, else temporary."""
-    import tempfile
-
     user = os.getuid() if hasattr(os, "getuid") else 0
     for folder in (os.environ.get("XDG_RUNTIME_DIR", ""), f"/run/user/{user}"):
         if os.path.isabs(folder) and os.path.isdir(folder):
             return Path(folder) / "fbrag"
-    return Path(tempfile.gettempdir()) / f"fbrag-{user}"
+    return Path(os.environ.get("TMPDIR") or "/tmp") / f"fbrag-{user}"  # tempfile needs one that can be written
 
 
 def is_nowhere(folder: Path) -> bool:
