@@ -304,6 +304,19 @@ def test_what_is_no_warm_process_is_left_alone(tmp_path: Path, reply: bytes) -> 
         assert warm.hello() is None
 
 
+def test_a_process_that_does_not_answer_is_waited_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fbrag_cli.generation.warm.connection._REPLY_SECONDS", 0.3)
+    tmp_path.chmod(0o700)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "serve.sock"))
+        listener.listen()
+        warm, said = found(tmp_path / "serve.sock")
+        begun = time.monotonic()
+        assert [warm.hello() for _ in range(5)] == [None] * 5
+        assert time.monotonic() - begun < 1
+    assert said == ["the warm process does not answer (timed out): the models are loaded in this process"]
+
+
 def test_a_socket_that_nobody_listens_on_is_none(tmp_path: Path) -> None:
     path = tmp_path / "serve.sock"
     with socket.socket(socket.AF_UNIX) as listener:

@@ -55,8 +55,10 @@ class WarmProcess:
         try:
             said = Hello.of(reply(self.socket, "GET", "/warm/hello")) if is_trusted(self.socket) else None
             why = self._difference(said) if said else f"{self.socket} is not of this user alone"
-        except GoneError:
-            return self._absent("the warm process was killed, and only its socket is there")
+        except GoneError as error:
+            if self._is_starting or isinstance(error.__cause__, ConnectionRefusedError):
+                return self._absent("the warm process was killed, and only its socket is there")
+            why = f"the warm process does not answer ({error})"
         except (ValueError, TypeError, KeyError, AttributeError):
             why = "the warm process has another version of fbrag"
         if why:
