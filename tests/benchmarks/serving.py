@@ -39,7 +39,7 @@ _THINGS = ("lamp", "boat", "bell", "stair", "store", "flag", "rail", "tank", "ga
 _IDLE = 0.05  # of a core: a process that uses less does nothing
 _INTO_IT = 1.0  # after which a question is in the middle of a prompt of a real model
 _PATIENCE = 900  # seconds of a request
-_HURRY = 0.5  # seconds that a client waits before it asks again, at most
+_HURRY = 5.0  # seconds that a client waits before it asks again, at most
 
 
 @dataclass(frozen=True)
