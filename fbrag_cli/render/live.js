@@ -9,6 +9,7 @@ const MARGIN = 1.5; // heights of the view that are in the page above and below 
 const BLOCK = 20; // chunks that are fetched at once
 const NEAR = 8; // chunks above and below those in the page whose texts are fetched ahead
 const MOST_KEPT = 400; // chunks whose text is kept
+const MOST_CHUNKS = 10_000; // of a document that is shown as one
 const MOST_CELLS = 2400; // of the map; a cell stands for several chunks in a document of more
 const MOST_BREAKS = 3; // after which a question is not asked again
 const ALIVE_MS = 30_000;
@@ -111,7 +112,7 @@ class Reader {
     for (const kind of ["wheel", "touchmove", "pointerdown", "keydown"]) {
       pane.addEventListener(kind, () => { this.moved = true; }, { passive: true }); // a person reads on by themselves
     }
-    new ResizeObserver(([{ contentRect }]) => this.fit(contentRect.width)).observe(feed);
+    new ResizeObserver(() => this.fit()).observe(feed);
   }
 
   clear() {
@@ -187,12 +188,12 @@ class Reader {
     this.stack();
   }
 
-  fit(width) {
-    if (!this.file || width === this.width) return;
+  /** Guess and measure anew where the width has changed. */
+  fit() {
+    if (!this.file || this.feed.clientWidth === this.width) return;
     const anchor = this.anchor();
     this.forget();
-    this.hold(anchor);
-    this.render();
+    this.render(anchor);
   }
 
   // The view, in pixels from the top of the feed.
@@ -243,10 +244,10 @@ class Reader {
     });
   }
 
-  render() {
+  render(anchor = this.file && this.anchor()) {
     if (!this.file?.chars.length) return;
-    const anchor = this.anchor();
-    const { top, height } = this.view();
+    const { height } = this.view();
+    const top = this.tops[anchor.index] + anchor.part * this.heights[anchor.index] - height / 4;
     const first = this.at(top - MARGIN * height);
     const end = this.at(top + (1 + MARGIN) * height) + 1;
     this.fill(...this.held(first, end));
@@ -476,11 +477,11 @@ const library = {
     const waiting = new AbortController();
     this.read(waiting.signal);
     const { documents, unread, n_words } = await server.json(`/page/outline?${query}`).finally(() => waiting.abort());
-    Object.assign(this, { shown: query, files: documents });
+    Object.assign(this, { shown: query, files: documents.flatMap(inParts) });
     this.list(unread);
     const n = documents.length;
     $("size").textContent = `${n > 1 ? `${counted(n, "document")} · ` : ""}${counted(n_words, "word")}`;
-    if (n) this.show(documents[0]);
+    if (n) this.show(this.files[0]);
   },
 
   /** Say how much of them is read, until all is. */
@@ -511,7 +512,8 @@ const library = {
   show(file) {
     if (reader.file === file) return;
     $("name").textContent = file.name;
-    $("counts").textContent = `${counted(file.n_words, "word")}, ${counted(file.chars.length, "chunk")}`;
+    const words = file.n_words ? `${counted(file.n_words, "word")}, ` : "";
+    $("counts").textContent = words + counted(file.chars.length, "chunk");
     $("head").hidden = $("map").hidden = false;
     this.buttons.forEach((button, i) => button.setAttribute("aria-current", String(this.files[i] === file)));
     found.clear();
@@ -598,6 +600,19 @@ const library = {
     if (names.length) await this.open(this.asked());
   },
 };
+
+/** A document in parts that a browser can lay out: it draws nothing below some 17 million pixels. @param {File} file */
+function inParts(file) {
+  const n = Math.ceil(file.chars.length / MOST_CHUNKS);
+  if (n < 2) return [file];
+  return Array.from({ length: n }, (_, i) => ({
+    ...file,
+    name: `${file.name}, part ${i + 1} of ${n}`,
+    first: file.first + i * MOST_CHUNKS,
+    chars: file.chars.slice(i * MOST_CHUNKS, (i + 1) * MOST_CHUNKS),
+    n_words: 0, // not counted
+  }));
+}
 
 /** The folders that all of some paths begin with. */
 function sharedFolder(/** @type {string[]} */ paths) {

@@ -362,6 +362,19 @@ def test_ten_megabytes_in_one_line_and_in_one_word(chromium: Chrome, models: Mod
         quiet(chromium, served)
 
 
+def test_a_document_that_is_too_tall_for_a_browser_is_shown_in_parts(
+    chromium: Chrome, models: ModelSettings, tmp_path: Path
+) -> None:
+    (tmp_path / "tall.txt").write_text("a b c d e. " * 604_000 + SEALED)
+    with serving(models, tmp_path / "tall.txt") as served:
+        opened(chromium, served.address)
+        assert text_of(chromium, "#name").endswith("tall.txt, part 1 of 2")
+        answered(chromium)
+        until(chromium, "document.querySelector('#feed mark.best')")
+        assert text_of(chromium, "#name").endswith("tall.txt, part 2 of 2")
+        quiet(chromium, served)
+
+
 SCROLLED = """(async () => {
     const pane = document.getElementById('reader'), shifts = new Set();
     for (let frame = 0; frame < 150; frame++) {
@@ -389,6 +402,15 @@ def test_a_book_of_a_million_words_opens_and_scrolls_without_jumps(
         assert measured(chromium, "document.querySelectorAll('.k').length") < 30
         told = chromium.execute_cdp_cmd("Runtime.evaluate", {"expression": SCROLLED, "awaitPromise": True, "returnByValue": True})
         assert all(abs(shift - 60) <= 2 for shift in told["result"]["value"])
+        measured(chromium, "document.getElementById('reader').scrollTop = 1e6")
+        until(chromium, "!document.querySelector('.waiting')")
+        read = "document.elementFromPoint(innerWidth - 300, 260).closest('.k').id"
+        before = measured(chromium, read)
+        size = {"width": 1100, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+        chromium.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        until(chromium, "innerWidth === 1100 && !document.querySelector('.waiting')")
+        time.sleep(0.3)
+        assert measured(chromium, read) == before
         click(chromium, "#strip i:last-child")
         until(chromium, "document.querySelector('#feed').textContent.includes('sealed by Tobias')")
         assert in_view(chromium, ".k.here .at")
