@@ -19,7 +19,7 @@ _LEAST_TOKEN = 16  # characters
 
 @dataclass(frozen=True, slots=True)
 class ListenOptions(ParallelOptions):
-    documents: list[str] = arguments("documents and folders to serve", "[DOC]...")
+    documents: list[str] = arguments("documents and folders to serve", "DOC...")
     host: str | None = option(
         None, "--host", help="address to listen on over TCP (127.0.0.1)", group="Listen", metavar="ADDRESS", envvar=None
     )
