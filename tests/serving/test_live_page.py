@@ -403,8 +403,8 @@ def test_a_book_of_a_million_words_opens_and_scrolls_without_jumps(
         told = chromium.execute_cdp_cmd("Runtime.evaluate", {"expression": SCROLLED, "awaitPromise": True, "returnByValue": True})
         assert all(abs(shift - 60) <= 2 for shift in told["result"]["value"])
         measured(chromium, "document.getElementById('reader').scrollTop = 1e6")
-        until(chromium, "!document.querySelector('.waiting')")
-        read = "document.elementFromPoint(innerWidth - 300, 260).closest('.k').id"
+        read = "document.elementFromPoint(innerWidth - 300, 260).closest('.k:not(.waiting)')?.id"
+        until(chromium, read)
         before = measured(chromium, read)
         size = {"width": 1100, "height": 900, "deviceScaleFactor": 1, "mobile": False}
         chromium.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
