@@ -111,7 +111,7 @@ def run_server(console: Console, options: ListenOptions, settings: ServerSetting
         try:
             unix = sockets.enter_context(_over_unix(path, may_fail=bool(tcp) and path == socket_path()))
         except TakenError:
-            return _found(path, options, console)
+            return _found(path, options, session.names(), console)
         session.models.fetch = session.models.offer = None  # no client makes it download
         if not unix:
             session.models.warm = warm_models(WarmSettings(), session.models.settings, console)
@@ -201,8 +201,11 @@ def _over_unix(path: Path, *, may_fail: bool) -> Iterator[list[Listener]]:
         yield listeners
 
 
-def _found(path: Path, options: ListenOptions, console: Console) -> int:
-    """Say that another process has the socket. Raises FbragError `usage` where it was asked to serve what that one does not."""
+def _found(path: Path, options: ListenOptions, pair: tuple[str, str], console: Console) -> int:
+    """Say that another process has the socket. Raises FbragError `usage` where it was asked for what that one does not do.
+
+    pair: names of the small and the large model.
+    """
     from fbrag_cli.cli.serve_control import ready_line, status_of
 
     if (status := status_of(path)) is None:
@@ -212,6 +215,9 @@ def _found(path: Path, options: ListenOptions, console: Console) -> int:
     if others := [each for each in (*options.documents, *options.allow) if os.path.realpath(each) not in served]:
         what = f"{runs}, and does not serve {one_line(others[0])}"
         raise FbragError("usage", what, "fbrag serve stop; or --socket PATH for one beside it; or fbrag ui")
+    if [*pair] != status["pair"]:
+        what = f"{runs}, with {' and '.join(map(one_line, status['pair']))}"
+        raise FbragError("usage", what, "fbrag serve stop, and start it again")
     console.note(runs)
     if options.print_ready:
         print(ready_line(status["pid"], status["socket"], status["url"]), flush=True)

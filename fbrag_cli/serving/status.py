@@ -57,6 +57,7 @@ def record(state: State) -> dict[str, Any]:
         "socket": lifetime.socket,
         "url": lifetime.url,
         "documents": [{"id": each.id, "name": each.name, "paths": _real(each.paths)} for each in state.library.entries()],
+        "pair": [*state.session.names()],
         "models": [{"name": name, "bytes": size} for name, size in state.session.models.sizes().items()],
         "bytes": psutil.Process().memory_info().rss,
         "requests": lifetime.running,

@@ -88,6 +88,9 @@ def test_a_second_one_finds_the_first(user: Environment) -> None:
         assert second.stderr == f"fbrag serve runs already, as process {served.process.pid} at {served.ready['socket']}\n"
         assert json.loads(second.stdout) == served.ready
         assert fbrag(user, "serve", str(INQUIRY)).returncode == 0
+        others = fbrag(user, "serve", "--large", "smollm2-135m")
+        assert others.returncode == 2
+        assert "fbrag serve stop, and start it again" in others.stderr
         other = fbrag(user, "serve", str(Path(__file__)))
         assert other.returncode == 2
         assert f"and does not serve {__file__}" in other.stderr
