@@ -203,6 +203,18 @@ def test_a_reload_brings_the_answers_again(chromium: Chrome, log: Served) -> Non
     quiet(chromium, log)
 
 
+def test_a_follow_up_is_asked_again_as_it_was_understood(chromium: Chrome, log: Served) -> None:
+    opened(chromium, log.address)
+    answered(chromium)
+    answered(chromium, "And why?")
+    understood = text_of(chromium, ".turn:last-child .understood bdi")
+    assert understood.startswith(QUESTION)
+    click(chromium, ".turn:last-child .again")
+    until(chromium, f"document.querySelectorAll('.turn').length === 3 && {ANSWERED}")
+    job = measured(chromium, "JSON.parse(sessionStorage.fbrag).kept.at(-1).job")
+    assert log.live.get(f"/page/answer/{job}")[1]["question"] == understood
+
+
 def test_an_answer_is_copied_with_its_sources_and_saved_as_a_page(chromium: Chrome, log: Served) -> None:
     opened(chromium, log.address)
     answered(chromium)
