@@ -138,7 +138,7 @@ def test_every_code_of_an_error_is_listed_with_its_exit_code() -> None:
 
 
 def test_the_tools_of_the_page_are_those_of_the_server() -> None:
-    from fbrag_cli.serving.mcp_tools import TOOLS
+    from fbrag_cli.serving.mcp.tools import TOOLS
 
     rows = [line.split(" | ") for line in section("agents.md", "Tools").splitlines() if line.startswith("| `")]
     named = {row[0].strip("| `"): re.findall(r"`(\w+)`", row[1]) for row in rows}
@@ -156,9 +156,10 @@ def first_column(text: str, pattern: str) -> set[str]:
 
 def test_the_routes_of_the_page_are_those_of_the_server(tmp_path: Path) -> None:
     pytest.importorskip("starlette")
-    from fbrag_cli.serving.app import State, create_app
     from fbrag_cli.serving.desk import Desk
     from fbrag_cli.serving.door import Door
+    from fbrag_cli.serving.http.app import create_app
+    from fbrag_cli.serving.http.state import State
     from fbrag_cli.serving.library import Library
     from fbrag_cli.session.session import Session
     from fbrag_cli.storage.cache import Cache
@@ -178,7 +179,7 @@ def test_the_events_of_the_page_are_those_of_the_server() -> None:
 
 def test_the_keys_of_a_question_are_those_that_the_server_knows() -> None:
     pytest.importorskip("starlette")
-    from fbrag_cli.serving.inquiry import _KEYS
+    from fbrag_cli.serving.http.inquiry import _KEYS
 
     table = section("serve.md", "HTTP").partition("| key of a question |")[2]
     assert first_column(table, r"`(\w+)`") == {*_KEYS}
@@ -186,7 +187,9 @@ def test_the_keys_of_a_question_are_those_that_the_server_knows() -> None:
 
 def test_the_limits_of_the_page_are_those_of_the_server() -> None:
     pytest.importorskip("starlette")
-    from fbrag_cli.serving import desk, guard, inquiry, library, openai_request
+    from fbrag_cli.serving import desk, library
+    from fbrag_cli.serving.http import inquiry, openai_request
+    from fbrag_cli.serving.process import guard
 
     text = " ".join(section("serve.md", "Who may ask").split()) + " ".join(section("serve.md", "Clients of").split())
     for said in (

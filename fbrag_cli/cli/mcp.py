@@ -62,12 +62,12 @@ def mcp(console: Console, options: McpOptions, models: ModelSettings, warm: Warm
 
 
 def _server() -> Callable[[Callable[[], AbstractContextManager[Desk]], Door], None]:
-    """Return `serving.mcp.serve`. Raises FbragError `usage` where the SDK is not installed."""
+    """Return `serving.mcp.server.serve`. Raises FbragError `usage` where the SDK is not installed."""
     import gc
 
     gc.disable()  # the SDK builds a thousand classes: 0.95 s of CPU, and 0.81 s without the collector
     try:
-        from fbrag_cli.serving.mcp import serve
+        from fbrag_cli.serving.mcp.server import serve
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("fbrag_cli"):
             raise

@@ -27,8 +27,8 @@ from fbrag_cli.text.printable import one_line
 if TYPE_CHECKING:
     import socket
 
-    from fbrag_cli.serving.entrance import Entrance
     from fbrag_cli.serving.lifetime import Lifetime
+    from fbrag_cli.serving.process.entrance import Entrance
 
     Listener = tuple[socket.socket, Entrance | None]
 
@@ -91,12 +91,12 @@ def socket_path(named: str | None = None) -> Path:
 def run_server(console: Console, options: ListenOptions, settings: ServerSettings, path: Path, *, page: bool) -> int:
     """Serve until the end, and return the exit code. path: of the Unix socket. page: whether the page is shown in a browser."""
     run = _server()
-    from fbrag_cli.serving.app import State
     from fbrag_cli.serving.desk import Desk
     from fbrag_cli.serving.door import Door
+    from fbrag_cli.serving.http.state import State
     from fbrag_cli.serving.library import Library
     from fbrag_cli.serving.lifetime import Lifetime
-    from fbrag_cli.serving.unix_socket import TakenError
+    from fbrag_cli.serving.process.unix_socket import TakenError
 
     idle, door = options.idle_seconds, Door.to(options.allow)
     with ExitStack() as stack:
@@ -135,10 +135,10 @@ def run_server(console: Console, options: ListenOptions, settings: ServerSetting
 
 
 def _server() -> Callable[..., int]:
-    """Return `serving.process.serve`. Raises FbragError `usage` where Starlette or uvicorn is not installed."""
+    """Return `serving.process.run.serve`. Raises FbragError `usage` where Starlette or uvicorn is not installed."""
     gc.disable()  # two hundred modules are loaded
     try:
-        from fbrag_cli.serving.process import serve as run
+        from fbrag_cli.serving.process.run import serve as run
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("fbrag_cli"):
             raise
@@ -158,9 +158,9 @@ def _over_tcp(console: Console, options: ListenOptions, *, page: bool) -> Iterat
     """
     import secrets
 
-    from fbrag_cli.serving.entrance import Entrance
-    from fbrag_cli.serving.peers import are_told
-    from fbrag_cli.serving.tcp_socket import listening
+    from fbrag_cli.serving.process.entrance import Entrance
+    from fbrag_cli.serving.process.peers import are_told
+    from fbrag_cli.serving.process.tcp_socket import listening
 
     token = options.token
     if not page and options.host is None and options.port is None:
@@ -188,7 +188,7 @@ def _over_unix(path: Path, *, may_fail: bool) -> Iterator[list[Listener]]:
     may_fail: whether there may be none, where another process has it or this system has no such sockets. Raises TakenError, and
     FbragError as `unix_socket.listening`.
     """
-    from fbrag_cli.serving.unix_socket import TakenError, is_possible, listening
+    from fbrag_cli.serving.process.unix_socket import TakenError, is_possible, listening
 
     with ExitStack() as stack:
         listeners: list[Listener] = []

@@ -43,7 +43,7 @@ def served(models: Models, path: Path) -> Iterator[uvicorn.Server]:
     """Serve the routes on a Unix socket, as the warm process does."""
     from starlette.applications import Starlette
 
-    from fbrag_cli.serving.model_calls import routes
+    from fbrag_cli.serving.http.model_calls import routes
 
     server = uvicorn.Server(uvicorn.Config(Starlette(routes=routes(models)), log_config=None, lifespan="off"))
     with socket.socket(socket.AF_UNIX) as listener:
@@ -364,7 +364,7 @@ def test_more_calls_at_once_than_it_runs_are_said(process: Path, tmp_path: Path)
 
 
 def test_a_busy_process_lends_no_more(process: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fbrag_cli.serving.model_calls._MOST_CALLS", 0)
+    monkeypatch.setattr("fbrag_cli.serving.http.model_calls._MOST_CALLS", 0)
     warm, said = found(process)
     assert warm.hello()
     assert warm.model(wanted(Tiny().write(tmp_path / "tiny.gguf")), Cancellation()) is None

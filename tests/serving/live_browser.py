@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from fbrag_cli.serving.entrance import Entrance
-from fbrag_cli.serving.guard import Guard
 from fbrag_cli.serving.lifetime import Lifetime
+from fbrag_cli.serving.process.entrance import Entrance
+from fbrag_cli.serving.process.guard import Guard
 from fbrag_cli.session.settings import ModelSettings
 from fbrag_cli.storage.cache import NOWHERE, Cache
 from tests.chromium import measured

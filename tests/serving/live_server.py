@@ -14,9 +14,10 @@ from typing import Any
 
 import uvicorn
 
-from fbrag_cli.serving.app import State, create_app
 from fbrag_cli.serving.desk import Desk
 from fbrag_cli.serving.door import Door
+from fbrag_cli.serving.http.app import create_app
+from fbrag_cli.serving.http.state import State
 from fbrag_cli.serving.library import Library
 from fbrag_cli.session.session import Session
 from fbrag_cli.session.settings import ModelSettings

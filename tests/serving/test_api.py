@@ -323,7 +323,8 @@ def test_a_hostile_name_is_text(served: Live) -> None:
 
 
 def test_uploads_are_bounded(served: Live, monkeypatch: pytest.MonkeyPatch) -> None:
-    from fbrag_cli.serving import documents, library
+    from fbrag_cli.serving import library
+    from fbrag_cli.serving.http import documents
 
     monkeypatch.setattr(documents, "MOST_BYTES", 1000)
     status, record = upload(served, "long.txt", b"word " * 1000)

@@ -252,7 +252,7 @@ def test_the_page_opens_once_by_the_address_that_the_browser_is_given(page: Serv
 
 
 def test_another_user_of_the_machine_is_told_by_the_system(monkeypatch: pytest.MonkeyPatch, open_door: Served) -> None:
-    from fbrag_cli.serving import peers
+    from fbrag_cli.serving.process import peers
 
     if not peers.are_told():
         pytest.skip("this system does not say whose process a peer is")
@@ -266,7 +266,7 @@ def test_another_user_of_the_machine_is_told_by_the_system(monkeypatch: pytest.M
 
 
 def test_an_address_of_ipv6_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    from fbrag_cli.serving import peers
+    from fbrag_cli.serving.process import peers
 
     if not peers.are_told() or not socket.has_ipv6:
         pytest.skip("there is no IPv6 here")
@@ -393,8 +393,8 @@ def test_a_client_that_says_nothing_is_cut() -> None:
     """By the clock of the connection: nobody waits for 20 s in a test."""
     import asyncio
 
-    from fbrag_cli.serving.connection import SILENT_SECONDS, Connection
-    from fbrag_cli.serving.process import _configuration
+    from fbrag_cli.serving.process.connection import SILENT_SECONDS, Connection
+    from fbrag_cli.serving.process.run import _configuration
 
     async def main() -> None:
         async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -438,8 +438,8 @@ def test_a_client_that_says_nothing_is_cut() -> None:
 def test_a_slow_body_and_too_many_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     import anyio
 
-    from fbrag_cli.serving import guard
     from fbrag_cli.serving.lifetime import Lifetime
+    from fbrag_cli.serving.process import guard
 
     sent: list[Any] = []
 

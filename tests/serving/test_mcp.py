@@ -19,7 +19,7 @@ import jsonschema
 import psutil
 import pytest
 
-from fbrag_cli.serving.mcp_tools import TOOLS
+from fbrag_cli.serving.mcp.tools import TOOLS
 from tests.conftest import INQUIRY, ROOT
 from tests.generation.tiny_gguf import Tiny
 

@@ -21,13 +21,13 @@ from fbrag_cli.progress import LABELS, Listener
 from fbrag_cli.render import live_page
 from fbrag_cli.render.page_chunks import Findings
 from fbrag_cli.serving.failure import HttpError, as_json
-from fbrag_cli.serving.inquiry import Inquiry, read_object, usable_models
-from fbrag_cli.serving.page_events import PageEvents, done, prefix_of
-from fbrag_cli.serving.stream import EventStream, in_thread
+from fbrag_cli.serving.http.inquiry import Inquiry, read_object, usable_models
+from fbrag_cli.serving.http.page_events import PageEvents, done, prefix_of
+from fbrag_cli.serving.http.stream import EventStream, in_thread
 from fbrag_cli.text.printable import one_line
 
 if TYPE_CHECKING:
-    from fbrag_cli.serving.app import State
+    from fbrag_cli.serving.http.state import State
     from fbrag_cli.serving.job import Job
 
 MOST_CHUNKS = 200  # of a window

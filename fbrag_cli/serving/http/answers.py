@@ -15,14 +15,14 @@ from fbrag_cli.progress import Event
 from fbrag_cli.render import as_json
 from fbrag_cli.render.events import Events
 from fbrag_cli.serving import failure
-from fbrag_cli.serving.inquiry import Inquiry, read_object
+from fbrag_cli.serving.http.inquiry import Inquiry, read_object
+from fbrag_cli.serving.http.stream import EventStream, finished
 from fbrag_cli.serving.job import END
-from fbrag_cli.serving.stream import EventStream, finished
 from fbrag_cli.session.memory import peak_memory_mb
 from fbrag_cli.text.printable import dumps
 
 if TYPE_CHECKING:
-    from fbrag_cli.serving.app import State
+    from fbrag_cli.serving.http.state import State
     from fbrag_cli.serving.job import Job
     from fbrag_cli.trace import Trace
 

@@ -25,17 +25,17 @@ from fbrag_cli.methods.choosing import choose_method, preset_settings
 from fbrag_cli.methods.registry import DEFAULT as FB_RAG
 from fbrag_cli.render.chat_answer import markup_free, pieces
 from fbrag_cli.serving.failure import HttpError, as_json, known, respond, status_of
-from fbrag_cli.serving.inquiry import read_object
+from fbrag_cli.serving.http.inquiry import read_object
+from fbrag_cli.serving.http.openai_request import ChatRequest, read
+from fbrag_cli.serving.http.stream import EventStream, finished
 from fbrag_cli.serving.job import END
-from fbrag_cli.serving.openai_request import ChatRequest, read
-from fbrag_cli.serving.stream import EventStream, finished
 from fbrag_cli.session.retrievers import BM25
 from fbrag_cli.text.printable import dumps, one_line
 
 if TYPE_CHECKING:
     from fbrag_cli.methods.method import Method
     from fbrag_cli.progress import Event
-    from fbrag_cli.serving.app import State
+    from fbrag_cli.serving.http.state import State
     from fbrag_cli.serving.job import Job
     from fbrag_cli.serving.library import Entry, Library
     from fbrag_cli.trace import Trace

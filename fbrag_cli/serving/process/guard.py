@@ -11,9 +11,9 @@ from typing import Any
 import anyio
 from starlette.requests import ClientDisconnect
 
-from fbrag_cli.serving.entrance import Entrance, Fields
 from fbrag_cli.serving.failure import HttpError, as_json, record_of
 from fbrag_cli.serving.lifetime import Lifetime
+from fbrag_cli.serving.process.entrance import Entrance, Fields
 from fbrag_cli.text.printable import byte_size, one_line
 
 Message = MutableMapping[str, Any]

@@ -23,7 +23,7 @@ from mcp.server.stdio import stdio_server
 from fbrag_cli import __version__
 from fbrag_cli.errors import FbragError, lacking
 from fbrag_cli.serving.door import Door
-from fbrag_cli.serving.mcp_tools import TOOLS, Call
+from fbrag_cli.serving.mcp.tools import TOOLS, Call
 
 if TYPE_CHECKING:
     from fbrag_cli.serving.desk import Desk
@@ -113,7 +113,7 @@ async def _note_signal(signals: list[int], scope: anyio.CancelScope) -> None:
 
 
 def _returned(record: dict[str, Any]) -> types.CallToolResult:
-    from fbrag_cli.serving.results import as_text
+    from fbrag_cli.serving.mcp.results import as_text
 
     record = _sendable(record)
     return types.CallToolResult(content=[types.TextContent(text=as_text(record))], structured_content=record)

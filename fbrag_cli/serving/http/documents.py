@@ -18,13 +18,13 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.progress import Listener
 from fbrag_cli.render.as_json import place_of
 from fbrag_cli.serving.failure import as_json
+from fbrag_cli.serving.http.stream import in_thread
 from fbrag_cli.serving.library import MOST_BYTES, Entry
-from fbrag_cli.serving.stream import in_thread
 from fbrag_cli.text.printable import byte_size, one_line
 
 if TYPE_CHECKING:
     from fbrag_cli.documents.document import Document
-    from fbrag_cli.serving.app import State
+    from fbrag_cli.serving.http.state import State
 
 _MOST_CHARACTERS = 20_000  # of a place
 _IN_MEMORY = 1_000_000  # bytes of an upload; more lie in a file without a name

@@ -13,8 +13,8 @@ import anyio
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
 from fbrag_cli.progress import Listener
-from fbrag_cli.serving import result_schemas
 from fbrag_cli.serving.door import MOST_PATHS, Door
+from fbrag_cli.serving.mcp import schemas
 from fbrag_cli.text.printable import cut_middle
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ class Tool:
 
 
 async def _find_passages(call: Call) -> dict[str, Any]:
-    from fbrag_cli.serving.results import bounded, found
+    from fbrag_cli.serving.mcp.results import bounded, found
 
     def work(listener: Listener) -> dict[str, Any]:
         trace = call.desk.find(call.question, call.door.paths(call["paths"]), call["top_k"], listener)
@@ -186,7 +186,7 @@ def _asked(call: Call, *, answering: bool) -> Job:
 
 
 async def _read_passage(call: Call) -> dict[str, Any]:
-    from fbrag_cli.serving.results import bounded, passage
+    from fbrag_cli.serving.mcp.results import bounded, passage
 
     def work(listener: Listener) -> dict[str, Any]:
         document = call.desk.library.document(call.door.path(call["path"]), listener)
@@ -197,7 +197,7 @@ async def _read_passage(call: Call) -> dict[str, Any]:
 
 async def _result(call: Call, job: Job) -> dict[str, Any]:
     """Return the result of a job, or where it runs on, how far it is."""
-    from fbrag_cli.serving import results
+    from fbrag_cli.serving.mcp import results
 
     await call.waited(job)
     if not job.done:
@@ -223,7 +223,7 @@ TOOLS = {
                 "max_chars": _MOST,
             },
             required=("paths", "question"),
-            returns=result_schemas.FOUND,
+            returns=schemas.FOUND,
             run=_find_passages,
         ),
         Tool(
@@ -233,7 +233,7 @@ TOOLS = {
             '"not_found" says that the documents do not hold the answer.',
             properties={"paths": _PATHS, "question": _QUESTION, "wait_s": _WAIT, "max_chars": _MOST},
             required=("paths", "question"),
-            returns=result_schemas.ANSWERED,
+            returns=schemas.ANSWERED,
             run=_ask_document,
         ),
         Tool(
@@ -246,7 +246,7 @@ TOOLS = {
                 "max_chars": _MOST,
             },
             required=("job",),
-            returns=result_schemas.OF_A_JOB,
+            returns=schemas.OF_A_JOB,
             run=_ask_result,
         ),
         Tool(
@@ -261,7 +261,7 @@ TOOLS = {
                 "max_chars": _MOST,
             },
             required=("paths", "question"),
-            returns=result_schemas.EXPLAINED,
+            returns=schemas.EXPLAINED,
             run=_explain_selection,
         ),
         Tool(
@@ -274,7 +274,7 @@ TOOLS = {
                 "max_chars": _MOST,
             },
             required=("path", "start_line", "end_line"),
-            returns=result_schemas.PASSAGE,
+            returns=schemas.PASSAGE,
             run=_read_passage,
         ),
     )

@@ -14,7 +14,7 @@ from fbrag_cli import __version__
 from fbrag_cli.serving.failure import as_json
 
 if TYPE_CHECKING:
-    from fbrag_cli.serving.app import State
+    from fbrag_cli.serving.http.state import State
 
 
 def routes(state: State, *, local: bool) -> list[BaseRoute]:

@@ -2,34 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
-
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.serving import answers, documents, model_calls, openai, page, status
 from fbrag_cli.serving.failure import respond
-from fbrag_cli.serving.lifetime import Lifetime
-
-if TYPE_CHECKING:
-    from fbrag_cli.serving.desk import Desk
-    from fbrag_cli.serving.door import Door
-    from fbrag_cli.serving.library import Library
-    from fbrag_cli.session.session import Session
-
-
-@dataclass(frozen=True, kw_only=True)
-class State:
-    """What the routes share. door: lets through the paths that clients may name. lifetime: of the process."""
-
-    session: Session
-    desk: Desk
-    library: Library
-    door: Door
-    lifetime: Lifetime = field(default_factory=Lifetime)
+from fbrag_cli.serving.http import answers, documents, model_calls, openai, page, status
+from fbrag_cli.serving.http.state import State
 
 
 def create_app(state: State, *, local: bool) -> Starlette:

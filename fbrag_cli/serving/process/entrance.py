@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 from fbrag_cli.serving.failure import HttpError
-from fbrag_cli.serving.peers import is_same_user
+from fbrag_cli.serving.process.peers import is_same_user
 from fbrag_cli.text.printable import one_line
 
 Headers = Mapping[bytes, list[bytes]]  # values by name in lower case

@@ -18,11 +18,12 @@ import uvicorn
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
 from fbrag_cli.progress import Listener
-from fbrag_cli.serving.app import State, create_app
-from fbrag_cli.serving.connection import Connection
-from fbrag_cli.serving.entrance import Entrance
-from fbrag_cli.serving.guard import Guard
+from fbrag_cli.serving.http.app import create_app
+from fbrag_cli.serving.http.state import State
 from fbrag_cli.serving.job import StoppedError
+from fbrag_cli.serving.process.connection import Connection
+from fbrag_cli.serving.process.entrance import Entrance
+from fbrag_cli.serving.process.guard import Guard
 from fbrag_cli.session.session import DEFAULT
 
 _GRACE_SECONDS = 2  # in which the requests that run end, after their work was stopped

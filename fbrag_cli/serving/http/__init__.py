@@ -1,0 +1,1 @@
+"""HTTP: the routes of the warm process, for programs, pages and commands of its user."""

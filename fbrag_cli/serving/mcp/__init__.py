@@ -1,0 +1,1 @@
+"""The Model Context Protocol: tools for agents, over a `Desk`."""
