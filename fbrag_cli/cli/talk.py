@@ -57,16 +57,15 @@ class TalkOptions:
 class Talk:
     """A conversation on the command line. One thread uses it; `interrupt` is called by the handler of a signal.
 
-    failed: the exit code of the first question that failed, 0 without one. unanswered: whether a document did not say. ended:
-    whether the user wants no more. preset: the one that questions follow, "" without one. asked: the last question that has an
-    answer.
+    failed: the exit code of the first question that failed, 0 without one. ended: whether the user wants no more. preset: the one
+    that questions follow, "" without one. asked: the last question that has an answer.
     """
 
     def __init__(
         self, session: Session, options: TalkOptions, console: Console, line: ProgressLine, *, password: str | None = None
     ) -> None:
         self.session, self.options, self.console = session, options, console
-        self.failed, self.unanswered, self.ended, self.preset = 0, False, False, ""
+        self.failed, self.ended, self.preset = 0, False, ""
         self.asked: Asked | None = None
         self._line, self._password = line, password
         self._running: Cancellation | None = None
@@ -116,6 +115,11 @@ class Talk:
             raise FbragError("usage", "nothing was asked yet", "ask a question first")
         return self.conversation.exchanges[-1]
 
+    @property
+    def unanswered(self) -> bool:
+        """Whether the document does not say the answer to a question, also when it was asked again."""
+        return any(each.trace.status != "answered" for each in self.conversation.exchanges)
+
     def _answer(self, typed: str, ask: Callable[[Listener], Asked]) -> None:
         talk, session, line = self.conversation, self.session, self._line
         writer = AnswerWriter(sys.stdout, "text", self.options.answer, self.console, line)
@@ -134,7 +138,6 @@ class Talk:
         self._say_how(trace)
         talk.add(typed, trace)
         self.asked = asked
-        self.unanswered |= trace.status != "answered"
 
     # -- what is written -------------------------------------------------------------------------------------------------
 

@@ -39,12 +39,13 @@ class Machine:
     """The memory and the cores of a machine.
 
     memory: bytes of main memory. gpu_memory: bytes on all GPUs that llama.cpp can use, 0 for none. cores: number of CPU cores
-    that this process may use; None for as many as help.
+    that this process may use; None for as many as help. n_gpus: number of GPUs, which compute one after the other.
     """
 
     memory: int
     gpu_memory: int = 0
     cores: int | None = None
+    n_gpus: int = 1
 
     @property
     def on_gpu(self) -> bool:
@@ -67,12 +68,12 @@ def this_machine() -> Machine:
     try:
         from fbrag_cli.generation.llama.machine import gpus, usable_cores
 
-        gpu_memory, cores = sum(gpu.total_bytes for gpu in gpus()), usable_cores()
+        found, cores = gpus(), usable_cores()
     except FbragError:
         import psutil
 
-        gpu_memory, cores = 0, psutil.cpu_count(logical=False) or 1
-    return Machine(total_memory(), gpu_memory, cores)
+        found, cores = [], psutil.cpu_count(logical=False) or 1
+    return Machine(total_memory(), sum(gpu.total_bytes for gpu in found), cores, max(1, len(found)))
 
 
 def bytes_needed(size: int, entry: ModelEntry | None, *, answers: bool = False) -> int:
@@ -107,7 +108,7 @@ def is_slow(small: int, large: int, machine: Machine) -> bool:
 
 
 def _gpu(machine: Machine) -> str:
-    return "an H100" if machine.gpu_memory >= _AS_AN_H100 else "an RTX 4090"
+    return "an H100" if machine.gpu_memory / machine.n_gpus >= _AS_AN_H100 else "an RTX 4090"
 
 
 def _suits(pair: Pair, machine: Machine) -> bool:

@@ -101,6 +101,16 @@ def test_the_words_with_a_slash(fbrag: Run, server: Loopback, works: Path, tmp_p
     assert done.stderr.count("2 chunks: ") == 3, "one was asked again, and none after /quit"
 
 
+def test_a_question_that_is_answered_when_it_is_asked_again_is_no_failure(fbrag: Run, server: Loopback, works: Path) -> None:
+    method = [each for each in FAST if each != "--answer-anyway"]
+    server.replies.append(stream(" "))
+    once = fbrag("chat", works, *method, *models(server), stdin=f"{BUILT}\n")
+    assert (once.returncode, "does not say" in once.stdout) == (1, True), once.stderr
+    server.replies.append(stream(" "))
+    again = fbrag("chat", works, *method, "--again", *models(server), stdin=f"{BUILT}\n/again --select 1\n")
+    assert (again.returncode, "Josiah Goss. [1]" in again.stdout) == (0, True), again.stderr
+
+
 def test_another_document_takes_the_place_of_the_first(fbrag: Run, server: Loopback, works: Path, tmp_path: Path) -> None:
     (tmp_path / "a  mill.txt").write_text("The mill was built by Ada Thorne.")
     server.default = stream("Ada Thorne.")

@@ -127,6 +127,7 @@ def test_seconds_are_said_with_where_they_come_from() -> None:
     assert said(Machine(16 * GB, cores=2)) == "about 34 s a question (measured on 2 cores)"
     assert said(Machine(16 * GB, cores=1)) == "about 67 s a question (computed on 1 core)"
     assert said(Machine(16 * GB, 24 * GB)) == "about 1 s a question (computed for an RTX 4090)"
+    assert "an RTX 4090" in said(Machine(16 * GB, 48 * GB, n_gpus=2)), "two that compute one after the other are no H100"
     assert "computed on 2 cores" in described(CATALOGUE.pairs[1], CATALOGUE, Machine(16 * GB, cores=2))
 
 
