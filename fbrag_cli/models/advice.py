@@ -72,7 +72,7 @@ def this_machine() -> Machine:
     except FbragError:
         import psutil
 
-        found, cores = [], psutil.cpu_count(logical=False) or 1
+        found, cores = (), psutil.cpu_count(logical=False) or 1
     return Machine(total_memory(), sum(gpu.total_bytes for gpu in found), cores, max(1, len(found)))
 
 
