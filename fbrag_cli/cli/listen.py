@@ -97,9 +97,7 @@ class ListenOptions(ParallelOptions):
     def origins(self) -> frozenset[str]:
         """The sites of --origin, as browsers name them. Raises FbragError `usage`."""
         for each in self.origin:
-            if not re.fullmatch(
-                r"https?://[a-z0-9.-]+(:[0-9]+)?|https?://\[[0-9a-f:]+\](:[0-9]+)?|[a-z-]+-extension://[\w-]+", each.lower()
-            ):
+            if not _SITE.fullmatch(each.lower()):
                 raise FbragError("usage", f"--origin {each} is no site", "name it without a path, as https://chat.example")
         return frozenset(each.lower() for each in self.origin)
 

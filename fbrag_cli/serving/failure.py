@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from fbrag_cli.errors import ExitCode, FbragError, lacking
@@ -32,6 +32,8 @@ def known(error: BaseException) -> FbragError:
         return error
     if isinstance(error, HTTPException):
         return HttpError(error.status_code, str(error.detail), _HINTS.get(error.status_code))
+    if isinstance(error, ClientDisconnect):
+        return HttpError(400, "the client went away before its request was whole", "send all of it")
     return lacking(error) or FbragError("internal", f"internal error ({type(error).__name__})", "please report it")
 
 

@@ -247,6 +247,9 @@ def test_the_page_opens_once_by_the_address_that_the_browser_is_given(page: Serv
     value = cookie.partition(";")[0]
     assert page.request("GET", "/", tcp=True, headers={"Cookie": f"a=b; {value}"})[0].status == 200
     assert page.request("GET", "/v1/documents", tcp=True, headers={"Cookie": value})[0].status == 200
+    for other in ('seen={"a":1}', "a b=1", "x[0]=1", "a@b=1"):  # of another program on this machine
+        assert page.request("GET", "/", tcp=True, headers={"Cookie": f"{other}; {value}"})[0].status == 200
+    assert page.request("GET", "/", tcp=True, headers={"Cookie": value.partition("=")[0] + "="})[0].status == 401
     assert page.request("GET", path, tcp=True)[0].status == 401  # others may have seen it, as in the list of processes
     assert value.partition("=")[2] not in address
 
@@ -263,6 +266,22 @@ def test_another_user_of_the_machine_is_told_by_the_system(monkeypatch: pytest.M
         monkeypatch.setattr(peers, "_ROOT", -1)
         monkeypatch.setattr(peers.os, "geteuid", lambda: 12345)
         assert not peers.is_same_user(connection.getsockname(), server)
+
+
+def test_who_has_closed_the_connection_is_nobody() -> None:
+    from fbrag_cli.serving.process import peers
+
+    if not peers.are_told():
+        pytest.skip("this system does not say whose process a peer is")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        client = socket.create_connection(listener.getsockname())
+        name = client.getsockname()
+        with listener.accept()[0] as connection:
+            assert peers.is_same_user(name, connection.getsockname())
+            client.close()
+            until(
+                lambda: not peers.is_same_user(name, connection.getsockname()), 5
+            )  # the system writes it as the administrator's
 
 
 def test_an_address_of_ipv6_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -387,6 +406,19 @@ def test_a_body_that_is_no_question(open_door: Served, body: bytes) -> None:
     response, reply = open_door.request("POST", "/v1/ask", tcp=True, body=body, headers=headers)
     assert response.status == 400, reply
     said(reply)
+
+
+@pytest.mark.parametrize("path", ["/v1/ask", "/v1/documents?name=a.txt"])
+def test_a_client_that_leaves_in_mid_request_is_no_fault(user: Environment, tmp_path: Path, path: str) -> None:
+    with serving(user, "--port", "0", "-v", "--socket", str(tmp_path / "s")) as served:
+        with socket.create_connection(("127.0.0.1", served.port)) as connection:
+            connection.sendall(f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nabc".encode())
+            until(lambda: served.get("/process/status")[1]["requests"] == 1)
+        until(lambda: served.get("/process/status")[1]["requests"] == 0)
+        served.end()
+    assert f"POST {path.partition('?')[0]} 400" in served.err
+    assert "internal error" not in served.err
+    assert "Traceback" not in served.err
 
 
 def test_a_client_that_says_nothing_is_cut() -> None:

@@ -11,11 +11,12 @@ import hmac
 import ipaddress
 import secrets
 import socket
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from http.cookies import CookieError, SimpleCookie
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
+
+from starlette.requests import cookie_parser
 
 from fbrag_cli.serving.failure import HttpError
 from fbrag_cli.serving.process.peers import is_same_user
@@ -91,11 +92,7 @@ class Entrance:
         (origin, *others) = _headers(scope).get(b"origin") or [b""]
         if others or not scope["path"].startswith(_SHARED_PATHS) or origin.decode("latin-1").lower() not in self.origins:
             return ()
-        return (
-            (b"access-control-allow-origin", origin),
-            (b"access-control-expose-headers", b"Retry-After"),
-            (b"vary", b"Origin"),
-        )
+        return ((b"access-control-allow-origin", origin), *_SHARED)
 
     def _check_page(self, headers: Headers, *, is_shared: bool) -> None:
         hosts = headers.get(b"host", [])
@@ -147,19 +144,11 @@ class Entrance:
         given = [each[7:].strip() for each in headers.get(b"authorization", []) if each[:7].lower() == b"bearer "]
         if any(_same(self.token, each.decode("latin-1")) for each in given):
             return
-        if any(_same(self._secret, each) for each in self._cookies(headers.get(b"cookie", []))):
+        cookies = (cookie_parser(each.decode("latin-1")) for each in headers.get(b"cookie", []))
+        if any(_same(self._secret, each.get(self._cookie, "")) for each in cookies):
             return
         hint = "open the address that fbrag printed; a program sends it as Authorization: Bearer TOKEN"
         raise HttpError(401, "the token is missing, or is another one", hint)
-
-    def _cookies(self, headers: Iterable[bytes]) -> Iterable[str]:
-        for each in headers:
-            try:
-                found = SimpleCookie(each.decode("latin-1")).get(self._cookie)
-            except CookieError:
-                continue
-            if found:
-                yield found.value
 
 
 def _headers(scope: Mapping[str, Any]) -> Headers:

@@ -102,6 +102,8 @@ class Guard:
                 await self._app(scope, exchange.receive, exchange.send)
         except HttpError as error:
             await exchange.refuse(error)
+        except ClientDisconnect:  # nobody is there to be told
+            pass
         except asyncio.CancelledError:  # at the end of the process
             await exchange.refuse(HttpError(503, "the process ends", "start it again", code="timeout"))
 

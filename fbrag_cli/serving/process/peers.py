@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 _TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
 _ROOT = 0
+_NO_INODE = "0"
 
 Address = tuple[str, int]
 
@@ -19,8 +20,8 @@ def are_told() -> bool:
 
 
 def is_same_user(client: Address, server: Address) -> bool:
-    """Return whether the process at the client's end of a connection is this user's, or the administrator's. True where the
-    system does not say it."""
+    """Return whether the process at the client's end of a connection is this user's, or the administrator's. False where it has
+    closed its end: whose that was is no longer known. True where the system does not say it."""
     if not are_told():
         return True
     ends = {(local, remote) for local, remote in zip(_written(client), _written(server), strict=True)}
@@ -29,13 +30,15 @@ def is_same_user(client: Address, server: Address) -> bool:
 
 
 def _connections() -> Iterator[tuple[str, str, int]]:
-    """Yield the two ends of each TCP connection, as the kernel writes them, and the user of the first one."""
+    """Yield the two ends of each TCP connection, as the kernel writes them, and the user of the first one. An end that no process
+    holds any longer, whose user is written as 0, is left out."""
     for table in filter(os.path.exists, _TABLES):  # a system may be without IPv6
         with open(table, encoding="ascii") as lines:
             next(lines, None)
             for line in lines:
                 words = line.split()
-                yield words[1], words[2], int(words[7])
+                if words[9] != _NO_INODE:
+                    yield words[1], words[2], int(words[7])
 
 
 def _written(address: Address) -> list[str]:
