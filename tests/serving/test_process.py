@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -198,6 +199,26 @@ def test_where_the_socket_may_lie(user: Environment, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("a file of the user")
     assert "it is something else" in refused(tmp_path / "file")
     assert (tmp_path / "file").read_text() == "a file of the user"
+    assert "cannot be a socket" in refused(tmp_path / "file" / "s")
+    status = fbrag(user, "serve", "status", "--socket", str(tmp_path / "file" / "s"))
+    assert (status.returncode, status.stdout) == (1, f"no fbrag serve runs at {tmp_path / 'file' / 's'}\n")
+    (tmp_path / "own.lock").mkdir()
+    assert "cannot be a socket: Is a directory" in refused(tmp_path / "own")
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() != 0, reason="only root makes files of another user")
+def test_a_link_of_another_user_stands_for_no_folder(user: Environment, tmp_path: Path) -> None:
+    from fbrag_cli.generation.warm.connection import is_trusted
+
+    (tmp_path / "own").mkdir(mode=0o700)
+    for name, owner in (("mine", 0), ("theirs", 65534)):
+        (tmp_path / name).symlink_to("own")
+        os.lchown(tmp_path / name, owner, owner)
+    run = fbrag(user, "serve", "--socket", str(tmp_path / "theirs" / "s"))
+    assert (run.returncode, "its folder belongs to another user" in run.stderr) == (2, True)
+    with serving(user, "--socket", str(tmp_path / "mine" / "s")):
+        assert is_trusted(tmp_path / "mine" / "s")
+        assert not is_trusted(tmp_path / "theirs" / "s")
 
 
 @pytest.mark.parametrize(

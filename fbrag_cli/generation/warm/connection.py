@@ -16,6 +16,7 @@ from fbrag_cli.generation.warm.wire import Json
 
 _SILENT_SECONDS = 30.0  # after which a process that says nothing is given up; it says something four times a second
 _REPLY_SECONDS = 2.0
+_ROOT = 0
 
 
 class GoneError(Exception):
@@ -24,17 +25,18 @@ class GoneError(Exception):
 
 def is_trusted(path: Path) -> bool:
     """Return whether a socket is there that only this user can have made: it and its folder are the user's, and nobody else can
-    write there."""
+    write there, nor turn a link that stands for the folder."""
     if not hasattr(socket, "AF_UNIX"):  # Windows
         return False
     try:
-        found, folder = path.lstat(), path.parent.stat()
+        found, folder, named = path.lstat(), path.parent.stat(), path.parent.lstat()
     except OSError:
         return False
     user = os.geteuid()
     return (
         stat.S_ISSOCK(found.st_mode)
         and found.st_uid == folder.st_uid == user
+        and named.st_uid in (user, _ROOT)
         and not folder.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
     )
 

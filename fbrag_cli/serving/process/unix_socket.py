@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import stat
@@ -18,6 +19,7 @@ _LONGEST = 103 if sys.platform == "darwin" else 107  # bytes of a path, by the s
 _ELSEWHERE = "name another: --socket PATH"
 _FIRST_OF_SYSTEMD = 3  # number of the first open file that systemd hands over
 _POLL_SECONDS = 0.02
+_ROOT = 0
 _TRIES = 5  # to get the lock, which another process may only look at
 
 
@@ -74,7 +76,10 @@ def _from_systemd(path: Path) -> socket.socket | None:
 
 
 def owner(path: Path) -> int | None:
-    """Return the process id of the process that has the socket, 0 where it has not said it yet; None where nobody has it."""
+    """Return the process id of the process that has the socket, 0 where it has not said it yet; None where nobody has it.
+
+    Raises FbragError `config` where the system does not let this user see it.
+    """
     try:
         with _lock(path, create=False):
             return None
@@ -107,7 +112,7 @@ def _check(path: Path) -> None:
         raise _no_socket(path, error.strerror or str(error)) from None
     if found and not stat.S_ISSOCK(found.st_mode):
         raise _no_socket(path, "it is something else")
-    if folder.st_uid != os.geteuid():
+    if folder.st_uid != os.geteuid() or path.parent.lstat().st_uid not in (os.geteuid(), _ROOT):  # a link could be turned
         raise _no_socket(path, "its folder belongs to another user")
     if folder.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise _no_socket(path, "other users can write in its folder")
@@ -122,13 +127,18 @@ def _lock(path: Path, *, create: bool = True) -> Iterator[None]:
     """Hold the lock of a socket, a file beside it with the process id. The system lets it go with the process, however that ends.
 
     create: whether the file is made, and removed at the end; else it is only looked at. Raises TakenError; FileNotFoundError
-    without `create`.
+    without `create`; FbragError `config` where the file cannot be opened.
     """
     import fcntl
 
     name, tries = f"{path}.lock", _TRIES if create else 1
     while True:
-        number = os.open(name, os.O_RDWR | (os.O_CREAT if create else 0) | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            number = os.open(name, os.O_RDWR | (os.O_CREAT if create else 0) | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            if not create and error.errno in (errno.ENOENT, errno.ENOTDIR):
+                raise FileNotFoundError(name) from None
+            raise _no_socket(path, error.strerror or str(error)) from None
         try:
             fcntl.flock(number, (fcntl.LOCK_EX if create else fcntl.LOCK_SH) | fcntl.LOCK_NB)
             if _is_still(name, number):  # else its last holder removed it in between
