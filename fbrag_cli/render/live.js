@@ -68,6 +68,7 @@ const server = {
       reader.soon();
       return library.check().catch(unlessGone);
     });
+    if ($("gone").hidden) $("gone").textContent = "The server is gone. This page tries again by itself.";
     $("gone").hidden = false;
     return new Gone();
   },
@@ -77,7 +78,7 @@ const server = {
       await new Promise((done) => setTimeout(done, wait));
       const response = await fetch("/page/alive").catch(() => null);
       if (response?.ok) return;
-      if (response) $("gone").textContent = "The server was started anew. Open the page by the address that it prints.";
+      if (response?.status === 401) $("gone").textContent = "The server was started anew. Open the address that it printed.";
     }
   },
 };
@@ -149,7 +150,7 @@ class Reader {
   }
 
   tinted(element, i) {
-    if (this.shades) element.className = element.className.replace(/\bs\d\b/, `s${this.shades[this.file.first + i]}`);
+    if (this.shades) element.className = element.className.replace(/\bs\d\b/, `s${this.shades[this.file.first + i] ?? 0}`);
   }
 
   // Heights. A chunk that was not measured has the height that its characters suggest, by those that were.
@@ -344,7 +345,7 @@ class Reader {
     const i = position - this.file.first;
     this.scroll(this.tops[i]);
     this.render();
-    await this.load(Math.floor(i / BLOCK)).catch(unlessGone);
+    if (!this.texts.has(i)) await this.load(Math.floor(i / BLOCK)).catch(unlessGone);
     this.render();
     const element = this.shown.get(i);
     if (!element) return;
@@ -929,10 +930,13 @@ async function visit(go) {
 }
 
 async function comeBack({ state }) {
-  if (!state || state.file < 0) return;
+  if (!state) return;
   if (turns.all[state.turn] && turns.all[state.turn] !== turns.current) await turns.open(turns.all[state.turn]);
-  library.show(library.files[state.file]);
-  reader.scroll(reader.tops[state.index] + state.part * reader.heights[state.index] - reader.view().height / 4);
+  const file = library.files[state.file]; // none where other documents are shown by now
+  if (!file) return;
+  library.show(file);
+  const i = Math.min(state.index, file.chars.length - 1);
+  reader.scroll(reader.tops[i] + state.part * reader.heights[i] - reader.view().height / 4);
   $("talk").scrollTop = state.talk;
   if (reader.scroller !== reader.pane) scrollTo(0, state.page);
   const link = state.focus && document.querySelector(`a[href="${CSS.escape(state.focus)}"]`);

@@ -63,11 +63,11 @@ def selected(trace: Trace, prefix: str) -> dict[str, Any]:
 def done(trace: Trace, prefix: str) -> dict[str, Any]:
     """Return the answer with all that is shown of it.
 
-    marked: positions of the chunks in which a sentence is gold. copied: the answer with its sources as text.
+    marked: positions of the chunks in which a sentence is marked, be it the closest one alone. copied: the answer with its
+    sources as text.
     """
     cited, sources = trace.citations, trace.sources
     views = tuple(source_views(named_shortly(trace), cited))
-    gold = {number for number, mark in evidence(trace, cited).items() if number and mark != "near"}
     tables = [(table, rows_of(table)) for table in own_tables(trace)]
     return {
         "question": printable(trace.question),
@@ -79,7 +79,7 @@ def done(trace: Trace, prefix: str) -> dict[str, Any]:
         "figures_html": macro("live_parts", "more", views, tables, prefix, **cost(trace)),
         "warnings": [printable(each) for each in warnings(trace)],
         **_chunks(trace),
-        "marked": sorted({sources[number - 1].position for number in gold}),
+        "marked": sorted({sources[number - 1].position for number in evidence(trace, cited) if number}),
         "copied": answer_text.text(trace, cited, answer_text.Layout(context=_COPIED_LINES)),
     }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from html import escape
 from typing import Any
 
 from starlette.exceptions import HTTPException
@@ -53,6 +54,14 @@ def record_of(error: FbragError) -> dict[str, Any]:
 def as_json(record: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     """Return a response with one JSON value. Halves of characters, as names of files may have, are written as escapes."""
     return Response(dumps(record) + "\n", status, headers, media_type="application/json")
+
+
+def as_page(error: FbragError) -> bytes:
+    """Return the error as a page of two sentences, for a person who opened an address in a browser."""
+    said = [f"{escape(each[0].upper() + each[1:])}." for each in (error.message, error.hint) if each]
+    head = '<!DOCTYPE html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+    head += '<meta name="color-scheme" content="light dark"><link rel="icon" href="data:,"><title>fbrag</title>'
+    return "".join([head, "<h1>fbrag</h1>", *(f"<p>{each}</p>" for each in said), "\n"]).encode("utf-8", "replace")
 
 
 async def respond(request: Request, error: Exception, form: Callable[[FbragError], Any] = record_of) -> Response:

@@ -139,6 +139,15 @@ def test_what_is_not_shown_needs_a_click() -> None:
     assert "El documento no lo dice." in live_answer.done(spanish, "j-")["answer_html"]
 
 
+def test_an_answer_that_no_sentence_shows_leads_to_the_closest_one() -> None:
+    trace = trace_of([document(WATCH * 80 + SEALED + WATCH)], [0, 2], answer="Paris")
+    window = live_page.chunks(trace.corpus, range(3), Findings(trace, trace.citations), "j-")
+    assert '<mark class="best">' not in window
+    before, _, _ = window.partition('<mark class="near">')
+    (at,) = live_answer.done(trace, "j-")["marked"]
+    assert before.count('class="k') == at + 1
+
+
 def test_a_question_without_a_selected_chunk_has_an_answer_of_its_own() -> None:
     trace = trace_of([document(WATCH)], [], samples=["nothing"])
     for html in fragments(trace):

@@ -254,6 +254,22 @@ def test_the_page_opens_once_by_the_address_that_the_browser_is_given(page: Serv
     assert value.partition("=")[2] not in address
 
 
+def test_a_person_without_a_token_gets_a_page_that_says_what_to_do(page: Served) -> None:
+    accept = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+    for path in ("/", "/?token=used"):
+        response, body = page.request("GET", path, tcp=True, headers=accept)
+        assert (response.status, response.getheader("Content-Type")) == (401, "text/html; charset=utf-8")
+        assert b"<p>Start fbrag ui and open the address that it prints" in body
+    assert page.request("GET", "/", tcp=True)[0].getheader("Content-Type") == "application/json"
+
+
+def test_nothing_of_a_request_is_markup_in_the_page_of_its_refusal(page: Served) -> None:
+    response, body = page.request("GET", "/", tcp=True, headers={"Accept": "text/html", "Host": "<script>.example"})
+    assert response.status == 403
+    assert b"&lt;script&gt;" in body
+    assert b"<script>" not in body
+
+
 def test_another_user_of_the_machine_is_told_by_the_system(monkeypatch: pytest.MonkeyPatch, open_door: Served) -> None:
     from fbrag_cli.serving.process import peers
 

@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 from starlette.requests import ClientDisconnect
 
-from fbrag_cli.serving.failure import HttpError, as_json, record_of
+from fbrag_cli.serving.failure import HttpError, as_json, as_page, record_of
 from fbrag_cli.serving.lifetime import Lifetime
 from fbrag_cli.serving.process.entrance import Entrance, Fields
 from fbrag_cli.text.printable import byte_size, one_line
@@ -172,11 +172,13 @@ class _Exchange:
                 message = await self._receive()
                 self._more = bool(message.get("more_body"))
                 self._n_bytes += len(message.get("body", b""))
-        body = bytes(as_json(record_of(error)).body)
+        for_person = b"text/html" in self._headers.get(b"accept", b"")
+        body = as_page(error) if for_person else bytes(as_json(record_of(error)).body)
+        kind = b"text/html; charset=utf-8" if for_person else b"application/json"
         more = [(b"www-authenticate", b"Bearer")] if error.status == 401 else []
         if error.retry_after:
             more.append((b"retry-after", str(error.retry_after).encode()))
-        await self.respond(error.status, body, (b"content-type", b"application/json"), (b"connection", b"close"), *more)
+        await self.respond(error.status, body, (b"content-type", kind), (b"connection", b"close"), *more)
 
     @property
     def _has_body(self) -> bool:
