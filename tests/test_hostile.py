@@ -154,7 +154,7 @@ def test_some_values_of_every_option_are_taken_or_refused(here: Here, option: st
     for value in _some(VALUES, 3, option):
         done = here("explain", "--method", "vanilla", "--offline", "fine.txt", "brig?", option, value)
         done.within(*((0, 1) if option == "--find" else (0, 2, 3, 4, 5)))
-    assert {*os.listdir("..")} <= {"cache", "work"}
+    assert {*os.listdir("..")} <= {"cache", "run", "work"}
 
 
 @pytest.mark.parametrize("variable", sorted({*known_variables()} - {"FBRAG_TIMEOUT"}))
