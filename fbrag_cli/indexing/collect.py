@@ -88,18 +88,22 @@ def collect_one(path: str, settings: ReadSettings, cache: Cache, stdin: BinaryIO
 def collect_bytes(name: str, data: bytes, settings: ReadSettings, listener: Listener) -> Collection:
     """Return the collection of a file that is in memory alone. It is in no cache, and no file of its name is opened.
 
-    name: as shown; its suffix counts. Raises as `collect_one`.
+    A PDF is read in a child process, which a stop ends: nothing stops pypdf within a page. name: as shown; its suffix counts.
+    Raises as `collect_one`.
     """
     source = Source(name, name, data)
-    entry = _entry(source, False, settings, IndexStore.for_run(NOWHERE), listener)
+    entry = _entry(source, False, settings, IndexStore.for_run(NOWHERE), listener, stoppable=True)
     return Collection(*index_of(entry, settings.chunk_words))
 
 
-def _entry(source: Source, on_disk: bool, settings: ReadSettings, store: IndexStore, listener: Listener) -> Entry:
-    """Read a file, so that the store has its entry. on_disk: whether its path names it, so that it can be read again."""
+def _entry(
+    source: Source, on_disk: bool, settings: ReadSettings, store: IndexStore, listener: Listener, *, stoppable: bool = False
+) -> Entry:
+    """Read a file, so that the store has its entry. on_disk: whether its path names it, so that it can be read again. stoppable:
+    whether a PDF is read in a child process, too, and by one alone."""
     path = source.path
     again = partial(_read_again, settings, store) if on_disk else None
-    if _is_long(source):
+    if _is_long(source) or (stoppable and find_format(source).format is PDF):
         ((_, outcome),) = _read_files([path if on_disk else source], settings, store, listener.cancellation)
         if isinstance(outcome, Failure):
             raise _error(path, outcome, store)

@@ -351,7 +351,7 @@ def test_what_runs_at_the_end_is_stopped_and_its_client_is_told(user: Environmen
         assert "Traceback" not in served.err
 
 
-def test_work_that_nothing_stops_does_not_hold_the_end(user: Environment, tmp_path: Path, smollm2: Path) -> None:
+def slow_pdf() -> bytes:
     """A page of a PDF that pypdf reads for minutes."""
     from tests.documents.test_pdf import CATALOG, FONT, pdf_of_objects
 
@@ -359,7 +359,21 @@ def test_work_that_nothing_stops_does_not_hold_the_end(user: Environment, tmp_pa
     content = b"<</Filter/FlateDecode/Length %d>>\nstream\n%b\nendstream" % (len(text), text)
     page = b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 612 792]/Resources<</Font<</F1 3 0 R>>>>/Contents 4 0 R>>"
     tree = b"<</Type/Pages/Count 1/Kids[5 0 R]>>"
-    (tmp_path / "slow.pdf").write_bytes(pdf_of_objects(CATALOG, tree, FONT, content, page))
+    return pdf_of_objects(CATALOG, tree, FONT, content, page)
+
+
+def test_an_upload_whose_client_goes_away_is_read_no_longer(user: Environment) -> None:
+    with serving(user) as served:
+        connection = served.unix()
+        connection.request("POST", "/v1/documents?name=slow.pdf", slow_pdf())
+        until(lambda: len(served.of_system().children()) > 0)
+        connection.close()
+        until(lambda: not served.of_system().children(), 5)
+        assert served.get("/v1/documents")[1]["documents"] == []
+
+
+def test_work_that_nothing_stops_does_not_hold_the_end(user: Environment, tmp_path: Path, smollm2: Path) -> None:
+    (tmp_path / "slow.pdf").write_bytes(slow_pdf())
     with serving(user, "--allow", str(tmp_path), "--small", str(smollm2), "--large", str(smollm2)) as served:
         connection = served.unix()
         connection.request("POST", "/v1/ask", json.dumps({**QUESTION, "documents": [str(tmp_path / "slow.pdf")]}))
