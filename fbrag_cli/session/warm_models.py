@@ -55,7 +55,7 @@ class WarmModels:
             threading.Thread(target=self._load, args=(file, cancellation), kwargs={"large": large}, daemon=True).start()
 
     def _load(self, file: ModelFile, cancellation: Cancellation, *, large: bool) -> None:
-        with suppress(Exception):
+        with suppress(BaseException):  # also that of Ctrl-C, which the command itself reports
             if self.process.awaited(cancellation, 1):
                 self._asked(file, cancellation, large=large)
 

@@ -29,6 +29,7 @@ from fbrag_cli.session.models import Models
 from fbrag_cli.session.placement import conditions
 from fbrag_cli.session.settings import ModelSettings
 from fbrag_cli.session.shelf import Lease
+from fbrag_cli.session.warm_models import WarmModels
 from tests.generation.tiny_gguf import Tiny
 
 uvicorn = pytest.importorskip("uvicorn")
@@ -355,6 +356,20 @@ def test_a_file_that_changed_since_it_was_loaded_is_not_lent(process: Path, tmp_
     Tiny(weights=0.3).write(tmp_path / "other.gguf").replace(path)
     with pytest.raises(DeclinedError, match="an earlier file"):
         WarmGenerator(process, wanted(path), Cancellation())
+
+
+def test_ctrl_c_while_a_model_is_loaded_beside_is_told_by_the_command_alone(
+    process: Path, smollm2: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    traces: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", traces.append)
+    cancellation, warm = Cancellation(), WarmModels(found(process)[0])
+    cancellation.request(KeyboardInterrupt())
+    before = set(threading.enumerate())
+    warm.begin(ModelFile("smollm2", smollm2, None, None), cancellation, large=True)
+    for thread in set(threading.enumerate()) - before:
+        thread.join()
+    assert not traces
 
 
 def test_more_calls_at_once_than_it_runs_are_said(process: Path, tmp_path: Path) -> None:
