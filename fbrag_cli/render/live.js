@@ -698,6 +698,9 @@ class Turn {
     this.ended = true;
     this.$(".going").hidden = true;
     this.$(".tools").hidden = false;
+    if (!this.running) return;
+    this.running = false;
+    turns.store();
   }
 
   fail(error) {
@@ -715,7 +718,7 @@ class Turn {
   // Events of the server, in the order in which they come.
 
   on_asked({ job }) {
-    this.job = job;
+    Object.assign(this, { job, running: true });
     turns.store();
   }
 
@@ -870,7 +873,8 @@ const turns = {
 
   /** Keep what a reload needs: the server has the answers. */
   store() {
-    const kept = this.all.filter(({ job }) => job).map(({ job, question, documents }) => ({ job, question, documents }));
+    const asked = this.all.filter(({ job }) => job);
+    const kept = asked.map(({ job, question, documents, running }) => ({ job, question, documents, running }));
     const { conversation } = this;
     sessionStorage.setItem("fbrag", JSON.stringify({ conversation, kept, asked: library.asked() }));
   },
@@ -881,11 +885,12 @@ const turns = {
     this.conversation = conversation ?? crypto.getRandomValues(new Uint32Array(4)).join("-");
     for (const box of asked ? library.boxes() : []) box.checked = asked.includes(box.value);
     library.chosen().catch(wrong);
-    for (const { job, question, documents } of kept) {
+    for (const { job, question, documents, running } of kept) {
       const turn = new Turn(question, documents);
       turn.job = job;
       this.add(turn);
-      turn.run(async () => turn.on_done(await server.json(`/page/answer/${job}`)));
+      if (running) turn.fail(new DOMException("", "AbortError")); // the reload stopped it
+      else turn.run(async () => turn.on_done(await server.json(`/page/answer/${job}`)));
     }
     this.store();
   },

@@ -259,7 +259,7 @@ def test_a_person_without_a_token_gets_a_page_that_says_what_to_do(page: Served)
     for path in ("/", "/?token=used"):
         response, body = page.request("GET", path, tcp=True, headers=accept)
         assert (response.status, response.getheader("Content-Type")) == (401, "text/html; charset=utf-8")
-        assert b"<p>Start fbrag ui and open the address that it prints" in body
+        assert b"<p>Open the whole address that fbrag ui prints" in body
     assert page.request("GET", "/", tcp=True)[0].getheader("Content-Type") == "application/json"
 
 

@@ -203,6 +203,19 @@ def test_a_reload_brings_the_answers_again(chromium: Chrome, log: Served) -> Non
     quiet(chromium, log)
 
 
+def test_a_reload_stops_the_question_that_runs(chromium: Chrome, log: Served) -> None:
+    log.gate.held.add("token")
+    opened(chromium, log.address)
+    ask(chromium)
+    until(chromium, f"{LAST}.querySelector('.doing').textContent.startsWith('Answering')")
+    chromium.refresh()
+    until(chromium, f"{LAST}?.querySelector('.wrong').textContent === 'Stopped.'")
+    log.gate.held.clear()
+    click(chromium, ".again")
+    until(chromium, ANSWERED)
+    quiet(chromium, log)
+
+
 def test_a_follow_up_is_asked_again_as_it_was_understood(chromium: Chrome, log: Served) -> None:
     opened(chromium, log.address)
     answered(chromium)

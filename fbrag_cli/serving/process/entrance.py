@@ -147,7 +147,9 @@ class Entrance:
         cookies = (cookie_parser(each.decode("latin-1")) for each in headers.get(b"cookie", []))
         if any(_same(self._secret, each.get(self._cookie, "")) for each in cookies):
             return
-        hint = "start fbrag ui and open the address that it prints, which opens once; a program sends Authorization: Bearer TOKEN"
+        hint = (
+            "open the whole address that fbrag ui prints at its start; a program sends the token as Authorization: Bearer TOKEN"
+        )
         raise HttpError(401, "the token is missing, or is another one", hint)
 
 
