@@ -22,9 +22,10 @@ _VARIABLES = ("GGML_", "LLAMA_", "CUDA_", "HIP_", "ROCR_", "HSA_")
 
 
 def conditions(settings: ModelSettings, environ: Mapping[str, str]) -> dict[str, Any]:
-    """Return the settings and the variables of the environment that change a model's replies, or where it computes."""
+    """Return the settings and the variables of the environment that change a model's replies, or where it computes; no keys of
+    other programs, as LLAMA_CLOUD_API_KEY."""
     names = ("gpu", "gpu_layers", "device", "small_device", "tensor_split", "threads", "ctx")
-    variables = {name: value for name, value in environ.items() if name.startswith(_VARIABLES)}
+    variables = {name: value for name, value in environ.items() if name.startswith(_VARIABLES) and "KEY" not in name}
     return {name: getattr(settings, name) for name in names} | variables
 
 

@@ -172,6 +172,8 @@ def test_the_defaults_of_the_commands(tmp_path: Path, capsys: pytest.CaptureFixt
         "explain": {"threads": 2, "samples": 3, "limit": 5},
         "chat": {"threads": 2, "samples": 3},
         "mcp": {"threads": 2},
+        "serve": {"threads": 2},
+        "ui": {"threads": 2},
         "batch": {"threads": 2, "samples": 3},
     }
     assert capsys.readouterr().err == f"warning: {file.path}: there is no key sampels; did you mean samples?\n"
