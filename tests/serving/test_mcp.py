@@ -190,6 +190,21 @@ def test_a_question_without_a_word_of_the_document_finds_nothing(served: Callabl
     served(test)
 
 
+def test_a_word_of_one_of_two_chunks_is_found(served: Callable[..., None], folder: Path) -> None:
+    words = " ".join(f"lot {i} was sold" for i in range(60))
+    (folder / "two.txt").write_text(f"{words}.\n\nThe Garefowl was built at Harrow. {words}.\n")
+
+    async def test(client: Client) -> None:
+        found = await client.call_tool(
+            "find_passages", {"paths": [str(folder / "two.txt")], "question": "Who built the Garefowl?"}
+        )
+        (passage,) = found.structured_content["passages"]
+        assert "Garefowl" in passage["text"]
+        assert found.structured_content["warnings"] == []
+
+    served(test)
+
+
 def test_what_comes_back_is_bounded(served: Callable[..., None]) -> None:
     async def test(client: Client) -> None:
         for most in (1000, 2000, 5000):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from fbrag_cli.corpus import Chunk
 from fbrag_cli.errors import FbragError
 from fbrag_cli.text.printable import one_line, printable
+from fbrag_cli.text.words import terms
 
 if TYPE_CHECKING:
     from fbrag_cli.documents.document import Document
@@ -28,9 +29,15 @@ _NAMED = 300  # characters of a sample, or of a proposed answer
 
 def found(trace: Trace, most: int) -> Record:
     """Return the passages of a search that hold a word of the question, best first. most: characters of all their texts."""
-    scores = trace.scores.combined  # below 0 for a word that most chunks hold, as in a document of one chunk
-    passages = [each for each in _sources(trace, most) if scores[each["chunk"] - 1]]
+    scores = trace.scores.combined  # below 0 for a word that most chunks hold, and 0 for one that half of them hold
+    passages = [each for each in _sources(trace, most) if scores[each["chunk"] - 1] or _holds_a_word(trace, each["chunk"] - 1)]
     return {"passages": passages, "absent": list(trace.absent), "warnings": _warnings(trace)}
+
+
+def _holds_a_word(trace: Trace, position: int) -> bool:
+    """Return whether a chunk holds a word of the question."""
+    chunk = trace.corpus.chunks[position]
+    return not {*terms(trace.question, trace.corpus.languages)}.isdisjoint(terms(chunk.text, (chunk.document.language,)))
 
 
 def answered(trace: Trace, most: int) -> Record:
