@@ -53,9 +53,13 @@ class BusyError(FbragError):
 
 @dataclass(slots=True)
 class _Talk:
-    """A conversation: what was said last, without the documents. One question of it runs at a time."""
+    """A conversation: what was said last, without the documents. One question of it runs at a time.
+
+    is_private: whether it was about an upload, so that nothing of it may be written to the disk.
+    """
 
     said: list[Said] = field(default_factory=list)
+    is_private: bool = False
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -210,12 +214,15 @@ class Desk:
             session.forget()
 
     def _answered(self, job: Job) -> Trace:
-        session = self._uncached if self.library.is_private(job.entries) else self.session
+        is_private = self.library.is_private(job.entries)
         listener = Listener(progress=job.hear, cancellation=job.cancellation)
-        session.check(job.method, job.choice, answering=job.answering)
+        self.session.check(job.method, job.choice, answering=job.answering)
         job.collection = collection = self.library.read(job.entries, listener, job.method.chunk_words)
         _rank(job, job.question, collection)
         with self._talk(job) as talk, self._turn(job):
+            if talk:
+                is_private = talk.is_private = talk.is_private or is_private
+            session = self._uncached if is_private else self.session
             asked = self._asked(session, talk, job, collection, listener)
             asked.listener = replace(listener, progress=_without_ranks(job.hear))
             key = pace_key(session.models.settings, job.method)

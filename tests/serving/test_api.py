@@ -520,6 +520,25 @@ def test_a_question_is_understood_from_those_before_it(served: Live, folder: Pat
     assert not [each for each in other if each["event"] == "understood"]
 
 
+def test_a_conversation_about_an_upload_leaves_nothing_on_the_disk(tiny: Path, folder: Path, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+
+    def n_replies() -> int:
+        return sum(each.is_file() for each in cache.rglob("samples/**/*"))
+
+    with live(pair(tiny), [str(folder / "inquiry.txt")], cache=Cache(cache)) as server:
+        about = {"settings": {"max_tokens": 5}, "conversation": "tab-1"}
+        uploaded = upload(server, "bell.txt", b"The bell of Ironhythe weighs nine tons, says Zebediah Quork.\n")[1]["documents"][
+            0
+        ]["id"]
+        served = id_of(server, "inquiry.txt")
+        server.ask("Who weighs the bell?", documents=[uploaded], **about)
+        server.ask("And who paid for it?", documents=[served], **about)
+        assert n_replies() == 0
+        server.ask("And who paid for it?", documents=[served], settings={"max_tokens": 5})
+        assert n_replies() > 0
+
+
 def test_many_questions_do_not_grow_the_process(tiny: Path, folder: Path) -> None:
     settings = {"method": "vanilla", "select": 1, "answer_anyway": True, "max_tokens": 3}
 
