@@ -546,10 +546,12 @@ def test_many_questions_do_not_grow_the_process(tiny: Path, folder: Path) -> Non
         for i in range(n):
             server.ask(f"{QUESTION} ({i})", settings=settings, conversation=f"{i % 90}")
 
-    with live(pair(tiny), [str(folder / "inquiry.txt")]) as server:
+    def growth() -> int:
+        before = psutil.Process().memory_info().rss
         ask(30)
         gc.collect()
-        before = psutil.Process().memory_info().rss
-        ask(60)
-        gc.collect()
-        assert psutil.Process().memory_info().rss - before < 3_000_000
+        return psutil.Process().memory_info().rss - before
+
+    with live(pair(tiny), [str(folder / "inquiry.txt")]) as server:
+        ask(30)
+        assert min(growth() for _ in range(3)) < 1_500_000, "what leaks does so in each round; other threads do not"
