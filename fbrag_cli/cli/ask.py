@@ -91,7 +91,7 @@ class _More:
         """Return "none" where this reading was no larger than `before`; "unread" where another --more may find the answer."""
         if self.n and trace.context == before:
             return "none"
-        larger = self.method.scaled(self.n + 2) if trace.status == "not_found" and self.repeats else None
+        larger = self.method.with_more(self.n + 1) if trace.status == "not_found" and self.repeats else None
         return "unread" if larger and self.retrieve(larger).context != trace.context else ""
 
 

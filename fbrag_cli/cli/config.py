@@ -116,7 +116,7 @@ def set_(console: Console, argument: KeyArgument, value: ValueArgument) -> None:
     if (parsed := key.parsed(value.value)) is None:
         raise FbragError("config", f"{key.name} cannot be {value.value!r}", f"expected {key.expects}")
     if key.option == "weights":
-        from fbrag_cli.methods.choosing import parse_weights
+        from fbrag_cli.methods.fb_rag.fb_rag import parse_weights
 
         parse_weights(value.value)
     file = _file_to_write(console)

@@ -69,7 +69,6 @@ class EvalOptions:
     )
     preset_fast: bool = option(False, "--fast", help="short for --preset fast", group="Compare", envvar=None)
     preset_thorough: bool = option(False, "--thorough", help="short for --preset thorough", group="Compare", envvar=None)
-    weights: str | None = _like("weights", "Compare", metavar="X:Y,…")
     retriever: str = _like("retriever", "Compare", metavar="NAMES")
     chunk_words: int | None = _like("chunk_words", "Compare")
     retrieval_only: bool = option(
@@ -257,7 +256,6 @@ def _configurations(command: EvalCommand, *, on_gpu: bool) -> list[Configuration
         retrievers=options.retriever,
         large=None if options.retrieval_only else (models.large or catalogue.default_large),
         settings={each.name: text for each in fields(command.lists) if (text := getattr(command.lists, each.name))},
-        weights=options.weights,
         chunk_words=options.chunk_words,
         prompts=options.prompts,
         max_tokens=options.max_tokens,

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from fbrag_cli.cli.options import option
 from fbrag_cli.errors import FbragError
-from fbrag_cli.methods.choosing import PRESETS, choose_method, parse_weights, preset_settings
+from fbrag_cli.methods.choosing import PRESETS, choose_method, preset_settings
 from fbrag_cli.methods.method import Method
 from fbrag_cli.methods.registry import DEFAULT, METHODS, all_settings, find_method, names
 
@@ -44,13 +44,6 @@ class MethodOptions:
         help="what ranks the chunks: bm25, or an embedding model: a GGUF file, a name of the hub (bm25)",
         group="Method",
         metavar="NAME",
-    )
-    weights: str | None = option(
-        None,
-        "--weights",
-        help="weights of the forward and the backward lookup; 1:0 is the paper's F (0.5:0.5)",
-        group="Advanced",
-        metavar="X:Y",
     )
     prompts: str | None = option(
         None,
@@ -89,7 +82,6 @@ def chosen_method(options: MethodOptions, given: Any, *, on_gpu: bool) -> Method
     given: a record of `MethodKnobs`. Raises FbragError `usage`.
     """
     values = {each.name: getattr(given, each.name) for each in fields(given)}
-    values |= parse_weights(options.weights) if options.weights else {}
     return choose_method(options.method, values, chunk_words=options.chunk_words, prompts=options.prompts, on_gpu=on_gpu)
 
 

@@ -100,7 +100,8 @@ def read_question(options: QuestionOptions, session: Session, console: Console, 
     )
     session.check(plain, choice, answering=answering)
     collection = collect(session, paths, options, console)
-    return Question(text=text, collection=collection, plain=plain, method=reading_more(plain, options.run.more), choice=choice)
+    method = reading_more(session.suited(plain, choice), options.run.more)
+    return Question(text=text, collection=collection, plain=plain, method=method, choice=choice)
 
 
 def collect(session: Session, paths: Sequence[str], options: QuestionOptions, console: Console) -> Collection:

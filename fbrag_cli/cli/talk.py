@@ -103,8 +103,7 @@ class Talk:
         last, talk = self.last(), self.conversation
 
         def ask(listener: Listener) -> Asked:
-            asked = talk.session.ask(last.trace.question, talk.collection, method, talk.choice, listener)
-            return replace(asked, candidates=self.asked.candidates if self.asked else ())
+            return talk.session.ask(last.trace.question, talk.collection, method, talk.choice, listener)
 
         self._answer(last.typed, ask)
         talk.exchanges[-2:] = talk.exchanges[-1:]

@@ -9,7 +9,7 @@ from typing import Any
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.evaluation.labels import key, written
-from fbrag_cli.methods.choosing import PLAIN, PRESETS, chunk_count, method_with, parse_weights, preset_settings
+from fbrag_cli.methods.choosing import PLAIN, PRESETS, chunk_count, method_with, preset_settings
 from fbrag_cli.methods.knobs import Setting, settings_of
 from fbrag_cli.methods.method import Method
 from fbrag_cli.methods.prompt_file import PromptFile, read_prompt_file
@@ -85,10 +85,10 @@ def distinct(configurations: Sequence[Configuration]) -> list[Configuration]:
 class Grid:
     """What an evaluation compares. Lists are texts, with commas between the values.
 
-    methods, presets, small, retrievers: lists of names. settings: lists of values, by the names of settings. weights: a list of
-    "X:Y", eta forward and eta backward; None for those of the method. large: the model that answers, None where nothing is
-    answered. chunk_words: words in a chunk, None for the number of each method. prompts: a file of prompts, or None. max_tokens:
-    length limit of an answer in tokens, None for that of `prompts`, else 64. seed: seed of the samples.
+    methods, presets, small, retrievers: lists of names. settings: lists of values, by the names of settings. large: the model
+    that answers, None where nothing is answered. chunk_words: words in a chunk, None for the number of each method. prompts: a
+    file of prompts, or None. max_tokens: length limit of an answer in tokens, None for that of `prompts`, else 64. seed: seed of
+    the samples.
     """
 
     methods: str
@@ -97,7 +97,6 @@ class Grid:
     retrievers: str
     large: str | None
     settings: Mapping[str, str]
-    weights: str | None
     chunk_words: int | None
     prompts: str | None
     max_tokens: int | None
@@ -122,8 +121,8 @@ class Grid:
             own = {each: values for each, values in lists.items() if each in settings_of(method)}
             for values, small, retriever in product(product(*own.values()), smalls, _split(self.retrievers)):
                 given = {**fixed, **dict(zip(own, values, strict=True)), **preset_settings(preset, retriever)}
-                weighted = _weighted(method_with(method, given, words, on_gpu=on_gpu), self.weights)
-                found += [Configuration(each, small, self.large, retriever, words, prompts) for each in weighted]
+                chosen = method_with(method, given, words, on_gpu=on_gpu)
+                found.append(Configuration(chosen, small, self.large, retriever, words, prompts))
         return distinct(found)
 
     def _ways(self) -> Iterator[tuple[str, str]]:
@@ -134,13 +133,6 @@ class Grid:
                 raise FbragError("usage", what, _HELP)
             own = PRESETS.get(preset, {}).get("method")
             yield from ((preset, method) for method in ([own] if own else _split(self.methods)))
-
-
-def _weighted(method: Method, weights: str | None) -> list[Method]:
-    """Return a method with two lookups once for each pair of weights "X:Y", any other method as it is."""
-    if weights is None or not hasattr(method, "eta_forward"):
-        return [method]
-    return [replace(method, **parse_weights(pair)) for pair in _split(weights)]
 
 
 def _split(text: str) -> list[str]:

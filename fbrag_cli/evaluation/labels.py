@@ -6,16 +6,15 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 
-from fbrag_cli.methods.choosing import ETAS
 from fbrag_cli.methods.knobs import settings_of
 from fbrag_cli.methods.registry import METHODS, all_settings, names
 from fbrag_cli.text.printable import one_line
 
 Settings = Mapping[str, object]
 
-#: Settings that rows leave out where they have this value. Older versions lack the setting, or had it (`fusion`) and wrote it.
-_ABSENT = {name: each.default for name, each in sorted(all_settings().items()) if each.knob.added} | {"fusion": "raw"}
-_ORDER = "recall reads select order weights fusion pooling small large retriever samples temperature chunk_words".split()
+#: Settings that rows leave out where they have this value. Older versions lack the setting.
+_ABSENT = {name: each.default for name, each in sorted(all_settings().items()) if each.knob.added}
+_ORDER = "recall select order weights small large retriever samples temperature chunk_words".split()
 _QUOTED = re.compile(r"[^\w.:/+@%…-]+")  # signs that a shell treats as its own, and those that separate the parts of a label
 _LONGEST = 60  # characters of one value
 
@@ -48,14 +47,14 @@ def order(configuration: Settings) -> tuple[tuple[float, str], ...]:
     settings = _full(configuration)
     known, method = names(), str(settings.get("method"))
     rank = float(known.index(method) if method in known else len(known))
-    read = ("recall", "small", "large", "retriever", "chunk_words", "eta_forward", "eta_backward", "samples", "temperature")
+    read = ("recall", "small", "large", "retriever", "chunk_words", "weights", "samples", "temperature")
     places = [_place(settings.get(name)) for name in read]
     return (_place(settings.get("select")), (rank, str(method)), *places, (0, _written(settings)))
 
 
 def labels(configurations: Sequence[Settings]) -> list[str]:
     """Return a unique label for each that needs no quotes in a shell, as "fb-rag:recall=8,select=5" and "vanilla"."""
-    settings = [_named(configuration) for configuration in configurations]
+    settings = [_full(configuration) for configuration in configurations]
     names = sorted({name for each in settings for name in each if _differs(settings, name)} - {"method"}, key=_rank)
     found = [_label(each, [name for name in names if name in each]) for each in settings]
     for label in {label for label in found if found.count(label) > 1}:
@@ -67,14 +66,6 @@ def labels(configurations: Sequence[Settings]) -> list[str]:
             found[i] = _label(settings[i], sorted({*differing, *(name for name in names if name in settings[i])}, key=_rank))
     # Cut values and replaced signs can make labels alike: these get a number.
     return [label if found.count(label) == 1 else f"{label}.{i}" for i, label in enumerate(found, 1)]
-
-
-def _named(configuration: Settings) -> dict[str, object]:
-    """Return all settings. The weights of the two lookups are one, "X:Y", as `fbrag eval --weights` takes them."""
-    settings = _full(configuration)
-    if all(eta in settings for eta in ETAS):
-        settings["weights"] = ":".join(_value(settings.pop(eta)) for eta in ETAS)
-    return settings
 
 
 def _label(settings: Settings, names: Sequence[str]) -> str:

@@ -10,20 +10,18 @@ from typing import Any
 from fbrag_cli.errors import FbragError
 from fbrag_cli.methods.knobs import settings_of
 from fbrag_cli.methods.method import Method
-from fbrag_cli.methods.registry import all_settings, find_method
+from fbrag_cli.methods.registry import find_method
 from fbrag_cli.storage.files import read_small
 
 #: Name -> the settings that it stands for. Their cost was measured (tests/benchmarks/README.md).
 PRESETS: Mapping[str, Mapping[str, Any]] = {
     "fast": {"method": "order-preserving", "answer_anyway": True, "window_weight": 0.6},
-    "thorough": {"select": "10", "budget": 1000},
+    "thorough": {"select": "10"},
 }
 
 #: The preset of `fbrag eval` that sets nothing.
 PLAIN = "default"
 
-#: The weights of the two lookups.
-ETAS = ("eta_forward", "eta_backward")
 
 _CHUNKS_HINT = "use 8, or words as 6k"
 
@@ -77,23 +75,14 @@ def method_with(method: type[Method], values: Mapping[str, Any], chunk_words: in
     return method(**settings)
 
 
-def parse_weights(text: str) -> dict[str, Any]:
-    """Parse the weights of the two lookups, "X:Y": eta forward and eta backward. Raises FbragError `usage`."""
-    parts, settings = text.split(":"), all_settings()
-    values = {name: settings[name].parsed(part) for name, part in zip(ETAS, parts, strict=False)}
-    if len(parts) != len(ETAS) or None in values.values():
-        raise FbragError("usage", f"--weights {text}: expected X:Y, two numbers from 0 on", "write it as 0.5:0.5")
-    return values
-
-
 def reading_more(method: Method, more: int) -> Method:
     """Return the method that reads as much again for each --more. Raises FbragError `usage` where what it reads is fixed."""
     if not more:
         return method
-    if (scaled := method.scaled(1 + more)) is None:
+    if (larger := method.with_more(more)) is None:
         what = "the whole document" if method.n_read(1) else "no document"
         raise FbragError("usage", f"--more: {method.name} reads {what} anyway", "leave out --more, or --method")
-    return scaled
+    return larger
 
 
 def chunk_count(name: str, value: str, chunk_words: int) -> int:

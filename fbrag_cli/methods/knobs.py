@@ -63,7 +63,7 @@ class Setting(Accepted):
 
     @property
     def option(self) -> str:
-        """The long option, as "--eta-forward"."""
+        """The long option, as "--forward-tokens"."""
         return next(name for name in self.names if name.startswith("--")).split("/")[0]
 
     @property

@@ -79,16 +79,12 @@ class ModelTools:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tools(ModelTools):
-    """The tools of a method for one question: chunks, scores and models.
-
-    candidates: positions of chunks that may hold more of what is asked, whatever they score, as those of the last answer.
-    """
+    """The tools of a method for one question: chunks, scores and models."""
 
     corpus: Corpus
     retriever: Retriever
     progress: Progress
     cancellation: Cancellation
-    candidates: tuple[int, ...] = ()
 
     def timer(self) -> Callable[[], float]:
         """Return a function that returns the seconds of wall time from now on, without those of models that load."""
@@ -186,8 +182,12 @@ class Method(ABC):
         """Return how many chunks of so many the large model reads to answer."""
         return 0
 
-    def scaled(self, times: int) -> Method | None:
-        """Return the method that reads `times` as much to answer; None where the settings do not say how much is read."""
+    def for_two_models(self) -> Method:
+        """Return the method for a small and a large model that differ: what the one has read, the other has to read."""
+        return self
+
+    def with_more(self, more: int) -> Method | None:
+        """Return the method that reads as much again, `more` times; None for one that reads all or nothing anyway."""
         return None
 
     def described(self) -> dict[str, Any]:

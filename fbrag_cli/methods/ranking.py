@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from fbrag_cli.corpus import Chunk, Corpus, Excerpt
@@ -12,7 +14,7 @@ from fbrag_cli.progress import Event, stage
 from fbrag_cli.trace import Scores, Stage, Trace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -34,6 +36,11 @@ class Selection(NamedTuple):
     copies: dict[int, tuple[int, ...]]
     context: tuple[Excerpt, ...]
     part_scores: dict[tuple[int, int], float]
+
+    @classmethod
+    def in_document_order(cls, corpus: Corpus, best: dict[int, tuple[int, ...]]) -> Selection:
+        """Return the selection of whole chunks. best: their positions, best first, each with those of its copies."""
+        return cls(best, whole_chunks(corpus, sorted(best)), {})
 
 
 def lost(scores: NDArray[np.float32]) -> tuple[str, ...]:
@@ -91,28 +98,71 @@ def foreign(part: str, languages: Sequence[str], chunks: Iterable[Chunk]) -> tup
     return (f"{part} was trained on {', '.join(languages)}, not on {', '.join(strange)}",) if strange else ()
 
 
+def matching(corpus: Corpus, scores: NDArray[np.float32], n: int) -> dict[int, tuple[int, ...]]:
+    """Return what `distinct` returns, without chunks of score 0: of a document with more than `n` chunks, unless all score 0."""
+    found = distinct(corpus, scores, n)
+    scoring = {position: copies for position, copies in found.items() if scores[position] > 0}
+    return scoring if scoring and n < len(scores) else found
+
+
+def continued(
+    corpus: Corpus, read: Mapping[int, tuple[int, ...]], best: Mapping[int, tuple[int, ...]], n: int, select: int
+) -> Selection:
+    """Select the chunks that a model has read, which it reads first and in the same order, and the best others: up to `n` chunks.
+
+    read, best: positions of chunks, each with those of its copies; `best` comes best first. The others follow in document order,
+    in portions that end after `select`, `2 * select`, … chunks: a prompt for more chunks begins with the one for fewer. A chunk
+    that is selected only because it was read ranks last.
+    """
+    others = unread(best, read)[: max(0, n - len(read))]
+    ends = [max(0, end - len(read)) for end in range(0, n + select, select)]
+    order = [*sorted(read), *(position for start, end in pairwise(ends) for position in sorted(others[start:end]))]
+    return Selection(ranked(best, read, others), whole_chunks(corpus, order), {})
+
+
+def unread(best: Mapping[int, tuple[int, ...]], read: Mapping[int, tuple[int, ...]]) -> list[int]:
+    """Return the positions of `best`, in their order, without those of `read` and of its copies."""
+    known = {position for first, copies in read.items() for position in (first, *copies)}
+    return [position for position in best if position not in known]
+
+
+def ranked(
+    best: Mapping[int, tuple[int, ...]], read: Mapping[int, tuple[int, ...]], others: Iterable[int]
+) -> dict[int, tuple[int, ...]]:
+    """Return the chunks of `read` and `others`, each with its copies: in the order of `best`, then what was only read."""
+    first_of = {position: first for first, copies in read.items() for position in (first, *copies)}
+    places = dict.fromkeys([*(first_of.get(position, position) for position in best), *sorted(read)])
+    copies, chosen = {**best, **read}, {*read, *others}
+    return {position: copies[position] for position in places if position in chosen}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkMethod(Method):
-    """A method that selects a number of chunks."""
+    """A method that selects a number of chunks. more: how often `select` further chunks are selected (`--more`)."""
 
     select: int = knob(5, SELECT, on_gpu=10, chunks=True, minimum=1, metavar="N")
+    more: int = 0
+
+    @property
+    def n_selected(self) -> int:
+        """The number of chunks that are selected, if the document has so many."""
+        return self.select * (1 + self.more)
 
     def plan(self, n_chunks: int) -> list[str]:
-        return [f"{min(self.select, n_chunks)} to select"]
+        return [f"{self.n_read(n_chunks)} to select"]
 
     def n_read(self, n_chunks: int) -> int:
-        return min(self.select, n_chunks)
+        return min(self.n_selected, n_chunks)
 
-    def scaled(self, times: int) -> Method | None:
-        return replace(self, select=self.select * times)
+    def with_more(self, more: int) -> Method | None:
+        return replace(self, more=more)
 
-    def selection(self, corpus: Corpus, scores: Array, score_windows: Callable[[Sequence[Excerpt]], Array]) -> Selection:
-        """Return the best chunks.
+    def best(self, corpus: Corpus, scores: Array) -> dict[int, tuple[int, ...]]:
+        """Return the positions of the chunks that `select_by_question` selects, best first, each with those of its copies.
 
-        scores: float32 (n_chunks,). score_windows: returns float32 (n_windows,); only methods that read windows call it.
+        scores: float32 (n_chunks,).
         """
-        selected = distinct(corpus, scores, self.select)
-        return Selection(selected, whole_chunks(corpus, sorted(selected)), {})
+        return distinct(corpus, scores, self.n_selected)
 
     def combined(self, question: str, backward: Array, tools: Tools) -> Array:
         """Return float32 (n_chunks,): the scores that rank the chunks in `select_by_question`."""
@@ -123,9 +173,7 @@ class ChunkMethod(Method):
         with stage("recall") as watch:
             backward = backward_scores(question, tools)
             combined = self.combined(question, backward, tools)
-            selected = self.selection(
-                tools.corpus, combined, lambda windows: tools.retriever.excerpt_scores([question], windows)[0]
-            )
+            selected = Selection.in_document_order(tools.corpus, self.best(tools.corpus, combined))
         return replace(
             Trace.start(question, self, tools),
             scores=replace(Scores.zero(len(backward)), backward=backward, combined=combined),

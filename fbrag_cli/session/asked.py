@@ -28,8 +28,8 @@ _AT_THE_SERVER = "turn thinking off at the server, or take another of its models
 class Asked:
     """A question on a collection, as `Session.ask` returns it. One thread runs it at a time.
 
-    listener: receives the progress and the warnings; its cancellation stops what runs. answering: whether `answer` follows.
-    candidates: as of `Tools`. The models that a call needs are held while it runs; between two calls a session may let them go.
+    listener: receives the progress and the warnings; its cancellation stops what runs. answering: whether `answer` follows. The
+    models that a call needs are held while it runs; between two calls a session may let them go.
     """
 
     session: Session
@@ -39,7 +39,6 @@ class Asked:
     choice: Choice
     listener: Listener
     answering: bool = True
-    candidates: tuple[int, ...] = ()
     _retrieved: Trace | None = field(default=None, init=False)
     _stage: str = field(default="", init=False)  # that runs
 
@@ -130,7 +129,6 @@ class Asked:
                 part=models.part,
                 digest=models.digest,
                 load_seconds=models.load_seconds,
-                candidates=self.candidates,
             )
 
     def _report(self, event: Event) -> None:

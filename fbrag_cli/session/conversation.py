@@ -43,22 +43,17 @@ _FEW = 1  # terms of a question that says too little to stand alone
 class Said:
     """What the next question may need of one before it.
 
-    question, answer: in as many words as that takes; the answer is "" where the document does not say. shown_by: positions of the
-    chunks that show the answer, in document order; none where no source is cited. corpus: the fingerprint of their corpus.
+    question, answer: in as many words as that takes; the answer is "" where the document does not say.
     """
 
     question: str
     answer: str
-    shown_by: tuple[int, ...] = ()
-    corpus: str = ""
 
     @classmethod
     def of(cls, trace: Trace) -> Said:
         """Return what a question may need of this one."""
         answer = trace.answer or "" if trace.status == "answered" else ""
-        shown_by = {trace.sources[number - 1].position for claim in trace.citations.claims for number in claim.sources}
-        corpus = trace.corpus.fingerprint
-        return cls(_short_question(trace.question), _short_answer(answer), tuple(sorted(shown_by)), corpus)
+        return cls(_short_question(trace.question), _short_answer(answer))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,11 +93,7 @@ class Conversation:
         """
         listener = listener or self.session.listener
         question = self.understood(typed, listener)
-        asked = self.session.ask(question, self.collection, self.method, self.choice, listener, answering=answering)
-        before = self._before
-        if before and question != typed and before[-1].corpus == self.collection.corpus.fingerprint:
-            asked.candidates = before[-1].shown_by
-        return asked
+        return self.session.ask(question, self.collection, self.method, self.choice, listener, answering=answering)
 
     def add(self, typed: str, trace: Trace) -> Exchange:
         """Put an answered question at the end of the conversation, and return it."""

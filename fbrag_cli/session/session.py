@@ -244,11 +244,16 @@ class Session:
             session=self,
             question=question,
             collection=collection,
-            method=method,
+            method=self.suited(method, choice),
             choice=choice,
             listener=listener or self.listener,
             answering=answering,
         )
+
+    def suited(self, method: Method, choice: Choice = DEFAULT) -> Method:
+        """Return the method as it runs with these models."""
+        small, large = self.names(choice)
+        return method if small == large else method.for_two_models()
 
     def large(self, choice: Choice = DEFAULT) -> CachedGenerator:
         """Return the large model. Its answers come from the cache where they can; else it is loaded."""

@@ -51,11 +51,11 @@ def in_bash(environment: dict[str, str], folder: Path, *words: str) -> list[str]
         (["mod"], ["models"]),
         (["models", "p"], ["pull", "path"]),
         (["ask", "--answer-"], ["--answer-only", "--answer-anyway"]),
-        (["ask", "--eta-"], ["--eta-forward", "--eta-backward"]),  # which the short help leaves out
+        (["ask", "--forward-"], ["--forward-tokens"]),  # which the short help leaves out
         (["ask", "--help"], ["--help", "--help-all"]),
         (["ask", "--method", "v"], ["vanilla"]),
         (["ask", "--method", "=", "v"], ["vanilla"]),  # as bash splits --method=v
-        (["ask", "book.txt", "--pooling", ""], ["max", "mean"]),
+        (["ask", "book.txt", "--order", ""], ["read-first", "document"]),
         (["--color", "al"], ["always"]),
         (["ask", "--small", "my"], ["my-own"]),
         (["ask", "-m", "smollm2-135m"], ["smollm2-135m"]),

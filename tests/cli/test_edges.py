@@ -199,8 +199,8 @@ MANY = "9" * 31
         *(["--select", value] for value in ("infk", "1e400k")),
         *(["--cache-limit", value] for value in ("inf", "nan", "1e300")),
         *(["--threads", value] for value in ("1000000", MANY)),
-        *(["--eta-forward", value] for value in ("inf", "nan", "1e38", "1e300")),
-        ["--eta-backward", "1e38", "--json"],
+        *(["--weights", f"{value}:1"] for value in ("inf", "nan", "1e38", "1e300")),
+        ["--weights", "1:1e38", "--json"],
         ["--temperature", "inf"],
     ],
 )

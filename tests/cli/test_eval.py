@@ -69,7 +69,7 @@ def test_a_report_has_a_line_for_a_value_and_its_interval_and_no_costs_of_zero(f
 def test_a_preset_is_compared_with_the_default(fbrag: Run, data: Path, tmp_path: Path) -> None:
     """A list varies the settings that the preset leaves open."""
     rows, command = tmp_path / "rows.jsonl", ("eval", data, "--retrieval-only", "--method", "vanilla", "--limit", "1")
-    done = fbrag(*command, "--reads", "chunks", "--select", "3,5", "--preset", "default,fast", "-o", rows)
+    done = fbrag(*command, "--select", "3,5", "--preset", "default,fast", "-o", rows)
     assert done.returncode == 0, done.stderr
     found = [json.loads(line)["configuration"] for line in rows.read_text().splitlines()]
     assert sorted((each["method"], each["select"]) for each in found) == [

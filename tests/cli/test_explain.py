@@ -47,9 +47,8 @@ def test_json_has_every_chunk_with_its_scores_ranks_and_place(fbrag_cached: Run)
 
 
 def test_weights_change_what_is_selected_as_the_paper_says(fbrag_cached: Run) -> None:
-    for spelled in (("--weights", "0:1"), ("--eta-forward", "0", "--eta-backward", "1")):
-        only_question = json.loads(fbrag_cached("explain", INQUIRY, QUESTION, "--json", *spelled, *FAST).stdout)
-        assert all(chunk["rank"] == chunk["backward_rank"] for chunk in only_question["chunks"])
+    only_question = json.loads(fbrag_cached("explain", INQUIRY, QUESTION, "--json", "--weights", "0:1", *FAST).stdout)
+    assert all(chunk["rank"] == chunk["backward_rank"] for chunk in only_question["chunks"])
     for wrong in ("1", "1:a", "1:1:1", "-1:1"):
         refused = fbrag_cached("explain", INQUIRY, QUESTION, "--weights", wrong)
         assert (refused.returncode, f"--weights {wrong}: expected X:Y" in refused.stderr) == (2, True)
@@ -82,18 +81,22 @@ def test_find_tells_the_fate_of_a_passage_across_line_ends(fbrag_cached: Run) ->
 
 
 def test_what_the_large_model_reads_is_listed_and_found(fbrag_cached: Run) -> None:
-    asked = ("explain", INQUIRY, QUESTION, "--method", "order-preserving", "--reads", "windows", "--budget", "200", "-n", "3")
+    models = ("--small", "smollm2-135m", "-m", "smollm2-135m")
+    looking = ("--recall", "1", "--samples", "2", "--forward-tokens", "24")
+    asked = ("explain", INQUIRY, QUESTION, "--budget", "200", "-n", "3", *looking, *models)
     told, text = json.loads(fbrag_cached(*asked, "--json").stdout), INQUIRY.read_text("utf-8")
     read = [text[start:end] for chunk in told["chunks"] for start, end in chunk["read"]]
     n_words = sum(len(part.split()) for part in read)
-    assert 150 <= n_words <= 250
+    assert 420 <= n_words <= 580, "a chunk, and 200 words of windows"
     done = fbrag_cached(*asked)
     *rows, total = done.stdout.partition("\n\n")[2].splitlines()[1:]
-    assert [int(row.split()[0]) for row in rows] == [len(part.split()) for part in read]
+    assert sorted(int(row.split()[0]) for row in rows) == sorted(len(part.split()) for part in read)
     assert total == f"{len(read)} excerpts, {n_words} words for the large model"
     n_selected = sum(chunk["selected"] for chunk in told["chunks"])
     assert f"{n_words} words of {n_selected} chunks read" in done.stderr
-    assert fbrag_cached(*asked, "--dry-run").stdout.endswith(" 36 chunks: up to 200 words of windows to read\n")
+    assert fbrag_cached(*asked, "--dry-run").stdout.endswith(
+        " 36 chunks: 1 to recall, 2 forward samples, 200 words of windows to read\n"
+    )
     chunk = next(chunk for chunk in told["chunks"] if chunk["selected"] and chunk["start_char"] < chunk["read"][0][0] - 40)
     unread = text[chunk["start_char"] : chunk["read"][0][0] - 1]
     assert fbrag_cached(*asked, "--find", unread).stdout.endswith("  selected, not read\n")

@@ -27,7 +27,7 @@ def words(text: str) -> str:
     return " ".join(text.split())
 
 
-@pytest.mark.parametrize("read", [("--select", "2"), ("--budget", "120")])
+@pytest.mark.parametrize("read", [("--select", "2"), ("--budget", "120", "--recall", "1")])
 def test_ask_writes_the_page_beside_the_answer(fbrag: Run, tmp_path: Path, read: tuple[str, str]) -> None:
     page = tmp_path / "page.html"
     options = ("-m", "smollm2-135m", "--max-tokens", "16", "--answer-anyway", "--json", *FAST, *read)

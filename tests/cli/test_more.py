@@ -37,10 +37,10 @@ def declining() -> Iterator[str]:
         yield server.address
 
 
-@pytest.mark.parametrize("reads", [("windows", "--budget", 60), ("chunks", "--select", 1)])
+@pytest.mark.parametrize("reads", [("--budget", 60), ("--select", 2)])
 def test_what_was_read_and_as_much_again_with_the_same_samples(fbrag: Run, smollm2: Path, reads: tuple[object, ...]) -> None:
     models = ("--small", smollm2, "--large", smollm2, "--max-tokens", 8)
-    looking = ("--chunk-words", 60, "--recall", 1, "--samples", 2, "--forward-tokens", 12, "--reads", *reads)
+    looking = ("--chunk-words", 60, "--recall", 1, "--samples", 2, "--forward-tokens", 12, *reads)
 
     def read(*more: str) -> list[dict[str, Any]]:
         done = fbrag("ask", INQUIRY, QUESTION, *models, *looking, "--answer-anyway", "--json", *more)
@@ -51,7 +51,7 @@ def test_what_was_read_and_as_much_again_with_the_same_samples(fbrag: Run, smoll
 
     once, twice = read(), read("--more")
     words = [sum(len(source["text"].split()) for source in sources) for sources in (once, twice)]
-    assert 1.6 < words[1] / words[0] < 2.4
+    assert 1.4 < words[1] / words[0] < 2.4, "the recalled chunk is read once"
 
     def holds(source: dict[str, Any], other: dict[str, Any]) -> bool:
         return bool(source["start_char"] <= other["start_char"] and other["end_char"] <= source["end_char"])
@@ -61,13 +61,13 @@ def test_what_was_read_and_as_much_again_with_the_same_samples(fbrag: Run, smoll
     heads = [line for line in shown.stdout.splitlines() if line.startswith("[")]
     assert [head.endswith(" (new)") for head in heads] == [not any(holds(source, each) for each in once) for source in twice]
     assert "2 samples from the cache" in shown.stderr
-    explained = fbrag("explain", INQUIRY, QUESTION, *models[:2], *looking, "--more", "--json", "--all")
+    explained = fbrag("explain", INQUIRY, QUESTION, *models[:4], *looking, "--more", "--json", "--all")
     chunks = [chunk["chunk"] for chunk in json.loads(explained.stdout)["chunks"] if chunk["selected"]]
     assert sorted(chunks) == sorted({source["chunk"] for source in twice})
 
 
 def test_the_hint_leads_on_until_all_is_read(fbrag: Run, lamps: Path, declining: str) -> None:
-    asked: tuple[object, ...] = ("ask", lamps, ASKED, "--method", "order-preserving", "--reads", "chunks", "--select", 1)
+    asked: tuple[object, ...] = ("ask", lamps, ASKED, "--method", "order-preserving", "--select", 1)
     asked = (*asked, "--chunk-words", 40, "--large", declining)
     numbers = []
     for _ in range(2):
@@ -95,7 +95,7 @@ def test_no_hint_where_it_could_not_be_pasted_or_nobody_reads_it(fbrag: Run, lam
 @pytest.mark.parametrize("method", ["fb-rag", "order-preserving", "vanilla", "refeed"])
 def test_given_twice_it_is_three_times_as_much(fbrag: Run, method: str) -> None:
     for more, n in (((), 3), (("--more", "--more"), 9)):
-        planned = fbrag("ask", INQUIRY, QUESTION, "--method", method, "--reads", "chunks", "--select", 3, "--dry-run", *more)
+        planned = fbrag("ask", INQUIRY, QUESTION, "--method", method, "--select", 3, "--dry-run", *more)
         assert planned.stdout.endswith(f" {n} to select\n")
 
 

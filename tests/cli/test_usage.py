@@ -52,7 +52,7 @@ def files(tmp_path: Path) -> Path:
         (["ask", "fine.txt", "Who?", "--selct", "3"], 2, "--select"),
         (["ask", "fine.txt", "Who?", "--select", "many"], 2, "--select many"),
         (["ask", "fine.txt", "Who?", "--samples", "0"], 2, "--samples"),
-        (["ask", "fine.txt", "Who?", "--pooling", "cold"], 2, "--pooling"),
+        (["ask", "fine.txt", "Who?", "--order", "cold"], 2, "--order"),
         (["ask", "fine.txt", "Who?", "--gpu-layers", "some"], 2, "--gpu-layers"),
         (["ask", "fine.txt", "Who?", "--device", "CUDA99"], 5, "CUDA99"),
         (["ask", "fine.txt", "Who?", "--tensor-split", "3,x"], 2, "--tensor-split 3,x"),
@@ -537,7 +537,7 @@ def test_a_question_that_names_a_missing_file_is_still_a_question(fbrag: Run, fi
         (["--top-p", "all"], "--top-p all: expected a number from 0 to 1", "fbrag ask --help"),
         (["--gpu", "of"], "--gpu of: expected one of auto, off, require", "did you mean off?"),
         (["--color", "allways"], "--color allways: expected one of auto, always, never", "did you mean always?"),
-        (["--pooling", "cold"], "--pooling cold: expected one of max, mean", "fbrag ask --help"),
+        (["--order", "cold"], "--order cold: expected one of read-first, document", "fbrag ask --help"),
         (
             ["--fusion", "raw"],
             "no such option: --fusion",

@@ -25,8 +25,7 @@ FB: dict[str, Any] = {
     "recall": 8,
     "select": 5,
     "samples": 5,
-    "eta_forward": 0.5,
-    "eta_backward": 0.5,
+    "weights": "0.5:0.5",
     "temperature": 1.0,
 }
 OP = {"method": "order-preserving", "large": "large-3b", "select": 5}

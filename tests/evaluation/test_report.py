@@ -33,11 +33,10 @@ FB: dict[str, Any] = {
     "recall": 8,
     "select": 5,
     "samples": 5,
-    "eta_forward": 0.5,
-    "eta_backward": 0.5,
+    "weights": "0.5:0.5",
     "temperature": 1.0,
 }
-F = FB | {"eta_forward": 1, "eta_backward": 0}
+F = FB | {"weights": "1:0"}
 OP = {"method": "order-preserving", "retriever": "bm25", "large": "large-3b", "chunk_words": 300, "select": 5}
 
 
@@ -169,13 +168,13 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
         ([FB | {"select": 3, "recall": 20}, FB], ["fb-rag:recall=20,select=3", "fb-rag:recall=8,select=5"]),
         ([F, FB], ["fb-rag:weights=0.5:0.5", "fb-rag:weights=1:0"]),
         ([FB | {"fusion": "raw"}, FB | {"fusion": "minmax"}], ["fb-rag:fusion=minmax", "fb-rag:fusion=raw"]),
-        ([FB, FB | {"pooling": "mean"}], ["fb-rag:pooling=max", "fb-rag:pooling=mean"]),
+        ([FB | {"order": "read-first"}, FB | {"order": "document"}], ["fb-rag:order=document", "fb-rag:order=read-first"]),
         ([FB, FB | {"chunk_words": 60}], ["fb-rag:chunk-words=60", "fb-rag:chunk-words=300"]),
         (
             [FB | {"small": "a", "large": "x"}, FB | {"small": "b", "large": "y"}],
             ["fb-rag:small=a,large=x", "fb-rag:small=b,large=y"],
         ),
-        ([FB | {"eta_forward": 0.7, "eta_backward": 0.3}, FB], ["fb-rag:weights=0.5:0.5", "fb-rag:weights=0.7:0.3"]),
+        ([FB | {"weights": "0.7:0.3"}, FB], ["fb-rag:weights=0.5:0.5", "fb-rag:weights=0.7:0.3"]),
         ([FB, OP, {"method": "long-context", "large": "large-3b"}], ["long-context", "order-preserving", "fb-rag"]),
         ([FB, FB | {"new": 1}], ["fb-rag:new=1", "fb-rag:new=null"]),
         ([FB | {"small": "my model;$(ls).gguf"}, FB], ["fb-rag:small=my_model_ls_.gguf", "fb-rag:small=small-1b"]),

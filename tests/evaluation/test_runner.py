@@ -35,7 +35,7 @@ PARTS = ["Grey water lay flat under low cloud."] * 8
 PARTS[2] = "The lantern of the barque was sealed by Tobias Wrenn."
 PARTS[5] = "Wrenn was born at Skerrow and went to sea as a boy."
 TEXT = "\n".join(PARTS)
-METHOD = FBRag(reads="chunks", recall=3, select=2, samples=2, answer_anyway=True)
+METHOD = FBRag(recall=3, select=2, samples=2, answer_anyway=True)
 BASE = Configuration(METHOD, "small", "large", chunk_words=10)
 
 
@@ -137,7 +137,7 @@ def test_choices_are_asked_and_not_retrieved_by(tmp_path: Path) -> None:
     """The paper has them in the prompts of both models alone. By the words of the wrong one another chunk would be the best."""
     bench, wrong = Bench(), "a boy who was born at Skerrow and went to sea"
     asked = replace(example(1), answers=("Tobias Wrenn", "B"), choices=(wrong, "Tobias Wrenn"))
-    one = replace(METHOD, recall=1, select=1, reads="chunks")
+    one = replace(METHOD, recall=1, select=1)
     run([asked], [replace(BASE, method=one)], tmp_path / "rows.jsonl", bench.session())
     (row,) = rows(tmp_path / "rows.jsonl")
     assert (row["selected"], row["main_metric"], row["metrics"]["answer_in_context"]) == ([3], "accuracy", 1)
@@ -150,12 +150,12 @@ def test_choices_are_asked_and_not_retrieved_by(tmp_path: Path) -> None:
 def test_configurations_share_index_samples_and_answers(tmp_path: Path) -> None:
     bench = Bench()
     configurations = [
-        replace(BASE, method=replace(METHOD, samples=k, select=n, eta_forward=x, eta_backward=y, pooling=pooling))
-        for k, n, (x, y), pooling in product([1, 2], [1, 2], [(0.5, 0.5), (0.0, 1.0)], ["max", "mean"])
+        replace(BASE, method=replace(METHOD, samples=k, select=n, weights=weights, order=order))
+        for k, n, weights, order in product([1, 2], [1, 2], ["0.5:0.5", "0:1"], ["read-first", "document"])
     ]
     run([example(1), example(2, "Where was Wrenn born?")], configurations, tmp_path / "rows.jsonl", bench.session())
     written = rows(tmp_path / "rows.jsonl")
-    assert len(written) == 2 * 2 * 2 * (2 + 1)  # without F, how samples are pooled makes no difference
+    assert len(written) == 2 * 2 * 2 * 2 * 2
     assert bench.retrievers.made == 1
     assert [n for _, n, _ in bench.models["small"].asked] == [2, 2]  # one look forward a question; one sample is taken of two
     asked = [prompt for prompt, _, _ in bench.models["large"].asked]
@@ -275,20 +275,6 @@ def test_rows_of_older_versions_stay_valid(tmp_path: Path) -> None:
     before, bench = path.read_bytes(), Bench()
     run([replace(example(1), question="Who broke it?")], [BASE], path, bench.session())
     assert (path.read_bytes(), bench.models["large"].asked) == (before, [])
-
-
-def test_a_setting_that_is_gone_costs_no_row_that_had_its_default(tmp_path: Path) -> None:
-    """Older rows name `fusion`: "raw" is what is left."""
-    path, examples = tmp_path / "rows.jsonl", [example(1), example(2)]
-    run(examples, [BASE], path, Bench().session())
-    first, second = rows(path)
-    first["configuration"]["fusion"], second["configuration"]["fusion"] = "raw", "minmax"
-    path.write_text("".join(f"{json.dumps(row)}\n" for row in (first, second)), "utf-8")
-    bench = Bench()
-    run(examples, [BASE], path, bench.session())
-    assert [row["id"] for row in rows(path)] == ["q1", "q2", "q2"]
-    assert len(bench.models["small"].asked) == 1
-    assert [row.configuration.get("fusion") for row in read_results(path)] == [None, "minmax", None]
 
 
 def test_one_example_that_fails_is_a_row_and_is_tried_again(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def test_copies_take_one_place_and_the_next_best_chunk_moves_up() -> None:
 
 def test_the_small_model_reads_a_copy_once_as_well() -> None:
     small = Scripted([f"{LAMP} Answer: Agnes Moor"])
-    trace = FBRag(recall=2, select=2, reads="chunks", samples=1).retrieve(QUESTION, tools(COPIED, small=small))
+    trace = FBRag(recall=2, select=2, samples=1).retrieve(QUESTION, tools(COPIED, small=small))
     assert trace.recalled == (1, 3)
     assert (trace.ranked, trace.copies) == ((1, 3), {1: (2, 4), 3: ()})
 

@@ -13,7 +13,6 @@ from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import QUIET, Call, Generation, Generations, ModelInfo, Sampling, Turn
 from fbrag_cli.indexing.collect import Collection, collect_text
-from fbrag_cli.methods.fb_rag.fb_rag import FBRag
 from fbrag_cli.methods.fb_rag.order_preserving import OrderPreserving
 from fbrag_cli.progress import Listener
 from fbrag_cli.session.conversation import Conversation, made_whole, stands_alone
@@ -192,29 +191,6 @@ def test_questions_in_front_of_questions_stay_short(session: Session, writer: Wr
     assert asked[1].startswith(IN_FRONT)
     assert max(len(each.split()) for each in asked) < 120
     assert len(writer.asked[-1][-1].text.split()) < 400, "what the model reads"
-
-
-def test_the_chunks_of_the_last_answer_stay_candidates(session: Session, writer: Writer) -> None:
-    conversation = Conversation(session=session, collection=collected(), method=METHOD)
-    shown = conversation.add(BUILT[0], answered(conversation, *BUILT)).said.shown_by
-    assert [collected().corpus.chunks[position].text for position in shown] == [TEXT.split("\n\n", maxsplit=1)[0]]
-    paid = "Who paid for the works at Ironhythe?"
-    assert conversation.add(paid, answered(conversation, paid, "the railway board")).said.shown_by == (1,), (
-        "the best source is first"
-    )
-    conversation.exchanges = conversation.exchanges[:1]
-    writer.written = "Who paid for the Ironhythe works?"
-    assert conversation.ask(PAID).candidates == shown
-    assert conversation.ask("Who forged the anchor of the Garefowl?").candidates == ()
-    conversation.collection = collected(TEXT.replace("Leith", "Kiel"))
-    assert conversation.ask(PAID).candidates == (), "positions mean nothing in another document"
-
-
-def test_stage_one_reads_the_candidates_too(session: Session) -> None:
-    asked = session.ask("Who forged the anchor?", collected(), FBRag(recall=1, samples=1, forward_tokens=4), answering=False)
-    alone = [excerpt.chunk.position for excerpt in asked.retrieve().rounds[0].read]
-    asked = replace(asked, candidates=(3, 0))
-    assert [excerpt.chunk.position for excerpt in asked.retrieve().rounds[0].read] == sorted({*alone, 0, 3})
 
 
 def test_a_conversation_that_a_client_repeats_is_understood_as_the_one_it_was(session: Session, writer: Writer) -> None:

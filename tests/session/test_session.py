@@ -21,7 +21,7 @@ from tests.conftest import INQUIRY, ROOT
 from tests.retrieval import minilm
 
 QUESTION = "Where was the Garefowl built?"
-FAST = FBRag(recall=1, select=2, reads="chunks", samples=2, forward_tokens=16, max_tokens=8, answer_anyway=True)
+FAST = FBRag(recall=1, select=2, samples=2, forward_tokens=16, max_tokens=8, answer_anyway=True)
 
 
 @pytest.fixture(scope="module")

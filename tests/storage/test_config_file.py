@@ -50,7 +50,7 @@ def test_a_file_has_to_be_there_only_if_it_is_named(tmp_path: Path) -> None:
 def test_values_of_every_kind(tmp_path: Path) -> None:
     file = written(
         tmp_path,
-        'gpu = "off"\nmax-errors = 3\nrecall = 8\nselect = "3k"\neta_forward = 1\noffline = true\n'
+        'gpu = "off"\nmax-errors = 3\nrecall = 8\nselect = "3k"\ntemperature = 2\noffline = true\n'
         '[models]\nlarge = "m.gguf"\n[ask]\nmax-tokens = 200\nsamples = 3\n',
     )
     config = load(file, KEYS)
@@ -58,7 +58,7 @@ def test_values_of_every_kind(tmp_path: Path) -> None:
         "gpu": "off",
         "recall": "8",
         "select": "3k",
-        "eta_forward": 1.0,
+        "temperature": 2.0,
         "offline": True,
         "models.large": "m.gguf",
         "ask.max_tokens": 200,

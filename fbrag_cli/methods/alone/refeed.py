@@ -13,7 +13,7 @@ from typing import ClassVar
 from fbrag_cli.generation.generator import Sampling
 from fbrag_cli.methods.method import Tools, cost_of, look_forward
 from fbrag_cli.methods.prompts import alone_turns
-from fbrag_cli.methods.ranking import ChunkMethod, backward_scores, distinct, lost, whole_chunks
+from fbrag_cli.methods.ranking import ChunkMethod, backward_scores, lost, whole_chunks
 from fbrag_cli.progress import stage
 from fbrag_cli.trace import ForwardSample, Round, Scores, Stage, Trace
 
@@ -44,7 +44,7 @@ class Refeed(ChunkMethod):
             forward = tools.retriever.scores(first.said)  # (n_chunks,); of BM25 the combined scores are the sum of these two
             combined = tools.retriever.scores(f"{question}\n{first.answer}")
             scores = Scores(backward, forward[None], forward, forward[None].argmax(axis=0), combined)
-            selected = distinct(tools.corpus, combined, self.select)
+            selected = self.best(tools.corpus, combined)
             ranked = tuple(selected)
 
         return replace(

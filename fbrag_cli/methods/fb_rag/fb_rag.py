@@ -3,24 +3,38 @@
 I    recall: the chunks that BM25 ranks highest for the question, a generous set.
 II   look forward: a small model samples K rationales and answers from them; every chunk of the whole document is scored by how
      well it supports the question (backward) and any of the samples (forward); the best are selected.
-III  answer: a large model reads the selected chunks in document order.
+III  answer: a large model reads the selected chunks, in document order. Beyond the paper: a model that does both stages first
+     reads what it has read in Stage II, which costs no time.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from fbrag_cli.corpus import Excerpt
+from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import Generation, Sampling
-from fbrag_cli.methods.fb_rag.windows import WindowMethod
+from fbrag_cli.methods.fb_rag.windows import best_windows, in_reading_order
 from fbrag_cli.methods.knobs import knob
-from fbrag_cli.methods.method import Tools, cost_of, look_forward
+from fbrag_cli.methods.method import Method, Tools, cost_of, look_forward
 from fbrag_cli.methods.prompts import forward_turns
-from fbrag_cli.methods.ranking import backward_scores, distinct, lost, whole_chunks
+from fbrag_cli.methods.ranking import (
+    SELECT,
+    ChunkMethod,
+    Selection,
+    backward_scores,
+    continued,
+    distinct,
+    lost,
+    matching,
+    ranked,
+    unread,
+    whole_chunks,
+)
 from fbrag_cli.progress import stage
 from fbrag_cli.text.printable import counted
 from fbrag_cli.trace import ForwardSample, Round, Scores, Stage, Trace
@@ -31,6 +45,12 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float32]
 
+#: Chunks of a document in which windows answer better than whole chunks (tests/benchmarks/README.md, "What Stage III reads").
+FEW = 50
+
+_SELECT = 5
+_AROUND, _TIMES = 12, 4  # chunks that give their windows, at least; times as many words as are read
+_LARGEST_WEIGHT = 1e6
 _LIMIT = "128 on a GPU, 48 on a CPU, or of --prompts"
 _IN = r"\(in \w+\)[\s*_]*"  # after a label, as the prompt writes it where it names a language
 _QUOTE = "[\"'”’」』)）]"  # may stand between a sentence's end and the label
@@ -45,18 +65,16 @@ _LABEL = re.compile(rf"^[\s*_#>-]*rationale[\s*_]*(?:{_IN})?:[\s*_]*", re.IGNORE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FBRag(WindowMethod):
-    """samples: the number of samples, K. eta_forward, eta_backward: weights of the two lookups (equation 6)."""
+class FBRag(ChunkMethod):
+    """samples: the number of samples, K. weights: "X:Y", eta_F and eta_B of equation 6. Raises FbragError `usage` for others."""
 
     name: ClassVar[str] = "fb-rag"
     needs_small: ClassVar[bool] = True
 
     recall: int = knob(2, "chunks for the small model, or words as 6k", on_gpu=20, chunks=True, minimum=1, metavar="N")
     samples: int = knob(3, "forward samples", on_gpu=5, minimum=1, maximum=64, metavar="K")
-    eta_forward: float = knob(0.5, "weight of the forward lookup", minimum=0, maximum=1e6, group="Advanced", metavar="X")
-    eta_backward: float = knob(0.5, "weight of the backward lookup", minimum=0, maximum=1e6, group="Advanced", metavar="Y")
-    pooling: Literal["max", "mean"] = knob(
-        "max", "a chunk's score over the samples: the best as in the paper, or the mean", group="Advanced", added=True
+    weights: str = knob(
+        "0.5:0.5", "weights of the forward and the backward lookup; 1:0 is the paper's F", group="Advanced", metavar="X:Y"
     )
     temperature: float = knob(1.0, "temperature of the forward samples", minimum=0, group="Advanced", metavar="T")
     top_p: float = knob(
@@ -67,15 +85,64 @@ class FBRag(WindowMethod):
         48, "length limit of a forward sample", on_gpu=128, minimum=1, varies=_LIMIT, group="Advanced", metavar="N"
     )
 
+    order: Literal["read-first", "document"] = knob(
+        "read-first",
+        "what is read first to answer: the recalled chunks, which one model for both need not read again; or all in document "
+        "order, as in the paper",
+        varies="read-first; document for two models, --prompts, or a --recall above half of --select",
+        group="Advanced",
+    )
+    reads: Literal["auto", "chunks", "windows"] = knob(
+        "auto",
+        "what is read after the recalled chunks: whole chunks as in the paper, or windows of a few sentences",
+        varies=f"windows in a document of {FEW} chunks or less, else chunks",
+    )
+    select: int = knob(
+        _SELECT, SELECT, on_gpu=10, chunks=True, minimum=1, metavar="N", implies=("reads", "chunks"), varies="5, on a GPU 10"
+    )
+    budget: int = knob(
+        400,
+        "words of windows to read after the recalled chunks",
+        minimum=1,
+        varies="400",
+        metavar="N",
+        implies=("reads", "windows"),
+    )
+    window_words: int = knob(40, "words of a window, about", minimum=1, group="Advanced", metavar="N")
+
+    def __post_init__(self) -> None:
+        parse_weights(self.weights)
+        if self.reads == "windows" and not self.continues:
+            what = "windows are read after the recalled chunks, which are not read first here"
+            raise FbragError("usage", what, "take one model for both, --recall of at most half of --select, and no --prompts")
+
+    @property
+    def continues(self) -> bool:
+        """Whether Stage III's prompt begins with Stage II's passages, so that one model does not read them again.
+
+        With the paper's settings, of which Stage II reads the larger part, the order is the paper's.
+        """
+        return self.order == "read-first" and self.templates is None and 2 * self.recall <= self.select
+
+    def for_two_models(self) -> Method:
+        return replace(self, order="document")
+
     def plan(self, n_chunks: int) -> list[str]:
-        recalled = f"{min(self.recall, n_chunks)} to recall"
-        return [recalled, counted(self.samples, "forward sample"), *WindowMethod.plan(self, n_chunks)]
+        steps = [f"{min(self.recall, n_chunks)} to recall", counted(self.samples, "forward sample")]
+        if self._reads_windows(n_chunks):
+            return [*steps, f"{self._n_words:,} words of windows to read"]
+        return [*steps, *ChunkMethod.plan(self, n_chunks)]
+
+    def n_read(self, n_chunks: int) -> int:
+        if not self._reads_windows(n_chunks):
+            return ChunkMethod.n_read(self, n_chunks)
+        return min(self.recall + -(-self._n_words // self.chunk_words), n_chunks)
 
     def retrieve(self, question: str, tools: Tools) -> Trace:
-        # Stage I: the chunks that the question itself points to, and those of the last answer.
+        # Stage I: the chunks that the question itself points to.
         with stage("recall") as recalling:
             backward = backward_scores(question, tools)  # S_B
-            recalled = {*distinct(tools.corpus, backward, self.recall), *tools.candidates}
+            recalled = distinct(tools.corpus, backward, self.recall)
             read = whole_chunks(tools.corpus, sorted(recalled))
 
         # Stage II: K samples of rationale and answer from these chunks, ...
@@ -87,36 +154,63 @@ class FBRag(WindowMethod):
         # ... by which every chunk of the whole document is scored.
         with stage("select") as selecting:
             scores = self._scores(backward, samples, tools)
-            selected = self.selection(
-                tools.corpus, scores.combined, lambda windows: self._window_scores(question, samples, windows, tools)
-            )
-            ranked = tuple(selected.copies)
+            best = matching(tools.corpus, scores.combined, self.n_selected)
+            if not self.continues:
+                selected = Selection.in_document_order(tools.corpus, best)
+            elif self._reads_windows(len(backward)):
+                selected = self._with_windows(question, recalled, samples, scores.combined, tools)
+            else:
+                selected = continued(tools.corpus, recalled, best, self.n_selected, self.select)
+            best_first = tuple(selected.copies)
 
         return replace(
             Trace.start(question, self, tools),
             scores=scores,
-            ranked=ranked,
+            ranked=best_first,
             **selected._asdict(),
-            rounds=(Round(read=read, turns=turns, samples=samples, scores=scores, selected=ranked),),
+            rounds=(Round(read=read, turns=turns, samples=samples, scores=scores, selected=best_first),),
             stages=(Stage("recall", recalling.seconds), cost_of(generations), Stage("select", selecting.seconds)),
             models={"small": tools.small().info},
             warnings=lost(backward),
             cached=("samples",) if generations.cached else (),
         )
 
-    def described(self) -> dict[str, Any]:
-        """Return the settings, without the pooling of samples that weigh nothing."""
-        settings = WindowMethod.described(self)
-        if not self.eta_forward:
-            del settings["pooling"]
-        return settings
+    @property
+    def _n_words(self) -> int:
+        return self.budget * (1 + self.more)
 
-    def _window_scores(
-        self, question: str, samples: tuple[ForwardSample, ...], windows: Sequence[Excerpt], tools: Tools
-    ) -> Array:
-        """Return equation 6 for windows, float32 (n_windows,): each is scored by its own text, as chunks are."""
-        scores = tools.retriever.excerpt_scores([question, *(each.said for each in samples)], windows)
-        return score(scores[0], scores[1:], self).combined
+    def _reads_windows(self, n_chunks: int) -> bool:
+        """Return whether windows are read of a document of so many chunks.
+
+        With "auto" they are not if another number of chunks is asked for, and a document of so few chunks is read whole.
+        """
+        by_itself = self.reads == "auto" and self.continues and self.select == _SELECT
+        return self.reads == "windows" or (by_itself and _SELECT < n_chunks <= FEW)
+
+    def _with_windows(
+        self,
+        question: str,
+        recalled: Mapping[int, tuple[int, ...]],
+        samples: Sequence[ForwardSample],
+        scores: Array,
+        tools: Tools,
+    ) -> Selection:
+        """Select the recalled chunks, and after them `budget` words of the best windows of other chunks: once, and for each
+        --more again. A window is scored by its own text, as a chunk is."""
+
+        def score_windows(windows: Sequence[Excerpt]) -> Array:
+            found = tools.retriever.excerpt_scores([question, *(sample.said for sample in samples)], windows)
+            return score(found[0], found[1:], self).combined
+
+        n_around = max(_AROUND, _TIMES * self.budget // tools.corpus.chunk_words)
+        best = matching(tools.corpus, scores, n_around * (1 + self.more) + len(recalled))
+        chunks = [tools.corpus.chunks[position] for position in unread(best, recalled)]
+        context, taken = whole_chunks(tools.corpus, sorted(recalled)), list[Excerpt]()
+        for portion in range(1, 2 + self.more):
+            new = best_windows(chunks[: portion * n_around], score_windows, self.budget, self.window_words, taken)
+            context, taken = context + in_reading_order(new), taken + new
+        copies = ranked(best, recalled, (window.chunk.position for window in taken))
+        return Selection(copies, context, {})
 
     def _scores(self, backward: Array, samples: tuple[ForwardSample, ...], tools: Tools) -> Scores:
         import numpy as np
@@ -135,12 +229,23 @@ def main_language(read: Sequence[Excerpt]) -> str:
 def score(backward: Array, per_sample: Array, settings: FBRag) -> Scores:
     """Compute equations 5 and 6: S_F = max_k S(C_i; [R_k, A_k]), and eta_B S_B + eta_F S_F.
 
-    backward: (n_chunks,). per_sample: (n_samples, n_chunks). Not in the paper: with `pooling` "mean" S_F is the mean over k, so
-    that one long sample does not outweigh what the others agree on.
+    backward: (n_chunks,). per_sample: (n_samples, n_chunks).
     """
-    forward = per_sample.mean(axis=0) if settings.pooling == "mean" else per_sample.max(axis=0)  # (n_chunks,)
-    combined = settings.eta_backward * backward + settings.eta_forward * forward
+    forward = per_sample.max(axis=0)  # (n_chunks,)
+    eta_forward, eta_backward = parse_weights(settings.weights)
+    combined = eta_backward * backward + eta_forward * forward
     return Scores(backward, per_sample, forward, per_sample.argmax(axis=0), combined.astype("float32"))
+
+
+def parse_weights(text: str) -> tuple[float, float]:
+    """Parse the weights of the two lookups, "X:Y": eta_F and eta_B. Raises FbragError `usage`."""
+    try:
+        eta_forward, eta_backward = map(float, text.split(":"))
+    except ValueError:
+        eta_forward = eta_backward = -1.0
+    if not (0 <= eta_forward <= _LARGEST_WEIGHT and 0 <= eta_backward <= _LARGEST_WEIGHT):
+        raise FbragError("usage", f"--weights {text}: expected X:Y, two numbers from 0 to 1,000,000", "write it as 0.5:0.5")
+    return eta_forward, eta_backward
 
 
 def parse_sample(index: int, generation: Generation) -> ForwardSample:

@@ -31,7 +31,7 @@ class LongContext(ChunkMethod):
     def n_read(self, n_chunks: int) -> int:
         return n_chunks
 
-    def scaled(self, times: int) -> None:
+    def with_more(self, more: int) -> None:
         return None
 
     def retrieve(self, question: str, tools: Tools) -> Trace:

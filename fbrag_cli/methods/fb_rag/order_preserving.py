@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from fbrag_cli.corpus import Corpus
 from fbrag_cli.errors import FbragError
-from fbrag_cli.methods.fb_rag.windows import WindowMethod
 from fbrag_cli.methods.knobs import knob
 from fbrag_cli.methods.method import Tools
+from fbrag_cli.methods.ranking import ChunkMethod, matching
 from fbrag_cli.retrieval import Windowed
 from fbrag_cli.trace import Trace
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OrderPreserving(WindowMethod):
+class OrderPreserving(ChunkMethod):
     """window_weight: weight of windows over the ends of chunks; 0 as in the paper."""
 
     name: ClassVar[str] = "order-preserving"
@@ -36,8 +37,11 @@ class OrderPreserving(WindowMethod):
     )
 
     def retrieve(self, question: str, tools: Tools) -> Trace:
-        """Select the best chunks, or windows. Raises FbragError `usage` for a `window_weight` where the retriever is not bm25."""
+        """Select the best chunks. Raises FbragError `usage` for a `window_weight` where the retriever is not bm25."""
         return self.select_by_question(question, tools)
+
+    def best(self, corpus: Corpus, scores: Array) -> dict[int, tuple[int, ...]]:
+        return matching(corpus, scores, self.n_selected)
 
     def combined(self, question: str, backward: Array, tools: Tools) -> Array:
         """Return the scores of the chunks, with the weighted score of the best window that touches each."""
@@ -50,5 +54,5 @@ class OrderPreserving(WindowMethod):
 
     def described(self) -> dict[str, Any]:
         """Return the settings, without a weight of 0: the rows of older versions lack it."""
-        settings = WindowMethod.described(self)
+        settings = ChunkMethod.described(self)
         return settings if self.window_weight else {name: value for name, value in settings.items() if name != "window_weight"}

@@ -38,7 +38,7 @@ class SelfRoute(ChunkMethod):
         whole = LongContext(**{each.name: getattr(self, each.name) for each in fields(LongContext)})
         return whole, replace(trace, context=whole_document(trace.corpus), facts={_ROUTE: "long-context"})
 
-    def scaled(self, times: int) -> None:
+    def with_more(self, more: int) -> None:
         """Return None: where the chunks do not say, it reads the whole document by itself."""
         return None
 

@@ -127,8 +127,8 @@ class FitRag(Method):
     def n_read(self, n_chunks: int) -> int:
         return min(self.select, n_chunks)
 
-    def scaled(self, times: int) -> Method | None:
-        return replace(self, select=self.select * times, budget=self.budget and self.budget * times)
+    def with_more(self, more: int) -> Method | None:
+        return replace(self, select=self.select * (1 + more), budget=self.budget and self.budget * (1 + more))
 
     def passages(self, trace: Trace) -> list[str]:
         """Return the texts of the windows, or the background passage that was written in place of them."""

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from hashlib import sha256
 
 import numpy as np
 import pytest
 
-from fbrag_cli.corpus import Corpus, build_corpus
+from fbrag_cli.corpus import Corpus, Excerpt, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
+from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import Generation, Turn
 from fbrag_cli.methods.fb_rag.fb_rag import FBRag, parse_sample, score
-from fbrag_cli.render.passages import scored, scored_source
+from fbrag_cli.methods.prompts import Templates
 from fbrag_cli.retrieval.ranking import best
 from fbrag_cli.trace import Trace
 from tests.methods.scripted import Scripted, tools
@@ -45,7 +47,7 @@ def said(turns: Sequence[Turn]) -> str:
 
 def test_a_chunk_that_only_the_samples_name_is_selected(corpus: Corpus) -> None:
     small = Scripted(["Rationale: Tobias Wrenn sealed it. Wrenn came from Skerrow.\nAnswer: Skerrow", "no idea"])
-    settings = FBRag(recall=3, select=2, reads="chunks")
+    settings = FBRag(recall=3, select=2)
     trace = look_forward(QUESTION, corpus, small, settings)
     assert trace.selected == (2, 7)
     assert [excerpt.text for excerpt in trace.context] == [CHUNKS[2], CHUNKS[7]]
@@ -59,7 +61,7 @@ def test_a_chunk_that_only_the_samples_name_is_selected(corpus: Corpus) -> None:
 def test_a_chunk_outside_the_recalled_ones_can_be_selected(corpus: Corpus) -> None:
     """Scores are over the whole document (paper, section 2.2)."""
     small = Scripted(["Skerrow Skerrow Skerrow boy sea"])
-    trace = look_forward("lantern?", corpus, small, FBRag(recall=1, select=2, eta_backward=0))
+    trace = look_forward("lantern?", corpus, small, FBRag(recall=1, select=2, weights="1:0"))
     assert trace.recalled == (2,)
     assert 7 in trace.selected
 
@@ -75,7 +77,7 @@ def test_the_small_model_gets_the_recalled_chunks_in_document_order_and_k_seeds(
 
 
 def test_the_large_model_gets_the_selected_chunks_in_document_order_and_is_greedy(corpus: Corpus) -> None:
-    trace = look_forward(QUESTION, corpus, Scripted(["Wrenn Skerrow born"]), FBRag(select=2, reads="chunks"))
+    trace = look_forward(QUESTION, corpus, Scripted(["Wrenn Skerrow born"]), FBRag(select=2))
     large = Scripted([" Skerrow \n"])
     done = answer(trace, large)
     told = said(large.asked[0][0])
@@ -85,46 +87,138 @@ def test_the_large_model_gets_the_selected_chunks_in_document_order_and_is_greed
     assert (done.answer, done.status) == ("Skerrow", "answered")
 
 
-def test_the_large_model_reads_the_best_windows_in_document_order_and_no_more_words_than_the_budget() -> None:
-    sentences = [f"Grey water lay flat under low cloud on day {i}." for i in range(300)]
-    sentences[9], sentences[240] = "The lantern of the barque was sealed.", "Wrenn came from Skerrow as a boy."
-    corpus = build_corpus([Document.of("d", "d", Extracted(Content(" ".join(sentences)), "text/plain"))], 200)
-    small = Scripted([" Wrenn sealed it; he came from Skerrow.\nAnswer: Wrenn"])
-    trace = FBRag(recall=1, reads="windows", budget=100, window_words=40).retrieve(QUESTION, tools(corpus, small))
-    assert list(trace.context) == sorted(trace.context, key=lambda excerpt: excerpt.start)
-    assert sum(len(excerpt.text.split()) for excerpt in trace.context) <= 120
-    told = said(trace.method.turns(trace))  # type: ignore[attr-defined]
-    assert told.index(sentences[9]) < told.index(sentences[240]) < told.index(QUESTION)
-    assert {source.position for source in trace.sources} == set(trace.ranked)
-    shown = [scored_source(trace, source) for source in trace.sources]
-    assert shown[0].startswith("1.00 (")  # each window has its own score, and the best one comes first
-    assert shown != [scored(trace.scores, source.position) for source in trace.sources]
+# Twelve chunks of ten words: each names another ship and the lantern, the later ones more often.
+SHIPS = "Garefowl Petrel Plover Dunlin Gannet Merlin Curlew Heron Shearwater Osprey Kestrel Wigeon".split()
+FLEET = [f"The {ship} showed {'lantern ' * (1 + i // 2)}{'water ' * (6 - i // 2)}then." for i, ship in enumerate(SHIPS)]
 
 
-def test_a_large_budget_takes_windows_of_more_chunks() -> None:
-    text = " ".join(f"The lantern was sealed on day {i}. Grey water lay flat under low cloud." for i in range(200))
-    corpus = build_corpus([Document.of("d", "d", Extracted(Content(text), "text/plain"))], 30)
-    read = FBRag(reads="windows", budget=900).retrieve("lantern?", tools(corpus, Scripted(["lantern"]))).context
-    assert 850 < sum(excerpt.n_words for excerpt in read) < 950
+@pytest.fixture
+def fleet() -> Corpus:
+    return build_corpus([Document.of("d", "d", Extracted(Content("\n\n".join(FLEET)), "text/plain"))], 10)
 
 
-def test_two_windows_of_a_chunk_are_two_sources_and_one_passage_with_a_mark_between() -> None:
-    filler = "Grey water lay flat under low cloud all that watch, and nobody spoke of it. " * 6
-    text = f"The lantern was sealed. {filler} Wrenn sealed the lantern. {filler}"
-    corpus = build_corpus([Document.of("d", "d", Extracted(Content(f"{text} {filler * 20}"), "text/plain"))], 300)
-    trace = FBRag(reads="windows", budget=30, window_words=15).retrieve("Who sealed the lantern?", tools(corpus, Scripted(["x"])))
-    assert len(trace.context) == len(trace.sources) == 2
-    (passage,) = trace.method.passages(trace)  # type: ignore[attr-defined]
-    assert passage == f"{trace.context[0].text} … {trace.context[1].text}"
+def read(corpus: Corpus, said: Sequence[str], method: FBRag) -> Trace:
+    return method.retrieve("Which ship showed the lantern?", tools(corpus, Scripted(said)))
 
 
-def test_a_document_within_the_budget_is_read_whole_but_for_copies(corpus: Corpus) -> None:
-    trace = FBRag(reads="windows", budget=corpus.n_words).retrieve(QUESTION, tools(corpus, Scripted(["x"])))
-    assert [excerpt.text for excerpt in trace.context] == [FILLER, CHUNKS[2], CHUNKS[7]]
+READS_ON = FBRag(recall=2, select=5, samples=1, reads="chunks")
+ABOUT_EARLY_SHIPS = ["The Petrel, the Plover, the Dunlin and the Gannet did. Petrel, Plover, Dunlin, Gannet.\nAnswer: Petrel"]
+
+
+def test_stage_three_goes_on_from_what_stage_two_has_read(fleet: Corpus) -> None:
+    trace = read(fleet, ABOUT_EARLY_SHIPS, READS_ON)
+    (looked,) = trace.rounds
+    first = [excerpt.chunk.position for excerpt in looked.read]
+    positions = [excerpt.chunk.position for excerpt in trace.context]
+    assert positions[:2] == first == sorted(first)
+    assert positions[2:] == sorted(positions[2:])
+    assert min(positions[2:]) < min(first), "in document order they would come before"
+    assert len(positions) == 5
+    small, large, last = said(looked.turns), said(READS_ON.turns(trace)), looked.read[-1].text
+    assert small.partition(last)[0] == large.partition(last)[0]
+
+
+def test_a_chunk_that_was_only_read_is_a_source_and_ranks_last(fleet: Corpus) -> None:
+    trace = read(fleet, ABOUT_EARLY_SHIPS, replace(READS_ON, weights="1:0"))
+    looked = {excerpt.chunk.position for excerpt in trace.rounds[0].read}
+    best_five = {int(position) for position in best(trace.scores.combined, 5)}
+    assert not looked & best_five
+    assert set(trace.ranked[-2:]) == looked
+    assert [source.position for source in trace.sources] == [*trace.ranked]
+    assert {*trace.ranked} == {excerpt.chunk.position for excerpt in trace.context}
+
+
+def test_the_prompt_for_more_begins_with_the_one_for_fewer(fleet: Corpus) -> None:
+    trace = read(fleet, ABOUT_EARLY_SHIPS, READS_ON)
+    for more, n in ((1, 10), (2, 12)):
+        larger = READS_ON.with_more(more)
+        assert isinstance(larger, FBRag)
+        after = read(fleet, ABOUT_EARLY_SHIPS, larger)
+        assert len(after.context) == n
+        assert after.context[: len(trace.context)] == trace.context
+        assert after.rounds[0].turns == trace.rounds[0].turns
+        trace = after
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        READS_ON.for_two_models(),
+        replace(READS_ON, order="document"),
+        replace(READS_ON, recall=3),  # as on a GPU, and in the paper
+        replace(READS_ON, templates=Templates(answer="{context} {input}")),  # its prompts begin otherwise
+    ],
+    ids=["two models", "asked for", "a large recall", "prompts of a file"],
+)
+def test_else_the_order_is_that_of_the_document(fleet: Corpus, method: FBRag) -> None:
+    trace = read(fleet, ABOUT_EARLY_SHIPS, method)
+    positions = [excerpt.chunk.position for excerpt in trace.context]
+    assert positions == sorted(positions)
+    assert {*positions} == {int(position) for position in best(trace.scores.combined, 5)}
+
+
+def test_a_copy_of_what_was_read_is_not_read_again() -> None:
+    text = "\n\n".join([*FLEET[:4], FLEET[11], *FLEET[4:11], FLEET[11]])
+    corpus = build_corpus([Document.of("d", "d", Extracted(Content(text), "text/plain"))], 10)
+    trace = read(corpus, ["Wigeon lantern Wigeon"], READS_ON)
+    texts = [excerpt.text for excerpt in trace.context]
+    assert len(texts) == len({*texts}) == 5
+    assert sorted((first, *trace.copies[first]) for first in trace.ranked if trace.copies[first]) == [(4, 12)]
+
+
+# A log of 40 days, three sentences a chunk, one of them on water: a document for windows.
+WATER = "Grey water lay flat under low cloud and nobody spoke a word of it. " * 4
+
+
+def log_of(n_days: int) -> Corpus:
+    days = [f"The lantern was lit on day {day} by Wrenn. {WATER}On day {day} Skerrow was seen." for day in range(n_days)]
+    return build_corpus([Document.of("d", "d", Extracted(Content(" ".join(days)), "text/plain"))], 60)
+
+
+WINDOWS = FBRag(recall=1, select=5, samples=1, budget=60, window_words=12)
+
+
+def test_of_a_short_document_windows_are_read_after_what_stage_two_has_read() -> None:
+    corpus = log_of(40)
+    trace = WINDOWS.retrieve("Who lit the lantern?", tools(corpus, Scripted(["Wrenn lit it at Skerrow."])))
+    first, *windows = trace.context
+    assert (first,) == trace.rounds[0].read
+    assert 45 <= sum(window.n_words for window in windows) <= 75
+    assert [(w.chunk.position, w.start) for w in windows] == sorted((w.chunk.position, w.start) for w in windows)
+    assert first.chunk.position not in {window.chunk.position for window in windows}
+    assert all(window.n_words < window.chunk.n_words for window in windows)
+    assert not any("nobody" in window.text for window in windows)
+    assert {source.position for source in trace.sources} == {*trace.ranked}
+    larger = WINDOWS.with_more(1)
+    assert isinstance(larger, FBRag)
+    after = larger.retrieve("Who lit the lantern?", tools(corpus, Scripted(["Wrenn lit it at Skerrow."])))
+    assert after.context[: len(trace.context)] == trace.context
+    new = after.context[len(trace.context) :]
+    assert 45 <= sum(window.n_words for window in new) <= 75
+    assert not {(w.chunk.position, w.start) for w in new} & {(w.chunk.position, w.start) for w in trace.context}
+
+
+def test_whole_chunks_are_read_of_a_long_document_of_a_very_short_one_and_where_asked_for() -> None:
+    def whole(corpus: Corpus, method: FBRag) -> bool:
+        context = method.retrieve("Who lit the lantern?", tools(corpus, Scripted(["Wrenn"]))).context
+        return all(excerpt == Excerpt.whole(excerpt.chunk) for excerpt in context)
+
+    assert whole(log_of(60), WINDOWS)
+    assert whole(log_of(4), WINDOWS)
+    assert whole(log_of(40), replace(WINDOWS, reads="chunks"))
+    assert whole(log_of(40), WINDOWS.for_two_models())  # type: ignore[arg-type]
+    assert not whole(log_of(60), replace(WINDOWS, reads="windows"))
+
+
+@pytest.mark.parametrize("method", [{"recall": 3}, {"order": "document"}, {"templates": Templates(answer="{context} {input}")}])
+def test_windows_that_nothing_stands_before_are_refused(method: dict[str, object]) -> None:
+    with pytest.raises(FbragError, match="windows are read after") as refused:
+        FBRag(reads="windows", **method)  # type: ignore[arg-type]
+    assert refused.value.code == "usage"
 
 
 def test_chunks_that_score_nothing_fill_no_place(corpus: Corpus) -> None:
-    trace = FBRag(select=9, reads="chunks", samples=1).retrieve(QUESTION, tools(corpus, Scripted(["Skerrow"])))
+    trace = FBRag(recall=1, select=9, samples=1).retrieve(QUESTION, tools(corpus, Scripted(["Skerrow"])))
     assert sorted(trace.ranked) == [2, 7]
 
 
@@ -151,21 +245,12 @@ def test_the_check_reads_the_context_as_the_answer_did(corpus: Corpus) -> None:
 def test_equations_5_and_6_on_raw_scores() -> None:
     backward = np.array([1, 2, 3], np.float32)
     per_sample = np.array([[4, 0, 1], [0, 6, 1]], np.float32)
-    scores = score(backward, per_sample, FBRag(eta_forward=0.5, eta_backward=0.25))
+    scores = score(backward, per_sample, FBRag(weights="0.5:0.25"))
     assert scores.forward.tolist() == [4, 6, 1]
     assert scores.best_sample.tolist()[:2] == [0, 1]
     assert scores.combined.tolist() == [2.25, 3.5, 1.25]
-    only_forward = score(backward, per_sample, FBRag(eta_forward=1, eta_backward=0))
+    only_forward = score(backward, per_sample, FBRag(weights="1:0"))
     assert only_forward.combined.tolist() == [4, 6, 1]
-
-
-def test_one_long_sample_does_not_outweigh_what_the_others_agree_on_where_the_mean_is_taken() -> None:
-    per_sample = np.array([[5, 0, 1], [5, 0, 1], [4, 1, 0], [0, 12, 6]], np.float32)
-    backward = np.zeros(3, np.float32)
-    assert score(backward, per_sample, FBRag()).combined.argmax() == 1
-    scores = score(backward, per_sample, FBRag(pooling="mean"))
-    assert scores.forward.tolist() == [3.5, 3.25, 2]
-    assert scores.best_sample.tolist() == [0, 3, 3]
 
 
 def test_of_equal_scores_the_earlier_chunk_wins() -> None:

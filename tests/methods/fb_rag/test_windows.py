@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from fbrag_cli.corpus import Corpus, Excerpt, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
@@ -72,9 +76,14 @@ def test_the_best_windows_come_first_and_spend_the_budget() -> None:
     retriever = BM25.of(corpus)
 
     def found(question: str, budget: int) -> list[Excerpt]:
-        best = best_windows(corpus.chunks, lambda windows: retriever.excerpt_scores([question], windows)[0], budget, 80)
-        assert [score for _, score in best] == sorted((score for _, score in best), reverse=True)
-        return [window for window, _ in best]
+        def scores(windows: Sequence[Excerpt]) -> NDArray[np.float32]:
+            return retriever.excerpt_scores([question], windows)[0]
+
+        best = best_windows(corpus.chunks, scores, budget, 80)
+        values = scores(best).tolist()
+        assert values == sorted(values, reverse=True)
+        assert not {*best} & {*best_windows(corpus.chunks, scores, budget, 80, best)}
+        return best
 
     assert told in found("Who sealed the lantern?", 200)[0].text
     assert len(found("Who sealed the lantern?", 10**6)) == 1  # no other has a word of the question
