@@ -1,7 +1,7 @@
 """What Stage II reads, how many samples it draws, and what that is worth: evidence recall.
 
     python tests/benchmarks/looking_forward.py draw OUT.jsonl --read "2 chunks" [--seed 0] [--questions 0:270] [--after ROWS]
-    python tests/benchmarks/looking_forward.py recall ROWS.jsonl.gz ... [--samples 1 2 3] [--pooling mean]
+    python tests/benchmarks/looking_forward.py recall ROWS.jsonl.gz ... [--samples 1 2 3]
 
 The questions are the 270 of `recall*.jsonl.gz`, taken from the six sets in turn, so that the first n are a fair part of each.
 `draw` writes the samples of a setting, a row a question. `recall` prints evidence recall in percent at 3, 5 and 10 chunks: the
@@ -202,12 +202,11 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--after", type=Path)
     parser.add_argument("--samples", type=int, nargs="+", default=[1, 2, 3])
-    parser.add_argument("--pooling", choices=["max", "mean"], default="max")
     parser.add_argument("--questions", default="0:270", metavar="FROM:TO")
     parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args()
     if options.do == "recall":
-        tables((row for path in options.files for row in read(path)), options.samples, replace(DRAWN, pooling=options.pooling))
+        tables((row for path in options.files for row in read(path)), options.samples, DRAWN)
         return
     generator, (out,) = loaded(MODEL, options.threads), options.files
     asked = questions()

@@ -1,14 +1,14 @@
 """Stage III that continues from what Stage II has read: answers, tokens and seconds by length of the document.
 
-    python tests/benchmarks/reading_order.py answer OUT.jsonl --lengths 30000 60000 book [--ways default "read 2, chunks 3" ...]
+    python tests/benchmarks/reading_order.py answer OUT.jsonl --lengths 30000 60000 book [--ways default "read first, chunks" ...]
     python tests/benchmarks/reading_order.py compare ROWS.jsonl.gz ... [--from default]
 
 Lengths: 10000 and kept are the questions of stage_three.py and looking_forward.py on their own documents, with the samples that
 were drawn for these tables; 30000 and 60000 the first 40 of stage_three.py on passages (14 of MuSiQue, 13 of HotpotQA and of
 2WikiMultihopQA) with the passages of other questions of their set added and all shuffled, as musique150k is made; 150000 those of
-musique150k; book 30 questions on Pride and Prejudice (pride.jsonl), which were written before any of these runs. Of the last five
-the samples are drawn in the run. A way says what Stage III reads: "read 2" is what Stage II has read, in the order in which it
-read it, and what is new follows in document order.
+musique150k; book 30 questions on Pride and Prejudice (pride.jsonl), which were written before any of these runs. Of the last four
+the samples are drawn in the run. The ways are those of stage_three.py. (The kept rows were made with the same ways at 005afd0,
+before they were settings; `_NAMES` maps theirs.)
 
 A row is written as it comes, and a run that is started again goes on where it stopped. With --lock FILE each question waits for
 that file's lock, so that tests and measurements take turns on one machine.
@@ -21,7 +21,7 @@ import fcntl
 import json
 import random
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -33,54 +33,18 @@ from looking_forward import DRAWN, MODEL, Key, from_samples, interval, retrieved
 from looking_forward import questions as kept_questions
 from question_recall import BENCH
 from sample_languages import loaded, read
-from stage_three import drawn_samples
+from stage_three import WAYS, drawn_samples
 from stage_three import questions as fresh_questions
 
-from fbrag_cli.corpus import Excerpt
 from fbrag_cli.evaluation.datasets import Example, load_examples
 from fbrag_cli.evaluation.metrics import answer_in, evidence_recall, score
 from fbrag_cli.generation.generator import Generator
-from fbrag_cli.methods.fb_rag.windows import best_windows, in_reading_order
-from fbrag_cli.methods.method import Tools
-from fbrag_cli.methods.ranking import distinct, whole_chunks
-from fbrag_cli.trace import Trace
 
 RESULTS = Path(__file__).with_name("results")
 BOOK = BENCH.parent / "books" / "pride-and-prejudice.txt"
 AMONG = {"musique": 14, "hotpotqa": 13, "2wikimqa": 13}
+_NAMES = {"read 2, chunks 3": "read first, chunks", "read 2, windows 400 of 40": "read first, windows"}
 _LONG = {"qmsum": 256}  # tokens of an answer; of the others 64
-_AROUND = 12  # chunks that give their windows
-
-Context = tuple[Excerpt, ...]
-
-
-# -- what Stage III reads ------------------------------------------------------------------------------------------------------
-
-
-def best_chunks(trace: Trace, n: int) -> Context:
-    corpus = trace.corpus
-    return whole_chunks(corpus, sorted(distinct(corpus, trace.scores.combined, n)))
-
-
-def continued(trace: Trace, tools: Tools, n_chunks: int, budget: int = 0, size: int = 40) -> Context:
-    """What Stage II has read, then the best other chunks and `budget` words of windows of the chunks after these."""
-    corpus, first = trace.corpus, trace.rounds[0].read
-    others = [p for p in distinct(corpus, trace.scores.combined, 60) if p not in {each.chunk.position for each in first}]
-    new = whole_chunks(corpus, others[:n_chunks])
-    if budget and (rest := [corpus.chunks[p] for p in others[n_chunks:_AROUND]]):
-        found = best_windows(rest, lambda w: DRAWN._window_scores(trace.question, trace.samples, w, tools), budget, size)
-        new += tuple(window for window, _ in found)
-    return first + in_reading_order(new)
-
-
-WAYS: dict[str, Callable[[Trace, Tools], Context]] = {
-    "read 2, windows 400 of 40": lambda trace, tools: continued(trace, tools, 0, 400),
-    "read 2, chunk 1, windows 250 of 80": lambda trace, tools: continued(trace, tools, 1, 250, 80),
-    "read 2, chunks 2, windows 150 of 40": lambda trace, tools: continued(trace, tools, 2, 150, 40),
-    "read 2, chunks 3": lambda trace, tools: continued(trace, tools, 3),
-    "default": lambda trace, tools: best_chunks(trace, 5),
-}
-
 
 # -- questions -----------------------------------------------------------------------------------------------------------------
 
@@ -166,9 +130,11 @@ def answered(
             "cost": {k: v for k, v in asdict(cost).items() if v and k != "name"},
         }
     tools = replace(tools, model=lambda role, adapter=None: model)
+    kept = [sample.text for sample in trace.samples]
     for way in ways:
         started = perf_counter()
-        done = method.answer(replace(trace, context=WAYS[way](trace, tools)), tools)
+        method = replace(WAYS[way], max_tokens=_LONG.get(key[0], 64))
+        done = method.answer(from_samples(example, kept, method)[0], tools)
         stage = next(each for each in done.stages if each.name == "answer")
         yield {
             **about,
@@ -222,7 +188,7 @@ def compare(options: argparse.Namespace) -> None:
         by_way: dict[str, dict[Key, dict[str, Any]]] = {}
         for row in rows:
             if row["length"] == length:
-                by_way.setdefault(row["way"], {})[row["set"], row["id"]] = row
+                by_way.setdefault(_NAMES.get(row["way"], row["way"]), {})[row["set"], row["id"]] = row
         base = by_way.get(options.base, {})
         for way, found in by_way.items():
             keys = [key for key in found if key in base]

@@ -1,10 +1,10 @@
 """What the large model reads, on questions that no other table used: samples drawn anew, answers, and what was in the context.
 
     python tests/benchmarks/stage_three.py draw SAMPLES.jsonl [--without-evidence]
-    python tests/benchmarks/stage_three.py answer ROWS.jsonl --samples SAMPLES.jsonl --ways "windows 40, 600" default ...
+    python tests/benchmarks/stage_three.py answer ROWS.jsonl --samples SAMPLES.jsonl --ways default "read first, chunks" ...
     python tests/benchmarks/stage_three.py compare ROWS.jsonl.gz ... [--from default]
-    python tests/benchmarks/stage_three.py held --samples SAMPLES.jsonl.gz [--kept] --ways "windows 40, 600" default ...
-    python tests/benchmarks/stage_three.py confidence ROWS.jsonl.gz ... --samples SAMPLES.jsonl.gz --ways "windows 40, 600"
+    python tests/benchmarks/stage_three.py held --samples SAMPLES.jsonl.gz [--kept] --ways default "read first, chunks" ...
+    python tests/benchmarks/stage_three.py confidence ROWS.jsonl.gz ... --samples SAMPLES.jsonl.gz --ways default
 
 The questions are 60 each of MuSiQue, HotpotQA and 2WikiMultihopQA, 30 of FairytaleQA and 20 of QMSum, none of which is in
 `recall*.jsonl.gz`; the sets take turns, so that the first n are a fair part of each. --without-evidence: their documents lack the
@@ -41,22 +41,12 @@ FRESH = {"musique": 60, "hotpotqa": 60, "2wikimqa": 60, "fairytaleqa": 30, "qmsu
 _LONG = {"qmsum": 256}  # tokens of an answer; of the others 64
 
 
-def _windows(size: int, budget: int) -> Method:
-    return replace(DRAWN, reads="windows", budget=budget, window_words=size)
-
-
 WAYS: dict[str, Method] = {
-    "windows 40, 600": _windows(40, 600),
-    "windows 40, 500": _windows(40, 500),
-    "windows 40, 800": _windows(40, 800),
-    "windows 40, 1000": _windows(40, 1000),
-    "windows 20, 600": _windows(20, 600),
-    "windows 80, 600": _windows(80, 600),
-    "windows 80, 1000": _windows(80, 1000),
-    "default": replace(DRAWN, reads="chunks"),
+    "default": replace(DRAWN, order="document"),  # as in the paper; the rows of older tables have this name
+    "read first, chunks": DRAWN,
+    "read first, windows": replace(DRAWN, reads="windows"),
     "order-preserving, 5": OrderPreserving(select=5),
     "order-preserving, 8": OrderPreserving(select=8),
-    "order-preserving, windows 40, 600": OrderPreserving(reads="windows", budget=600, window_words=40),
 }
 
 
