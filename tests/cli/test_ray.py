@@ -156,10 +156,11 @@ def test_a_cluster_by_the_name_local_lets_nobody_in_without_the_token(
 ) -> None:
     """Its files lie in a folder that nobody else can read, and that is gone with it."""
     code = (
-        "import os\nfrom fbrag_cli.batch.on_ray import connected\nfrom fbrag_cli.session.settings import ModelSettings\n"
+        "import os, sys\nfrom fbrag_cli.batch.on_ray import connected\nfrom fbrag_cli.session.settings import ModelSettings\n"
+        "out = sys.stdout\n"
         "with connected(None, ModelSettings(gpu='off', threads=1)):\n  import ray\n"
-        "  print(os.environ['RAY_AUTH_MODE'], ray.cluster_resources()['object_store_memory'])\n"
-        "  print(*(f'{each.name[:10]} {each.stat().st_mode & 0o777:o}' for each in os.scandir(os.environ['TMPDIR'])))\n"
+        "  print(os.environ['RAY_AUTH_MODE'], ray.cluster_resources()['object_store_memory'], file=out)\n"
+        "  print(*(f'{each.name[:10]} {each.stat().st_mode & 0o777:o}' for each in os.scandir(os.environ['TMPDIR'])), file=out)\n"
     )
     env = clean_environment | {"RAY_ADDRESS": "local", "TMPDIR": str(temporary)}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, timeout=120, check=False)
