@@ -12,7 +12,7 @@ import errno
 import json
 import os
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -62,29 +62,16 @@ def create(path: Path, entry: str, meta: Mapping[str, Any], layout: Layout) -> I
 
     The block gets them by name, and keeps none of them. Raises OSError, also where the disk has no room for all of them.
     """
-    with path.open("w+b") as file, create_in(lambda size: mapped(file, size), entry, meta, layout) as views:
-        yield views
-
-
-@contextmanager
-def create_in(
-    room: Callable[[int], NDArray[np.uint8]], entry: str, meta: Mapping[str, Any], layout: Layout
-) -> Iterator[dict[str, Array]]:
-    """Make the bytes of such a file in the zeros that `room` returns for a number of bytes. The block fills the arrays."""
     plan = _plan(entry, meta, layout)
-    data = room(plan.start + plan.size)
+    with path.open("w+b") as file:
+        _reserve(file, plan.start + plan.size)
+        data = np.memmap(file, np.uint8, "r+", shape=(plan.start + plan.size,))
     data[: len(plan.head)] = np.frombuffer(plan.head, np.uint8)
     views = _views(data[plan.start :], plan.described)
     yield views
     sums = b"".join(_SUM.pack(crc32(_bytes(each))) for each in views.values())
     data[len(plan.head) : len(plan.head) + len(sums)] = np.frombuffer(sums, np.uint8)
     views.clear()
-
-
-def mapped(file: BinaryIO, size: int) -> NDArray[np.uint8]:
-    """Give a new file `size` bytes and return them, mapped. Raises OSError, also where the disk has no room for them."""
-    _reserve(file, size)
-    return np.memmap(file, np.uint8, "r+", shape=(size,))
 
 
 def load(path: Path, entry: str) -> tuple[dict[str, Any], dict[str, Array]]:
