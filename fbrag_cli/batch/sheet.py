@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 from codecs import BOM_UTF8
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,12 @@ def line(values: Iterable[object]) -> str:
     text = io.StringIO(newline="")
     csv.writer(text, lineterminator="\n").writerow([cell(value) if isinstance(value, str) else value for value in values])
     return text.getvalue()
+
+
+def sheet(rows: Path) -> Iterator[str]:
+    """Yield the lines of the sheet of a file of rows, but for the first."""
+    with rows.open("rb") as file:
+        yield from (row_line(json.loads(each)) for each in file if each.strip())
 
 
 def row_line(row: Row) -> str:

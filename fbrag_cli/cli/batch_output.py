@@ -123,73 +123,70 @@ class Tally:
 
 
 class Views:
-    """The rows as they are shown beside the file of rows. sheet: CSV. matrix: for a page and a table of all answers. Each is None
-    if it is not asked for."""
+    """The rows as --html and --wide show them. matrix: None where neither is asked for, and nothing is kept."""
 
-    def __init__(self, sheet: TextIO | None, matrix: Matrix | None) -> None:
-        self._sheet, self._matrix = sheet, matrix
+    def __init__(self, matrix: Matrix | None) -> None:
+        self._matrix = matrix
         self.n_rows = 0
 
     def begin(self, jobs: Sequence[Job], rows: Sequence[Row]) -> None:
         """Take in the rows of an earlier run. jobs: of this run, which make the order. Raises FbragError `usage`."""
-        from fbrag_cli.batch.sheet import COLUMNS, cell, line
+        from fbrag_cli.batch.sheet import cell, row_line
         from fbrag_cli.storage.rows import ANOTHER
 
-        if self._matrix is not None:
-            for job in jobs:
-                self._matrix.name(cell(job.document), cell(job.question.text))
-        if self._sheet:
-            self._sheet.write(line(COLUMNS))
+        for job in jobs if self._matrix is not None else ():
+            self._matrix.name(cell(job.document), cell(job.question.text))
         try:
             for row in rows:
+                row_line(row)  # else a row that lacks a part would show when the run has ended
                 self.add(row)
         except (AttributeError, LookupError, TypeError):
             raise FbragError("usage", "the output holds rows that lack a part", ANOTHER) from None
 
     def add(self, row: Row) -> None:
-        from fbrag_cli.batch.sheet import row_line, shown
+        from fbrag_cli.batch.sheet import shown
 
         self.n_rows += 1
-        if self._sheet:
-            self._sheet.write(row_line(row))
         if self._matrix is not None:
             self._matrix.add(shown(row))
 
 
 @contextmanager
 def open_views(options: BatchOptions) -> Iterator[Views]:
-    """Open the sheet of -o, and the files of --html and --wide. They are put in place when the block ends, also where it is
-    stopped behind a row.
+    """Open the sheet of -o, and the files of --html and --wide. They are written when the block ends, also where it is stopped
+    behind a row.
 
     Raises FbragError `output` as `open_output`, and `usage` for stdout.
     """
     from fbrag_cli.batch import sheet
 
-    rows = os.path.realpath(sheet.rows_of(options.output))
+    rows = sheet.rows_of(options.output)
     for option, path in (("--html", options.html), ("--wide", options.wide)):
         if path == "-":
             raise FbragError("usage", f"{option} -: stdout carries the rows", f"name a file: {option} FILE")
-        if path and os.path.realpath(path) == rows:
+        if path and os.path.realpath(path) == os.path.realpath(rows):
             raise FbragError("usage", f"{option} {path} holds the rows of -o {options.output}", f"name another {option} FILE")
+    made = options.output if sheet.is_sheet(options.output) and not is_special(options.output) else None
     matrix = Matrix() if options.html or options.wide else None
     with ExitStack() as stack:
-        lines = None
-        if sheet.is_sheet(options.output) and not is_special(options.output):
-            lines = stack.enter_context(open_output(options.output))
-            lines.write(sheet.BOM)
-        page = stack.enter_context(open_output(options.html, "--html")) if options.html else None
-        table = stack.enter_context(open_output(options.wide, "--wide")) if options.wide else None
-        views, stopped = Views(lines, matrix), None
+        lines, page, table = (
+            stack.enter_context(open_output(path, option)) if path else None
+            for option, path in (("-o", made), ("--html", options.html), ("--wide", options.wide))
+        )
+        views, stopped = Views(matrix), None
         try:
             yield views
         except (FbragError, KeyboardInterrupt, Terminated) as error:
             if not views.n_rows:
                 raise
             stopped = error
+        if lines:
+            lines.write(sheet.BOM + sheet.line(sheet.COLUMNS))
+            lines.writelines(sheet.sheet(rows) if views.n_rows else ())
         if page and matrix:
-            from fbrag_cli.render.matrix import page as made
+            from fbrag_cli.render.matrix import page as page_of
 
-            page.write(made(matrix))
+            page.write(page_of(matrix))
         if table and matrix:
             table.write(sheet.wide(matrix))
     if stopped:
