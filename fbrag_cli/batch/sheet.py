@@ -13,7 +13,7 @@ from typing import Any
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.render.matrix import MARK, Cell, Matrix
-from fbrag_cli.storage.files import open_regular
+from fbrag_cli.storage.files import not_writable, open_regular
 from fbrag_cli.storage.rows import Row
 from fbrag_cli.text.printable import dumps, printable
 
@@ -39,13 +39,17 @@ def rows_of(output: str) -> Path:
 
 
 def check_sheet(output: str, *, restart: bool) -> None:
-    """Raise FbragError `usage` for a file that is no sheet, and without `restart` for a sheet whose file of rows is missing."""
+    """Raise FbragError `usage` for a file that is no sheet, and without `restart` for a sheet whose file of rows is missing; `output`
+    for what cannot be read.
+    """
     path, rows = Path(output), rows_of(output)
     try:
         with open_regular(path) as file:
             begins = file.read(1000).removeprefix(BOM_UTF8)
-    except OSError:
+    except FileNotFoundError:
         return
+    except OSError as error:
+        raise not_writable(path, error, "output", "choose another -o FILE") from None
     head, _, rest = begins.partition(b"\n")
     if begins and head.rstrip(b"\r") != ",".join(COLUMNS).encode():
         raise FbragError("usage", f"{path} is no CSV of this run's rows", "choose another -o FILE")
