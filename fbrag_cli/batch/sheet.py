@@ -39,8 +39,8 @@ def rows_of(output: str) -> Path:
 
 
 def check_sheet(output: str, *, restart: bool) -> None:
-    """Raise FbragError `usage` for a file that is no sheet, and without `restart` for a sheet whose file of rows is missing; `output`
-    for what cannot be read.
+    """Raise FbragError `usage` for a file that is no sheet, and without `restart` for a sheet whose file of rows is missing;
+    `output` for what cannot be read.
     """
     path, rows = Path(output), rows_of(output)
     try:

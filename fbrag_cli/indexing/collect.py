@@ -28,11 +28,11 @@ from fbrag_cli.indexing.entry import (
     load_content,
     load_entry,
     make_entry,
-    packed_entry,
+    parts_of,
     save_entry,
 )
 from fbrag_cli.indexing.folder_index import Member, folder_index_key, index_of, load_folder_index, make_folder_index
-from fbrag_cli.indexing.store import IndexStore, index_key
+from fbrag_cli.indexing.store import Held, IndexStore, index_key
 from fbrag_cli.limits import free_memory
 from fbrag_cli.progress import Event, Listener
 from fbrag_cli.retrieval.bm25 import BM25
@@ -274,11 +274,11 @@ class _Run:
 
 
 class _Outcome(NamedTuple):
-    """The entry of a file was made. cached: whether it was there before. data: the entry, where it could not be cached."""
+    """The entry of a file was made. cached: whether it was there before. held: the entry, where it could not be cached."""
 
     key: str
     cached: bool
-    data: bytes | None = None
+    held: Held | None = None
 
 
 def _read_files(
@@ -295,8 +295,8 @@ def _read_files(
     for i, outcome in outcomes:
         if (
             not isinstance(outcome, Failure)
-            and outcome.data is not None
-            and not store.add("documents", outcome.key, outcome.data)
+            and outcome.held is not None
+            and not store.add("documents", outcome.key, outcome.held)
         ):
             job = jobs[i]
             path = job if isinstance(job, str) else job.path
@@ -314,7 +314,7 @@ def _read_file(settings: ReadSettings, cache: Cache, job: str | Source) -> _Outc
     if load_entry(key, source.path, store) is not None:
         return _Outcome(key, True)
     entry = make_entry(source, settings)
-    return _Outcome(key, False, None if save_entry(key, entry, store) else packed_entry(key, entry))
+    return _Outcome(key, False, None if save_entry(key, entry, store) else parts_of(entry))
 
 
 def _content(settings: ReadSettings, store: IndexStore, key: str, path: str) -> Content:

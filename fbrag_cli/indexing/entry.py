@@ -17,10 +17,9 @@ from fbrag_cli.corpus import build_corpus
 from fbrag_cli.documents.document import Content, Document, PageSpan, Section, itself
 from fbrag_cli.documents.load import load
 from fbrag_cli.documents.source import Source
-from fbrag_cli.indexing.store import IndexStore, index_key
+from fbrag_cli.indexing.store import Held, IndexStore, index_key
 from fbrag_cli.progress import Listener
 from fbrag_cli.retrieval.term_counts import TermCounts, Vocabulary, count_terms
-from fbrag_cli.storage import arrays
 
 _BATCH_SECONDS = 30  # for some pages of a PDF, in a child process
 
@@ -93,15 +92,11 @@ def make_entry(source: Source, settings: ReadSettings, listener: Listener | None
 
 def save_entry(key: str, entry: Entry, store: IndexStore) -> bool:
     """Write an entry into the cache. Return False where it cannot be written."""
-    return store.save("documents", key, *_parts(entry))
+    return store.save("documents", key, *parts_of(entry))
 
 
-def packed_entry(key: str, entry: Entry) -> bytes:
-    """Return the bytes of an entry, as the cache has them."""
-    return b"".join(arrays.packed(f"documents/{key}", *_parts(entry)))
-
-
-def _parts(entry: Entry) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+def parts_of(entry: Entry) -> Held:
+    """Return the metadata and the arrays of an entry, as the cache has them."""
     content = entry.document.content()
     meta = {
         "document": describe_document(entry.document),

@@ -60,11 +60,11 @@ class IndexStore:
         """Write an entry. Return False where the cache cannot be written: that costs only the time to make it again."""
         return self.cache.store(kind, key, lambda path: arrays.save(path, f"{kind}/{key}", meta, held))
 
-    def add(self, kind: EntryKind, key: str, data: bytes) -> bool:
-        """Add an entry for this run alone. data: bytes from `arrays.packed`. Return False where all entries are in the cache."""
+    def add(self, kind: EntryKind, key: str, held: Held) -> bool:
+        """Add an entry for this run alone. Return False where all entries are in the cache."""
         if self.memory is None:
             return False
-        self.memory[kind, key] = arrays.unpack(np.frombuffer(data, np.uint8), f"{kind}/{key}")
+        self.memory[kind, key] = held
         return True
 
     @contextmanager

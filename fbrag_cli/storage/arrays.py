@@ -38,22 +38,15 @@ CHECKED = 64 << 20
 
 def save(path: Path, entry: str, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
     """Write `meta` (any JSON object) and the arrays to the file of the entry `entry` ("KIND/KEY"). Raises OSError."""
-    with path.open("wb") as file:
-        file.writelines(packed(entry, meta, arrays))
-
-
-def packed(entry: str, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Iterator[bytes | memoryview]:
-    """Yield the bytes of such a file, in pieces."""
     plan = _plan(entry, meta, {name: (array.dtype, array.shape) for name, array in arrays.items()})
     data = [_bytes(np.ascontiguousarray(array)) for array in arrays.values()]
-    yield plan.head
-    yield b"".join(_SUM.pack(crc32(each)) for each in data)
-    done = len(plan.head) + _SUM.size * len(data)
-    for (_, _, at), each in zip(plan.described.values(), data, strict=True):
-        yield bytes(plan.start + at - done)
-        yield each
-        done = plan.start + at + len(each)
-    yield bytes(plan.start + plan.size - done)
+    with path.open("wb") as file:
+        file.write(plan.head)
+        file.write(b"".join(_SUM.pack(crc32(each)) for each in data))
+        for (_, _, at), each in zip(plan.described.values(), data, strict=True):
+            file.seek(plan.start + at)
+            file.write(each)
+        file.truncate(plan.start + plan.size)
 
 
 @contextmanager
@@ -81,11 +74,7 @@ def load(path: Path, entry: str) -> tuple[dict[str, Any], dict[str, Array]]:
     ("KIND/KEY"); OSError if it cannot be read.
     """
     with os.fdopen(open_plain(path), "rb") as file:
-        return unpack(np.memmap(file, np.uint8, "r"), entry)
-
-
-def unpack(data: NDArray[np.uint8], entry: str) -> tuple[dict[str, Any], dict[str, Array]]:
-    """Return `meta` and the arrays in the bytes of such a file, which are not copied. Raises as `load`."""
+        data = np.memmap(file, np.uint8, "r")
     magic, length, checksum = _START.unpack(data[: _START.size].tobytes().ljust(_START.size, b"\0"))
     end = _START.size + length
     written = data[_START.size : end].tobytes()
