@@ -158,7 +158,7 @@ def test_names_that_are_no_utf_8(fbrag: Run, folder: Path) -> None:
     for name in (b"caf\xe8.txt", b"caf\xe9.txt"):
         (folder / os.fsdecode(name)).write_text("The brig sailed at noon.", "utf-8")
     command = ("batch", os.fsdecode(b"caf\xe8.txt"), os.fsdecode(b"caf\xe9.txt"), "-Q", "q.txt", *SMALL)
-    for output in ("out.csv", "out.jsonl"):
+    for output in ("out.csv", "other.jsonl"):
         assert fbrag(*command, "--limit", "3", "-o", output).returncode == 0
         done = fbrag(*command, "-o", output)
         assert "6 rows, 3 of them before" in done.stderr
