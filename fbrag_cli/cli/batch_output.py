@@ -134,8 +134,9 @@ class Views:
         from fbrag_cli.batch.sheet import cell, row_line
         from fbrag_cli.storage.rows import ANOTHER
 
-        for job in jobs if self._matrix is not None else ():
-            self._matrix.name(cell(job.document), cell(job.question.text))
+        if self._matrix is not None:
+            for job in jobs:
+                self._matrix.name(cell(job.document), cell(job.question.text))
         try:
             for row in rows:
                 row_line(row)  # else a row that lacks a part would show when the run has ended
