@@ -74,7 +74,7 @@ def line(values: Iterable[object]) -> str:
     return text.getvalue()
 
 
-def sheet(rows: Path) -> Iterator[str]:
+def lines_from(rows: Path) -> Iterator[str]:
     """Yield the lines of the sheet of a file of rows, but for the first."""
     with rows.open("rb") as file:
         yield from (row_line(json.loads(each)) for each in file if each.strip())

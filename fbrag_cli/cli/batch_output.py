@@ -183,7 +183,7 @@ def open_views(options: BatchOptions) -> Iterator[Views]:
             stopped = error
         if lines:
             lines.write(sheet.BOM + sheet.line(sheet.COLUMNS))
-            lines.writelines(sheet.sheet(rows) if views.n_rows else ())
+            lines.writelines(sheet.lines_from(rows) if views.n_rows else ())
         if page and matrix:
             from fbrag_cli.render.matrix import page as page_of
 
