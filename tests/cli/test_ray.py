@@ -79,13 +79,14 @@ def test_a_raylet_that_is_killed_costs_no_row(cluster: Any, folder: Path, clean_
     output = folder / "rows.jsonl"
     asked = ["batch", "docs", "-Q", "q.txt", "--no-cache", *TINY]
     command = [sys.executable, "-m", "fbrag_cli", *asked, *RAY, "--address", cluster.address, "-o", output.name]
-    with subprocess.Popen(command, cwd=folder, env=clean_environment, stderr=subprocess.PIPE, encoding="utf-8") as run:
+    piped = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, cwd=folder, env=clean_environment, encoding="utf-8", **piped) as run:
         while n_rows(output) < 16 and run.poll() is None:
             time.sleep(0.05)
         assert run.poll() is None
         cluster.remove_node(cluster.list_all_nodes()[-1], allow_graceful=False)
-        _, told = run.communicate(timeout=500)
-    assert run.returncode == 0, told
+        printed, told = run.communicate(timeout=500)
+    assert (run.returncode, printed) == (0, ""), told
     rows = rows_of(output)
     assert len(rows) == N_DOCUMENTS * N_QUESTIONS
     assert not [row for row in rows.values() if row["status"] == "error"]
