@@ -80,9 +80,7 @@ def test_no_file_is_written(fbrag: Run, environment: dict[str, str], tmp_path: P
     _nothing_was_written(tmp_path)
 
 
-def test_no_file_is_written_of_a_document_with_a_password(
-    fbrag: Run, environment: dict[str, str], tmp_path: Path
-) -> None:
+def test_no_file_is_written_of_a_document_with_a_password(fbrag: Run, environment: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "hooks" / "sitecustomize.py").write_text(AUDIT)
     _locked_pdf(tmp_path)
     done = fbrag("explain", "--password-file", "-", "--text", "locked.pdf", stdin="key", env=environment)
@@ -95,9 +93,7 @@ def test_no_file_is_written_of_a_document_with_a_password(
     _nothing_was_written(tmp_path)
 
 
-def test_no_file_holds_what_models_read_and_wrote(
-    fbrag: Run, environment: dict[str, str], tmp_path: Path, smollm2: Path
-) -> None:
+def test_no_file_holds_what_models_read_and_wrote(fbrag: Run, environment: dict[str, str], tmp_path: Path, smollm2: Path) -> None:
     (tmp_path / "hooks" / "sitecustomize.py").write_text(AUDIT)
     arguments = _documents(tmp_path)["docx"]
     models = ["--small", smollm2, "--large", smollm2, "--answer-anyway", "--max-tokens", "4", "--samples", "1"]
