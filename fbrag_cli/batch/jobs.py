@@ -16,8 +16,7 @@ from fbrag_cli.documents.decoding.encoding import Decoded, decode
 from fbrag_cli.documents.source import Source, read_source
 from fbrag_cli.errors import FbragError
 from fbrag_cli.progress import Event, Progress, silent
-from fbrag_cli.storage.rows import as_text, inert
-from fbrag_cli.text.printable import one_line, printable
+from fbrag_cli.text.printable import one_line
 
 Key = tuple[str, str]  # of a row: its document and its id
 
@@ -49,17 +48,7 @@ class Job:
 
     @property
     def key(self) -> Key:
-        return row_key(self.document, self.question.id)
-
-
-def row_key(document: str, id: str) -> Key:
-    """Return the key of a row, the same whether its file is JSON lines or CSV."""
-    return cell(document), cell(id)
-
-
-def cell(text: str) -> str:
-    """Return a text as a cell of CSV shows it: without what a terminal would obey, or a spreadsheet would compute."""
-    return inert(printable(as_text(text)))
+        return self.document, self.question.id
 
 
 def read_questions(path: str, stdin: BinaryIO | None = None, progress: Progress = silent) -> list[Question]:

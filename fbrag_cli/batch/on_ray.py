@@ -10,7 +10,7 @@ import socket
 import tempfile
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
@@ -69,6 +69,8 @@ class Setup:
 def connected(address: str | None, models: ModelSettings) -> Iterator[Workers]:
     """Connect to the cluster at `address` or at RAY_ADDRESS, else start one on this machine for as long as it is used.
 
+    In the block sys.stdout leads nowhere: open what is to be written there before.
+
     Raises FbragError: `usage` where Ray is missing or no node has as many cores as `models` asks for, `gpu_unavailable`,
     `cluster_failed` where nothing answers.
     """
@@ -97,12 +99,13 @@ def connected(address: str | None, models: ModelSettings) -> Iterator[Workers]:
     finally:
         for each, handler in handlers.items():  # Ray sets its own
             signal.signal(each, handler)
-    # What happens to nodes would be printed to stdout, and Ray has no option for it.
-    ray._private.worker.print_to_stdstream = lambda *data, **about: None
     try:
-        yield _workers(models)
+        with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):  # Ray prints what happens to nodes there
+            try:
+                yield _workers(models)
+            finally:
+                ray.shutdown()
     finally:
-        ray.shutdown()
         _remove(folder)
 
 

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from fbrag_cli.batch.jobs import Job, Key, cell, row_key
+from fbrag_cli.batch.jobs import Job, Key
 from fbrag_cli.documents.source import read_source
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.build import versions
@@ -33,13 +33,13 @@ class Earlier:
         """Raise FbragError `usage` for a question or a file that has changed since rows were made of it."""
         first: dict[str, Job] = {}
         for job in jobs:
-            before, now = self.questions.get(job.key), cell(job.question.text)
+            before, now = self.questions.get(job.key), job.question.text
             if before not in (None, now):
                 what = f"question {_said(job.question.id)} was {_said(before)}, is {_said(now)}"
                 raise FbragError("usage", f"{self.name} holds rows of other questions: {what}", ANOTHER)
             first.setdefault(job.document, job)
         for job in first.values():
-            if cell(job.document) in self.documents and all(map(os.path.isfile, job.documents)):
+            if job.document in self.documents and all(map(os.path.isfile, job.documents)):
                 try:
                     digests = [hashlib.sha256(read_source(path).data).hexdigest() for path in job.documents]
                 except FbragError:  # an error of its rows
@@ -48,7 +48,7 @@ class Earlier:
 
     def check_read(self, job: Job, sha256: Sequence[str]) -> None:
         """Raise FbragError `usage` where the job's documents were other files. sha256: digest of each file that was read now."""
-        before = self.documents.get(cell(job.document))
+        before = self.documents.get(job.document)
         if before is not None and list(before) != list(sha256):
             what = f"{_said(job.document)} has changed since {self.name} got rows of it"
             raise FbragError("usage", what, ANOTHER)
@@ -63,14 +63,14 @@ def earlier(rows: Iterable[Row], settings: Mapping[str, object], name: str) -> E
     statuses, questions, documents, seen = dict[Key, str](), dict[Key, str](), dict[str, Sequence[str]](), set[str]()
     try:
         for row in rows:
-            written, sha256 = _settings(row), row["sha256"]
-            if written not in seen:
-                _compare(json.loads(written), expected, name)
+            now = {**row["settings"], "versions": row["versions"]}
+            if (written := json.dumps(now)) not in seen:
+                _compare(now, expected, name)
                 seen.add(written)
-            key = row_key(row["document"], row["id"])
-            (statuses[key],), questions[key] = _texts([row["status"]]), cell(row["question"])
-            if sha256:
-                documents[key[0]] = _texts(sha256)
+            document, id, status, question = _texts([row[each] for each in ("document", "id", "status", "question")])
+            statuses[document, id], questions[document, id] = status, question
+            if row["sha256"]:
+                documents[document] = _texts(row["sha256"])
     except (KeyError, TypeError, AttributeError, ValueError):
         raise FbragError("usage", f"{name} holds rows that lack a part", ANOTHER) from None
     return Earlier(name, statuses, questions, documents)
@@ -81,12 +81,6 @@ def _texts(value: object) -> list[str]:
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
         raise TypeError(value)
     return value
-
-
-def _settings(row: Row) -> str:
-    """Return the settings of a row in one text: a column of CSV is one."""
-    settings = row["settings"]
-    return settings if isinstance(settings, str) else json.dumps({**settings, "versions": row["versions"]})
 
 
 def _compare(before: Mapping[str, object], now: Mapping[str, object], name: str) -> None:

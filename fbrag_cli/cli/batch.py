@@ -63,7 +63,8 @@ def batch(console: Console, command: BatchCommand) -> int:
 
     Columns of CSV: id, document, question, status (answered, not_found, error), answer, place and quote of the sentence that
     shows it, proposed (what was not shown), confidence (0 to 1), unsure, absent, sources ("book.txt:3-9; report.pdf p. 12"),
-    answers (of --jobs, JSON), support, agreement, seconds, error. What all rows share stands beside it: answers.settings.jsonl.
+    answers (of --jobs, JSON), support, agreement, seconds, error. answers.csv is made at the end, and at a stop, from the rows in
+    answers.jsonl beside it, from which the next run goes on: it replaces what was changed in the CSV.
     """
     if command.run.timeout:
         limit_time(command.run.timeout, console.cancellation)
@@ -72,10 +73,11 @@ def batch(console: Console, command: BatchCommand) -> int:
     options, at_once = command.batch, command.batch.at_once
     if options.together:
         command = replace(command, reading=_without_own(options, command.reading))
-    jobs = _jobs(command, console)
+    jobs, cluster = _jobs(command, console), _cluster(command)
     with (
         progress_line(console) as line,
-        _cluster(command) as workers,
+        open_rows_to(options.output, resume=options.resume) as output,
+        cluster as workers,
         open_warm_session(
             command.models,
             command.warm,
@@ -84,7 +86,6 @@ def batch(console: Console, command: BatchCommand) -> int:
             of_the_run(line),
             private=command.document.password_file is not None,
         ) as session,
-        open_rows_to(options.output, resume=options.resume) as output,
         open_views(options) as views,
     ):
         settings = _settings(command, session, console, workers, at_once)
@@ -127,6 +128,7 @@ def _without_own(options: BatchOptions, reading: DocumentSettings) -> DocumentSe
 def _jobs(command: BatchCommand, console: Console) -> list[Job]:
     """Return the rows that are asked for. Raises FbragError `usage`, and as `read_jobs` and `find_files`."""
     from fbrag_cli.batch import jobs as reading
+    from fbrag_cli.batch.sheet import is_sheet, rows_of
     from fbrag_cli.indexing.files import find_files
 
     options = command.batch
@@ -158,8 +160,11 @@ def _jobs(command: BatchCommand, console: Console) -> list[Job]:
             jobs = reading.every([(path,) for path in files], questions)
         else:
             jobs = reading.every([tuple(paths)], questions)
-    outputs = {"output": options.output, "html": options.html, "wide": options.wide}
-    check_apart(outputs_of(outputs), _read_by(jobs, command.reading))
+    outputs = outputs_of({"output": options.output, "html": options.html, "wide": options.wide})
+    inputs = list(_read_by(jobs, command.reading))
+    check_apart(outputs, inputs)
+    if is_sheet(options.output):
+        check_apart({"-o": str(rows_of(options.output))}, [*inputs, options.jobs or options.questions or ""])
     jobs = reading.by_document(jobs)
     jobs = reading.shard(jobs, options.shard) if options.shard else jobs
     return jobs[: options.n_rows]
@@ -198,16 +203,17 @@ def _settings(
 
 def _before(output: Output, jobs: Sequence[Job], settings: BatchSettings, options: BatchOptions) -> Earlier:
     """Return what the output holds of an earlier run, less the errors to be retried. Raises FbragError `usage`."""
-    from fbrag_cli.batch.jobs import row_key
     from fbrag_cli.batch.resume import earlier
+    from fbrag_cli.batch.sheet import rows_of
 
-    before = earlier(output.rows, settings.described(), options.output)
+    name = str(rows_of(options.output))
+    before = earlier(output.rows, settings.described(), name)
     before.check_jobs(jobs)
     if not options.retry_errors:
         return before
     keys = {job.key for job in jobs}
-    output.keep(lambda row: row["status"] != "error" or row_key(row["document"], row["id"]) not in keys)
-    return earlier(output.rows, settings.described(), options.output)
+    output.keep(lambda row: row["status"] != "error" or (row["document"], row["id"]) not in keys)
+    return earlier(output.rows, settings.described(), name)
 
 
 def _cluster(command: BatchCommand) -> AbstractContextManager[Workers | None]:

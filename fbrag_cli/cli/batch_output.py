@@ -6,7 +6,6 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from fbrag_cli.cli.console import Console
@@ -21,7 +20,7 @@ from fbrag_cli.text.printable import counted
 if TYPE_CHECKING:
     from fbrag_cli.batch.jobs import Job
     from fbrag_cli.cli.options import BatchOptions
-    from fbrag_cli.storage.rows import Form, Row
+    from fbrag_cli.storage.rows import Row
 
 
 class Output(Protocol):
@@ -34,42 +33,43 @@ class Output(Protocol):
 
 
 class _Stream:
-    """stdout, a pipe or a device: it has no rows before those that are written."""
+    """stdout, a pipe or a device: it has no rows before those that are written. line: returns the line of a row."""
 
-    def __init__(self, stream: TextIO, form: Form) -> None:
+    def __init__(self, stream: TextIO, line: Callable[[Row], str], head: str) -> None:
         self.rows: list[dict[str, Any]] = []
-        self._stream, self._form = stream, form
-        self._put(form.head)
+        self._stream, self._line = stream, line
+        self._put(head)
 
     def write(self, row: Row) -> None:
-        self._put(self._form.encode(row))
+        self._put(self._line(row))
 
     def keep(self, wanted: Callable[[Row], bool]) -> None:
         """A stream has no rows to drop."""
 
-    def _put(self, data: bytes) -> None:
-        self._stream.write(data.decode())
+    def _put(self, text: str) -> None:
+        self._stream.write(text)
         self._stream.flush()
 
 
 @contextmanager
 def open_rows_to(name: str, *, resume: bool) -> Iterator[Output]:
-    """Open a file of rows, or a stream: stdout ("-"), a pipe, a device."""
+    """Open a file of rows, or a stream: stdout ("-"), a pipe, a device. The rows of a sheet are in the file beside it."""
+    from fbrag_cli.batch import sheet
     from fbrag_cli.batch.row import SCHEMA
-    from fbrag_cli.batch.sheet import Columns, open_sheet
-    from fbrag_cli.storage.rows import JsonLines, open_rows
+    from fbrag_cli.storage.rows import open_rows
     from fbrag_cli.text.printable import dumps
 
-    lines, is_sheet = JsonLines(SCHEMA, dumps), name.lower().endswith(".csv")
     if name == "-" or is_special(name):
         with open_output(name) as stream:
-            yield _Stream(stream, Columns() if is_sheet else lines)
-    elif is_sheet:
-        with open_sheet(Path(name), restart=not resume) as sheet:
-            yield sheet
-    else:
-        with open_rows(Path(name), lines, restart=not resume) as rows:
-            yield rows
+            if sheet.is_sheet(name):
+                yield _Stream(stream, sheet.row_line, sheet.line(sheet.COLUMNS))
+            else:
+                yield _Stream(stream, lambda row: dumps(row) + "\n", "")
+        return
+    if sheet.is_sheet(name):
+        sheet.check_sheet(name, restart=not resume)
+    with open_rows(sheet.rows_of(name), SCHEMA, restart=not resume) as rows:
+        yield rows
 
 
 class Tally:
@@ -123,71 +123,73 @@ class Tally:
 
 
 class Views:
-    """The rows as they are shown beside the output: a page, and a table with a column for each question."""
+    """The rows as --html and --wide show them. matrix: None where neither is asked for, and nothing is kept."""
 
-    def __init__(self) -> None:
-        self.matrix = Matrix()
+    def __init__(self, matrix: Matrix | None) -> None:
+        self._matrix = matrix
+        self.n_rows = 0
 
     def begin(self, jobs: Sequence[Job], rows: Sequence[Row]) -> None:
-        """Take in the rows of an earlier run. jobs: of this run, which make the order."""
-        from fbrag_cli.batch.jobs import cell
+        """Take in the rows of an earlier run. jobs: of this run, which make the order. Raises FbragError `usage`."""
+        from fbrag_cli.batch.sheet import cell, row_line
+        from fbrag_cli.storage.rows import ANOTHER
 
-        for job in jobs:
-            self.matrix.name(cell(job.document), cell(job.question.text))
-        for row in rows:
-            self.add(row)
+        if self._matrix is not None:
+            for job in jobs:
+                self._matrix.name(cell(job.document), cell(job.question.text))
+        try:
+            for row in rows:
+                row_line(row)  # else a row that lacks a part would show when the run has ended
+                self.add(row)
+        except (AttributeError, LookupError, TypeError):
+            raise FbragError("usage", "the output holds rows that lack a part", ANOTHER) from None
 
     def add(self, row: Row) -> None:
         from fbrag_cli.batch.sheet import shown
 
-        self.matrix.add(shown(row))
-
-
-class _NoViews(Views):
-    """Where none is asked for: nothing is kept."""
-
-    def begin(self, jobs: Sequence[Job], rows: Sequence[Row]) -> None:
-        """Keep nothing."""
-
-    def add(self, row: Row) -> None:
-        """Keep nothing."""
+        self.n_rows += 1
+        if self._matrix is not None:
+            self._matrix.add(shown(row))
 
 
 @contextmanager
 def open_views(options: BatchOptions) -> Iterator[Views]:
-    """Open the files of --html and --wide. They are written when the block ends, also where it is stopped behind a row.
+    """Open the sheet of -o, and the files of --html and --wide. They are written when the block ends, also where it is stopped
+    behind a row.
 
     Raises FbragError `output` as `open_output`, and `usage` for stdout.
     """
+    from fbrag_cli.batch import sheet
+
+    rows = sheet.rows_of(options.output)
     for option, path in (("--html", options.html), ("--wide", options.wide)):
         if path == "-":
             raise FbragError("usage", f"{option} -: stdout carries the rows", f"name a file: {option} FILE")
-        if path and os.path.realpath(path) in map(os.path.realpath, options.rows_files):
-            raise FbragError(
-                "usage", f"{option} {path} is the file of settings of -o {options.output}", f"name another {option} FILE"
-            )
-    if not (options.html or options.wide):
-        yield _NoViews()
-        return
-    views = Views()
+        if path and os.path.realpath(path) == os.path.realpath(rows):
+            raise FbragError("usage", f"{option} {path} holds the rows of -o {options.output}", f"name another {option} FILE")
+    made = options.output if sheet.is_sheet(options.output) and not is_special(options.output) else None
+    matrix = Matrix() if options.html or options.wide else None
     with ExitStack() as stack:
-        page = stack.enter_context(open_output(options.html, "--html")) if options.html else None
-        table = stack.enter_context(open_output(options.wide, "--wide")) if options.wide else None
-        stopped: BaseException | None = None
+        lines, page, table = (
+            stack.enter_context(open_output(path, option)) if path else None
+            for option, path in (("-o", made), ("--html", options.html), ("--wide", options.wide))
+        )
+        views, stopped = Views(matrix), None
         try:
             yield views
         except (FbragError, KeyboardInterrupt, Terminated) as error:
-            if not views.matrix.cells:
+            if not views.n_rows:
                 raise
             stopped = error
-        if page:
-            from fbrag_cli.render.matrix import page as made
+        if lines:
+            lines.write(sheet.BOM + sheet.line(sheet.COLUMNS))
+            lines.writelines(sheet.lines_from(rows) if views.n_rows else ())
+        if page and matrix:
+            from fbrag_cli.render.matrix import page as page_of
 
-            page.write(made(views.matrix))
-        if table:
-            from fbrag_cli.batch.sheet import wide
-
-            table.write(wide(views.matrix).decode())
+            page.write(page_of(matrix))
+        if table and matrix:
+            table.write(sheet.wide(matrix))
     if stopped:
         raise stopped
 

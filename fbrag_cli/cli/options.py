@@ -321,7 +321,7 @@ class BatchOptions(ParallelOptions):
         "-",
         "-o",
         "--output",
-        help="file for the rows, as they come: JSON lines, or CSV by its name (stdout)",
+        help="file for the rows: JSON lines as they come, or CSV by its name, made from the JSON lines beside it (stdout)",
         group="Output",
         metavar="FILE",
         once=True,
@@ -370,18 +370,11 @@ class BatchOptions(ParallelOptions):
     )
 
     @property
-    def rows_files(self) -> list[str]:
-        """The file of rows, and the file of settings beside a sheet."""
-        from fbrag_cli.batch.sheet import beside
-
-        return [self.output, *([str(beside(Path(self.output)))] if self.output.lower().endswith(".csv") else [])]
-
-    @property
     def own_files(self) -> list[str]:
         """The files that a run writes, where they hold what an earlier run wrote: in a folder, they are no documents."""
-        from fbrag_cli.batch.sheet import is_own
+        from fbrag_cli.batch.sheet import is_own, rows_of
 
-        return [*self.rows_files, *(path for path in (self.html, self.wide) if path and is_own(Path(path)))]
+        return [self.output, str(rows_of(self.output)), *(path for path in (self.html, self.wide) if path and is_own(Path(path)))]
 
     @property
     def most_errors(self) -> float:

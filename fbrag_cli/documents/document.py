@@ -87,7 +87,7 @@ class Document:
             sha256=sha256,
             language=language,
             n_chars=len(text),
-            content=partial(_itself, extracted.content),
+            content=partial(itself, extracted.content),
             encoding=extracted.encoding,
             skipped_pages=extracted.skipped_pages,
             warnings=extracted.warnings,
@@ -107,5 +107,6 @@ class Document:
         return self.content().sections
 
 
-def _itself(content: Content) -> Content:  # a function of the module, so that a document can be pickled
+def itself(content: Content) -> Content:
+    """Return the content of a document in memory. A function of the module, so that the document can be pickled."""
     return content

@@ -161,14 +161,12 @@ def _not_found(path: str) -> FbragError:
 def _nearest(folder: str, name: str) -> str | None:
     try:
         with os.scandir(folder) as entries:
-            names = {
-                entry.name.lower(): entry.name for entry in islice(entries, _MAX_NAMES) if not entry.is_dir(follow_symlinks=False)
-            }
+            names = [entry.name for entry in islice(entries, _MAX_NAMES) if not entry.is_dir(follow_symlinks=False)]
     except (OSError, ValueError):
         return None
-    near = closest(name.lower(), names) or ""
+    near = closest(name, names) or ""
     stem = os.path.splitext(near)[0]
-    return names[near] if stem and closest(os.path.splitext(name.lower())[0], [stem]) else None  # not for the same ending alone
+    return near if stem and closest(os.path.splitext(name)[0], [stem]) else None  # not for the same ending alone
 
 
 def _unreadable(path: str, name: str, error: OSError) -> FbragError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
@@ -10,11 +9,10 @@ from pathlib import Path
 from fbrag_cli.errors import FbragError
 from fbrag_cli.evaluation.labels import key, written
 from fbrag_cli.evaluation.metrics import SCORE
-from fbrag_cli.storage.rows import JsonLines
+from fbrag_cli.storage.rows import parsed
 from fbrag_cli.text.printable import one_line
 
 SCHEMA = "fbrag.eval/1"
-FORM = JsonLines(SCHEMA, json.dumps)
 STATUSES = ("answered", "not_found", "retrieved", "error")
 
 _RIGHT = {"f1": 0.5, "accuracy": 1.0}  # the least score of a right answer
@@ -79,17 +77,15 @@ def read_results(path: Path) -> list[Result]:
         data = path.read_bytes()
     except OSError as error:
         raise FbragError("usage", f"{path}: {error.strerror or error}", _HINT) from None
-    data += b"" if data.endswith(b"\n") else b"\n"
     try:
-        lines = FORM.split(data)
+        lines = parsed(data, SCHEMA)
     except ValueError as error:
         raise FbragError("usage", f"{path}, {error}", _HINT) from None
     rows: dict[tuple[str, str, str], Result] = {}
-    for found, end in lines:
+    for line, found in enumerate(lines, 1):
         try:
             row = _result(found)
         except ValueError as error:
-            line = data.count(b"\n", 0, end)
             raise FbragError("usage", f"{path}, line {line}: {error}", _HINT) from None
         place = row.dataset, row.id, key(row.configuration)
         rows.pop(place, None)

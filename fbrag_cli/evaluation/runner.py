@@ -62,7 +62,7 @@ def run(
     for example in examples:
         _check(example, configurations)
     progress(Event("eval", "start"))
-    with open_rows(output, results.FORM, restart=restart) as file:
+    with open_rows(output, results.SCHEMA, restart=restart) as file:
         done = _done(file.rows, output)
         wanted = [(example, configuration) for example in examples for configuration in configurations]
         digests = _Digests(lambda name: session.models.identity(name)[:2])

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.children import Failure, run_jobs
@@ -21,19 +21,26 @@ from fbrag_cli.corpus import Corpus, build_corpus
 from fbrag_cli.documents.formats import PDF, find_format
 from fbrag_cli.documents.source import Source, read_source
 from fbrag_cli.errors import FbragError
-from fbrag_cli.indexing.checks import check_types
-from fbrag_cli.indexing.entry import Entry, ReadAgain, ReadSettings, file_key, load_entry, make_entry, packed_entry, save_entry
+from fbrag_cli.indexing.entry import (
+    Entry,
+    ReadSettings,
+    file_key,
+    load_content,
+    load_entry,
+    make_entry,
+    parts_of,
+    save_entry,
+)
 from fbrag_cli.indexing.folder_index import Member, folder_index_key, index_of, load_folder_index, make_folder_index
-from fbrag_cli.indexing.store import IndexStore, index_key
+from fbrag_cli.indexing.store import Held, IndexStore, index_key
 from fbrag_cli.limits import free_memory
 from fbrag_cli.progress import Event, Listener
 from fbrag_cli.retrieval.bm25 import BM25
-from fbrag_cli.storage.cache import NOWHERE, Cache, is_key
-from fbrag_cli.storage.temporary import TemporaryEntries
+from fbrag_cli.storage.cache import NOWHERE, Cache
 
 if TYPE_CHECKING:
-    from fbrag_cli.documents.document import Document
-    from fbrag_cli.indexing.walk import FoundFile
+    from fbrag_cli.documents.document import Content, Document
+    from fbrag_cli.indexing.files import FoundFile
 
 #: The limits for a file. Of several files, one that needs more is left out.
 FILE_SECONDS = 120
@@ -77,10 +84,9 @@ def collect_one(path: str, settings: ReadSettings, cache: Cache, stdin: BinaryIO
 
     Raises FbragError as `documents.load` does, doc_unreadable for a file beyond the limits, and the error of a cancellation.
     """
-    store = IndexStore(cache, TemporaryEntries())
+    store = IndexStore(cache, {})
     source = read_source(path, stdin)
-    again = partial(_read_again, settings, store)
-    if (entry := load_entry(file_key(source, settings), path, store, again)) is not None:
+    if (entry := load_entry(file_key(source, settings), path, store)) is not None:
         return Collection(*index_of(entry, settings.chunk_words), cached=("text", "index"))
     return Collection(*index_of(_entry(source, path != "-", settings, store, listener), settings.chunk_words))
 
@@ -99,19 +105,17 @@ def collect_bytes(name: str, data: bytes, settings: ReadSettings, listener: List
 def _entry(
     source: Source, on_disk: bool, settings: ReadSettings, store: IndexStore, listener: Listener, *, stoppable: bool = False
 ) -> Entry:
-    """Read a file, so that the store has its entry. on_disk: whether its path names it, so that it can be read again. stoppable:
-    whether a PDF is read in a child process, too, and by one alone."""
+    """Read a file, so that the store has its entry. on_disk: whether its path names it. stoppable: whether a PDF is read in a
+    child process, too, and by one alone."""
     path = source.path
-    again = partial(_read_again, settings, store) if on_disk else None
     if _is_long(source) or (stoppable and find_format(source).format is PDF):
         ((_, outcome),) = _read_files([path if on_disk else source], settings, store, listener.cancellation)
         if isinstance(outcome, Failure):
             raise _error(path, outcome, store)
-        return Member(outcome.key, path).load(store, again)
+        return Member(outcome.key, path).load(store)
     made = make_entry(source, settings, listener)
-    key = file_key(source, settings)
-    save_entry(key, made, store)
-    return load_entry(key, path, store, again) or made
+    save_entry(file_key(source, settings), made, store)
+    return made
 
 
 def _is_long(source: Source) -> bool:
@@ -181,15 +185,16 @@ class _Run:
 
     def unchanged(self) -> Collection | None:
         """Return the cached collection if all files are as they were; None otherwise."""
-        if (listing := self.store.restore("listings", self._listing_key(), _listing)) is None:
+        if (listing := self.store.load("listings", self._listing_key())) is None:
             return None
-        if (index := load_folder_index(listing["index"], listing["paths"], self.store, self._again)) is None:
+        about, _ = listing
+        if (index := load_folder_index(about["index"], about["paths"], self.store, self._content_of)) is None:
             return None
-        return Collection(*index, tuple(listing["warnings"]), ("text", "index"))
+        return Collection(*index, tuple(about["warnings"]), ("text", "index"))
 
     @property
-    def _again(self) -> ReadAgain:
-        return partial(_read_again, self.settings, self.store)
+    def _content_of(self) -> Callable[[str, str], Content]:
+        return lru_cache(maxsize=16)(partial(_content, self.settings, self.store))
 
     def _listing_key(self) -> str:
         try:
@@ -240,11 +245,11 @@ class _Run:
         members = [Member(entries.keys[i], self.files[i].path) for i in sorted(entries.keys)]
         paths = [member.path for member in members]
         key = folder_index_key(members)
-        found = load_folder_index(key, paths, self.store, self._again)
+        found = load_folder_index(key, paths, self.store, self._content_of)
         cached = (("text",) if entries.cached else ()) + (("index",) if found else ())
         if found is None:
             self._make_index(members)
-            found = load_folder_index(key, paths, self.store, self._again)
+            found = load_folder_index(key, paths, self.store, self._content_of)
         if found is None:
             raise FbragError("internal", "the index that was just written to the cache is not there", "ask again")
         if entries.settled:
@@ -265,22 +270,15 @@ class _Run:
         self.listener.progress(Event("index", "done"))
 
 
-def _listing(meta: dict[str, Any], held: object) -> dict[str, Any]:
-    check_types(meta, {"index": str, "paths": list, "warnings": list})
-    if not is_key(meta["index"]):
-        raise ValueError("a listing that names no index")
-    return meta
-
-
 # -- in child processes -----------------------------------------------------------------------------------------------------
 
 
 class _Outcome(NamedTuple):
-    """The entry of a file was made. cached: whether it was there before. data: the entry, where it could not be cached."""
+    """The entry of a file was made. cached: whether it was there before. held: the entry, where it could not be cached."""
 
     key: str
     cached: bool
-    data: bytes | None = None
+    held: Held | None = None
 
 
 def _read_files(
@@ -297,8 +295,8 @@ def _read_files(
     for i, outcome in outcomes:
         if (
             not isinstance(outcome, Failure)
-            and outcome.data is not None
-            and not store.add("documents", outcome.key, outcome.data)
+            and outcome.held is not None
+            and not store.add("documents", outcome.key, outcome.held)
         ):
             job = jobs[i]
             path = job if isinstance(job, str) else job.path
@@ -316,14 +314,24 @@ def _read_file(settings: ReadSettings, cache: Cache, job: str | Source) -> _Outc
     if load_entry(key, source.path, store) is not None:
         return _Outcome(key, True)
     entry = make_entry(source, settings)
-    return _Outcome(key, False, None if save_entry(key, entry, store) else packed_entry(key, entry))
+    return _Outcome(key, False, None if save_entry(key, entry, store) else parts_of(entry))
 
 
-def _read_again(settings: ReadSettings, store: IndexStore, path: str) -> None:
-    """Read a file whose entry was damaged or removed. Raises FbragError where it cannot be read."""
-    for _, outcome in _read_files([path], settings, store, Cancellation()):
-        if isinstance(outcome, Failure):
-            raise _error(path, outcome, store)
+def _content(settings: ReadSettings, store: IndexStore, key: str, path: str) -> Content:
+    """Return the content of the entry of the file `path`. One that was damaged or removed is made again.
+
+    Raises FbragError doc_unreadable where the file is no longer as it was either, and where it cannot be read.
+    """
+    found = load_content(key, store)
+    if found is None and path != "-":
+        for _, outcome in _read_files([path], settings, store, Cancellation()):
+            if isinstance(outcome, Failure):
+                raise _error(path, outcome, store)
+        found = load_content(key, store)
+    if found is None:
+        what = f"{path} has changed, and its text is no longer in the cache"
+        raise FbragError("doc_unreadable", what, "ask again: it will be read again", document=path)
+    return found
 
 
 def _error(path: str, failure: Failure, store: IndexStore) -> FbragError:

@@ -6,7 +6,7 @@ broken off goes on where it stopped.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
@@ -15,7 +15,6 @@ import numpy as np
 
 from fbrag_cli.corpus import Corpus
 from fbrag_cli.documents.tables import form_of
-from fbrag_cli.indexing.checks import check_array, check_finite
 from fbrag_cli.indexing.store import IndexStore, index_key
 from fbrag_cli.progress import Event, Progress, silent
 from fbrag_cli.retrieval.bge_m3 import BgeM3, LexicalWeights
@@ -44,9 +43,7 @@ def embed_corpus(corpus: Corpus, embedder: Embedder, cache: Cache, progress: Pro
     """
     store = IndexStore(cache)
     blocks = list(_blocks_of(corpus, embedder.key))
-    parts = {block.key: found["embeddings"] for block in blocks if (found := _load(store, block, _check_vectors)) is not None}
-    if len({part.shape[1] for part in parts.values()}) > 1:
-        parts = {}
+    parts = {block.key: found["embeddings"] for block in blocks if (found := _load(store, block)) is not None}
     total = len(corpus.chunks)
     missing = list({block.key: block for block in blocks if block.key not in parts}.values())
     done = total - sum(block.end - block.start for block in missing)
@@ -72,7 +69,7 @@ def weigh_corpus(corpus: Corpus, model: BgeM3, cache: Cache, progress: Progress 
     parts: dict[str, LexicalWeights] = {}
     blocks = list(_blocks_of(corpus, f"{model.key} lexical"))
     for block in blocks:
-        if (found := _load(store, block, _check_weights)) is not None:
+        if (found := _load(store, block)) is not None:
             parts[block.key] = LexicalWeights(**found)
         elif block.key not in parts:
             parts[block.key] = model.weigh(_texts(corpus, block))
@@ -92,32 +89,9 @@ def _blocks_of(corpus: Corpus, embedder_key: str) -> Iterator[_Block]:
             yield _Block(number, start, end, index_key(embedder_key, document.text_sha256, form_of(document), spans))
 
 
-def _load(store: IndexStore, block: _Block, check: Callable[[dict[str, Array], int], None]) -> dict[str, Any] | None:
-    """Return the arrays of a cached block, copied: each map of a file takes an open file of the process.
-
-    check: called with the arrays and the number of chunks; raises ValueError where they do not fit.
-    """
-
-    def read(_: dict[str, Any], held: dict[str, Array]) -> dict[str, Any]:
-        check(held, block.end - block.start)
-        return {name: np.array(array) for name, array in held.items()}
-
-    return store.restore("embeddings", block.key, read)
-
-
-def _check_vectors(held: dict[str, Array], n_chunks: int) -> None:
-    check_array(held["embeddings"], "f", n_chunks, None)
-    check_finite(held["embeddings"])
-
-
-def _check_weights(held: dict[str, Array], n_chunks: int) -> None:
-    tokens, weights, counts = (held[name] for name in _WEIGHTS)
-    check_array(counts, "i", n_chunks)
-    check_array(tokens, "i", int(counts.sum()))
-    check_array(weights, "f", len(tokens))
-    check_finite(weights)
-    if len(held) > len(_WEIGHTS) or (counts < 0).any() or (tokens < 0).any():
-        raise ValueError("these are no lexical weights")
+def _load(store: IndexStore, block: _Block) -> dict[str, Any] | None:
+    """Return the arrays of a cached block, copied: each map of a file takes an open file of the process."""
+    return store.restore("embeddings", block.key, lambda _, held: {name: np.array(array) for name, array in held.items()})
 
 
 def _groups(blocks: list[_Block]) -> Iterator[list[_Block]]:

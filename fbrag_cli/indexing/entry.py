@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import partial
 from hashlib import sha256
 from pathlib import PurePath
 from typing import Any
@@ -14,24 +14,14 @@ from numpy.typing import NDArray
 
 from fbrag_cli.children import is_worker, run_jobs
 from fbrag_cli.corpus import build_corpus
-from fbrag_cli.documents.document import Content, Document, PageSpan, Section
+from fbrag_cli.documents.document import Content, Document, PageSpan, Section, itself
 from fbrag_cli.documents.load import load
 from fbrag_cli.documents.source import Source
-from fbrag_cli.errors import FbragError
-from fbrag_cli.indexing.checks import check_array, check_content, check_counts, check_integers, check_spans, check_types
-from fbrag_cli.indexing.store import IndexStore, index_key
+from fbrag_cli.indexing.store import Held, IndexStore, index_key
 from fbrag_cli.progress import Listener
 from fbrag_cli.retrieval.term_counts import TermCounts, Vocabulary, count_terms
-from fbrag_cli.storage import arrays
-
-#: Reads the file of a path again, so that the store has its entry.
-ReadAgain = Callable[[str], object]
 
 _BATCH_SECONDS = 30  # for some pages of a PDF, in a child process
-_OF_A_DOCUMENT: dict[str, type | tuple[type, ...]] = {
-    **dict.fromkeys(("path", "name", "media_type", "sha256", "language", "text_sha256"), str),
-    **{"n_chars": int, "encoding": (str, type(None)), "warnings": list},
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +54,12 @@ def file_key(source: Source, settings: ReadSettings) -> str:
     return index_key(sha256(source.data).hexdigest(), PurePath(source.path).suffix.lower(), settings.key_parts())
 
 
-def load_entry(key: str, path: str, store: IndexStore, read_again: ReadAgain | None = None) -> Entry | None:
-    """Return the entry of the file `path` from the store; None if it is not there or damaged. read_again: see `load_content`."""
+def load_entry(key: str, path: str, store: IndexStore) -> Entry | None:
+    """Return the entry of the file `path` from the store, with its text in memory; None if it is not there or damaged."""
 
     def entry(meta: dict[str, Any], held: dict[str, NDArray[Any]]) -> Entry:
-        document = restore_document(meta["document"], path, partial(load_content, key, path, store, read_again))
-        check_array(held["spans"], "i", None, 3)
-        check_spans(np.insert(held["spans"], 0, 0, axis=1), [document.n_chars])
-        return Entry(document, held["spans"], counts_from(meta, held, len(held["spans"])))
+        document = restore_document(meta["document"], path, partial(itself, _content(meta, held)))
+        return Entry(document, held["spans"], counts_from(meta, held))
 
     return store.restore("documents", key, entry)
 
@@ -104,15 +92,11 @@ def make_entry(source: Source, settings: ReadSettings, listener: Listener | None
 
 def save_entry(key: str, entry: Entry, store: IndexStore) -> bool:
     """Write an entry into the cache. Return False where it cannot be written."""
-    return store.save("documents", key, *_parts(entry))
+    return store.save("documents", key, *parts_of(entry))
 
 
-def packed_entry(key: str, entry: Entry) -> bytes:
-    """Return the bytes of an entry, as the cache has them."""
-    return b"".join(arrays.packed(f"documents/{key}", *_parts(entry)))
-
-
-def _parts(entry: Entry) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+def parts_of(entry: Entry) -> Held:
+    """Return the metadata and the arrays of an entry, as the cache has them."""
     content = entry.document.content()
     meta = {
         "document": describe_document(entry.document),
@@ -124,36 +108,17 @@ def _parts(entry: Entry) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     return meta, {"text": text, "spans": entry.spans, **count_arrays(entry.counts)}
 
 
-def load_content(key: str, path: str, store: IndexStore, read_again: ReadAgain | None = None) -> Content:
-    """Return the text, pages and sections of the entry of the file `path`. One that is damaged or was removed is made again.
-
-    Raises FbragError doc_unreadable where the file is no longer as it was either, and what `read_again` raises.
-    """
-    if (found := kept_content(key, store)) is None:
-        if read_again is not None and path != "-":
-            read_again(path)
-            kept_content.cache_clear()
-            found = kept_content(key, store)
-        if found is None:
-            what = f"{path} has changed, and its text is no longer in the cache"
-            raise FbragError("doc_unreadable", what, "ask again: it will be read again", document=path)
-    return found
-
-
-@lru_cache(maxsize=16)
-def kept_content(key: str, store: IndexStore) -> Content | None:
-    """Return the content of an entry; None if it is not there or damaged."""
+def load_content(key: str, store: IndexStore) -> Content | None:
+    """Return the text, pages and sections of an entry; None if it is not there or damaged."""
     return store.restore("documents", key, _content)
 
 
 def _content(meta: dict[str, Any], held: dict[str, NDArray[Any]]) -> Content:
-    content = Content(
+    return Content(
         held["text"].tobytes().decode("utf-8", "surrogatepass"),
         tuple(PageSpan(*page) for page in meta["pages"]),
         tuple(Section(*section) for section in meta["sections"]),
     )
-    check_content(content, meta["document"]["n_chars"])
-    return content
 
 
 def describe_document(document: Document) -> dict[str, Any]:
@@ -173,10 +138,7 @@ def describe_document(document: Document) -> dict[str, Any]:
 
 
 def restore_document(described: dict[str, Any], path: str, content: Callable[[], Content]) -> Document:
-    """Return a described document under `path`: the same file may have been read under another path before. Raises ValueError,
-    or another error of a wrong type or key, where it is none."""
-    check_types(described, _OF_A_DOCUMENT)
-    check_integers(*described["skipped_pages"])
+    """Return a described document under `path`: the same file may have been read under another path before."""
     name = "stdin" if path == "-" else path
     return Document(
         **{
@@ -207,9 +169,7 @@ def count_arrays(counts: TermCounts) -> dict[str, NDArray[Any]]:
     }
 
 
-def counts_from(meta: dict[str, Any], held: dict[str, NDArray[Any]], n_chunks: int) -> TermCounts:
-    """Return the term counts of an entry's metadata and arrays. Raises ValueError where they are not those of `n_chunks`."""
-    languages, vocabulary = tuple(meta["languages"]), Vocabulary(held["letters"], held["ends"])
-    counts = TermCounts(vocabulary, held["starts"], held["chunks"], held["counts"], held["lengths"], languages)
-    check_counts(counts, n_chunks)
-    return counts
+def counts_from(meta: dict[str, Any], held: dict[str, NDArray[Any]]) -> TermCounts:
+    """Return the term counts of an entry's metadata and arrays."""
+    vocabulary = Vocabulary(held["letters"], held["ends"])
+    return TermCounts(vocabulary, held["starts"], held["chunks"], held["counts"], held["lengths"], tuple(meta["languages"]))

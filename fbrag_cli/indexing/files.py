@@ -3,16 +3,32 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
+import stat
 import time
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from fbrag_cli.cancellation import Cancellation
+from fbrag_cli.documents.formats import KNOWN_SUFFIXES
 from fbrag_cli.documents.source import Signature, stat_file
 from fbrag_cli.errors import FbragError
-from fbrag_cli.indexing.patterns import Patterns, parse
-from fbrag_cli.indexing.walk import FoundFile, PathPatterns, Walk
+from fbrag_cli.indexing.git_rules import Patterns, Rules, os_reason, own_rules, parse, rules_above
+from fbrag_cli.text.printable import cut_middle
+
+_DIGITS = re.compile("([0-9]+)")
+_MOST_OF_A_PATH = 200  # characters in a warning: what is too deep to be read has thousands
+
+
+class FoundFile(NamedTuple):
+    """A file to read. path: as the user can give it. signature: before it is read; stdin ("-") counts as changed just now."""
+
+    path: str
+    signature: Signature
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +55,7 @@ def find_files(
     Raises FbragError: as `stat_file` for a path that is no folder; doc_unreadable for a folder that cannot be read; doc_empty
     if the folders have no such file and no file is named; usage for an invalid pattern. Raises the error of a cancellation.
     """
-    patterns = PathPatterns(_option("--include", include), _option("--exclude", exclude))
+    patterns = _PathPatterns(_option("--include", include), _option("--exclude", exclude))
     files: list[FoundFile] = []
     warnings: list[str] = []
     barren: list[FbragError] = []
@@ -48,7 +64,7 @@ def find_files(
         if path == "-":
             files.append(FoundFile(path, Signature(0, now := time.time_ns(), now, 0)))
         elif os.path.isdir(path):
-            walk = Walk(path, patterns, taken, cancellation or Cancellation())
+            walk = _Walk(path, patterns, taken, cancellation or Cancellation())
             found = walk.run()
             files += found
             warnings += walk.warnings
@@ -71,3 +87,190 @@ def _option(name: str, globs: Sequence[str]) -> Patterns | None:
     for glob in (*mistaken, *(glob for glob in globs if not glob.strip() or glob.startswith("#"))):
         raise FbragError("usage", f"{name} {shlex.quote(glob)}: not a pattern", f"use one as in .gitignore files: {name} '*.txt'")
     return patterns
+
+
+# -- the walk through a folder -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _PathPatterns:
+    """The patterns of --include and --exclude; None without the option."""
+
+    include: Patterns | None
+    exclude: Patterns | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Folder:
+    """A folder on the walk. path: path as the user can give it; real: path without links; both end with a separator. relative:
+    path from the folder that the user named; "" or with a "/" at its end. rules: the weakest first; None outside a repository.
+    included: whether --include names it or a folder above it."""
+
+    path: str
+    real: str
+    relative: str
+    rules: tuple[Rules, ...] | None
+    included: bool = False
+
+
+@dataclass
+class _Walk:
+    """One walk through the folder `root`. taken: real paths of the files found so far, on earlier walks too. cancellation: can
+    stop it. skipped: the number of entries by reason. suffixes: number of the files of other types by suffix."""
+
+    root: str
+    patterns: _PathPatterns
+    taken: set[str]
+    cancellation: Cancellation = field(default_factory=Cancellation)
+    warnings: list[str] = field(default_factory=list)
+    skipped: Counter[str] = field(default_factory=Counter)
+    suffixes: Counter[str] = field(default_factory=Counter)
+    n_known: int = 0  # files found here, also those in `taken` before
+
+    def run(self) -> list[FoundFile]:
+        """Return the files in natural order of their paths. Raises FbragError doc_unreadable if the root cannot be read, and the
+        error of a cancellation."""
+        self._found: list[FoundFile] = []
+        self._links: list[tuple[_Folder, str]] = []
+        self._visited: set[str] = set()
+        real = _with_separator(os.path.realpath(self.root))
+        self._real_root = real
+        self._look_into(_Folder(_with_separator(self.root), real, "", rules_above(real, self.warnings)))
+        while self._links:  # last: most links lead to files that are found without them
+            links, self._links = sorted(self._links, key=lambda link: _natural(link[0].path + link[1])), []
+            for folder, name in links:
+                self._follow(folder, name)
+        return sorted(self._found, key=lambda found: _natural(found.path))
+
+    def nothing_found(self) -> FbragError:
+        """Return the error for a folder without files: how many were skipped and why."""
+        reasons = [f"{-count} {reason}" for count, reason in sorted((-count, reason) for reason, count in self.skipped.items())]
+        what = f"{self.root} has no file to read" + (f": {', '.join(reasons)}" if reasons else ", it is empty")
+        if self.suffixes and not self.patterns.include:
+            suffix = max(sorted(self.suffixes), key=self.suffixes.__getitem__)
+            hint = f"choose by name: --include {shlex.quote('*' + suffix)}"
+        elif self.suffixes:
+            hint = "patterns are relative to the folder, as in its .gitignore: --include '*.txt'"
+        else:
+            hint = "name the files themselves: they are read whatever their type" if reasons else "name another folder"
+        return FbragError("doc_empty", what, hint, document=self.root)
+
+    def _look_into(self, folder: _Folder) -> None:
+        pending = [folder]
+        while pending:
+            folder = pending.pop()
+            if folder.real in self._visited:
+                continue
+            self._visited.add(folder.real)
+            try:
+                with os.scandir(folder.path) as listing:
+                    entries = list(listing)
+            except OSError as error:
+                self._unreadable(folder, error)
+                continue
+            names = {entry.name for entry in entries if entry.name.startswith(".git")}
+            folder = replace(folder, rules=own_rules(folder.path, names, folder.rules, self.warnings))
+            try:
+                for entry in entries:
+                    self.cancellation.raise_if_requested()
+                    with suppress(FileNotFoundError):  # gone in the meantime
+                        if below := self._take(folder, entry):
+                            pending.append(below)
+            except OSError as error:  # it may be listed, but not entered
+                self._unreadable(folder, error)
+
+    def _take(self, folder: _Folder, entry: os.DirEntry[str]) -> _Folder | None:
+        """Note the entry if it is a file to take. Return it if it is a folder to look into."""
+        name = entry.name
+        if name[0] == ".":
+            self.skipped["hidden"] += 1
+        elif entry.is_dir(follow_symlinks=False):
+            real = folder.real + name
+            if os.name != "nt" or os.path.realpath(real) == real:
+                return self._below(folder, name, real + os.sep)
+            self._links.append((folder, name))  # a junction
+        elif entry.is_file(follow_symlinks=False):
+            if self._is_wanted(folder, name):
+                status = entry.stat(follow_symlinks=False)
+                self._note(folder.path + name, folder.real + name, status if status.st_ino else os.stat(entry.path))
+        elif entry.is_symlink():
+            self._links.append((folder, name))
+        else:
+            self.skipped["pipes, sockets or devices"] += 1
+        return None
+
+    def _follow(self, folder: _Folder, name: str) -> None:
+        path = folder.path + name
+        try:
+            real = os.path.realpath(path)
+            status = os.stat(path)
+        except OSError:  # it leads nowhere, or in a circle
+            self.skipped["broken links"] += 1
+            return
+        if not _with_separator(real).startswith(self._real_root):
+            self.skipped["links that lead out of it"] += 1
+        elif stat.S_ISDIR(status.st_mode):
+            if below := self._below(folder, name, real + os.sep):
+                self._look_into(below)
+        elif stat.S_ISREG(status.st_mode) and self._is_wanted(folder, name):
+            self._note(path, real, status)
+
+    def _below(self, folder: _Folder, name: str, real: str) -> _Folder | None:
+        included = folder.included
+        if self.patterns.include:
+            verdict = self.patterns.include.match(folder.relative, name, True)
+            included = included if verdict is None else verdict
+        if self._is_left_out(folder, name, True):
+            return None
+        rules = folder.rules and tuple(each.below(name) for each in folder.rules)
+        return _Folder(folder.path + name + os.sep, real, f"{folder.relative}{name}/", rules, included)
+
+    def _is_wanted(self, folder: _Folder, name: str) -> bool:
+        suffix = os.path.splitext(name)[1].lower()
+        if self.patterns.include:
+            verdict = self.patterns.include.match(folder.relative, name, False)
+            wanted = folder.included if verdict is None else verdict
+        else:
+            wanted = suffix in KNOWN_SUFFIXES
+        if not wanted:
+            self.skipped["that --include does not name" if self.patterns.include else "of other types"] += 1
+            self.suffixes[suffix] += 1
+            return False
+        return not self._is_left_out(folder, name, False)
+
+    def _is_left_out(self, folder: _Folder, name: str, is_folder: bool) -> bool:
+        if self.patterns.exclude and self.patterns.exclude.match(folder.relative, name, is_folder):
+            self.skipped["excluded"] += 1
+            return True
+        for patterns, relative in reversed(folder.rules or ()):
+            if (verdict := patterns.match(relative, name, is_folder)) is not None:
+                self.skipped["git-ignored"] += verdict
+                return verdict
+        return False
+
+    def _note(self, path: str, real: str, status: os.stat_result) -> None:
+        if not status.st_size:
+            self.skipped["empty"] += 1
+            return
+        self.n_known += 1
+        if real not in self.taken:
+            self.taken.add(real)
+            self._found.append(FoundFile(path, Signature.of(status)))
+
+    def _unreadable(self, folder: _Folder, error: OSError) -> None:
+        path = folder.path.rstrip(os.sep) or os.sep
+        if not folder.relative:
+            hint = f"ls -ld {shlex.quote(path)}"
+            raise FbragError("doc_unreadable", f"{path} cannot be read: {os_reason(error)}", hint, document=self.root)
+        self.warnings.append(f"the folder {cut_middle(path, _MOST_OF_A_PATH)} is left out: {os_reason(error)}")
+
+
+def _with_separator(path: str) -> str:
+    return path if path.endswith(os.sep) else path + os.sep
+
+
+def _natural(path: str) -> tuple[list[str | int], str]:
+    """Return the sort key of a path: folder by folder, numbers by their value."""
+    parts: list[str | int] = [*_DIGITS.split(path.replace(os.sep, "\0").casefold())]
+    parts[1::2] = [int(digits) for digits in parts[1::2]]
+    return parts, path

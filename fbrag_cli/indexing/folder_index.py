@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fbrag_cli.corpus import Corpus, fingerprint_of
-from fbrag_cli.documents.document import Document
+from fbrag_cli.documents.document import Content, Document
 from fbrag_cli.errors import FbragError
-from fbrag_cli.indexing.checks import check_array, check_spans, check_texts, check_types
-from fbrag_cli.indexing.entry import Entry, ReadAgain, counts_from, describe_document, load_content, load_entry, restore_document
+from fbrag_cli.indexing.entry import Entry, counts_from, describe_document, load_entry, restore_document
 from fbrag_cli.indexing.store import IndexStore, index_key
 from fbrag_cli.retrieval.bm25 import BM25, idf_of
 from fbrag_cli.retrieval.term_counts import Vocabulary
@@ -30,9 +29,9 @@ class Member(NamedTuple):
     key: str
     path: str
 
-    def load(self, store: IndexStore, read_again: ReadAgain | None = None) -> Entry:
+    def load(self, store: IndexStore) -> Entry:
         """Return the entry of this file. Raises FbragError doc_unreadable if it is no longer there."""
-        if (entry := load_entry(self.key, self.path, store, read_again)) is None:
+        if (entry := load_entry(self.key, self.path, store)) is None:
             what = f"the text of {self.path} is no longer in the cache"
             hint = "the cache is too small or was cleared: ask again"
             raise FbragError("doc_unreadable", what, hint, document=self.path)
@@ -70,25 +69,21 @@ def make_folder_index(members: Sequence[Member], chunk_words: int, store: IndexS
 
 
 def load_folder_index(
-    key: str, paths: Sequence[str], store: IndexStore, read_again: ReadAgain | None = None
+    key: str, paths: Sequence[str], store: IndexStore, content_of: Callable[[str, str], Content]
 ) -> tuple[Corpus, BM25] | None:
     """Return the folder index of the files `paths`; None if it is not there or damaged, or the entry of one file is not there.
-    read_again: see `load_content`."""
+
+    content_of: called with the key of an entry and the path of its file when the text is used; returns its content.
+    """
     is_used_again = store.touch("corpora", [key])  # before `load`, which marks it as used
 
     def index(meta: dict[str, Any], held: dict[str, arrays.Array]) -> tuple[list[str], Corpus, BM25]:
         documents = tuple(
-            restore_document(described, path, partial(load_content, own, path, store, read_again))
+            restore_document(described, path, partial(content_of, own, path))
             for (own, described), path in zip(meta["documents"], paths, strict=True)
         )
-        check_types(meta, {"chunk_words": int, "fingerprint": str})
-        check_spans(held["spans"], [document.n_chars for document in documents])
         corpus = Corpus(documents, held["spans"], meta["chunk_words"], meta["fingerprint"])
-        counts = counts_from(meta, held, len(held["spans"]))
-        check_array(held["idf"], "f", len(counts.vocabulary))
-        keys = [own for own, _ in meta["documents"]]
-        check_texts(keys)
-        return keys, corpus, BM25(counts, held["idf"])
+        return [own for own, _ in meta["documents"]], corpus, BM25(counts_from(meta, held), held["idf"])
 
     if (found := store.restore("corpora", key, index)) is None:
         return None
@@ -129,7 +124,7 @@ def _merge_vocabularies(members: Sequence[Member], store: IndexStore, report: Re
         while len(frequencies) < len(numbers):
             frequencies = np.concatenate((frequencies, np.zeros_like(frequencies)))
         frequencies[numbered[i]] += entry.counts.document_frequencies()
-        documents.append(entry.document)
+        documents.append(replace(entry.document, content=partial(Content, "")))  # one text at a time is in memory
         n_chunks += len(entry.spans)
         count_type = np.result_type(count_type, entry.counts.counts.dtype)
         report(i + 1, 2 * len(members))
@@ -157,7 +152,7 @@ def _fill(held: dict[str, arrays.Array], meta: dict[str, Any], merged: _Merged, 
         held["spans"][base:end, 0], held["spans"][base:end, 1:] = i, entry.spans
         base = end
         report(len(merged.positions) + i + 1, 2 * len(merged.positions))
-    held["idf"][:] = idf_of(counts_from(meta, held, merged.n_chunks))
+    held["idf"][:] = idf_of(counts_from(meta, held))
 
 
 def _layout(merged: _Merged) -> arrays.Layout:

@@ -8,15 +8,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
+import numpy as np
+
 from fbrag_cli.storage import arrays
 from fbrag_cli.storage.cache import NOWHERE, Cache, entry_key
-from fbrag_cli.storage.temporary import TemporaryEntries
 
 T = TypeVar("T")
 
 #: documents: the entry of one file. corpora: the folder index of several files. listings: which folder index some files made.
 #: embeddings: vectors or lexical weights of some chunks of one document.
 EntryKind = Literal["documents", "corpora", "listings", "embeddings"]
+
+Held = tuple[dict[str, Any], dict[str, arrays.Array]]
 
 _SMALL = 1 << 16  # bytes
 _FORM = 7  # to be increased when the content of any entry changes within a version
@@ -32,53 +35,55 @@ class IndexStore:
     """The entries of indexing in `cache`. An entry is a file of arrays with a record of metadata (`storage.arrays`).
 
     An entry that is damaged, or is that of another key, is discarded when it is loaded.
-    temporary: entries of this run alone; None where all are in the cache.
+    memory: metadata and arrays of the entries of this run alone, by kind and key; None where all are in the cache.
     """
 
     cache: Cache
-    temporary: TemporaryEntries | None = None
+    memory: dict[tuple[EntryKind, str], Held] | None = None
 
     @classmethod
     def for_run(cls, cache: Cache) -> IndexStore:
         """Return the store of a run, which also holds entries where nothing may be cached."""
-        return cls(cache, TemporaryEntries() if cache == NOWHERE else None)
+        return cls(cache, {} if cache == NOWHERE else None)
 
-    def load(self, kind: EntryKind, key: str) -> tuple[dict[str, Any], dict[str, arrays.Array]] | None:
+    def load(self, kind: EntryKind, key: str) -> Held | None:
         """Return an entry's metadata and arrays (mapped, read-only), and mark it as used; None if there is no such entry."""
         return self.restore(kind, key, lambda meta, held: (meta, held))
 
     def restore(self, kind: EntryKind, key: str, made_from: Callable[[dict[str, Any], dict[str, arrays.Array]], T]) -> T | None:
         """Return what `made_from` makes of an entry's metadata and arrays. A wrong key or type there means a damaged entry."""
-        if self.temporary is not None and (found := self.temporary.load(kind, key)) is not None:
-            return made_from(*found)
+        if self.memory is not None and (kind, key) in self.memory:
+            return made_from(*self.memory[kind, key])
         return self.cache.load(kind, key, lambda path: made_from(*arrays.load(path, f"{kind}/{key}")))
 
     def save(self, kind: EntryKind, key: str, meta: Mapping[str, Any], held: Mapping[str, arrays.Array]) -> bool:
         """Write an entry. Return False where the cache cannot be written: that costs only the time to make it again."""
         return self.cache.store(kind, key, lambda path: arrays.save(path, f"{kind}/{key}", meta, held))
 
-    def add(self, kind: EntryKind, key: str, data: bytes) -> bool:
-        """Add an entry for this run alone. data: bytes from `arrays.packed`. Return False where all entries are in the cache."""
-        if self.temporary is not None:
-            self.temporary.add(kind, key, data)
-        return self.temporary is not None
+    def add(self, kind: EntryKind, key: str, held: Held) -> bool:
+        """Add an entry for this run alone. Return False where all entries are in the cache."""
+        if self.memory is None:
+            return False
+        self.memory[kind, key] = held
+        return True
 
     @contextmanager
     def create(
         self, kind: EntryKind, key: str, meta: Mapping[str, Any], layout: arrays.Layout
     ) -> Iterator[dict[str, arrays.Array]]:
-        """Yield arrays of zeros, mapped, which become an entry when the block ends. Raises OSError if that fails."""
-        if self.temporary is not None:
-            with self.temporary.create(kind, key, meta, layout) as held:
-                yield held
+        """Yield arrays of zeros, which become an entry when the block ends. Raises OSError if that fails."""
+        if self.memory is not None:
+            held = {name: np.zeros(shape, dtype) for name, (dtype, shape) in layout.items()}
+            yield held
+            self.memory[kind, key] = dict(meta), held
             return
         with self.cache.new(kind, key) as path, arrays.create(path, f"{kind}/{key}", meta, layout) as held:
             yield held
 
     def has_all(self, kind: EntryKind, keys: Iterable[str]) -> bool:
         """Return whether all these entries are there. They are not opened."""
-        if self.temporary is not None:
-            return all((kind, key) in self.temporary for key in keys)
+        if self.memory is not None:
+            return all((kind, key) in self.memory for key in keys)
         return self.cache.keys(kind).issuperset(keys)
 
     def discard(self, kind: EntryKind, key: str) -> None:

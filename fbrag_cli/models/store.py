@@ -131,9 +131,7 @@ def _missing(name: str, store: Path, catalogue: Catalogue) -> FbragError:
 
 def closest_hint(name: str, catalogue: Catalogue, here: Sequence[str] = ()) -> str:
     """Return a hint with the name most like a misspelled one. here: names of models in the store."""
-    names, asked = [*here, *catalogue.models], name.casefold()
-    near = closest(asked, names) or next((each for each in names if asked and asked in each.casefold()), None)
-    if not near:
+    if not (near := closest(name, [*here, *catalogue.models])):
         return "fbrag models list --all"
     return f"did you mean {near}?" + ("" if near in here else f" fbrag models pull {near}")
 

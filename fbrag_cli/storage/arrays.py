@@ -12,7 +12,7 @@ import errno
 import json
 import os
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -38,22 +38,15 @@ CHECKED = 64 << 20
 
 def save(path: Path, entry: str, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
     """Write `meta` (any JSON object) and the arrays to the file of the entry `entry` ("KIND/KEY"). Raises OSError."""
-    with path.open("wb") as file:
-        file.writelines(packed(entry, meta, arrays))
-
-
-def packed(entry: str, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> Iterator[bytes | memoryview]:
-    """Yield the bytes of such a file, in pieces."""
     plan = _plan(entry, meta, {name: (array.dtype, array.shape) for name, array in arrays.items()})
     data = [_bytes(np.ascontiguousarray(array)) for array in arrays.values()]
-    yield plan.head
-    yield b"".join(_SUM.pack(crc32(each)) for each in data)
-    done = len(plan.head) + _SUM.size * len(data)
-    for (_, _, at), each in zip(plan.described.values(), data, strict=True):
-        yield bytes(plan.start + at - done)
-        yield each
-        done = plan.start + at + len(each)
-    yield bytes(plan.start + plan.size - done)
+    with path.open("wb") as file:
+        file.write(plan.head)
+        file.write(b"".join(_SUM.pack(crc32(each)) for each in data))
+        for (_, _, at), each in zip(plan.described.values(), data, strict=True):
+            file.seek(plan.start + at)
+            file.write(each)
+        file.truncate(plan.start + plan.size)
 
 
 @contextmanager
@@ -62,29 +55,16 @@ def create(path: Path, entry: str, meta: Mapping[str, Any], layout: Layout) -> I
 
     The block gets them by name, and keeps none of them. Raises OSError, also where the disk has no room for all of them.
     """
-    with path.open("w+b") as file, create_in(lambda size: mapped(file, size), entry, meta, layout) as views:
-        yield views
-
-
-@contextmanager
-def create_in(
-    room: Callable[[int], NDArray[np.uint8]], entry: str, meta: Mapping[str, Any], layout: Layout
-) -> Iterator[dict[str, Array]]:
-    """Make the bytes of such a file in the zeros that `room` returns for a number of bytes. The block fills the arrays."""
     plan = _plan(entry, meta, layout)
-    data = room(plan.start + plan.size)
+    with path.open("w+b") as file:
+        _reserve(file, plan.start + plan.size)
+        data = np.memmap(file, np.uint8, "r+", shape=(plan.start + plan.size,))
     data[: len(plan.head)] = np.frombuffer(plan.head, np.uint8)
     views = _views(data[plan.start :], plan.described)
     yield views
     sums = b"".join(_SUM.pack(crc32(_bytes(each))) for each in views.values())
     data[len(plan.head) : len(plan.head) + len(sums)] = np.frombuffer(sums, np.uint8)
     views.clear()
-
-
-def mapped(file: BinaryIO, size: int) -> NDArray[np.uint8]:
-    """Give a new file `size` bytes and return them, mapped. Raises OSError, also where the disk has no room for them."""
-    _reserve(file, size)
-    return np.memmap(file, np.uint8, "r+", shape=(size,))
 
 
 def load(path: Path, entry: str) -> tuple[dict[str, Any], dict[str, Array]]:
@@ -94,11 +74,7 @@ def load(path: Path, entry: str) -> tuple[dict[str, Any], dict[str, Array]]:
     ("KIND/KEY"); OSError if it cannot be read.
     """
     with os.fdopen(open_plain(path), "rb") as file:
-        return unpack(np.memmap(file, np.uint8, "r"), entry)
-
-
-def unpack(data: NDArray[np.uint8], entry: str) -> tuple[dict[str, Any], dict[str, Array]]:
-    """Return `meta` and the arrays in the bytes of such a file, which are not copied. Raises as `load`."""
+        data = np.memmap(file, np.uint8, "r")
     magic, length, checksum = _START.unpack(data[: _START.size].tobytes().ljust(_START.size, b"\0"))
     end = _START.size + length
     written = data[_START.size : end].tobytes()

@@ -20,8 +20,7 @@ from typing import Any, TypeVar
 
 from fbrag_cli import __version__
 from fbrag_cli.errors import lacking
-from fbrag_cli.storage.cache_sizes import Sizes
-from fbrag_cli.storage.files import delete, files_of, flush, listed
+from fbrag_cli.storage.files import delete, files_of, flush, listed, open_plain, overwrite, put_in_place
 from fbrag_cli.storage.shared_folder import ForeignFolderError as ForeignFolderError
 from fbrag_cli.storage.shared_folder import SharedFolder, make_folder
 
@@ -34,6 +33,8 @@ _NOWHERE = Path(os.devnull) / "cache"
 _KIND = re.compile(r"[a-z][a-z0-9_-]*")
 _KEY = re.compile(r"[0-9a-f]{8,128}")
 _TOUCH_AFTER_SECONDS = 3600
+_COUNT_AGAIN_SECONDS = 86400
+_COUNT_AGAIN_ENTRIES = 10_000
 _ROOM = 0.1  # share of the limit that is freed at once, so that not every new entry has to look for an old one
 # What reading a damaged entry raises.
 _DAMAGED = (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError, OverflowError)
@@ -42,11 +43,6 @@ _DAMAGED = (OSError, ValueError, TypeError, LookupError, AttributeError, Recursi
 def entry_key(*parts: object) -> str:
     """Return the key of the entry that this version of fbrag makes from `parts` (whatever JSON can hold): 64 hex digits."""
     return sha256(json.dumps([__version__, *parts]).encode()).hexdigest()
-
-
-def is_key(text: str) -> bool:
-    """Return whether a text can be the key of an entry."""
-    return bool(_KEY.fullmatch(text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +197,7 @@ class Cache:
 
     def trim(self) -> None:
         """Remove the least recently used entries if the cache exceeds `limit` bytes, until it is a tenth below; also remove
-        unfinished entries of dead processes. Call it after adding entries; it costs little while there is room.
+        unfinished entries of yesterday. Call it after adding entries; it costs little while there is room.
         """
         with suppress(OSError):
             if self._folder.is_ours():
@@ -286,8 +282,8 @@ class Cache:
         return SharedFolder(self.root)
 
     @property
-    def _sizes(self) -> Sizes:
-        return Sizes(self.root / ".sizes")
+    def _sizes(self) -> _Sizes:
+        return _Sizes(self.root / ".sizes")
 
 
 #: A cache that holds nothing, for what may not be cached. It touches no folder.
@@ -298,3 +294,38 @@ def _entry(kind: str, found: os.DirEntry[str]) -> Entry:
     about = found.stat(follow_symlinks=False)
     size = sum(path.lstat().st_size for path in files_of(Path(found.path))) if found.is_dir() else about.st_size
     return Entry(kind, Path(found.path), size, about.st_mtime)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sizes:
+    """A file that notes a cache's size: on its first line the bytes of all entries and the time of that count (seconds since the
+    epoch), then a line with the bytes of each entry added since. An entry added during a count is in the next one.
+    """
+
+    path: Path
+
+    def add(self, size: int) -> None:
+        """Add the bytes of a new entry."""
+        with suppress(OSError):  # the next count sees it
+            overwrite(self.path, f"{size}\n".encode("ascii"), os.O_APPEND)
+
+    def may_exceed(self, limit: int) -> bool:
+        """Return whether the cache may have more than `limit` bytes: by these notes, or because they are too old to believe."""
+        try:
+            with os.fdopen(open_plain(self.path), encoding="ascii") as file:
+                first, *added = file.read().splitlines()
+            total, counted = map(int, first.split())
+            fresh = 0 <= time.time() - counted < _COUNT_AGAIN_SECONDS and len(added) < _COUNT_AGAIN_ENTRIES
+            return not fresh or total + sum(map(int, added)) > limit
+        except (OSError, ValueError):  # never counted, or no longer readable
+            return True
+
+    def counted(self, total: int, temporary: Path) -> None:
+        """Note a new count. `temporary` is where the file is written first. Raises OSError."""
+        overwrite(temporary, f"{total} {int(time.time())}\n".encode("ascii"))
+        put_in_place(temporary, self.path)
+
+    def forget(self) -> None:
+        """Drop the notes after a removal, so that the next question to `may_exceed` leads to a count."""
+        with suppress(OSError):
+            self.path.unlink()

@@ -1,4 +1,4 @@
-"""File helpers: whole-or-nothing writes, durable writes (fsync), hashes, best-effort delete and list."""
+"""File helpers: whole-or-nothing writes, durable writes (fsync), locks, hashes, best-effort delete and list."""
 
 from __future__ import annotations
 
@@ -82,6 +82,31 @@ def _flush_folder(path: Path) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock of a file for a block: `.NAME.lock` beside it. The system lets it go with the process, however that ends.
+
+    Raises BlockingIOError where another process has it. A file system that knows no locks has none.
+    """
+    from filelock import FileLock, Timeout
+
+    target = Path(os.path.realpath(path))
+    lock = FileLock(target.with_name(f".{target.name}.lock"))
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise BlockingIOError(errno.EAGAIN, "another process has it", str(path)) from None
+    except OSError:
+        pass
+    try:
+        yield
+    finally:
+        if lock.is_locked:
+            with suppress(OSError):  # Windows removes no open file
+                os.unlink(lock.lock_file)
+            lock.release()
 
 
 # -- reading and the rest ----------------------------------------------------------------------------------------------------

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import platform
-import re
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,7 +17,6 @@ _SIGNATURE = (
     _MARK + b" keeps here what it can compute again, and may delete it at any time.\n# See https://bford.info/cachedir/\n"
 )
 
-_TEMPORARY = re.compile(r"(\d+)-(\w*)-[0-9a-f]+")  # process, machine, chance
 _ABANDONED_SECONDS = 86400
 
 
@@ -87,7 +84,7 @@ class SharedFolder:
 
     def temporary(self) -> Path:
         """Return a new path where this process may make a file or a folder, to be renamed then."""
-        return self._unfinished / f"{os.getpid()}-{_machine()}-{os.urandom(8).hex()}"
+        return self._unfinished / os.urandom(8).hex()
 
     def remove(self, path: Path) -> bool:
         """Remove a file or folder in one step, then delete it. Returns False if another process did. Raises OSError."""
@@ -101,10 +98,10 @@ class SharedFolder:
         return True
 
     def remove_abandoned(self) -> None:
-        """Remove the unfinished things of dead processes."""
+        """Remove the unfinished things that nobody has changed for a day: their processes have died."""
         for found in listed(self._unfinished):
             with suppress(OSError):
-                if _is_abandoned(found):
+                if time.time() - found.stat(follow_symlinks=False).st_mtime > _ABANDONED_SECONDS:
                     self.remove(Path(found.path))  # renamed first: if its process lives after all, it cannot publish a part
 
 
@@ -113,20 +110,3 @@ def make_folder(path: Path) -> None:
     path.mkdir(mode=0o700, exist_ok=True)
     if path.is_symlink():
         raise OSError(errno.ELOOP, "it is a link", str(path))
-
-
-def _is_abandoned(found: os.DirEntry[str]) -> bool:
-    """Return whether nobody will finish it: its process is dead, or it is a day old. Raises OSError."""
-    made_by = _TEMPORARY.fullmatch(found.name)
-    if made_by is None:
-        return False
-    if time.time() - found.stat(follow_symlinks=False).st_mtime > _ABANDONED_SECONDS:
-        return True
-    import psutil
-
-    return made_by[2] == _machine() and not psutil.pid_exists(int(made_by[1]))
-
-
-def _machine() -> str:
-    """Return this machine's name, for the name of a file: a process id means nothing on another machine."""
-    return re.sub(r"[^A-Za-z0-9]", "", platform.node())[:40]

@@ -23,9 +23,8 @@ from fbrag_cli.methods.parts import PartsFormat
 from fbrag_cli.progress import Event, Listener, stage
 from fbrag_cli.session.session import DEFAULT, Choice, Session
 from fbrag_cli.storage.files import not_writable, read_small, sha256_of, whole_file
-from fbrag_cli.storage.rows import JsonLines, Row, RowFile, open_rows
+from fbrag_cli.storage.rows import Row, RowFile, open_rows
 from fbrag_cli.text.languages import detect
-from fbrag_cli.text.printable import dumps
 from fbrag_cli.training.questions import Material
 
 Tensors = Mapping[str, NDArray[Any]]
@@ -168,7 +167,7 @@ class Folder:
         Raises FbragError `usage` for a file that another run began, or that holds other rows.
         """
         path, another = self.path / name, f"{_ANOTHER}, or add --restart"
-        with open_rows(path, JsonLines(head["schema"], dumps), restart=restart) as file:
+        with open_rows(path, head["schema"], restart=restart) as file:
             heads = [row for row in file.rows if row.get("kind") == "run"] or file.rows[:1]
             try:
                 data = {name: digest for each in heads for name, digest in each.get("data", {}).items()}

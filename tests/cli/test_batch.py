@@ -12,7 +12,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from hashlib import sha256
 from pathlib import Path
 from threading import Timer
 from typing import Any
@@ -159,7 +158,7 @@ def test_names_that_are_no_utf_8(fbrag: Run, folder: Path) -> None:
     for name in (b"caf\xe8.txt", b"caf\xe9.txt"):
         (folder / os.fsdecode(name)).write_text("The brig sailed at noon.", "utf-8")
     command = ("batch", os.fsdecode(b"caf\xe8.txt"), os.fsdecode(b"caf\xe9.txt"), "-Q", "q.txt", *SMALL)
-    for output in ("out.csv", "out.jsonl"):
+    for output in ("out.csv", "other.jsonl"):
         assert fbrag(*command, "--limit", "3", "-o", output).returncode == 0
         done = fbrag(*command, "-o", output)
         assert "6 rows, 3 of them before" in done.stderr
@@ -265,9 +264,39 @@ def test_columns_of_csv(fbrag: Run, folder: Path) -> None:
         rows = list(csv.DictReader(file))
     assert [row["question"] for row in rows] == list(QUESTIONS)
     assert rows[0]["sources"].startswith("docs/a.txt:")
-    settings, document = map(json.loads, (folder / "out.settings.jsonl").read_text("utf-8").splitlines())
-    assert settings["settings"]["max_tokens"] == 8
-    assert document["sha256"] == [sha256((folder / "docs" / "a.txt").read_bytes()).hexdigest()]
+    assert (folder / "out.csv").read_text("utf-8").startswith("\ufeffid,document,question,status,answer,place,quote,proposed")
+    assert sorted(name for name in os.listdir(folder) if "out" in name) == ["out.csv", "out.jsonl"]
+
+
+def test_a_sheet_goes_on_from_the_rows_beside_it(fbrag: Run, folder: Path) -> None:
+    """Under the checks of all rows: the sheet is as it was where they refuse."""
+    arguments = ("batch", "docs/a.txt", "-Q", "q.txt", "-o", "out.csv", *SMALL)
+    assert fbrag(*arguments, "--limit", "1").returncode == 0
+    before = (folder / "out.csv").read_bytes()
+    other = fbrag(*arguments, "--select", "2")
+    assert (other.returncode, "out.jsonl holds rows of other settings: select was 5, is 2" in other.stderr) == (2, True)
+    (folder / "other.txt").write_text("Who was the captain?\n", "utf-8")
+    other = fbrag("batch", "docs/a.txt", "-Q", "other.txt", "-o", "out.csv", *SMALL)
+    assert (other.returncode, "out.jsonl holds rows of other questions" in other.stderr) == (2, True)
+    assert (folder / "out.csv").read_bytes() == before
+    (folder / "out.csv").unlink()  # as where a run was killed
+    assert "3 rows, 1 of them before" in fbrag(*arguments).stderr
+    assert len((folder / "out.csv").read_text("utf-8").splitlines()) == 4
+    (folder / "out.jsonl").unlink()
+    whole = (folder / "out.csv").read_bytes()
+    alone = fbrag(*arguments)
+    assert (alone.returncode, "out.jsonl, which they are made from, is missing" in alone.stderr) == (2, True), alone.stderr
+    assert [name for name in os.listdir(folder) if "out" in name] == ["out.csv"]
+    assert (folder / "out.csv").read_bytes() == whole
+    assert fbrag(*arguments, "--limit", "2", "--restart").returncode == 0
+    assert len((folder / "out.csv").read_text("utf-8").splitlines()) == 3
+
+
+def test_rows_that_are_read_are_not_written(fbrag: Run, folder: Path) -> None:
+    """Rows of a batch may be the jobs of another one."""
+    (folder / "out.jsonl").write_text('{"schema":"fbrag.row/1","document":"docs/a.txt","question":"When?"}\n', "utf-8")
+    done = fbrag("batch", "--jobs", "out.jsonl", "-o", "out.csv", "--restart", *SMALL)
+    assert (done.returncode, "-o out.jsonl: it is read, and would be overwritten" in done.stderr) == (2, True), done.stderr
 
 
 def test_a_terminal_obeys_no_cell_of_csv(fbrag: Run, folder: Path) -> None:

@@ -39,6 +39,10 @@ def table(path: Path) -> list[list[str]]:
         return list(csv.reader(file))
 
 
+def n_lines(path: Path) -> int:
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
 def test_a_page_and_a_wide_table_of_all_rows(fbrag: Run, folder: Path) -> None:
     """Beside the documents; again when the run goes on, though they lie among the documents then."""
     files = ("-o", "contracts/answers.csv", "--html", "contracts/answers.html", "--wide", "contracts/wide.csv")
@@ -107,7 +111,7 @@ def test_a_contract_is_no_page(fbrag: Run, folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ("-o a.csv --wide a.settings.jsonl", "--wide a.settings.jsonl is the file of settings of -o a.csv"),
+        ("-o a.csv --wide a.jsonl", "--wide a.jsonl holds the rows of -o a.csv"),
         ("-o a.csv --html ./a.csv", "-o and --html name the same file"),
         ("-o a.csv --html b --wide ./b", "--html and --wide name the same file"),
         ("-o a.csv --html -", "--html -: stdout carries the rows"),
@@ -128,12 +132,13 @@ def test_ctrl_c_says_what_is_there_and_how_it_goes_on(folder: Path, clean_enviro
     command = [sys.executable, "-m", "fbrag_cli", *arguments]
     with subprocess.Popen(command, cwd=folder, env=clean_environment, stderr=subprocess.PIPE, encoding="utf-8") as run:
         end = time.monotonic() + 200
-        while time.monotonic() < end and len(table(folder / "out.csv") if (folder / "out.csv").exists() else []) < 3:
+        while time.monotonic() < end and n_lines(folder / "out.jsonl") < 2:
             time.sleep(0.05)
         run.send_signal(signal.SIGINT)
         _, told = run.communicate(timeout=100)
     assert run.returncode == 130, told
     n_rows = len(table(folder / "out.csv")) - 1
+    assert n_lines(folder / "out.jsonl") == n_rows
     assert f"stopped: {n_rows} of 400 rows are in out.csv; the same command goes on" in told
     page = lxml.html.fromstring((folder / "out.html").read_text("utf-8"))
     assert len(page.xpath("//article")) == n_rows

@@ -79,13 +79,14 @@ def test_a_raylet_that_is_killed_costs_no_row(cluster: Any, folder: Path, clean_
     output = folder / "rows.jsonl"
     asked = ["batch", "docs", "-Q", "q.txt", "--no-cache", *TINY]
     command = [sys.executable, "-m", "fbrag_cli", *asked, *RAY, "--address", cluster.address, "-o", output.name]
-    with subprocess.Popen(command, cwd=folder, env=clean_environment, stderr=subprocess.PIPE, encoding="utf-8") as run:
+    piped = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, cwd=folder, env=clean_environment, encoding="utf-8", **piped) as run:
         while n_rows(output) < 16 and run.poll() is None:
             time.sleep(0.05)
         assert run.poll() is None
         cluster.remove_node(cluster.list_all_nodes()[-1], allow_graceful=False)
-        _, told = run.communicate(timeout=500)
-    assert run.returncode == 0, told
+        printed, told = run.communicate(timeout=500)
+    assert (run.returncode, printed) == (0, ""), told
     rows = rows_of(output)
     assert len(rows) == N_DOCUMENTS * N_QUESTIONS
     assert not [row for row in rows.values() if row["status"] == "error"]
@@ -156,10 +157,11 @@ def test_a_cluster_by_the_name_local_lets_nobody_in_without_the_token(
 ) -> None:
     """Its files lie in a folder that nobody else can read, and that is gone with it."""
     code = (
-        "import os\nfrom fbrag_cli.batch.on_ray import connected\nfrom fbrag_cli.session.settings import ModelSettings\n"
+        "import os, sys\nfrom fbrag_cli.batch.on_ray import connected\nfrom fbrag_cli.session.settings import ModelSettings\n"
+        "out = sys.stdout\n"
         "with connected(None, ModelSettings(gpu='off', threads=1)):\n  import ray\n"
-        "  print(os.environ['RAY_AUTH_MODE'], ray.cluster_resources()['object_store_memory'])\n"
-        "  print(*(f'{each.name[:10]} {each.stat().st_mode & 0o777:o}' for each in os.scandir(os.environ['TMPDIR'])))\n"
+        "  print(os.environ['RAY_AUTH_MODE'], ray.cluster_resources()['object_store_memory'], file=out)\n"
+        "  print(*(f'{each.name[:10]} {each.stat().st_mode & 0o777:o}' for each in os.scandir(os.environ['TMPDIR'])), file=out)\n"
     )
     env = clean_environment | {"RAY_ADDRESS": "local", "TMPDIR": str(temporary)}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, timeout=120, check=False)

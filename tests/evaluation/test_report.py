@@ -100,11 +100,11 @@ def test_a_metric_that_older_rows_lack_is_reported_of_those_that_have_it(results
 # Reading
 
 
-def test_a_row_that_was_cut_off_is_left_out_wherever_it_is(tmp_path: Path) -> None:
+def test_a_last_row_that_was_cut_off_is_left_out(tmp_path: Path) -> None:
     whole = json.dumps(row("1", FB, 0.5))
     path = tmp_path / "rows.jsonl"
     for cut in (3, 20, 60, len(whole) - 1):
-        path.write_text(f"{whole}\n{whole[:cut]}\n{json.dumps(row('2', FB, 0.7))}\n{whole[:cut]}", "utf-8")
+        path.write_text(f"{whole}\n{json.dumps(row('2', FB, 0.7))}\n{whole[:cut]}", "utf-8")
         assert [each.id for each in read_results(path)] == ["1", "2"]
     path.write_bytes(whole.encode() + b"\n" + json.dumps(row("é", FB, 0.7), ensure_ascii=False).encode()[:33] + b"\0\0")
     assert [each.id for each in read_results(path)] == ["1"]

@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi
 
 from fbrag_cli.corpus import Corpus
+from fbrag_cli.documents.document import Content
 from fbrag_cli.documents.source import read_source
 from fbrag_cli.indexing.collect import collect_one
-from fbrag_cli.indexing.entry import ReadSettings, file_key, make_entry, save_entry
+from fbrag_cli.indexing.entry import ReadSettings, file_key, load_content, make_entry, save_entry
 from fbrag_cli.indexing.folder_index import Member, folder_index_key, load_folder_index, make_folder_index
 from fbrag_cli.indexing.store import IndexStore
 from fbrag_cli.progress import Listener
@@ -41,7 +42,13 @@ def indexed_paths(paths: list[str], reading: ReadSettings, store: IndexStore) ->
         members.append(Member(file_key(source, reading), path))
         save_entry(members[-1].key, make_entry(source, reading), store)
     make_folder_index(members, reading.chunk_words, store, lambda done, total: None)
-    found = load_folder_index(folder_index_key(members), paths, store)
+
+    def content_of(key: str, path: str) -> Content:
+        found = load_content(key, store)
+        assert found is not None
+        return found
+
+    found = load_folder_index(folder_index_key(members), paths, store, content_of)
     assert found is not None
     return found
 
