@@ -91,7 +91,7 @@ def option_of(declared: Field[Any]) -> Any:
     setting = setting_of(declared, Any)  # Typer reads the type from the signature
     about = setting.knob
     more = dict(declared.metadata.get("typer", {}))
-    if not (about.chunks or about.words):
+    if not about.words:
         more |= {"min": about.minimum, "max": about.maximum}
     if about.metavar == "MODEL":
         more["autocompletion"] = usable_models

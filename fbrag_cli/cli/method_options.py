@@ -72,7 +72,7 @@ def _value_options() -> type[Any]:
     for setting in all_settings().values():
         about = setting.knob
         varies = about.varies is not None or about.on_gpu is not None
-        kind: Any = str if about.chunks else Literal[setting.choices] if setting.choices else setting.kind
+        kind: Any = Literal[setting.choices] if setting.choices else setting.kind
         knob = replace(about, varies=about.default_text(setting.default))
         default = None if varies else setting.default
         made.append((setting.name, kind | None if default is None else kind, field(default=default, metadata={"knob": knob})))
@@ -90,7 +90,7 @@ def chosen_method(options: MethodOptions, given: Any, *, on_gpu: bool) -> Method
     """
     values = {each.name: getattr(given, each.name) for each in fields(given)}
     values |= parse_weights(options.weights) if options.weights else {}
-    return choose_method(options.method, values, chunk_words=options.chunk_words, prompts=options.prompts, on_gpu=on_gpu)
+    return choose_method(options.method, values, prompts=options.prompts, on_gpu=on_gpu)
 
 
 # -- lists, for comparisons ------------------------------------------------------------------------------------------------

@@ -14,12 +14,11 @@ class Knob:
     """The help, the bounds and the option of a setting.
 
     help: one phrase. varies: the default in words, where it depends on something else than this field. on_gpu: the default where
-    the models run on a GPU, None for the same. choices: the words that it takes, () for those of its type. chunks: whether it is
-    a number of chunks, which may be given in words ("6k"). words: what stands for a number beside numbers, as "auto".
-    group: of options in the help. names: of the option, () for the field's own name. variables: of the environment, None for
-    FBRAG_ and its name. once: whether it says what a single run is to do, so that no file sets it. compared: whether an
-    evaluation takes a list of values. added: whether rows of older versions lack it, so that a row leaves it out at its default.
-    implies: another setting and its value, where the user gives a value here and none there.
+    the models run on a GPU, None for the same. choices: the words that it takes, () for those of its type. words: what stands for
+    a number beside numbers, as "auto". group: of options in the help. names: of the option, () for the field's own name.
+    variables: of the environment, None for FBRAG_ and its name. once: whether it says what a single run is to do, so that no file
+    sets it. compared: whether an evaluation takes a list of values. added: whether rows of older versions lack it, so that a row
+    leaves it out at its default. implies: another setting and its value, where the user gives a value here and none there.
     """
 
     help: str
@@ -28,7 +27,6 @@ class Knob:
     varies: str | None = None
     on_gpu: Any = None
     choices: tuple[str, ...] = ()
-    chunks: bool = False
     words: tuple[str, ...] = ()
     group: str = "Method"
     names: tuple[str, ...] = ()
@@ -106,7 +104,6 @@ def setting_of(declared: Field[Any], hint: Any) -> Setting:
         choices=about.choices or choices,
         minimum=about.minimum,
         maximum=about.maximum,
-        chunks=about.chunks,
         words=about.words,
         default=declared.default,
         knob=about,

@@ -15,7 +15,6 @@ from fbrag_cli.text.near import closest
 Value: TypeAlias = "str | int | float | bool"
 
 _WORDS = dict.fromkeys(("true", "t", "yes", "y", "on", "1"), True) | dict.fromkeys(("false", "f", "no", "n", "off", "0"), False)
-_CHUNKS = re.compile(r"\s*(0*[1-9][0-9]*|[0-9]*\.?[0-9]+[kK])\s*")
 _NUMBER = re.compile("[0-9]{1,9}")
 _PHRASES = {bool: "true or false", int: "a whole number", float: "a number", str: "a text in quotes"}
 
@@ -24,16 +23,14 @@ _PHRASES = {bool: "true or false", int: "a whole number", float: "a number", str
 class Accepted:
     """The values that a setting, an option or a key accepts.
 
-    kind: bool, int, float or str. choices: the accepted words, () for any. chunks: a text that is a number of chunks, or words as
-    "6k". words: those that a text may be beside a whole number, () for any text. A file may have such a text as a bare number,
-    and the choices "true" and "false" as bare words.
+    kind: bool, int, float or str. choices: the accepted words, () for any. words: those that a text may be beside a whole number,
+    () for any text. A file may have such a text as a bare number, and the choices "true" and "false" as bare words.
     """
 
     kind: type
     choices: tuple[str, ...] = ()
     minimum: float | None = None
     maximum: float | None = None
-    chunks: bool = False
     words: tuple[str, ...] = ()
 
     @property
@@ -41,8 +38,6 @@ class Accepted:
         """A description of the accepted values, for a message."""
         if self.choices:
             return "one of " + ", ".join(self.choices)
-        if self.chunks:
-            return "a number, or words as 6k"
         phrase = f"{', '.join(self.words)} or a number" if self.words else _PHRASES[self.kind]
         if self.minimum is not None and self.maximum is not None:
             return f"{phrase} from {self.minimum:g} to {self.maximum:g}"
@@ -50,7 +45,7 @@ class Accepted:
 
     def checked(self, value: object) -> Value | None:
         """Return `value` as the option takes it, or None if it is not accepted."""
-        if self.kind is str and (self.chunks or self.words) and type(value) in (int, float):
+        if self.kind is str and self.words and type(value) in (int, float):
             value = str(value)
         if self.choices and type(value) is bool:
             value = str(value).lower()
@@ -75,8 +70,6 @@ class Accepted:
         return self.checked(value)
 
     def _is_accepted(self, text: str) -> bool:
-        if self.chunks:
-            return bool(_CHUNKS.fullmatch(text))
         return not self.words or text in self.words or (bool(_NUMBER.fullmatch(text)) and self._is_within(int(text)))
 
     def _is_within(self, number: float) -> bool:

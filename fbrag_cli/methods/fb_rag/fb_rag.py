@@ -51,7 +51,7 @@ class FBRag(WindowMethod):
     name: ClassVar[str] = "fb-rag"
     needs_small: ClassVar[bool] = True
 
-    recall: int = knob(2, "chunks for the small model, or words as 6k", on_gpu=20, chunks=True, minimum=1, metavar="N")
+    recall: int = knob(2, "chunks for the small model", on_gpu=20, minimum=1, metavar="N")
     samples: int = knob(3, "forward samples", on_gpu=5, minimum=1, maximum=64, metavar="K")
     eta_forward: float = knob(0.5, "weight of the forward lookup", minimum=0, maximum=1e6, group="Advanced", metavar="X")
     eta_backward: float = knob(0.5, "weight of the backward lookup", minimum=0, maximum=1e6, group="Advanced", metavar="Y")

@@ -37,9 +37,7 @@ class WindowMethod(ChunkMethod):
         varies="chunks",
         added=True,
     )
-    select: int = knob(
-        5, SELECT, on_gpu=10, chunks=True, minimum=1, metavar="N", implies=("reads", "chunks"), varies="5, on a GPU 10"
-    )
+    select: int = knob(5, SELECT, on_gpu=10, minimum=1, metavar="N", implies=("reads", "chunks"), varies="5, on a GPU 10")
     budget: int = knob(600, _BUDGET, minimum=1, varies="600", metavar="N", implies=("reads", "windows"))
     window_words: int = knob(40, "words of a window, about", minimum=1, group="Advanced", metavar="N")
 
