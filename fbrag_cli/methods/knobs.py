@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import Field, dataclass, field, fields
 from functools import cache
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from fbrag_cli.storage.config_key import Accepted
+from fbrag_cli.errors import FbragError
+from fbrag_cli.storage.config_key import Accepted, Value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +78,30 @@ class Setting(Accepted):
         """The help of the option, with its default."""
         default = self.knob.default_text(self.default)
         return f"{self.knob.help} ({default})" if default else self.knob.help
+
+
+@dataclass(frozen=True, slots=True)
+class Effective:
+    """The value that counts for a setting, None where nothing is set. origin: a variable's name, "file" or "default"."""
+
+    value: Value | None
+    origin: str
+
+
+def effective(setting: Setting, of_file: Mapping[str, Value], environ: Mapping[str, str]) -> Effective:
+    """Return the value that counts without a flag: that of a variable, else of the file, else the default.
+
+    of_file: values by name. Raises FbragError `config` for a variable that the setting does not accept.
+    """
+    for variable in setting.variables:
+        if text := environ.get(variable):
+            if (value := setting.parsed(text)) is None:
+                what = f"{variable} is {text!r}, expected {setting.expects}"
+                raise FbragError("config", what, f"correct or unset {variable}")
+            return Effective(value, variable)
+    if setting.name in of_file:
+        return Effective(of_file[setting.name], "file")
+    return Effective(setting.default, "default")
 
 
 def knob(default: Any, help: str, **about: Any) -> Any:

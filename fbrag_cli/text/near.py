@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 
-def closest(name: str, names: Iterable[str], likeness: float = 0.6) -> str | None:
-    """Return the one of `names` that is most like `name`; None if none is. likeness: how alike they are at least, 0 to 1."""
+def closest(name: str, names: Iterable[str]) -> str | None:
+    """Return the one of `names` that is most like `name`; None if none is like it."""
     from difflib import get_close_matches
 
-    return next(iter(get_close_matches(name, list(names), 1, likeness)), None)
+    return next(iter(get_close_matches(name, list(names), 1)), None)
 
 
 def suggestion(name: str, names: Iterable[str], otherwise: str) -> str:
