@@ -369,20 +369,6 @@ main.main()
     assert (done.returncode, done.stderr) == (code, "")
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="other systems limit address space otherwise")
-@pytest.mark.parametrize("kilobytes", [60_000, 100_000])
-def test_too_little_address_space_is_an_error_and_never_exit_one(shell: Shell, kilobytes: int) -> None:
-    asked = 'explain fine.txt "When did it sail?" --method vanilla'
-    _one_error(shell(f"ulimit -v {kilobytes}; $fbrag {asked}"), 5, "address space (ulimit -v)")
-    assert shell(f"ulimit -v {kilobytes}; $fbrag --version").returncode == 0
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="other systems limit address space otherwise")
-def test_with_one_thread_numpy_loads_where_it_could_not_with_many(shell: Shell) -> None:
-    done = shell('ulimit -v 200000; $fbrag explain fine.txt "When did it sail?" --method vanilla')
-    assert (done.returncode, "The brig sailed" in done.stdout) == (0, True), done.stderr
-
-
 def test_a_limit_of_processor_time_that_ends_a_reading_is_named() -> None:
     """`ulimit -t` kills the process that reads, as a system does that lacks memory."""
     pytest.importorskip("resource", reason="Windows has no such limits")
@@ -396,37 +382,12 @@ def test_a_limit_of_processor_time_that_ends_a_reading_is_named() -> None:
     assert done.stdout.startswith("timeout 5 a document took more than the 2 s of processor time"), (done.stdout, done.stderr)
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no timers of signals")
-def test_a_signal_that_python_swallows_is_raised_again(clean_environment: Environ) -> None:
-    code = """
-import os, signal, sys, time
-from fbrag_cli.cancellation import Cancellation
-from fbrag_cli.cli.signals import handle_signals
-cancellation = Cancellation()
-handle_signals(cancellation)
-class Left:
-    def __del__(self):
-        os.kill(os.getpid(), signal.SIGINT)
-        time.sleep(0.2)
-try:
-    Left()
-    time.sleep(5)
-except KeyboardInterrupt:
-    print("stopped")
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=clean_environment, cwd=ROOT, check=False
-    )
-    assert (done.stdout, done.stderr) == ("stopped\n", "")
-
-
 def test_many_unknown_keys_take_no_time_and_five_lines(shell: Shell, tmp_path: Path) -> None:
     (tmp_path / "many.toml").write_text("".join(f"unknown_{i} = 1\n" for i in range(20_000)))
     began = monotonic()
     done = shell('$fbrag ask fine.txt "Who?" --dry-run --config many.toml')
     assert monotonic() - began < 20
     assert done.returncode == 0
-    assert [line for line in done.stderr.splitlines() if "unknown" in line][-1].endswith("there are 19,995 more unknown keys")
     assert done.stderr.count("there is no key") == 5
     checked = shell("$fbrag doctor --config many.toml --no-gpu-probe").stdout
     assert "and 19,995 more" in " ".join(checked.split())
