@@ -30,7 +30,7 @@ class _Stream(io.TextIOWrapper):
 
     def write(self, text: str) -> int:
         try:
-            return super().write(text) if text else 0  # Typer tries a stream with "", and swallows the error
+            return 0 if text == "" else super().write(text)  # Typer tries a stream with "", and swallows the error
         except OSError as error:
             self._fail(error)
             return len(text)
