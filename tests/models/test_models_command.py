@@ -108,7 +108,7 @@ def test_list_as_json_has_everything(fbrag: Run, here: Environ, store: Path) -> 
 
 def test_the_roles_are_those_of_the_configuration(fbrag: Run, here: Environ, tmp_path: Path) -> None:
     config = tmp_path / "config.toml"
-    config.write_text('[models]\nsmall = "smollm2-135m"\n')
+    config.write_text('small = "smollm2-135m"\n')
     rows = columns(fbrag("models", "list", "--all", "--config", config, env=here).stdout)
     assert rows["smollm2-135m"][1] == "small"
     assert rows[load_catalogue().default_large][1] == "large"
@@ -180,7 +180,7 @@ def test_dry_run_tells_another_machine_all_that_it_needs(fbrag: Run, here: Envir
 
 def test_pull_without_a_name_wants_the_pair_in_use(fbrag: Run, here: Environ, tmp_path: Path) -> None:
     config = tmp_path / "config.toml"
-    config.write_text('[models]\nsmall = "smollm2-135m"\nlarge = "llama-3.2-1b"\n')
+    config.write_text('small = "smollm2-135m"\nlarge = "llama-3.2-1b"\n')
     done = fbrag("models", "pull", "--dry-run", "--config", config, env=here)
     assert [line.partition(":")[0] for line in done.stdout.splitlines() if not line.startswith(" ")] == [
         "smollm2-135m",
