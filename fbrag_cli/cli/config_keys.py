@@ -62,7 +62,7 @@ def config_defaults(command: str | None, console: Console, environ: Mapping[str,
     file = locate(console.config, environ)
     if file is None or not (file.named or os.path.exists(file.path)):
         return {}
-    command = command if command in COMMANDS else "ask"  # a word that is no command was meant for it
+    command = command if command and command in COMMANDS else "ask"  # a word that is no command was meant for it
     of_all = _keys_of(GlobalOptions)
     try:
         config = load(file, known_keys() if command in READERS else of_all)

@@ -154,7 +154,7 @@ def test_without_a_temporary_folder_it_answers_from_memory(
 def test_an_internal_error_whose_log_cannot_be_written_prints_its_last_line(
     clean_environment: Environ, tmp_path: Path, no_temporary_folder: str
 ) -> None:
-    fault = "import fbrag_cli.cli.config\nfbrag_cli.cli.config._file = lambda console: 1 // 0\nmain()"
+    fault = "import fbrag_cli.cli.config\nfbrag_cli.cli.config.locate = lambda *given: 1 // 0\nmain()"
     done = _python(no_temporary_folder + fault, clean_environment, tmp_path, "config", "path")
     _one_error(done, 70, "ZeroDivisionError: integer division or modulo by zero")
 
@@ -329,7 +329,7 @@ def test_nohup_is_obeyed(clean_environment: Environ, tmp_path: Path) -> None:
 def test_nothing_unforeseen_is_exit_1(clean_environment: Environ, tmp_path: Path, fault: str, code: int, said: str) -> None:
     """Raised in a command, and while the command line is loaded."""
     raised = f"{fault}\ndef fail(*given):\n  raise fault\n"
-    in_command = f"import fbrag_cli.cli.config\n{raised}fbrag_cli.cli.config._file = fail\n"
+    in_command = f"import fbrag_cli.cli.config\n{raised}fbrag_cli.cli.config.locate = fail\n"
     at_load = (
         f"import importlib.machinery, sys\n{raised}class Finder:\n  find_spec = staticmethod(fail)\nsys.modules.pop('typer', 0)\n"
     )
