@@ -159,13 +159,13 @@ def open_views(options: BatchOptions) -> Iterator[Views]:
 
     Raises FbragError `output` as `open_output`, and `usage` for stdout.
     """
+    taken = [*map(os.path.realpath, options.rows_files)]
     for option, path in (("--html", options.html), ("--wide", options.wide)):
         if path == "-":
             raise FbragError("usage", f"{option} -: stdout carries the rows", f"name a file: {option} FILE")
-        if path and os.path.realpath(path) in map(os.path.realpath, options.rows_files):
-            raise FbragError(
-                "usage", f"{option} {path} is the file of settings of -o {options.output}", f"name another {option} FILE"
-            )
+        if path and os.path.realpath(path) in taken:
+            raise FbragError("usage", f"{option} {path} is the file of another output", f"name another {option} FILE")
+        taken += [os.path.realpath(path)] if path else []
     if not (options.html or options.wide):
         yield _NoViews()
         return
