@@ -21,8 +21,8 @@ from typing import get_type_hints
 import pytest
 
 from fbrag_cli.cancellation import Cancellation
-from fbrag_cli.cli.commands import known_variables
 from fbrag_cli.cli.config_keys import known_keys
+from fbrag_cli.cli.doctor import known_variables
 from fbrag_cli.cli.explain import explain
 from fbrag_cli.cli.groups import hint_of, option_of
 from fbrag_cli.cli.main import run
@@ -174,7 +174,7 @@ def test_some_values_of_every_key_are_taken_or_refused(here: Here, key: str) -> 
 
 
 def test_a_value_that_is_no_text_is_not_written(here: Here) -> None:
-    here("config", "set", "--config", "own.toml", "--", "models.large", "\udcff").within(2)
+    here("config", "set", "--config", "own.toml", "--", "large", "\udcff").within(2)
     assert not Path("own.toml").exists()
 
 

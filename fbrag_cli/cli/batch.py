@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from fbrag_cli.cli.batch_output import Output, Tally, of_the_run, open_rows_to, open_views
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.groups import takes
-from fbrag_cli.cli.inputs import check_apart, outputs_of
+from fbrag_cli.cli.inputs import check_outputs, files_of
 from fbrag_cli.cli.method_options import MethodKnobs, MethodOptions, chosen_method
 from fbrag_cli.cli.options import BatchOptions, PasswordOptions, RunOptions
 from fbrag_cli.cli.progress_line import progress_line
@@ -160,26 +160,16 @@ def _jobs(command: BatchCommand, console: Console) -> list[Job]:
             jobs = reading.every([(path,) for path in files], questions)
         else:
             jobs = reading.every([tuple(paths)], questions)
-    outputs = outputs_of({"output": options.output, "html": options.html, "wide": options.wide})
-    inputs = list(_read_by(jobs, command.reading))
-    check_apart(outputs, inputs)
+    documents = dict.fromkeys(path for job in jobs for path in job.documents)
+    data = [each for each in (options.questions, options.jobs) if each]
+    outputs = {"-o": options.output, "--html": options.html, "--wide": options.wide}
+    read = [*data, *files_of(documents, command.reading)]
+    check_outputs(outputs, read)
     if is_sheet(options.output):
-        check_apart({"-o": str(rows_of(options.output))}, [*inputs, options.jobs or options.questions or ""])
+        check_outputs({"-o": str(rows_of(options.output))}, read)
     jobs = reading.by_document(jobs)
     jobs = reading.shard(jobs, options.shard) if options.shard else jobs
     return jobs[: options.n_rows]
-
-
-def _read_by(jobs: Sequence[Job], reading: DocumentSettings) -> Iterator[str]:
-    """Yield the files that jobs read, also those of folders as one source. A folder without any is an error of its rows."""
-    from fbrag_cli.indexing.files import find_files
-
-    for path in dict.fromkeys(path for job in jobs for path in job.documents):
-        if os.path.isdir(path):
-            with suppress(FbragError):
-                yield from (file.path for file in find_files([path], reading.include, reading.exclude).files)
-        else:
-            yield path
 
 
 def _settings(

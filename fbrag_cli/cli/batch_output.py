@@ -161,12 +161,13 @@ def open_views(options: BatchOptions) -> Iterator[Views]:
     """
     from fbrag_cli.batch import sheet
 
-    rows = sheet.rows_of(options.output)
+    taken = [os.path.realpath(options.output), os.path.realpath(sheet.rows_of(options.output))]
     for option, path in (("--html", options.html), ("--wide", options.wide)):
         if path == "-":
             raise FbragError("usage", f"{option} -: stdout carries the rows", f"name a file: {option} FILE")
-        if path and os.path.realpath(path) == os.path.realpath(rows):
-            raise FbragError("usage", f"{option} {path} holds the rows of -o {options.output}", f"name another {option} FILE")
+        if path and os.path.realpath(path) in taken:
+            raise FbragError("usage", f"{option} {path} is the file of another output", f"name another {option} FILE")
+        taken += [os.path.realpath(path)] if path else []
     made = options.output if sheet.is_sheet(options.output) and not is_special(options.output) else None
     matrix = Matrix() if options.html or options.wide else None
     with ExitStack() as stack:
@@ -183,7 +184,7 @@ def open_views(options: BatchOptions) -> Iterator[Views]:
             stopped = error
         if lines:
             lines.write(sheet.BOM + sheet.line(sheet.COLUMNS))
-            lines.writelines(sheet.lines_from(rows) if views.n_rows else ())
+            lines.writelines(sheet.lines_from(sheet.rows_of(options.output)) if views.n_rows else ())
         if page and matrix:
             from fbrag_cli.render.matrix import page as page_of
 

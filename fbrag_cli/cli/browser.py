@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,11 +13,6 @@ from pathlib import Path
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.options import OutputOptions
 from fbrag_cli.storage.files import delete, not_writable
-
-_PATIENCE = 10  # seconds; a browser that then still runs shows the page
-# In a process of its own: a browser may write to stdout, and hold a pipe open when fbrag has ended. -I keeps out a
-# `webbrowser.py` in the working folder.
-_OPEN = "import sys, webbrowser; sys.exit(not webbrowser.open(sys.argv[1]))"
 
 
 @contextmanager
@@ -36,34 +32,28 @@ def shown_page(output: OutputOptions, console: Console) -> Iterator[str | None]:
         if not output.html:
             delete(Path(path))
         raise
-    opened = os.path.isfile(path) and has_screen() and open_address(Path(path).absolute().as_uri())
-    if not (opened and output.html):
-        console.note(f"the page is {path}" if opened else f"no browser can be opened here: the page is {path}")
+    if not has_screen():
+        console.note(f"no browser can be opened here: the page is {path}")
+    elif os.path.isfile(path):
+        open_address(Path(path).absolute().as_uri())
+        if not output.html:
+            console.note(f"the page is {path}")
 
 
 def _new_file() -> str:
-    import tempfile
-
     try:
-        number, path = tempfile.mkstemp(prefix="fbrag-", suffix=".html")
+        number, path = tempfile.mkstemp(prefix="fbrag-", suffix=".html")  # it holds the text of the documents: mode 0600
     except OSError as error:
         raise not_writable("the temporary folder", error, "output", "name a file for the page: --html page.html") from None
     os.close(number)
     return path
 
 
-def open_address(address: str) -> bool:
-    """Open an address in the browser. Return False where that fails."""
+def open_address(address: str) -> None:
+    """Open an address in the browser. It gets none of our streams: it may write to stdout, and keep a pipe open for hours."""
     nowhere = subprocess.DEVNULL
-    command = [sys.executable, "-I", "-c", _OPEN, address]
-    try:
-        return (
-            subprocess.Popen(command, stdin=nowhere, stdout=nowhere, stderr=nowhere, start_new_session=True).wait(_PATIENCE) == 0
-        )
-    except subprocess.TimeoutExpired:
-        return True
-    except OSError:
-        return False
+    command = [sys.executable, "-I", "-m", "webbrowser", address]
+    subprocess.Popen(command, stdin=nowhere, stdout=nowhere, stderr=nowhere, start_new_session=True)
 
 
 def has_screen() -> bool:

@@ -128,7 +128,7 @@ def clear(console: Console, options: ClearOptions) -> int:
 
 def _cache(console: Console) -> Cache:
     """Return the user's cache. Raises FbragError `config` for a folder that is not fbrag's, or cannot be read."""
-    cache = Cache(cache_dir(), int(float(configured(["cache_limit"], console)[0]) * 1e9))
+    cache = Cache(cache_dir(), int(float(configured(console, "cache_limit")[0]) * 1e9))
     try:
         cache.check_ours()
     except OSError as error:

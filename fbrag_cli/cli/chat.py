@@ -2,61 +2,28 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import partial
+from glob import escape, glob
+from io import TextIOWrapper
 
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.groups import takes
-from fbrag_cli.cli.method_options import MethodKnobs, MethodOptions
-from fbrag_cli.cli.options import AnswerOptions, PasswordOptions, RunOptions, arguments, option
 from fbrag_cli.cli.progress_line import progress_line
 from fbrag_cli.cli.session import open_warm_session
 from fbrag_cli.cli.signals import ctrl_c
-from fbrag_cli.cli.streams import read_password
-from fbrag_cli.cli.talk import Talk, TalkOptions
-from fbrag_cli.cli.talk_words import PATH_WORDS, WORDS, obey
-from fbrag_cli.cli.typed_lines import ReadLine, is_interactive, line_reader
+from fbrag_cli.cli.talk import COMMANDS, PATH_COMMANDS, ChatCommand, Talk
 from fbrag_cli.errors import ExitCode, FbragError, lacking
 from fbrag_cli.progress import Listener
 from fbrag_cli.session.models import Models
 from fbrag_cli.session.session import Session
-from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings, WarmSettings
+from fbrag_cli.text.near import suggestion
 from fbrag_cli.text.printable import counted, one_line
 
-
-@dataclass(frozen=True, slots=True)
-class ChatOptions(PasswordOptions):
-    documents: list[str] = arguments("documents; of a folder, all its files", "DOC...")
-    format: str = option(
-        "text",
-        "-f",
-        "--format",
-        help="form of the answers: text, json (an object and a line for each question; also: jsonl) or md (text)",
-        group="Output",
-        choices=("text", "json", "jsonl", "md"),
-    )
-    json: bool = option(False, "--json", help="short for --format json", group="Output", envvar=None)
-    exit_zero: bool = option(False, "--exit-zero", help="exit 0 also where nothing is found", group="Output")
-    plain: bool = option(
-        False, "--plain", help="ask each question as it is typed: none is made whole from those before it", group="Method"
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class ChatCommand:
-    chat: ChatOptions
-    answer: AnswerOptions
-    reading: DocumentSettings
-    method: MethodOptions
-    knobs: MethodKnobs  # type: ignore[valid-type]
-    models: ModelSettings
-    warm: WarmSettings
-    cache: CacheSettings
-    run: RunOptions
+_PROMPT = "> "
 
 
 @takes(ChatCommand)
@@ -82,66 +49,49 @@ def chat(console: Console, options: ChatCommand) -> int:
             options.models, options.warm, options.cache, console, line, private=options.chat.password_file is not None
         ) as session,
     ):
-        about = TalkOptions(
-            form="json" if options.chat.json else options.chat.format,
-            answer=options.answer,
-            reading=options.reading,
-            method=options.method,
-            knobs=options.knobs,
-            timeout=options.run.timeout,
-        )
-        talk = Talk(session, about, console, line, password=read_password(options.chat.password_file, console))
-        talk.open(options.chat.documents, Listener(progress=line, cancellation=console.cancellation))
-        talk.conversation.plain = options.chat.plain
-        line.clear()
-        read = line_reader([*WORDS], PATH_WORDS)
-        if is_interactive():
+        talk = Talk(session, options, console, line)
+        if sys.stdin.isatty() and sys.stderr.isatty():
             with _loading(session, talk):
-                _converse(talk, read, console)
+                _converse(talk, console)
             return ExitCode.DONE
-        for text in iter(partial(_line, read), None):
-            _said(talk, text, console)
-            if talk.ended:
-                break
+        while not talk.ended and (text := _piped()) is not None:
+            _follow(talk, text, console)
     return talk.failed or (ExitCode.NEGATIVE if talk.unanswered and not options.chat.exit_zero else ExitCode.DONE)
 
 
-def _line(read: ReadLine) -> str | None:
-    """Return the next line, None at the end."""
-    try:
-        return read()
-    except EOFError:
-        return None
-
-
-def _converse(talk: Talk, read: ReadLine, console: Console) -> None:
+def _converse(talk: Talk, console: Console) -> None:
     """Follow what a person types until Ctrl-D or /quit."""
     documents = talk.conversation.collection.corpus.documents
     name = one_line(documents[0].name) if len(documents) == 1 else counted(len(documents), "document")
     console.note(f"{name}: ask a question; /help for more, Ctrl-D to end", dim=True)
+    read = _reader()
     with ctrl_c(talk.interrupt):
         while not talk.ended:
-            _follow(talk, read, console)
+            _follow_next(talk, read, console)
 
 
-def _follow(talk: Talk, read: ReadLine, console: Console) -> None:
+def _follow_next(talk: Talk, read: Callable[[], str | None], console: Console) -> None:
     """Follow the next line. Ctrl-C stops what runs, and at the prompt drops the line."""
     try:
-        if (text := _line(read)) is None:
+        if (text := read()) is None:
             talk.ended = True
             print(file=sys.stderr)
         else:
-            _said(talk, text, console)
+            _follow(talk, text, console)
     except KeyboardInterrupt:
         talk.clear()
-        console.note("stopped" if talk.interrupted() else "Ctrl-D ends the conversation", dim=True)
+        console.note("stopped" if talk.was_stopped() else "Ctrl-D ends the conversation", dim=True)
 
 
-def _said(talk: Talk, text: str, console: Console) -> None:
+def _follow(talk: Talk, text: str, console: Console) -> None:
     """Follow a line: a question, or a word that begins with a slash. An error of it is one line, and the conversation goes on."""
     try:
         if text.startswith("/"):
-            obey(talk, text)
+            word, rest = [*text.split(maxsplit=1), ""][:2]
+            if word not in COMMANDS:
+                hint = suggestion(word, COMMANDS, "/help names the words; a space before the slash makes it a question")
+                raise FbragError("usage", f"there is no {word}", hint)
+            COMMANDS[word][2](talk, rest.strip())
         elif typed := _as_question(text):
             talk.ask(typed)
     except FbragError as error:
@@ -164,6 +114,51 @@ def _of_system(error: BaseException) -> FbragError | None:
     if not isinstance(error, OSError) or error.filename is None:
         return None
     return FbragError("doc_unreadable", f"{error.filename}: {error.strerror}", "check its path")
+
+
+# -- lines -----------------------------------------------------------------------------------------------------------------
+
+
+def _piped() -> str | None:
+    """Return the next line of stdin, None at its end. A byte that is no UTF-8 becomes a question mark in a box."""
+    if not (line := sys.stdin.buffer.readline()):
+        return None
+    return line.decode("utf-8", "replace").removeprefix("\N{ZERO WIDTH NO-BREAK SPACE}").rstrip("\r\n")
+
+
+def _reader() -> Callable[[], str | None]:
+    """Return what reads a line that a person types, None at the end. Where Python has readline, it is edited, and goes back."""
+    if isinstance(sys.stdin, TextIOWrapper):
+        sys.stdin.reconfigure(errors="surrogateescape")  # a byte that is no UTF-8 is no error
+    if os.environ.get("TERM") != "dumb":
+        try:
+            import readline
+        except ImportError:  # Windows, whose terminal edits lines itself
+            pass
+        else:
+            readline.set_completer(_completed)
+            readline.set_completer_delims("")
+            readline.parse_and_bind("tab: complete")
+
+    def read() -> str | None:
+        if not sys.stdout.isatty():  # it is a file, and the prompt is no part of it
+            print(_PROMPT, end="", file=sys.stderr, flush=True)
+            return _piped()
+        try:
+            return input(_PROMPT)
+        except EOFError:
+            return None
+
+    return read
+
+
+def _completed(line: str, number: int) -> str | None:
+    """Return the line completed in one way of several, None beyond the last: a word with a slash, or the path behind one."""
+    word, space, path = line.partition(" ")
+    found = [each for each in COMMANDS if line.startswith("/") and each.startswith(line)]
+    if space and word in PATH_COMMANDS:
+        found = [f"{word} {each}" for each in sorted(glob(escape(os.path.expanduser(path)) + "*"))]
+    return found[number] if number < len(found) else None
 
 
 @contextmanager

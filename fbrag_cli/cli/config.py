@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import typer
 
 from fbrag_cli.cli.completion import usable_models
-from fbrag_cli.cli.config_keys import known_keys, setting, warn_of_unknown
+from fbrag_cli.cli.config_keys import find_key, known_keys, value_of, warn_of_unknown
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.groups import takes
 from fbrag_cli.cli.help import Command, Group
 from fbrag_cli.cli.options import argument, option
 from fbrag_cli.errors import ExitCode, FbragError
-from fbrag_cli.storage.config_file import Config, ConfigFile, Effective, load, locate, set_value, unset_value
-from fbrag_cli.storage.config_key import Key, Keys, Value, find_key, toml
+from fbrag_cli.storage.config_file import ConfigFile, load, locate, set_value, toml, unset_value
 from fbrag_cli.text.printable import dumps, printable
 
 HELP = """Read and change the configuration file.
@@ -25,7 +23,7 @@ HELP = """Read and change the configuration file.
 Examples:
   fbrag config show --origin
   fbrag config set gpu off
-  fbrag config set models.large qwen2.5-coder-1.5b
+  fbrag config set large qwen2.5-coder-1.5b
   fbrag config unset gpu
 """
 
@@ -40,17 +38,15 @@ class ShowOptions:
 
 def _words(context: typer.Context) -> list[str]:
     """Return the words that the key on the command line takes, for tab completion."""
-    key = find_key(context.params["key"], known_keys())
-    if key.option in ("large", "small"):
+    key = find_key(context.params["key"])
+    if key.knob.metavar == "MODEL":
         return usable_models()
     return ["true", "false"] if key.kind is bool else list(key.choices)
 
 
 @dataclass(frozen=True, slots=True)
 class KeyArgument:
-    key: str = argument(
-        "a key of 'fbrag config show': gpu, models.large, ask.sources", "KEY", autocompletion=lambda: list(known_keys())
-    )
+    key: str = argument("a key of 'fbrag config show': gpu, large, sources", "KEY", autocompletion=lambda: list(known_keys()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,21 +64,21 @@ def show(console: Console, options: ShowOptions) -> None:
       fbrag config show
       fbrag config show --origin | grep -v default
     """
-    file, keys = _file(console), known_keys()
+    file, keys = locate(console.config, os.environ), known_keys()
     config = load(file, keys)
     if file:
-        warn_of_unknown(file, config, keys, console)
-    rows = [(key.name, setting(key.name, keys, config, os.environ)) for key in _shown(keys, config)]
+        warn_of_unknown(file, config, console)
+    found = {name: value_of(key, config, os.environ) for name, key in keys.items()}
+    origins = {name: str(file.path) if file and each.origin == "file" else each.origin for name, each in found.items()}
     if options.json:
         place = str(file.path) if file else None
-        values = {name: {"value": found.value, "origin": _origin(found, file)} for name, found in rows}
-        record = {"schema": "fbrag.config/1", "path": place, "values": values, "unknown": config.unknown}
-        print(dumps(record))
+        values = {name: {"value": each.value, "origin": origins[name]} for name, each in found.items()}
+        print(dumps({"schema": "fbrag.config/1", "path": place, "values": values, "unknown": config.unknown}))
         return
-    lines = [f"# {name} is not set" if found.value is None else f"{name} = {toml(found.value)}" for name, found in rows]
+    lines = [f"# {name} is not set" if each.value is None else f"{name} = {toml(each.value)}" for name, each in found.items()]
     width = max(map(len, lines))
-    for line, (_, found) in zip(lines, rows, strict=True):
-        print(printable(f"{line:<{width}}  # {_origin(found, file)}" if options.origin else line))
+    for line, origin in zip(lines, origins.values(), strict=True):
+        print(printable(f"{line:<{width}}  # {origin}" if options.origin else line))
 
 
 @config_app.command(cls=Command)
@@ -92,13 +88,13 @@ def get(console: Console, argument: KeyArgument) -> int:
 
     \b
     Examples:
-      fbrag config get models.large
+      fbrag config get large
     """
-    keys = known_keys()
-    found = setting(find_key(argument.key, keys).name, keys, load(_file(console), keys), os.environ)
-    if found.value is None:
+    key = find_key(argument.key)
+    value = value_of(key, load(locate(console.config, os.environ), {key.name: key}), os.environ).value
+    if value is None:
         return ExitCode.NEGATIVE
-    print(printable(_plain(found.value)))
+    print(printable(toml(value) if isinstance(value, bool) else str(value)))
     return ExitCode.DONE
 
 
@@ -110,17 +106,17 @@ def set_(console: Console, argument: KeyArgument, value: ValueArgument) -> None:
     \b
     Examples:
       fbrag config set gpu off
-      fbrag config set ask.max_tokens 200
+      fbrag config set max_tokens 200
     """
-    key = find_key(argument.key, known_keys())
+    key = find_key(argument.key)
     if (parsed := key.parsed(value.value)) is None:
         raise FbragError("config", f"{key.name} cannot be {value.value!r}", f"expected {key.expects}")
-    if key.option == "weights":
+    if key.name == "weights":
         from fbrag_cli.methods.fb_rag.fb_rag import parse_weights
 
         parse_weights(value.value)
     file = _file_to_write(console)
-    set_value(file, key, parsed)
+    set_value(file, key.name, parsed)
     console.note(f"{key.name} = {toml(parsed)} is in {file.path}", level=1)
     for variable in key.variables:
         if os.environ.get(variable):
@@ -136,8 +132,8 @@ def unset(console: Console, argument: KeyArgument) -> None:
     Examples:
       fbrag config unset gpu
     """
-    key, file = find_key(argument.key, known_keys()), _file_to_write(console)
-    if not unset_value(file, key):
+    key, file = find_key(argument.key), _file_to_write(console)
+    if not unset_value(file, key.name):
         console.note(f"{key.name} is not in {file.path}")
 
 
@@ -150,28 +146,11 @@ def path(console: Console) -> None:
     Examples:
       $EDITOR "$(fbrag config path)"
     """
-    file = _file(console)
+    file = locate(console.config, os.environ)
     print(file.path if file else "none")
 
 
-def _file(console: Console) -> ConfigFile | None:
-    return locate(console.config, os.environ)
-
-
 def _file_to_write(console: Console) -> ConfigFile:
-    if file := _file(console):
+    if file := locate(console.config, os.environ):
         return file
     raise FbragError("usage", "there is no file to write with --config none", "name a file, or leave --config out")
-
-
-def _shown(keys: Keys, config: Config) -> Iterator[Key]:
-    """Yield the keys to show: one of a single command only if no key sets its option for all, or if the file has it."""
-    return (key for key in keys.values() if not key.shared or key.name in config.values)
-
-
-def _origin(found: Effective, file: ConfigFile | None) -> str:
-    return str(file.path) if file and found.origin == "file" else found.origin
-
-
-def _plain(value: Value) -> str:
-    return toml(value) if isinstance(value, bool) else str(value)

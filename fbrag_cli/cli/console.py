@@ -110,8 +110,11 @@ class Console:
                 self._print("hint", _shortened(one_line(error.hint)), BOLD)
 
     def _print(self, label: str, text: str, style: str) -> None:
-        """Print a line on stderr, broken between words on a terminal. style: of the label; of the whole line without one."""
-        said = folded(f"{label}: {text}" if label else text, columns_of(sys.stderr))
+        """Print a line on stderr, broken between words on a terminal; not a hint, whose command is to be pasted.
+
+        style: of the label; of the whole line without one.
+        """
+        said = folded(f"{label}: {text}" if label else text, None if label == "hint" else columns_of(sys.stderr))
         if style and self.colored(sys.stderr):
             end = len(label) or len(said)
             said = f"\x1b[{style}m{said[:end]}\x1b[0m{said[end:]}"

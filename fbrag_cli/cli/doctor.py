@@ -12,7 +12,7 @@ from fbrag_cli.cli.options import DoctorOptions
 from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.text.printable import dumps, one_line
 from fbrag_cli.text.table import columns_of
-from fbrag_cli.text.terminal import BOLD, ERROR, Styled, folded
+from fbrag_cli.text.terminal import BOLD, ERROR, Styled
 
 _STYLES = {"ok": "", "warn": BOLD, "fail": ERROR}
 _MARGIN = "      "  # before what goes on below a finding, and its fix
@@ -42,8 +42,7 @@ def doctor(console: Console, options: DoctorOptions) -> int:
 
 
 def _situation(console: Console, options: DoctorOptions) -> Any:
-    from fbrag_cli.cli.commands import known_variables
-    from fbrag_cli.cli.config_keys import known_keys, setting
+    from fbrag_cli.cli.config_keys import known_keys, value_of
     from fbrag_cli.doctor.check import Situation
     from fbrag_cli.storage.config_file import Config, load, locate
     from fbrag_cli.storage.places import models_dir
@@ -56,7 +55,7 @@ def _situation(console: Console, options: DoctorOptions) -> Any:
 
     def value(name: str) -> Any:
         try:
-            return setting(name, keys, config, os.environ).value
+            return value_of(keys[name], config, os.environ).value
         except FbragError:  # a variable that does not fit: another finding
             return keys[name].default
 
@@ -66,16 +65,28 @@ def _situation(console: Console, options: DoctorOptions) -> Any:
         keys=keys,
         variables=known_variables(),
         models_dir=models_dir(),
-        large=value("ask.large"),
-        small=value("ask.small"),
-        cache_limit=int(value("ask.cache_limit") * 1e9),
-        gpu=value("ask.gpu"),
-        threads=value("ask.threads"),
-        key_file=value("ask.key_file"),
+        large=value("large"),
+        small=value("small"),
+        cache_limit=int(value("cache_limit") * 1e9),
+        gpu=value("gpu"),
+        threads=value("threads"),
+        key_file=value("key_file"),
         colored=console.colored(sys.stdout),
         offline=console.offline,
         probe_gpu=not options.no_gpu_probe,
     )
+
+
+def known_variables() -> set[str]:
+    """Return the variables FBRAG_* that something reads: those of the options of all commands, and four that are no option's."""
+    from fbrag_cli.cli.commands import Commands
+
+    found = {"FBRAG_CONFIG", "FBRAG_MODELS_DIR", "FBRAG_CACHE_DIR", "FBRAG_KEY"}
+    commands = [*Commands(name="fbrag").commands.values()]
+    for command in commands:
+        commands += getattr(command, "commands", {}).values()
+        found.update(variable for each in command.params for variable in each.envvar or ())
+    return found
 
 
 def _print(check: Any, *, colored: bool) -> None:
@@ -83,5 +94,5 @@ def _print(check: Any, *, colored: bool) -> None:
     line = Styled().add(f"{check.status:<4}", _STYLES[check.status]).add(f"  {check.name:<16}  {one_line(check.finding)}")
     print(*line.lines(columns, margin=_MARGIN, colored=colored), sep="\n")
     if check.fix:
-        print(folded(f"{_MARGIN}fix: {one_line(check.fix)}", columns, _MARGIN))
+        print(f"{_MARGIN}fix: {one_line(check.fix)}")  # on one line: a command in it can be pasted
     sys.stdout.flush()

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from fbrag_cli.cli.completion import method_list
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.groups import option_of, takes
+from fbrag_cli.cli.inputs import check_outputs
 from fbrag_cli.cli.method_options import ListKnobs, MethodOptions
 from fbrag_cli.cli.options import RunOptions, arguments, option
 from fbrag_cli.cli.progress_line import progress_line
@@ -26,7 +27,7 @@ from fbrag_cli.installation import extra
 from fbrag_cli.methods.choosing import PLAIN, PRESETS
 from fbrag_cli.methods.registry import DEFAULT, names
 from fbrag_cli.session.settings import CacheSettings, ModelSettings
-from fbrag_cli.storage.files import not_writable, whole_file
+from fbrag_cli.storage.files import files_of, not_writable, whole_file
 
 if TYPE_CHECKING:
     from fbrag_cli.evaluation.configurations import Configuration
@@ -158,6 +159,8 @@ def eval(console: Console, command: EvalCommand) -> int:
 
     options = command.eval
     minimum = parse_minimum(options.minimum) if options.minimum else {}
+    data = [*map(Path, options.arguments), *([Path(options.compare)] if options.compare else [])]
+    check_outputs({"-o": options.output}, (str(file) for path in data for file in files_of(path)))
     examples = load_examples(map(Path, options.arguments), limit=options.limit, seed=options.seed)
     with (
         progress_line(console) as progress,

@@ -70,7 +70,7 @@ def _print_text(console: Console, options: ExplainCommand) -> int:
     from fbrag_cli.render.explain_text import numbered
 
     paths = options.document.arguments
-    check_no_address(paths, paths)
+    check_no_address(paths)
     with open_question(options, console, with_page=False) as opened:
         documents = collect(opened.session, paths, options, console).corpus.documents
         for document in documents:

@@ -124,7 +124,6 @@ def _taken(pair: Pair, store: Path, console: Console) -> tuple[str, str] | None:
 
 def _keep(pair: Pair, console: Console) -> None:
     """Write a pair into the configuration file, and say how to undo it. Where it cannot be written, say how to name the pair."""
-    from fbrag_cli.cli.config_keys import known_keys
     from fbrag_cli.storage.config_file import locate as locate_file
     from fbrag_cli.storage.config_file import set_value
 
@@ -132,12 +131,11 @@ def _keep(pair: Pair, console: Console) -> None:
     try:
         if file is None:
             raise FbragError("config", "no configuration file is used")
-        keys = known_keys()
-        for role, entry in (("large", pair.large), ("small", pair.small)):
-            set_value(file, keys[f"models.{role}"], entry.id)
+        set_value(file, "large", pair.large.id)
+        set_value(file, "small", pair.small.id)
     except FbragError as error:
         console.warn(f"{error.message}: these models are for this run alone")
         console.hint(f"for the next runs: --large {pair.large.id} --small {pair.small.id}")
     else:
-        undo = "fbrag config unset models.large && fbrag config unset models.small"
+        undo = "fbrag config unset large && fbrag config unset small"
         console.note(f"{file.path} has these models for the next runs; for the default again: {undo}")

@@ -17,7 +17,6 @@ from typing import Annotated, Any, Literal, get_type_hints
 import typer
 
 from fbrag_cli.cli.completion import usable_models
-from fbrag_cli.cli.inputs import check_outputs
 from fbrag_cli.cli.options import CANCELLATION, GlobalOptions
 from fbrag_cli.methods.knobs import setting_of
 
@@ -42,7 +41,6 @@ def takes(
                 from fbrag_cli.cli.method_options import with_preset
 
                 values = with_preset(values, {name: _origin(typer_context, name) for name in values})
-            check_outputs((*flat, GlobalOptions), values)
             gc.freeze()  # what was made so far stays to the end (`cli.main`)
             gc.enable()
             return function(console, *(_record(group, values) for group in groups))
@@ -91,7 +89,7 @@ def option_of(declared: Field[Any]) -> Any:
     setting = setting_of(declared, Any)  # Typer reads the type from the signature
     about = setting.knob
     more = dict(declared.metadata.get("typer", {}))
-    if not (about.chunks or about.words):
+    if not about.words:
         more |= {"min": about.minimum, "max": about.maximum}
     if about.metavar == "MODEL":
         more["autocompletion"] = usable_models

@@ -24,7 +24,11 @@ FIRST = {
     "fbrag": "--version --quiet --verbose --offline --yes --config",
     "ask": "--format --answer-only --context --html --fast --thorough --more --large --small --quiet",
     "explain": "--json --html --pages --select --limit --find --chunk --samples-text --prompt --text",
+    "chat": "--format --answer-only --sources --fast --thorough --plain --large --small --gpu --quiet",
     "batch": "--questions --jobs --together --output --html --resume --retry-errors --parallel --large --gpu",
+    "ui": "--port --password-file --lang --include --exclude --large --small --gpu --idle --timeout",
+    "serve": "--host --port --token-file --open --json --large --small --gpu --idle --timeout",
+    "mcp": "--allow --large --small --gpu --threads --offline --verbose --quiet --config",
     "eval": "--limit --method --select --retrieval-only --output --json --compare --min --large --gpu",
     "models pull": "--role --suggested --sha256 --dry-run --quiet --offline --yes",
     "bench": "--json --tokens --repeat --max --large --small --gpu --threads --timeout",
@@ -47,8 +51,6 @@ _NAME = re.compile(  # of options, commands
     re.MULTILINE,
 )
 _RANGE = re.compile(r"\s*\[[^][]*x[<>=][^][]*\]$")  # of the values, which an error says
-_EXAMPLES = re.compile(r"(?<=^ {2}Examples:\n)(?: {4}.*\n?)+", re.MULTILINE)
-_WORD = re.compile(r"""(?:--\w+ (?="))?(?:"[^"]*"|'[^']*'|[^\s"'])+""")  # of a command, with what stands in quotes
 
 
 class _Helping:
@@ -99,12 +101,6 @@ class _Helping:
                     formatter.write_dl(rows)
         return hidden
 
-    def get_help(self, ctx: Any) -> str:
-        """Return the help, with examples that fit its width."""
-        text: str = super().get_help(ctx)  # type: ignore[misc]
-        width = ctx.make_formatter().width
-        return _EXAMPLES.sub(lambda found: "".join(_folded(line, width) for line in found[0].splitlines(keepends=True)), text)
-
     def format_options(self, ctx: Any, formatter: Any) -> None:
         hidden = self._write_options(ctx, formatter)
         if isinstance(self, TyperGroup):
@@ -144,19 +140,6 @@ def _plain(argument: Any) -> str:
     """Return an argument as the usage line names it: "KEY", "NAME...", "DOC... QUESTION"."""
     name: str = argument.metavar
     return name.strip("[]") if argument.nargs == 1 or "..." in name or "[" in name else f"{name}..."
-
-
-def _folded(line: str, width: int) -> str:
-    """Return the line of an example, in several lines that can be pasted into a shell where it is wider than `width`."""
-    if len(line.rstrip()) <= width:
-        return line
-    lines = [" " * 3]
-    for word in _WORD.findall(line):
-        if len(lines[-1]) + len(word) + 3 > width and lines[-1].strip():
-            lines[-1] += " \\"
-            lines.append(" " * 5)
-        lines[-1] += f" {word}"
-    return "\n".join(lines) + line[len(line.rstrip()) :]
 
 
 def print_help(text: str, stream: TextIO) -> None:

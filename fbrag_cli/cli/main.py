@@ -11,7 +11,7 @@ import typer
 
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.cli.argv import asks_for_help, before_dashes, first_word, in_json, is_quiet, value_of, with_options_for_words
-from fbrag_cli.cli.commands import Commands, warn_of_variables
+from fbrag_cli.cli.commands import Commands
 from fbrag_cli.cli.completion import INSTRUCTION, complete
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.groups import takes
@@ -20,10 +20,8 @@ from fbrag_cli.cli.options import CANCELLATION, GlobalOptions, RootOptions
 from fbrag_cli.cli.signals import Terminated, handle_signals
 from fbrag_cli.cli.streams import open_streams, print_after_error
 from fbrag_cli.errors import ExitCode, FbragError, lacking
-from fbrag_cli.generation.process import aborts, check_address_space, set_environment
+from fbrag_cli.generation.process import aborts, set_environment
 from fbrag_cli.text.printable import dumps
-
-_WITH_NUMBERS = ("ask", "explain", "chat", "ui", "serve", "mcp", "batch", "bench", "eval", "train")  # commands that load NumPy
 
 HELP = """Answers from a long document, with the chunks that they rest on. On your own machine.
 
@@ -55,8 +53,6 @@ def run(arguments: list[str], cancellation: Cancellation) -> int:
     arguments = with_options_for_words(arguments)
     try:
         try:
-            if first_word(before_dashes(arguments)) in _WITH_NUMBERS and not asks_for_help(arguments):
-                check_address_space()
             command, defaults = _command(), _config_defaults(arguments)
             with command.make_context("fbrag", list(arguments), default_map=defaults) as context:
                 context.meta[CANCELLATION] = cancellation
@@ -105,7 +101,7 @@ def _command() -> Any:
 
 
 def _config_defaults(arguments: list[str]) -> dict[str, Any]:
-    """Return the defaults of the options, by the configuration file. Warn of what nothing reads in it or in the environment."""
+    """Return the defaults of the options, by the configuration file. Warn of what nothing reads in it."""
     flags = before_dashes(arguments)
     if asks_for_help(flags):
         return {}
@@ -113,10 +109,7 @@ def _config_defaults(arguments: list[str]) -> dict[str, Any]:
 
     color: Any = "never" if value_of("--color", flags) == "never" else "auto"
     console = Console(verbosity=-1 if is_quiet(flags) else 0, color=color, config=value_of("--config", flags))
-    command = first_word(flags)
-    if command != "doctor":  # which reports them itself
-        warn_of_variables(os.environ, console, command)
-    return config_defaults(command, console, os.environ)
+    return config_defaults(first_word(flags), console, os.environ)
 
 
 def _usage_error(error: typer.TyperException, arguments: list[str]) -> FbragError:

@@ -65,7 +65,7 @@ def _value_options() -> type[Any]:
     for setting in all_settings().values():
         about = setting.knob
         varies = about.varies is not None or about.on_gpu is not None
-        kind: Any = str if about.chunks else Literal[setting.choices] if setting.choices else setting.kind
+        kind: Any = Literal[setting.choices] if setting.choices else setting.kind
         knob = replace(about, varies=about.default_text(setting.default))
         default = None if varies else setting.default
         made.append((setting.name, kind | None if default is None else kind, field(default=default, metadata={"knob": knob})))
@@ -82,7 +82,7 @@ def chosen_method(options: MethodOptions, given: Any, *, on_gpu: bool) -> Method
     given: a record of `MethodKnobs`. Raises FbragError `usage`.
     """
     values = {each.name: getattr(given, each.name) for each in fields(given)}
-    return choose_method(options.method, values, chunk_words=options.chunk_words, prompts=options.prompts, on_gpu=on_gpu)
+    return choose_method(options.method, values, prompts=options.prompts, on_gpu=on_gpu)
 
 
 # -- lists, for comparisons ------------------------------------------------------------------------------------------------

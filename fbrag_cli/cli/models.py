@@ -159,9 +159,9 @@ def pull(console: Console, options: PullOptions) -> None:
     if options.suggested:
         pair = advise(load_catalogue()).pair
         for role, entry in (("small", pair.small), ("large", pair.large)):
-            console.hint(f"fbrag config set models.{role} {entry.id}")
+            console.hint(f"fbrag config set {role} {entry.id}")
     if options.role:
-        console.hint(f"fbrag config set models.{options.role} {shlex.quote(model.name)}")
+        console.hint(f"fbrag config set {options.role} {shlex.quote(model.name)}")
 
 
 @models_app.command(cls=Command)
@@ -254,7 +254,7 @@ def _pair(console: Console) -> Mapping[str, str]:
     """Return the model of each role, by the environment, the configuration file, or the catalogue."""
     from fbrag_cli.cli.config_keys import configured
 
-    small, large = configured(["models.small", "models.large"], console)
+    small, large = configured(console, "small", "large")
     return {"small": small, "large": large}
 
 

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, TextIO
 
 from fbrag_cli.cli.browser import shown_page
 from fbrag_cli.cli.console import Console
-from fbrag_cli.cli.inputs import check_apart, may_lie_in, outputs_of
+from fbrag_cli.cli.inputs import check_outputs, files_of
 from fbrag_cli.cli.method_options import MethodKnobs, MethodOptions, chosen_method
 from fbrag_cli.cli.options import DocumentOptions, OutputOptions, QuestionRunOptions
 from fbrag_cli.cli.progress_line import ProgressLine, progress_line
 from fbrag_cli.cli.session import open_warm_session
 from fbrag_cli.cli.signals import limit_time
 from fbrag_cli.cli.streams import open_output, open_page, open_stdin, read_password
-from fbrag_cli.cli.usage import EXAMPLE, check_words, typed
+from fbrag_cli.cli.usage import EXAMPLE, check_words
 from fbrag_cli.errors import FbragError
 from fbrag_cli.methods.choosing import reading_more
 from fbrag_cli.methods.method import Method
@@ -108,13 +108,7 @@ def collect(session: Session, paths: Sequence[str], options: QuestionOptions, co
     """Read the documents. Raises FbragError as `Session.collect`, and `usage` for a password file that cannot be read, and for an
     output that is one of the documents.
     """
-    from fbrag_cli.indexing.files import find_files
-
-    outputs = outputs_of({"output": options.output.output, "html": options.output.html})
-    for folder in filter(os.path.isdir, paths):
-        if may_lie_in(outputs, folder):
-            found = find_files([folder], options.reading.include, options.reading.exclude)
-            check_apart(outputs, (file.path for file in found.files))
+    check_outputs({"-o": options.output.output, "--html": options.output.html}, files_of(paths, options.reading))
     password = read_password(options.document.password_file, console)
     stdin = open_stdin(console) if "-" in paths else None
     return session.collect(paths, options.reading, options.method.words, password=password, stdin=stdin)
@@ -129,7 +123,7 @@ def _split(document: DocumentOptions, console: Console) -> tuple[list[str], str]
     if question == "-":
         question = open_stdin(console).read().decode("utf-8", "replace")
     if not (question := _as_utf8(question).strip()):
-        raise FbragError("usage", "the question is empty", typed(document.arguments, [*paths, EXAMPLE]))
+        raise FbragError("usage", "the question is empty", EXAMPLE)
     return paths, question
 
 

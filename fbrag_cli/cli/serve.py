@@ -9,7 +9,6 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from threading import Thread
 from typing import TYPE_CHECKING
 
 from fbrag_cli.cli.console import Console
@@ -244,7 +243,7 @@ def _show(page: Entrance, console: Console) -> None:
 
     console.note(f"serving the page until Ctrl-C: {page.address}?token={page.token}")
     if has_screen():
-        Thread(target=open_address, args=(page.ticket(),), daemon=True).start()
+        open_address(page.ticket())
     else:
         console.note(f"no browser can be opened here; from another machine: ssh -L {page.port}:127.0.0.1:{page.port} {_here()}")
 

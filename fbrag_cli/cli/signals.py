@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import ExitCode, FbragError
-
-_AGAIN_SECONDS = 0.05
 
 
 class Terminated(BaseException):
@@ -24,10 +21,7 @@ class Terminated(BaseException):
 
 
 def handle_signals(cancellation: Cancellation) -> None:
-    """Turn signals into requests to stop. A second Ctrl-C ends the process at once.
-
-    What a handler raises while Python runs a `__del__`, Python swallows: it is raised again soon after.
-    """
+    """Turn signals into requests to stop. A second Ctrl-C ends the process at once."""
 
     def interrupted(signum: int, frame: FrameType | None) -> None:
         if cancellation.requested:
@@ -42,8 +36,6 @@ def handle_signals(cancellation: Cancellation) -> None:
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # ignored: nohup
         signal.signal(signal.SIGHUP, terminated)
 
-    _raise_again_what_is_swallowed(cancellation)
-
 
 @contextmanager
 def ctrl_c(press: Callable[[], object]) -> Iterator[None]:
@@ -53,20 +45,6 @@ def ctrl_c(press: Callable[[], object]) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def _raise_again_what_is_swallowed(cancellation: Cancellation) -> None:
-    report = sys.unraisablehook
-
-    def swallowed(unraisable: sys.UnraisableHookArgs) -> None:
-        error = unraisable.exc_value
-        if error is None or error is not cancellation.error or not hasattr(signal, "setitimer"):
-            report(unraisable)
-            return
-        signal.signal(signal.SIGALRM, lambda signum, frame: cancellation.interrupt(error))
-        signal.setitimer(signal.ITIMER_REAL, _AGAIN_SECONDS)
-
-    sys.unraisablehook = swallowed
 
 
 def limit_time(seconds: float, cancellation: Cancellation) -> None:

@@ -19,11 +19,18 @@ if TYPE_CHECKING:
 
 
 class _Stream(io.TextIOWrapper):
-    """A stream of UTF-8, whatever the locale is. Where it cannot be written, it writes to nowhere from then on."""
+    """A stream of text in UTF-8, whatever the locale is.
+
+    Where it cannot be written, the rest goes to the null device, and what `blamed` returns is raised, if anything.
+    """
+
+    def __init__(self, buffer: Any, blamed: Callable[[OSError], Exception | None], **about: Any) -> None:
+        super().__init__(buffer, encoding="utf-8", **about)
+        self._blamed = blamed
 
     def write(self, text: str) -> int:
         try:
-            return 0 if text == "" else super().write(text)  # Click tries a stream with "", and swallows the error
+            return 0 if text == "" else super().write(text)  # Typer tries a stream with "", and swallows the error
         except OSError as error:
             self._fail(error)
             return len(text)
@@ -35,30 +42,11 @@ class _Stream(io.TextIOWrapper):
             self._fail(error)
 
     def _fail(self, error: OSError) -> None:
-        _write_to_nowhere(self)
-
-
-class _Stdout(_Stream):
-    """The stream of the answer. Raises BrokenPipeError where nobody reads it, for other reasons FbragError `disk_full`."""
-
-    def _fail(self, error: OSError) -> None:
-        super()._fail(error)
-        if isinstance(error, BrokenPipeError):
-            raise error
-        what = f"stdout cannot be written: {error.strerror or error}"
-        raise FbragError("disk_full", what, "free some space, or send it elsewhere") from None
-
-
-class _File(_Stream):
-    """A file of text. Raises the error that `blamed` returns where it cannot be written."""
-
-    def __init__(self, path: Path, blamed: Callable[[OSError], FbragError]) -> None:
-        super().__init__(path.open("wb"), encoding="utf-8")
-        self._blamed = blamed
-
-    def _fail(self, error: OSError) -> None:
-        super()._fail(error)
-        raise self._blamed(error) from None
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, self.fileno())
+        os.close(nowhere)
+        if blamed := self._blamed(error):
+            raise blamed from None
 
 
 def open_streams() -> None:
@@ -66,38 +54,26 @@ def open_streams() -> None:
 
     Else the next file that is opened would get its number, and whatever is written to the stream.
     """
-    for number in range(3):
-        if _is_closed(number):
-            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest free number is this one
-    if sys.stdin is None:
-        sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, closefd=False)), encoding="utf-8")
-    sys.stdout = sys.__stdout__ = _opened(sys.stdout, 1, _Stdout)  # type: ignore[misc]  # shutil asks __stdout__ for its width
-    sys.stderr = sys.__stderr__ = _opened(sys.stderr, 2, _Stream)  # type: ignore[misc]
+    while (number := os.open(os.devnull, os.O_RDWR)) < 3:  # it is the lowest that is free
+        os.set_inheritable(number, True)
+    os.close(number)
+    sys.stdin = sys.stdin or open(0, closefd=False)  # noqa: SIM115
+    sys.stdout = sys.__stdout__ = _opened(sys.stdout, 1, _blamed_on_stdout)  # type: ignore[misc]  # shutil asks __stdout__
+    sys.stderr = sys.__stderr__ = _opened(sys.stderr, 2, lambda error: None)  # type: ignore[misc]  # no message is worth an answer
 
 
-def _is_closed(number: int) -> bool:
-    try:
-        os.fstat(number)
-    except OSError:
-        return True
-    return False
+def _opened(stream: Any, number: int, blamed: Callable[[OSError], Exception | None]) -> _Stream:
+    stream = stream or open(number, "w", closefd=False)  # noqa: SIM115
+    how = {"line_buffering": stream.line_buffering or number == 2, "write_through": stream.write_through}
+    return _Stream(stream.detach(), blamed, errors="replace", **how)
 
 
-def _opened(stream: TextIO | None, number: int, kind: type[_Stream]) -> _Stream:
-    lines = bool(getattr(stream, "line_buffering", number == 2))
-    through = bool(getattr(stream, "write_through", False))  # python -u
-    if stream is None:
-        buffer: Any = io.BufferedWriter(io.FileIO(number, "w", closefd=False))
-    else:
-        buffer = stream.detach()  # type: ignore[attr-defined]
-    return kind(buffer, encoding="utf-8", errors="replace", line_buffering=lines, write_through=through)
-
-
-def _write_to_nowhere(stream: TextIO) -> None:
-    """Let the rest of a stream, also what is in its buffer, go to the null device."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, stream.fileno())
-    os.close(nowhere)
+def _blamed_on_stdout(error: OSError) -> Exception:
+    if isinstance(error, BrokenPipeError):
+        return error
+    return FbragError(
+        "disk_full", f"stdout cannot be written: {error.strerror or error}", "free some space, or send it elsewhere"
+    )
 
 
 def print_after_error(text: str) -> None:
@@ -129,7 +105,10 @@ def open_output(path: str, option: str = "-o") -> Iterator[TextIO]:
 
     target, at_work = Path(path), False
     try:
-        with nullcontext(target) if is_special(path) else whole_file(target) as place, _File(place, blamed) as stream:
+        with (
+            nullcontext(target) if is_special(path) else whole_file(target) as place,
+            _Stream(place.open("wb"), blamed) as stream,
+        ):
             at_work = True  # an error of the block is not the file's
             yield stream
             at_work = False

@@ -21,7 +21,8 @@ class OptionValue:
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
         """Return the value of a text, a list for several. Raises FbragError `usage`, with what the option expects."""
         if param.multiple or param.nargs == -1:
-            return [self._read(each, param, ctx) for each in value or ()]
+            several = value.split() if isinstance(value, str) else value or ()  # of the configuration file, as of a variable
+            return [self._read(each, param, ctx) for each in several]
         return self._read(value, param, ctx)
 
     def _read(self, text: Any, param: Any, ctx: Any) -> Any:

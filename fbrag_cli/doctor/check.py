@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from fbrag_cli.methods.knobs import Setting
 from fbrag_cli.storage.config_file import ConfigFile
-from fbrag_cli.storage.config_key import Keys
 
 Status = Literal["ok", "warn", "fail"]
 
@@ -34,8 +34,8 @@ class Situation:
 
     environ: Mapping[str, str]
     config_file: ConfigFile | None
-    keys: Keys
-    variables: Sequence[str]
+    keys: Mapping[str, Setting]
+    variables: Collection[str]
     models_dir: Path
     large: str
     small: str

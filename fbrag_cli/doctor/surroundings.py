@@ -6,15 +6,16 @@ import locale
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from threading import Thread
 
 from fbrag_cli.doctor.check import Check, Situation
 from fbrag_cli.errors import FbragError
+from fbrag_cli.methods.knobs import effective
 from fbrag_cli.storage.cache import Cache
-from fbrag_cli.storage.config_file import MOST_NAMED, Config, effective, load
-from fbrag_cli.storage.config_key import suggested, suggested_variable, unread_variables
+from fbrag_cli.storage.config_file import load
 from fbrag_cli.storage.places import cache_dir, is_nowhere
+from fbrag_cli.text.near import closest, suggestion
 from fbrag_cli.text.printable import byte_size
 
 _SHOWN = re.compile(
@@ -27,6 +28,7 @@ _ADDRESS = re.compile("PROXY|URL|ENDPOINT|INDEX", re.IGNORECASE)  # also without
 _LOGIN_OF_ADDRESS = re.compile(r"^(\w+://)?.*@", re.DOTALL)
 _LOGIN = re.compile(r"(//)(?!([\w.-]+|\[[\da-f:.]+\])(:\d+)?([/?#,]|$)).*@", re.DOTALL)
 _NETWORK_SECONDS = 5
+_FIRST = 5  # unknown keys that are named; each is compared with all that are known
 
 
 def config(situation: Situation) -> Check:
@@ -39,8 +41,8 @@ def config(situation: Situation) -> Check:
     except FbragError as error:
         return Check("config", "fail", error.message, error.hint)
     if found.unknown:
-        first, more = found.unknown[:MOST_NAMED], len(found.unknown) - MOST_NAMED
-        fixes = dict.fromkeys(suggested(each, situation.keys, "fbrag config show") for each in first)
+        first, more = found.unknown[:_FIRST], len(found.unknown) - _FIRST
+        fixes = dict.fromkeys(suggestion(each, situation.keys, "fbrag config show") for each in first)
         rest = f" and {more:,} more" if more > 0 else ""
         return Check("config", "warn", f"{file.path}: unknown: {', '.join(first)}{rest}", "; ".join(fixes))
     if is_nowhere(file.path):
@@ -70,13 +72,19 @@ def environment(situation: Situation) -> Check:
     finding = " ".join(shown) or "no variable that fbrag uses is set"
     try:
         for key in situation.keys.values():
-            effective(key, Config({}), environ)
+            effective(key, {}, environ)
     except FbragError as error:
         return Check("environment", "fail", f"{error.message}; in force: {finding}", error.hint)
-    if unread := unread_variables(environ, situation.variables):
-        fix = "; ".join(suggested_variable(name, situation.variables, f"unset {name}") for name in unread)
+    if unread := [name for name in environ if name.startswith("FBRAG_") and name not in situation.variables]:
+        fix = "; ".join(_meant(name, situation.variables) for name in unread)
         return Check("environment", "warn", f"fbrag reads no {', '.join(unread)}; in force: {finding}", fix)
     return Check("environment", "ok", finding)
+
+
+def _meant(name: str, known: Collection[str]) -> str:
+    """Return what to do about a variable FBRAG_* that nothing reads. Its common beginning makes no names alike."""
+    near = closest(name.removeprefix("FBRAG_"), [each.removeprefix("FBRAG_") for each in known])
+    return f"did you mean FBRAG_{near}?" if near else f"unset {name}"
 
 
 def _public(name: str, value: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.evaluation.labels import key, written
-from fbrag_cli.methods.choosing import PLAIN, PRESETS, chunk_count, method_with, preset_settings
+from fbrag_cli.methods.choosing import PLAIN, PRESETS, method_with, preset_settings
 from fbrag_cli.methods.knobs import Setting, settings_of
 from fbrag_cli.methods.method import Method
 from fbrag_cli.methods.prompt_file import PromptFile, read_prompt_file
@@ -117,11 +117,11 @@ class Grid:
             method = find_method(name)
             words = self.chunk_words or method.chunk_words
             smalls = _split(self.small) if method.needs_small else [None]
-            lists = {each: listed_values(all_settings()[each], text, words) for each, text in self.settings.items()}
+            lists = {each: listed_values(all_settings()[each], text) for each, text in self.settings.items()}
             own = {each: values for each, values in lists.items() if each in settings_of(method)}
             for values, small, retriever in product(product(*own.values()), smalls, _split(self.retrievers)):
                 given = {**fixed, **dict(zip(own, values, strict=True)), **preset_settings(preset, retriever)}
-                chosen = method_with(method, given, words, on_gpu=on_gpu)
+                chosen = method_with(method, given, on_gpu=on_gpu)
                 found.append(Configuration(chosen, small, self.large, retriever, words, prompts))
         return distinct(found)
 
@@ -139,14 +139,12 @@ def _split(text: str) -> list[str]:
     return list(dict.fromkeys(part.strip() for part in text.split(",")))
 
 
-def listed_values(setting: Setting, text: str, chunk_words: int) -> list[Any]:
+def listed_values(setting: Setting, text: str) -> list[Any]:
     """Parse a list of values such as "3,5,10". Raises FbragError `usage`."""
-    return list(dict.fromkeys(_value(setting, part, text, chunk_words) for part in _split(text)))
+    return list(dict.fromkeys(_value(setting, part, text) for part in _split(text)))
 
 
-def _value(setting: Setting, part: str, text: str, chunk_words: int) -> Any:
-    if setting.chunks:
-        return chunk_count(setting.option, part, chunk_words)
+def _value(setting: Setting, part: str, text: str) -> Any:
     if (value := setting.parsed(part)) is None:
         raise FbragError("usage", f"{setting.option} {text}: {part!r} is not {setting.expects}", _HELP)
     return value

@@ -22,41 +22,8 @@ def set_environment() -> None:
     # So do the threads of OpenBLAS, which NumPy multiplies matrices with: for 2 ** 10 cycles. By its default they take the cores
     # from llama.cpp for tens of milliseconds after each product.
     os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "10")
-    if _limited_address_space():  # each thread of OpenBLAS asks for much of it
-        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # Where llama.cpp gives up, it would run gdb, which writes to stdout.
     os.environ.setdefault("GGML_NO_BACKTRACE", "1")
-
-
-def check_address_space() -> None:
-    """Raise FbragError out_of_memory where the shell's limit of address space is too small for NumPy to load.
-
-    OpenBLAS would end the process itself, with status 1. So another process, which ends at once, tries it first.
-    """
-    if not _limited_address_space() or "numpy" in sys.modules:
-        return
-    child = os.fork()
-    if child == 0:
-        try:
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, 1)
-            os.dup2(nowhere, 2)
-            import numpy  # noqa: F401
-
-            os._exit(0)
-        finally:
-            os._exit(1)
-    if os.waitpid(child, 0)[1]:
-        what = "the limit of address space (ulimit -v) is too small to load the libraries of numbers"
-        raise FbragError("out_of_memory", what, "raise it: ulimit -v unlimited")
-
-
-def _limited_address_space() -> bool:
-    try:
-        import resource
-    except ImportError:  # Windows
-        return False
-    return resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
 
 
 def print_error(error: FbragError) -> None:

@@ -16,14 +16,11 @@ from fbrag_cli.storage.files import read_small
 #: Name -> the settings that it stands for. Their cost was measured (tests/benchmarks/README.md).
 PRESETS: Mapping[str, Mapping[str, Any]] = {
     "fast": {"method": "order-preserving", "answer_anyway": True, "window_weight": 0.6},
-    "thorough": {"select": "10"},
+    "thorough": {"select": 10},
 }
 
 #: The preset of `fbrag eval` that sets nothing.
 PLAIN = "default"
-
-
-_CHUNKS_HINT = "use 8, or words as 6k"
 
 
 def preset_settings(preset: str, retriever: str) -> dict[str, Any]:
@@ -34,18 +31,15 @@ def preset_settings(preset: str, retriever: str) -> dict[str, Any]:
     return {name: value for name, value in PRESETS.get(preset, {}).items() if name != "window_weight" or retriever == "bm25"}
 
 
-def choose_method(
-    name: str, values: Mapping[str, Any], *, chunk_words: int | None = None, prompts: str | None = None, on_gpu: bool
-) -> Method:
+def choose_method(name: str, values: Mapping[str, Any], *, prompts: str | None = None, on_gpu: bool) -> Method:
     """Return the method of this name, with those of the values that it reads.
 
-    values: values of settings by name; a missing one, or None, stands for the default on this machine. chunk_words: number of
-    words of a chunk; None for that of the method. prompts: file of prompts in place of ours. on_gpu: whether the models run on a
-    GPU.
+    values: values of settings by name; a missing one, or None, stands for the default on this machine. prompts: file of
+    prompts in place of ours. on_gpu: whether the models run on a GPU.
     Raises FbragError `usage` for a name, a value or a file that cannot be used.
     """
     kind = find_method(name)
-    method = method_with(kind, values, chunk_words or kind.chunk_words, on_gpu=on_gpu)
+    method = method_with(kind, values, on_gpu=on_gpu)
     if prompts is None:
         return method
     if values.get("instructions"):
@@ -56,7 +50,7 @@ def choose_method(
     return replace(read_prompt_file(prompts).of().applied(method), **limits)
 
 
-def method_with(method: type[Method], values: Mapping[str, Any], chunk_words: int, *, on_gpu: bool) -> Method:
+def method_with(method: type[Method], values: Mapping[str, Any], *, on_gpu: bool) -> Method:
     """Return a method with those of the values that it reads. None stands for the default on this machine."""
     settings: dict[str, Any] = {}
     known = settings_of(method)
@@ -67,8 +61,6 @@ def method_with(method: type[Method], values: Mapping[str, Any], chunk_words: in
             value = implied[0][1]
         elif value is None:
             value = setting.knob.on_gpu if on_gpu and setting.knob.on_gpu is not None else setting.default
-        elif setting.chunks and isinstance(value, str):
-            value = chunk_count(setting.option, value, chunk_words)
         settings[name] = value
     if settings.get("instructions"):
         settings["instructions"] = _instructions(settings["instructions"])
@@ -83,20 +75,6 @@ def reading_more(method: Method, more: int) -> Method:
         what = "the whole document" if method.n_read(1) else "no document"
         raise FbragError("usage", f"--more: {method.name} reads {what} anyway", "leave out --more, or --method")
     return larger
-
-
-def chunk_count(name: str, value: str, chunk_words: int) -> int:
-    """Parse a number of chunks: "20", or in words "6k" (20 chunks of 300). name: the option's name, for the error (`usage`)."""
-    number, words = value.strip().lower(), False
-    if number.endswith("k"):
-        number, words = number[:-1], True
-    try:
-        chunks = round(float(number) * 1000 / chunk_words) if words else int(number)
-    except (ValueError, OverflowError):
-        raise FbragError("usage", f"{name} {value}: not a number of chunks", _CHUNKS_HINT) from None
-    if chunks < 1:
-        raise FbragError("usage", f"{name} {value}: at least one chunk is needed", _CHUNKS_HINT)
-    return chunks
 
 
 def _instructions(value: str) -> str:

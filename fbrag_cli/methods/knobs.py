@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import Field, dataclass, field, fields
 from functools import cache
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from fbrag_cli.storage.config_key import Accepted
+from fbrag_cli.errors import FbragError
+from fbrag_cli.storage.config_key import Accepted, Value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,12 +16,11 @@ class Knob:
     """The help, the bounds and the option of a setting.
 
     help: one phrase. varies: the default in words, where it depends on something else than this field. on_gpu: the default where
-    the models run on a GPU, None for the same. choices: the words that it takes, () for those of its type. chunks: whether it is
-    a number of chunks, which may be given in words ("6k"). words: what stands for a number beside numbers, as "auto".
-    group: of options in the help. names: of the option, () for the field's own name. variables: of the environment, None for
-    FBRAG_ and its name. once: whether it says what a single run is to do, so that no file sets it. compared: whether an
-    evaluation takes a list of values. added: whether rows of older versions lack it, so that a row leaves it out at its default.
-    implies: another setting and its value, where the user gives a value here and none there.
+    the models run on a GPU, None for the same. choices: the words that it takes, () for those of its type. words: what stands for
+    a number beside numbers, as "auto". group: of options in the help. names: of the option, () for the field's own name.
+    variables: of the environment, None for FBRAG_ and its name. once: whether it says what a single run is to do, so that no file
+    sets it. compared: whether an evaluation takes a list of values. added: whether rows of older versions lack it, so that a row
+    leaves it out at its default. implies: another setting and its value, where the user gives a value here and none there.
     """
 
     help: str
@@ -28,7 +29,6 @@ class Knob:
     varies: str | None = None
     on_gpu: Any = None
     choices: tuple[str, ...] = ()
-    chunks: bool = False
     words: tuple[str, ...] = ()
     group: str = "Method"
     names: tuple[str, ...] = ()
@@ -80,6 +80,30 @@ class Setting(Accepted):
         return f"{self.knob.help} ({default})" if default else self.knob.help
 
 
+@dataclass(frozen=True, slots=True)
+class Effective:
+    """The value that counts for a setting, None where nothing is set. origin: a variable's name, "file" or "default"."""
+
+    value: Value | None
+    origin: str
+
+
+def effective(setting: Setting, of_file: Mapping[str, Value], environ: Mapping[str, str]) -> Effective:
+    """Return the value that counts without a flag: that of a variable, else of the file, else the default.
+
+    of_file: values by name. Raises FbragError `config` for a variable that the setting does not accept.
+    """
+    for variable in setting.variables:
+        if text := environ.get(variable):
+            if (value := setting.parsed(text)) is None:
+                what = f"{variable} is {text!r}, expected {setting.expects}"
+                raise FbragError("config", what, f"correct or unset {variable}")
+            return Effective(value, variable)
+    if setting.name in of_file:
+        return Effective(of_file[setting.name], "file")
+    return Effective(setting.default, "default")
+
+
 def knob(default: Any, help: str, **about: Any) -> Any:
     """A field that is a setting. about: the fields of `Knob`."""
     return field(default=default, metadata={"knob": Knob(help=help, **about)})
@@ -106,7 +130,6 @@ def setting_of(declared: Field[Any], hint: Any) -> Setting:
         choices=about.choices or choices,
         minimum=about.minimum,
         maximum=about.maximum,
-        chunks=about.chunks,
         words=about.words,
         default=declared.default,
         knob=about,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Array = NDArray[np.float32]
 
 #: The help of `select`.
-SELECT = "chunks for the large model, or words as 3k"
+SELECT = "chunks for the large model"
 
 _NEAREST = 3  # chunks that a listener learns of at once
 _STRANGERS = 100  # chunks of other text with the same score, after which no copy is looked for: reading them takes time
@@ -140,7 +140,7 @@ def ranked(
 class ChunkMethod(Method):
     """A method that selects a number of chunks. more: how often `select` further chunks are selected (`--more`)."""
 
-    select: int = knob(5, SELECT, on_gpu=10, chunks=True, minimum=1, metavar="N")
+    select: int = knob(5, SELECT, on_gpu=10, minimum=1, metavar="N")
     more: int = 0
 
     @property

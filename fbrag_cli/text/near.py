@@ -7,19 +7,15 @@ from collections.abc import Iterable
 _LEAST = 3  # characters of a part that stands for the whole name
 
 
-def closest(name: str, names: Iterable[str], likeness: float = 0.6) -> str | None:
-    """Return the one of `names` that is most like `name`, or else the first that contains it; None without one.
-
-    likeness: the least likeness of two names, 0 to 1; with 1, a part does not count.
-    """
+def closest(name: str, names: Iterable[str]) -> str | None:
+    """Return the one of `names` that is most like `name`, or else the first that contains it; None without one."""
     from difflib import get_close_matches
 
     known = {each.casefold(): each for each in reversed([*names])}  # the first of two that differ only in case
     asked = name.casefold()
-    if near := get_close_matches(asked, list(known), 1, likeness):
+    if near := get_close_matches(asked, list(known), 1):
         return known[near[0]]
-    is_part = len(asked) >= _LEAST and likeness < 1
-    return next((each for each in reversed(known.values()) if is_part and asked in each.casefold()), None)
+    return next((each for each in reversed(known.values()) if len(asked) >= _LEAST and asked in each.casefold()), None)
 
 
 def suggestion(name: str, names: Iterable[str], otherwise: str) -> str:

@@ -15,12 +15,7 @@ from fbrag_cli.text.table import width_of
 BOLD, DIM, ACCENT, ERROR = "1", "2", "35", "1;31"
 
 _LEAST = 20  # columns of a text beside a margin, in the narrowest terminal
-_QUOTE = "'\"'\"'"  # a quote inside quotes, as `shlex.quote` writes it
 _STRETCH = re.compile(r"\S+")
-_COMMAND = re.compile(
-    r"(?:(?<=: )|(?<=, then )|(?<=, or )|^)"
-    r"""(?:[A-Z_]+="[^"]*" )*(?:fbrag|curl|ocrmypdf|uv pip|(?:\S+|'[^']+') -m pip) (?![^']*, ).+"""
-)
 
 
 @dataclass(slots=True)
@@ -88,15 +83,7 @@ def wrapped(line: str, at: int, columns: int, margin: int = 0) -> list[Span]:
 
 
 def folded(text: str, columns: int | None, margin: str = "") -> str:
-    """Return a printable text with lines that fit `columns` (None: as it is). margin: before what follows a break.
-
-    A command at its end that does not fit stands on lines of its own, which can be pasted into a shell as they are.
-    """
-    if columns is None or all(width_of(line) <= columns for line in text.split("\n")):
-        return text
-    if found := _COMMAND.search(text):
-        before = text[: found.start()].rstrip()
-        return "\n".join([*([folded(before, columns, margin)] if before else []), *_command_lines(found.group(), columns)])
+    """Return a printable text with lines that fit `columns` (None: as it is). margin: before what follows a break."""
     return "\n".join(Styled(text).lines(columns, margin=margin))
 
 
@@ -112,19 +99,6 @@ def broken(text: str, columns: int | None, margin: str = "") -> Iterator[str]:
     """Yield the lines of a printable text, broken to fit `columns` (None: as they are). margin: before each line."""
     room = None if columns is None else max(_LEAST, columns - len(margin))
     return (f"{margin}{line}".rstrip() for line in Styled(text).lines(room))
-
-
-def _command_lines(command: str, columns: int) -> Iterator[str]:
-    """Yield the lines of a command, each but the last continued by a backslash; inside quotes, the quotes end and begin anew."""
-    room, line, quoted = columns - 3, "", False  # a quote, a space and a backslash
-    for word in command.split(" "):
-        if line and width_of(line) + 1 + width_of(word) > room:
-            yield f"{line} '\\" if quoted else f"{line} \\"
-            line = f"'{word}" if quoted else word
-        else:
-            line = f"{line} {word}" if line else word
-        quoted ^= word.replace(_QUOTE, "").count("'") % 2 == 1
-    yield line
 
 
 def _words(line: str) -> Iterator[Span]:

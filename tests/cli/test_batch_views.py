@@ -111,9 +111,9 @@ def test_a_contract_is_no_page(fbrag: Run, folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ("-o a.csv --wide a.jsonl", "--wide a.jsonl holds the rows of -o a.csv"),
-        ("-o a.csv --html ./a.csv", "-o and --html name the same file"),
-        ("-o a.csv --html b --wide ./b", "--html and --wide name the same file"),
+        ("-o a.csv --wide a.jsonl", "--wide a.jsonl is the file of another output"),
+        ("-o a.csv --html ./a.csv", "--html ./a.csv is the file of another output"),
+        ("-o a.csv --html b --wide ./b", "--wide ./b is the file of another output"),
         ("-o a.csv --html -", "--html -: stdout carries the rows"),
         ("-o a.csv --html contracts", "contracts cannot be written: it is a folder"),
     ],

@@ -65,50 +65,51 @@ def test_json_is_an_object_for_each_question_with_what_was_understood(fbrag: Run
 
 
 def test_the_words_with_a_slash(fbrag: Run, server: Loopback, works: Path, tmp_path: Path) -> None:
-    lines = [
-        "/source 1",
-        BUILT,
-        "/find railway board",
-        "/explain",
-        "/source 1",
-        "/again --select 1",
-        "/fnid x",
-        "/plain",
-        "/help",
-    ]
-    lines += [
-        "And who paid for it?",
-        f"/save {tmp_path}/said.md",
-        f"/save {tmp_path}/said.html",
-        f"/save {works}",
-        "/quit",
-        BUILT,
-    ]
+    lines = ["/source 1", "/more", BUILT, "/explain", "/source 1", "/svae x", "/help", PAID]
+    lines += [f"/save {tmp_path}/said.md", f"/save {tmp_path}/said.html", f"/save {works}", "/quit", BUILT]
     done = fbrag("chat", works, *FAST, *models(server), stdin="\n".join(lines))
     assert done.returncode == 2
-    assert "error: nothing was asked yet" in done.stderr
-    assert "hint: did you mean /find?" in done.stderr
-    assert re.search(r"^rank \d/\d .* selected", done.stdout, re.MULTILINE)
+    assert done.stderr.count("error: nothing was asked yet") == 2
+    assert "hint: did you mean /save?" in done.stderr
     assert "first words" in done.stdout
     assert "  > The Ironhythe works were built by Josiah Goss in 1841.\n" in done.stdout
-    assert "/again OPTIONS: " in done.stderr
-    assert "understood" not in done.stderr, "/plain"
+    assert "/more: " in done.stderr
     said = (tmp_path / "said.md").read_text("utf-8")
     assert said.startswith(f"## {BUILT}\n\nJosiah Goss.[^1-1]")
-    assert "\n## And who paid for it?\n" in said
+    assert f"\n## {PAID}\n" in said
     assert "<html" in (tmp_path / "said.html").read_text("utf-8")
     assert works.read_text() == TEXT
-    assert done.stderr.count("2 chunks: ") == 3, "one was asked again, and none after /quit"
+    assert done.stderr.count("2 chunks: ") == 2, "none after /quit"
 
 
-def test_a_question_that_is_answered_when_it_is_asked_again_is_no_failure(fbrag: Run, server: Loopback, works: Path) -> None:
-    method = [each for each in FAST if each != "--answer-anyway"]
+def test_the_plain_option_asks_questions_as_they_are_typed(fbrag: Run, server: Loopback, works: Path) -> None:
+    done = fbrag("chat", works, "--plain", *FAST, *models(server), stdin=f"{BUILT}\nAnd who paid for it?\n")
+    assert (done.returncode, "understood" in done.stderr) == (0, False)
+
+
+def test_more_reads_the_next_passages_until_all_is_read(fbrag: Run, server: Loopback, tmp_path: Path) -> None:
+    path = tmp_path / "lamps.txt"
+    rooms = ("oil", "gas", "tin")
+    path.write_text("\n\n".join(f"A lamp of {each} hung in the {each} room of the old house by the sea." for each in rooms))
+    method = ("--method", "order-preserving", "--reads", "chunks", "--select", "1", "--chunk-words", "16")
+    server.replies.append(stream(" "))
+    asked = "Which lamp hung in the tin room?\n/more\n/more\n/more\n"
+    done = fbrag("chat", path, *method, *models(server), "--json", stdin=asked)
+    told = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [len(each["sources"]) for each in told] == [1, 2, 3, 3]
+    assert done.stderr.count("there is nothing more to read") == 1
+    assert len({each["question"] for each in told}) == 1
+
+
+def test_a_question_that_is_answered_from_more_passages_is_no_failure(fbrag: Run, server: Loopback, works: Path) -> None:
+    method = ("--method", "order-preserving", "--reads", "chunks", "--chunk-words", "10", "--select", "1")
     server.replies.append(stream(" "))
     once = fbrag("chat", works, *method, *models(server), stdin=f"{BUILT}\n")
     assert (once.returncode, "does not say" in once.stdout) == (1, True), once.stderr
     server.replies.append(stream(" "))
-    again = fbrag("chat", works, *method, "--again", *models(server), stdin=f"{BUILT}\n/again --select 1\n")
-    assert (again.returncode, "Josiah Goss. [1]" in again.stdout) == (0, True), again.stderr
+    more = fbrag("chat", works, *method, "--again", *models(server), stdin=f"{BUILT}\n/more\n")
+    assert (more.returncode, "Josiah Goss. [1]" in more.stdout) == (0, True), more.stderr
+    assert "(new)" in more.stdout
 
 
 def test_another_document_takes_the_place_of_the_first(fbrag: Run, server: Loopback, works: Path, tmp_path: Path) -> None:
@@ -118,7 +119,7 @@ def test_another_document_takes_the_place_of_the_first(fbrag: Run, server: Loopb
     done = fbrag("chat", works, *FAST, *models(server), stdin="\n".join(lines))
     assert done.returncode == 3
     assert "none.txt" in done.stderr
-    assert "stdin, which carries the questions" in done.stderr
+    assert "/open -: a file or folder is needed" in done.stderr
     assert "a mill.txt:1" in done.stdout, "opened by its name, which has two spaces"
 
 

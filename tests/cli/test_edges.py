@@ -154,7 +154,7 @@ def test_without_a_temporary_folder_it_answers_from_memory(
 def test_an_internal_error_whose_log_cannot_be_written_prints_its_last_line(
     clean_environment: Environ, tmp_path: Path, no_temporary_folder: str
 ) -> None:
-    fault = "import fbrag_cli.cli.config\nfbrag_cli.cli.config._file = lambda console: 1 // 0\nmain()"
+    fault = "import fbrag_cli.cli.config\nfbrag_cli.cli.config.locate = lambda *given: 1 // 0\nmain()"
     done = _python(no_temporary_folder + fault, clean_environment, tmp_path, "config", "path")
     _one_error(done, 70, "ZeroDivisionError: integer division or modulo by zero")
 
@@ -330,7 +330,7 @@ def test_nohup_is_obeyed(clean_environment: Environ, tmp_path: Path) -> None:
 def test_nothing_unforeseen_is_exit_1(clean_environment: Environ, tmp_path: Path, fault: str, code: int, said: str) -> None:
     """Raised in a command, and while the command line is loaded."""
     raised = f"{fault}\ndef fail(*given):\n  raise fault\n"
-    in_command = f"import fbrag_cli.cli.config\n{raised}fbrag_cli.cli.config._file = fail\n"
+    in_command = f"import fbrag_cli.cli.config\n{raised}fbrag_cli.cli.config.locate = fail\n"
     at_load = (
         f"import importlib.machinery, sys\n{raised}class Finder:\n  find_spec = staticmethod(fail)\nsys.modules.pop('typer', 0)\n"
     )
@@ -370,20 +370,6 @@ main.main()
     assert (done.returncode, done.stderr) == (code, "")
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="other systems limit address space otherwise")
-@pytest.mark.parametrize("kilobytes", [60_000, 100_000])
-def test_too_little_address_space_is_an_error_and_never_exit_one(shell: Shell, kilobytes: int) -> None:
-    asked = 'explain fine.txt "When did it sail?" --method vanilla'
-    _one_error(shell(f"ulimit -v {kilobytes}; $fbrag {asked}"), 5, "address space (ulimit -v)")
-    assert shell(f"ulimit -v {kilobytes}; $fbrag --version").returncode == 0
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="other systems limit address space otherwise")
-def test_with_one_thread_numpy_loads_where_it_could_not_with_many(shell: Shell) -> None:
-    done = shell('ulimit -v 200000; $fbrag explain fine.txt "When did it sail?" --method vanilla')
-    assert (done.returncode, "The brig sailed" in done.stdout) == (0, True), done.stderr
-
-
 def test_a_limit_of_processor_time_that_ends_a_reading_is_named() -> None:
     """`ulimit -t` kills the process that reads, as a system does that lacks memory."""
     pytest.importorskip("resource", reason="Windows has no such limits")
@@ -397,37 +383,12 @@ def test_a_limit_of_processor_time_that_ends_a_reading_is_named() -> None:
     assert done.stdout.startswith("timeout 5 a document took more than the 2 s of processor time"), (done.stdout, done.stderr)
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no timers of signals")
-def test_a_signal_that_python_swallows_is_raised_again(clean_environment: Environ) -> None:
-    code = """
-import os, signal, sys, time
-from fbrag_cli.cancellation import Cancellation
-from fbrag_cli.cli.signals import handle_signals
-cancellation = Cancellation()
-handle_signals(cancellation)
-class Left:
-    def __del__(self):
-        os.kill(os.getpid(), signal.SIGINT)
-        time.sleep(0.2)
-try:
-    Left()
-    time.sleep(60)
-except KeyboardInterrupt:
-    print("stopped")
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=clean_environment, cwd=ROOT, check=False
-    )
-    assert (done.stdout, done.stderr) == ("stopped\n", "")
-
-
 def test_many_unknown_keys_take_no_time_and_five_lines(shell: Shell, tmp_path: Path) -> None:
     (tmp_path / "many.toml").write_text("".join(f"unknown_{i} = 1\n" for i in range(20_000)))
     began = monotonic()
     done = shell('$fbrag ask fine.txt "Who?" --dry-run --config many.toml')
     assert monotonic() - began < 20
     assert done.returncode == 0
-    assert [line for line in done.stderr.splitlines() if "unknown" in line][-1].endswith("there are 19,995 more unknown keys")
     assert done.stderr.count("there is no key") == 5
     checked = shell("$fbrag doctor --config many.toml --no-gpu-probe").stdout
     assert "and 19,995 more" in " ".join(checked.split())

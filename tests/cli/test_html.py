@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 from html import unescape
 from pathlib import Path
 
@@ -111,6 +112,9 @@ def test_open_shows_the_page_in_the_browser(fbrag: Run, tmp_path: Path, browser:
         (page,) = (tmp_path / "tmp").glob("fbrag-*.html")
         assert f"the page is {page}" in done.stderr
         assert page.stat().st_mode & 0o077 == 0
+    until = time.monotonic() + 20
+    while not (tmp_path / "seen").exists() and time.monotonic() < until:
+        time.sleep(0.05)
     assert (tmp_path / "seen").read_text("utf-8").strip() == page.as_uri()
     assert "178 chunks" in page.read_text("utf-8") or "36 chunks" in page.read_text("utf-8")
 

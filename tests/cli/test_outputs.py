@@ -16,19 +16,16 @@ ROW = {"schema": "fbrag.row/1", "id": "1", "document": "a.txt", "question": "Who
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A document, questions, jobs, prompts, a password, a key, rows of an earlier run, and links to the document."""
+    """A document, questions, jobs, prompts, rows of an earlier run, and links to the document."""
     texts = {
         "a.txt": INQUIRY.read_text("utf-8")[:900],
         "q.txt": "Who?\n",
         "jobs.csv": "document,question\na.txt,Who?\n",
         "prompts.json": "{}",
-        "secret": "x",
-        "config.toml": "",
         "rows.jsonl": json.dumps(ROW, separators=(",", ":")) + "\n",
         "of-rows.csv": "document,question\nrows.jsonl,Who?\n",
         "docs/c.jsonl": json.dumps(ROW, separators=(",", ":")) + "\n",
         "docs/b.txt": "The brig sailed at noon.",
-        "folder/r2ag.json": "{}",
     }
     for name, text in texts.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -48,12 +45,6 @@ def folder(tmp_path: Path) -> Path:
         "ask a.txt Who? --html a.txt",
         "ask docs Who? -o docs/b.txt",
         "ask docs Who? --html third.txt",
-        "ask a.txt Who? --prompts prompts.json:x -o prompts.json",
-        "ask a.txt Who? --instructions @q.txt -o q.txt",
-        "ask a.txt Who? --config config.toml -o config.toml",
-        "ask a.txt Who? --password-file secret -o secret",
-        "ask a.txt Who? --key-file secret -o secret",
-        "ask a.txt Who? --method r2ag --r2ag folder -o folder/r2ag.json",
         "explain a.txt Who? -o a.txt",
         "explain a.txt --text -o a.txt",
         "batch a.txt -Q q.txt -o a.txt --restart",
@@ -66,8 +57,6 @@ def folder(tmp_path: Path) -> Path:
         "batch rows.jsonl -Q q.txt -o rows.jsonl --restart",
         "batch --jobs rows.jsonl -o rows.jsonl --restart",
         "batch --jobs jobs.csv -o a.txt --restart",
-        "batch a.txt -Q q.txt --prompts prompts.json -o prompts.json --restart",
-        "batch a.txt -Q q.txt --config config.toml -o config.toml --restart",
         "batch --jobs of-rows.csv -o rows.jsonl --restart",
         "eval rows.jsonl -o rows.jsonl --restart",
         "eval docs/b.txt --compare rows.jsonl -o rows.jsonl --restart",
@@ -79,20 +68,6 @@ def test_an_input_is_no_output(fbrag: Run, folder: Path, line: str) -> None:
     assert (done.returncode, done.stdout) == (2, ""), done.stderr
     assert "it is read, and would be overwritten" in done.stderr or "holds no rows of this kind" in done.stderr
     assert {path: path.read_bytes() for path in before} == before
-
-
-def test_a_model_is_no_output(fbrag: Run, folder: Path, smollm2: Path) -> None:
-    (folder / "model.gguf").symlink_to(smollm2)
-    size = smollm2.stat().st_size
-    for line in ("ask a.txt Who? -o model.gguf", "batch a.txt -Q q.txt -o model.gguf --restart", "eval q.txt -o model.gguf"):
-        done = fbrag(*line.split())
-        assert (done.returncode, "-o model.gguf, the same file as" in done.stderr) == (2, True), done.stderr
-    assert smollm2.stat().st_size == size
-
-
-def test_two_outputs_are_two_files(fbrag: Run, folder: Path) -> None:
-    done = fbrag("ask", "a.txt", "Who?", "-o", "new.html", "--html", "./new.html", *SMALL)
-    assert (done.returncode, "-o and --html name the same file" in done.stderr) == (2, True)
 
 
 @pytest.mark.parametrize(

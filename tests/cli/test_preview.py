@@ -318,16 +318,16 @@ def resolved(**given: tuple[object, str]) -> dict[str, object]:
 def test_fast_is_the_question_alone_and_thorough_more_chunks() -> None:
     assert resolved() == {}
     assert resolved(fast=(True, FLAG)) == {"method": "order-preserving", "answer_anyway": True, "window_weight": 0.6}
-    assert resolved(thorough=(True, FLAG)) == {"select": "10"}
+    assert resolved(thorough=(True, FLAG)) == {"select": 10}
 
 
 def test_an_option_beside_a_preset_counts_unless_it_comes_from_further_away() -> None:
-    assert resolved(thorough=(True, FLAG), select=("3", FLAG)) == {"select": "3"}
-    assert resolved(thorough=(True, FLAG), select=("3", FILE)) == {"select": "10"}
-    assert resolved(thorough=(True, FILE), select=("3", FLAG)) == {"select": "3"}
+    assert resolved(thorough=(True, FLAG), select=(3, FLAG)) == {"select": 3}
+    assert resolved(thorough=(True, FLAG), select=(3, FILE)) == {"select": 10}
+    assert resolved(thorough=(True, FILE), select=(3, FLAG)) == {"select": 3}
     assert resolved(fast=(True, FLAG), method=("vanilla", FILE))["method"] == "order-preserving"
     assert resolved(fast=(True, FILE), method=("vanilla", FLAG)) == {"method": "vanilla"}
-    assert resolved(fast=(True, FILE), thorough=(True, FLAG)) == {"select": "10"}
+    assert resolved(fast=(True, FILE), thorough=(True, FLAG)) == {"select": 10}
     assert resolved(fast=(True, FLAG), method=("order-preserving", FLAG))["answer_anyway"] is True
 
 

@@ -166,7 +166,7 @@ def test_options_of_this_machine_are_refused_or_do_not_count(fbrag: Run) -> None
 
 def test_an_address_stands_in_the_configuration_too(fbrag: Run) -> None:
     with Loopback() as server:
-        for key in ("models.small", "models.large"):
+        for key in ("small", "large"):
             assert fbrag("config", "set", key, f"{server.address}#tiny").returncode == 0
         done = fbrag("ask", INQUIRY, QUESTION, "-a", "--answer-anyway", *FEW)
         assert (done.returncode, done.stdout) == (0, "It is blue.\n")

@@ -10,7 +10,7 @@ import pytest
 
 from fbrag_cli.cli.argv import COMMANDS
 from fbrag_cli.cli.commands import Commands
-from fbrag_cli.cli.config_keys import _TABLES, _resolved
+from fbrag_cli.cli.config_keys import known_keys
 from tests.conftest import ROOT
 
 CODE = """
@@ -37,7 +37,7 @@ QUICK += ["doctor --help", "-q --offline models path"]
 
 
 @pytest.mark.parametrize("command", QUICK)
-@pytest.mark.parametrize("text", ["", 'gpu = "off"\n[models]\nlarge = "smollm2-135m"\n'], ids=["", "file"])
+@pytest.mark.parametrize("text", ["", 'gpu = "off"\nlarge = "smollm2-135m"\n'], ids=["", "file"])
 def test_a_quick_command_loads_no_library_of_numbers_and_no_method(
     command: str, text: str, clean_environment: dict[str, str], tmp_path: Path
 ) -> None:
@@ -67,12 +67,11 @@ def test_the_list_of_commands_has_the_first_sentence_of_each_help() -> None:
     assert {name: each.get_short_help_str(limit=1000) for name, each in Commands(name="fbrag").commands.items()} == COMMANDS
 
 
-def test_the_tables_of_the_configuration_file_are_the_options_of_their_commands() -> None:
-    from fbrag_cli.cli import ask, batch, explain
-
-    for name, command in (("ask", ask.ask), ("explain", explain.explain), ("batch", batch.batch)):
-        groups = {group.__name__ for group in command.groups} - {"DocumentOptions", "PasswordOptions"}  # of one run only
-        assert {group.__name__ for group in _resolved(_TABLES[name])} == groups
+def test_the_file_sets_each_option_of_a_question_that_has_a_variable() -> None:
+    commands = Commands(name="fbrag").commands
+    options = {each.name: each for name in ("ask", "explain", "batch") for each in commands[name].params if each.envvar}
+    of_one_run = {"output", "pages", "include", "exclude", "yes", "again", "password_file"}
+    assert {*options} - of_one_run <= {*known_keys()}
 
 
 def test_little_is_loaded_before_ctrl_c_ends_the_process_without_a_traceback() -> None:

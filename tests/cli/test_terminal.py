@@ -29,16 +29,13 @@ def below_the_address(screen: Screen) -> list[str]:
 
 
 @WIDTHS
-def test_errors_and_hints_are_broken_between_words(columns: int, clean_environment: dict[str, str], tmp_path: Path) -> None:
+def test_errors_are_broken_between_words(columns: int, clean_environment: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "inquiry.txt").write_text("The keeper lit the lamp.")
-    asked = "What salary did the keeper of the Skarn Light receive in the year of the wreck?"
-    screen, code = on_screen(columns, 30, ["ask", "inquiry.txt", *asked.split()], clean_environment, tmp_path)
+    screen, code = on_screen(columns, 30, ["ask", "inquiry.txt", "What", "salary?"], clean_environment, tmp_path)
     assert code == 2
-    assert all(len(line) < columns for line in screen.lines())
-    said = words(screen.lines())
-    assert said[:9] == "error: there is no file What: a question of".split()
+    error = words(screen.lines())[:14]
+    assert error == [*"error: there is no file What: a question of several words needs quotes".split(), "hint:"]
     assert "\x1b[33m" not in screen.raw
-    assert "".join("".join(said).split("'\\'")).endswith(f"fbragaskinquiry.txt'{asked.replace(' ', '')}'")
 
 
 QUESTION = "Who lit the lamp of the lighthouse on the night of the wreck?"

@@ -106,17 +106,17 @@ def test_the_variable_of_the_format_makes_errors_json(fbrag: Run, files: Path, a
 
 
 def test_the_configuration_file_makes_errors_json_and_the_command_line_goes_first(fbrag: Run, files: Path) -> None:
-    (files / "json.toml").write_text('[ask]\nformat = "json"\n')
+    (files / "json.toml").write_text('format = "json"\n')
     config = ("--config", "json.toml")
     for arguments in (("missing.txt", "Who?"), ("fine.txt", "Who?", "--nonsense")):
         assert json.loads(fbrag("ask", *arguments, *config).stdout)["schema"] == "fbrag.error/1"
         assert fbrag("ask", *arguments, *config, "-f", "text").stdout == ""
         assert fbrag("ask", *arguments, *config, env={"FBRAG_FORMAT": "text"}).stdout == ""
-    assert fbrag("explain", "missing.txt", "Who?", *config).stdout == ""
+    assert fbrag("models", "rm", "missing", *config).stdout == ""
 
 
 def test_a_word_that_is_no_command_counts_as_ask_and_may_be_the_name_of_a_key(fbrag: Run, files: Path) -> None:
-    (files / "json.toml").write_text('offline = true\n[ask]\nformat = "json"\n')
+    (files / "json.toml").write_text('offline = true\nformat = "json"\n')
     for words in (("fine.txt", "Who?"), ("offline", "ask", "fine.txt", "Who?")):
         done = fbrag(*words, "--config", "json.toml")
         assert (done.returncode, json.loads(done.stdout)["error"]["code"]) == (2, "usage")
@@ -365,8 +365,7 @@ def test_the_help_fits_sixty_columns_and_its_examples_can_be_pasted(fbrag: Run, 
     path = [] if command == "fbrag" else command.split()
     wide, narrow = (fbrag(*path, "--help", env={"COLUMNS": columns}).stdout for columns in ("102", "60"))
     examples = [re.search(r"  Examples:\n((?: {4}.*\n)+)", text)[1] for text in (wide, narrow)]  # type: ignore[index]
-    assert all(len(line) <= 58 or " " not in line.strip() for line in examples[1].splitlines())
-    assert re.sub(r" \\\n +", " ", examples[1]) == examples[0]
+    assert examples[0] == examples[1]
     assert all(len(line) <= 60 for line in narrow.replace(examples[1], "").splitlines())
 
 
@@ -393,86 +392,39 @@ def test_help_and_list_import_nothing_heavy(fbrag: Run, clean_environment: dict[
 # -- the likeliest first mistakes ---------------------------------------------------------------------------------------------
 
 ADDRESS = "https://example.org/a b.html?page=1&all"
+EXAMPLE = 'fbrag ask book.txt "Who sealed the chronometer box?"'
+FETCHED = f"{ADDRESS} is an address: fbrag reads files and stdin, and fetches no document"
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "error", "command"),
+    ("arguments", "error"),
     [
+        (["ask", "fine.txt", "Who", "sealed", "it?"], "there is no file Who: a question of several words needs quotes"),
         (
-            ["ask", "fine.txt", "Who", "sealed", "it?", "--json"],
-            2,
-            "there is no file Who: a question of several words needs quotes",
-            "fbrag ask fine.txt 'Who sealed it?' --json",
-        ),
-        (
-            ["explain", "-n", "3", "fine.txt", "folder", "the", "captain's", "box"],
-            2,
+            ["explain", "fine.txt", "folder", "the", "box"],
             "there is no file the: a question of several words needs quotes",
-            """fbrag explain -n 3 fine.txt folder 'the captain'"'"'s box'""",
         ),
-        (["fine.txt", "Who sealed it?"], 2, "fine.txt is a document, not a command", "fbrag ask fine.txt 'Who sealed it?'"),
-        (
-            ["-q", "fine.txt", "Who", "sealed", "it?", "-a"],
-            2,
-            "fine.txt is a document, not a command",
-            "fbrag -q ask fine.txt 'Who sealed it?' -a",
-        ),
-        (["missing.txt", "Who?"], 2, "there is no command missing.txt", "fbrag ask missing.txt 'Who?'"),
-        (["Who sealed it?"], 2, "'Who sealed it?' is a question, not a command", "fbrag ask DOC 'Who sealed it?'"),
-        (["fine.txt"], 2, "fine.txt is a document, not a command", "fbrag ask fine.txt 'Who …?'"),
-        (
-            ["ask", ADDRESS, "Who?", "-a"],
-            3,
-            f"{ADDRESS} is an address: fbrag reads files and stdin, and fetches no document",
-            f"curl -sL '{ADDRESS}' | fbrag ask - 'Who?' -a",
-        ),
-        (
-            ["explain", "--text", ADDRESS],
-            3,
-            f"{ADDRESS} is an address: fbrag reads files and stdin, and fetches no document",
-            f"curl -sL '{ADDRESS}' | fbrag explain --text -",
-        ),
-        (
-            ["ask", "fine.txt", ADDRESS, "http://example.org", "Who?"],
-            3,
-            f"{ADDRESS} is an address: fbrag reads files and stdin, and fetches no document",
-            f"curl -sLO '{ADDRESS}'",
-        ),
-        (
-            ["ask", "fine.txt", "-a"],
-            2,
-            "fine.txt is a document, not a question: the question comes last",
-            "fbrag ask fine.txt 'Who …?' -a",
-        ),
-        (
-            ["ask", "Who is it?", "fine.txt"],
-            2,
-            "fine.txt is a document, not a question: the question comes last",
-            "fbrag ask fine.txt 'Who is it?'",
-        ),
-        (
-            ["ask", "Who is it?"],
-            2,
-            "a document and a question are needed: the question comes last",
-            "fbrag ask DOC 'Who is it?'",
-        ),
-        (["ask", "fine.txt", " "], 2, "the question is empty", "fbrag ask fine.txt 'Who …?'"),
+        (["fine.txt", "Who sealed it?"], "fine.txt is a document, not a command"),
+        (["-q", "fine.txt", "Who", "sealed", "it?", "-a"], "fine.txt is a document, not a command"),
+        (["missing.txt", "Who?"], "there is no command missing.txt"),
+        (["Who sealed it?"], "'Who sealed it?' is a question, not a command"),
+        (["ask", "fine.txt", "-a"], "fine.txt is a document, not a question: the question comes last"),
+        (["ask", "Who is it?", "fine.txt"], "fine.txt is a document, not a question: the question comes last"),
+        (["ask", "Who is it?"], "a document and a question are needed: the question comes last"),
+        (["ask", "fine.txt", " "], "the question is empty"),
     ],
 )
-def test_a_first_mistake_gets_the_command_to_type(
-    fbrag: Run, files: Path, arguments: list[str], code: int, error: str, command: str
-) -> None:
+def test_a_first_mistake_gets_an_example(fbrag: Run, files: Path, arguments: list[str], error: str) -> None:
     done = fbrag(*arguments, timeout=60)
-    assert done.stderr.splitlines() == [f"error: {error}", f"hint: {command}"]
-    assert done.returncode == code
+    assert done.stderr.splitlines() == [f"error: {error}", f"hint: {EXAMPLE}"]
+    assert done.returncode == 2
 
 
-def test_the_command_of_a_hint_can_be_pasted(fbrag: Run, files: Path) -> None:
-    import shlex
-
-    told = fbrag("fine.txt", "the", "captain's", "$HOME", "--dry-run").stderr.splitlines()[1].removeprefix("hint: ")
-    assert shlex.split(told) == ["fbrag", "ask", "fine.txt", "the captain's $HOME", "--dry-run"]
-    assert fbrag(*shlex.split(told)[1:]).returncode == 0
+@pytest.mark.parametrize("arguments", [["ask", ADDRESS, "Who?", "-a"], ["explain", "--text", ADDRESS]])
+def test_an_address_is_no_document(fbrag: Run, files: Path, arguments: list[str]) -> None:
+    done = fbrag(*arguments)
+    assert done.stderr.splitlines() == [f"error: {FETCHED}", f"hint: curl -sL '{ADDRESS}' | fbrag ask - \"QUESTION\""]
+    assert done.returncode == 3
 
 
 def test_a_missing_question_is_not_waited_for_on_a_terminal(clean_environment: dict[str, str], files: Path) -> None:
@@ -485,27 +437,7 @@ def test_a_missing_question_is_not_waited_for_on_a_terminal(clean_environment: d
     os.close(master)
     os.close(terminal)
     assert done.returncode == 2
-    assert done.stderr.splitlines()[1] == "hint: fbrag ask fine.txt 'Who …?'"
-
-
-@pytest.mark.parametrize(
-    ("command", "option", "error"),
-    [
-        ("explain", ["-a"], "explain gives no answer: leave out -a"),
-        ("explain", ["--sources", "none"], "explain gives no answer: leave out --sources"),
-        ("explain", ["-C", "3"], "explain gives no answer: leave out -C"),
-        ("explain", ["--full"], "explain gives no answer: leave out --full"),
-        ("ask", ["--find", "it"], "ask does not explain: leave out --find"),
-        ("ask", ["--no-map"], "ask does not explain: leave out --no-map"),
-    ],
-)
-def test_an_option_of_the_other_command_gets_that_command(
-    fbrag: Run, files: Path, command: str, option: list[str], error: str
-) -> None:
-    done = fbrag(command, "fine.txt", "Who?", *option)
-    other = {"ask": "explain", "explain": "ask"}[command]
-    assert done.stderr.splitlines() == [f"error: {error}", f"hint: fbrag {other} fine.txt 'Who?' {' '.join(option)}"]
-    assert done.returncode == 2
+    assert done.stderr.splitlines()[1] == f"hint: {EXAMPLE}"
 
 
 def test_ask_and_explain_differ_in_nothing_but_the_answer_and_the_explanation() -> None:
@@ -538,11 +470,6 @@ def test_a_question_that_names_a_missing_file_is_still_a_question(fbrag: Run, fi
         (["--gpu", "of"], "--gpu of: expected one of auto, off, require", "did you mean off?"),
         (["--color", "allways"], "--color allways: expected one of auto, always, never", "did you mean always?"),
         (["--order", "cold"], "--order cold: expected one of read-first, document", "fbrag ask --help"),
-        (
-            ["--fusion", "raw"],
-            "no such option: --fusion",
-            "it went in 0.3.0: the scores of both lookups are added, which answered best",
-        ),
     ],
 )
 def test_a_wrong_value_says_what_is_right(fbrag: Run, files: Path, arguments: list[str], error: str, hint: str) -> None:
@@ -574,24 +501,3 @@ def test_a_variable_sets_the_encoding(fbrag: Run, files: Path) -> None:
     done = fbrag("ask", "fine.txt", "Who?", "--dry-run", env={"FBRAG_ENCODING": "klingon"})
     assert done.returncode == 2
     assert "klingon" in done.stderr
-
-
-def test_variables_of_a_command_do_not_load_the_others(clean_environment: dict[str, str]) -> None:
-    code = "import sys; from fbrag_cli.cli.main import _config_defaults\n"
-    code += "_config_defaults(['ask', 'fine.txt', 'Who?'])\n"
-    code += "print([name for name in sys.modules if name.startswith('fbrag_cli.cli.') and name.endswith(('eval', 'bench'))])"
-    for variable, loaded in (("FBRAG_SAMPLES", False), ("FBRAG_SAMPELS", True)):
-        environment = clean_environment | {variable: "3"}
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
-        assert (done.stdout != "[]\n") is loaded
-
-
-def test_a_variable_that_nothing_reads_is_a_warning(fbrag: Run, files: Path) -> None:
-    unknown = {"FBRAG_SAMPELS": "3", "FBRAG_FUSION": "raw", "FBRAG_WEIGHTS": "1:0", "FBRAG_MODELS_DIR": str(files)}
-    done = fbrag("ask", "fine.txt", "Who?", "--dry-run", env=unknown)
-    assert done.returncode == 0
-    assert sorted(done.stderr.splitlines()) == [
-        "warning: fbrag reads no FBRAG_FUSION",
-        "warning: fbrag reads no FBRAG_SAMPELS; did you mean FBRAG_SAMPLES?",
-    ]
-    assert fbrag("-q", "ask", "fine.txt", "Who?", "--dry-run", env=unknown).stderr == ""

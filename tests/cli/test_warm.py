@@ -93,7 +93,7 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "explain, JSON": (["explain", "works.txt", QUESTION, "--json"], ""),
     "explain, prompts": (["explain", "works.txt", QUESTION, "--prompt"], ""),
     "batch": (["batch", "works.txt", "-Q", "-"], f"{QUESTION}\nWho paid for it?\n"),
-    "chat": (["chat", "works.txt"], f"{QUESTION}\nAnd who paid for it?\n/again --samples 2\n"),
+    "chat": (["chat", "works.txt"], f"{QUESTION}\nAnd who paid for it?\n/more\n"),
     "chat, JSON": (["chat", "works.txt", "--json"], f"{QUESTION}\nAnd who paid for it?\n"),
 }
 

@@ -133,15 +133,15 @@ def test_the_pair_that_is_taken_answers_this_question_and_the_next_ones(user: Us
     screen, code = user.asks("2", 100)
     assert code in (0, 1), screen.lines()
     assert user.models == {"forward", "answering"}
-    assert (user.config("get", "models.large"), user.config("get", "models.small")) == ("answering", "forward")
+    assert (user.config("get", "large"), user.config("get", "small")) == ("answering", "forward")
     said = text(screen)
     assert f"fetching forward and answering from {user.hub.url.removeprefix('http://')}" in said
-    assert said.count("for the default again: fbrag config unset models.large && fbrag config unset models.small") == 1
+    assert said.count("for the default again: fbrag config unset large && fbrag config unset small") == 1
     screen, code = user.asks("", 100, [*QUESTION, "--again", "--json"])
     assert code in (0, 1), screen.lines()
-    user.config("unset", "models.large")
-    user.config("unset", "models.small")
-    assert user.config("get", "models.large") == "qwen2.5-coder-1.5b"
+    user.config("unset", "large")
+    user.config("unset", "small")
+    assert user.config("get", "large") == "qwen2.5-coder-1.5b"
     assert "2 forward and answering, installed; about" in text(user.asks("n")[0])
 
 
@@ -180,7 +180,7 @@ def test_a_hub_that_does_not_answer_is_said_and_the_default_is_offered(user: Use
     said = text(screen)
     assert "warning: forward cannot be had: 127.0.0.1:9: " in said
     assert "first run: download the default model (" in said
-    assert user.config("get", "models.large") == "qwen2.5-coder-1.5b"
+    assert user.config("get", "large") == "qwen2.5-coder-1.5b"
 
 
 def test_a_download_that_takes_too_long_ends_the_run_and_nothing_else_is_offered(user: User) -> None:

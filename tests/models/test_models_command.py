@@ -69,7 +69,7 @@ def test_a_replaced_model_is_listed_where_it_is_installed(fbrag: Run, here: Envi
 
 def test_a_model_has_one_line_of_eighty_columns(fbrag: Run, here: Environ, store: Path) -> None:
     config = store / "config.toml"  # both roles, of the longest name
-    config.write_text('models.small = "qwen3-30b-a3b-2507"\nmodels.large = "qwen3-30b-a3b-2507"\n')
+    config.write_text('small = "qwen3-30b-a3b-2507"\nlarge = "qwen3-30b-a3b-2507"\n')
     (store / "Qwen3-30B-A3B-Instruct-2507-Q4_K_M.gguf").write_bytes(MODEL)
     for everything in (["--all"], []):
         listed = fbrag("models", "list", *everything, "--config", config, env=here).stdout.splitlines()
@@ -108,7 +108,7 @@ def test_list_as_json_has_everything(fbrag: Run, here: Environ, store: Path) -> 
 
 def test_the_roles_are_those_of_the_configuration(fbrag: Run, here: Environ, tmp_path: Path) -> None:
     config = tmp_path / "config.toml"
-    config.write_text('[models]\nsmall = "smollm2-135m"\n')
+    config.write_text('small = "smollm2-135m"\n')
     rows = columns(fbrag("models", "list", "--all", "--config", config, env=here).stdout)
     assert rows["smollm2-135m"][1] == "small"
     assert rows[load_catalogue().default_large][1] == "large"
@@ -137,7 +137,7 @@ def test_pull_prints_where_the_model_lies_and_how_to_use_it(fbrag: Run, here: En
     assert done.stdout == f"{store / 'own.gguf'}\n"
     lines = done.stderr.splitlines()
     assert lines[0].startswith("own: 300 kB in ")
-    assert lines[1].startswith("hint: fbrag config set models.small own")
+    assert lines[1].startswith("hint: fbrag config set small own")
     assert len(lines) == 2
     again = fbrag("models", "pull", f"{server.url}/own.gguf", "--sha256", SHA256, env=here)
     assert (again.returncode, again.stdout, again.stderr) == (0, done.stdout, "")
@@ -180,7 +180,7 @@ def test_dry_run_tells_another_machine_all_that_it_needs(fbrag: Run, here: Envir
 
 def test_pull_without_a_name_wants_the_pair_in_use(fbrag: Run, here: Environ, tmp_path: Path) -> None:
     config = tmp_path / "config.toml"
-    config.write_text('[models]\nsmall = "smollm2-135m"\nlarge = "llama-3.2-1b"\n')
+    config.write_text('small = "smollm2-135m"\nlarge = "llama-3.2-1b"\n')
     done = fbrag("models", "pull", "--dry-run", "--config", config, env=here)
     assert [line.partition(":")[0] for line in done.stdout.splitlines() if not line.startswith(" ")] == [
         "smollm2-135m",

@@ -242,7 +242,7 @@ def test_what_cannot_be_served_is_an_error_before_anything_is(user: Environment,
 
 def test_the_configuration_counts_for_the_page_too(user: Environment, tmp_path: Path) -> None:
     file = tmp_path / "fbrag.toml"
-    file.write_text("[serve]\nidle = '1h'\n")
+    file.write_text("idle = '1h'\n")
     for command in ("serve", "ui"):
         with serving({**user, "FBRAG_CONFIG": str(file)}, "--port", "0", command=command) as served:
             assert served.get("/process/status")[1]["ends_after"] == 3600

@@ -1,11 +1,8 @@
-"""Text on a terminal: no line is too wide, no word is broken, and what is pasted from it is what was meant."""
+"""Text on a terminal: no line is too wide, and no word is broken."""
 
 from __future__ import annotations
 
 import re
-import shlex
-import subprocess
-import sys
 
 import pytest
 from hypothesis import given
@@ -48,52 +45,6 @@ def test_styles_go_on_over_a_break_and_leave_the_text_as_it_is() -> None:
     assert first == "\x1b[1mPig iron, and\x1b[0m"
     assert second.startswith("\x1b[1m")
     assert third == "[1]\x1b]8;;file:///a.txt\x1b\\\x1b[2m   1.00\x1b[0m\x1b]8;;\x1b\\"
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no POSIX shell")
-@pytest.mark.parametrize("columns", [40, 60, 80])
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["--more", "inquiry.txt", "What salary did the keeper of the Skarn Light receive, and who paid it?"],
-        ["a long name of a file.txt", "Who said: 'I do not accuse the smith', and of whom did he speak at that time?"],
-        [f"{number}.txt" for number in range(30)],
-    ],
-)
-def test_a_command_that_is_broken_can_be_pasted(columns: int, arguments: list[str]) -> None:
-    lines = folded(f"hint: to read on: {shlex.join(['fbrag', *arguments])}", columns).split("\n")
-    assert lines[0] == "hint: to read on:"
-    assert all(width_of(line) <= columns for line in lines)
-    script = "fbrag() { printf '%s\\n' \"$@\"; }\n" + "\n".join(lines[1:])
-    assert subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True).stdout.splitlines() == arguments
-
-
-@pytest.mark.parametrize("command", ["/a/long/path/of/a/python -m pip install", "'/a b/python' -m pip install", "uv pip install"])
-def test_a_command_that_installs_is_one_too(command: str) -> None:
-    lines = folded(f"{command} 'matplotlib>=3.9' 'sentence-transformers>=3' 'numpy>=2'", 50).split("\n")
-    assert len(lines) > 1
-    assert all(line.endswith(" \\") for line in lines[:-1])
-
-
-@pytest.mark.parametrize("before", ["fix: ", "fix: install a C++ compiler, then ", "hint: install libgomq.so.1, or "])
-@pytest.mark.parametrize("program", ["uv pip", "/a/long/path/of/a/python -m pip"])
-def test_variables_of_a_command_are_a_part_of_it(before: str, program: str) -> None:
-    command = (
-        f'CMAKE_TOOLCHAIN_FILE="/a b/build.cmake" CMAKE_ARGS="-DGGML_NATIVE=on" {program} install --no-deps llama-cpp-python'
-    )
-    lines = folded(before + command, 60).split("\n")
-    assert (lines[0], len(lines) > 2) == (before.rstrip(), True)
-    script = '{ printf "%s\\n" "$CMAKE_TOOLCHAIN_FILE" "$CMAKE_ARGS" "$@"; }\n'
-    named = "uv" if program.startswith("uv") else "/a/long/path/of/a/python"
-    shown = "\n".join(lines[1:]).replace(named, "show", 1)
-    done = subprocess.run(["sh", "-c", f"show() {script}{shown}"], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[:2] == ["/a b/build.cmake", "-DGGML_NATIVE=on"]
-    assert done.stdout.splitlines()[-1] == "llama-cpp-python"
-
-
-def test_words_beside_a_command_are_no_part_of_it() -> None:
-    hint = "fbrag batch DOC... -Q questions.txt, or with documents of their own fbrag batch --jobs jobs.csv"
-    assert "\\" not in folded(hint, 40)
 
 
 def test_the_beginning_of_a_line_ends_with_a_word() -> None:

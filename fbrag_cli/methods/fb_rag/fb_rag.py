@@ -71,7 +71,7 @@ class FBRag(ChunkMethod):
     name: ClassVar[str] = "fb-rag"
     needs_small: ClassVar[bool] = True
 
-    recall: int = knob(2, "chunks for the small model, or words as 6k", on_gpu=20, chunks=True, minimum=1, metavar="N")
+    recall: int = knob(2, "chunks for the small model", on_gpu=20, minimum=1, metavar="N")
     samples: int = knob(3, "forward samples", on_gpu=5, minimum=1, maximum=64, metavar="K")
     weights: str = knob(
         "0.5:0.5", "weights of the forward and the backward lookup; 1:0 is the paper's F", group="Advanced", metavar="X:Y"
@@ -97,9 +97,7 @@ class FBRag(ChunkMethod):
         "what is read after the recalled chunks: whole chunks as in the paper, or windows of a few sentences",
         varies=f"windows in a document of {FEW} chunks or less, else chunks",
     )
-    select: int = knob(
-        _SELECT, SELECT, on_gpu=10, chunks=True, minimum=1, metavar="N", implies=("reads", "chunks"), varies="5, on a GPU 10"
-    )
+    select: int = knob(_SELECT, SELECT, on_gpu=10, minimum=1, metavar="N", implies=("reads", "chunks"), varies="5, on a GPU 10")
     budget: int = knob(
         400,
         "words of windows to read after the recalled chunks",

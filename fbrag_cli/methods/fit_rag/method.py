@@ -48,7 +48,7 @@ class FitRag(Method):
     chunk_words: ClassVar[int] = 100
 
     candidates: int = knob(100, "chunks that the scorer reads", minimum=1, group="Trained", metavar="N")
-    select: int = knob(10, "chunks for the large model, or words as 3k", chunks=True, minimum=1, metavar="N")
+    select: int = knob(10, "chunks for the large model", minimum=1, metavar="N")
     rank_by: Literal["sum", "has-answer", "llm-prefer", "retriever"] = knob(
         "sum", "label that ranks the chunks: the sum of both, or one of them", group="Trained"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from starlette.requests import Request
@@ -169,10 +169,9 @@ def _settings(body: Mapping[str, Any]) -> dict[str, Any]:
                 f"settings: there is no {one_line(key, _SHOWN)}", suggestion(name, ["method", *known], "see fbrag ask --help")
             )
         elif value is not None:
-            setting = replace(known[name], kind=str) if known[name].chunks else known[name]  # "6k" is a text
-            found[name] = setting.checked(value)
+            found[name] = known[name].checked(value)
             if found[name] is None:
-                _refuse(f"settings.{name}: {setting.expects} is needed", "null stands for the default")
+                _refuse(f"settings.{name}: {known[name].expects} is needed", "null stands for the default")
     if str(found.get("instructions", "")).startswith("@"):
         _refuse("settings.instructions: a file is not read for a client", "send the instructions themselves")
     return found
@@ -180,7 +179,7 @@ def _settings(body: Mapping[str, Any]) -> dict[str, Any]:
 
 def _is_free(setting: Setting) -> bool:
     """Return whether a setting takes any text, as the name of a file."""
-    return setting.kind is str and not (setting.choices or setting.chunks or setting.words)
+    return setting.kind is str and not (setting.choices or setting.words)
 
 
 def _choice(body: Mapping[str, Any], session: Session) -> Choice:
