@@ -267,30 +267,6 @@ def test_rows_of_other_questions_or_models_are_not_mixed(tmp_path: Path, changed
     assert (refused.value.code, path.read_bytes()) == ("usage", before)
 
 
-def test_rows_of_older_versions_stay_valid(tmp_path: Path) -> None:
-    path = tmp_path / "rows.jsonl"
-    run([example(1)], [BASE], path, Bench().session())
-    (row,) = rows(path)
-    path.write_text(json.dumps({name: value for name, value in row.items() if name != "digests"}) + "\n", "utf-8")
-    before, bench = path.read_bytes(), Bench()
-    run([replace(example(1), question="Who broke it?")], [BASE], path, bench.session())
-    assert (path.read_bytes(), bench.models["large"].asked) == (before, [])
-
-
-def test_a_setting_that_is_gone_costs_no_row_that_had_its_default(tmp_path: Path) -> None:
-    """Older rows name `fusion`: "raw" is what is left."""
-    path, examples = tmp_path / "rows.jsonl", [example(1), example(2)]
-    run(examples, [BASE], path, Bench().session())
-    first, second = rows(path)
-    first["configuration"]["fusion"], second["configuration"]["fusion"] = "raw", "minmax"
-    path.write_text("".join(f"{json.dumps(row)}\n" for row in (first, second)), "utf-8")
-    bench = Bench()
-    run(examples, [BASE], path, bench.session())
-    assert [row["id"] for row in rows(path)] == ["q1", "q2", "q2"]
-    assert len(bench.models["small"].asked) == 1
-    assert [row.configuration.get("fusion") for row in read_results(path)] == [None, "minmax", None]
-
-
 def test_one_example_that_fails_is_a_row_and_is_tried_again(tmp_path: Path) -> None:
     class Refuses(Scripted):
         def generate(self, turns: Sequence[Turn], n: int, sampling: Sampling, call: Call | None = None) -> Generations:
