@@ -53,8 +53,7 @@ def cache(situation: Situation) -> Check:
 
 
 def environment(situation: Situation) -> Check:
-    """Report the names of the environment variables in force, and check the names and the values. No value is printed: some are
-    secrets."""
+    """Report the environment variables in force, and check their names and values. It lists names only: a value may be secret."""
     environ = situation.environ
     finding = " ".join(sorted(filter(_SHOWN.fullmatch, environ))) or "no variable that fbrag uses is set"
     try:

@@ -29,10 +29,10 @@ def shared(configurations: Sequence[Settings]) -> dict[str, object]:
 
 def order(configuration: Settings) -> tuple[tuple[float, str], ...]:
     """Return a sort key for the lines of a table: by the number of selected chunks, then by method in the paper's order."""
-    known, method = names(), str(configuration.get("method"))
+    settings, known, method = _named(configuration), names(), str(configuration.get("method"))
     rank = float(known.index(method) if method in known else len(known))
-    places = [_place(value) for _, value in sorted(configuration.items())]
-    return (_place(configuration.get("select")), (rank, method), *places, (0, key(configuration)))
+    places = [_place(value) for _, value in sorted(settings.items())]
+    return (_place(settings.get("select")), (rank, method), *places, (0, key(configuration)))
 
 
 def labels(configurations: Sequence[Settings]) -> list[str]:

@@ -216,7 +216,7 @@ def test_rows_that_were_read_from_a_file_can_be_drawn(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     line = (
         '{"schema": "fbrag.eval/1", "id": "%d", "dataset": "d", "status": "retrieved", "answer": null, "main_metric": "f1", '
-        '"configuration": {"method": "vanilla", "select": %d}, "metrics": {"f1": null, "evidence_recall": 0.5}}\n'
+        '"configuration": {"method": "vanilla", "select": %d}, "metrics": {"f1": null, "evidence_recall": 0.5}, "seconds": {}}\n'
     )
     path.write_text("".join(line % (i, select) for i in range(3) for select in (3, 5)), "utf-8")
     read = read_results(path)
