@@ -18,7 +18,7 @@ COMMANDS: Mapping[str, str] = {
     "mcp": "Serve tools for agents over the Model Context Protocol, on stdin and stdout.",
     "skill": "Print a skill for agents: how to answer from documents with fbrag.",
     "bench": "Measure how fast this machine loads models, scores a text, reads prompts and writes.",
-    "doctor": "Check the installation, the GPU, the models and the network.",
+    "doctor": "Check the installation, the GPU and the models.",
     "eval": "Measure answers, evidence, tokens and time of one or several configurations on the same questions.",
     "train": "Train the small parts of a method for a language model, which stays as it is.",
     "models": "Fetch, list, verify and delete models.",

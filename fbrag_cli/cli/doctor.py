@@ -20,7 +20,7 @@ _MARGIN = "      "  # before what goes on below a finding, and its fix
 
 @takes(DoctorOptions)
 def doctor(console: Console, options: DoctorOptions) -> int:
-    """Check the installation, the GPU, the models and the network. Exit code 1 if a check fails.
+    """Check the installation, the GPU and the models. Exit code 1 if a check fails.
 
     \b
     Examples:
@@ -71,7 +71,6 @@ def _situation(console: Console, options: DoctorOptions) -> Any:
         gpu=value("gpu"),
         threads=value("threads"),
         key_file=value("key_file"),
-        colored=console.colored(sys.stdout),
         offline=console.offline,
         probe_gpu=not options.no_gpu_probe,
     )

@@ -233,8 +233,6 @@ def _draw(rows: Sequence[Result], comparisons: Sequence[Report], folder: Path, c
     try:
         folder.mkdir(parents=True, exist_ok=True)
         names = plots.supported(rows)
-        if "chunks" in names and "latency" not in names:
-            console.note(f"no plot latency: {plots.lacking('latency', rows)}")
         drawn = {name: plots.plot(name, rows) for name in names}
         if comparisons and comparisons[0].tables:
             drawn["differences"] = plots.forest(comparisons[0])

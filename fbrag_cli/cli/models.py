@@ -63,7 +63,7 @@ class PullOptions:
         False, "--suggested", help="the pair that 'list --all' suggests for this machine", group="Pull", envvar=None
     )
     sha256: str | None = option(
-        None, "--sha256", help="the SHA-256 that the file must have", group="Pull", metavar="HEX", envvar=None
+        None, "--sha256", help="the SHA-256 that the file must have; a URL needs it", group="Pull", metavar="HEX", envvar=None
     )
     dry_run: bool = option(False, "--dry-run", help="print addresses and sizes; fetch nothing", group="Pull", envvar=None)
 

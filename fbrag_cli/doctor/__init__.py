@@ -21,5 +21,3 @@ def checks(situation: Situation) -> Iterator[Check]:
     yield surroundings.cache(situation)
     yield surroundings.config(situation)
     yield surroundings.environment(situation)
-    yield surroundings.terminal(situation)
-    yield from surroundings.network(situation)

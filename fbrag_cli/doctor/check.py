@@ -28,8 +28,8 @@ class Situation:
     """The inputs of the checks.
 
     large, small, gpu, threads, key_file: values that `ask` uses without flags. variables: names of the environment variables that
-    fbrag reads. cache_limit: limit of the cache in bytes. colored: whether stdout gets colour. offline: whether the network must
-    not be used. probe_gpu: whether a check may use the driver of the GPU.
+    fbrag reads. cache_limit: limit of the cache in bytes. offline: whether the network must not be used. probe_gpu: whether a
+    check may use the driver of the GPU.
     """
 
     environ: Mapping[str, str]
@@ -43,6 +43,5 @@ class Situation:
     gpu: str = "auto"
     threads: int | None = None
     key_file: str | None = None
-    colored: bool = False
     offline: bool = False
     probe_gpu: bool = True

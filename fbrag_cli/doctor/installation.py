@@ -50,7 +50,6 @@ def llama(situation: Situation) -> Iterator[Check]:
     yield backend(report, situation, nvidia)
     yield devices(report, situation, nvidia)
     yield cpu(report, cpu_flags(), situation)
-    yield amx(report)
 
 
 def backend(report: Mapping[str, Any], situation: Situation, nvidia: bool) -> Check:
@@ -102,15 +101,6 @@ def cpu(report: Mapping[str, Any], flags: set[str], situation: Situation) -> Che
         fix = build if has_compiler(situation.environ) else after_compiler(build)
         return Check("cpu", "warn", finding, fix)
     return Check("cpu", "ok", f"built for this CPU ({named})" if flags else f"{named} in use")
-
-
-def amx(report: Mapping[str, Any]) -> Check:
-    """Report whether the build has llama.cpp's code for AMX, which fbrag avoids."""
-    if not report["amx"]:
-        return Check("amx", "ok", "not in this build of llama.cpp")
-    return Check(
-        "amx", "ok", "in this build of llama.cpp, whose code for it crashes (ggml-org/llama.cpp#20824): fbrag goes without"
-    )
 
 
 def cpu_flags() -> set[str]:

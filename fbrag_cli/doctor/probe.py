@@ -86,7 +86,6 @@ def _backend() -> dict[str, Any]:
     return {
         "version": machine.version(),
         "system_info": machine.system_info(),
-        "amx": machine.amx_in_use(),
         "devices": [
             {
                 "name": device.name,

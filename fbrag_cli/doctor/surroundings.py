@@ -1,13 +1,9 @@
-"""Checks of the cache, the configuration file, the environment, the terminal and the network."""
+"""Checks of the cache, the configuration file and the environment."""
 
 from __future__ import annotations
 
-import locale
-import os
 import re
-import sys
-from collections.abc import Collection, Iterator, Mapping
-from threading import Thread
+from collections.abc import Collection
 
 from fbrag_cli.doctor.check import Check, Situation
 from fbrag_cli.errors import FbragError
@@ -22,12 +18,6 @@ _SHOWN = re.compile(
     r"FBRAG_.*|HF_.*|CUDA_VISIBLE_DEVICES|NO_COLOR|FORCE_COLOR|SSL_CERT_(FILE|DIR)|PIP_(INDEX_URL|CERT)|UV_(INDEX|INDEX_URL|DEFAULT_INDEX)|(https?|all|no)_proxy",
     re.IGNORECASE,
 )
-_SECRET = re.compile("TOKEN|PASSWORD|SECRET|KEY", re.IGNORECASE)
-_ADDRESS = re.compile("PROXY|URL|ENDPOINT|INDEX", re.IGNORECASE)  # also without "http://"
-# What stands before the last "@", as a password may hold "@", "/" and "#"; in other variables not behind a host: "http://h/v1#m@q8"
-_LOGIN_OF_ADDRESS = re.compile(r"^(\w+://)?.*@", re.DOTALL)
-_LOGIN = re.compile(r"(//)(?!([\w.-]+|\[[\da-f:.]+\])(:\d+)?([/?#,]|$)).*@", re.DOTALL)
-_NETWORK_SECONDS = 5
 _FIRST = 5  # unknown keys that are named; each is compared with all that are known
 
 
@@ -66,10 +56,9 @@ def cache(situation: Situation) -> Check:
 
 
 def environment(situation: Situation) -> Check:
-    """Report the environment variables in force, without secrets and logins, and check their values and names."""
+    """Report the environment variables in force, and check their names and values. It lists names only: a value may be secret."""
     environ = situation.environ
-    shown = [f"{name}={_public(name, value)}" for name, value in sorted(environ.items()) if _SHOWN.fullmatch(name)]
-    finding = " ".join(shown) or "no variable that fbrag uses is set"
+    finding = " ".join(sorted(filter(_SHOWN.fullmatch, environ))) or "no variable that fbrag uses is set"
     try:
         for key in situation.keys.values():
             effective(key, {}, environ)
@@ -85,91 +74,3 @@ def _meant(name: str, known: Collection[str]) -> str:
     """Return what to do about a variable FBRAG_* that nothing reads. Its common beginning makes no names alike."""
     near = closest(name.removeprefix("FBRAG_"), [each.removeprefix("FBRAG_") for each in known])
     return f"did you mean FBRAG_{near}?" if near else f"unset {name}"
-
-
-def _public(name: str, value: str) -> str:
-    """Return the value of a variable without its secret."""
-    if _SECRET.search(name):
-        return "set" if value else "empty"
-    return (_LOGIN_OF_ADDRESS if _ADDRESS.search(name) else _LOGIN).sub(r"\1…@", value)
-
-
-def terminal(situation: Situation) -> Check:
-    """Report the terminal and colour, and check for UTF-8."""
-    streams = {"stdout": sys.stdout.isatty(), "stderr": sys.stderr.isatty()}
-    described = ", ".join(f"{name} {'is a' if is_terminal else 'is no'} terminal" for name, is_terminal in streams.items())
-    encoding = locale.getpreferredencoding(False)
-    finding = f"{described}, {encoding}, colour {'on' if situation.colored else 'off'}"
-    if os.name == "posix" and encoding.lower().replace("-", "") != "utf8":
-        return Check("terminal", "warn", f"{finding}: fbrag writes UTF-8", "export LC_ALL=C.UTF-8")
-    return Check("terminal", "ok", finding)
-
-
-def network(situation: Situation) -> Iterator[Check]:
-    """Check that the servers of models and packages answer within 5 seconds. Both are asked at the same time."""
-    places = {
-        "hub": situation.environ.get("HF_ENDPOINT") or "https://huggingface.co",
-        "package index": _package_index(situation.environ),
-    }
-    if situation.offline:
-        yield from (Check(name, "ok", "not asked (--offline)") for name in places)
-        return
-    problems: dict[str, str | None] = {}
-
-    def ask(name: str) -> None:
-        problems[name] = _problem(places[name])
-
-    threads = [Thread(target=ask, args=(name,), daemon=True) for name in places]  # a name look-up has no time limit of its own
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(_NETWORK_SECONDS + 1)
-    for name, address in places.items():
-        url = _public("URL", address)
-        if problem := problems.get(name, f"no answer within {_NETWORK_SECONDS} s"):
-            yield Check(name, "warn", f"{url}: {problem}", _fix_of_network(name, problem, situation.environ))
-        else:
-            yield Check(name, "ok", f"{url} answers")
-
-
-def _package_index(environ: Mapping[str, str]) -> str:
-    """Return the address of the index that models are downloaded from."""
-    named = next(filter(None, map(environ.get, _variables_of_index(environ))), "https://pypi.org/simple")
-    return re.sub(r"^[\w.-]+=(?=\w+://)", "", named)  # uv's indexes may have names
-
-
-def _variables_of_index(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the variables that name this index to what downloads them, the first one that counts first."""
-    from fbrag_cli.models.wheels import uv
-
-    return ("UV_DEFAULT_INDEX", "UV_INDEX_URL") if uv(environ) else ("PIP_INDEX_URL",)
-
-
-def _problem(url: str) -> str | None:
-    """Return why the server does not answer, None if it answers anything. The login in the URL is not sent."""
-    from http.client import HTTPException, InvalidURL
-    from urllib.error import HTTPError
-    from urllib.parse import urlsplit
-    from urllib.request import Request, urlopen
-
-    try:
-        parts = urlsplit(url)
-        if parts.scheme == "file":
-            return None if os.path.exists(parts.path) else "there is no such folder"
-        url = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
-        urlopen(Request(url, method="HEAD", headers={"User-Agent": "fbrag"}), timeout=_NETWORK_SECONDS).close()
-    except HTTPError as error:
-        return f"it answers with HTTP {error.code}" if error.code >= 500 else None
-    except (ValueError, InvalidURL):  # its message may hold a password
-        return "this address, or that of the proxy, is no URL"
-    except (OSError, HTTPException) as error:
-        reason = getattr(error, "reason", error)
-        return getattr(reason, "strerror", None) or str(reason)
-    return None
-
-
-def _fix_of_network(name: str, problem: str, environ: Mapping[str, str]) -> str:
-    if "CERTIFICATE" in problem.upper():
-        return "set SSL_CERT_FILE to your organisation's certificates"
-    mirror = "HF_ENDPOINT" if name == "hub" else _variables_of_index(environ)[0]
-    return f"check the connection (HTTPS_PROXY for a proxy, {mirror} for a mirror); models that are here need none"

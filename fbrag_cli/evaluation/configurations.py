@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.evaluation.labels import key, written
+from fbrag_cli.evaluation.labels import key
 from fbrag_cli.methods.choosing import PLAIN, PRESETS, method_with, preset_settings
 from fbrag_cli.methods.knobs import Setting, settings_of
 from fbrag_cli.methods.method import Method
@@ -65,7 +65,7 @@ class Configuration:
             settings["prompts"] = self.prompts.label
             if self.prompts.has_limits:
                 settings = {name: value for name, value in settings.items() if name not in ("max_tokens", "forward_tokens")}
-        return written(settings)
+        return settings
 
     @property
     def key(self) -> str:

@@ -20,9 +20,9 @@ _FORM = "a row is an object with `input`, `answers` (∞Bench: `answer`) and `co
 _KINDS = "name .jsonl, .jsonl.gz or .json files, or a folder of them"
 
 
-def unreadable(path: Path, line: int, what: str) -> FbragError:
-    """Return an error for a line of a file. what: the fault."""
-    return FbragError("doc_unreadable", f"{path}, line {line}: {what}", _FORM, document=str(path))
+def unreadable(path: Path, place: str, what: str) -> FbragError:
+    """Return an error for a place in a file. place: "line 3" of JSON Lines, "row 3" of an array. what: the fault."""
+    return FbragError("doc_unreadable", f"{path}, {place}: {what}", _FORM, document=str(path))
 
 
 def dataset_files(paths: Iterable[Path]) -> list[Path]:
@@ -84,66 +84,57 @@ def read_start(path: Path, size: int) -> bytes:
         raise _failed(path, error) from None
 
 
-def drawn_rows(path: Path, limit: int | None, seed: int) -> Iterator[tuple[int, str]]:
-    """Yield (line, JSON text) of `limit` rows of the file, or of all, in their order.
+def drawn_rows(path: Path, limit: int | None, seed: int) -> Iterator[tuple[str, str]]:
+    """Yield (place, JSON text) of `limit` rows of the file, or of all, in their order.
 
     The rows of a smaller limit are among those of a larger one. Raises FbragError (doc_unreadable, doc_empty).
     """
-    rows: Callable[[Path], Iterator[tuple[int, str | bytes]]] = _array if _starts_array(path) else _lines
+    rows: Callable[[Path], Iterator[tuple[str, str | bytes]]] = _array if _starts_array(path) else _lines
     chosen = None
     if limit is not None:
         order = list(range(sum(1 for _ in rows(path))))
         Random(seed).shuffle(order)
         chosen = set(order[:limit])
     n_rows = 0
-    for i, (line, row) in enumerate(rows(path)):
+    for i, (place, row) in enumerate(rows(path)):
         n_rows += 1
         if chosen is None or i in chosen:
-            yield line, row if isinstance(row, str) else _decoded(row, path, line)
+            yield place, row if isinstance(row, str) else _decoded(row, path, place)
     if not n_rows:
         raise FbragError("doc_empty", f"{path} has no rows", _FORM, document=str(path))
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str | bytes]]:
+def _lines(path: Path) -> Iterator[tuple[str, str | bytes]]:
     try:
         with _open(path) as file:
             line = 0
             while row := file.readline(MAX_ROW + 1):
                 line += 1
                 if len(row) > MAX_ROW:
-                    raise unreadable(path, line, f"longer than {MAX_ROW // 1_000_000} MB")
+                    raise unreadable(path, f"line {line}", f"longer than {MAX_ROW // 1_000_000} MB")
                 if not row.isspace():
-                    yield line, row
+                    yield f"line {line}", row
     except (OSError, EOFError, zlib.error) as error:
         raise _failed(path, error) from None
 
 
-def _array(path: Path) -> Iterator[tuple[int, str | bytes]]:
+def _array(path: Path) -> Iterator[tuple[str, str | bytes]]:
     data = read_start(path, _MAX_ARRAY + 1)
     if len(data) > _MAX_ARRAY:
-        raise unreadable(path, 1, f"an array of more than {_MAX_ARRAY // 1_000_000} MB; write it as JSON Lines")
-    text = _decoded(data, path, 1)
-    del data
-    scan, skip = json.JSONDecoder().raw_decode, json.decoder.WHITESPACE.match  # type: ignore[attr-defined]
-    at, line, counted = text.index("[") + 1, 1, 0
+        raise unreadable(path, "line 1", f"an array of more than {_MAX_ARRAY // 1_000_000} MB; write it as JSON Lines")
+    text = _decoded(data, path, "line 1")
     try:
-        while text[(at := skip(text, at).end()) : at + 1] != "]":
-            _, end = scan(text, at)
-            line, counted = line + text.count("\n", counted, at), at
-            yield line, text[at:end]
-            at = skip(text, end).end()
-            if text[at : at + 1] == ",":
-                at += 1
-            elif text[at : at + 1] != "]":
-                raise json.JSONDecodeError("Expecting ',' or ']'", text, at)
+        rows = json.loads(text)
     except json.JSONDecodeError as error:
-        raise unreadable(path, error.lineno, f"not JSON: {error.msg}") from None
+        raise unreadable(path, f"line {error.lineno}", f"not JSON: {error.msg}") from None
     except (ValueError, RecursionError) as error:
-        raise unreadable(path, line, f"not JSON: {error}") from None
+        raise unreadable(path, "line 1", f"not JSON: {error}") from None
+    for n, row in enumerate(rows, 1):
+        yield f"row {n}", json.dumps(row)
 
 
-def _decoded(data: bytes, path: Path, line: int) -> str:
+def _decoded(data: bytes, path: Path, place: str) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise unreadable(path, line, f"not UTF-8: {error.reason}") from None
+        raise unreadable(path, place, f"not UTF-8: {error.reason}") from None

@@ -48,17 +48,16 @@ def load_examples(paths: Iterable[Path], limit: int | None = None, seed: int = 0
     """
     contexts = _Contexts()
     examples: list[Example] = []
-    places: dict[tuple[str, str], str] = {}
+    taken: dict[tuple[str, str], str] = {}
     for path in dataset_files(paths):
-        for line, text in drawn_rows(path, limit, seed):
+        for place, text in drawn_rows(path, limit, seed):
             try:
                 example = _example(_object(text), path, contexts)
-                place = f"{path}, line {line}"
-                if first := places.get((example.dataset, example.id)):
+                if first := taken.get((example.dataset, example.id)):
                     raise _BadRow(f"the id {example.id!r} of {example.dataset} is taken by {first}")
             except _BadRow as bad:
-                raise unreadable(path, line, str(bad)) from None
-            places[example.dataset, example.id] = place
+                raise unreadable(path, place, str(bad)) from None
+            taken[example.dataset, example.id] = f"{path}, {place}"
             examples.append(example)
     return examples
 

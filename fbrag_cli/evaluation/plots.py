@@ -1,12 +1,11 @@
-"""Plots of result rows, as the paper's Figures 2, 3 and 5: a score against chunks, latency, small model or samples."""
+"""Plots of result rows, as the paper's Figures 2 and 5: a score against chunks, small model or samples."""
 
 from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -28,7 +27,6 @@ Format = Literal["png", "svg"]
 #: Plot -> the setting on its horizontal axis, and the axis's label.
 PLOTS = {
     "chunks": ("select", "Selected chunks"),
-    "latency": ("select", "Seconds a question, median"),
     "small": ("small", "Small model"),
     "samples": ("samples", "Forward samples"),
     "recall": ("recall", "Chunks recalled for the small model"),
@@ -42,9 +40,6 @@ _DASHES: list[Any] = ["--", ":", "-.", (0, (1, 3)), (0, (8, 3))]
 _PANELS_ACROSS = 3
 _TITLE = 28  # characters of a name
 _LONGEST = 70  # characters of a label
-_BANDS = 2  # lines with a band each; more bands hide one another, so more lines have whiskers
-_SIDE = 0.4  # of the distance of two values: where the whiskers of all lines stand
-_LINES = 22  # lines of names in the height of a panel
 _FORESTS = 3  # metrics of a plot of differences
 
 # Options of matplotlib: of all figures, and of what is drawn.
@@ -76,11 +71,8 @@ _STYLE: dict[Any, Any] = {
     "svg.hashsalt": "fbrag",
     "svg.fonttype": "path",
 }
-_BAND: dict[str, Any] = {"alpha": 0.12, "linewidth": 0}
-_BAR: dict[str, Any] = {"linestyle": "none", "capsize": 3, "elinewidth": 1.4}
+_BAR: dict[str, Any] = {"capsize": 3, "elinewidth": 1.2}
 _LEVEL: dict[str, Any] = {"color": "#675f52", "linewidth": 1.3}
-_BESIDE: dict[str, Any] = {"xytext": (0, 7), "textcoords": "offset points", "ha": "center", "fontsize": 8}
-_LEADER: dict[str, Any] = {"arrowstyle": "-", "linewidth": 0.7, "alpha": 0.5, "relpos": (0, 0.5), "shrinkA": 0, "shrinkB": 3}
 _METADATA: dict[Format, dict[str, str | None]] = {"png": {"Software": None}, "svg": {"Date": None, "Creator": "fbrag"}}
 
 
@@ -95,45 +87,18 @@ class _Family:
 
 @dataclass(frozen=True, slots=True)
 class _Point:
-    """One configuration in a plot.
-
-    at: value of the setting on the axis. score, low, high: mean and 95 % interval, in percent. seconds: median of the total, None
-    where none was measured.
-    """
+    """One configuration in a plot. at: value of the setting on the axis. score, low, high: mean and 95 % interval, in percent."""
 
     at: object
     score: float
     low: float
     high: float
-    seconds: float | None
-
-
-Line = tuple[_Family, list[_Point]]
-
-
-@dataclass(frozen=True, slots=True)
-class _End:
-    """The end of a line, in the units of the axes, and its name."""
-
-    name: str
-    x: float
-    y: float
-    color: str
 
 
 def supported(rows: Sequence[Result]) -> tuple[str, ...]:
     """Return the plots that the rows can fill: those where configurations differ in the setting of the axis alone."""
-    return tuple(name for name in PLOTS if lacking(name, rows) is None)
-
-
-def lacking(name: str, rows: Sequence[Result]) -> str | None:
-    """Return what the rows lack for a plot, None where they can fill it. name: one of `PLOTS`."""
-    setting, _ = PLOTS[name]
-    if not _families(rows, setting, _metric(rows)):
-        return f"the rows have no two values of {setting} to plot"
-    if name == "latency" and not any(row.status in ("answered", "not_found") and "total" in row.seconds for row in rows):
-        return "nothing was answered, so no row has the seconds of a question"
-    return None
+    metric = _metric(rows)
+    return tuple(name for name, (setting, _) in PLOTS.items() if _families(rows, setting, metric))
 
 
 def _metric(rows: Sequence[Result]) -> str:
@@ -144,21 +109,21 @@ def _metric(rows: Sequence[Result]) -> str:
 def plot(name: str, rows: Sequence[Result]) -> dict[Format, bytes]:
     """Draw a plot, and return the content of a file for each format. The same rows give the same bytes.
 
-    name: one of `PLOTS`. The first panel shows the average over the data sets, each other panel one data set, all on one scale;
-    names stand at the ends of the lines of the first. Bands (of one or two lines) and whiskers are 95 % intervals. Raises
-    FbragError (usage) without matplotlib, for an unknown plot, or if the rows cannot fill it.
+    name: one of `PLOTS`. The first panel shows the average over the data sets, each other panel one data set, all on one scale.
+    Bars are 95 % intervals. Raises FbragError (usage) without matplotlib, for an unknown plot, or if the rows cannot fill it.
     """
     if name not in PLOTS:
         raise FbragError("usage", f"there is no plot {one_line(name, 40)}", f"one of {', '.join(PLOTS)}")
-    if (what := lacking(name, rows)) is not None:
-        raise FbragError("usage", what, "evaluate a list of them, and leave --retrieval-only out")
-    return _drawn(lambda: _figure(name, rows))
+    families = _families(rows, PLOTS[name][0], _metric(rows))
+    if not families:
+        raise FbragError("usage", f"the rows have no two values of {PLOTS[name][0]} to plot", "evaluate a list of them")
+    return _drawn(lambda: _figure(name, rows, families))
 
 
 def forest(report: Report) -> dict[Format, bytes]:
     """Draw the paired differences of a report of `compare`: a panel for each of the first metrics, a line for each configuration.
 
-    Whiskers are 95 % intervals of the average over the data sets; a difference that is marked in the report is filled. Raises
+    Bars are 95 % intervals of the average over the data sets; a difference that is marked in the report is filled. Raises
     FbragError (usage) without matplotlib, or if the report has no differences.
     """
     if not report.tables:
@@ -177,6 +142,12 @@ def _drawn(made: Callable[[], Figure]) -> dict[Format, bytes]:
         return {"png": _saved(figure, "png"), "svg": _saved(figure, "svg")}
 
 
+def _saved(figure: Figure, kind: Format) -> bytes:
+    file = io.BytesIO()
+    figure.savefig(file, format=kind, metadata=_METADATA[kind])
+    return file.getvalue()
+
+
 def _forest(tables: Sequence[Table], title: str) -> Figure:
     from matplotlib.figure import Figure
 
@@ -189,9 +160,8 @@ def _forest(tables: Sequence[Table], title: str) -> Figure:
             if cell.value is None:
                 continue
             value, low, high = (100 * (cell.value if each is None else each) for each in (cell.value, cell.low, cell.high))
-            filled = _COLOURS[0] if cell.marked else "white"
-            look = {"color": _COLOURS[0], "marker": "o", "markerfacecolor": filled} | _BAR
-            place.errorbar([value], [names.index(label)], xerr=[[value - low], [high - value]], **look)
+            look = _BAR | {"color": _COLOURS[0], "marker": "o", "markerfacecolor": _COLOURS[0] if cell.marked else "white"}
+            place.errorbar([value], [names.index(label)], xerr=[[value - low], [high - value]], linestyle="none", **look)
         place.set_yticks(range(len(names)), [_wrapped(name) for name in names])
         place.set_ylim(len(names) - 0.5, -0.5)
         place.set_title(_wrapped(table.title))
@@ -199,12 +169,10 @@ def _forest(tables: Sequence[Table], title: str) -> Figure:
     return figure
 
 
-def _figure(name: str, rows: Sequence[Result]) -> Figure:
+def _figure(name: str, rows: Sequence[Result], families: Sequence[_Family]) -> Figure:
     from matplotlib.figure import Figure
 
-    setting, axis = PLOTS[name]
     metric = _metric(rows)
-    families = _families(rows, setting, metric)
     by_configuration: dict[str, list[Result]] = {}
     for row in sorted(rows, key=lambda row: row.id):  # the same resamples, in whatever order they were evaluated
         by_configuration.setdefault(key(row.configuration), []).append(row)
@@ -213,18 +181,18 @@ def _figure(name: str, rows: Sequence[Result]) -> Figure:
     panels += [(one_line(dataset, _TITLE), [dataset]) for dataset in datasets]
     across = min(len(panels), _PANELS_ACROSS)
     down = -(-len(panels) // across)
-    figure = Figure(figsize=(max(6.4, 2.6 + 4.2 * across), 3.9 * down), layout="constrained")
+    figure = Figure(figsize=(max(6.4, 2.6 + 4.2 * across), 3.9 * down + 0.5), layout="constrained")
     axes = figure.subplots(down, across, squeeze=False, sharey=True).ravel().tolist()
     for (title, names), place in zip(panels, axes, strict=False):
-        ends = _draw(place, name, [(family, _points(family, by_configuration, setting, metric, names)) for family in families])
-        if place is axes[0]:
-            named = ends
+        points = [_points(family, by_configuration, PLOTS[name][0], metric, names) for family in families]
+        _draw(place, name, families, points)
         place.set_title(title)
-        place.set_xlabel(axis)
+        place.set_xlabel(PLOTS[name][1])
         place.set_ylabel(f"{METRICS.get(metric, one_line(metric, _TITLE)).split(' at the ')[0]}, %")
     for place in axes[len(panels) :]:
         place.remove()
-    _name_ends(axes[0], named)
+    shown = {label: handle for place in axes for handle, label in zip(*place.get_legend_handles_labels(), strict=True)}
+    figure.legend([*shown.values()], [*shown], loc="outside lower left", ncols=across)
     return figure
 
 
@@ -257,133 +225,42 @@ def _points(
     """
     points = []
     for configuration in family.configurations:
-        rows = [row for row in by_configuration[key(configuration)] if row.dataset in datasets]
         values: dict[str, list[float]] = {dataset: [] for dataset in datasets}
-        for row in rows:
-            if (value := row.value(metric)) is not None:
+        for row in by_configuration[key(configuration)]:
+            if row.dataset in values and (value := row.value(metric)) is not None:
                 values[row.dataset].append(100 * value)
         if not all(values.values()):
             continue
         sampled = statistics.average([statistics.bootstrap(scores, dataset) for dataset, scores in values.items()])
         low, high = statistics.interval(sampled) or (sampled.mean, sampled.mean)
-        taken = [row.seconds["total"] for row in rows if row.status != "error" and "total" in row.seconds]
-        seconds = statistics.percentile(taken, 50) if taken else None
-        points.append(_Point(configuration.get(setting), sampled.mean, low, high, seconds))
+        points.append(_Point(configuration.get(setting), sampled.mean, low, high))
     return points
 
 
-def _draw(place: Axes, name: str, lines: Sequence[Line]) -> list[_End]:
-    """Draw one panel, and return where its lines end. A line has its look by its place among `lines`, the same in every panel."""
-    if name == "latency":
-        for i, (family, points) in enumerate(lines):
-            _draw_latency(place, family, points, i)
-        place.set_xlim(left=0)
-        return list(_latency_ends(lines))
-    varied = [line for line in lines if line[0].varies]
-    ats = {point.at for _, points in varied for point in points}
+def _draw(place: Axes, name: str, families: Sequence[_Family], points_of: Sequence[Sequence[_Point]]) -> None:
+    """Draw one panel. A family has its look by its place among them, the same in every panel."""
+    ats = {point.at for family, points in zip(families, points_of, strict=True) for point in points if family.varies}
     if name == "small":
         models = sorted(map(str, ats))
+        where = {model: float(i) for i, model in enumerate(models)}
         place.set_xticks(range(len(models)), [one_line(model, _TITLE) for model in models], rotation=20, ha="right")
         place.set_xlim(-0.5, len(models) - 0.5)
-        where = {model: float(i) for i, model in enumerate(models)}
     else:
-        ticks = sorted(map(_number, ats))
-        place.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-        where = {str(at): _number(at) for at in ats}
-    step = min((right - left for left, right in pairwise(sorted(where.values()))), default=1.0)
-    ends: list[_End] = []
-    for i, (family, points) in enumerate(varied):
-        scores, look = [point.score for point in points], _look(i) | {"label": _label(family)}
-        beside = (i - (len(varied) - 1) / 2) * _SIDE * step / len(varied) if name == "small" or len(varied) > _BANDS else 0
-        at = [where[str(point.at)] + beside for point in points]
-        around = [[point.score - point.low for point in points], [point.high - point.score for point in points]]
-        if name == "small":
-            place.errorbar(at, scores, around, **look | _BAR)
-        elif len(varied) > _BANDS:
-            place.plot(at, scores, **look)
-            place.errorbar(at, scores, around, color=look["color"], **_BAR)
+        where = {str(at): float(at) if isinstance(at, int | float) else 0.0 for at in ats}
+        place.set_xticks(ticks := sorted(where.values()), [f"{tick:g}" for tick in ticks])
+    for i, (family, points) in enumerate(zip(families, points_of, strict=True)):
+        label = _wrapped(family.label)
+        if family.varies:
+            at, scores = [where[str(point.at)] for point in points], [point.score for point in points]
+            around = [[point.score - point.low for point in points], [point.high - point.score for point in points]]
+            color, marker = _COLOURS[i % len(_COLOURS)], _MARKERS[(i + i // len(_COLOURS)) % len(_MARKERS)]
+            line = "none" if name == "small" else "-"
+            place.errorbar(at, scores, around, label=label, linestyle=line, color=color, marker=marker, **_BAR)
         else:
-            low, high = [point.low for point in points], [point.high for point in points]
-            place.fill_between(at, low, high, color=look["color"], **_BAND)
-            place.plot(at, scores, **look)
-        if points:
-            ends.append(_End(_label(family) + _same(points, varied[:i]), at[-1], scores[-1], look["color"]))
-    for i, (family, points) in enumerate(lines[len(varied) :]):
-        for point in points:
-            place.axhline(point.score, linestyle=_DASHES[i % len(_DASHES)], label=_label(family), **_LEVEL)
-            ends.append(_End(_label(family), max(where.values()), point.score, _LEVEL["color"]))
-    return ends
-
-
-def _latency_ends(lines: Sequence[Line]) -> Iterator[_End]:
-    for i, (family, points) in enumerate(lines):
-        timed = [(point.seconds, point.score) for point in points if point.seconds is not None]
-        if timed:
-            yield _End(_label(family), *timed[-1], _look(i)["color"])
-
-
-def _same(points: Sequence[_Point], before: Sequence[Line]) -> str:
-    """Return a word for a line that lies on one of those before it; "" for another one."""
-    for family, others in before:
-        if [(each.at, each.score) for each in others] == [(each.at, each.score) for each in points]:
-            return f" (the same as {_label(family)})"
-    return ""
-
-
-def _name_ends(place: Axes, ends: Sequence[_End]) -> None:
-    """Write the names of lines to the right of a panel, each as near to the end of its line as there is room."""
-    low, high = place.get_ylim()
-    line = (high - low) / _LINES
-    ordered = sorted(ends, key=lambda end: end.y)
-    names = [_wrapped(end.name) for end in ordered]
-    heights = [line * (name.count("\n") + 1.3) for name in names]
-    top, places = low - line, []
-    for end, height in zip(ordered, heights, strict=True):
-        places.append(max(end.y, top + height / 2))
-        top = places[-1] + height / 2
-    up = sum(at - end.y for end, at in zip(ordered, places, strict=True)) / max(1, len(places))
-    for end, name, at in zip(ordered, names, places, strict=True):
-        place.annotate(
-            name,
-            (end.x, end.y),
-            xytext=(1.06, at - up),
-            textcoords=place.get_yaxis_transform(),
-            color=end.color,
-            fontsize=8,
-            va="center",
-            arrowprops=_LEADER | {"color": end.color},
-            annotation_clip=False,
-        )
+            for point in points:
+                place.axhline(point.score, linestyle=_DASHES[i % len(_DASHES)], label=label, **_LEVEL)
 
 
 def _wrapped(name: str) -> str:
-    return "\n".join(wrap(one_line(name).replace(",", ", "), _TITLE, break_on_hyphens=False)) or name
-
-
-def _draw_latency(place: Axes, family: _Family, points: Sequence[_Point], i: int) -> None:
-    timed = [(point.seconds, point.score, point.at) for point in points if point.seconds is not None]
-    look = _look(i)
-    place.plot([seconds for seconds, _, _ in timed], [score for _, score, _ in timed], **look, label=_label(family))
-    for seconds, score, at in timed if family.varies else ():
-        place.annotate(one_line(str(at), _TITLE), (seconds, score), color=look["color"], **_BESIDE)
-
-
-def _look(i: int) -> dict[str, Any]:
-    """Return the colour and the marker of the i-th line. Where the colours come again, the markers are others."""
-    n = len(_COLOURS)
-    return {"color": _COLOURS[i % n], "marker": _MARKERS[(i + i // n) % len(_MARKERS)]}
-
-
-def _label(family: _Family) -> str:
-    label = one_line(family.label, _LONGEST)
-    return f" {label}" if label.startswith("_") else label  # matplotlib hides labels that begin so
-
-
-def _number(value: object) -> float:
-    return float(value) if isinstance(value, int | float) else 0.0
-
-
-def _saved(figure: Figure, kind: Format) -> bytes:
-    file = io.BytesIO()
-    figure.savefig(file, format=kind, metadata=_METADATA[kind])
-    return file.getvalue()
+    name = "\n".join(wrap(one_line(name, _LONGEST).replace(",", ", "), _TITLE, break_on_hyphens=False)) or name
+    return f" {name}" if name.startswith("_") else name  # matplotlib hides labels that begin so

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
+from typing import Any
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.evaluation.labels import key, written
+from fbrag_cli.evaluation.labels import key
 from fbrag_cli.evaluation.metrics import SCORE
 from fbrag_cli.storage.rows import parsed
-from fbrag_cli.text.printable import one_line
 
 SCHEMA = "fbrag.eval/1"
 STATUSES = ("answered", "not_found", "retrieved", "error")
@@ -71,7 +71,7 @@ def read_results(path: Path) -> list[Result]:
     """Read the rows of a results file. The last row of an example and configuration counts: errors are tried again.
 
     A row that was cut off while it was written is left out. Raises FbragError (usage) for a missing file, a row of another
-    schema, and a line that is no result row.
+    schema, and a damaged row.
     """
     try:
         data = path.read_bytes()
@@ -85,62 +85,35 @@ def read_results(path: Path) -> list[Result]:
     for line, found in enumerate(lines, 1):
         try:
             row = _result(found)
-        except ValueError as error:
-            raise FbragError("usage", f"{path}, line {line}: {error}", _HINT) from None
+        except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
+            raise FbragError("usage", f"{path}, line {line}: the row is damaged", _HINT) from None
         place = row.dataset, row.id, key(row.configuration)
         rows.pop(place, None)
         rows[place] = row
     return list(rows.values())
 
 
-def _result(found: dict[str, object]) -> Result:
-    """Return the result in an object. Raises ValueError where a value does not fit."""
+def _result(found: dict[str, Any]) -> Result:
+    """Return the result in an object. Raises an error of its type, its keys or its values for a damaged one."""
+    texts = {name: found.get(name) or "" for name in ("id", "dataset", "status", "main_metric", "error")}
+    if not all(isinstance(each, str) for each in texts.values()) or texts["status"] not in STATUSES:
+        raise ValueError("status")
     return Result(
-        id=_text(found, "id"),
-        dataset=_text(found, "dataset"),
-        configuration=written(_object(found, "configuration")),
-        status=_status(found),
-        main_metric=_text(found, "main_metric") if found.get("main_metric") is not None else "",
-        metrics=_numbers(found, "metrics"),
-        tokens_read=_number(found.get("tokens_read"), "tokens_read"),
-        seconds=_numbers(found, "seconds"),
-        memory_mb=_number(found.get("memory_mb"), "memory_mb"),
-        error=_text(found, "error") if found.get("error") is not None else None,
-        confidence=_number(found.get("confidence"), "confidence"),
+        **texts | {"error": found.get("error")},
+        configuration=dict(found["configuration"].items()),
+        metrics=_numbers(found["metrics"]),
+        tokens_read=_number(found.get("tokens_read")),
+        seconds=_numbers(found["seconds"]),
+        memory_mb=_number(found.get("memory_mb")),
+        confidence=_number(found.get("confidence")),
     )
 
 
-def _text(found: dict[str, object], name: str) -> str:
-    value = found.get(name)
-    if not isinstance(value, str):
-        raise ValueError(f"{name} is not a string")
-    return value
+def _numbers(found: dict[str, Any]) -> dict[str, float]:
+    return {name: number for name, value in found.items() if (number := _number(value)) is not None}
 
 
-def _status(found: dict[str, object]) -> str:
-    status = _text(found, "status")
-    if status not in STATUSES:
-        raise ValueError(f"status is none of {', '.join(STATUSES)}")
-    return status
-
-
-def _object(found: dict[str, object], name: str) -> dict[str, object]:
-    value = found.get(name)
-    if not isinstance(value, dict):
-        raise ValueError(f"{name} is not an object")
-    return value
-
-
-def _numbers(found: dict[str, object], name: str) -> dict[str, float]:
-    if found.get(name) is None:
-        return {}
-    values = {key: _number(value, f"{name}: {one_line(key, 40)}") for key, value in _object(found, name).items()}
-    return {key: value for key, value in values.items() if value is not None}
-
-
-def _number(value: object, name: str) -> float | None:
-    if value is None:
-        return None
-    if isinstance(value, int | float) and abs(value) < 1e300 and isfinite(value):
-        return float(value)
-    raise ValueError(f"{name} is not a number")
+def _number(value: Any) -> float | None:
+    if value is not None and not isfinite(value):
+        raise ValueError(value)
+    return None if value is None else float(value)

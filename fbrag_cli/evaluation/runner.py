@@ -16,7 +16,7 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.evaluation import metrics, results
 from fbrag_cli.evaluation.configurations import Configuration, distinct
 from fbrag_cli.evaluation.datasets import Example
-from fbrag_cli.evaluation.labels import key, written
+from fbrag_cli.evaluation.labels import key
 from fbrag_cli.generation.build import versions
 from fbrag_cli.indexing.collect import Collection, collect_text
 from fbrag_cli.progress import Event, Listener, Progress, silent
@@ -101,8 +101,8 @@ def _done(rows: Iterable[Row], output: Path) -> _RowsByKey:
             if row["versions"] != versions():
                 others = ", ".join(f"{name} {version}" for name, version in row["versions"].items())
                 raise FbragError("usage", f"{output} holds rows of other versions ({others})", ANOTHER)
-            if row["status"] != "error":
-                done[row["dataset"], row["id"], key(written(row["configuration"]))] = row
+            if row["status"] != "error" and row["digests"]:
+                done[row["dataset"], row["id"], key(row["configuration"])] = row
     except (AttributeError, KeyError, TypeError):
         raise FbragError("usage", f"{output} holds lines that are no rows of results", ANOTHER) from None
     return done
@@ -165,10 +165,9 @@ class _Digests:
         return {"example": _digest(repr(example)), **{role: self._of(models[role]) for role in models}}
 
     def check(self, row: Row, example: Example, models: Mapping[str, str], output: Path) -> None:
-        """Raise FbragError `usage` where a row of `output` has other fingerprints. Rows of older versions have none."""
-        before, now = row.get("digests") or {}, self.of(example, models)
-        for name, digest in now.items():
-            if before.get(name, digest) != digest:
+        """Raise FbragError `usage` where a row of `output` has other fingerprints."""
+        for name, digest in self.of(example, models).items():
+            if row["digests"].get(name) != digest:
                 what = f"{example.id} of {example.dataset}" if name == "example" else f"the {name} model {models[name]}"
                 raise FbragError("usage", f"{what} has changed since {output} got rows of it", ANOTHER)
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import zip_longest
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from fbrag_cli.text.markdown import escaped_line
 from fbrag_cli.text.printable import one_line
-from fbrag_cli.text.table import padded, width_of
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table as Drawn
 
 SCHEMA = "fbrag.report/1"
 
 Unit = Literal["score", "difference", "seconds", "count", "MB"]
-Lines = Sequence[Sequence[str]]  # of the cells in a column
 
 _LABEL = 36  # columns of a label before it goes on in the next line
 _NAME = 24
@@ -85,12 +87,64 @@ def as_text(report: Report, width: int) -> str:
 
     A table that is wider goes on below, with its labels again.
     """
-    parts = [one_line(report.title)]
+    from rich.console import Console
+    from rich.text import Text
+
+    text = io.StringIO()
+    console = Console(file=text, width=width, color_system=None, legacy_windows=False)
+    console.print(Text(one_line(report.title)))
     for table in report.tables:
-        blocks = "\n\n".join(_text_blocks(table, width))
-        parts.append("\n".join([*_wrapped(f"{table.title}. {table.note}", width), blocks]))
-    parts += ["\n".join(_wrapped(one_line(line), width)) for line in [*_settings(report), *report.notes]]
-    return "\n\n".join(parts) + "\n"
+        console.print()
+        console.print(Text(f"{table.title}. {table.note}"))
+        for part in _parts(table, console):
+            console.print()
+            console.print(part)
+    for line in [*_settings(report), *report.notes]:
+        console.print()
+        console.print(Text(one_line(line)))
+    return "\n".join(map(str.rstrip, text.getvalue().split("\n")))
+
+
+def _parts(table: Table, console: Console) -> Iterator[Drawn]:
+    """Yield the table in parts of as many columns as fit the width.
+
+    A cell is one line where the whole table fits so, else a line for each of its numbers.
+    """
+    n = len(table.columns)
+    if _width(whole := _drawn(table, 0, n, " "), console) <= console.width:
+        yield whole
+        return
+    start = 0
+    while start < n:
+        end = start + 1
+        while end < n and _width(_drawn(table, start, end + 1, "\n"), console) <= console.width:
+            end += 1
+        yield _drawn(table, start, end, "\n")
+        start = end
+
+
+def _drawn(table: Table, start: int, end: int, between: str) -> Drawn:
+    """Return the columns from `start` to `end`. between: what stands between the numbers of a cell."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table as Drawn
+    from rich.text import Text
+
+    drawn = Drawn(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    drawn.add_column("", max_width=_LABEL, overflow="fold")
+    for column in table.columns[start:end]:
+        drawn.add_column(Text("\n".join(filter(None, _heading(column)))), justify="right", no_wrap=True)
+    for label, cells in table.rows:
+        shown = zip(cells[start:end], table.columns[start:end], strict=True)
+        numbers = (Text("*" * cell.marked + between.join(_lines(cell, column))) for cell, column in shown)
+        drawn.add_row(Text(one_line(label)), *numbers)
+    return drawn
+
+
+def _width(drawn: Drawn, console: Console) -> int:
+    """Return the columns of a terminal that a table would take."""
+    from rich.measure import Measurement
+
+    return Measurement.get(console, console.options.update(width=100_000), drawn).maximum
 
 
 def as_markdown(report: Report) -> str:
@@ -164,67 +218,3 @@ def _markdown_row(cells: Sequence[str]) -> str:
 
 def _inert(text: str) -> str:
     return escaped_line(one_line(text))
-
-
-def _text_blocks(table: Table, width: int) -> list[str]:
-    """Return the table in blocks of as many columns as fit the width, each with the labels.
-
-    A cell is one line where the whole table fits so, else a line for each of its numbers.
-    """
-    labels = [[""], *(_wrapped(one_line(label), _LABEL, ",") for label, _ in table.rows)]
-    room = width - _widest(labels)
-    columns = [_text_column(table, i, in_a_line=True) for i in range(len(table.columns))]
-    if sum(2 + _widest(each) for each in columns) <= room:
-        return ["\n".join(_block(labels, columns))]
-    blocks: list[list[Lines]] = []
-    for column in (_text_column(table, i) for i in range(len(table.columns))):
-        if blocks and sum(2 + _widest(each) for each in (*blocks[-1], column)) <= room:
-            blocks[-1].append(column)
-        else:
-            blocks.append([column])
-    return ["\n".join(_block(labels, columns)) for columns in blocks]
-
-
-def _text_column(table: Table, i: int, *, in_a_line: bool = False) -> Lines:
-    """Return the lines of the heading, then of each row's cell. A mark has its own place, so that values stay aligned.
-
-    in_a_line: whether a cell is one line.
-    """
-    column = table.columns[i]
-    cells = [[line + " " for line in _heading(column)]]
-    for _, row in table.rows:
-        value, *rest = _lines(row[i], column)
-        value += "*" if row[i].marked else " "
-        if in_a_line and rest:
-            cells.append([" ".join([value, *rest]) + " "])
-        else:
-            cells.append([value, *(line + " " for line in rest)])
-    return cells
-
-
-def _block(labels: Lines, columns: Sequence[Lines]) -> Iterator[str]:
-    first, *widths = map(_widest, (labels, *columns))
-    for row, cells in enumerate(zip(labels, *columns, strict=True)):
-        for label, *values in zip_longest(*cells, fillvalue=""):
-            if row or any(value.strip() for value in values):  # a heading has no blank lines
-                aligned = (padded(value, width, right=True) for value, width in zip(values, widths, strict=True))
-                yield "  ".join([padded(label, first), *aligned]).rstrip()
-        if row == 0:
-            yield "─" * (first + sum(2 + width for width in widths))
-
-
-def _widest(column: Lines) -> int:
-    return max(width_of(line) for lines in column for line in lines)
-
-
-def _wrapped(text: str, width: int, between: str = " ") -> list[str]:
-    """Return `text` in lines of at most `width` columns of a terminal, broken after `between` where possible."""
-    from rich.cells import chop_cells
-
-    lines: list[str] = []
-    for part in text.replace(between, f"{between}\n").split("\n"):
-        if lines and width_of(lines[-1] + part.rstrip()) <= width:
-            lines[-1] += part
-        else:
-            lines += chop_cells(part, width) or [""]
-    return [line.rstrip() for line in lines]

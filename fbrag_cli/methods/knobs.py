@@ -19,8 +19,8 @@ class Knob:
     the models run on a GPU, None for the same. choices: the words that it takes, () for those of its type. words: what stands for
     a number beside numbers, as "auto". group: of options in the help. names: of the option, () for the field's own name.
     variables: of the environment, None for FBRAG_ and its name. once: whether it says what a single run is to do, so that no file
-    sets it. compared: whether an evaluation takes a list of values. added: whether rows of older versions lack it, so that a row
-    leaves it out at its default. implies: another setting and its value, where the user gives a value here and none there.
+    sets it. compared: whether an evaluation takes a list of values. implies: another setting and its value, where the user gives
+    a value here and none there.
     """
 
     help: str
@@ -36,7 +36,6 @@ class Knob:
     variables: tuple[str, ...] | None = None
     once: bool = False
     compared: bool = True
-    added: bool = False
     implies: tuple[str, Any] | None = None
 
     def default_text(self, default: Any) -> str:

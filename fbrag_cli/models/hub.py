@@ -1,4 +1,4 @@
-"""Downloads a file from a model hub. huggingface_hub finds its address and token; `stream` fetches the bytes.
+"""Downloads a file from a model hub. huggingface_hub finds its token, size and SHA-256; `stream` fetches the bytes.
 
 The library's own `hf_hub_download` deletes a partial file when it is interrupted, which is no way to fetch 42 GB.
 """
@@ -56,8 +56,9 @@ class HubSource:
             raise SourceFailedError(f"it has the SHA-256 {vouched} there")
         if about.size is not None:
             part.expect(about.size)
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
-        stream(url, part, headers=headers, pinned=bool(part.expected or vouched))
+        if not part.expected and not vouched:
+            raise SourceFailedError("it has no SHA-256 there: say what it must be, with --sha256")
+        stream(url, part, token)
         return vouched
 
     def _url(self, environ: Mapping[str, str]) -> str:

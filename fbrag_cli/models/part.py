@@ -13,7 +13,7 @@ from typing import Protocol
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.progress import Event, Progress
-from fbrag_cli.storage.files import blocks_of, is_full, not_writable, open_plain, overwrite, put_in_place
+from fbrag_cli.storage.files import blocks_of, is_full, not_writable, open_plain, put_in_place
 from fbrag_cli.text.printable import byte_size
 
 #: The first bytes of every GGUF file.
@@ -58,25 +58,6 @@ class PartFile:
     def sha256(self) -> str:
         """Return the SHA-256 (hex) of all bytes so far."""
         return self._hashed().hexdigest()
-
-    @property
-    def etag(self) -> str | None:
-        """The ETag of the file on the server, for a file whose checksum is unknown."""
-        try:
-            with os.fdopen(open_plain(self._etag_path), encoding="utf-8") as file:
-                return file.read()
-        except OSError:
-            return None
-
-    @etag.setter
-    def etag(self, value: str | None) -> None:
-        if not value:
-            self._etag_path.unlink(missing_ok=True)
-            return
-        try:
-            overwrite(self._etag_path, value.encode(), os.O_TRUNC)
-        except OSError as error:
-            raise self._cannot_write(error) from None
 
     def check_whole(self) -> None:
         """Raise SourceFailedError if a source has ended and the file is not complete."""
@@ -131,7 +112,7 @@ class PartFile:
         except OSError as error:  # of bytes that were still in memory
             raise self._cannot_write(error) from None
         if size == 0:
-            self.etag, self._reported = None, (0.0, 0)
+            self._reported = (0.0, 0)
 
     def report(self, on_the_way: int = 0) -> None:
         """Report progress. on_the_way: bytes that have arrived, but are not in the file yet. The number falls only where the
@@ -152,7 +133,6 @@ class PartFile:
             self._file.close()
         if self.size == 0:
             self.path.unlink(missing_ok=True)
-            self.etag = None
 
     def become(self, path: Path) -> None:
         """Rename the file to `path`, and flush it to the disk. Raises FbragError `disk_full`, `download_failed`."""
@@ -161,7 +141,6 @@ class PartFile:
             put_in_place(self.path, path)
         except OSError as error:
             raise self._cannot_write(error) from None
-        self.etag = None
 
     def _hashed(self) -> hashlib._Hash:
         if self._hash is None:
@@ -170,10 +149,6 @@ class PartFile:
             for block in blocks_of(self.path, self.size):
                 self._hash.update(block)
         return self._hash
-
-    @property
-    def _etag_path(self) -> Path:
-        return self.path.with_name(self.path.name + ".etag")
 
     def _cannot_write(self, error: OSError) -> FbragError:
         if is_full(error):

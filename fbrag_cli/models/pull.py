@@ -88,7 +88,7 @@ def pull(download: Download, store: Path, *, progress: Progress, offline: bool, 
 def read_spec(spec: str, catalogue: Catalogue, sha256: str | None = None) -> Download:
     """Return the model to pull for a name of the catalogue, `hf:ORG/REPO[@REVISION]/FILE`, or a URL.
 
-    sha256: the expected one (hex); a plain http URL needs it. Raises FbragError `usage`, `model_missing` (no such name).
+    sha256: the expected one (hex); a URL needs it. Raises FbragError `usage`, `model_missing` (no such name).
     """
     if sha256 is not None:
         sha256 = sha256.lower().removeprefix("sha256:")
@@ -121,8 +121,8 @@ def _own_source(spec: str, *, pinned: bool) -> tuple[ModelSource, str]:
     address = urlsplit(spec)
     if not address.netloc:
         raise FbragError("usage", f"{spec} names no server", "fbrag models pull https://HOST/…/FILE.gguf")
-    if address.scheme == "http" and not pinned:
-        raise FbragError("usage", "plain http can be changed on the way", "use https, or say what it must be: --sha256 HEX")
+    if not pinned:
+        raise FbragError("usage", "nobody vouches for the file of a URL", "say what it must be: --sha256 HEX")
     return UrlSource(spec), address._replace(netloc=address.netloc.rpartition("@")[2], query="", fragment="").geturl()
 
 
@@ -197,7 +197,7 @@ def _fetch_any(download: Download, part: PartFile, folder: Path, environ: Mappin
                 failures.append(f"{source.where(environ)}: {error}")
                 break
             digest, expected = part.sha256(), download.sha256 or vouched
-            if expected in (None, digest):
+            if digest == expected:
                 return digest
             part.cut(0)
             if not resumed:  # else the bytes of an earlier attempt may be at fault, and this source gets a fair one

@@ -190,7 +190,7 @@ def files_of(name: str, store: Path, catalogue: Catalogue) -> tuple[Path, ...]:
     if not (file := entry.file if entry else file_name(name)):
         raise _missing(name, store, catalogue)
     file = file.removesuffix(".gguf") + ".gguf"
-    places = [store / (file + suffix) for suffix in ("", ".json", ".part", ".part.etag")]
+    places = [store / (file + suffix) for suffix in ("", ".json", ".part")]
     if os.path.isdir(unfinished := store / PULL_FOLDER / file):  # False, too, for a name that is too long for a file
         places += unfinished.glob("*.whl")
     paths = tuple(path for path in places if os.path.isfile(path) or os.path.islink(path))

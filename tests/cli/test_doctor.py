@@ -51,14 +51,13 @@ def test_a_model_that_works(fbrag: Run, smollm2: Path) -> None:
     assert (done.returncode, done.stderr, told["schema"]) == (0, "", "fbrag.doctor/1")
     checks = {check["name"]: check for check in told["checks"]}
     assert list(checks) == [
-        *("python", "llama.cpp", "devices", "cpu", "amx", "model servers", "fbrag serve"),
+        *("python", "llama.cpp", "devices", "cpu", "model servers", "fbrag serve"),
         *("small model", "small model runs", "large model", "a question", "disk"),
-        *("cache", "config", "environment", "terminal", "hub", "package index"),
+        *("cache", "config", "environment"),
     ]
     assert all((check["fix"] is None) == (check["status"] == "ok") for check in checks.values())
     assert "SHA-256 verified" in checks["small model"]["finding"]
     assert "layers on the GPU" in checks["small model runs"]["finding"]
-    assert "not asked" in checks["hub"]["finding"]
 
 
 def test_lines_for_people(fbrag: Run, tmp_path: Path) -> None:
@@ -90,7 +89,7 @@ def test_broken_things_are_findings_and_exit_1(fbrag: Run, smollm2: Path, tmp_pa
     assert "qwen2.5-coder-1.5b" in checks["large model"]["fix"]
     assert f"{config}, line 1" in checks["config"]["finding"]
     assert "FBRAG_SAMPLES is 'many'" in checks["environment"]["finding"]
-    assert "HF_TOKEN=set" in checks["environment"]["finding"]
+    assert "HF_TOKEN" in checks["environment"]["finding"]
 
 
 # -- crashes ---------------------------------------------------------------------------------------------------------------
@@ -145,7 +144,7 @@ def test_nothing_in_the_current_folder_runs_in_the_child(tmp_path: Path, monkeyp
 
 def report(**changed: Any) -> dict[str, Any]:
     cpu = {"name": "CPU", "description": "EPYC", "is_gpu": False, "free_bytes": 8e9, "total_bytes": 16e9}
-    plain = {"version": "0.3.36", "system_info": "CPU : SSE3 = 1 | AVX2 = 1 | AVX512 = 1 | ", "amx": False, "devices": [cpu]}
+    plain = {"version": "0.3.36", "system_info": "CPU : SSE3 = 1 | AVX2 = 1 | AVX512 = 1 | ", "devices": [cpu]}
     return plain | changed
 
 
@@ -177,12 +176,6 @@ def test_devices(situation: Situation) -> None:
     assert installation.devices(blind, replace(situation, probe_gpu=False), nvidia=True).status == "ok"
     hidden = replace(situation, environ={"CUDA_VISIBLE_DEVICES": ""})
     assert "hides every GPU" in installation.devices(blind, hidden, nvidia=True).finding
-
-
-def test_amx() -> None:
-    avoided, absent = installation.amx(report(amx=True)), installation.amx(report())
-    assert (avoided.status, avoided.fix, "20824" in avoided.finding) == ("ok", None, True)
-    assert (absent.status, absent.fix, "20824" in absent.finding) == ("ok", None, False)
 
 
 def test_the_build_for_this_cpu_and_a_portable_one(situation: Situation) -> None:
@@ -243,25 +236,6 @@ def test_a_folder_of_models_that_is_on_no_disk(situation: Situation, monkeypatch
     assert models.disk(situation).status == "warn"
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "shown"),
-    [
-        ("HTTPS_PROXY", "http://me:secret@proxy:3128", "http://…@proxy:3128"),
-        ("HTTPS_PROXY", "me:secret@proxy:3128", "…@proxy:3128"),
-        ("http_proxy", "http://me:secret@secret/secret#secret@proxy", "http://…@proxy"),
-        ("http_proxy", "http://proxy:3128", "http://proxy:3128"),
-        ("PIP_INDEX_URL", "https://secret@index/simple", "https://…@index/simple"),
-        ("UV_DEFAULT_INDEX", "own=https://me:secret@index/simple", "…@index/simple"),
-        ("FBRAG_LARGE", "http://me:secret/secret@host/v1", "http://…@host/v1"),
-        ("FBRAG_LARGE", "http://host:1234/v1#model@q8", "http://host:1234/v1#model@q8"),
-        ("FBRAG_SMALL", "http://[::1]/v1#m@q8,http://me:secret@host/v1", "http://[::1]/v1#m@q8,http://…@host/v1"),
-        ("FBRAG_INSTRUCTIONS", "@file", "@file"),
-    ],
-)
-def test_the_environment_keeps_logins(situation: Situation, name: str, value: str, shown: str) -> None:
-    assert surroundings.environment(replace(situation, environ={name: value})).finding == f"{name}={shown}"
-
-
 def test_a_login_in_the_address_of_both_models_is_not_printed(fbrag: Run) -> None:
     server = "http://me:secret@host/v1"
     done = fbrag("doctor", "--offline", "--no-gpu-probe", env={"FBRAG_LARGE": server, "FBRAG_SMALL": server})
@@ -272,7 +246,7 @@ def test_a_login_in_the_address_of_both_models_is_not_printed(fbrag: Run) -> Non
 def test_the_environment_keeps_secrets(situation: Situation) -> None:
     environ = {"HF_TOKEN": "hf_abc", "FBRAG_GPU": "off", "LANG": "C"}
     found = surroundings.environment(replace(situation, environ=environ))
-    assert found == Check("environment", "ok", "FBRAG_GPU=off HF_TOKEN=set")
+    assert found == Check("environment", "ok", "FBRAG_GPU HF_TOKEN")
     slip = surroundings.environment(replace(situation, environ={"FBRAG_SAMPELS": "3"}))
     assert (slip.status, slip.fix) == ("warn", "did you mean FBRAG_SAMPLES?")
     unread = surroundings.environment(replace(situation, environ={"FBRAG_SHELVES_OF_MY_OWN": "3"}))
@@ -288,35 +262,6 @@ def test_the_configuration_file(situation: Situation) -> None:
     path.write_text("samples = 0\n")
     assert surroundings.config(situation).status == "fail"
     assert surroundings.config(replace(situation, config_file=None)).status == "ok"
-
-
-def test_the_network(situation: Situation, tmp_path: Path) -> None:
-    nowhere = {"HF_ENDPOINT": "http://127.0.0.1:9", "PIP_INDEX_URL": tmp_path.as_uri(), "no_proxy": "*"}
-    hub, index = surroundings.network(replace(situation, environ=nowhere))
-    assert (hub.status, index.status) == ("warn", "ok")
-    assert "127.0.0.1:9" in hub.finding
-    assert "HF_ENDPOINT" in str(hub.fix)
-
-
-def test_the_index_is_that_of_uv_where_uv_downloads(
-    situation: Situation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("fbrag_cli.models.wheels.uv", lambda environ: "/usr/bin/uv")
-    environ = {"HF_ENDPOINT": tmp_path.as_uri(), "UV_DEFAULT_INDEX": f"own={tmp_path.as_uri()}", "no_proxy": "*"}
-    _, index = surroundings.network(replace(situation, environ=environ | {"PIP_INDEX_URL": "http://127.0.0.1:9"}))
-    assert index == Check("package index", "ok", f"{tmp_path.as_uri()} answers")
-    _, index = surroundings.network(replace(situation, environ=environ | {"UV_DEFAULT_INDEX": "http://127.0.0.1:9"}))
-    assert "UV_DEFAULT_INDEX for a mirror" in str(index.fix)
-
-
-def test_an_address_that_is_none(situation: Situation, capfd: pytest.CaptureFixture[str]) -> None:
-    wrong = {"HF_ENDPOINT": "http://[::1/x", "PIP_INDEX_URL": "http://me:secret/x@proxy", "no_proxy": "*"}
-    hub, index = surroundings.network(replace(situation, environ=wrong))
-    assert (hub.status, index.status) == ("warn", "warn")
-    assert "is no URL" in hub.finding
-    assert "is no URL" in index.finding
-    assert "secret" not in index.finding
-    assert capfd.readouterr().err == ""
 
 
 def test_the_seconds_beside_other_work_say_so() -> None:
@@ -339,8 +284,3 @@ def test_a_user_without_a_home(situation: Situation, monkeypatch: pytest.MonkeyP
     for found in (surroundings.cache(homeless), models.disk(homeless)):
         assert (found.status, "has no home folder" in found.finding) == ("warn", True)
     assert surroundings.config(homeless) == Check("config", "ok", "none: this user has no home folder, and none is needed")
-
-
-def test_no_number_of_the_system_stands_in_a_problem_of_the_network(situation: Situation) -> None:
-    environ = {"HF_ENDPOINT": "http://nosuchhost.invalid", "PIP_INDEX_URL": "http://127.0.0.1:9", "no_proxy": "*"}
-    assert not [each for each in surroundings.network(replace(situation, environ=environ)) if "Errno" in each.finding]

@@ -62,7 +62,7 @@ def test_a_report_has_a_line_for_a_value_and_its_interval_and_no_costs_of_zero(f
     rows = tmp_path / "rows.jsonl"
     done = fbrag("eval", data, "--retrieval-only", "--method", "vanilla", "--select", "3,10", "-o", rows, env={"COLUMNS": "80"})
     assert done.returncode == 0, done.stderr
-    assert re.search(r"(?m)^vanilla:select=10 +\d\d\.\d\* \[\d\d\.\d, \d\d\.\d\]$", done.stdout)
+    assert re.search(r"(?m)^vanilla:select=10 +\*\d\d\.\d \[\d\d\.\d, \d\d\.\d\]$", done.stdout)
     assert "Cost" not in done.stdout
 
 
@@ -169,12 +169,12 @@ def test_a_comparison_counts_the_rows_that_are_there(fbrag: Run, data: Path, tmp
     assert done.returncode == 0, done.stderr
 
 
-def test_a_plot_that_is_left_out_is_said(fbrag: Run, data: Path, tmp_path: Path) -> None:
+def test_the_plots_that_the_rows_can_fill_are_drawn(fbrag: Run, data: Path, tmp_path: Path) -> None:
     needs("matplotlib")
     command = ("eval", data, "--retrieval-only", "--method", "vanilla", "--select", "3,5", "--limit", "4")
     done = fbrag(*command, "-o", tmp_path / "rows.jsonl", "--plots", tmp_path / "plots")
     assert sorted(path.name for path in (tmp_path / "plots").iterdir()) == ["chunks.png", "chunks.svg"]
-    assert "no plot latency: nothing was answered" in done.stderr
+    assert done.returncode == 0, done.stderr
 
 
 def test_dense_retrieval_beside_bm25(fbrag: Run, data: Path, tmp_path: Path, pytestconfig: pytest.Config) -> None:

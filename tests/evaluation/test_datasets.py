@@ -241,13 +241,16 @@ def test_a_bad_row_is_named_by_file_and_line(tmp_path, what):
 
 
 @pytest.mark.parametrize(
-    ("text", "line"),
-    [('[\n{"a": 1},\n{"b"}\n]', 3), ('[{"a": 1}\n{"b": 2}]', 2), ("[{}, ", 1), ("[\n" * 100_000, 1), ("[1,\n2]", 1)],
+    ("text", "place"),
+    [
+        *(('[\n{"a": 1},\n{"b"}\n]', "line 3"), ('[{"a": 1}\n{"b": 2}]', "line 2"), ("[{}, ", "line 1")),
+        *(("[\n" * 100_000, "line 1"), (json.dumps([LONGBENCH, 2], indent=1), "row 2")),
+    ],
 )
-def test_a_bad_array_is_named_by_line(tmp_path, text, line):
+def test_a_bad_array_is_named_by_line_or_row(tmp_path, text, place):
     path = tmp_path / "d.json"
     path.write_text(text)
-    with pytest.raises(FbragError, match=rf"d\.json, line {line}: not "):
+    with pytest.raises(FbragError, match=rf"d\.json, {place}: not "):
         load_examples([path], limit=1 << 30)
 
 

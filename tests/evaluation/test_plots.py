@@ -63,31 +63,22 @@ def chunks(*sizes: int) -> list[dict[str, Any]]:
         ([], ()),
         ([FB], ()),
         ([FB, OP, LC], ()),
-        (chunks(3, 5), ("chunks", "latency")),
+        (chunks(3, 5), ("chunks",)),
         ([FB, FB | {"samples": 1}], ("samples",)),
         ([FB, FB | {"small": "small-3b"}], ("small",)),
         ([FB, FB | {"recall": 20}], ("recall",)),
         ([FB, FB | {"temperature": 0.5}], ("temperature",)),
         ([FB, FB | {"select": 3, "samples": 1}], ()),  # they differ in two things at once
-        ([*chunks(3, 5), FB | {"samples": 1}], ("chunks", "latency", "samples")),
+        ([*chunks(3, 5), FB | {"samples": 1}], ("chunks", "samples")),
     ],
 )
 def test_what_the_rows_support(configurations: list[dict[str, Any]], names: tuple[str, ...]) -> None:
     assert supported(rows(configurations)) == names
 
 
-def test_no_latency_without_seconds_and_nothing_without_a_score() -> None:
-    assert supported(rows(chunks(3, 5), seconds={})) == ("chunks",)
+def test_nothing_without_a_score() -> None:
     assert supported(rows(chunks(3, 5), metrics={})) == ()
-    assert supported(rows(chunks(3, 5), metrics={"evidence_recall": 0.5})) == ("chunks", "latency")
-
-
-def test_no_latency_where_nothing_was_answered() -> None:
-    """What retrieval takes is not what a question takes, and is the same for each number of chunks."""
-    retrieved = rows(chunks(3, 5), metrics={"evidence_recall": 0.5}, status="retrieved")
-    assert supported(retrieved) == ("chunks",)
-    with pytest.raises(FbragError, match="nothing was answered"):
-        plot("latency", retrieved)
+    assert supported(rows(chunks(3, 5), metrics={"evidence_recall": 0.5})) == ("chunks",)
 
 
 def test_a_plot_that_the_rows_do_not_support_is_refused() -> None:
@@ -99,7 +90,7 @@ def test_a_plot_that_the_rows_do_not_support_is_refused() -> None:
 
 def test_without_matplotlib_the_hint_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    assert supported(rows(chunks(3, 5))) == ("chunks", "latency")
+    assert supported(rows(chunks(3, 5))) == ("chunks",)
     with pytest.raises(FbragError) as error:
         plot("chunks", rows(chunks(3, 5)))
     assert str(error.value.hint).endswith(f" -m pip install -e '{ROOT}[plots]'")
@@ -117,29 +108,22 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Any]]:
         def spy(self: Any, *args: Any, **kwargs: Any) -> Any:
             if "label" in kwargs:
                 found.setdefault(kwargs["label"], [name, *args])
-            elif name == "fill_between":
-                found.setdefault("bands", []).append(args)
             return original(self, *args, **kwargs)
 
         monkeypatch.setattr(axes.Axes, name, spy)
 
-    for name in ("plot", "axhline", "errorbar", "fill_between"):
+    for name in ("axhline", "errorbar"):
         spied(name)
     return found
 
 
-def test_score_against_chunks_with_interval_bands(drawn: dict[str, list[Any]]) -> None:
+def test_score_against_chunks_with_intervals(drawn: dict[str, list[Any]]) -> None:
     plot("chunks", rows([*chunks(10, 3), LC]))
-    assert drawn["fb-rag"] == ["plot", [3, 10], pytest.approx([33, 40])]
-    assert drawn["order-preserving"] == ["plot", [3, 10], pytest.approx([33, 40])]
+    for name in ("fb-rag", "order-preserving"):
+        kind, at, scores, around = drawn[name]
+        assert (kind, at, scores) == ("errorbar", [3, 10], pytest.approx([33, 40]))
+        assert around == [pytest.approx([5, 5])] * 2
     assert drawn["long-context"] == ["axhline", pytest.approx(30)]
-    assert drawn["bands"][0] == ([3, 10], pytest.approx([28, 35]), pytest.approx([38, 45]))
-
-
-def test_score_against_median_seconds(drawn: dict[str, list[Any]]) -> None:
-    plot("latency", rows([*chunks(3, 10), LC]))
-    assert drawn["fb-rag"] == ["plot", pytest.approx([5.5, 12.5]), pytest.approx([33, 40])]
-    assert drawn["long-context"] == ["plot", pytest.approx([2.5]), pytest.approx([30])]
 
 
 def test_score_by_small_model_beside_what_needs_none(drawn: dict[str, list[Any]]) -> None:
@@ -153,7 +137,7 @@ def test_score_by_small_model_beside_what_needs_none(drawn: dict[str, list[Any]]
 def test_the_first_panel_is_the_average_over_the_data_sets(drawn: dict[str, list[Any]]) -> None:
     both = rows(chunks(3, 10), ["musique"]) + rows(chunks(3, 10), ["qmsum"], metrics={"f1": 0.8})
     plot("chunks", both)
-    assert drawn["fb-rag"] == ["plot", [3, 10], pytest.approx([(33 + 80) / 2, (40 + 80) / 2])]
+    assert drawn["fb-rag"][1:3] == [[3, 10], pytest.approx([(33 + 80) / 2, (40 + 80) / 2])]
 
 
 def test_a_point_without_one_of_the_data_sets_is_in_no_average(drawn: dict[str, list[Any]]) -> None:
@@ -167,41 +151,16 @@ def test_more_lines_than_colours_are_all_drawn(drawn: dict[str, list[Any]]) -> N
     assert {f"fb-rag:small=model-{i:02}" for i in range(10)} <= set(drawn)
 
 
-@pytest.fixture
-def named(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What is written beside the lines, from the bottom."""
-    axes = needs("matplotlib.axes")
-    seen: list[str] = []
-    original = axes.Axes.annotate
-
-    def annotate(self: Any, text: str, *args: Any, **more: Any) -> Any:
-        seen.append(" ".join(text.split()))
-        return original(self, text, *args, **more)
-
-    monkeypatch.setattr(axes.Axes, "annotate", annotate)
-    return seen
-
-
-def test_lines_are_named_at_their_ends_once_whatever_their_names_are(named: list[str]) -> None:
-    plot("chunks", rows([FB | {"select": size, "method": method} for size in (3, 5) for method in ("_a", "b")], ["x", "y"]))
-    assert len(named) == 2
-    assert {name.split(" (")[0] for name in named} == {"_a", "b"}
-
-
-def test_a_line_that_lies_on_another_one_says_so(named: list[str]) -> None:
-    plot("chunks", rows(chunks(3, 5)))
-    assert sorted(named) == ["fb-rag (the same as order-preserving)", "order-preserving"]
-
-
-def test_three_lines_have_whiskers_and_one_scale(drawn: dict[str, list[Any]]) -> None:
+def test_each_line_stands_in_the_legend_once_whatever_its_name_is(monkeypatch: pytest.MonkeyPatch) -> None:
     figure = needs("matplotlib.figure")
-    shared: list[Any] = []
-    original = figure.Figure.subplots
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(figure.Figure, "subplots", lambda self, *args, **more: shared.append(more) or original(self, *args, **more))
-        plot("chunks", rows([*chunks(3, 5), *(OP | {"method": "vanilla", "select": size} for size in (3, 5))], ["x", "y"]))
-    assert "bands" not in drawn
-    assert shared[0]["sharey"] is True
+    seen: list[str] = []
+    original = figure.Figure.legend
+    monkeypatch.setattr(
+        figure.Figure, "legend", lambda self, handles, names, **more: seen.extend(names) or original(self, handles, names, **more)
+    )
+    plot("chunks", rows([FB | {"select": size, "method": method} for size in (3, 5) for method in ("_a", "b")], ["x", "y"]))
+    assert sorted(name.strip() for name in seen) == ["_a", "b"]
+    assert not any(name.startswith("_") for name in seen)  # which matplotlib would leave out
 
 
 def test_differences_are_a_forest_with_a_line_for_each_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -231,14 +190,14 @@ def test_the_same_rows_give_the_same_bytes(tmp_path: Path) -> None:
     needs("matplotlib")
     script = (
         "import sys; sys.path[:0] = sys.argv[1:]; from test_plots import *; "
-        "sys.stdout.buffer.write(b''.join(plot('latency', rows(chunks(3, 5))).values()))"
+        "sys.stdout.buffer.write(b''.join(plot('chunks', rows(chunks(3, 5))).values()))"
     )
     command = [sys.executable, "-c", script, str(Path(__file__).parent)]
     other = subprocess.run(command, capture_output=True, check=True, cwd=Path(__file__).parents[2]).stdout
-    made = plot("latency", rows(chunks(3, 5)))
+    made = plot("chunks", rows(chunks(3, 5)))
     assert b"".join(made.values()) == other
     assert b"<dc:date>" not in made["svg"]
-    assert made == plot("latency", list(reversed(rows(chunks(3, 5)))))
+    assert made == plot("chunks", list(reversed(rows(chunks(3, 5)))))
 
 
 def test_names_stay_text() -> None:
@@ -256,7 +215,7 @@ def test_rows_that_were_read_from_a_file_can_be_drawn(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     line = (
         '{"schema": "fbrag.eval/1", "id": "%d", "dataset": "d", "status": "retrieved", "answer": null, "main_metric": "f1", '
-        '"configuration": {"method": "vanilla", "select": %d}, "metrics": {"f1": null, "evidence_recall": 0.5}}\n'
+        '"configuration": {"method": "vanilla", "select": %d}, "metrics": {"f1": null, "evidence_recall": 0.5}, "seconds": {}}\n'
     )
     path.write_text("".join(line % (i, select) for i in range(3) for select in (3, 5)), "utf-8")
     read = read_results(path)

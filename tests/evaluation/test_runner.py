@@ -267,16 +267,6 @@ def test_rows_of_other_questions_or_models_are_not_mixed(tmp_path: Path, changed
     assert (refused.value.code, path.read_bytes()) == ("usage", before)
 
 
-def test_rows_of_older_versions_stay_valid(tmp_path: Path) -> None:
-    path = tmp_path / "rows.jsonl"
-    run([example(1)], [BASE], path, Bench().session())
-    (row,) = rows(path)
-    path.write_text(json.dumps({name: value for name, value in row.items() if name != "digests"}) + "\n", "utf-8")
-    before, bench = path.read_bytes(), Bench()
-    run([replace(example(1), question="Who broke it?")], [BASE], path, bench.session())
-    assert (path.read_bytes(), bench.models["large"].asked) == (before, [])
-
-
 def test_one_example_that_fails_is_a_row_and_is_tried_again(tmp_path: Path) -> None:
     class Refuses(Scripted):
         def generate(self, turns: Sequence[Turn], n: int, sampling: Sampling, call: Call | None = None) -> Generations:

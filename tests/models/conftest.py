@@ -6,23 +6,17 @@ import hashlib
 import io
 import os
 import random
-import ssl
 import threading
 import time
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta, timezone
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from ipaddress import ip_address
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
 from fbrag_cli.models.catalogue import Catalogue, ModelEntry
 from fbrag_cli.models.hub import HubSource
@@ -36,8 +30,7 @@ HUB_PATH = "/org/tiny-gguf/resolve/abc/tiny.gguf"
 
 @dataclass
 class Served:
-    """What is served under one path. cut_after: the connection breaks after so many bytes, `cuts` times. shifted: how many bytes
-    too late an answer to a range begins."""
+    """What is served under one path. cut_after: the connection breaks after so many bytes, `cuts` times."""
 
     data: bytes
     headers: dict[str, str] = field(default_factory=dict)
@@ -47,7 +40,6 @@ class Served:
     cut_after: int | None = None
     cuts: int = 0
     ranges: bool = True
-    shifted: int = 0
     tells_length: bool = True
 
 
@@ -106,10 +98,6 @@ class _Handler(BaseHTTPRequestHandler):
             return
         asked = self.headers.get("Range")
         start = int(asked.removeprefix("bytes=").rstrip("-")) if asked and file.ranges else 0
-        if self.headers.get("If-Range", file.headers.get("ETag")) != file.headers.get("ETag"):
-            start = 0
-        if start:
-            start += file.shifted
         self.send_response(206 if start else 200)
         headers = ({"Content-Length": str(len(file.data) - start)} if file.tells_length else {}) | file.headers
         if start:
@@ -139,13 +127,11 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
 
-def _run_server(tls: ssl.SSLContext | None = None) -> Iterator[Server]:
+def _run_server() -> Iterator[Server]:
     served = Server()
     http = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"served": served}))
     http.daemon_threads = True
-    if tls:
-        http.socket = tls.wrap_socket(http.socket, server_side=True)
-    served.url = f"http{'s' if tls else ''}://127.0.0.1:{http.server_port}"
+    served.url = f"http://127.0.0.1:{http.server_port}"
     thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
     yield served
@@ -162,40 +148,6 @@ def server() -> Iterator[Server]:
 @pytest.fixture
 def other_server() -> Iterator[Server]:
     yield from _run_server()
-
-
-@pytest.fixture
-def certificate(tmp_path: Path) -> Path:
-    """A certificate for 127.0.0.1, and its key, in one PEM file; who trusts it names it as SSL_CERT_FILE."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
-    now = datetime.now(timezone.utc)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    path = tmp_path / "certificate.pem"
-    pem = serialization.Encoding.PEM
-    secret = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    path.write_bytes(made.public_bytes(pem) + secret)
-    return path
-
-
-@pytest.fixture
-def tls_server(certificate: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    """A server that this process trusts."""
-    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    tls.load_cert_chain(certificate)
-    yield from _run_server(tls)
 
 
 @pytest.fixture

@@ -152,11 +152,9 @@ def test_pull_has_nothing_to_do_for_a_server(fbrag: Run, here: Environ, option: 
     assert "nothing to fetch" in done.stderr
 
 
-def test_pull_of_a_file_that_nobody_vouches_for_tells_its_checksum(
-    fbrag: Run, here: Environ, store: Path, tls_server: Server, certificate: Path
-) -> None:
-    tls_server.files["/own.gguf"] = Served(MODEL)
-    done = fbrag("models", "pull", f"{tls_server.url}/own.gguf", env=here | {"SSL_CERT_FILE": str(certificate)})
+def test_pull_of_a_file_of_the_hub_tells_its_checksum(fbrag: Run, here: Environ, server: Server) -> None:
+    server.serve_hub(path="/org/repo/resolve/main/own.gguf")
+    done = fbrag("models", "pull", "hf:org/repo/own.gguf", env=here)
     assert done.returncode == 0, done.stderr
     assert f"own: sha256 {SHA256}" in done.stderr.splitlines()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from fbrag_cli.corpus import Corpus
 from fbrag_cli.errors import FbragError
@@ -31,7 +31,6 @@ class OrderPreserving(ChunkMethod):
         "weight of the best 60 terms beside a chunk's score; 0 as in the paper",
         minimum=0,
         maximum=1e6,
-        added=True,
         group="Advanced",
         metavar="X",
     )
@@ -51,8 +50,3 @@ class OrderPreserving(ChunkMethod):
             what = f"--window-weight needs the retriever bm25, not {tools.retriever.name}"
             raise FbragError("usage", what, "leave out --window-weight, or --retriever")
         return backward + self.window_weight * tools.retriever.window_scores(question, tools.corpus)
-
-    def described(self) -> dict[str, Any]:
-        """Return the settings, without a weight of 0: the rows of older versions lack it."""
-        settings = ChunkMethod.described(self)
-        return settings if self.window_weight else {name: value for name, value in settings.items() if name != "window_weight"}

@@ -1,12 +1,11 @@
 """R2AG's training (equations 7 to 9): an R2-Former whose rows help a frozen language model to the answer, and LoRA.
 
-A step is a few lists. A checkpoint is written every ten minutes, after each epoch and at Ctrl-C; a stopped run goes on from it.
+A step is a few lists. A checkpoint is written after each epoch and every ten minutes; a stopped run goes on from it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -101,7 +100,7 @@ class R2agFit:
         self._parameters = own | {f"model.{name}": each for name, each in model.parameters.items()}
         self._optimizer = torch.optim.AdamW(self._parameters.values(), lr=RATE, weight_decay=0.0)
         self._checkpoint = Checkpoint(path, _FORMAT, _key(lists, settings), self._parameters, self._optimizer)
-        self._is_changing, self.standing = False, self._checkpoint.read(_standing) or Standing()
+        self.standing = self._checkpoint.read(_standing) or Standing()
 
     @property
     def steps(self) -> int:
@@ -111,12 +110,14 @@ class R2agFit:
     def run(self) -> Iterator[None]:
         """Take the steps that are left, and yield after each. Raises OSError."""
         written = monotonic()
-        with torch.random.fork_rng(), self._kept_when_stopped():
-            self._check_epoch()  # its steps may be there, and its check not
+        with torch.random.fork_rng():
             while self.standing.steps < self.steps:
                 self._step(self.standing.steps)
-                if self._check_epoch() or monotonic() - written >= _BETWEEN_WRITES:
-                    self._write()
+                is_whole = self.standing.steps % self._in_an_epoch == 0
+                if is_whole:
+                    self._check_epoch()
+                if is_whole or monotonic() - written >= _BETWEEN_WRITES:
+                    self._checkpoint.write(asdict(self.standing))
                     written = monotonic()
                 yield
 
@@ -147,16 +148,6 @@ class R2agFit:
         """Let network and LoRA be those of the best epoch."""
         self._checkpoint.restore_best()
 
-    @contextmanager
-    def _kept_when_stopped(self) -> Iterator[None]:
-        """Write the checkpoint where Ctrl-C or an error ends the run, but not where what it holds is half changed."""
-        try:
-            yield
-        except BaseException:
-            if self.standing.steps and not self._is_changing:
-                self._write()
-            raise
-
     # -- a step ------------------------------------------------------------------------------------------------------------
 
     @property
@@ -180,10 +171,8 @@ class R2agFit:
             loss.backward()
             total += float(loss.detach())
         torch.nn.utils.clip_grad_norm_(self._parameters.values(), CLIP)
-        self._is_changing = True
         self._optimizer.step()
         self._note(total)
-        self._is_changing = False
 
     def _loss(self, tokenized: TokenizedList) -> Tensor:
         matched, rows = self._encoded(tokenized)
@@ -212,20 +201,11 @@ class R2agFit:
         self.standing.losses[-1] += (loss - self.standing.losses[-1]) / (done + 1)
         self.standing.steps += 1
 
-    def _check_epoch(self) -> bool:
-        """Check the parameters at the end of an epoch. Return whether there was one to check."""
-        if len(self.standing.dev) == self.standing.steps // self._in_an_epoch:
-            return False
-        dev = self.checked()
-        self._is_changing = True
-        self.standing.dev.append(dev)
+    def _check_epoch(self) -> None:
+        """Check the parameters at the end of an epoch."""
+        self.standing.dev.append(self.checked())
         if self.standing.best(self._settings.qdm_weight) == len(self.standing.dev) - 1:
             self._checkpoint.keep_best()
-        self._is_changing = False
-        return True
-
-    def _write(self) -> None:
-        self._checkpoint.write(asdict(self.standing))
 
 
 def _standing(record: Mapping[str, Any]) -> Standing:
