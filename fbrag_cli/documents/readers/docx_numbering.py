@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from fbrag_cli.documents.readers import numerals
+from fbrag_cli.documents.readers import number_formats
 from fbrag_cli.documents.readers.docx_styles import Styles, is_on, value_of
 
 if TYPE_CHECKING:
@@ -25,26 +25,21 @@ _Write = Callable[[int], str]
 _FORMATS: dict[str, _Write] = {
     "decimal": str,
     "decimalZero": lambda number: f"{number:02d}",
-    "lowerLetter": numerals.repeated,
-    "upperLetter": numerals.upper(numerals.repeated),
-    "lowerRoman": numerals.roman,
-    "upperRoman": numerals.upper(numerals.roman),
-    "ordinal": numerals.ordinal,
-    "cardinalText": lambda number: numerals.in_words(number).capitalize(),
-    "ordinalText": lambda number: numerals.ordinal_in_words(number).capitalize(),
-    "numberInDash": lambda number: f"- {number} -",
-    "decimalEnclosedCircle": lambda number: chr(0x245F + number) if 0 < number <= 20 else str(number),
-    "decimalEnclosedParen": lambda number: chr(0x2473 + number) if 0 < number <= 20 else f"({number})",
+    "lowerLetter": number_formats.repeated,
+    "upperLetter": number_formats.upper(number_formats.repeated),
+    "lowerRoman": number_formats.roman,
+    "upperRoman": number_formats.upper(number_formats.roman),
+    "ordinal": number_formats.ordinal,
     "decimalFullWidth": lambda number: "".join(chr(ord(digit) + 0xFEE0) for digit in str(number)),
-    "russianLower": partial(numerals.repeated, alphabet=_CYRILLIC),
-    "russianUpper": partial(numerals.repeated, alphabet=_CYRILLIC.upper()),
-    "ganada": partial(numerals.repeated, alphabet="가나다라마바사아자차카타파하"),
-    "aiueoFullWidth": partial(numerals.repeated, alphabet=_AIUEO),
-    "ideographTraditional": partial(numerals.repeated, alphabet="甲乙丙丁戊己庚辛壬癸"),
+    "russianLower": partial(number_formats.repeated, alphabet=_CYRILLIC),
+    "russianUpper": partial(number_formats.repeated, alphabet=_CYRILLIC.upper()),
+    "ganada": partial(number_formats.repeated, alphabet="가나다라마바사아자차카타파하"),
+    "aiueoFullWidth": partial(number_formats.repeated, alphabet=_AIUEO),
+    "ideographTraditional": partial(number_formats.repeated, alphabet="甲乙丙丁戊己庚辛壬癸"),
     **dict.fromkeys(
-        ("chineseCounting", "chineseCountingThousand", "taiwaneseCounting", "taiwaneseCountingThousand"), numerals.chinese
+        ("chineseCounting", "chineseCountingThousand", "taiwaneseCounting", "taiwaneseCountingThousand"), number_formats.chinese
     ),
-    **dict.fromkeys(("japaneseCounting", "ideographDigital", "koreanDigital2"), numerals.chinese),
+    **dict.fromkeys(("japaneseCounting", "ideographDigital", "koreanDigital2"), number_formats.chinese),
     "none": lambda number: "",
 }
 

@@ -17,9 +17,9 @@ from fbrag_cli.documents.compound_file import OLE, WORKBOOKS, root_names
 from fbrag_cli.documents.document import Extracted
 from fbrag_cli.documents.readers.archive import MAX_UNPACKED, Archive, packed
 from fbrag_cli.documents.readers.blocks import Block, content_of
+from fbrag_cli.documents.readers.comments import comments_of, names_of_authors
 from fbrag_cli.documents.readers.drawing import read_drawing
 from fbrag_cli.documents.readers.odt import refuse_encrypted
-from fbrag_cli.documents.readers.office_comments import comments_of, names_of_authors
 from fbrag_cli.documents.readers.relations import Relation, relations_of
 from fbrag_cli.documents.readers.xml import parse, refuse_entities
 from fbrag_cli.documents.source import Source
