@@ -152,13 +152,13 @@ def reader_of(format_: Format) -> Reader:  # noqa: C901 - a line a format
         case "html":
             from fbrag_cli.documents.readers.html import read_html as reader
         case "markdown":
-            from fbrag_cli.documents.readers.markdown import read_markdown as reader
+            from fbrag_cli.documents.readers.markup import read_markdown as reader
         case "notebook":
-            from fbrag_cli.documents.readers.notebook import read_notebook as reader
+            from fbrag_cli.documents.readers.markup import read_notebook as reader
         case "rst":
-            from fbrag_cli.documents.readers.restructured import read_rst as reader
+            from fbrag_cli.documents.readers.markup import read_rst as reader
         case "text":
-            from fbrag_cli.documents.readers.plain import read_plain as reader
+            from fbrag_cli.documents.readers.markup import read_plain as reader
         case "pdf":
             raise ValueError("a PDF is read by `read_pdf`, which takes pages and a password too")
     return reader

@@ -365,7 +365,7 @@ class Body:
         text = " ".join("".join(self._description or ()).split())
         self._description = None
         if text and not self._is_read and self._writer.in_paragraph:
-            self._say(f"[{text}]")
+            self._say(f"[{text}]" if self._writer.builder.touches == " " else f" [{text}]")
 
     def _begin_comment(self, attributes: dict[str, str]) -> None:
         self._names.append(attributes.get(_OFFICE + "name", ""))
