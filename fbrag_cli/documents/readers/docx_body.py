@@ -12,6 +12,7 @@ from fbrag_cli.documents.readers.equations import Equation
 from fbrag_cli.documents.readers.headers_footers import PAGE_NUMBER
 from fbrag_cli.documents.readers.symbols import symbol, without_glyphs
 from fbrag_cli.documents.readers.writer import Writer
+from fbrag_cli.documents.readers.xml import attribute
 
 _PREFIXES = {
     "http://schemas.openxmlformats.org/wordprocessingml/2006/main": "w:",
@@ -148,21 +149,21 @@ class Part:
             "w:footnote": self._note,
             "w:endnote": self._note,
             "w:comment": self._note,
-            "w:commentRangeStart": lambda given: self._writer.quotes.begin(of(given, "id")),
-            "w:commentRangeEnd": lambda given: self._writer.quotes.end(of(given, "id")),
-            "w:headerReference": lambda given: self.headers_footers.setdefault(of(given, "id"), "header"),
-            "w:footerReference": lambda given: self.headers_footers.setdefault(of(given, "id"), "footer"),
+            "w:commentRangeStart": lambda given: self._writer.quotes.begin(attribute(given, "id")),
+            "w:commentRangeEnd": lambda given: self._writer.quotes.end(attribute(given, "id")),
+            "w:headerReference": lambda given: self.headers_footers.setdefault(attribute(given, "id"), "header"),
+            "w:footerReference": lambda given: self.headers_footers.setdefault(attribute(given, "id"), "footer"),
             "w:altChunk": lambda _: self._leave_out("embedded document"),
             "w:subDoc": lambda _: self._leave_out("subdocument"),
             "m:oMath": self._begin_equation,
             "mc:AlternateContent": lambda _: self._choices.append(self._writer.n_said),
             "mc:Fallback": self._fallback,
             "wp:docPr": lambda given: self._describe(given.get("descr", "").strip() or given.get("title", "")),
-            "v:imagedata": lambda given: self._describe(of(given, "title")),
+            "v:imagedata": lambda given: self._describe(attribute(given, "title")),
             "v:textpath": lambda given: self._say(given.get("string", "")),
-            "c:chart": lambda given: self._writer.add(self._links("chart", of(given, "id"))),
-            "cx:chart": lambda given: self._writer.add(self._links("chartex", of(given, "id"))),
-            "dgm:relIds": lambda given: self._writer.add(self._links("diagram", of(given, "dm"))),
+            "c:chart": lambda given: self._writer.add(self._links("chart", attribute(given, "id"))),
+            "cx:chart": lambda given: self._writer.add(self._links("chartex", attribute(given, "id"))),
+            "dgm:relIds": lambda given: self._writer.add(self._links("diagram", attribute(given, "dm"))),
             "o:OLEObject": self._object,
         }
 
@@ -276,7 +277,7 @@ class Part:
 
     def _note_mark(self, kind: str, given: dict[str, str]) -> None:
         numbers = self._note_numbers
-        self._say(f"[{numbers.setdefault((kind, of(given, 'id')), len(numbers) + 1)}]")
+        self._say(f"[{numbers.setdefault((kind, attribute(given, 'id')), len(numbers) + 1)}]")
 
     # -- properties ----------------------------------------------------------------------------------------------------------
 
@@ -293,41 +294,41 @@ class Part:
 
     def _on_pStyle(self, given: dict[str, str]) -> None:
         if (paragraph := self._described) is not None:
-            paragraph.style = of(given, "val")
+            paragraph.style = attribute(given, "val")
 
     def _on_numId(self, given: dict[str, str]) -> None:
         if (paragraph := self._described) is not None:
-            paragraph.number = of(given, "val")
+            paragraph.number = attribute(given, "val")
 
     def _on_ilvl(self, given: dict[str, str]) -> None:
         if (paragraph := self._described) is not None:
-            paragraph.depth = min(number_of(given), 8)
+            paragraph.depth = min(_number_of(given), 8)
 
     def _on_outlineLvl(self, given: dict[str, str]) -> None:
         if (paragraph := self._described) is not None:
-            level = number_of(given)
+            level = _number_of(given)
             paragraph.outline = level + 1 if level < 9 else 0
 
     def _on_framePr(self, given: dict[str, str]) -> None:
-        if (paragraph := self._described) is not None and of(given, "dropCap") in ("drop", "margin"):
+        if (paragraph := self._described) is not None and attribute(given, "dropCap") in ("drop", "margin"):
             paragraph.joins = ""
 
     def _on_vanish(self, given: dict[str, str]) -> None:
         if (paragraph := self._described) is not None:
-            paragraph.hidden = is_on(of(given, "val"))
+            paragraph.hidden = is_on(attribute(given, "val"))
         else:
-            self._run_is_hidden = is_on(of(given, "val"))
+            self._run_is_hidden = is_on(attribute(given, "val"))
 
     def _on_rStyle(self, given: dict[str, str]) -> None:
-        if self._described is None and self._styles[of(given, "val")].hidden:
+        if self._described is None and self._styles[attribute(given, "val")].hidden:
             self._run_is_hidden = True
 
     def _on_vertAlign(self, given: dict[str, str]) -> None:
-        self._is_raised = self._described is None and of(given, "val") == "superscript"
+        self._is_raised = self._described is None and attribute(given, "val") == "superscript"
 
     def _on_rFonts(self, given: dict[str, str]) -> None:
         if self._described is None:
-            self._font = of(given, "ascii")
+            self._font = attribute(given, "ascii")
 
     # -- runs, equations and fields ------------------------------------------------------------------------------------------
 
@@ -342,7 +343,7 @@ class Part:
 
     def _symbol(self, given: dict[str, str]) -> None:
         try:
-            self._say(symbol(of(given, "font"), int(of(given, "char"), 16)))
+            self._say(symbol(attribute(given, "font"), int(attribute(given, "char"), 16)))
         except ValueError:
             pass  # no number: nothing is shown
 
@@ -350,7 +351,7 @@ class Part:
         self._equation = Equation()
 
     def _field_mark(self, given: dict[str, str]) -> None:
-        kind = of(given, "fldCharType")
+        kind = attribute(given, "fldCharType")
         if kind == "begin":
             self._fields.append(_Field())
         elif kind == "separate":
@@ -359,7 +360,7 @@ class Part:
             self._end_field()
 
     def _simple_field(self, given: dict[str, str]) -> None:
-        self._fields.append(_Field([of(given, "instr")]))
+        self._fields.append(_Field([attribute(given, "instr")]))
         self._begin_result()
 
     def _begin_result(self) -> None:
@@ -385,7 +386,7 @@ class Part:
 
     def _span(self, given: dict[str, str]) -> None:
         if self._spans:
-            self._spans[-1] = number_of(given)
+            self._spans[-1] = _number_of(given)
 
     def _end_cell(self) -> None:
         span = max(1, min(self._spans.pop(), _MAX_COLUMNS - self._columns))
@@ -393,7 +394,7 @@ class Part:
         self._writer.end_cell(span)
 
     def _note(self, given: dict[str, str]) -> None:
-        self._open_notes.append((of(given, "id"), of(given, "author")))
+        self._open_notes.append((attribute(given, "id"), attribute(given, "author")))
         self._writer.begin_story()
 
     def _end_note(self) -> None:
@@ -415,15 +416,7 @@ class Part:
         self._writer.left_out[thing] += 1
 
 
-def of(given: Mapping[str, str], name: str) -> str:
-    """Return an attribute whatever its namespace; "" without it."""
-    for key, value in given.items():
-        if key.rpartition("}")[2] == name:
-            return value
-    return ""
-
-
-def number_of(given: Mapping[str, str]) -> int:
+def _number_of(given: Mapping[str, str]) -> int:
     """Return the attribute "val" as a number; 0 if it is none."""
-    value = of(given, "val")
+    value = attribute(given, "val")
     return int(value) if value.isdecimal() and len(value) < 10 else 0

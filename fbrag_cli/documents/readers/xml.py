@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from fbrag_cli.errors import FbragError
@@ -68,6 +68,11 @@ def refuse_entities(data: bytes, damaged: Callable[[str], FbragError]) -> None:
 def local_name(tag: str) -> str:
     """Return the name of an element or attribute without its namespace."""
     return _PREFIX.sub("", tag)
+
+
+def attribute(attributes: Mapping[str, str], name: str) -> str:
+    """Return an attribute whatever its namespace, of which Office has two; "" without it."""
+    return next((value for key, value in attributes.items() if key.rpartition("}")[2] == name), "")
 
 
 def _reason(error: Exception) -> str:
