@@ -230,7 +230,9 @@ def test_headers_and_footers_are_read_once(tmp_path: Path) -> None:
     )
     pages = f'<style:master-page style:name="Standard">{margins}</style:master-page>'
     pages += f'<style:master-page style:name="Other"><style:header>{_P("Annex A")}</style:header></style:master-page>'
-    text = written(tmp_path, odt(_P("One.") + _P("Two."), pages=pages), "d.odt").text
+    pages += f'<style:master-page style:name="Unused"><style:header>{_P("Unused")}</style:header></style:master-page>'
+    style = '<style:style style:name="P1" style:family="paragraph" style:master-page-name="Other"/>'
+    text = written(tmp_path, odt(_P("One.") + _P("Two."), styles=style, pages=pages), "d.odt").text
     assert text == "Header: Confidential, version 3\n\nHeader: Annex A\n\nOne.\n\nTwo.\n\nFooter: Form 12"
 
 

@@ -55,7 +55,7 @@ class _Package:
         for name, kind in self._headers_footers(body).items():
             self._writer.begin_story()
             self._read(name, is_margin=True)
-            self._writer.end_header_or_footer(kind)
+            self._writer.add_header_or_footer(kind, self._writer.end_story())
         blocks = [*self._writer.blocks(), *self._notes()]
         comments = tuple(self._comments())
         left_out = tuple(counted(count, thing) for thing, count in self._writer.left_out.items())

@@ -42,6 +42,7 @@ _CREATOR = "{http://purl.org/dc/elements/1.1/}creator"
 _HREF = "{http://www.w3.org/1999/xlink}href"
 _ID = "{http://www.w3.org/XML/1998/namespace}id"
 
+_DEFAULT_PAGE = "Standard"
 _BULLET = "- "
 _PLAIN = Level(is_bullet=True)
 _MAX_LEVEL = 10
@@ -82,6 +83,9 @@ class Body:
         self._styles = Styles()
         self._in_styles = 0
         self._in_margin = False  # a header or footer
+        self._page = ""
+        self._margins: dict[str, list[tuple[str, list[Block]]]] = {}  # kinds and blocks of headers and footers, by their page
+        self._next_pages: dict[str, str] = {}
         self._skipped_depth = 0
         self._is_hidden = False  # whether what is skipped is hidden text
         self._is_muted = False  # whether the rest of the paragraph is hidden
@@ -99,6 +103,16 @@ class Body:
         self._starts, self._ends = self._actions_at_starts(), self._actions_at_ends()
 
     def blocks(self) -> list[Block]:
+        """Return all blocks, with the headers and footers of the pages that a style names, or that follow one of these."""
+        shown = {_DEFAULT_PAGE: None, **self._styles.pages}
+        pages = list(shown)
+        for page in pages:
+            for kind, blocks in self._margins.get(page, ()):
+                self._writer.add_header_or_footer(kind, blocks)
+            following = self._next_pages.get(page, "")
+            if following not in shown:
+                shown[following] = None
+                pages.append(following)
         return self._writer.blocks()
 
     @property
@@ -197,6 +211,9 @@ class Body:
     def _style(self, tag: str, attributes: dict[str, str]) -> None:
         if tag in _STYLES:
             self._in_styles += 1
+        elif tag == _STYLE + "master-page":
+            self._page = attributes.get(_STYLE + "name", "")
+            self._next_pages[self._page] = attributes.get(_STYLE + "next-style-name", "")
         elif tag not in _HEADERS_FOOTERS:
             self._styles.add(tag, attributes)
         elif attributes.get(_STYLE + "display") == "false":
@@ -208,7 +225,7 @@ class Body:
     def _end_margin(self, kind: str) -> None:
         self._in_margin = False
         self._lists = self._outer_lists.pop()
-        self._writer.end_header_or_footer(kind)
+        self._margins.setdefault(self._page, []).append((kind, self._writer.end_story()))
 
     def _page_number(self, attributes: dict[str, str]) -> None:
         if self._in_margin:

@@ -53,9 +53,11 @@ class _Style:
 
 @dataclass(slots=True)
 class Styles:
-    """The styles of a document, added by their elements in its order."""
+    """The styles of a document, added by their elements in its order. lists: the levels of each list. pages: names of the pages
+    that paragraphs begin, in their order."""
 
     lists: dict[str, dict[int, Level]] = field(default_factory=dict)
+    pages: dict[str, None] = field(default_factory=dict)
     _styles: dict[str, _Style] = field(default_factory=dict)
     _hidden: dict[tuple[str, str], bool] = field(default_factory=dict)
     _open_list: str = ""
@@ -75,6 +77,8 @@ class Styles:
                 level = min(_number(given.get("level"), 1), _LEVELS)
                 self.lists.setdefault(self._open_list, {})[level] = _level(given, is_bullet=name.endswith(("bullet", "image")))
             case "style":
+                if page := given.get("master-page-name"):
+                    self.pages[page] = None
                 self._hidden.clear()
                 self._open = self._styles[f"{given.get('family')} {given.get('name')}"] = _Style(
                     given.get("parent-style-name", ""), given.get("list-style-name")

@@ -290,7 +290,7 @@ class Body:
 
     def _end_margin(self, kind: str) -> None:
         self._in_margin = False
-        self._writer.end_header_or_footer(kind)
+        self._writer.add_header_or_footer(kind, self._writer.end_story())
 
     def _end_comment(self) -> None:
         if text := self._writer.end_comment():

@@ -181,25 +181,26 @@ class Writer:
     # -- text of its own -----------------------------------------------------------------------------------------------------
 
     def begin_story(self) -> None:
-        """Begin text of its own, which one of the methods below ends: a box, a note, a header or footer, a comment."""
+        """Begin text of its own, which one of the methods below ends: a box, a note, a comment, a header or footer."""
         if len(self._outer) >= _MAX_STORIES:
             self._deeper += 1
             return
         self._outer.append(self._story)
         self._story = _Story(n_quoted=len(self.quotes))
 
-    def end_story(self) -> list[Block]:
-        """End the innermost text, and return its blocks."""
+    def end_story(self, *, is_box: bool = False) -> list[Block]:
+        """End the innermost text, and return its blocks. is_box: whether it is a part of the text that a comment around it is on."""
         if self._deeper:
             self._deeper -= 1
             return []
         self._finish()
         story, self._story = self._story, self._outer.pop()
-        self.quotes.cut(story.n_quoted)  # it is no part of the text that a comment is on
+        if not is_box:
+            self.quotes.cut(story.n_quoted)
         return story.builder.blocks()
 
     def end_box(self) -> None:
-        self.add(self.end_story())
+        self.add(self.end_story(is_box=True))
 
     def end_note(self) -> None:
         """End a note, and add it as "[TEXT]" where it is referred to; below a heading, so that it is no part of the title."""
@@ -209,9 +210,9 @@ class Writer:
         elif text:
             self.say(f" [{text}]")
 
-    def end_header_or_footer(self, kind: str) -> None:
-        """End a header or footer, and add it unless it was added before. kind: "header" or "footer"."""
-        self._headers_footers.add(kind, self.end_story())
+    def add_header_or_footer(self, kind: str, blocks: list[Block]) -> None:
+        """Add a header or footer, unless it was added before. kind: "header" or "footer"."""
+        self._headers_footers.add(kind, blocks)
 
     def end_comment(self) -> str:
         """End a comment, and return its text."""
