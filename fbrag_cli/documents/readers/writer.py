@@ -189,7 +189,7 @@ class Writer:
         self._story = _Story(n_quoted=len(self.quotes))
 
     def end_story(self, *, is_box: bool = False) -> list[Block]:
-        """End the innermost text, and return its blocks. is_box: whether it is a part of the text that a comment around it is on."""
+        """End the innermost text, and return its blocks. is_box: whether a comment around it is on its text too."""
         if self._deeper:
             self._deeper -= 1
             return []
