@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from fbrag_cli.documents.readers.blocks import Block
 from fbrag_cli.documents.readers.docx_numbering import Numbering
@@ -35,6 +36,7 @@ _SKIPPED = frozenset(
     "w:del w:moveFrom w:rt w:sdtPr w:rPrChange w:pPrChange w:sectPrChange w:tblPrChange w:trPrChange w:tcPrChange"
     " w:numberingChange w:tblGridChange w:tblPrExChange w:tblPr w:tabs".split()
 )
+_PROPERTIES = ("pStyle", "numId", "ilvl", "outlineLvl", "framePr", "vanish", "rStyle", "vertAlign", "rFonts")
 _MAX_COLUMNS = 63  # as Word allows
 _MAX_INSTRUCTION = 100  # characters of each piece, and pieces: the name of a field is the first word
 _PAGE_FIELDS = frozenset(("PAGE", "NUMPAGES", "SECTIONPAGES"))
@@ -123,9 +125,8 @@ class Part:
         self._starts, self._ends = self._actions_at_starts(), self._actions_at_ends()
 
     def _actions_at_starts(self) -> dict[str, Callable[[dict[str, str]], None]]:
-        properties = ("pStyle", "numId", "ilvl", "outlineLvl", "framePr", "vanish", "rStyle", "vertAlign", "rFonts")
         return {
-            **{f"w:{name}": getattr(self, f"_on_{name}") for name in properties},
+            **{f"w:{name}": partial(self._property, name) for name in _PROPERTIES},
             "w:p": self._paragraph,
             "w:pPr": self._properties,
             "w:r": self._run,
@@ -292,43 +293,34 @@ class Part:
         """Return the paragraph whose properties are read."""
         return self._paragraphs[-1] if self._in_properties and self._paragraphs else None
 
-    def _on_pStyle(self, given: dict[str, str]) -> None:
-        if (paragraph := self._described) is not None:
-            paragraph.style = attribute(given, "val")
-
-    def _on_numId(self, given: dict[str, str]) -> None:
-        if (paragraph := self._described) is not None:
-            paragraph.number = attribute(given, "val")
-
-    def _on_ilvl(self, given: dict[str, str]) -> None:
-        if (paragraph := self._described) is not None:
-            paragraph.depth = min(_number_of(given), 8)
-
-    def _on_outlineLvl(self, given: dict[str, str]) -> None:
-        if (paragraph := self._described) is not None:
-            level = _number_of(given)
-            paragraph.outline = level + 1 if level < 9 else 0
-
-    def _on_framePr(self, given: dict[str, str]) -> None:
-        if (paragraph := self._described) is not None and attribute(given, "dropCap") in ("drop", "margin"):
-            paragraph.joins = ""
-
-    def _on_vanish(self, given: dict[str, str]) -> None:
-        if (paragraph := self._described) is not None:
-            paragraph.hidden = is_on(attribute(given, "val"))
-        else:
-            self._run_is_hidden = is_on(attribute(given, "val"))
-
-    def _on_rStyle(self, given: dict[str, str]) -> None:
-        if self._described is None and self._styles[attribute(given, "val")].hidden:
-            self._run_is_hidden = True
-
-    def _on_vertAlign(self, given: dict[str, str]) -> None:
-        self._is_raised = self._described is None and attribute(given, "val") == "superscript"
-
-    def _on_rFonts(self, given: dict[str, str]) -> None:
-        if self._described is None:
-            self._font = attribute(given, "ascii")
+    def _property(self, name: str, given: dict[str, str]) -> None:
+        """Take a property of the paragraph whose properties are read, or of the open run."""
+        value, paragraph = attribute(given, "val"), self._described
+        if paragraph is None:
+            match name:
+                case "vanish":
+                    self._run_is_hidden = is_on(value)
+                case "rStyle" if self._styles[value].hidden:
+                    self._run_is_hidden = True
+                case "vertAlign":
+                    self._is_raised = value == "superscript"
+                case "rFonts":
+                    self._font = attribute(given, "ascii")
+            return
+        match name:
+            case "pStyle":
+                paragraph.style = value
+            case "numId":
+                paragraph.number = value
+            case "ilvl":
+                paragraph.depth = min(_number_of(given), 8)
+            case "outlineLvl":
+                level = _number_of(given)
+                paragraph.outline = level + 1 if level < 9 else 0
+            case "framePr" if attribute(given, "dropCap") in ("drop", "margin"):
+                paragraph.joins = ""
+            case "vanish":
+                paragraph.hidden = is_on(value)
 
     # -- runs, equations and fields ------------------------------------------------------------------------------------------
 

@@ -25,14 +25,14 @@ def roman(number: int) -> str:
     return written
 
 
-def lettered(number: int, alphabet: str = _LATIN) -> str:
+def lettered(number: int) -> str:
     """Return a number as a letter, after the last one as "aa", "ab": as browsers count. In digits if it has no letters."""
     if number < 1:
         return str(number)
     written = ""
     while number:
-        number, place = divmod(number - 1, len(alphabet))
-        written = alphabet[place] + written
+        number, place = divmod(number - 1, len(_LATIN))
+        written = _LATIN[place] + written
     return written
 
 

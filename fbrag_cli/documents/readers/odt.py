@@ -10,7 +10,7 @@ from fbrag_cli.documents.document import Extracted
 from fbrag_cli.documents.readers.archive import Archive
 from fbrag_cli.documents.readers.blocks import Block, content_of
 from fbrag_cli.documents.readers.odt_body import Body
-from fbrag_cli.documents.readers.xml import feed, local_name, parse
+from fbrag_cli.documents.readers.xml import feed, parse
 from fbrag_cli.documents.source import Source
 from fbrag_cli.errors import FbragError
 from fbrag_cli.text.printable import counted
@@ -44,8 +44,8 @@ def refuse_encrypted(source: Source, archive: Archive) -> None:
     """Raise FbragError doc_unreadable if a document of OpenDocument needs a password."""
     if _MANIFEST not in archive:
         return
-    for entry in parse(archive.read(_MANIFEST), archive.damaged).iter("{*}encryption-data"):
-        what = f"{source.name} is encrypted with a password ({local_name(entry.tag)} in its manifest)"
+    if next(parse(archive.read(_MANIFEST), archive.damaged).iter("{*}encryption-data"), None) is not None:
+        what = f"{source.name} is encrypted with a password"
         raise FbragError("doc_unreadable", what, "open it in LibreOffice and save it without a password", document=source.path)
 
 

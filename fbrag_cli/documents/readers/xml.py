@@ -19,7 +19,6 @@ _NOT_ASCII = re.compile(
     rb"""(?!utf-?8|utf-?16|(?:us-)?ascii|iso-?8859-|windows-|koi8-|gb2312|gbk|gb18030|big5|shift_jis|euc-)""",
     re.IGNORECASE,
 )
-_PREFIX = re.compile(r"\{[^}]*\}")
 
 
 def parse(data: bytes, damaged: Callable[[str], FbragError]) -> _Element:
@@ -63,11 +62,6 @@ def refuse_entities(data: bytes, damaged: Callable[[str], FbragError]) -> None:
         raise damaged("its XML declares entities")
     if _NOT_ASCII.match(data):
         raise damaged("its XML declares an unusual encoding")
-
-
-def local_name(tag: str) -> str:
-    """Return the name of an element or attribute without its namespace."""
-    return _PREFIX.sub("", tag)
 
 
 def attribute(attributes: Mapping[str, str], name: str) -> str:
