@@ -457,6 +457,14 @@ def test_embedded_documents_are_told(tmp_path: Path) -> None:
     assert "not read: 2 embedded documents" in document.warnings[0]
 
 
+def test_check_boxes_of_forms(tmp_path: Path) -> None:
+    field = '<w:r><w:fldChar w:fldCharType="begin"><w:ffData><w:checkBox>{}</w:checkBox></w:ffData></w:fldChar></w:r>'.format
+    name = '<w:r><w:instrText> FORMCHECKBOX </w:instrText></w:r><w:r><w:fldChar w:fldCharType="end"/></w:r>'
+    yes, no = field('<w:default w:val="0"/><w:checked/>') + name, field('<w:default w:val="0"/>') + name
+    body = f"<w:p>{yes}{_run(' married ')}{no}{_run(' single')}</w:p>"
+    assert written(tmp_path, docx(body), "d.docx").text == "☒ married ☐ single"
+
+
 def test_symbols_and_raised_numbers(tmp_path: Path) -> None:
     raised = '<w:vertAlign w:val="superscript"/>'
     runs = _run("10", "<w:b/>") + _run("1", raised) + _run("2", raised)

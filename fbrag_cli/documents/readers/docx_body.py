@@ -65,14 +65,16 @@ class _Paragraph:
 
 @dataclass(slots=True)
 class _Field:
-    """An open field of a header or footer. is_silent: whether its result is the number of a page."""
+    """An open field. is_silent: whether its result is the number of a page. is_checked: state of a check box."""
 
     instruction: list[str] = field(default_factory=list)
     is_silent: bool = False
+    is_checked: bool = False
 
-    def shows_page(self) -> bool:
+    @property
+    def name(self) -> str:
         words = "".join(self.instruction).split()
-        return bool(words) and words[0].upper() in _PAGE_FIELDS
+        return words[0].upper() if words else ""
 
 
 class _Names(dict[str, str]):
@@ -140,6 +142,8 @@ class Part:
             "w:fldChar": self._field_mark,
             "w:fldSimple": self._simple_field,
             "w:instrText": self._instruction,
+            "w:checked": self._check,
+            "w:default": self._check,
             "w:tbl": lambda _: self._writer.begin_table(),
             "w:tr": self._row,
             "w:tc": self._cell,
@@ -357,14 +361,22 @@ class Part:
 
     def _begin_result(self) -> None:
         opened = self._fields[-1] if self._fields and self._is_margin else None
-        if opened is not None and not opened.is_silent and opened.shows_page():
+        if opened is not None and not opened.is_silent and opened.name in _PAGE_FIELDS:
             self._say(PAGE_NUMBER)
             opened.is_silent = True
             self._silent += 1
 
     def _end_field(self) -> None:
+        if not self._fields:
+            return
+        ended = self._fields.pop()
+        self._silent -= ended.is_silent
+        if ended.name == "FORMCHECKBOX":
+            self._say("☒" if ended.is_checked else "☐")
+
+    def _check(self, given: dict[str, str]) -> None:
         if self._fields:
-            self._silent -= self._fields.pop().is_silent
+            self._fields[-1].is_checked = is_on(attribute(given, "val"))
 
     # -- tables, notes, drawings and other parts -----------------------------------------------------------------------------
 
