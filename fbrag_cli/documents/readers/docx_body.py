@@ -126,7 +126,7 @@ class Part:
         self._open_notes: list[tuple[str, str]] = []  # key and author of each
         self._starts, self._ends = self._actions_at_starts(), self._actions_at_ends()
 
-    def _actions_at_starts(self) -> dict[str, Callable[[dict[str, str]], None]]:
+    def _actions_at_starts(self) -> dict[str, Callable[[dict[str, str]], object]]:
         return {
             **{f"w:{name}": partial(self._property, name) for name in _PROPERTIES},
             "w:p": self._paragraph,

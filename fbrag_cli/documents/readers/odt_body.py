@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from fbrag_cli.documents.readers.blocks import Block
 from fbrag_cli.documents.readers.comments import comment
@@ -147,7 +148,7 @@ class Body:
     def _actions_at_ends(self) -> dict[str, Callable[[], object]]:
         return {
             **dict.fromkeys(_STYLES, self._end_styles),
-            **{tag: lambda kind=kind: self._end_margin(kind) for tag, kind in _HEADERS_FOOTERS.items()},  # type: ignore[misc]
+            **{tag: partial(self._end_margin, kind) for tag, kind in _HEADERS_FOOTERS.items()},
             **{_TEXT + "p": self._end_paragraph, _TEXT + "h": self._end_paragraph},
             **{_TEXT + "note": self._end_note, _TEXT + "note-citation": self._writer.end_paragraph},
             **{_TEXT + "list": self._end_list, _TEXT + "list-item": self._end_item, _TEXT + "list-header": self._end_item},
