@@ -54,7 +54,7 @@ class _Package:
         body = self._read(self._document)
         for name, kind in self._headers_footers(body).items():
             self._writer.begin_story()
-            self._read(name, is_margin=True)
+            self._read(name, is_header_or_footer=True)
             self._writer.add_header_or_footer(kind, self._writer.end_story())
         blocks = [*self._writer.blocks(), *self._notes()]
         comments = tuple(self._comments())
@@ -80,11 +80,11 @@ class _Package:
         name = self._part(kind)
         return None if name is None else parse(self._archive.read(name), self._archive.damaged)
 
-    def _read(self, name: str, *, is_margin: bool = False) -> Part:
+    def _read(self, name: str, *, is_header_or_footer: bool = False) -> Part:
         """Read a part, whose paragraphs are counted by themselves."""
         links = partial(self._linked_blocks, self._relations_of(name))
         numbering = Numbering(self._numbers, self._styles)
-        part = Part(self._writer, self._styles, numbering, links, self._note_numbers, is_margin=is_margin)
+        part = Part(self._writer, self._styles, numbering, links, self._note_numbers, is_header_or_footer=is_header_or_footer)
         feed(self._archive.read(name), part, self._archive.damaged)
         return part
 

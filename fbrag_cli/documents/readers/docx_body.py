@@ -90,7 +90,7 @@ class Part:
     """The target of lxml's parser for a part.
 
     writer: receives its text. links: returns the blocks of a part by kind and identity (r:id) of its relation. note_numbers:
-    receives the numbers of the notes by kind and key, in the order of their references. is_margin: whether it is a header or
+    receives the numbers of the notes by kind and key, in the order of their references. is_header_or_footer: whether it is a header or
     footer.
 
     headers_footers: kind ("header" or "footer") by the identity of each that the part names. notes: its notes or comments by key.
@@ -104,10 +104,10 @@ class Part:
         links: Callable[[str, str], list[Block]],
         note_numbers: dict[tuple[str, str], int],
         *,
-        is_margin: bool = False,
+        is_header_or_footer: bool = False,
     ) -> None:
         self._writer, self._styles, self._numbering, self._links = writer, styles, numbering, links
-        self._note_numbers, self._is_margin = note_numbers, is_margin
+        self._note_numbers, self._is_header_or_footer = note_numbers, is_header_or_footer
         self.headers_footers: dict[str, str] = {}
         self.notes: dict[str, Note] = {}
         self._names = _Names()
@@ -360,7 +360,7 @@ class Part:
         self._begin_result()
 
     def _begin_result(self) -> None:
-        opened = self._fields[-1] if self._fields and self._is_margin else None
+        opened = self._fields[-1] if self._fields and self._is_header_or_footer else None
         if opened is not None and not opened.is_silent and opened.name in _PAGE_FIELDS:
             self._say(PAGE_NUMBER)
             opened.is_silent = True

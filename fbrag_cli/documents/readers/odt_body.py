@@ -83,9 +83,11 @@ class Body:
         self._read_object = read_object
         self._styles = Styles()
         self._in_styles = 0
-        self._in_margin = False  # a header or footer
+        self._in_header_or_footer = False  # a header or footer
         self._page = ""
-        self._margins: dict[str, list[tuple[str, list[Block]]]] = {}  # kinds and blocks of headers and footers, by their page
+        self._headers_footers: dict[
+            str, list[tuple[str, list[Block]]]
+        ] = {}  # kinds and blocks of headers and footers, by their page
         self._next_pages: dict[str, str] = {}
         self._skipped_depth = 0
         self._is_hidden = False  # whether what is skipped is hidden text
@@ -108,7 +110,7 @@ class Body:
         shown = {_DEFAULT_PAGE: None, **self._styles.pages}
         pages = list(shown)
         for page in pages:
-            for kind, blocks in self._margins.get(page, ()):
+            for kind, blocks in self._headers_footers.get(page, ()):
                 self._writer.add_header_or_footer(kind, blocks)
             following = self._next_pages.get(page, "")
             if following not in shown:
@@ -148,7 +150,7 @@ class Body:
     def _actions_at_ends(self) -> dict[str, Callable[[], object]]:
         return {
             **dict.fromkeys(_STYLES, self._end_styles),
-            **{tag: partial(self._end_margin, kind) for tag, kind in _HEADERS_FOOTERS.items()},
+            **{tag: partial(self._end_header_or_footer, kind) for tag, kind in _HEADERS_FOOTERS.items()},
             **{_TEXT + "p": self._end_paragraph, _TEXT + "h": self._end_paragraph},
             **{_TEXT + "note": self._end_note, _TEXT + "note-citation": self._writer.end_paragraph},
             **{_TEXT + "list": self._end_list, _TEXT + "list-item": self._end_item, _TEXT + "list-header": self._end_item},
@@ -166,7 +168,7 @@ class Body:
             self._skipped_depth += 1
         elif self._equation is not None:
             self._equation.start(tag.rpartition("}")[2], attributes)
-        elif self._in_styles and not self._in_margin:
+        elif self._in_styles and not self._in_header_or_footer:
             self._style(tag, attributes)
         elif (action := self._starts.get(tag)) is not None:
             action(attributes)
@@ -181,7 +183,7 @@ class Body:
             else:
                 text, self._equation = self._equation.text(), None
                 self._say(text)
-        elif (action := self._ends.get(tag)) is not None and (not self._in_styles or self._in_margin or tag in _STYLES):
+        elif (action := self._ends.get(tag)) is not None and (not self._in_styles or self._in_header_or_footer or tag in _STYLES):
             action()
 
     def data(self, data: str) -> None:
@@ -220,16 +222,16 @@ class Body:
         elif attributes.get(_STYLE + "display") == "false":
             self._skipped_depth = 1
         else:
-            self._in_margin = True
+            self._in_header_or_footer = True
             self._begin_story()
 
-    def _end_margin(self, kind: str) -> None:
-        self._in_margin = False
+    def _end_header_or_footer(self, kind: str) -> None:
+        self._in_header_or_footer = False
         self._lists = self._outer_lists.pop()
-        self._margins.setdefault(self._page, []).append((kind, self._writer.end_story()))
+        self._headers_footers.setdefault(self._page, []).append((kind, self._writer.end_story()))
 
     def _page_number(self, attributes: dict[str, str]) -> None:
-        if self._in_margin:
+        if self._in_header_or_footer:
             self._say(PAGE_NUMBER)
             self._skip(attributes)
 

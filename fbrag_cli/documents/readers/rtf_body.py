@@ -39,7 +39,7 @@ _READ = frozenset(
     "footnote shpinst shptxt annotation atnauthor atrfstart atrfend fldinst objclass ud do dptxbxtext shppict pn pntext listtext"
     " moMathPara moMath header footer".split()
 )
-_MARGINS = {
+_HEADERS_FOOTERS = {
     **dict.fromkeys(("header", "headerl", "headerr", "headerf"), "header"),
     **dict.fromkeys(("footer", "footerl", "footerr", "footerf"), "footer"),
 }
@@ -86,7 +86,7 @@ class Body:
         self._at = 0
         self._state = _State()
         self._places = [_Place()]
-        self._in_margin = False  # a header or footer
+        self._in_header_or_footer = False  # a header or footer
         self._author = self._anchor = ""  # of the next comment
         self._groups: list[tuple[_State, Callable[[], None] | None]] = []
         self._end: Callable[[], None] | None = None  # what to do at the end of the open group
@@ -240,15 +240,15 @@ class Body:
             self._fonts[self._state.font] = ("symbol" if number == _SYMBOLS else _CODE_PAGES.get(number or 0, self._codec), "")
         elif word == "upr":
             self._skips_next = True
-        elif word == "chpgn" and self._in_margin:
+        elif word == "chpgn" and self._in_header_or_footer:
             self._write(PAGE_NUMBER)
 
     def _begins_text(self, word: str) -> bool:
         """Begin the group that a word is the first of, if it is one of its own: a header, a note, a field. Return whether it
         is."""
-        if word in _MARGINS:
-            self._in_margin = True
-            self._begin_story(lambda: self._end_margin(_MARGINS[word]))
+        if word in _HEADERS_FOOTERS:
+            self._in_header_or_footer = True
+            self._begin_story(lambda: self._end_header_or_footer(_HEADERS_FOOTERS[word]))
         elif word == "footnote":
             self._begin_paragraph()
             self._begin_story(self._writer.end_note)
@@ -261,7 +261,7 @@ class Body:
             self._end = self._end_fonts
         elif word in _COLLECTED:
             self._collect(lambda text: _COLLECTED[word](self, text))
-        elif word == "fldrslt" and self._in_margin and self._field.split(" ", 1)[0].upper() in ("PAGE", "NUMPAGES"):
+        elif word == "fldrslt" and self._in_header_or_footer and self._field.split(" ", 1)[0].upper() in ("PAGE", "NUMPAGES"):
             self._write(PAGE_NUMBER)
             self._skip_group()
         else:
@@ -288,8 +288,8 @@ class Body:
     def _end_fonts(self) -> None:
         self._in_fonts = False
 
-    def _end_margin(self, kind: str) -> None:
-        self._in_margin = False
+    def _end_header_or_footer(self, kind: str) -> None:
+        self._in_header_or_footer = False
         self._writer.add_header_or_footer(kind, self._writer.end_story())
 
     def _end_comment(self) -> None:
