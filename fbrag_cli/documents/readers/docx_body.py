@@ -90,8 +90,8 @@ class Part:
     """The target of lxml's parser for a part.
 
     writer: receives its text. links: returns the blocks of a part by kind and identity (r:id) of its relation. note_numbers:
-    receives the numbers of the notes by kind and key, in the order of their references. is_header_or_footer: whether it is a header or
-    footer.
+    receives the numbers of the notes by kind and key, in the order of their references. is_header_or_footer: whether the part is
+    one.
 
     headers_footers: kind ("header" or "footer") by the identity of each that the part names. notes: its notes or comments by key.
     """

@@ -83,11 +83,9 @@ class Body:
         self._read_object = read_object
         self._styles = Styles()
         self._in_styles = 0
-        self._in_header_or_footer = False  # a header or footer
+        self._in_header_or_footer = False
         self._page = ""
-        self._headers_footers: dict[
-            str, list[tuple[str, list[Block]]]
-        ] = {}  # kinds and blocks of headers and footers, by their page
+        self._headers_footers: dict[str, list[tuple[str, list[Block]]]] = {}  # kinds and blocks, by their page
         self._next_pages: dict[str, str] = {}
         self._skipped_depth = 0
         self._is_hidden = False  # whether what is skipped is hidden text

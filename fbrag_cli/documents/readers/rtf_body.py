@@ -86,7 +86,7 @@ class Body:
         self._at = 0
         self._state = _State()
         self._places = [_Place()]
-        self._in_header_or_footer = False  # a header or footer
+        self._in_header_or_footer = False
         self._author = self._anchor = ""  # of the next comment
         self._groups: list[tuple[_State, Callable[[], None] | None]] = []
         self._end: Callable[[], None] | None = None  # what to do at the end of the open group
