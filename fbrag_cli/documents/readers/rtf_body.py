@@ -43,6 +43,8 @@ _HEADERS_FOOTERS = {
     **dict.fromkeys(("header", "headerl", "headerr", "headerf"), "header"),
     **dict.fromkeys(("footer", "footerl", "footerr", "footerf"), "footer"),
 }
+# Groups whose text is not said, but says something of the document.
+_COLLECTED = frozenset("fldinst atnauthor listtext pntext atrfstart atrfend objclass".split())
 _MAX_COLLECTED = 1000  # characters of a field's instruction, an author or a list's number
 _BULLETS = frozenset("•·o▪▫-–—§■□●○◦➢❖→✓*")
 _LAST_LEVEL = 9  # outline level that means running text
@@ -156,14 +158,14 @@ class Body:
         self._at = min(at, len(self._data))
         self._end_group()
 
-    def _collect(self, use: Callable[[str], None]) -> None:
-        """Collect the text of the open group, and call `use` with it at its end."""
+    def _collect(self, word: str) -> None:
+        """Collect the text of the open group, and take it at its end."""
         before, self._collected = self._collected, []
 
         def end() -> None:
             text = " ".join("".join(self._collected or ())[:_MAX_COLLECTED].split())
             self._collected = before
-            use(text)
+            self._take(word, text)
 
         self._end = end
 
@@ -260,7 +262,7 @@ class Body:
             self._in_fonts = True
             self._end = self._end_fonts
         elif word in _COLLECTED:
-            self._collect(lambda text: _COLLECTED[word](self, text))
+            self._collect(word)
         elif word == "fldrslt" and self._in_header_or_footer and self._field.split(" ", 1)[0].upper() in ("PAGE", "NUMPAGES"):
             self._write(PAGE_NUMBER)
             self._skip_group()
@@ -297,26 +299,22 @@ class Body:
             self.comments.append(comment(self._author, self._writer.quotes.found.get(self._anchor, ""), text))
         self._author = self._anchor = ""
 
-    # -- collected text ------------------------------------------------------------------------------------------------------
-
-    def _set_field(self, text: str) -> None:
-        self._field = text
-
-    def _set_author(self, text: str) -> None:
-        self._author = text
-
-    def _set_mark(self, text: str) -> None:
-        self._places[-1].mark = text
-
-    def _begin_anchor(self, key: str) -> None:
-        self._writer.quotes.begin(key)
-
-    def _end_anchor(self, key: str) -> None:
-        self._writer.quotes.end(key)
-        self._anchor = key
-
-    def _leave_out_object(self, text: str) -> None:
-        self.left_out["equation object" if text.startswith("Equation") else "embedded object"] += 1
+    def _take(self, word: str, text: str) -> None:
+        """Take the text of a group that begins with `word`, one of _COLLECTED."""
+        match word:
+            case "fldinst":
+                self._field = text
+            case "listtext" | "pntext":
+                self._places[-1].mark = text
+            case "atnauthor":
+                self._author = text
+            case "atrfstart":
+                self._writer.quotes.begin(text)
+            case "atrfend":
+                self._writer.quotes.end(text)
+                self._anchor = text
+            case "objclass":
+                self.left_out["equation object" if text.startswith("Equation") else "embedded object"] += 1
 
     # -- paragraphs and tables -----------------------------------------------------------------------------------------------
 
@@ -432,8 +430,4 @@ _BREAKS: dict[str, Callable[[Body], None]] = {
     **dict.fromkeys(("par", "sect", "page"), Body._end_paragraph),
     **dict.fromkeys(("line", "column", "nestrow", "lbr"), lambda body: body._writer.line_break()),
     **{"cell": Body._end_cell, "row": Body._end_row, "trowd": Body._define_row},
-}
-_COLLECTED: dict[str, Callable[[Body, str], None]] = {
-    **{"fldinst": Body._set_field, "atnauthor": Body._set_author, "listtext": Body._set_mark, "pntext": Body._set_mark},
-    **{"atrfstart": Body._begin_anchor, "atrfend": Body._end_anchor, "objclass": Body._leave_out_object},
 }
