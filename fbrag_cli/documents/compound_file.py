@@ -32,7 +32,7 @@ def workbook_head(data: bytes) -> bytes:
     if file is None or name is None:
         return b""
     try:
-        return file.openstream(name).read(_HEAD)
+        return bytes(file.openstream(name).read(_HEAD))
     except Exception:  # as below
         return b""
 
