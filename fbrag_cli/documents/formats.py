@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import PurePath
-from typing import Literal
+from typing import cast
 
 from fbrag_cli.documents import recognition
 from fbrag_cli.documents.document import Extracted
@@ -27,28 +28,12 @@ _CODE = (
 class Format:
     """One format.
 
-    reader: name of its reader (`reader_of`). kind: its name in messages, as "a Word document". suffixes: suffixes in lower case,
-    with the dot. recognises: returns whether bytes are of this format; None where only the suffix shows it. textual: whether its
-    bytes contain its text as it is, so that reading it as plain text loses nothing.
+    reader: module and name of its reader (`reader_of`); "" for a PDF. kind: its name in messages, as "a Word document". suffixes:
+    suffixes in lower case, with the dot. recognises: returns whether bytes are of this format; None where only the suffix shows
+    it. textual: whether its bytes contain its text as it is, so that reading it as plain text loses nothing.
     """
 
-    reader: Literal[
-        "pdf",
-        "epub",
-        "docx",
-        "spreadsheet",
-        "slides",
-        "odt",
-        "rtf",
-        "vtt",
-        "srt",
-        "mail",
-        "html",
-        "markdown",
-        "notebook",
-        "rst",
-        "text",
-    ]
+    reader: str
     kind: str
     media_type: str
     suffixes: tuple[str, ...]
@@ -57,42 +42,38 @@ class Format:
 
 
 #: Text as it is. A file that fits no other format is read as this one.
-PLAIN = Format("text", "plain text", "text/plain", tuple(_PROSE.split()))
+PLAIN = Format("markup.read_plain", "plain text", "text/plain", tuple(_PROSE.split()))
 
-PDF = Format("pdf", "a PDF", "application/pdf", (".pdf",), recognition.is_pdf, textual=False)
+PDF = Format("", "a PDF", "application/pdf", (".pdf",), recognition.is_pdf, textual=False)
 
 _DOCX, _XLSX, _PPTX = (
     f"application/vnd.openxmlformats-officedocument.{part}"
     for part in ("wordprocessingml.document", "spreadsheetml.sheet", "presentationml.presentation")
 )
-_ODF = "application/vnd.oasis.opendocument."
+_ODT, _ODS = (f"application/vnd.oasis.opendocument.{kind}" for kind in ("text", "spreadsheet"))
+_SHEETS = "spreadsheet.read_spreadsheet"
 
 #: In the order in which a file's content is compared with them.
 FORMATS = (
     PDF,
-    Format("epub", "an EPUB book", "application/epub+zip", (".epub",), recognition.is_epub, textual=False),
-    Format("docx", "a Word document", _DOCX, (".docx", ".docm"), recognition.is_docx, textual=False),
-    Format("spreadsheet", "an Excel workbook", _XLSX, (".xlsx", ".xlsm"), recognition.is_xlsx, textual=False),
-    Format("spreadsheet", "an old Excel workbook", "application/vnd.ms-excel", (".xls",), recognition.is_xls, textual=False),
+    Format("epub.read_epub", "an EPUB book", "application/epub+zip", (".epub",), recognition.is_epub, textual=False),
+    Format("docx.read_docx", "a Word document", _DOCX, (".docx", ".docm"), recognition.is_docx, textual=False),
+    Format(_SHEETS, "an Excel workbook", _XLSX, (".xlsx", ".xlsm"), recognition.is_xlsx, textual=False),
+    Format(_SHEETS, "an old Excel workbook", "application/vnd.ms-excel", (".xls",), recognition.is_xls, textual=False),
+    Format(_SHEETS, "an OpenDocument spreadsheet", _ODS, (".ods", ".ots", ".fods"), recognition.is_ods, textual=False),
     Format(
-        "spreadsheet",
-        "an OpenDocument spreadsheet",
-        _ODF + "spreadsheet",
-        (".ods", ".ots", ".fods"),
-        recognition.is_ods,
-        textual=False,
+        "slides.read_slides", "a PowerPoint presentation", _PPTX, (".pptx", ".pptm", ".ppsx"), recognition.is_pptx, textual=False
     ),
-    Format("slides", "a PowerPoint presentation", _PPTX, (".pptx", ".pptm", ".ppsx"), recognition.is_pptx, textual=False),
-    Format("odt", "an OpenDocument text", _ODF + "text", (".odt", ".ott", ".fodt"), recognition.is_odt, textual=False),
-    Format("notebook", "a notebook", "application/x-ipynb+json", (".ipynb",), recognition.is_notebook, textual=False),
-    Format("rtf", "a rich text document", "application/rtf", (".rtf",), recognition.is_rtf, textual=False),
-    Format("vtt", "WebVTT subtitles", "text/vtt", (".vtt",), recognition.is_vtt),
-    Format("srt", "SubRip subtitles", "application/x-subrip", (".srt",), recognition.is_srt),
-    Format("mail", "mail", "message/rfc822", (".eml",), recognition.is_mail),
-    Format("html", "an HTML page", "text/html", (".html", ".htm", ".xhtml", ".xht"), recognition.is_html),
-    Format("markdown", "Markdown", "text/markdown", (".md", ".markdown", ".mdown", ".mkd", ".qmd", ".rmd")),
-    Format("rst", "reStructuredText", "text/x-rst", (".rst", ".rest")),
-    Format("text", "source code", "text/plain", tuple(f"{_DATA} {_CODE}".split())),
+    Format("odt.read_odt", "an OpenDocument text", _ODT, (".odt", ".ott", ".fodt"), recognition.is_odt, textual=False),
+    Format("markup.read_notebook", "a notebook", "application/x-ipynb+json", (".ipynb",), recognition.is_notebook, textual=False),
+    Format("rtf.read_rtf", "a rich text document", "application/rtf", (".rtf",), recognition.is_rtf, textual=False),
+    Format("subtitles.read_vtt", "WebVTT subtitles", "text/vtt", (".vtt",), recognition.is_vtt),
+    Format("subtitles.read_srt", "SubRip subtitles", "application/x-subrip", (".srt",), recognition.is_srt),
+    Format("mail.read_mail", "mail", "message/rfc822", (".eml",), recognition.is_mail),
+    Format("html.read_html", "an HTML page", "text/html", (".html", ".htm", ".xhtml", ".xht"), recognition.is_html),
+    Format("markup.read_markdown", "Markdown", "text/markdown", (".md", ".markdown", ".mdown", ".mkd", ".qmd", ".rmd")),
+    Format("markup.read_rst", "reStructuredText", "text/x-rst", (".rst", ".rest")),
+    Format("markup.read_plain", "source code", "text/plain", tuple(f"{_DATA} {_CODE}".split())),
     PLAIN,
 )
 
@@ -128,37 +109,7 @@ def find_format(source: Source) -> FoundFormat:
     return FoundFormat(found, (f"{source.name} is not {promised.kind}: read as {found.kind}",))
 
 
-def reader_of(format_: Format) -> Reader:  # noqa: C901 - a line a format
-    """Return the function that reads a format."""
-    match format_.reader:
-        case "epub":
-            from fbrag_cli.documents.readers.epub import read_epub as reader
-        case "docx":
-            from fbrag_cli.documents.readers.docx import read_docx as reader
-        case "spreadsheet":
-            from fbrag_cli.documents.readers.spreadsheet import read_spreadsheet as reader
-        case "slides":
-            from fbrag_cli.documents.readers.slides import read_slides as reader
-        case "odt":
-            from fbrag_cli.documents.readers.odt import read_odt as reader
-        case "rtf":
-            from fbrag_cli.documents.readers.rtf import read_rtf as reader
-        case "vtt":
-            from fbrag_cli.documents.readers.subtitles import read_vtt as reader
-        case "srt":
-            from fbrag_cli.documents.readers.subtitles import read_srt as reader
-        case "mail":
-            from fbrag_cli.documents.readers.mail import read_mail as reader
-        case "html":
-            from fbrag_cli.documents.readers.html import read_html as reader
-        case "markdown":
-            from fbrag_cli.documents.readers.markdown import read_markdown as reader
-        case "notebook":
-            from fbrag_cli.documents.readers.notebook import read_notebook as reader
-        case "rst":
-            from fbrag_cli.documents.readers.restructured import read_rst as reader
-        case "text":
-            from fbrag_cli.documents.readers.plain import read_plain as reader
-        case "pdf":
-            raise ValueError("a PDF is read by `read_pdf`, which takes pages and a password too")
-    return reader
+def reader_of(format_: Format) -> Reader:
+    """Import the function that reads a format. Not for a PDF: `read_pdf` takes pages and a password too."""
+    module, _, name = format_.reader.partition(".")
+    return cast(Reader, getattr(import_module(f"fbrag_cli.documents.readers.{module}"), name))

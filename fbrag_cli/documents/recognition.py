@@ -57,7 +57,7 @@ def is_pptx(data: bytes) -> bool:
 
 def is_xls(data: bytes) -> bool:
     """Return whether `data` is an Excel workbook of before 2007, and no other document that holds one."""
-    return data.startswith(OLE) and not root_names(data).keys().isdisjoint(WORKBOOKS)
+    return data.startswith(OLE) and not root_names(data).isdisjoint(WORKBOOKS)
 
 
 def is_ods(data: bytes) -> bool:

@@ -121,7 +121,7 @@ def _entry(
 def _is_long(source: Source) -> bool:
     """Return whether reading a file may take long: packed formats and markup may hold more than their size shows."""
     found = find_format(source).format
-    limit = LONG_MARKUP if found.reader in ("html", "mail") else LONG_TEXT
+    limit = LONG_MARKUP if found.media_type in ("text/html", "message/rfc822") else LONG_TEXT
     return found is not PDF and (not found.textual or len(source.data) > limit)
 
 

@@ -45,7 +45,7 @@ def files(tmp_path: Path) -> Path:
         (["ask", "blank.txt", "Who?"], 3, "white space"),
         (["ask", "folder", "Who?"], 3, "folder"),
         (["ask", "binary.bin", "Who?"], 3, "binary.bin"),
-        (["ask", "picture.txt", "Who?"], 3, "PNG"),
+        (["ask", "picture.txt", "Who?"], 3, "an image"),
         (["ask", "broken.pdf", "Who?"], 3, "broken.pdf"),
         (["ask", "fifo", "Who?"], 3, "fifo"),
         (["ask", "fine.txt", "Who?", "--encoding", "klingon"], 2, "klingon"),

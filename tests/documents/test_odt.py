@@ -205,10 +205,22 @@ def test_charts_are_read_and_other_objects_told(tmp_path: Path) -> None:
     table = f"<table:table>{row('', 'Wood')}{row('2025', '4')}</table:table>"
     chart = f"<chart:chart><chart:title>{_P('Fuel')}</chart:title>{table}</chart:chart>"
     data = odt(_P(f"See {_FRAME}") + _P("After."), {"Object 1/content.xml": odf(chart, "document-content")})
-    assert written(tmp_path, data, "d.odt").text == "See\n\nChart: Fuel\n\tWood\n2025\t4\n\nAfter."
+    assert written(tmp_path, data, "d.odt").text == "See\n\nFuel\n\n\tWood\n2025\t4\n\nAfter."
     document = written(tmp_path, odt(_P(f"See {_FRAME}")), "d.odt")
     assert document.text == "See [formula]"
     assert "not read: 1 embedded object" in document.warnings[0]
+
+
+def test_title_and_description_of_a_picture_are_read(tmp_path: Path) -> None:
+    both = "<draw:frame><draw:image/><svg:title>The quay</svg:title><svg:desc>A brig at noon</svg:desc></draw:frame>"
+    assert written(tmp_path, odt(_P(f"See {both} here.")), "d.odt").text == "See [The quay] [A brig at noon] here."
+
+
+def test_a_text_box_does_not_tear_its_paragraph(tmp_path: Path) -> None:
+    items = f"<text:list><text:list-item>{_P('one')}</text:list-item></text:list>"
+    box = f"<draw:frame><draw:text-box>{_P('boxed')}{items}</draw:text-box></draw:frame>"
+    body = f"<text:list><text:list-item>{_P(f'before {box}after')}</text:list-item></text:list>"
+    assert written(tmp_path, odt(body), "d.odt").text == "- before after\n\nboxed\n\n- one"
 
 
 def test_headers_and_footers_are_read_once(tmp_path: Path) -> None:
@@ -220,9 +232,8 @@ def test_headers_and_footers_are_read_once(tmp_path: Path) -> None:
     pages += f'<style:master-page style:name="Other"><style:header>{_P("Annex A")}</style:header></style:master-page>'
     pages += f'<style:master-page style:name="Unused"><style:header>{_P("Unused")}</style:header></style:master-page>'
     style = '<style:style style:name="P1" style:family="paragraph" style:master-page-name="Other"/>'
-    body = _P("One.") + '<text:p text:style-name="P1">Two.</text:p>'
-    text = written(tmp_path, odt(body, styles=style, pages=pages), "d.odt").text
-    assert text == "Header: Confidential, version 3\n\nOne.\n\nHeader: Annex A\n\nTwo.\n\nFooter: Form 12"
+    text = written(tmp_path, odt(_P("One.") + _P("Two."), styles=style, pages=pages), "d.odt").text
+    assert text == "Header: Confidential, version 3\n\nHeader: Annex A\n\nOne.\n\nTwo.\n\nFooter: Form 12"
 
 
 def test_comments_are_read_on_demand_with_the_text_that_they_are_on(tmp_path: Path) -> None:

@@ -97,11 +97,6 @@ class BlockBuilder:
         last = self._lines[-1][-1][-1:] if self._lines[-1] else ""
         return " " if not last or last.isspace() else last
 
-    @property
-    def in_row(self) -> bool:
-        """Return whether a row is open."""
-        return bool(self._rows)
-
     def anchor(self, name: str) -> None:
         self._anchors.append(name)
 

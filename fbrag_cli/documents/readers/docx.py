@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from fbrag_cli.documents.decoding.encoding import decode
 from fbrag_cli.documents.document import Extracted
 from fbrag_cli.documents.readers.archive import Archive
 from fbrag_cli.documents.readers.blocks import Block, content_of
 from fbrag_cli.documents.readers.charts import read_chart, read_diagram
-from fbrag_cli.documents.readers.docx_body import Body, Story
+from fbrag_cli.documents.readers.comments import comment
+from fbrag_cli.documents.readers.docx_body import Part
 from fbrag_cli.documents.readers.docx_numbering import Numbering
 from fbrag_cli.documents.readers.docx_styles import Styles
-from fbrag_cli.documents.readers.docx_text import Found
-from fbrag_cli.documents.readers.html import declared_encoding, read_page
-from fbrag_cli.documents.readers.mail import parsed
-from fbrag_cli.documents.readers.margins import Margins
-from fbrag_cli.documents.readers.quotes import comment
 from fbrag_cli.documents.readers.relations import Relation, relations_of
+from fbrag_cli.documents.readers.writer import Writer
 from fbrag_cli.documents.readers.xml import feed, parse
 from fbrag_cli.documents.source import Source
+from fbrag_cli.errors import FbragError
 from fbrag_cli.text.printable import counted
 
 if TYPE_CHECKING:
@@ -30,8 +26,8 @@ if TYPE_CHECKING:
 
 _MEDIA_TYPE = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 _DOCUMENT = "word/document.xml"
-_MAX_LINKED = 1000  # charts, diagrams and other files; each may be named many times
-_NOTES = {"footnote": "footnotes", "endnote": "endnotes"}
+_MAX_LINKED = 1000  # charts and diagrams; each may be named many times
+_LINKED = {"chart": read_chart, "diagram": read_diagram}
 
 
 def read_docx(source: Source, codec: str | None = None) -> Extracted:
@@ -46,26 +42,24 @@ class _Package:
     """The parts of a Word document."""
 
     def __init__(self, source: Source) -> None:
-        self._source = source
         self._archive = Archive(source, "a Word document")
         self._document = self._main_part()
-        self._relations = {relation.identity: relation for relation in relations_of(self._archive, self._document)}
+        self._relations = self._relations_of(self._document)
+        self._styles, self._numbers = Styles(self._tree("styles")), self._tree("numbering")
         self._linked: dict[str, list[Block]] = {}
-        self._shown: set[str] = set()  # headers and footers
-        styles = Styles(self._tree("styles"))
-        self._styles, self._numbers = styles, self._tree("numbering")
-        self._found = Found(styles, self._numbering(), partial(self._linked_blocks, self._relations))
+        self._writer = Writer()
+        self._note_numbers: dict[tuple[str, str], int] = {}
 
     def read(self) -> Extracted:
-        body = self._body(self._document, self._found)
-        blocks: list[Block] = []
-        margins = Margins()
-        for section in body.stories:
-            blocks += self._section(section, margins)
-        blocks += self._notes()
-        left_out = tuple(counted(count, thing) for thing, count in self._found.left_out.items())
-        content = content_of(blocks)
-        return Extracted(content, _MEDIA_TYPE, left_out=left_out, comments=tuple(self._comments(body.anchors)))
+        body = self._read(self._document)
+        for name, kind in self._headers_footers(body).items():
+            self._writer.begin_story()
+            self._read(name, is_header_or_footer=True)
+            self._writer.add_header_or_footer(kind, self._writer.end_story())
+        blocks = [*self._writer.blocks(), *self._notes()]
+        comments = tuple(self._comments())
+        left_out = tuple(counted(count, thing) for thing, count in self._writer.left_out.items())
+        return Extracted(content_of(blocks), _MEDIA_TYPE, left_out=left_out, comments=comments)
 
     def _main_part(self) -> str:
         named = [each.target for each in relations_of(self._archive, "") if each.kind == "officeDocument"]
@@ -73,6 +67,9 @@ class _Package:
             if name in self._archive:
                 return name
         raise self._archive.damaged(f"it has no {_DOCUMENT}")
+
+    def _relations_of(self, name: str) -> dict[str, Relation]:
+        return {relation.identity: relation for relation in relations_of(self._archive, name)}
 
     def _part(self, kind: str) -> str | None:
         """Return the name of the part that the document names as its `kind`, if it is there."""
@@ -83,94 +80,57 @@ class _Package:
         name = self._part(kind)
         return None if name is None else parse(self._archive.read(name), self._archive.damaged)
 
-    def _numbering(self) -> Numbering:
-        return Numbering(self._numbers, self._styles)
+    def _read(self, name: str, *, is_header_or_footer: bool = False) -> Part:
+        """Read a part, whose paragraphs are counted by themselves."""
+        links = partial(self._linked_blocks, self._relations_of(name))
+        numbering = Numbering(self._numbers, self._styles)
+        part = Part(self._writer, self._styles, numbering, links, self._note_numbers, is_header_or_footer=is_header_or_footer)
+        feed(self._archive.read(name), part, self._archive.damaged)
+        return part
 
-    def _body(self, name: str, found: Found, *, is_margin: bool = False) -> Body:
-        body = Body(found, is_margin=is_margin)
-        feed(self._archive.read(name), body, self._archive.damaged)
-        return body
-
-    def _other(self, name: str) -> Found:
-        """Return what another part than the body shares with it. Its paragraphs are counted by themselves."""
-        relations = {relation.identity: relation for relation in relations_of(self._archive, name)}
-        return replace(
-            self._found,
-            numbering=self._numbering(),
-            links=partial(self._linked_blocks, relations),
-        )
-
-    def _section(self, section: Story, margins: Margins) -> Iterator[Block]:
-        """Yield a section between its headers and footers, those that no section before it had."""
-        for kind in ("header", "footer"):
-            if kind == "footer":
-                yield from section.blocks
-            for each, identity in section.margins:
-                relation = self._relations.get(identity)
-                if each != kind or relation is None or relation.target not in self._archive or relation.target in self._shown:
-                    continue
-                self._shown.add(relation.target)
-                stories = self._body(relation.target, self._other(relation.target), is_margin=True).stories
-                yield from margins.blocks(kind, (block for story in stories for block in story.blocks))
+    def _headers_footers(self, body: Part) -> dict[str, str]:
+        """Return the kinds of the headers and footers that the body names, by the names of their parts."""
+        named = ((self._relations.get(identity), kind) for identity, kind in body.headers_footers.items())
+        return {each.target: kind for each, kind in named if each is not None and each.target in self._archive}
 
     def _notes(self) -> Iterator[Block]:
         """Yield the footnotes and endnotes in the order of their references, as "1. TEXT"."""
-        notes: dict[tuple[str, str], list[Block]] = {}
-        for kind in dict.fromkeys(kind for kind, _ in self._found.notes):
-            if name := self._part(_NOTES[kind]):
-                stories = self._body(name, self._other(name)).stories
-                notes |= {(kind, story.key): story.blocks for story in stories if story.key}
-        for key, number in self._found.notes.items():
-            for place, block in enumerate(notes.get(key, ())):
+        kinds = dict.fromkeys(kind for kind, _ in self._note_numbers)
+        parts = {kind: self._read(name) for kind in kinds if (name := self._part(f"{kind}s"))}
+        for (kind, key), number in self._note_numbers.items():
+            note = parts[kind].notes.get(key) if kind in parts else None
+            for place, block in enumerate(note.blocks if note else ()):
                 mark = f"{number}. " if not place else ""
                 yield Block(mark + block.prefix + block.text, group="notes")
 
-    def _comments(self, anchors: Mapping[str, str]) -> Iterator[str]:
+    def _comments(self) -> Iterator[str]:
         """Yield the comments in the order of the text that they are on."""
         name = self._part("comments")
         if name is None:
             return
-        order = {key: place for place, key in enumerate(anchors)}
-        stories = [story for story in self._body(name, self._other(name)).stories if story.key]
-        for story in sorted(stories, key=lambda story: order.get(story.key, len(order))):
-            text = "\n".join(block.prefix + block.text for block in story.blocks)
-            if text:
-                yield comment(story.author, anchors.get(story.key, ""), text)
+        quotes = dict(self._writer.quotes.found)
+        order = {key: place for place, key in enumerate(quotes)}
+        for key, note in sorted(self._read(name).notes.items(), key=lambda each: order.get(each[0], len(order))):
+            if text := "\n".join(block.prefix + block.text for block in note.blocks):
+                yield comment(note.author, quotes.get(key, ""), text)
 
     def _linked_blocks(self, relations: Mapping[str, Relation], kind: str, identity: str) -> list[Block]:
-        """Return the text of a part that a drawing or the body refers to. What cannot be read is counted."""
+        """Return the text of a chart or diagram. What is shown twice is read once; what cannot be read is counted."""
         relation = relations.get(identity)
         name = "" if relation is None else relation.target
         key = f"{kind} {name or identity}"
-        if key not in self._linked:
-            readable = name in self._archive and len(self._linked) < _MAX_LINKED
-            self._linked[key] = self._read_linked(kind, name) if readable else []
-            if not self._linked[key] and (kind != "diagram" or not readable):  # a diagram may be a mere drawing
-                self._found.left_out["embedded document" if kind == "altChunk" else kind.removesuffix("ex")] += 1
-            return self._linked[key]
-        return []  # what is shown twice is read once
+        if key in self._linked:
+            return []
+        readable = name in self._archive and len(self._linked) < _MAX_LINKED
+        self._linked[key] = blocks = self._read_linked(kind, name) if readable else []
+        if not blocks and (kind != "diagram" or not readable):  # a diagram may be a mere drawing
+            self._writer.left_out[kind.removesuffix("ex")] += 1
+        return blocks
 
     def _read_linked(self, kind: str, name: str) -> list[Block]:
-        data = self._archive.read(name)
-        try:
-            if kind == "chart":
-                return read_chart(data, self._archive.damaged)
-            if kind == "diagram":
-                return read_diagram(data, self._archive.damaged)
-            return self._read_chunk(name.rpartition(".")[2].lower(), data) if kind == "altChunk" else []
-        except Exception:  # the text around a damaged part is worth reading; email raises all kinds of exceptions
+        if kind not in _LINKED:
             return []
-
-    def _read_chunk(self, suffix: str, data: bytes) -> list[Block]:
-        """Return the text of another document that stands in the body: of a page, a mail of one (MHT), or plain text."""
-        if suffix in ("mht", "mhtml"):
-            part = parsed(data).get_body(("html", "plain"))
-            data = b"" if part is None else bytes(part.get_payload(decode=True) or b"")
-            suffix = "html" if part is not None and part.get_content_subtype() == "html" else "txt"
-        if suffix in ("html", "htm", "xhtml"):
-            text = decode(replace(self._source, data=data), None, declared=declared_encoding(data)).text
-            return read_page(text).blocks
-        if suffix in ("txt", "text"):
-            lines: Iterable[str] = decode(replace(self._source, data=data), None).text.split("\n")
-            return [Block(line.strip(), group="text") for line in lines if line.strip()]
-        return []
+        try:
+            return _LINKED[kind](self._archive.read(name), self._archive.damaged)
+        except FbragError:  # the text around a damaged part is worth reading
+            return []

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from fbrag_cli.documents.readers import numerals
-from fbrag_cli.documents.readers.docx_styles import Styles, is_on, value_of
+from fbrag_cli.documents.readers import number_formats
+from fbrag_cli.documents.readers.docx_styles import Styles, is_on
+from fbrag_cli.documents.readers.xml import attribute
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
@@ -25,26 +26,21 @@ _Write = Callable[[int], str]
 _FORMATS: dict[str, _Write] = {
     "decimal": str,
     "decimalZero": lambda number: f"{number:02d}",
-    "lowerLetter": numerals.repeated,
-    "upperLetter": numerals.upper(numerals.repeated),
-    "lowerRoman": numerals.roman,
-    "upperRoman": numerals.upper(numerals.roman),
-    "ordinal": numerals.ordinal,
-    "cardinalText": lambda number: numerals.in_words(number).capitalize(),
-    "ordinalText": lambda number: numerals.ordinal_in_words(number).capitalize(),
-    "numberInDash": lambda number: f"- {number} -",
-    "decimalEnclosedCircle": lambda number: chr(0x245F + number) if 0 < number <= 20 else str(number),
-    "decimalEnclosedParen": lambda number: chr(0x2473 + number) if 0 < number <= 20 else f"({number})",
+    "lowerLetter": number_formats.repeated,
+    "upperLetter": number_formats.upper(number_formats.repeated),
+    "lowerRoman": number_formats.roman,
+    "upperRoman": number_formats.upper(number_formats.roman),
+    "ordinal": number_formats.ordinal,
     "decimalFullWidth": lambda number: "".join(chr(ord(digit) + 0xFEE0) for digit in str(number)),
-    "russianLower": partial(numerals.repeated, alphabet=_CYRILLIC),
-    "russianUpper": partial(numerals.repeated, alphabet=_CYRILLIC.upper()),
-    "ganada": partial(numerals.repeated, alphabet="가나다라마바사아자차카타파하"),
-    "aiueoFullWidth": partial(numerals.repeated, alphabet=_AIUEO),
-    "ideographTraditional": partial(numerals.repeated, alphabet="甲乙丙丁戊己庚辛壬癸"),
+    "russianLower": partial(number_formats.repeated, alphabet=_CYRILLIC),
+    "russianUpper": partial(number_formats.repeated, alphabet=_CYRILLIC.upper()),
+    "ganada": partial(number_formats.repeated, alphabet="가나다라마바사아자차카타파하"),
+    "aiueoFullWidth": partial(number_formats.repeated, alphabet=_AIUEO),
+    "ideographTraditional": partial(number_formats.repeated, alphabet="甲乙丙丁戊己庚辛壬癸"),
     **dict.fromkeys(
-        ("chineseCounting", "chineseCountingThousand", "taiwaneseCounting", "taiwaneseCountingThousand"), numerals.chinese
+        ("chineseCounting", "chineseCountingThousand", "taiwaneseCounting", "taiwaneseCountingThousand"), number_formats.chinese
     ),
-    **dict.fromkeys(("japaneseCounting", "ideographDigital", "koreanDigital2"), numerals.chinese),
+    **dict.fromkeys(("japaneseCounting", "ideographDigital", "koreanDigital2"), number_formats.chinese),
     "none": lambda number: "",
 }
 
@@ -93,9 +89,9 @@ class Numbering:
         self._lists: dict[str, _List | None] = {}
         for element in () if root is None else root:
             if element.tag.endswith("}abstractNum"):
-                self._abstract.setdefault(value_of(element, "abstractNumId"), element)
+                self._abstract.setdefault(attribute(element.attrib, "abstractNumId"), element)
             elif element.tag.endswith("}num"):
-                self._numbers.setdefault(value_of(element, "numId"), element)
+                self._numbers.setdefault(attribute(element.attrib, "numId"), element)
 
     def depth_of(self, key: str, style: str) -> int | None:
         """Return the level (from 0) of numbering `key` that belongs to a style; None if none does."""
@@ -142,13 +138,13 @@ class Numbering:
         abstract = self._kind(element)
         if abstract is None:
             return None
-        found = _List({}, self._counts.setdefault(value_of(abstract, "abstractNumId"), {}), {})
+        found = _List({}, self._counts.setdefault(attribute(abstract.attrib, "abstractNumId"), {}), {})
         for level in abstract.iterchildren("{*}lvl"):
             _add(found, level)
         for override in element.iterchildren("{*}lvlOverride"):
             for level in override.iterchildren("{*}lvl"):
                 _add(found, level)
-            start, depth = _value(override, "startOverride"), value_of(override, "ilvl")
+            start, depth = _value(override, "startOverride"), attribute(override.attrib, "ilvl")
             if _is_number(start) and _is_number(depth):
                 found.starts[int(depth)] = int(start)
         return found
@@ -168,7 +164,7 @@ class Numbering:
 
 
 def _add(found: _List, element: _Element) -> None:
-    depth = value_of(element, "ilvl")
+    depth = attribute(element.attrib, "ilvl")
     if not _is_number(depth) or int(depth) >= _LEVELS:
         return
     start, restart, legal = _value(element, "start"), _value(element, "lvlRestart"), element.find("{*}isLgl")
@@ -176,7 +172,7 @@ def _add(found: _List, element: _Element) -> None:
         start=int(start) if _is_number(start) else 0 if element.find("{*}start") is None else 1,
         format=_value(element, "numFmt") or "decimal",
         text=_value(element, "lvlText")[:_MAX_LABEL],
-        legal=legal is not None and is_on(value_of(legal, "val")),
+        legal=legal is not None and is_on(attribute(legal.attrib, "val")),
         restart=int(restart) if _is_number(restart) else None,
         space="" if _value(element, "suff") == "nothing" else " ",
     )
@@ -186,7 +182,7 @@ def _add(found: _List, element: _Element) -> None:
 
 def _value(element: _Element, name: str) -> str:
     found = element.find("{*}" + name)
-    return "" if found is None else value_of(found, "val")
+    return "" if found is None else attribute(found.attrib, "val")
 
 
 def _is_number(text: str) -> bool:

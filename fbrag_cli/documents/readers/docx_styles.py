@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fbrag_cli.documents.readers.xml import attribute
+
 if TYPE_CHECKING:
     from lxml.etree import _Element
 
@@ -36,9 +38,9 @@ class Styles:
         self._resolved: dict[str, Style] = {}
         self.default = ""
         for style in () if root is None else root.iterchildren("{*}style"):
-            name = value_of(style, "styleId")
+            name = attribute(style.attrib, "styleId")
             self._elements.setdefault(name, style)
-            if value_of(style, "type") == "paragraph" and value_of(style, "default") in ("1", "true", "on"):
+            if attribute(style.attrib, "type") == "paragraph" and attribute(style.attrib, "default") in ("1", "true", "on"):
                 self.default = name
 
     def __getitem__(self, name: str) -> Style:
@@ -64,19 +66,11 @@ class Styles:
             if style.depth is None and (depth := _value(element, "numPr/ilvl")).isdecimal():
                 style.depth = int(depth[:9])
             if hidden is None and (vanish := element.find("{*}rPr/{*}vanish")) is not None:
-                hidden = is_on(value_of(vanish, "val"))
+                hidden = is_on(attribute(vanish.attrib, "val"))
             name = _value(element, "basedOn", "")
         style.outline = 0 if outline is None or outline >= _RUNNING_TEXT else outline + 1
         style.hidden = bool(hidden)
         return style
-
-
-def value_of(element: _Element, name: str) -> str:
-    """Return an attribute of an element of Word, in either of its namespaces; "" without it."""
-    for key, value in element.attrib.items():
-        if str(key).rpartition("}")[2] == name:
-            return str(value)
-    return ""
 
 
 def is_on(value: str) -> bool:
@@ -96,4 +90,4 @@ def _outline(style: _Element) -> int | None:
 
 def _value(style: _Element, path: str, folder: str = "pPr/") -> str:
     found = style.find("/".join("{*}" + step for step in f"{folder}{path}".split("/")))
-    return "" if found is None else value_of(found, "val")
+    return "" if found is None else attribute(found.attrib, "val")

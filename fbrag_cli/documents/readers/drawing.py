@@ -11,7 +11,7 @@ from fbrag_cli.documents.readers.archive import Archive
 from fbrag_cli.documents.readers.blocks import Block, BlockBuilder
 from fbrag_cli.documents.readers.charts import read_chart, read_diagram
 from fbrag_cli.documents.readers.relations import Relation
-from fbrag_cli.documents.readers.xml import feed
+from fbrag_cli.documents.readers.xml import attribute, feed
 
 _TITLES = ("title", "ctrTitle")
 _FURNITURE = ("sldNum", "dt", "ftr", "hdr", "sldImg")  # the same on every slide
@@ -123,7 +123,7 @@ class Drawing:
             case "t":
                 self._in_text = True
             case "chart" | "relIds" if not self._shape_is_skipped:
-                builder.extend(self._linked(_attribute(attributes, "id" if name == "chart" else "dm")))
+                builder.extend(self._linked(attribute(attributes, "id" if name == "chart" else "dm")))
             case "oleObj" | "videoFile" | "audioFile":
                 self._left_out[_LEFT_OUT[name]] += 1
 
@@ -159,8 +159,3 @@ class Drawing:
     def _text(self, text: str) -> None:
         if not self._shape_is_skipped:
             self.title.append(text) if self._in_title else self.builder.text(text)
-
-
-def _attribute(attributes: dict[str, str], name: str) -> str:
-    """Return an attribute by its name without its namespace, of which there are two."""
-    return next((value for each, value in attributes.items() if each.rpartition("}")[2] == name), "")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from fbrag_cli.documents.decoding.encoding import decode
 from fbrag_cli.documents.document import Extracted
 from fbrag_cli.documents.readers.blocks import Block, BlockBuilder, content_of
-from fbrag_cli.documents.readers.numerals import lettered, roman, upper
+from fbrag_cli.documents.readers.number_formats import lettered, roman, upper
 from fbrag_cli.documents.source import Source
 
 # No text of the page (scripts, drawings), or not read with it (menus, replacements of scripts, readings beside characters).

@@ -39,11 +39,6 @@ class _Headers(EmailPolicy):
             return value
 
 
-def parsed(data: bytes) -> EmailMessage:
-    """Parse a mail. Raises all kinds of exceptions, also as its parts are read: email does on malformed headers."""
-    return cast(EmailMessage, BytesParser(EmailMessage, policy=_Headers()).parsebytes(data))
-
-
 def read_mail(source: Source, codec: str | None = None) -> Extracted:
     """Read the text of a mail: of alternatives the plain text, or else the HTML. codec: its encoding, whatever it declares.
 
@@ -51,7 +46,7 @@ def read_mail(source: Source, codec: str | None = None) -> Extracted:
     """
     texts = _Texts(source, codec)
     try:
-        texts.message(parsed(source.data))
+        texts.message(cast(EmailMessage, BytesParser(EmailMessage, policy=_Headers()).parsebytes(source.data)))
     except FbragError:
         raise
     except Exception as error:  # email raises all kinds of exceptions on malformed headers

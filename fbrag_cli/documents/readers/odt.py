@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import posixpath
+from contextlib import suppress
 from functools import partial
 
 from fbrag_cli.documents.document import Extracted
 from fbrag_cli.documents.readers.archive import Archive
-from fbrag_cli.documents.readers.blocks import content_of
+from fbrag_cli.documents.readers.blocks import Block, content_of
 from fbrag_cli.documents.readers.odt_body import Body
-from fbrag_cli.documents.readers.odt_object import Object
-from fbrag_cli.documents.readers.xml import feed, local_name, parse
+from fbrag_cli.documents.readers.xml import feed, parse
 from fbrag_cli.documents.source import Source
 from fbrag_cli.errors import FbragError
 from fbrag_cli.text.printable import counted
@@ -34,7 +34,7 @@ def read_odt(source: Source, codec: str | None = None) -> Extracted:
             feed(archive.read(_STYLES), body, archive.damaged)
         feed(archive.read(_CONTENT), body, archive.damaged)
     else:
-        body = Body(lambda _: Object())
+        body = Body(lambda _: [])
         feed(source.data, body, partial(source.damaged, "an OpenDocument text"))
     left_out = tuple(counted(count, thing) for thing, count in body.left_out.items())
     return Extracted(content_of(body.blocks()), _MEDIA_TYPE, left_out=left_out, comments=tuple(body.comments))
@@ -44,8 +44,8 @@ def refuse_encrypted(source: Source, archive: Archive) -> None:
     """Raise FbragError doc_unreadable if a document of OpenDocument needs a password."""
     if _MANIFEST not in archive:
         return
-    for entry in parse(archive.read(_MANIFEST), archive.damaged).iter("{*}encryption-data"):
-        what = f"{source.name} is encrypted with a password ({local_name(entry.tag)} in its manifest)"
+    if next(parse(archive.read(_MANIFEST), archive.damaged).iter("{*}encryption-data"), None) is not None:
+        what = f"{source.name} is encrypted with a password"
         raise FbragError("doc_unreadable", what, "open it in LibreOffice and save it without a password", document=source.path)
 
 
@@ -56,14 +56,14 @@ class _Objects:
         self._archive = archive
         self._read: set[str] = set()
 
-    def read(self, path: str) -> Object:
-        """Return an object, once. path: its folder, as "./Object 1"."""
+    def read(self, path: str) -> list[Block]:
+        """Return the text of an object, once. path: its folder, as "./Object 1"."""
         name = posixpath.normpath(posixpath.join("/", path, _CONTENT)).lstrip("/")
-        found = Object()
-        if name in self._archive and name not in self._read and len(self._read) < _MAX_OBJECTS:
-            self._read.add(name)
-            try:
-                feed(self._archive.read(name), found, self._archive.damaged)
-            except FbragError:  # the text around a damaged object is worth reading
-                return Object()
-        return found
+        if name not in self._archive or name in self._read or len(self._read) >= _MAX_OBJECTS:
+            return []
+        self._read.add(name)
+        inside = Body(lambda _: [])
+        with suppress(FbragError):  # the text around a damaged object is worth reading
+            feed(self._archive.read(name), inside, self._archive.damaged)
+            return inside.blocks()
+        return []

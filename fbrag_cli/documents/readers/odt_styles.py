@@ -1,4 +1,4 @@
-"""Look up the styles of an OpenDocument text: numbers of lists and headings, hidden text, pages of a paragraph."""
+"""Look up the styles of an OpenDocument text: numbers of lists and headings, hidden text."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from fbrag_cli.documents.readers import numerals
+from fbrag_cli.documents.readers import number_formats
 
 _LEVELS = 10
 _MAX_LABEL = 60  # characters
@@ -14,16 +14,16 @@ _MAX_PARENTS = 20  # styles may be based on each other in a circle
 _PLACE = re.compile(r"%(\d\d?)%")
 _FORMATS: dict[str, Callable[[int], str]] = {
     "1": str,
-    "a": numerals.lettered,
-    "A": numerals.upper(numerals.lettered),
-    "i": numerals.roman,
-    "I": numerals.upper(numerals.roman),
+    "a": number_formats.lettered,
+    "A": number_formats.upper(number_formats.lettered),
+    "i": number_formats.roman,
+    "I": number_formats.upper(number_formats.roman),
     "01": lambda number: f"{number:02d}",
-    "1st": numerals.ordinal,
-    "One": lambda number: numerals.in_words(number).capitalize(),
-    "First": lambda number: numerals.ordinal_in_words(number).capitalize(),
-    "一, 二, 三, ...": numerals.chinese,
+    "1st": number_formats.ordinal,
+    "一, 二, 三, ...": number_formats.chinese,
 }
+_LEVEL_NAMES = frozenset(("list-level-style-number", "outline-level-style", "list-level-style-bullet", "list-level-style-image"))
+_READ = _LEVEL_NAMES | {"list-style", "outline-style", "style", "text-properties"}
 #: Key of the numbering of headings.
 OUTLINE = "outline"
 
@@ -44,40 +44,44 @@ class Level:
 
 @dataclass(slots=True)
 class _Style:
-    """A style. parent: key of that which it is based on. list: key of its list; None if unsaid. page: key of the page that it
-    begins; None if unsaid."""
+    """A style. parent: key of that which it is based on. list: key of its list; None if unsaid."""
 
     parent: str = ""
     list: str | None = None
-    page: str | None = None
     hidden: bool = False
 
 
 @dataclass(slots=True)
 class Styles:
-    """The styles of a document, added by their elements in its order."""
+    """The styles of a document, added by their elements in its order. lists: the levels of each list. pages: names of the pages
+    that paragraphs begin, in their order."""
 
     lists: dict[str, dict[int, Level]] = field(default_factory=dict)
+    pages: dict[str, None] = field(default_factory=dict)
     _styles: dict[str, _Style] = field(default_factory=dict)
     _hidden: dict[tuple[str, str], bool] = field(default_factory=dict)
-    _of_pages: dict[str, str] = field(default_factory=dict)
     _open_list: str = ""
     _open: _Style | None = None
 
-    def add(self, name: str, given: dict[str, str]) -> None:
-        """Add an element. name: its local name. given: its attributes by local name."""
+    def add(self, tag: str, attributes: dict[str, str]) -> None:
+        """Add an element, if it says something of these."""
+        name = tag.rpartition("}")[2]
+        if name not in _READ:
+            return
+        given = {key.rpartition("}")[2]: value for key, value in attributes.items()}
         match name:
             case "list-style" | "outline-style":
                 self._open_list = OUTLINE if name == "outline-style" else given.get("name", "")
                 self.lists[self._open_list] = {}
-            case "list-level-style-number" | "outline-level-style" | "list-level-style-bullet" | "list-level-style-image":
+            case _ if name in _LEVEL_NAMES:
                 level = min(_number(given.get("level"), 1), _LEVELS)
                 self.lists.setdefault(self._open_list, {})[level] = _level(given, is_bullet=name.endswith(("bullet", "image")))
             case "style":
+                if page := given.get("master-page-name"):
+                    self.pages[page] = None
                 self._hidden.clear()
-                self._of_pages.clear()
                 self._open = self._styles[f"{given.get('family')} {given.get('name')}"] = _Style(
-                    given.get("parent-style-name", ""), given.get("list-style-name"), given.get("master-page-name")
+                    given.get("parent-style-name", ""), given.get("list-style-name")
                 )
             case "text-properties" if self._open is not None:
                 self._open.hidden = given.get("display") == "none"
@@ -87,14 +91,6 @@ class Styles:
         if hidden is None:
             hidden = self._hidden[family, name] = any(style.hidden for style in self._line(family, name))
         return hidden
-
-    def page(self, name: str) -> str:
-        """Return the page style that a paragraph of style `name` begins; "" if none."""
-        page = self._of_pages.get(name)
-        if page is None:
-            line = self._line("paragraph", name)
-            page = self._of_pages[name] = next((style.page for style in line if style.page is not None), "")
-        return page
 
     def list_of(self, name: str) -> str:
         """Return the key of the list that paragraphs of a style belong to; "" without one."""
@@ -143,7 +139,7 @@ def _level(given: dict[str, str], *, is_bullet: bool) -> Level:
     form = given.get("num-format", "")
     write = _FORMATS.get(form, str) if form else None
     if write in (_FORMATS["a"], _FORMATS["A"]) and given.get("num-letter-sync") == "true":
-        write = numerals.repeated if form == "a" else numerals.upper(numerals.repeated)
+        write = number_formats.repeated if form == "a" else number_formats.upper(number_formats.repeated)
     return Level(
         write,
         given.get("num-prefix", "")[:_MAX_LABEL],

@@ -26,10 +26,7 @@ def read_rtf(source: Source, codec: str | None = None) -> Extracted:
     """
     codec = codec or _code_page(source.data)
     body = Body(_escaped(source.data, codec), codec)
-    body.read()
-    blocks = [
-        replace(block, text=without_surrogates(block.text), prefix=without_surrogates(block.prefix)) for block in body.blocks()
-    ]
+    blocks = [replace(each, text=without_surrogates(each.text), prefix=without_surrogates(each.prefix)) for each in body.read()]
     content = content_of(blocks)
     warnings: tuple[str, ...] = ()
     if n_lost := content.text.count("\ufffd"):

@@ -6,9 +6,12 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from fbrag_cli.documents.readers.blocks import Block
+from fbrag_cli.documents.readers.comments import comment
 from fbrag_cli.documents.readers.equations import Equation
-from fbrag_cli.documents.readers.rtf_text import Text
+from fbrag_cli.documents.readers.headers_footers import PAGE_NUMBER
 from fbrag_cli.documents.readers.symbols import symbol
+from fbrag_cli.documents.readers.writer import Writer
 
 _TOKEN = re.compile(
     rb"\\'([0-9a-fA-F]{2})|\\([a-zA-Z]{1,32})(-?\d{1,10})?\d* ?|\\([^a-zA-Z])|([{}])|([^\\{}\r\n]+)|[\r\n]+|\\", re.DOTALL
@@ -36,12 +39,14 @@ _READ = frozenset(
     "footnote shpinst shptxt annotation atnauthor atrfstart atrfend fldinst objclass ud do dptxbxtext shppict pn pntext listtext"
     " moMathPara moMath header footer".split()
 )
-_MARGINS = {
+_HEADERS_FOOTERS = {
     **dict.fromkeys(("header", "headerl", "headerr", "headerf"), "header"),
     **dict.fromkeys(("footer", "footerl", "footerr", "footerf"), "footer"),
 }
+# Groups whose text is not said, but says something of the document.
+_COLLECTED = frozenset("fldinst atnauthor listtext pntext atrfstart atrfend objclass".split())
 _MAX_COLLECTED = 1000  # characters of a field's instruction, an author or a list's number
-_MAX_STORIES = 20  # in each other: the text of each is moved to the one around it
+_BULLETS = frozenset("•·o▪▫-–—§■□●○◦➢❖→✓*")
 _LAST_LEVEL = 9  # outline level that means running text
 
 
@@ -59,14 +64,32 @@ class _State:
     outline: int = _LAST_LEVEL
 
 
-class Body(Text):
-    """A rich text document. data: its bytes. codec: encoding of its bytes in fonts without a character set of their own."""
+@dataclass(slots=True)
+class _Place:
+    """Where the innermost text has come to. mark: number of a list that its next paragraph begins with."""
+
+    mark: str = ""
+    row_is_defined: bool = False
+    in_row: bool = False
+    in_cell: bool = False
+
+
+class Body:
+    """A rich text document. data: its bytes. codec: encoding of its bytes in fonts without a character set of their own.
+
+    left_out: number of each thing that was not read. comments: the comments.
+    """
 
     def __init__(self, data: bytes, codec: str) -> None:
-        super().__init__()
+        self._writer = Writer()
+        self.left_out = self._writer.left_out
+        self.comments: list[str] = []
         self._data, self._codec = data, codec
         self._at = 0
         self._state = _State()
+        self._places = [_Place()]
+        self._in_header_or_footer = False
+        self._author = self._anchor = ""  # of the next comment
         self._groups: list[tuple[_State, Callable[[], None] | None]] = []
         self._end: Callable[[], None] | None = None  # what to do at the end of the open group
         self._is_first = False  # whether a group has just begun
@@ -75,15 +98,14 @@ class Body(Text):
         self._bytes = bytearray()
         self._fonts: dict[str, tuple[str, str]] = {}  # code page and name of each font
         self._in_fonts = False
-        self._font_name: list[bytes] = []
         self._collected: list[str] | None = None
         self._field = ""
         self._default_font = ""
         self._equation: Equation | None = None
         self._skips_next = False  # whether the next group says in another way what the one after it says
 
-    def read(self) -> None:
-        """Read the whole document."""
+    def read(self) -> list[Block]:
+        """Read the whole document, and return its blocks."""
         match, data = _TOKEN.match, self._data
         while (token := match(data, self._at)) is not None:
             self._at = token.end()
@@ -100,6 +122,10 @@ class Body(Text):
             elif sign is not None:
                 self._sign(sign.decode("latin-1"))
         self._flush()
+        while self._groups:
+            self._end_group()
+        self._end_row()
+        return self._writer.blocks()
 
     # -- groups --------------------------------------------------------------------------------------------------------------
 
@@ -132,25 +158,29 @@ class Body(Text):
         self._at = min(at, len(self._data))
         self._end_group()
 
-    def _collect(self, use: Callable[[str], None]) -> None:
-        """Collect the text of the open group, and call `use` with it at its end."""
+    def _collect(self, word: str) -> None:
+        """Collect the text of the open group, and take it at its end."""
         before, self._collected = self._collected, []
 
         def end() -> None:
             text = " ".join("".join(self._collected or ())[:_MAX_COLLECTED].split())
             self._collected = before
-            use(text)
+            self._take(word, text)
 
         self._end = end
 
-    def _tell(self, push: Callable[[], None], pop: Callable[[], None]) -> None:
-        """Read the open group as text of its own."""
-        if len(self._outer) >= _MAX_STORIES:
-            self._skip_group()
-            return
-        push()
+    def _begin_story(self, end: Callable[[], None]) -> None:
+        """Read the open group as text of its own. end: ends it."""
+        self._places.append(_Place())
+        self._writer.begin_story()
         self._state = replace(self._state, in_table=False, hidden=False, outline=_LAST_LEVEL)
-        self._end = pop
+
+        def end_story() -> None:
+            self._end_row()
+            self._places.pop()
+            end()
+
+        self._end = end_story
 
     # -- words ---------------------------------------------------------------------------------------------------------------
 
@@ -212,27 +242,29 @@ class Body(Text):
             self._fonts[self._state.font] = ("symbol" if number == _SYMBOLS else _CODE_PAGES.get(number or 0, self._codec), "")
         elif word == "upr":
             self._skips_next = True
-        elif word == "chpgn" and self._is_margin:
-            self._write_page()
+        elif word == "chpgn" and self._in_header_or_footer:
+            self._write(PAGE_NUMBER)
 
     def _begins_text(self, word: str) -> bool:
         """Begin the group that a word is the first of, if it is one of its own: a header, a note, a field. Return whether it
         is."""
-        if word in _MARGINS:
-            self._tell(lambda: self._push(_MARGINS[word]), self._end_margin)
+        if word in _HEADERS_FOOTERS:
+            self._in_header_or_footer = True
+            self._begin_story(lambda: self._end_header_or_footer(_HEADERS_FOOTERS[word]))
         elif word == "footnote":
-            self._tell(self._begin_note, self._end_note)
+            self._begin_paragraph()
+            self._begin_story(self._writer.end_note)
         elif word == "annotation":
-            self._tell(lambda: self._push(word), self._end_comment)
-        elif word == "shptxt" or word == "dptxbxtext":
-            self._tell(lambda: self._push(word), self._end_box)
+            self._begin_story(self._end_comment)
+        elif word in ("shptxt", "dptxbxtext"):
+            self._begin_story(self._writer.end_box)
         elif word == "fonttbl":
             self._in_fonts = True
             self._end = self._end_fonts
         elif word in _COLLECTED:
-            self._collect(lambda text: _COLLECTED[word](self, text))
-        elif word == "fldrslt" and self._is_margin and self._field.split(" ", 1)[0].upper() in ("PAGE", "NUMPAGES"):
-            self._write_page()
+            self._collect(word)
+        elif word == "fldrslt" and self._in_header_or_footer and self._field.split(" ", 1)[0].upper() in ("PAGE", "NUMPAGES"):
+            self._write(PAGE_NUMBER)
             self._skip_group()
         else:
             return False
@@ -258,8 +290,85 @@ class Body(Text):
     def _end_fonts(self) -> None:
         self._in_fonts = False
 
-    def _set_field(self, text: str) -> None:
-        self._field = text
+    def _end_header_or_footer(self, kind: str) -> None:
+        self._in_header_or_footer = False
+        self._writer.add_header_or_footer(kind, self._writer.end_story())
+
+    def _end_comment(self) -> None:
+        if text := self._writer.end_comment():
+            self.comments.append(comment(self._author, self._writer.quotes.found.get(self._anchor, ""), text))
+        self._author = self._anchor = ""
+
+    def _take(self, word: str, text: str) -> None:
+        """Take the text of a group that begins with `word`, one of _COLLECTED."""
+        match word:
+            case "fldinst":
+                self._field = text
+            case "listtext" | "pntext":
+                self._places[-1].mark = text
+            case "atnauthor":
+                self._author = text
+            case "atrfstart":
+                self._writer.quotes.begin(text)
+            case "atrfend":
+                self._writer.quotes.end(text)
+                self._anchor = text
+            case "objclass":
+                self.left_out["equation object" if text.startswith("Equation") else "embedded object"] += 1
+
+    # -- paragraphs and tables -----------------------------------------------------------------------------------------------
+
+    def _begin_paragraph(self) -> None:
+        """Begin a paragraph, unless one is open."""
+        if self._writer.in_paragraph:
+            return
+        place, outline = self._places[-1], self._state.outline
+        if self._state.in_table or place.row_is_defined:
+            self._open_cell()
+        else:
+            self._leave_row()
+        level = outline + 1 if outline < _LAST_LEVEL and not place.in_row else 0
+        mark = "- " if place.mark in _BULLETS else f"{place.mark} " if place.mark else ""
+        place.mark = ""
+        self._writer.begin_paragraph(lambda: (level, mark))
+
+    def _end_paragraph(self) -> None:
+        if self._writer.in_paragraph:
+            self._writer.end_paragraph()
+        self._places[-1].mark = ""
+
+    def _define_row(self) -> None:
+        self._places[-1].row_is_defined = True
+
+    def _open_cell(self) -> None:
+        place = self._places[-1]
+        if not place.in_row:
+            self._writer.builder.begin_row()
+        if not place.in_cell:
+            self._writer.begin_cell()
+        place.in_row = place.in_cell = True
+
+    def _end_cell(self) -> None:
+        if not self._writer.in_paragraph:
+            self._open_cell()
+        self._end_paragraph()
+        if self._places[-1].in_cell:
+            self._writer.end_cell()
+            self._places[-1].in_cell = False
+
+    def _end_row(self) -> None:
+        self._end_paragraph()
+        self._leave_row()
+        self._places[-1].row_is_defined = False
+
+    def _leave_row(self) -> None:
+        """End the open row, if there is one."""
+        place = self._places[-1]
+        if place.in_cell:
+            self._writer.end_cell()
+        if place.in_row:
+            self._writer.builder.end_row()
+        place.in_row = place.in_cell = False
 
     # -- characters ----------------------------------------------------------------------------------------------------------
 
@@ -302,8 +411,10 @@ class Body(Text):
             self._equation.data(text)
         elif self._collected is not None:
             self._collected.append(text)
-        elif not state.deleted and not self._in_fonts:
-            self._say(text, hidden=state.hidden, raised=state.raised, in_table=state.in_table, outline=state.outline)
+        elif text and not state.deleted and not self._in_fonts:
+            if not (state.hidden or text.isspace()):
+                self._begin_paragraph()
+            self._writer.say(text, hidden=state.hidden, raised=state.raised)
 
 
 _PROPERTIES: dict[str, Callable[[_State, int | None], _State]] = {
@@ -317,10 +428,6 @@ _PROPERTIES: dict[str, Callable[[_State, int | None], _State]] = {
 }
 _BREAKS: dict[str, Callable[[Body], None]] = {
     **dict.fromkeys(("par", "sect", "page"), Body._end_paragraph),
-    **dict.fromkeys(("line", "column", "nestrow", "lbr"), Body._break),
+    **dict.fromkeys(("line", "column", "nestrow", "lbr"), lambda body: body._writer.line_break()),
     **{"cell": Body._end_cell, "row": Body._end_row, "trowd": Body._define_row},
-}
-_COLLECTED: dict[str, Callable[[Body, str], None]] = {
-    **{"fldinst": Body._set_field, "atnauthor": Body._set_author, "listtext": Body._set_mark, "pntext": Body._set_mark},
-    **{"atrfstart": Body._begin_anchor, "atrfend": Body._end_anchor, "objclass": Body._leave_out_object},
 }

@@ -9,8 +9,8 @@ from dataclasses import replace
 from fbrag_cli.documents.document import Extracted
 from fbrag_cli.documents.readers.archive import Archive
 from fbrag_cli.documents.readers.blocks import Block, content_of
+from fbrag_cli.documents.readers.comments import comments_of, names_of_authors
 from fbrag_cli.documents.readers.drawing import read_drawing
-from fbrag_cli.documents.readers.office_comments import comments_of, names_of_authors
 from fbrag_cli.documents.readers.relations import Relation, relations_of
 from fbrag_cli.documents.readers.xml import parse
 from fbrag_cli.documents.source import Source

@@ -13,13 +13,13 @@ from itertools import chain
 from struct import unpack_from
 from typing import TYPE_CHECKING
 
-from fbrag_cli.documents.compound_file import OLE, WORKBOOKS, root_names
+from fbrag_cli.documents.compound_file import OLE, workbook_head
 from fbrag_cli.documents.document import Extracted
 from fbrag_cli.documents.readers.archive import MAX_UNPACKED, Archive, packed
 from fbrag_cli.documents.readers.blocks import Block, content_of
+from fbrag_cli.documents.readers.comments import comments_of, names_of_authors
 from fbrag_cli.documents.readers.drawing import read_drawing
 from fbrag_cli.documents.readers.odt import refuse_encrypted
-from fbrag_cli.documents.readers.office_comments import comments_of, names_of_authors
 from fbrag_cli.documents.readers.relations import Relation, relations_of
 from fbrag_cli.documents.readers.xml import parse, refuse_entities
 from fbrag_cli.documents.source import Source
@@ -228,8 +228,7 @@ def _as_text(cell: re.Match[bytes]) -> bytes:
 
 def _is_encrypted(data: bytes) -> bool:
     """Return whether a workbook of before 2007 has a record FILEPASS among its first ones, which calamine may overlook."""
-    names = root_names(data)
-    head, at = next((names[each] for each in WORKBOOKS if each in names), b""), 0
+    head, at = workbook_head(data), 0
     while at + 4 <= len(head):
         kind, length = unpack_from("<HH", head, at)
         if kind == _FILEPASS:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from fbrag_cli.errors import FbragError
@@ -19,7 +19,6 @@ _NOT_ASCII = re.compile(
     rb"""(?!utf-?8|utf-?16|(?:us-)?ascii|iso-?8859-|windows-|koi8-|gb2312|gbk|gb18030|big5|shift_jis|euc-)""",
     re.IGNORECASE,
 )
-_PREFIX = re.compile(r"\{[^}]*\}")
 
 
 def parse(data: bytes, damaged: Callable[[str], FbragError]) -> _Element:
@@ -65,9 +64,9 @@ def refuse_entities(data: bytes, damaged: Callable[[str], FbragError]) -> None:
         raise damaged("its XML declares an unusual encoding")
 
 
-def local_name(tag: str) -> str:
-    """Return the name of an element or attribute without its namespace."""
-    return _PREFIX.sub("", tag)
+def attribute(attributes: Mapping[str, str], name: str) -> str:
+    """Return an attribute whatever its namespace, of which Office has two; "" without it."""
+    return next((value for key, value in attributes.items() if key.rpartition("}")[2] == name), "")
 
 
 def _reason(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""Write the numbers of lists and headings as office programs and browsers do: digits, letters, Roman numerals, words."""
+"""Write the numbers of lists and headings as office programs and browsers do: digits, letters, Roman and Chinese numerals."""
 
 from __future__ import annotations
 
@@ -11,15 +11,6 @@ _ROMAN = (
     *((5, "v"), (4, "iv"), (1, "i")),
 )
 _LATIN = "abcdefghijklmnopqrstuvwxyz"
-_ONES = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen"
-    " nineteen".split()
-)
-_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
-_ORDINALS = {
-    **{"one": "first", "two": "second", "three": "third", "five": "fifth", "eight": "eighth", "nine": "ninth"},
-    "twelve": "twelfth",
-}
 _CHINESE = "〇一二三四五六七八九"
 
 
@@ -34,14 +25,14 @@ def roman(number: int) -> str:
     return written
 
 
-def lettered(number: int, alphabet: str = _LATIN) -> str:
+def lettered(number: int) -> str:
     """Return a number as a letter, after the last one as "aa", "ab": as browsers count. In digits if it has no letters."""
     if number < 1:
         return str(number)
     written = ""
     while number:
-        number, place = divmod(number - 1, len(alphabet))
-        written = alphabet[place] + written
+        number, place = divmod(number - 1, len(_LATIN))
+        written = _LATIN[place] + written
     return written
 
 
@@ -55,25 +46,6 @@ def ordinal(number: int) -> str:
     """Return an English ordinal number, as "2nd"."""
     ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     return f"{number}{ending}"
-
-
-def in_words(number: int) -> str:
-    """Return a number in English words, as "twenty-one"; in digits from 100."""
-    if not 0 <= number < 100:
-        return str(number)
-    if number < 20:
-        return _ONES[number]
-    tens, ones = divmod(number, 10)
-    return _TENS[tens - 2] + (f"-{_ONES[ones]}" if ones else "")
-
-
-def ordinal_in_words(number: int) -> str:
-    """Return an English ordinal number in words, as "twenty-first"; with digits from 100."""
-    if not 0 <= number < 100:
-        return ordinal(number)
-    before, hyphen, last = in_words(number).rpartition("-")
-    last = _ORDINALS.get(last) or (f"{last[:-1]}ieth" if last.endswith("y") else f"{last}th")
-    return before + hyphen + last
 
 
 def chinese(number: int) -> str:

@@ -1,9 +1,9 @@
-"""Print headers and footers once, marked, without the number of the page."""
+"""Collect headers and footers: each once, marked, without the number of the page."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from fbrag_cli.documents.readers.blocks import Block
 
@@ -19,21 +19,23 @@ _PAGE_OF = re.compile(
 _EDGES = " |/,;–—-−·•\t"
 
 
-class Margins:
-    """The headers and footers of a document. Each different one is returned once."""
+class HeadersFooters:
+    """The headers and footers of a document, each different one once. headers, footers: their blocks."""
 
     def __init__(self) -> None:
+        self.headers: list[Block] = []
+        self.footers: list[Block] = []
         self._said: set[tuple[str, tuple[str, ...]]] = set()
 
-    def blocks(self, kind: str, blocks: Iterable[Block]) -> Iterator[Block]:
-        """Yield the lines of a header or footer, the first one as "Header: TEXT". kind: "header" or "footer"."""
+    def add(self, kind: str, blocks: Iterable[Block]) -> None:
+        """Add the lines of a header or footer, the first one as "Header: TEXT". kind: "header" or "footer"."""
         lines = tuple(text for text in (_without_page(block.prefix + block.text) for block in blocks) if text)
         if not lines or (kind, lines) in self._said:
             return
         self._said.add((kind, lines))
         group = f"{kind} {len(self._said)}"
-        for place, line in enumerate(lines):
-            yield Block(line, prefix="" if place else f"{kind.capitalize()}: ", group=group)
+        added = self.headers if kind == "header" else self.footers
+        added += (Block(line, prefix="" if at else f"{kind.capitalize()}: ", group=group) for at, line in enumerate(lines))
 
 
 def _without_page(line: str) -> str:

@@ -1,4 +1,4 @@
-"""Read the comments on slides and cells, of both kinds that Office writes: old ones and threads."""
+"""Read comments: those on slides and cells (old ones and threads), and the text that a comment in a text is on."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 _OF_AUTHORS = ("commentAuthors", "authors", "person")
 _OF_COMMENTS = ("comments", "threadedComment")
 _COMMENTS = ("{*}cm", "{*}reply", "{*}comment", "{*}threadedComment")
+_MAX_QUOTED = 120  # characters
+_MAX_PIECES = 100  # of text that are looked at for a quote
+_MAX_PIECE = 1000  # characters; hostile documents have thousands of comments on one long text
 _COPY_OF_A_THREAD = "tc="  # how the author of a copy for older programs begins
 
 
@@ -59,3 +62,46 @@ def _text_of(comment: _Element) -> str:
                 else:
                     lines[-1] += element.text or ""
     return "\n".join(" ".join(line.split()) for part in lines for line in part.split("\n") if line.strip())
+
+
+class Quotes:
+    """The text that each comment is on, of a document that is read in its order. found: that text, by the key of the comment."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, str] = {}
+        self._said: list[str] = []  # while a comment is open
+        self._starts: dict[str, int] = {}  # in `_said`, of each open comment
+
+    def __len__(self) -> int:
+        """Return the number of pieces of text so far, for `cut`."""
+        return len(self._said)
+
+    def say(self, text: str) -> None:
+        """Add a piece of text that is shown, or " " between two of them."""
+        if self._starts:
+            self._said.append(text[:_MAX_PIECE])
+
+    def cut(self, length: int) -> None:
+        """Forget the pieces after the first `length` ones."""
+        del self._said[length:]
+
+    def begin(self, key: str) -> None:
+        """Begin the text that comment `key` is on."""
+        self._starts[key] = len(self._said)
+
+    def end(self, key: str) -> None:
+        """End that text, and keep it shortened in `found`."""
+        start = self._starts.pop(key, None)
+        if start is None:
+            return
+        text = " ".join("".join(self._said[start : start + _MAX_PIECES])[:_MAX_PIECE].split())
+        self.found[key] = text if len(text) <= _MAX_QUOTED else f"{text[:_MAX_QUOTED]}…"
+        if not self._starts:
+            self._said.clear()
+
+
+def comment(author: str, quote: str, text: str) -> str:
+    """Return a comment, as "Comment by Ann Lee on “the price”: too high". author, quote: "" if unknown."""
+    by = f" by {author}" if author else ""
+    on = f" on “{quote}”" if quote else ""
+    return f"Comment{by}{on}: {text}"

@@ -1,0 +1,148 @@
+"""Read text that stays as written: plain text and source code, Markdown, reStructuredText, and notebooks as Markdown."""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from fbrag_cli.documents.decoding.encoding import decode
+from fbrag_cli.documents.document import Content, Extracted, Section
+from fbrag_cli.documents.lines import LineIndex
+from fbrag_cli.documents.source import Source
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+
+# YAML of static site generators.
+_FRONT_MATTER = re.compile(r"---[ \t]*\n.*?\n(?:---|\.\.\.)[ \t]*(?:\n|$)", re.DOTALL)
+_HEADING_LIKE = re.compile(r"^.{0,20}#|^[ \t>]*(?:=+|-+)[ \t]*$", re.MULTILINE)
+_MAX_INLINE = 200  # characters of a heading whose emphasis and links are taken out of its title
+# docutils, which reads whole documents with their directives, takes a hundred times as long as this.
+_ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1*")
+_FENCE = re.compile("`{3,}")
+
+
+def read_plain(source: Source, codec: str | None = None) -> Extracted:
+    """Read plain text or source code. codec: its encoding; None to detect it. Raises FbragError as `decode`."""
+    return _read(source, codec, "text/plain")
+
+
+def read_markdown(source: Source, codec: str | None = None) -> Extracted:
+    """Read Markdown; its headings, by the rules of CommonMark, are the sections. codec, errors: as `read_plain`."""
+    return _read(source, codec, "text/markdown", _markdown_sections)
+
+
+def read_rst(source: Source, codec: str | None = None) -> Extracted:
+    """Read reStructuredText; its titles are the sections, with levels by the order of their marks. codec, errors: as
+    `read_plain`."""
+    return _read(source, codec, "text/x-rst", _rst_sections)
+
+
+def read_notebook(source: Source, codec: str | None = None) -> Extracted:
+    """Read a notebook (Jupyter): its texts as written; its code, and what the code printed, in fences. Pictures are not read.
+
+    codec: not used, because JSON is UTF-8. Raises FbragError doc_unreadable: damaged.
+    """
+    try:
+        notebook = json.loads(source.data)
+        old = [cell for sheet in notebook.get("worksheets", ()) for cell in sheet["cells"]]  # before version 4
+        parts = [part for cell in notebook.get("cells", old) for part in _parts(cell)]
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        raise source.damaged("a notebook", "it is no JSON of cells") from None
+    data = "\n\n".join(parts).encode("utf-8", "replace")
+    return replace(read_markdown(replace(source, data=data), "utf-8"), media_type="application/x-ipynb+json")
+
+
+def _read(
+    source: Source, codec: str | None, media_type: str, sections_of: Callable[[str], Iterable[Section]] = lambda _: ()
+) -> Extracted:
+    decoded = decode(source, codec)
+    content = Content(decoded.text, sections=tuple(sections_of(decoded.text)))
+    return Extracted(content, media_type, decoded.encoding, warnings=decoded.warnings)
+
+
+def _markdown_sections(text: str) -> list[Section]:
+    if not _HEADING_LIKE.search(text):
+        return []
+    from markdown_it import MarkdownIt
+
+    parser = MarkdownIt("commonmark").disable(["inline", "reference"])  # blocks only: headings are blocks
+    inline_parser = MarkdownIt("commonmark")
+    lines = LineIndex(text)
+    front = _FRONT_MATTER.match(text)
+    begin, first = (front.end(), front[0].count("\n")) if front else (0, 0)  # characters, lines
+    sections = []
+    tokens = parser.parse(text[begin:])
+    for opening, title in pairwise(tokens):
+        if opening.type == "heading_open" and opening.map is not None and title.content:
+            start, _ = lines.span(first + opening.map[0] + 1)
+            sections.append(Section(_title(inline_parser, title.content), int(opening.tag[1:]), start))
+    return sections
+
+
+def _title(parser: MarkdownIt, written: str) -> str:
+    """Return a heading's words, without the marks of emphasis, code and links."""
+    if len(written) > _MAX_INLINE:
+        return " ".join(written.split())
+    (inline,) = parser.parseInline(written)
+    return " ".join("".join(" " if token.type == "softbreak" else token.content for token in inline.children or ()).split())
+
+
+def _rst_sections(text: str) -> list[Section]:
+    """Return the titles: lines with a line of one repeated mark below, at least as long (maybe above too), after a blank line."""
+    lines = [line.rstrip() for line in text.split("\n")]
+    starts = [0]
+    for line in text.split("\n"):
+        starts.append(starts[-1] + len(line) + 1)
+    styles: list[str] = []
+    sections = []
+    for number in range(len(lines) - 1):
+        title, mark = lines[number], _mark(lines[number + 1])
+        if not mark or not title or _mark(title) or len(lines[number + 1]) < min(_columns(title.strip()), 1 << 16):
+            continue
+        above = lines[number - 1] if number else ""
+        overlined = above == lines[number + 1] and (number < 2 or not lines[number - 2])
+        if not overlined and (above or title[0].isspace()):
+            continue
+        style = mark * 2 if overlined else mark
+        if style not in styles:
+            styles.append(style)
+        indent = len(title) - len(title.lstrip())
+        sections.append(Section(title.strip(), styles.index(style) + 1, starts[number] + indent))
+    return sections
+
+
+def _mark(line: str) -> str:
+    """Return the character that `line` repeats; "" for other lines."""
+    return line[0] if len(line) > 1 and _ADORNMENT.fullmatch(line) else ""
+
+
+def _columns(text: str) -> int:
+    return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
+
+
+def _parts(cell: dict[str, Any]) -> Iterator[str]:
+    """Yield the text of a cell, and of what its code printed, if there is any."""
+    text = _joined(cell.get("source") or cell.get("input") or "").strip("\n")
+    is_code = cell.get("cell_type") == "code"
+    if text.strip():
+        yield _fenced(text) if is_code else text
+    for output in cell.get("outputs", ()) if is_code else ():
+        printed = _joined(output.get("text") or output.get("data", {}).get("text/plain") or "").strip("\n")
+        if printed.strip():
+            yield _fenced(printed)
+
+
+def _fenced(text: str) -> str:
+    """Return a text between fences, longer ones than it has itself."""
+    fence = "`" * max((len(found) + 1 for found in _FENCE.findall(text)), default=3)
+    return f"{fence}\n{text}\n{fence}"
+
+
+def _joined(text: object) -> str:
+    return "".join(map(str, text)) if isinstance(text, list) else str(text)

@@ -1,0 +1,232 @@
+"""Lay out the text of an office document as its reader comes to it: paragraphs, tables, notes, boxes, headers and comments."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from fbrag_cli.documents.readers.blocks import Block, BlockBuilder
+from fbrag_cli.documents.readers.comments import Quotes
+from fbrag_cli.documents.readers.headers_footers import HeadersFooters
+
+#: Returns the level of a heading (from 1; 0 for running text), and what stands before its text, as "4.2 " or "- ".
+Opening = Callable[[], tuple[int, str]]
+
+_BULLET = "-"
+_SOFT_HYPHEN = "\u00ad"  # where a word may break: it is not shown
+_MAX_STORIES = 20  # within each other: the text of each is copied to the one around it
+
+
+@dataclass(slots=True)
+class _Paragraph:
+    """An open paragraph. begun: whether it has text. after: blocks of what is anchored in it."""
+
+    opening: Opening
+    begun: bool = False
+    is_item: bool = False
+    after: list[Block] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Story:
+    """Text of its own: the body, a box, a note, a header or a comment.
+
+    carried: text that the next paragraph begins with. in_list: whether the paragraph before was an item. n_quoted: number of
+    pieces that the quotes had before it.
+    """
+
+    builder: BlockBuilder = field(default_factory=BlockBuilder)
+    paragraphs: list[_Paragraph] = field(default_factory=list)
+    carried: str = ""
+    in_list: bool = False
+    n_quoted: int = 0
+
+
+class Writer:
+    """The text of a document so far. Its reader calls the methods in the document's order, and ends what it has begun.
+
+    left_out: number of each thing that was not read. n_said: pieces of text so far. quotes: the text that each comment is on.
+    """
+
+    def __init__(self) -> None:
+        self.left_out = Counter[str]()
+        self.n_said = 0
+        self.quotes = Quotes()
+        self._story = _Story()
+        self._outer: list[_Story] = []
+        self._deeper = 0  # open stories beyond _MAX_STORIES, whose text stays in the one around them
+        self._headers_footers = HeadersFooters()
+        self._in_hidden_passage = self._was_raised = False
+
+    def blocks(self) -> list[Block]:
+        """Return all blocks: the headers, the body, the footers."""
+        self._finish()
+        return [*self._headers_footers.headers, *self._story.builder.blocks(), *self._headers_footers.footers]
+
+    @property
+    def builder(self) -> BlockBuilder:
+        """Return the builder of the innermost text: lists and rows are begun and ended there."""
+        return self._story.builder
+
+    # -- paragraphs ----------------------------------------------------------------------------------------------------------
+
+    @property
+    def in_paragraph(self) -> bool:
+        return bool(self._story.paragraphs)
+
+    def begin_paragraph(self, opening: Opening) -> None:
+        """Begin a paragraph. opening: called before its first text; never, if it has none."""
+        self._story.paragraphs.append(_Paragraph(opening))
+
+    def say(self, text: str, *, hidden: bool = False, raised: bool = False) -> None:
+        """Add text to the open paragraph. Hidden text is counted as left out. raised: whether it is written as in 10⁶."""
+        text = text.replace(_SOFT_HYPHEN, "")
+        if hidden:
+            if not self._in_hidden_passage and text.strip():
+                self._in_hidden_passage = True
+                self.left_out["hidden passage"] += 1
+            return
+        story = self._story
+        paragraph = story.paragraphs[-1] if story.paragraphs else None
+        if not text or (text.isspace() and paragraph is not None and not paragraph.begun):
+            return
+        if paragraph is not None and not paragraph.begun:
+            self._open(paragraph)
+        if raised and not self._was_raised and text[0].isdigit() and story.builder.touches != " ":
+            story.builder.text("^")  # otherwise 10^6 would be 106
+        self._in_hidden_passage, self._was_raised = False, raised
+        self.n_said += 1
+        story.builder.text(text)
+        self.quotes.say(text)
+
+    def _open(self, paragraph: _Paragraph) -> None:
+        """Begin the block of a paragraph: a heading, an item or running text."""
+        paragraph.begun = True
+        story, builder = self._story, self._story.builder
+        level, mark = paragraph.opening()
+        builder.end_block()
+        if level:
+            builder.level = level
+            builder.text("" if mark.strip() == _BULLET else mark)
+        elif mark:
+            if not story.in_list:
+                builder.begin_group()
+            builder.begin_item(mark)
+            paragraph.is_item = True
+        story.in_list = paragraph.is_item
+        builder.text(story.carried)
+        story.carried = ""
+
+    def carry(self, text: str) -> None:
+        """Add text to the beginning of the next paragraph that has text."""
+        self.n_said += 1
+        self._story.carried += text
+
+    def line_break(self) -> None:
+        paragraph = self._story.paragraphs[-1] if self._story.paragraphs else None
+        if paragraph is not None and paragraph.begun:
+            self._story.builder.line_break()
+            self.quotes.say(" ")
+
+    def discard(self) -> None:
+        """Drop the text of the open paragraph so far, which turns out to be hidden."""
+        self._story.builder.discard()
+        self.left_out["hidden passage"] += 1
+
+    def end_paragraph(self, joins: str | None = None) -> bool:
+        """End a paragraph, and add what is anchored in it. Return whether it had text.
+
+        joins: what separates its text, which was carried, from the next paragraph, a part of which it is; None for others.
+        """
+        story, builder = self._story, self._story.builder
+        paragraph = story.paragraphs.pop()
+        if joins is not None:
+            story.carried += joins
+        elif story.carried and not paragraph.begun:
+            self._open(paragraph)
+        if paragraph.begun:
+            builder.end_item() if paragraph.is_item else builder.end_block()
+            builder.level = 0
+        if paragraph.after:
+            builder.extend(paragraph.after)
+        self.quotes.say(" ")
+        return paragraph.begun
+
+    # -- tables --------------------------------------------------------------------------------------------------------------
+
+    def begin_table(self) -> None:
+        self._end_text()
+        self._story.builder.begin_group()
+
+    def begin_cell(self) -> None:
+        self._story.in_list = False
+        self._story.builder.begin_cell()
+
+    def end_cell(self, n_columns: int = 1) -> None:
+        """End a cell. n_columns: number of the columns over which it is merged."""
+        self._end_text()
+        self._story.builder.end_cell()
+        self._story.in_list = False
+        for _ in range(n_columns - 1):
+            self._story.builder.begin_cell()
+            self._story.builder.end_cell()
+
+    def _end_text(self) -> None:
+        """End the running text: also that which was carried to a paragraph that does not follow."""
+        self._story.builder.text(self._story.carried)
+        self._story.carried = ""
+        self._story.builder.end_block()
+
+    # -- text of its own -----------------------------------------------------------------------------------------------------
+
+    def begin_story(self) -> None:
+        """Begin text of its own, which one of the methods below ends: a box, a note, a comment, a header or footer."""
+        if len(self._outer) >= _MAX_STORIES:
+            self._deeper += 1
+            return
+        self._outer.append(self._story)
+        self._story = _Story(n_quoted=len(self.quotes))
+
+    def end_story(self, *, is_box: bool = False) -> list[Block]:
+        """End the innermost text, and return its blocks. is_box: whether a comment around it is on its text too."""
+        if self._deeper:
+            self._deeper -= 1
+            return []
+        self._finish()
+        story, self._story = self._story, self._outer.pop()
+        if not is_box:
+            self.quotes.cut(story.n_quoted)
+        return story.builder.blocks()
+
+    def end_box(self) -> None:
+        self.add(self.end_story(is_box=True))
+
+    def end_note(self) -> None:
+        """End a note, and add it as "[TEXT]" where it is referred to; below a heading, so that it is no part of the title."""
+        text = " ".join(block.prefix + block.text for block in self.end_story())
+        if text and self._story.builder.level and self._story.paragraphs:
+            self._story.paragraphs[-1].after.append(Block(f"[{text}]"))
+        elif text:
+            self.say(f" [{text}]")
+
+    def add_header_or_footer(self, kind: str, blocks: list[Block]) -> None:
+        """Add a header or footer, unless it was added before. kind: "header" or "footer"."""
+        self._headers_footers.add(kind, blocks)
+
+    def end_comment(self) -> str:
+        """End a comment, and return its text."""
+        return "\n".join(block.prefix + block.text for block in self.end_story())
+
+    def add(self, blocks: list[Block]) -> None:
+        """Add blocks after the open paragraph."""
+        self.n_said += len(blocks)
+        if self._story.paragraphs:
+            self._story.paragraphs[-1].after += blocks
+        else:
+            self._story.builder.extend(blocks)
+
+    def _finish(self) -> None:
+        while self._story.paragraphs:
+            self.end_paragraph()
+        self._end_text()
