@@ -14,7 +14,7 @@ from fbrag_cli.cli.groups import takes
 from fbrag_cli.cli.method_options import MethodKnobs, MethodOptions
 from fbrag_cli.cli.options import AnswerOptions, PasswordOptions, RunOptions, arguments, option
 from fbrag_cli.cli.progress_line import progress_line
-from fbrag_cli.cli.session import open_warm_session
+from fbrag_cli.cli.session import open_session
 from fbrag_cli.cli.signals import ctrl_c
 from fbrag_cli.cli.streams import read_password
 from fbrag_cli.cli.talk import Talk, TalkOptions
@@ -24,7 +24,7 @@ from fbrag_cli.errors import ExitCode, FbragError, lacking
 from fbrag_cli.progress import Listener
 from fbrag_cli.session.models import Models
 from fbrag_cli.session.session import Session
-from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings, WarmSettings
+from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
 from fbrag_cli.text.printable import counted, one_line
 
 
@@ -54,7 +54,6 @@ class ChatCommand:
     method: MethodOptions
     knobs: MethodKnobs  # type: ignore[valid-type]
     models: ModelSettings
-    warm: WarmSettings
     cache: CacheSettings
     run: RunOptions
 
@@ -78,9 +77,7 @@ def chat(console: Console, options: ChatCommand) -> int:
         raise FbragError("usage", "'-' is stdin, which carries the questions", "name a file in place of it")
     with (
         progress_line(console) as line,
-        open_warm_session(
-            options.models, options.warm, options.cache, console, line, private=options.chat.password_file is not None
-        ) as session,
+        open_session(options.models, options.cache, console, line, private=options.chat.password_file is not None) as session,
     ):
         about = TalkOptions(
             form="json" if options.chat.json else options.chat.format,

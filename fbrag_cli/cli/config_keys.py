@@ -20,7 +20,7 @@ from fbrag_cli.cli.options import (
 )
 from fbrag_cli.errors import FbragError
 from fbrag_cli.methods.knobs import settings_of
-from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings, WarmSettings
+from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
 from fbrag_cli.storage.config_file import MOST_NAMED, Config, ConfigFile, Effective, effective, load, locate
 from fbrag_cli.storage.config_key import Accepted, Key, Keys, canonical, nearest
 
@@ -35,11 +35,10 @@ _OF_A_QUESTION = (
     "MethodOptions",
     "MethodKnobs",
     ModelSettings,
-    WarmSettings,
     CacheSettings,
     QuestionRunOptions,
 )
-_OF_MODELS = (ModelSettings, WarmSettings, CacheSettings)
+_OF_MODELS = (ModelSettings, CacheSettings)
 #: The tables of the file: the commands whose options it can set, with their groups.
 _TABLES: dict[str, Sequence[type[Any] | str]] = {
     "ask": (*_OF_A_QUESTION, AnswerOptions),

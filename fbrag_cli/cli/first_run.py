@@ -71,11 +71,10 @@ def fetch(names: Sequence[str], store: Path, console: Console, *, gpu: bool) -> 
 
 def _mention_servers(console: Console) -> None:
     """Say which servers of models run on this machine, and how to use them. They are asked for their models alone."""
-    from fbrag_cli.generation.server.local import find, offer, places
+    from fbrag_cli.generation.server.local import described, find, options
 
-    found = [server for server in find(places(os.environ), cancellation=console.cancellation) if server.models]
-    if options := offer(found):
-        console.note(f"{'; '.join(server.described for server in found)}: no download is needed with {options}")
+    if found := find(os.environ, console.cancellation):
+        console.note(f"{described(found)}: no download is needed with {options(found)}")
 
 
 def _machine(*, gpu: bool) -> Machine:

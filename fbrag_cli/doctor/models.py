@@ -59,6 +59,16 @@ def models(situation: Situation, *, run: bool = True) -> Iterator[Check]:
         yield question(small_speed, large_speed, load)
 
 
+def local_servers(situation: Situation) -> Check:
+    """Report the servers of models that run on this machine: `--large local` takes their models."""
+    from fbrag_cli.generation.server.local import described, find, options, ports
+
+    if not (found := find(situation.environ)):
+        tried = ", ".join(map(str, ports(situation.environ).values()))
+        return Check("model servers", "ok", f"none on this machine (ports {tried})")
+    return Check("model servers", "ok", f"{described(found)}: {options(found)}")
+
+
 def _found(label: str, name: str, situation: Situation) -> tuple[Check, ModelFile | None]:
     if is_server(name):
         return server(label, name, situation), None
@@ -70,10 +80,10 @@ def server(label: str, name: str, situation: Situation) -> Check:
     from fbrag_cli.generation.server.about import about
     from fbrag_cli.generation.server.host import Host, Patience
     from fbrag_cli.generation.server.key import server_key
-    from fbrag_cli.generation.server.local import look, places
+    from fbrag_cli.generation.server.local import look
 
     try:
-        address = Address.parse(look(name, places(situation.environ)).address if is_local(name) else name)
+        address = Address.parse(look(name, situation.environ).address if is_local(name) else name)
         if situation.offline and not address.is_loopback:
             return Check(label, "ok", f"{address.base}: not asked (--offline)")
         key = None if is_local(name) else server_key(situation.key_file, situation.environ)

@@ -1,4 +1,4 @@
-"""`Desk`: takes the questions of clients to one warm session, and keeps what became of them for a while.
+"""`Desk`: takes the questions of clients to one session, and keeps what became of them for a while.
 
 A question is a `Job` with a thread of its own. It outlives the call that asked it: clients end a slow call, and come back for the
 answer. All jobs read their documents at once; of those that have read them, the first few ask the models, and the others wait.

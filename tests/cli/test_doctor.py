@@ -51,7 +51,7 @@ def test_a_model_that_works(fbrag: Run, smollm2: Path) -> None:
     assert (done.returncode, done.stderr, told["schema"]) == (0, "", "fbrag.doctor/1")
     checks = {check["name"]: check for check in told["checks"]}
     assert list(checks) == [
-        *("python", "llama.cpp", "devices", "cpu", "amx", "model servers", "fbrag serve"),
+        *("python", "llama.cpp", "devices", "cpu", "amx", "model servers"),
         *("small model", "small model runs", "large model", "a question", "disk"),
         *("cache", "config", "environment", "terminal", "hub", "package index"),
     ]

@@ -125,7 +125,7 @@ def test_a_server_that_has_a_model_is_mentioned_and_gets_no_text(columns: int, u
         assert code == 4
         assert all(width_of(line) <= columns for line in screen.lines())
         assert {each.method for each in here.asked} == {"GET"}
-    known = f"Ollama at 127.0.0.1:{here.port} with qwen3.5:4b (loaded): no download is needed with --large local --small local"
+    known = f"Ollama at 127.0.0.1:{here.port} (qwen3.5:4b): no download is needed with --large local --small local"
     assert f"{known} first run: which models shall be downloaded?" in text(screen)
 
 
