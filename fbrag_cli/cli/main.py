@@ -20,7 +20,7 @@ from fbrag_cli.cli.options import CANCELLATION, GlobalOptions, RootOptions
 from fbrag_cli.cli.signals import Terminated, handle_signals
 from fbrag_cli.cli.streams import open_streams, print_after_error
 from fbrag_cli.errors import ExitCode, FbragError, lacking
-from fbrag_cli.generation.process import aborts, check_address_space, set_environment
+from fbrag_cli.generation.process import check_address_space, set_environment
 from fbrag_cli.text.printable import dumps
 
 _WITH_NUMBERS = ("ask", "explain", "chat", "ui", "serve", "mcp", "batch", "bench", "eval", "train")  # commands that load NumPy
@@ -60,7 +60,6 @@ def run(arguments: list[str], cancellation: Cancellation) -> int:
             command, defaults = _command(), _config_defaults(arguments)
             with command.make_context("fbrag", list(arguments), default_map=defaults) as context:
                 context.meta[CANCELLATION] = cancellation
-                aborts.report = lambda error: _failed(error, context.obj or options, arguments, defaults)
                 try:
                     code = context.command.invoke(context)
                 finally:

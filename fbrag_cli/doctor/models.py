@@ -150,6 +150,8 @@ def _fix_of_death(death: probe.Death, situation: Situation, *, gpu: bool) -> str
         return "run fbrag doctor again when the machine is idle, or choose a smaller model"
     if death.cause == "SIGKILL":
         return "probably out of memory: close other programs, or choose a smaller model (fbrag models list --all)"
+    if death.cause == "SIGABRT":  # a check of llama.cpp's own has failed
+        return "check the file (fbrag models verify), or use another model (fbrag models list --all)"
     if death.cause == "SIGILL":  # the build uses instructions that this CPU does not have
         return install(situation.environ, CMAKE_ARGS="-DGGML_NATIVE=on")
     if death.cause and gpu:

@@ -1,13 +1,11 @@
-"""What llama.cpp needs of its process: variables of the environment, and who reports that it aborts. Imports nothing of it."""
+"""What llama.cpp needs of its process: variables of the environment, and enough address space. Imports nothing of it."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.text.printable import one_line
 
 
 def set_environment() -> None:
@@ -57,23 +55,3 @@ def _limited_address_space() -> bool:
     except ImportError:  # Windows
         return False
     return resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
-
-
-def print_error(error: FbragError) -> None:
-    """Print the error, and its hint, on stderr."""
-    print(f"error: {one_line(error.message)}", file=sys.stderr, flush=True)
-    if error.hint:
-        print(f"hint: {one_line(error.hint)}", file=sys.stderr, flush=True)
-
-
-class Aborts:
-    """The failed checks of llama.cpp, which end the process.
-
-    report: receives the error, from any thread, before the process ends. A program may set its own.
-    """
-
-    def __init__(self) -> None:
-        self.report: Callable[[FbragError], object] = print_error
-
-
-aborts = Aborts()  # a process ends once

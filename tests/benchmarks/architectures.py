@@ -12,6 +12,7 @@ reads a prompt of 8,000 tokens and draws three samples. With `--model FILE`, the
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -23,7 +24,6 @@ from tempfile import TemporaryDirectory
 from fbrag_cli.generation.generator import Call, Sampling, Turn
 from fbrag_cli.generation.llama.context import Context, context_bytes
 from fbrag_cli.generation.llama.context import _parameters as parameters
-from fbrag_cli.generation.llama.footprint import bytes_in
 from fbrag_cli.generation.llama.generator import LlamaGenerator
 from fbrag_cli.generation.llama.native_log import native_log
 from fbrag_cli.generation.llama.weights import Loading
@@ -79,6 +79,12 @@ def memory(file: Path) -> tuple[int, int, int]:
         with native_log.collected() as lines:
             Context(weights, context.n_cells, context.n_sequences).close()
         return asked, bytes_in("".join(lines)), grown
+
+
+def bytes_in(log: str) -> int:
+    """Return the sum of the sizes of a context in llama.cpp's log."""
+    sizes = re.findall(r"(?:(?:compute|output) buffer size|(?<!buffer) size) = +([\d.]+) MiB", log)
+    return round(sum(map(float, sizes)) * 2**20)
 
 
 def _status(field: str) -> int:
