@@ -38,9 +38,8 @@ def open_session(
 
     opened = cache.opened(private=private, progress=progress)
     reuse = Reuse(again=cache.again, first_costs=first_costs)
-    may_use_gpu = models.gpu != "off"
-    download = partial(fetch, console=console, gpu=may_use_gpu)
+    download = partial(fetch, console=console)
     with Session.open(models, opened, listener, fetch=download, verbose=console.verbosity >= 2, reuse=reuse) as session:
         session.models.offline = console.offline
-        session.models.offer = partial(offer, console=console, gpu=may_use_gpu)
+        session.models.offer = partial(offer, console=console, gpu=models.gpu != "off")
         yield session
