@@ -23,7 +23,7 @@ from fbrag_cli.methods.method import Method
 from fbrag_cli.progress import Listener
 from fbrag_cli.session.asked import Asked
 from fbrag_cli.session.conversation import Conversation, Exchange
-from fbrag_cli.session.forecast import forecast, keep, pace_key
+from fbrag_cli.session.forecast import forecast, keep
 from fbrag_cli.session.memory import peak_memory_mb
 from fbrag_cli.session.session import Choice, Session
 from fbrag_cli.session.settings import DocumentSettings
@@ -128,13 +128,12 @@ class Talk:
             line.clear()
             if asked.question != typed:
                 self.console.note(f"understood: {asked.question}", dim=True)
-            key = pace_key(session.models.settings, asked.method)
-            line.forecast = forecast(asked.method, talk.collection.corpus, session.cache, key)
+            line.forecast = forecast(session, asked.method, talk.collection.corpus)
             line.preview = Preview(asked.question, talk.collection) if self._has_preview() else None
             trace = asked.answer()
         line.clear()
         self._write(typed, trace, writer)
-        keep({} if "answer" in trace.cached else line.forecast.pace, session.cache, key)
+        keep(line.forecast, session, asked.method, trace)
         self._say_how(trace)
         talk.add(typed, trace)
         self.asked = asked
