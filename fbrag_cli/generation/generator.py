@@ -218,11 +218,6 @@ class Generator(Protocol):
         """See `Choose`. None where the generator cannot give probabilities."""
         ...
 
-    @property
-    def continues_turns(self) -> bool:
-        """Whether the model continues an assistant's last turn."""
-        ...
-
     def generate(self, turns: Sequence[Turn], n: int, sampling: Sampling, call: Call = QUIET) -> Generations:
         """Draw `n` samples of the reply to `turns`. The prompt is read once; sample i depends on `n` through rounding at most.
 

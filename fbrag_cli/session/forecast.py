@@ -123,7 +123,7 @@ def forecast(session: Session, method: Method, corpus: Corpus) -> Forecast:
 
 
 def keep(forecast: Forecast, session: Session, method: Method, trace: Trace) -> None:
-    """Put the pace of a run into the cache, in place of that of the last one. A cached answer has none: it is checked in no time."""
+    """Put the pace of a run into the cache, in place of that of the last one. That of a cached answer is none."""
     if forecast.pace and "answer" not in trace.cached:
         session.cache.write_json(KIND, _key(session, method), forecast.pace)
 

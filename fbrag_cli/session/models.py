@@ -218,15 +218,27 @@ class Models:
             try:
                 if adapter:
                     generator.add_adapter(adapter)
-                self._check_layers(generator)
+                problems = self._checked(generator)
             except BaseException:
                 generator.close()
                 raise
             generator.at_once = self._at_once
             generator.cache = self._cache
-            for problem in self._problems(file.path, generator):
-                _warn(f"{file.name}: {problem}", listener)
+            for problem in problems:
+                listener.progress(Event("load", "warning", text=f"{file.name}: {problem}"))
         return generator
+
+    def _checked(self, generator: LlamaGenerator) -> tuple[str, ...]:
+        """Return what the user should know of a model that was loaded, as sentences. Raises FbragError gpu_unavailable."""
+        from fbrag_cli.generation.llama.machine import gpus
+
+        asked, (on_gpu, layers) = self._placement(generator.path), (generator.info.gpu_layers or "0/0").split("/")
+        if self.settings.gpu == "require" and on_gpu != layers:
+            what = f"{generator.info.name} has {on_gpu}/{layers} layers on the GPU, and --gpu require asks for all"
+            raise FbragError("gpu_unavailable", what, "fbrag doctor")
+        if asked.gpu_layers is None and int(on_gpu) < int(layers) and any(map(asked.may_use, gpus())):
+            return f"{on_gpu} of {layers} layers fit on the GPU; the CPU computes the others", *generator.problems
+        return generator.problems
 
     def begin(self, name: str, listener: Listener | None = None) -> None:
         """Load a model beside what comes now, unless it is loaded. On a GPU those that have to fit first are loaded before."""
@@ -293,19 +305,14 @@ class Models:
     @property
     def device(self) -> str:
         """The devices of the loaded models and the servers, in words; "" where there are none."""
-        return ", ".join(filter(None, [self._own_device, *self._servers.origins]))
-
-    @property
-    def _own_device(self) -> str:
-        loaded = {path: generator for (path, _), generator in self._loaded.now().items()}
-        if not loaded:
-            return ""
-        placements = [self._placement(path) for path in loaded]
+        generators = list(self._loaded.now().values())
+        if not generators:
+            return ", ".join(self._servers.origins)
+        placements = [self._placement(each.path) for each in generators]
         found = [gpu.description for gpu in gpus_here(True).found if any(each.may_use(gpu) for each in placements)]
-        layers = " and ".join(dict.fromkeys(generator.info.gpu_layers or "" for generator in loaded.values()))
-        if found:
-            return f"{', '.join(found)}, {layers} layers"
-        return f"CPU, {counted(next(iter(loaded.values())).threads, 'thread')}"
+        layers = " and ".join(dict.fromkeys(each.info.gpu_layers or "" for each in generators))
+        own = [*found, f"{layers} layers"] if found else ["CPU", counted(generators[0].threads, "thread")]
+        return ", ".join([*own, *self._servers.origins])
 
     def unload(self, idle: float) -> None:
         """Free the models and parts that no lease holds, and that nobody has used for `idle` seconds. Servers are not freed."""
@@ -327,24 +334,6 @@ class Models:
     def _placement(self, path: Path) -> Placement:
         return placement(self.settings, large=path in self._large)
 
-    def _check_layers(self, generator: LlamaGenerator) -> None:
-        on_gpu, layers = (generator.info.gpu_layers or "0/0").split("/")
-        if self.settings.gpu == "require" and on_gpu != layers:
-            raise FbragError(
-                "gpu_unavailable",
-                f"{generator.info.name} has {generator.info.gpu_layers} layers on the GPU, and --gpu require asks for all",
-                "fbrag doctor",
-            )
-
-    def _problems(self, path: Path, generator: LlamaGenerator) -> tuple[str, ...]:
-        """Return what the user should know of a model that was loaded from `path`, as sentences."""
-        from fbrag_cli.generation.llama.machine import gpus
-
-        asked, (on_gpu, layers) = self._placement(path), (generator.info.gpu_layers or "0/0").split("/")
-        if asked.gpu_layers is None and int(on_gpu) < int(layers) and any(map(asked.may_use, gpus())):
-            return f"{on_gpu} of {layers} layers fit on the GPU; the CPU computes the others", *generator.problems
-        return generator.problems
-
 
 def _check_llama() -> None:
     """Raise FbragError llama_unavailable where no model can be loaded."""
@@ -359,7 +348,3 @@ def _missing(names: Sequence[str]) -> list[str]:
 
     catalogue, store = load_catalogue(), models_dir()
     return [name for name in dict.fromkeys(names) if catalogue.find(name) and locate(name, store, catalogue) is None]
-
-
-def _warn(text: str, listener: Listener) -> None:
-    listener.progress(Event("load", "warning", text=text))

@@ -24,7 +24,7 @@ class Recorded:
     def __init__(self, path: Path, loading: Loading, **others: Any) -> None:
         assert loading.name
         self.placements[loading.name] = loading.placement
-        self.problems = ()
+        self.path, self.problems = path, ()
         self.info = ModelInfo(loading.name, None, "9/9", 512)
 
     def close(self) -> None:

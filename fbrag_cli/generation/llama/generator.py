@@ -74,8 +74,6 @@ class LlamaGenerator:
 
     # -- the Generator protocol ------------------------------------------------------------------------------------------
 
-    continues_turns = True
-
     @property
     def takes_rows(self) -> bool:
         return takes_rows(self._weights)
