@@ -15,7 +15,8 @@ import argparse
 import re
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
+from io import StringIO
 from multiprocessing import get_context
 from pathlib import Path
 from string import ascii_lowercase
@@ -76,9 +77,10 @@ def memory(file: Path) -> tuple[int, int, int]:
         grown = _status("VmHWM") - before
         weights, context = generator._weights, generator._prompts.opened
         asked = context_bytes(weights, parameters(weights, context.n_cells, context.n_sequences))
-        with native_log.collected() as lines:
+        native_log.verbose = True
+        with redirect_stderr(StringIO()) as log:
             Context(weights, context.n_cells, context.n_sequences).close()
-        return asked, bytes_in("".join(lines)), grown
+        return asked, bytes_in(log.getvalue()), grown
 
 
 def bytes_in(log: str) -> int:

@@ -30,25 +30,28 @@ def weights(file: Path) -> Iterator[Weights]:
     opened.close()
 
 
-def logged(lines: list[str], kind: str) -> float:
+def logged(log: str, kind: str) -> float:
     """The bytes of a kind of buffer that llama.cpp's log gives."""
-    return sum(float(size) for size in re.findall(kind + r" buffer size = +([\d.]+) MiB", "".join(lines))) * 2**20
+    return sum(float(size) for size in re.findall(kind + r" buffer size = +([\d.]+) MiB", log)) * 2**20
 
 
 @pytest.mark.parametrize(("n_cells", "n_sequences"), [(512, 1), (6144, 9), (12288, 5)])
-def test_keys_values_and_states_are_counted(weights: Weights, n_cells: int, n_sequences: int) -> None:
+def test_keys_values_and_states_are_counted(
+    weights: Weights, n_cells: int, n_sequences: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     params = context._parameters(weights, n_cells, n_sequences)
-    with native_log.collected() as lines:
-        Context(weights, n_cells, n_sequences).close()
+    monkeypatch.setattr(native_log, "verbose", True)
+    Context(weights, n_cells, n_sequences).close()
+    log = capsys.readouterr().err
     kind = ARCHITECTURES[Path(weights._name).stem].kind
     keys_and_values, states = n_cells * weights.layers.kv_numbers * 2, n_sequences * weights.layers.state_numbers * 4
     rounding = 0.011 * 2**20  # of the log
     if "windows" in kind:
-        assert 0.75 <= keys_and_values / logged(lines, "KV") <= 1
+        assert 0.75 <= keys_and_values / logged(log, "KV") <= 1
     else:
-        assert keys_and_values == pytest.approx(logged(lines, "KV"), abs=rounding)
-    assert states == pytest.approx(logged(lines, "RS"), abs=rounding)
-    taken = sum(logged(lines, each) for each in ("KV", "RS", "compute", "output"))
+        assert keys_and_values == pytest.approx(logged(log, "KV"), abs=rounding)
+    assert states == pytest.approx(logged(log, "RS"), abs=rounding)
+    taken = sum(logged(log, each) for each in ("KV", "RS", "compute", "output"))
     assert keys_and_values + states <= context_bytes(weights, params) < 2 * taken
 
 

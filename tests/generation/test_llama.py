@@ -53,6 +53,15 @@ def test_a_sample_does_not_depend_on_how_many_there_are(generator: LlamaGenerato
     assert together == alone
 
 
+def test_samples_do_not_depend_on_the_number_of_threads(smollm2: Path) -> None:
+    asked = (Turn("user", "The brig Meridian passed at noon with a torn sail. " * 60),)
+    written = []
+    for threads in (1, 2):
+        with LlamaGenerator(smollm2, Loading(threads=threads)) as one:
+            written.append([one.generate(asked, n, Sampling(16, seed=3)).samples for n in (1, 3)])
+    assert written[0] == written[1]
+
+
 def test_greedy_rows_of_a_batch_are_the_single_run(generator: LlamaGenerator) -> None:
     alone = generator.generate(ASKED, 1, GREEDY).samples[0].text
     assert {sample.text for sample in generator.generate(ASKED, 3, GREEDY).samples} == {alone}

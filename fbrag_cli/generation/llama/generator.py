@@ -38,7 +38,7 @@ class LlamaGenerator:
 
     max_context: tokens of a prompt with its reply, None for as many as the model was trained with. Raises as `Weights`.
 
-    path: the file. threads: the most CPU threads in use. problems: what the user should know about the model, as sentences.
+    path: the file. threads: number of CPU threads. problems: what the user should know about the model, as sentences.
     """
 
     def __init__(self, path: Path, loading: Loading = BY_DEFAULT, *, max_context: int | None = None) -> None:
