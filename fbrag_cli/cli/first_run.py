@@ -66,10 +66,10 @@ def fetch(names: Sequence[str], store: Path, console: Console) -> None:
 
 def _mention_servers(console: Console) -> None:
     """Say which servers of models run on this machine, and how to use them. They are asked for their models alone."""
-    from fbrag_cli.generation.server.local import described, find, options
+    from fbrag_cli.generation.server.local import find, listed, options
 
     if found := find(os.environ, console.cancellation):
-        console.note(f"{described(found)}: no download is needed with {options(found)}")
+        console.note(f"{listed(found)}: no download is needed with {options(found)}")
 
 
 def _machine(*, gpu: bool) -> Machine:

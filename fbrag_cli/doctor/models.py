@@ -42,12 +42,12 @@ def models(situation: Situation, *, run: bool = True) -> Iterator[Check]:
 
 def local_servers(situation: Situation) -> Check:
     """Report the servers of models that run on this machine: `--large local` takes their models."""
-    from fbrag_cli.generation.server.local import described, find, options, ports
+    from fbrag_cli.generation.server.local import find, listed, options, ports
 
     if not (found := find(situation.environ)):
         tried = ", ".join(map(str, ports(situation.environ).values()))
         return Check("model servers", "ok", f"none on this machine (ports {tried})")
-    return Check("model servers", "ok", f"{described(found)}: {options(found)}")
+    return Check("model servers", "ok", f"{listed(found)}: {options(found)}")
 
 
 def _found(label: str, name: str, situation: Situation) -> tuple[Check, ModelFile | None]:

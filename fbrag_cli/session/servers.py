@@ -77,9 +77,7 @@ class Servers:
     @property
     def origins(self) -> list[str]:
         """The servers in use, as "http://host:8080"; for `local`, as "Ollama at 127.0.0.1:11434 (qwen3.5:4b)"."""
-        from fbrag_cli.generation.server.local import described
-
-        chosen = {name: described([model]) for name, model in self._chosen.now().items()}
+        chosen = {name: model.described for name, model in self._chosen.now().items()}
         return list(dict.fromkeys(chosen.get(name) or Address.parse(name).origin for name in self._opened.now()))
 
     def close(self) -> None:
@@ -112,10 +110,10 @@ class Servers:
 
     def _look(self, name: str, listener: Listener) -> LocalModel:
         """Look for the servers of this machine, and say which model is taken. Raises FbragError as `local.look`."""
-        from fbrag_cli.generation.server import local
+        from fbrag_cli.generation.server.local import look
 
-        model = local.look(name, os.environ, listener.cancellation)
-        listener.progress(Event("load", "note", text=f"local: {local.described([model])}"))
+        model = look(name, os.environ, listener.cancellation)
+        listener.progress(Event("load", "note", text=f"local: {model.described}"))
         return model
 
 

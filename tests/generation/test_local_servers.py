@@ -15,7 +15,7 @@ from fbrag_cli.generation.generator import Sampling, Turn
 from fbrag_cli.generation.server import local
 from fbrag_cli.generation.server.address import Address, check_offline, is_elsewhere, is_server
 from fbrag_cli.generation.server.listing import of_lm_studio, of_ollama
-from fbrag_cli.generation.server.local import LocalModel, described, look, options, ports
+from fbrag_cli.generation.server.local import LocalModel, look, options, ports
 from fbrag_cli.progress import Event, Listener
 from fbrag_cli.session.servers import Servers
 from fbrag_cli.session.settings import ModelSettings
@@ -57,7 +57,7 @@ def test_the_only_model_of_ollama_that_chats_is_taken(at: At) -> None:
     with ollama("qwen3.5:4b", "nomic-embed-text:latest", "gpt-oss:120b-cloud") as server:
         at(ollama=server)
         found = chosen()
-        assert described([found]) == f"Ollama at 127.0.0.1:{server.port} (qwen3.5:4b)"
+        assert found.described == f"Ollama at 127.0.0.1:{server.port} (qwen3.5:4b)"
         assert found.address == f"{server.address}#qwen3.5:4b"
         assert [(each.method, each.path) for each in server.asked] == [("GET", "/v1/models")]
 

@@ -41,6 +41,11 @@ class LocalModel:
         """The model for `--large`, as "http://127.0.0.1:11434/v1#qwen3:4b"."""
         return f"http://127.0.0.1:{self.port}/v1#{quote(self.name, safe='/:@+')}"
 
+    @property
+    def described(self) -> str:
+        """The model for people, as "Ollama at 127.0.0.1:11434 (qwen3:4b)"."""
+        return f"{self.program} at 127.0.0.1:{self.port} ({self.name})"
+
 
 def ports(environ: Mapping[str, str]) -> dict[str, int]:
     """Return the port of each program. OLLAMA_HOST (`127.0.0.1:11435`, `:11435`) moves Ollama's."""
@@ -92,10 +97,10 @@ def look(name: str, environ: Mapping[str, str], cancellation: Cancellation | Non
     what = f"{LOCAL}: there are {len(found)} models" if found else f"{LOCAL}: there is no model {asked}"
     others = found or every
     hint = f"name one of them: {' '.join(each.address for each in others[:_MOST_NAMED])}"
-    raise FbragError("model_missing", f"{what}: {described(others)}" if found else f"{what}, but {described(others)}", hint)
+    raise FbragError("model_missing", f"{what}: {listed(others)}" if found else f"{what}, but {listed(others)}", hint)
 
 
-def described(models: Sequence[LocalModel]) -> str:
+def listed(models: Sequence[LocalModel]) -> str:
     """Return the models by their servers, as "Ollama at 127.0.0.1:11434 (a, b); LM Studio at 127.0.0.1:1234 (c)"."""
     servers: dict[str, list[str]] = {}
     for each in models:
