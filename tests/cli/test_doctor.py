@@ -87,7 +87,7 @@ def test_broken_things_are_findings_and_exit_1(fbrag: Run, smollm2: Path, tmp_pa
     assert {name for name, check in checks.items() if check["status"] == "fail"} == {
         *("small model runs", "large model", "config", "environment"),
     }
-    assert "llama.cpp cannot load" in checks["small model runs"]["finding"]
+    assert "the header of cut.gguf cannot be read" in checks["small model runs"]["finding"]
     assert "qwen2.5-coder-1.5b" in checks["large model"]["fix"]
     assert f"{config}, line 1" in checks["config"]["finding"]
     assert "FBRAG_SAMPLES is 'many'" in checks["environment"]["finding"]
@@ -107,7 +107,7 @@ def test_a_model_that_kills_its_process(
 ) -> None:
     crash = child(f"import os; print('loading', flush=True); os.kill(os.getpid(), {int(number)})")
     monkeypatch.setattr(probe, "command", lambda *arguments: crash)
-    found, _ = models.answer("small model runs", ModelFile("m", Path("m.gguf"), None, None), situation)
+    found = models.answer("small model runs", ModelFile("m", Path("m.gguf"), None, None), situation)
     assert (found.status, found.finding) == ("fail", f"m: the child process died: killed by {number.name}")
     assert fix in str(found.fix)
 

@@ -26,7 +26,6 @@ OTHERS = {
     "bytes without token": Tiny(tokens=FEW_BYTES, splitting="qwen2"),
     "weights are no numbers": Tiny(weights=NAN),
     "weights are endless": Tiny(weights=INF),
-    "no heads": Tiny(heads=0),
     "no tokenizer": Tiny(tokenizer="none"),
     "no tensors": Tiny(tensors=False),
     "another architecture": Tiny(architecture="mamba"),

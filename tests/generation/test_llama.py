@@ -17,6 +17,7 @@ import pytest
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import Call, Sampling, Turn
 from fbrag_cli.generation.llama.generator import LlamaGenerator
+from fbrag_cli.generation.llama.machine import amx_in_use
 from fbrag_cli.generation.llama.sample import piece_of
 from fbrag_cli.generation.llama.weights import Loading, layers_on_gpu
 from tests.generation.tiny_gguf import Tiny
@@ -69,6 +70,8 @@ def test_greedy_rows_of_a_batch_are_the_single_run(generator: LlamaGenerator) ->
 
 def test_the_logits_are_those_of_the_high_level_class(generator: LlamaGenerator, smollm2: Path) -> None:
     """The greedy continuation agrees with llama-cpp-python's own, token for token."""
+    if amx_in_use():
+        pytest.skip("llama.cpp's code for AMX crashes, which fbrag does not use")
     tokens = generator.tokenize(ASKED)
     plain = llama_cpp.Llama(str(smollm2), n_ctx=1024, verbose=False, flash_attn=True)
     expected = plain.create_completion(tokens, max_tokens=12, temperature=0)["choices"][0]["text"]

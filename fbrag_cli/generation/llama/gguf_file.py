@@ -116,8 +116,8 @@ class OpenFile:
 
     def rows(self, number: int, width: int) -> int:
         """Return how many rows of `width` numbers a tensor has."""
-        row_bytes = ggml().ggml_row_size(ggml().gguf_get_tensor_type(self.pointer, number), width)
-        return int(ggml().gguf_get_tensor_size(self.pointer, number) // max(row_bytes, 1))
+        kind, n_bytes = ggml().gguf_get_tensor_type(self.pointer, number), ggml().gguf_get_tensor_size(self.pointer, number)
+        return int(n_bytes // max(ggml().ggml_type_size(kind), 1) * ggml().ggml_blck_size(kind) // width)
 
     def number(self, key: str) -> int | None:
         """Return a number of the metadata of the file's architecture, as "block_count"; None where it has none of that name."""
@@ -167,7 +167,7 @@ def ggml() -> Any:
         ("gguf_get_kv_type", ctypes.c_int, pointer, number),
         ("gguf_get_val_str", text, pointer, number),
         ("gguf_get_val_u32", ctypes.c_uint32, pointer, number),
-        ("ggml_row_size", size, ctypes.c_int, number),
+        ("ggml_blck_size", number, ctypes.c_int),
         ("ggml_type_name", text, ctypes.c_int),
         ("ggml_type_size", size, ctypes.c_int),
         ("ggml_get_type_traits", ctypes.POINTER(TypeTraits), ctypes.c_int),
