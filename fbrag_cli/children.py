@@ -33,15 +33,15 @@ Own = TypeVar("Own", bound="Child")
 _POLL_SECONDS = 0.1  # between two looks at a cancellation; Ctrl-C cannot interrupt a wait on Windows
 
 
-def command(entry: str, *arguments: str, isolated: bool = False) -> list[str]:
+def command(entry: str, *arguments: str) -> list[str]:
     """Return the command of a Python process that calls one function.
 
-    entry: "package.module:function"; the function finds `arguments` in sys.argv. isolated: whether PYTHON* variables are ignored.
+    entry: "package.module:function"; the function finds `arguments` in sys.argv.
     The parent's search path replaces the child's own, so that nothing is imported from the working folder.
     """
     module, _, function = entry.partition(":")
     code = f"import sys; sys.path[:] = {sys.path!a}; from {module} import {function}; {function}()"
-    return [sys.executable, *(["-I"] if isolated else []), "-c", code, *arguments]
+    return [sys.executable, "-c", code, *arguments]
 
 
 def signal_name(number: int) -> str:

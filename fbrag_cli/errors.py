@@ -45,7 +45,6 @@ EXIT_CODES: dict[str, ExitCode] = {
     "offline": ExitCode.MODEL,
     "server_failed": ExitCode.MODEL,
     "cluster_failed": ExitCode.RESOURCES,
-    "warm_failed": ExitCode.RESOURCES,
     "out_of_memory": ExitCode.RESOURCES,
     "disk_full": ExitCode.RESOURCES,
     "gpu_unavailable": ExitCode.RESOURCES,

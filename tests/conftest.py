@@ -145,7 +145,7 @@ def _clean_environment(folder: Path) -> dict[str, str]:
     folders = {"XDG_CONFIG_HOME": str(folder / "config"), "XDG_CACHE_HOME": str(folder / "cache")}
     if folder.is_dir():
         (folder / "run").mkdir(0o700, exist_ok=True)
-        folders["XDG_RUNTIME_DIR"] = str(folder / "run")  # a warm process of the developer is not found
+        folders["XDG_RUNTIME_DIR"] = str(folder / "run")  # a server of the developer is not found
     nobody = {"OLLAMA_HOST": "127.0.0.1:9"}  # an Ollama of the developer is not found
     return kept | folders | nobody | {"FBRAG_MODELS_DIR": str(models_dir())}
 

@@ -1,7 +1,7 @@
 """No document, name, value, row or environment ends the command in a traceback, a signal, 70, or by accident in 1.
 
 The corpus is in `hostile.py`; servers, batches and trained folders are in test_hostile_models.py, model files that lie in
-generation/test_abort.py, containers in cli/test_containers.py.
+generation/test_gguf_file.py, containers in cli/test_containers.py.
 """
 
 from __future__ import annotations

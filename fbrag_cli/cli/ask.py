@@ -21,7 +21,7 @@ from fbrag_cli.errors import ExitCode
 from fbrag_cli.methods.choosing import reading_more
 from fbrag_cli.methods.method import Method
 from fbrag_cli.progress import Listener
-from fbrag_cli.session.forecast import forecast, keep, pace_key
+from fbrag_cli.session.forecast import forecast, keep
 from fbrag_cli.trace import Trace
 
 
@@ -48,7 +48,7 @@ def ask(console: Console, options: AskOptions) -> int:
             opened.stream.write(planned(question, options.output.form) + "\n")
             return ExitCode.DONE
         collection, method = question.collection, question.method
-        line.forecast = forecast(method, collection.corpus, session.cache, pace_key(options.models, method))
+        line.forecast = forecast(session, method, collection.corpus)
         line.preview = Preview(question.text, collection) if _has_preview(options, console) else None
         writer = AnswerWriter(opened.stream, options.output.form, options.answer, console, line)
         ask = partial(session.ask, question.text, collection, choice=question.choice)
@@ -62,8 +62,7 @@ def ask(console: Console, options: AskOptions) -> int:
         trace = asked.answer()
         writer.finish(trace, before)
         line_is_out()
-        key = pace_key(session.models.settings, method)  # of the models that the first run chose
-        keep({} if "answer" in trace.cached else line.forecast.pace, session.cache, key)  # a cached one is checked in no time
+        keep(line.forecast, session, method, trace)
         opened.page(trace)
         device, rest = session.device, more.rest(trace, before)
     _say_how(trace, device, rest, console)

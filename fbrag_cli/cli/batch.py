@@ -17,13 +17,13 @@ from fbrag_cli.cli.inputs import check_outputs, files_of
 from fbrag_cli.cli.method_options import MethodKnobs, MethodOptions, chosen_method
 from fbrag_cli.cli.options import BatchOptions, PasswordOptions, RunOptions
 from fbrag_cli.cli.progress_line import progress_line
-from fbrag_cli.cli.session import open_warm_session
+from fbrag_cli.cli.session import open_session
 from fbrag_cli.cli.signals import limit_time
 from fbrag_cli.cli.streams import open_stdin, read_password
 from fbrag_cli.errors import FbragError
 from fbrag_cli.progress import Event, Listener
 from fbrag_cli.session.session import Choice, Session
-from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings, WarmSettings
+from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
 
 if TYPE_CHECKING:
     from fbrag_cli.batch.jobs import Job
@@ -40,7 +40,6 @@ class BatchCommand:
     method: MethodOptions
     knobs: MethodKnobs  # type: ignore[valid-type]
     models: ModelSettings
-    warm: WarmSettings
     cache: CacheSettings
     run: RunOptions
 
@@ -78,9 +77,8 @@ def batch(console: Console, command: BatchCommand) -> int:
         progress_line(console) as line,
         open_rows_to(options.output, resume=options.resume) as output,
         cluster as workers,
-        open_warm_session(
+        open_session(
             command.models,
-            command.warm,
             command.cache,
             console,
             of_the_run(line),

@@ -13,7 +13,7 @@ from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.groups import takes
 from fbrag_cli.cli.progress_line import progress_line
-from fbrag_cli.cli.session import open_warm_session
+from fbrag_cli.cli.session import open_session
 from fbrag_cli.cli.signals import ctrl_c
 from fbrag_cli.cli.talk import COMMANDS, PATH_COMMANDS, ChatCommand, Talk
 from fbrag_cli.errors import ExitCode, FbragError, lacking
@@ -45,9 +45,7 @@ def chat(console: Console, options: ChatCommand) -> int:
         raise FbragError("usage", "'-' is stdin, which carries the questions", "name a file in place of it")
     with (
         progress_line(console) as line,
-        open_warm_session(
-            options.models, options.warm, options.cache, console, line, private=options.chat.password_file is not None
-        ) as session,
+        open_session(options.models, options.cache, console, line, private=options.chat.password_file is not None) as session,
     ):
         talk = Talk(session, options, console, line)
         if sys.stdin.isatty() and sys.stderr.isatty():

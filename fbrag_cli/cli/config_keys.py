@@ -12,14 +12,14 @@ from fbrag_cli.cli.listen import ListenOptions
 from fbrag_cli.cli.options import AnswerOptions, BatchOptions, ExplainOptions, GlobalOptions, OutputOptions, RunOptions
 from fbrag_cli.errors import FbragError
 from fbrag_cli.methods.knobs import Effective, Setting, effective, settings_of
-from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings, WarmSettings
+from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
 from fbrag_cli.storage.config_file import Config, ConfigFile, load, locate
 from fbrag_cli.text.near import suggestion
 
 #: The commands that read the file. The others read of it what all commands have.
 READERS = ("ask", "explain", "chat", "batch", "mcp", "serve", "ui")
 _REPAIRING = ("config", "doctor")  # commands that report or mend a broken file have to start with one
-_MODELS = (ModelSettings, WarmSettings, CacheSettings)
+_MODELS = (ModelSettings, CacheSettings)
 _GROUPS = (
     GlobalOptions,
     OutputOptions,

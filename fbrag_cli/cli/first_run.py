@@ -31,14 +31,12 @@ def offer(names: Sequence[str], store: Path, console: Console, *, gpu: bool) -> 
     catalogue = load_catalogue()
     if console.yes or console.offline or not _is_asked() or {*names} != {entry.id for entry in catalogue.default.models}:
         return None
-    machine = _machine(gpu=gpu)
-    pair = suggested(catalogue, machine)
+    pair = suggested(catalogue, _machine(gpu=gpu))
     if pair.models == catalogue.default.models:
         return None
     _mention_servers(console)
     choices = {
-        key: f"{_to_fetch(each, store)}; {promised(each, catalogue, machine)}"
-        for key, each in (("1", catalogue.default), ("2", pair))
+        key: f"{_to_fetch(each, store)}; {promised(each, catalogue)}" for key, each in (("1", catalogue.default), ("2", pair))
     }
     answer = console.chosen("first run: which models shall be downloaded?", choices | {"n": "none"}, "1")
     if answer == "1":
@@ -48,11 +46,8 @@ def offer(names: Sequence[str], store: Path, console: Console, *, gpu: bool) -> 
     return _taken(pair, store, console) if answer == "2" else None
 
 
-def fetch(names: Sequence[str], store: Path, console: Console, *, gpu: bool) -> None:
-    """Download models after a yes, or with -y. Off a terminal and with --offline it is an error that names the command.
-
-    gpu: whether a GPU may be used.
-    """
+def fetch(names: Sequence[str], store: Path, console: Console) -> None:
+    """Download models after a yes, or with -y. Off a terminal and with --offline it is an error that names the command."""
     from fbrag_cli.models.advice import first_run
 
     what, command = _named(names), f"fbrag models pull {' '.join(names)}"
@@ -63,7 +58,7 @@ def fetch(names: Sequence[str], store: Path, console: Console, *, gpu: bool) -> 
     if not console.yes:
         if not _is_asked():
             raise FbragError("model_missing", f"{what} is not here; -y fetches it", command)
-        console.prompt(f"{first_run(names, load_catalogue(), _machine(gpu=gpu))} [Y/n]")
+        console.prompt(f"{first_run(names, load_catalogue())} [Y/n]")
         if not (line := sys.stdin.readline()) or line.strip().lower() not in ("", "y", "yes"):
             raise FbragError("model_missing", f"{what} is not here", command)
     _download(names, store, console)
@@ -71,11 +66,10 @@ def fetch(names: Sequence[str], store: Path, console: Console, *, gpu: bool) -> 
 
 def _mention_servers(console: Console) -> None:
     """Say which servers of models run on this machine, and how to use them. They are asked for their models alone."""
-    from fbrag_cli.generation.server.local import find, offer, places
+    from fbrag_cli.generation.server.local import find, listed, options
 
-    found = [server for server in find(places(os.environ), cancellation=console.cancellation) if server.models]
-    if options := offer(found):
-        console.note(f"{'; '.join(server.described for server in found)}: no download is needed with {options}")
+    if found := find(os.environ, console.cancellation):
+        console.note(f"{listed(found)}: no download is needed with {options(found)}")
 
 
 def _machine(*, gpu: bool) -> Machine:

@@ -20,7 +20,7 @@ from fbrag_cli.cli.options import CANCELLATION, GlobalOptions, RootOptions
 from fbrag_cli.cli.signals import Terminated, handle_signals
 from fbrag_cli.cli.streams import open_streams, print_after_error
 from fbrag_cli.errors import ExitCode, FbragError, lacking
-from fbrag_cli.generation.process import aborts, set_environment
+from fbrag_cli.generation.process import set_environment
 from fbrag_cli.text.printable import dumps
 
 HELP = """Answers from a long document, with the chunks that they rest on. On your own machine.
@@ -56,7 +56,6 @@ def run(arguments: list[str], cancellation: Cancellation) -> int:
             command, defaults = _command(), _config_defaults(arguments)
             with command.make_context("fbrag", list(arguments), default_map=defaults) as context:
                 context.meta[CANCELLATION] = cancellation
-                aborts.report = lambda error: _failed(error, context.obj or options, arguments, defaults)
                 try:
                     code = context.command.invoke(context)
                 finally:

@@ -11,7 +11,7 @@ from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.groups import takes
 from fbrag_cli.cli.options import option
 from fbrag_cli.errors import ExitCode, FbragError
-from fbrag_cli.session.settings import CacheSettings, ModelSettings, WarmSettings
+from fbrag_cli.session.settings import CacheSettings, ModelSettings
 
 if TYPE_CHECKING:
     from fbrag_cli.serving.desk import Desk
@@ -29,8 +29,8 @@ class McpOptions:
     )
 
 
-@takes(McpOptions, ModelSettings, WarmSettings, CacheSettings)
-def mcp(console: Console, options: McpOptions, models: ModelSettings, warm: WarmSettings, cache: CacheSettings) -> int:
+@takes(McpOptions, ModelSettings, CacheSettings)
+def mcp(console: Console, options: McpOptions, models: ModelSettings, cache: CacheSettings) -> int:
     """Serve tools for agents over the Model Context Protocol, on stdin and stdout.
 
     An agent's client starts it. It ends with its input.
@@ -47,12 +47,12 @@ def mcp(console: Console, options: McpOptions, models: ModelSettings, warm: Warm
 
     @contextmanager
     def opened() -> Iterator[Desk]:
-        from fbrag_cli.cli.session import open_warm_session
+        from fbrag_cli.cli.session import open_session
         from fbrag_cli.serving.desk import Desk
         from fbrag_cli.serving.library import Library
 
         with (
-            open_warm_session(models, warm, cache, console, console.say) as session,
+            open_session(models, cache, console, console.say) as session,
             closing(Desk(session, Library(session, door=door), console.say)) as desk,
         ):
             yield desk

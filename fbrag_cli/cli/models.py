@@ -115,7 +115,7 @@ def list_(console: Console, options: ListOptions) -> None:
     elif models:
         print("\n".join(table(models, roles, advice)), flush=True)  # before what stderr says of it
         if advice:
-            console.note(f"suggested for this machine: {described(advice.pair, catalogue, advice.machine)}")
+            console.note(f"suggested for this machine: {described(advice.pair)}")
             console.hint("fbrag models pull --suggested")
     else:
         console.note(f"no models in {store}")

@@ -14,7 +14,7 @@ from fbrag_cli.cli.inputs import check_outputs, files_of
 from fbrag_cli.cli.method_options import MethodKnobs, MethodOptions, chosen_method
 from fbrag_cli.cli.options import DocumentOptions, OutputOptions, QuestionRunOptions
 from fbrag_cli.cli.progress_line import ProgressLine, progress_line
-from fbrag_cli.cli.session import open_warm_session
+from fbrag_cli.cli.session import open_session
 from fbrag_cli.cli.signals import limit_time
 from fbrag_cli.cli.streams import open_output, open_page, open_stdin, read_password
 from fbrag_cli.cli.usage import EXAMPLE, check_words
@@ -22,7 +22,7 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.methods.choosing import reading_more
 from fbrag_cli.methods.method import Method
 from fbrag_cli.session.session import Choice, Session
-from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings, WarmSettings
+from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
 from fbrag_cli.text.printable import counted, dumps
 from fbrag_cli.trace import Trace
 
@@ -40,7 +40,6 @@ class QuestionOptions:
     method: MethodOptions
     knobs: MethodKnobs  # type: ignore[valid-type]
     models: ModelSettings
-    warm: WarmSettings
     cache: CacheSettings
     run: QuestionRunOptions
 
@@ -81,9 +80,7 @@ def open_question(options: QuestionOptions, console: Console, *, with_page: bool
         open_page(html) as page,  # around the output, which is kept whatever becomes of the page
         open_output(options.output.output) as stream,
         progress_line(console) as line,
-        open_warm_session(
-            options.models, options.warm, options.cache, console, line, private=options.document.password_file is not None
-        ) as session,
+        open_session(options.models, options.cache, console, line, private=options.document.password_file is not None) as session,
     ):
         yield Opened(stream=stream, page=page, line=line, session=session)
 

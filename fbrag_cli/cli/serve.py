@@ -1,4 +1,4 @@
-"""`fbrag serve`: the warm process, whose models and documents stay loaded from question to question."""
+"""`fbrag serve`: the server, whose models and documents stay loaded from question to question."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ from fbrag_cli.cli.listen import PORT, ListenOptions
 from fbrag_cli.cli.options import PasswordOptions, option
 from fbrag_cli.cli.session import open_session
 from fbrag_cli.cli.streams import read_password
-from fbrag_cli.cli.warm import warm_models
 from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.methods.registry import DEFAULT, find_method
-from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings, WarmSettings
+from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
 from fbrag_cli.text.printable import one_line
 
 if TYPE_CHECKING:
@@ -60,9 +59,9 @@ class ServerSettings:
 def serve(console: Console, options: ServeOptions, settings: ServerSettings) -> int:
     """Keep models and documents loaded, and answer over HTTP.
 
-    It listens on a Unix socket that only its user can open, and over TCP where --host, --port or --open asks for that. The
-    commands of the user find it by themselves and use its models. `fbrag serve status` says what it does, `fbrag serve stop` ends
-    it; both exit with 1 where none runs. A document of such a name is ./status.
+    It listens on a Unix socket that only its user can open, and over TCP where --host, --port or --open asks for that.
+    `fbrag serve status` says what it does, `fbrag serve stop` ends it; both exit with 1 where none runs. A document of that name
+    is ./status.
 
     \b
     Examples:
@@ -112,8 +111,6 @@ def run_server(console: Console, options: ListenOptions, settings: ServerSetting
         except TakenError:
             return _found(path, options, session.names(), console)
         session.models.fetch = session.models.offer = None  # no client makes it download
-        if not unix:
-            session.models.warm = warm_models(WarmSettings(), session.models.settings, console)
         desk = stack.enter_context(
             closing(Desk(session, library, console.say, parallel=options.at_once or 1, limit=options.timeout))
         )

@@ -12,8 +12,7 @@ from urllib.parse import urlsplit
 
 from fbrag_cli.cli.console import Console
 from fbrag_cli.errors import ExitCode, FbragError
-from fbrag_cli.generation.warm.connection import GoneError, is_trusted, reply
-from fbrag_cli.serving.process.unix_socket import owner, wait_for_end
+from fbrag_cli.serving.process.unix_socket import GoneError, is_trusted, owner, reply, wait_for_end
 from fbrag_cli.text.printable import byte_size, counted_names, dumps, one_line
 
 _READY_SECONDS = 20.0  # in which a process that begins listens

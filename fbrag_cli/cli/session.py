@@ -10,7 +10,7 @@ from fbrag_cli.cli.console import Console
 from fbrag_cli.generation.cached import Reuse
 from fbrag_cli.progress import Listener, Progress
 from fbrag_cli.session.session import Session
-from fbrag_cli.session.settings import CacheSettings, ModelSettings, WarmSettings
+from fbrag_cli.session.settings import CacheSettings, ModelSettings
 
 
 @contextmanager
@@ -38,30 +38,8 @@ def open_session(
 
     opened = cache.opened(private=private, progress=progress)
     reuse = Reuse(again=cache.again, first_costs=first_costs)
-    may_use_gpu = models.gpu != "off"
-    download = partial(fetch, console=console, gpu=may_use_gpu)
+    download = partial(fetch, console=console)
     with Session.open(models, opened, listener, fetch=download, verbose=console.verbosity >= 2, reuse=reuse) as session:
         session.models.offline = console.offline
-        session.models.offer = partial(offer, console=console, gpu=may_use_gpu)
-        yield session
-
-
-@contextmanager
-def open_warm_session(
-    models: ModelSettings,
-    warm: WarmSettings,
-    cache: CacheSettings,
-    console: Console,
-    progress: Progress,
-    *,
-    private: bool = False,
-) -> Iterator[Session]:
-    """Open a session as `open_session`, which uses the models of the warm process where they are lent.
-
-    Commands that measure models or change them do not use it: other commands may run on the same models there.
-    """
-    from fbrag_cli.cli.warm import warm_models
-
-    with open_session(models, cache, console, progress, private=private) as session:
-        session.models.warm = warm_models(warm, models, console)
+        session.models.offer = partial(offer, console=console, gpu=models.gpu != "off")
         yield session

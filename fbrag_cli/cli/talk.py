@@ -25,10 +25,10 @@ from fbrag_cli.methods.choosing import reading_more
 from fbrag_cli.progress import Listener
 from fbrag_cli.session.asked import Asked
 from fbrag_cli.session.conversation import Conversation, Exchange
-from fbrag_cli.session.forecast import forecast, keep, pace_key
+from fbrag_cli.session.forecast import forecast, keep
 from fbrag_cli.session.memory import peak_memory_mb
 from fbrag_cli.session.session import Choice, Session
-from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings, WarmSettings
+from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
 from fbrag_cli.text.printable import counted, dumps, one_line
 from fbrag_cli.text.table import columns_of
 from fbrag_cli.trace import Trace
@@ -66,7 +66,6 @@ class ChatCommand:
     method: MethodOptions
     knobs: MethodKnobs  # type: ignore[valid-type]
     models: ModelSettings
-    warm: WarmSettings
     cache: CacheSettings
     run: RunOptions
 
@@ -149,12 +148,11 @@ class Talk:
             line.clear()
             if asked.question != typed:
                 self.console.note(f"understood: {asked.question}", dim=True)
-            key = pace_key(session.models.settings, asked.method)
-            line.forecast = forecast(asked.method, talk.collection.corpus, session.cache, key)
+            line.forecast = forecast(session, asked.method, talk.collection.corpus)
             line.preview = Preview(asked.question, talk.collection) if self._has_preview() else None
             trace = asked.answer()
         self._write(typed, trace, writer, before)
-        keep({} if "answer" in trace.cached else line.forecast.pace, session.cache, key)
+        keep(line.forecast, session, asked.method, trace)
         self._say_how(trace)
         talk.add(typed, trace)
         self.asked = asked

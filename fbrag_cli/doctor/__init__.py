@@ -9,13 +9,12 @@ from fbrag_cli.doctor.check import Check, Situation
 
 def checks(situation: Situation) -> Iterator[Check]:
     """Run all checks, and yield each as soon as it is done."""
-    from fbrag_cli.doctor import installation, models, servers, surroundings
+    from fbrag_cli.doctor import installation, models, surroundings
 
     yield installation.python()
     build = list(installation.llama(situation))
     yield from build
-    yield servers.local_servers(situation)
-    yield servers.warm_process()
+    yield models.local_servers(situation)
     yield from models.models(situation, run=len(build) > 1)
     yield models.disk(situation)
     yield surroundings.cache(situation)

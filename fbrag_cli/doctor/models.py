@@ -6,9 +6,8 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from fbrag_cli.doctor import probe
 from fbrag_cli.doctor.check import Check, Situation
@@ -21,17 +20,6 @@ from fbrag_cli.storage.places import is_nowhere
 from fbrag_cli.text.printable import byte_size
 
 _SERVER_SECONDS = 10
-# Tokens of a question: the small model reads and writes (its samples are written at once), then the large one.
-_ON_CPU, _ON_GPU = (1_000, 60, 2_000, 40), (9_500, 60, 4_500, 40)
-
-
-@dataclass(frozen=True, slots=True)
-class Speed:
-    """The speed of a model that ran: tokens that it reads and writes in a second."""
-
-    reads: float
-    writes: float
-    on_gpu: bool
 
 
 def models(situation: Situation, *, run: bool = True) -> Iterator[Check]:
@@ -39,24 +27,27 @@ def models(situation: Situation, *, run: bool = True) -> Iterator[Check]:
 
     A server only has to name its model; no text is sent to it. run: whether llama.cpp loads, which runs the files.
     """
-    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0  # before the models run
     small, file = _found("small model", situation.small, situation)
     yield small
-    small_speed = large_speed = None
     if file and run:
-        check, small_speed = answer("small model runs", file, situation)
-        yield check
+        yield answer("small model runs", file, situation)
     if situation.large == situation.small:
         yield replace(small, name="large model", finding="the same as the small one")
-        large_speed = small_speed
     else:
         large, file = _found("large model", situation.large, situation)
         yield large
         if file and run:
-            check, large_speed = answer("large model runs", file, situation)
-            yield check
-    if small_speed and large_speed:
-        yield question(small_speed, large_speed, load)
+            yield answer("large model runs", file, situation)
+
+
+def local_servers(situation: Situation) -> Check:
+    """Report the servers of models that run on this machine: `--large local` takes their models."""
+    from fbrag_cli.generation.server.local import find, listed, options, ports
+
+    if not (found := find(situation.environ)):
+        tried = ", ".join(map(str, ports(situation.environ).values()))
+        return Check("model servers", "ok", f"none on this machine (ports {tried})")
+    return Check("model servers", "ok", f"{listed(found)}: {options(found)}")
 
 
 def _found(label: str, name: str, situation: Situation) -> tuple[Check, ModelFile | None]:
@@ -70,10 +61,10 @@ def server(label: str, name: str, situation: Situation) -> Check:
     from fbrag_cli.generation.server.about import about
     from fbrag_cli.generation.server.host import Host, Patience
     from fbrag_cli.generation.server.key import server_key
-    from fbrag_cli.generation.server.local import look, places
+    from fbrag_cli.generation.server.local import look
 
     try:
-        address = Address.parse(look(name, places(situation.environ)).address if is_local(name) else name)
+        address = Address.parse(look(name, situation.environ).address if is_local(name) else name)
         if situation.offline and not address.is_loopback:
             return Check(label, "ok", f"{address.base}: not asked (--offline)")
         key = None if is_local(name) else server_key(situation.key_file, situation.environ)
@@ -96,43 +87,24 @@ def model(label: str, name: str, folder: Path) -> tuple[Check, ModelFile | None]
     return Check(label, "ok", f"{file.name}: {file.path}, {verified}"), file
 
 
-def answer(label: str, file: ModelFile, situation: Situation) -> tuple[Check, Speed | None]:
-    """Load the model, let it write a few words and read a short prompt, in a child process. Return its speed too, if it ran."""
+def answer(label: str, file: ModelFile, situation: Situation) -> Check:
+    """Load the model, let it write a few words and read a short prompt, in a child process."""
     gpu = situation.probe_gpu and situation.gpu != "off"
     ask = probe.command("model", str(file.path.absolute()), "auto" if gpu else "0", str(situation.threads or 0))
     report = probe.run(ask, situation.environ, gpu=gpu)
     if isinstance(report, probe.Death):
         what = f"{file.name}: the child process died: {report.what}"
-        return Check(label, "fail", what, _fix_of_death(report, situation, gpu=gpu)), None
+        return Check(label, "fail", what, _fix_of_death(report, situation, gpu=gpu))
     if "error" in report:
-        return Check(label, "fail", report["error"], report["hint"]), None
-    return _ran(label, file, report)
-
-
-def _ran(label: str, file: ModelFile, report: dict[str, Any]) -> tuple[Check, Speed | None]:
-    """Return the check of a model that ran, and its speed."""
+        return Check(label, "fail", report["error"], report["hint"])
     finding = (
         f"{file.name}: loaded in {report['load_seconds']:.1f} s, answered in {report['answer_seconds']:.1f} s, "
         f"{report['gpu_layers']} layers on the GPU"
     )
     if not report["generated_tokens"]:
         fix = "choose a model that is trained to chat (Instruct)"
-        return Check(label, "warn", f"{finding}; it wrote nothing", fix), None
-    speed = Speed(report["reads"], report["writes"], on_gpu=not report["gpu_layers"].startswith("0/"))
-    return Check(
-        label, "ok", f"{finding}; reads {speed.reads:,.0f} tokens/s, writes {speed.writes:,.0f}"
-    ), speed if speed.writes else None
-
-
-def question(small: Speed, large: Speed, load: float = 0) -> Check:
-    """Estimate the seconds of a question by the speeds of both models. load: number of programs that wait for a core."""
-    needs = _ON_GPU if small.on_gpu and large.on_gpu else _ON_CPU
-    seconds = sum(n / speed for n, speed in zip(needs, (small.reads, small.writes, large.reads, large.writes), strict=True))
-    read, written = needs[0] + needs[2], needs[1] + needs[3]
-    finding = f"some {seconds:,.0f} s at these speeds: {read:,} tokens read, {written:,} written"
-    if load > 1:
-        finding += f"; fewer on an idle machine (its load is {load:.0f}, on {os.cpu_count()} cores)"
-    return Check("a question", "ok", finding)
+        return Check(label, "warn", f"{finding}; it wrote nothing", fix)
+    return Check(label, "ok", f"{finding}; reads {report['reads']:,.0f} tokens/s, writes {report['writes']:,.0f}")
 
 
 def _fix_of_death(death: probe.Death, situation: Situation, *, gpu: bool) -> str:
@@ -140,6 +112,8 @@ def _fix_of_death(death: probe.Death, situation: Situation, *, gpu: bool) -> str
         return "run fbrag doctor again when the machine is idle, or choose a smaller model"
     if death.cause == "SIGKILL":
         return "probably out of memory: close other programs, or choose a smaller model (fbrag models list --all)"
+    if death.cause == "SIGABRT":  # a check of llama.cpp's own has failed
+        return "check the file (fbrag models verify), or use another model (fbrag models list --all)"
     if death.cause == "SIGILL":  # the build uses instructions that this CPU does not have
         return install(situation.environ, CMAKE_ARGS="-DGGML_NATIVE=on")
     if death.cause and gpu:

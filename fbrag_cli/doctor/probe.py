@@ -16,7 +16,7 @@ from typing import Any
 from fbrag_cli import children
 from fbrag_cli.children import Child, signal_name
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.process import aborts, set_environment
+from fbrag_cli.generation.process import set_environment
 from fbrag_cli.limits import free_memory
 
 _PASSAGE = "The harbour lies to the north of the town, and its lamps are lit by the keeper at six every evening. "
@@ -67,17 +67,11 @@ def main() -> None:
     physical cores)."""
     task, *arguments = sys.argv[1:]
     set_environment()
-    aborts.report = _print_error
     try:
         report = _backend() if task == "backend" else _model(*arguments)
     except FbragError as error:
-        _print_error(error)
-    else:
-        print(json.dumps(report), flush=True)
-
-
-def _print_error(error: FbragError) -> None:
-    print(json.dumps({"error": error.message, "hint": error.hint}), flush=True)
+        report = {"error": error.message, "hint": error.hint}
+    print(json.dumps(report), flush=True)
 
 
 def _backend() -> dict[str, Any]:

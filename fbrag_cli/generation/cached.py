@@ -55,7 +55,6 @@ class _Model:
 
     info: ModelInfo
     chooses: bool
-    continues_turns: bool
 
 
 class _Latest(Generic[T]):
@@ -121,10 +120,6 @@ class CachedGenerator:
         return self._about.info
 
     @property
-    def continues_turns(self) -> bool:
-        return self._about.continues_turns
-
-    @property
     def choose(self) -> Choose | None:
         return self._choose if self._about.chooses else None
 
@@ -159,7 +154,7 @@ class CachedGenerator:
         with self._loading:
             if self._loaded is None:
                 can = self._load()
-                self._memory.about = _Model(can.info, can.choose is not None, can.continues_turns)
+                self._memory.about = _Model(can.info, can.choose is not None)
                 self._loaded = can
             return self._loaded
 
@@ -213,7 +208,7 @@ def _restored(meta: dict[str, Any], read: Callable[[dict[str, Any]], T]) -> tupl
     texts = (info.name, info.sha256 or "", info.gpu_layers or "")
     if not all(isinstance(text, str) for text in texts) or type(info.context_tokens) not in (int, type(None)):
         raise ValueError("this describes no model")
-    return _Model(info, about["chooses"] is True, about["continues_turns"] is True), read(meta)
+    return _Model(info, about["chooses"] is True), read(meta)
 
 
 def _generations(meta: dict[str, Any]) -> Generations:

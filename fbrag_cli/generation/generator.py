@@ -191,16 +191,13 @@ class Call:
     """What a call carries beside its prompt.
 
     cancellation: stops the call, from any thread. on_prompt: receives how much of the prompt is read, first what an earlier call
-    has read. on_written: receives the tokens of the longest sample so far. on_text: receives the first sample. owner: an
-    identifier of whose call it is. Where one call runs at a time, it shares what is read of prompts with other calls of its owner
-    alone: its samples are then those of a model that nobody else asks.
+    has read. on_written: receives the tokens of the longest sample so far. on_text: receives the first sample.
     """
 
     cancellation: Cancellation | None = None
     on_prompt: OnTokens | None = None
     on_written: OnTokens | None = None
     on_text: OnText | None = None
-    owner: str = ""
 
 
 #: A call without progress that only a signal stops.
@@ -219,11 +216,6 @@ class Generator(Protocol):
     @property
     def choose(self) -> Choose | None:
         """See `Choose`. None where the generator cannot give probabilities."""
-        ...
-
-    @property
-    def continues_turns(self) -> bool:
-        """Whether the model continues an assistant's last turn."""
         ...
 
     def generate(self, turns: Sequence[Turn], n: int, sampling: Sampling, call: Call = QUIET) -> Generations:

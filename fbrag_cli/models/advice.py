@@ -1,4 +1,4 @@
-"""Which models fit a machine, which pair of the catalogue suits it best, and how long a question takes with it.
+"""Which models fit a machine, and which pair of the catalogue suits it best.
 
 This is arithmetic on the sizes of files, KV cells and states, and on the number of cores. No answer was measured for it.
 """
@@ -22,15 +22,12 @@ _BUFFERS = 500_000_000  # bytes of the program and of llama.cpp's buffers
 _FOR_OTHERS = 2_500_000_000  # bytes of main memory that are left for the system and other programs
 _GPU_RESERVE = 2_000_000_000  # bytes beside the weights: `layers_for_gpu` puts all layers on a GPU that has these
 
-# Reading and writing take a time in proportion to the bytes of the weights that a token passes. The default pair (1,117 MB for
-# both) takes 33.6 s on 2 cores (README, measured): 0.4 of it the small model, 0.6 the large one. More than 8 cores share one
-# memory, and gain little. GPUs: an 8B (4,921 MB) for both takes 4.4 s on an RTX 4090 and 1.0 s on an H100 (README, computed).
+# On a CPU a question takes a time in proportion to the bytes of the weights that a token passes: 0.4 of it the small model, 0.6
+# the large one. With more bytes a core people wait for over 90 s (the default pair, 1.1 GB, takes 33.6 s on 2 cores). More than 8
+# cores share one memory, and gain little.
 _SMALL_SHARE = 0.4
-_SECONDS_A_BYTE = 33.6 / 1_117_320_768  # on 2 cores
+_MOST_BYTES_A_CORE = 1_496_000_000
 _MOST_CORES = 8
-_ON_GPU = {"an RTX 4090": 4.4 / 4_920_739_232, "an H100": 1.0 / 4_920_739_232}
-_AS_AN_H100 = 40_000_000_000  # bytes of GPU memory from which a GPU is counted as an H100
-_MOST_SECONDS = 90  # that people are asked to wait for an answer
 _DEFAULT_RIGHT = "26 of 74 hard questions right"  # of the default pair (README)
 
 
@@ -39,13 +36,12 @@ class Machine:
     """The memory and the cores of a machine.
 
     memory: bytes of main memory. gpu_memory: bytes on all GPUs that llama.cpp can use, 0 for none. cores: number of CPU cores
-    that this process may use; None for as many as help. n_gpus: number of GPUs, which compute one after the other.
+    that this process may use; None for as many as help.
     """
 
     memory: int
     gpu_memory: int = 0
     cores: int | None = None
-    n_gpus: int = 1
 
     @property
     def on_gpu(self) -> bool:
@@ -73,7 +69,7 @@ def this_machine() -> Machine:
         import psutil
 
         found, cores = (), psutil.cpu_count(logical=False) or 1
-    return Machine(total_memory(), sum(gpu.total_bytes for gpu in found), cores, max(1, len(found)))
+    return Machine(total_memory(), sum(gpu.total_bytes for gpu in found), cores)
 
 
 def bytes_needed(size: int, entry: ModelEntry | None, *, answers: bool = False) -> int:
@@ -94,21 +90,11 @@ def pair_bytes(pair: Pair) -> int:
     return small + bytes_needed(pair.large.bytes, pair.large, answers=True) - _BUFFERS
 
 
-def seconds(small: int, large: int, machine: Machine) -> float:
-    """Return the seconds that a question takes with models of these bytes of weights that a token passes (`active_bytes`)."""
-    weights = _SMALL_SHARE * small + (1 - _SMALL_SHARE) * large
-    if machine.on_gpu:
-        return weights * _ON_GPU[_gpu(machine)]
-    return weights * _SECONDS_A_BYTE * 2 / min(machine.cores or _MOST_CORES, _MOST_CORES)
-
-
 def is_slow(small: int, large: int, machine: Machine) -> bool:
-    """Return whether people would wait too long for an answer. Arguments as for `seconds`."""
-    return seconds(small, large, machine) > _MOST_SECONDS
-
-
-def _gpu(machine: Machine) -> str:
-    return "an H100" if machine.gpu_memory / machine.n_gpus >= _AS_AN_H100 else "an RTX 4090"
+    """Return whether people would wait too long for an answer, with models of these bytes of weights that a token passes
+    (`active_bytes`)."""
+    weights = _SMALL_SHARE * small + (1 - _SMALL_SHARE) * large
+    return not machine.on_gpu and weights > _MOST_BYTES_A_CORE * min(machine.cores or _MOST_CORES, _MOST_CORES)
 
 
 def _suits(pair: Pair, machine: Machine) -> bool:
@@ -142,33 +128,21 @@ def advise(catalogue: Catalogue) -> Advice:
     return Advice(machine, suggested(catalogue, machine))
 
 
-def described(pair: Pair, catalogue: Catalogue, machine: Machine) -> str:
-    """Describe a pair in words: models, size, memory, and the seconds for a question."""
+def described(pair: Pair) -> str:
+    """Describe a pair in words: models, size and memory."""
     small, large = pair.small.id, pair.large.id
     names = f"{small} for both" if small == large else f"{small} (small) and {large} (large)"
-    size = f"{counted(len(pair.models), 'model')}, {byte_size(pair.bytes)}: {names}; {byte_size(pair_bytes(pair))} of memory"
-    return f"{size}, {wait(pair, catalogue, machine)}"
+    return f"{counted(len(pair.models), 'model')}, {byte_size(pair.bytes)}: {names}; {byte_size(pair_bytes(pair))} of memory"
 
 
-def wait(pair: Pair, catalogue: Catalogue, machine: Machine) -> str:
-    """Return the seconds that a question takes in words, and whether they were measured."""
-    took = seconds(pair.small.active_bytes, pair.large.active_bytes, machine)
-    about = f"about {max(1, round(took)) if took < 100 else round(took, -1):.0f} s a question"
-    if machine.on_gpu:
-        return f"{about} (computed for {_gpu(machine)})"
-    measured = pair.models == catalogue.default.models and machine.cores == 2
-    return f"{about} ({'measured' if measured else 'computed'} on {counted(machine.cores, 'core')})" if machine.cores else about
+def promised(pair: Pair, catalogue: Catalogue) -> str:
+    """Return in words how many answers of a pair are right."""
+    return _DEFAULT_RIGHT if pair.models == catalogue.default.models else "its answers were not measured here"
 
 
-def promised(pair: Pair, catalogue: Catalogue, machine: Machine) -> str:
-    """Return in words what people can expect of a pair: the seconds for a question, and how many answers are right."""
-    right = _DEFAULT_RIGHT if pair.models == catalogue.default.models else "its answers were not measured here"
-    return f"{wait(pair, catalogue, machine)}, {right}"
-
-
-def first_run(names: Sequence[str], catalogue: Catalogue, machine: Machine) -> str:
+def first_run(names: Sequence[str], catalogue: Catalogue) -> str:
     """Return the question whether to download these models."""
     size, default = byte_size(sum(catalogue.models[name].bytes for name in names)), catalogue.default
     if {*names} != {entry.id for entry in default.models}:
         return f"first run: download {', '.join(names)} ({size})?"
-    return f"first run: download the default model ({size}, {promised(default, catalogue, machine)})?"
+    return f"first run: download the default model ({size}, {promised(default, catalogue)})?"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from fbrag_cli.models.advice import Advice, bytes_needed, is_slow, pair_bytes, seconds
+from fbrag_cli.models.advice import Advice, bytes_needed, is_slow, pair_bytes
 from fbrag_cli.models.catalogue import ModelEntry
 from fbrag_cli.models.store import StoredModel
 from fbrag_cli.text.printable import byte_size
@@ -66,7 +66,6 @@ def advice_record(advice: Advice) -> dict[str, Any]:
             "large": advice.pair.large.id,
             "bytes": advice.pair.bytes,
             "memory_bytes": pair_bytes(advice.pair),
-            "seconds": round(seconds(advice.pair.small.active_bytes, advice.pair.large.active_bytes, advice.machine), 1),
         },
     }
 

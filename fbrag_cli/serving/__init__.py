@@ -1,1 +1,1 @@
-"""The warm process: one session, whose models and indexes stay loaded, answers other programs."""
+"""The server: one session, whose models and indexes stay loaded, answers other programs."""

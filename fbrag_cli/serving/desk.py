@@ -1,4 +1,4 @@
-"""`Desk`: takes the questions of clients to one warm session, and keeps what became of them for a while.
+"""`Desk`: takes the questions of clients to one session, and keeps what became of them for a while.
 
 A question is a `Job` with a thread of its own. It outlives the call that asked it: clients end a slow call, and come back for the
 answer. All jobs read their documents at once; of those that have read them, the first few ask the models, and the others wait.
@@ -22,7 +22,7 @@ from fbrag_cli.progress import Event, Listener, Progress, silent
 from fbrag_cli.serving.job import Job
 from fbrag_cli.serving.library import Library
 from fbrag_cli.session.conversation import READ, Conversation, Said
-from fbrag_cli.session.forecast import forecast, keep, pace_key
+from fbrag_cli.session.forecast import forecast, keep
 from fbrag_cli.session.session import DEFAULT, Choice, Session
 from fbrag_cli.text.printable import counted
 
@@ -225,8 +225,7 @@ class Desk:
             session = self._uncached if is_private else self.session
             asked = self._asked(session, talk, job, collection, listener)
             asked.listener = replace(listener, progress=_without_ranks(job.hear))
-            key = pace_key(session.models.settings, job.method)
-            job.forecast = forecast(job.method, collection.corpus, self.session.cache, key)
+            job.forecast = forecast(self.session, job.method, collection.corpus)
             trace = asked.retrieve()
             job.hear(Event("select", "selected", about=trace))
             if not job.answering:
@@ -234,7 +233,7 @@ class Desk:
             trace = asked.answer()
             if talk:
                 talk.said = [*talk.said, Said.of(trace)][-READ:]
-        keep({} if "answer" in trace.cached else job.forecast.pace, self.session.cache, key)
+        keep(job.forecast, self.session, job.method, trace)
         return trace
 
     def _asked(self, session: Session, talk: _Talk | None, job: Job, collection: Collection, listener: Listener) -> Asked:

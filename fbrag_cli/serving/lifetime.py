@@ -1,4 +1,4 @@
-"""How long the warm process lives: until it is stopped, or nobody has asked anything for a while."""
+"""How long the server lives: until it is stopped, or nobody has asked anything for a while."""
 
 from __future__ import annotations
 

@@ -19,8 +19,8 @@ from fbrag_cli.progress import Event
 if TYPE_CHECKING:
     from fbrag_cli.corpus import Corpus
     from fbrag_cli.methods.method import Method
-    from fbrag_cli.session.settings import ModelSettings
-    from fbrag_cli.storage.cache import Cache
+    from fbrag_cli.session.session import Session
+    from fbrag_cli.trace import Trace
 
 #: The kind of cache entry.
 KIND = "pace"
@@ -116,23 +116,23 @@ class Forecast:
         return now + self._slowness * sum(count * self._last[name][0] for name, count in units.items())
 
 
-def forecast(method: Method, corpus: Corpus, cache: Cache, key: str) -> Forecast:
-    """Return the forecast for a question on a corpus, by the pace that is in the cache."""
-    pace = cache.read_json(KIND, key, _read)
+def forecast(session: Session, method: Method, corpus: Corpus) -> Forecast:
+    """Return the forecast for a question on a corpus, by the pace that is in the cache of the session."""
+    pace = session.cache.read_json(KIND, _key(session, method), _read)
     return Forecast(pace, _words_read(method, corpus), checked=not method.answer_anyway and method.n_read(1) > 0)
 
 
-def keep(pace: Pace, cache: Cache, key: str) -> None:
-    """Put the pace of a run into the cache, in place of that of the last one."""
-    if pace:
-        cache.write_json(KIND, key, pace)
+def keep(forecast: Forecast, session: Session, method: Method, trace: Trace) -> None:
+    """Put the pace of a run into the cache, in place of that of the last one. That of a cached answer is none."""
+    if forecast.pace and "answer" not in trace.cached:
+        session.cache.write_json(KIND, _key(session, method), forecast.pace)
 
 
-def pace_key(models: ModelSettings, method: Method) -> str:
+def _key(session: Session, method: Method) -> str:
     """Return the key of the pace of this machine with these models, threads and devices."""
     from fbrag_cli.storage.cache import entry_key
 
-    return entry_key(KIND, platform.node(), asdict(models), method.name)
+    return entry_key(KIND, platform.node(), asdict(session.models.settings), method.name)
 
 
 def _read(entry: Mapping[str, Any]) -> Pace:

@@ -27,12 +27,9 @@ if TYPE_CHECKING:
     from fbrag_cli.generation.generator import Generator
     from fbrag_cli.generation.llama.generator import LlamaGenerator
     from fbrag_cli.generation.llama.weights import Loading
-    from fbrag_cli.generation.placement import Gpus, Placement
+    from fbrag_cli.generation.placement import Placement
     from fbrag_cli.generation.scorer import Scorer
-    from fbrag_cli.generation.warm.generator import WarmGenerator
-    from fbrag_cli.generation.warm.wire import Wanted
     from fbrag_cli.models.store import ModelFile
-    from fbrag_cli.session.warm_models import WarmModels
 
 Part = TypeVar("Part")
 
@@ -44,10 +41,6 @@ Fetch = Callable[[Sequence[str], Path], None]
 Offer = Callable[[Sequence[str], Path], tuple[str, str] | None]
 
 
-class NotLentError(Exception):
-    """A model is not lent: why, in words."""
-
-
 class Models:
     """Models by the names, paths or addresses of servers that users give. Several threads may ask for them.
 
@@ -56,12 +49,11 @@ class Models:
     missing one is FbragError model_missing. cache: holds the outcomes of checks.
 
     offer: called by `settle`; None: nothing is offered. offline: whether a server of this machine that sends the text on is
-    FbragError offline. warm: models of another process, used where it lends them; None: all are loaded here.
+    FbragError offline.
     """
 
     offer: Offer | None = None
     offline: bool = False
-    warm: WarmModels | None = None
 
     def __init__(
         self,
@@ -80,7 +72,6 @@ class Models:
         self._fetching, self._beginning = threading.Lock(), threading.Lock()
         self._loaded: Shelf[tuple[Path, Path | None], LlamaGenerator] = Shelf(lambda generator: generator.close())
         self._begun: dict[Path, tuple[Future[LlamaGenerator], float]] = {}  # loaded before they are asked for, and since when
-        self._opened: dict[Path, tuple[list[int], Placement]] = {}  # the state of each loaded file, and where it went
         self._at_once = 1
         self._large: set[Path] = set()  # files that answer: they go where the settings place the large model
         self._answering: set[str] = set()  # servers that answer
@@ -118,7 +109,7 @@ class Models:
         self._answering.update(filter(is_server, large))
         names, large = [[each for each in some if not is_server(each)] for some in (names, large)]
         if names:
-            self._check_llama()
+            _check_llama()
         if new := [name for name in dict.fromkeys(names) if name not in self._files]:
             self._find_new(new, listener or self._listener)
         self._large.update(self._files[name].path for name in large)
@@ -154,7 +145,7 @@ class Models:
         with (listener or self._listener).cancellation.holding(self._fetching):
             if self.offer is None or not (still := missing()):
                 return
-            self._check_llama()
+            _check_llama()
             if pair := self.offer(still, models_dir()):
                 self.settings = replace(self.settings, small=pair[0], large=pair[1])
 
@@ -179,7 +170,7 @@ class Models:
         if is_server(name):
             return self._servers.identity(name, listener or self._listener)
         (file,) = self.find([name], listener=listener)
-        asked = devices_asked(self._placement(file.path), self.gpus(True).found)
+        asked = devices_asked(self._placement(file.path), gpus_here(True).found)
         state = None if file.sha256 else file.state
         return [name, file.identity, state, asked, self.settings.gpu == "require", self.settings.ctx]
 
@@ -204,8 +195,7 @@ class Models:
             return self._servers.has(name)
         if name not in self._files:
             return False
-        path = self._files[name].path
-        return (path, adapter) in self._loaded or bool(not adapter and self.warm and path in self.warm.loaded)
+        return (self._files[name].path, adapter) in self._loaded
 
     def load(self, name: str, adapter: Path | None = None, lease: Lease | None = None) -> Generator:
         """Return the model, which is loaded by the first call. A server is asked what it can do.
@@ -219,22 +209,7 @@ class Models:
                 raise FbragError("usage", f"{name} is a server, and takes no adapter", "name a model's file")
             return self._servers.open(name, lease, answers=name in self._answering, offline=self.offline)
         (file,) = self.find([name], listener=lease.listener)
-        warm = None if (file.path, adapter) in self._loaded else self.warm
-        if warm and (lent := warm.get(file, adapter, lease, large=file.path in self._large, at_once=self._at_once)):
-            return lent
         return self._loaded.get((file.path, adapter), lambda: self._make(file, adapter, lease.listener), lease)
-
-    def lend(self, wanted: Wanted, lease: Lease) -> LlamaGenerator:
-        """Return the model that another process asks for. Raises NotLentError where it was loaded otherwise."""
-        from fbrag_cli.models.store import ModelFile
-
-        file = ModelFile(wanted.name, wanted.path, wanted.sha256, None)
-        if wanted.large:
-            self._large.add(file.path)
-        generator = self._loaded.get((file.path, None), lambda: self._make(file, None, lease.listener), lease)
-        if self._opened[file.path] != (wanted.state, placement(self.settings, large=wanted.large)):
-            raise NotLentError("it has loaded an earlier file, or for other GPUs")
-        return generator
 
     def _make(self, file: ModelFile, adapter: Path | None, listener: Listener) -> LlamaGenerator:
         """Load a model, or take the one that `begin` has loaded, and check it."""
@@ -243,24 +218,33 @@ class Models:
             try:
                 if adapter:
                     generator.add_adapter(adapter)
-                self._check_layers(generator)
+                problems = self._checked(generator)
             except BaseException:
                 generator.close()
                 raise
             generator.at_once = self._at_once
             generator.cache = self._cache
-            for problem in self.problems(file.path, generator):
-                _warn(f"{file.name}: {problem}", listener)
+            for problem in problems:
+                listener.progress(Event("load", "warning", text=f"{file.name}: {problem}"))
         return generator
+
+    def _checked(self, generator: LlamaGenerator) -> tuple[str, ...]:
+        """Return what the user should know of a model that was loaded, as sentences. Raises FbragError gpu_unavailable."""
+        from fbrag_cli.generation.llama.machine import gpus
+
+        asked, (on_gpu, layers) = self._placement(generator.path), (generator.info.gpu_layers or "0/0").split("/")
+        if self.settings.gpu == "require" and on_gpu != layers:
+            what = f"{generator.info.name} has {on_gpu}/{layers} layers on the GPU, and --gpu require asks for all"
+            raise FbragError("gpu_unavailable", what, "fbrag doctor")
+        if asked.gpu_layers is None and int(on_gpu) < int(layers) and any(map(asked.may_use, gpus())):
+            return f"{on_gpu} of {layers} layers fit on the GPU; the CPU computes the others", *generator.problems
+        return generator.problems
 
     def begin(self, name: str, listener: Listener | None = None) -> None:
         """Load a model beside what comes now, unless it is loaded. On a GPU those that have to fit first are loaded before."""
         if is_server(name):
             return
         (file,) = self.find([name], listener=listener)
-        if self.warm and self.warm.process.begin():
-            self.warm.begin(file, (listener or self._listener).cancellation, large=file.path in self._large)
-            return
         from concurrent.futures import ThreadPoolExecutor
 
         with self._beginning:
@@ -286,7 +270,6 @@ class Models:
         """Load a file, whether or not it is loaded already. The caller closes it. listener: can stop the loading."""
         from fbrag_cli.generation.llama.generator import LlamaGenerator
 
-        self._opened[file.path] = file.state, self._placement(file.path)
         return LlamaGenerator(
             file.path,
             replace(self._how(listener or self._listener, large=file.path in self._large), name=file.name, sha256=file.sha256),
@@ -322,30 +305,14 @@ class Models:
     @property
     def device(self) -> str:
         """The devices of the loaded models and the servers, in words; "" where there are none."""
-        return ", ".join(filter(None, [self._own_device, *self._servers.origins]))
-
-    @property
-    def _own_device(self) -> str:
-        loaded: dict[Path, LlamaGenerator | WarmGenerator] = {**self.warm.loaded} if self.warm else {}
-        loaded.update((path, generator) for (path, _), generator in self._loaded.now().items())
-        if not loaded:
-            return ""
-        placements = [self._placement(path) for path in loaded]
-        found = [gpu.description for gpu in self.gpus(True).found if any(each.may_use(gpu) for each in placements)]
-        layers = " and ".join(dict.fromkeys(generator.info.gpu_layers or "" for generator in loaded.values()))
-        if found:
-            return f"{', '.join(found)}, {layers} layers"
-        return f"CPU, {counted(next(iter(loaded.values())).threads, 'thread')}"
-
-    def gpus(self, needed: bool) -> Gpus:
-        """Return the GPUs for the models: those of the warm process where its models are used, else as `gpus_here`."""
-        there = self.warm and self.warm.process.hello()
-        return there.gpus if there else gpus_here(needed)
-
-    def _check_llama(self) -> None:
-        """Raise FbragError llama_unavailable where no model can be loaded. Start the warm process where that is asked for."""
-        if not (self.warm and self.warm.process.begin()):
-            import fbrag_cli.generation.llama.library  # noqa: F401
+        generators = list(self._loaded.now().values())
+        if not generators:
+            return ", ".join(self._servers.origins)
+        placements = [self._placement(each.path) for each in generators]
+        found = [gpu.description for gpu in gpus_here(True).found if any(each.may_use(gpu) for each in placements)]
+        layers = " and ".join(dict.fromkeys(each.info.gpu_layers or "" for each in generators))
+        own = [*found, f"{layers} layers"] if found else ["CPU", counted(generators[0].threads, "thread")]
+        return ", ".join([*own, *self._servers.origins])
 
     def unload(self, idle: float) -> None:
         """Free the models and parts that no lease holds, and that nobody has used for `idle` seconds. Servers are not freed."""
@@ -367,23 +334,10 @@ class Models:
     def _placement(self, path: Path) -> Placement:
         return placement(self.settings, large=path in self._large)
 
-    def _check_layers(self, generator: LlamaGenerator) -> None:
-        on_gpu, layers = (generator.info.gpu_layers or "0/0").split("/")
-        if self.settings.gpu == "require" and on_gpu != layers:
-            raise FbragError(
-                "gpu_unavailable",
-                f"{generator.info.name} has {generator.info.gpu_layers} layers on the GPU, and --gpu require asks for all",
-                "fbrag doctor",
-            )
 
-    def problems(self, path: Path, generator: LlamaGenerator) -> tuple[str, ...]:
-        """Return what the user should know of a model that was loaded from `path`, as sentences."""
-        from fbrag_cli.generation.llama.machine import gpus
-
-        asked, (on_gpu, layers) = self._placement(path), (generator.info.gpu_layers or "0/0").split("/")
-        if asked.gpu_layers is None and int(on_gpu) < int(layers) and any(map(asked.may_use, gpus())):
-            return f"{on_gpu} of {layers} layers fit on the GPU; the CPU computes the others", *generator.problems
-        return generator.problems
+def _check_llama() -> None:
+    """Raise FbragError llama_unavailable where no model can be loaded."""
+    import fbrag_cli.generation.llama.library  # noqa: F401
 
 
 def _missing(names: Sequence[str]) -> list[str]:
@@ -394,7 +348,3 @@ def _missing(names: Sequence[str]) -> list[str]:
 
     catalogue, store = load_catalogue(), models_dir()
     return [name for name in dict.fromkeys(names) if catalogue.find(name) and locate(name, store, catalogue) is None]
-
-
-def _warn(text: str, listener: Listener) -> None:
-    listener.progress(Event("load", "warning", text=text))

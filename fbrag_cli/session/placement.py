@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
@@ -17,34 +17,21 @@ from fbrag_cli.session.settings import ModelSettings
 if TYPE_CHECKING:
     from fbrag_cli.generation.llama.weights import Loading
 
-#: The beginnings of variables by which llama.cpp and the drivers of GPUs choose where and how they compute.
-_VARIABLES = ("GGML_", "LLAMA_", "CUDA_", "HIP_", "ROCR_", "HSA_")
 
-
-def conditions(settings: ModelSettings, environ: Mapping[str, str]) -> dict[str, Any]:
-    """Return the settings and the variables of the environment that change a model's replies, or where it computes; no keys of
-    other programs, as LLAMA_CLOUD_API_KEY."""
-    names = ("gpu", "gpu_layers", "device", "small_device", "tensor_split", "threads", "ctx")
-    variables = {name: value for name, value in environ.items() if name.startswith(_VARIABLES) and "KEY" not in name}
-    return {name: getattr(settings, name) for name in names} | variables
-
-
-def check_gpu(
-    settings: ModelSettings, models: Sequence[str], progress: Progress, gpus: Callable[[bool], Gpus] | None = None
-) -> bool:
+def check_gpu(settings: ModelSettings, models: Sequence[str], progress: Progress) -> bool:
     """Check the GPU settings; return whether `models` can run on a GPU. One that llama.cpp cannot use is a warning.
 
     A server on this machine counts as running on the GPU that is here. One elsewhere counts as running on a GPU, since nothing
-    else is known of it. gpus: as `gpus_here`, which is the default. Raises FbragError: `usage` for settings that name nothing,
-    `gpu_unavailable` where a GPU is asked for and not there.
+    else is known of it. Raises FbragError: `usage` for settings that name nothing, `gpu_unavailable` where a GPU is asked for and
+    not there.
     """
     from fbrag_cli.generation.build import has_nvidia, install
 
     _layers(settings.gpu_layers)
     elsewhere = [name for name in models if is_elsewhere(name)]
     own = [name for name in models if not is_server(name)]
-    named = settings.gpu == "require" or settings.device or settings.small_device
-    those = (gpus or gpus_here)(bool(own and named)) if settings.gpu != "off" else Gpus()
+    named = settings.gpu == "require" or settings.device
+    those = gpus_here(bool(own and named)) if settings.gpu != "off" else Gpus()
     found = [gpu.name for gpu in those.found]
     build = partial(install, os.environ, CMAKE_ARGS="-DGGML_CUDA=on")
     if settings.gpu == "require" and not found and own:
@@ -72,12 +59,10 @@ def gpus_here(needed: bool) -> Gpus:
 
 def _check_devices(settings: ModelSettings, found: Sequence[str]) -> None:
     """Check that the named GPUs are there. found: the names of those that llama.cpp finds."""
-    for option, names in (("--device", settings.device), ("--small-device", settings.small_device)):
-        for name in _names(names):
-            if name not in found:
-                listed = f"choose from {', '.join(found)}"
-                hint = listed if found else "fbrag doctor"
-                raise FbragError("gpu_unavailable", f"{option} {name}: there is no such GPU", hint)
+    for name in _names(settings.device):
+        if name not in found:
+            hint = f"choose from {', '.join(found)}" if found else "fbrag doctor"
+            raise FbragError("gpu_unavailable", f"--device {name}: there is no such GPU", hint)
     shares, n_devices = _shares(settings.tensor_split), len(_names(settings.device)) or len(found)
     if shares and len(shares) != n_devices:
         what = f"--tensor-split {settings.tensor_split}: {len(shares)} shares for {n_devices} GPUs"
@@ -89,7 +74,7 @@ def placement(settings: ModelSettings, *, large: bool) -> Placement:
     if settings.gpu == "off":
         return ON_THE_CPU
     if not large:
-        return Placement(None, _names(settings.small_device or settings.device) or None)
+        return Placement(None, _names(settings.device) or None)
     return Placement(_layers(settings.gpu_layers), _names(settings.device) or None, _shares(settings.tensor_split))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from fbrag_cli.errors import FbragError
@@ -18,18 +17,15 @@ if TYPE_CHECKING:
     from fbrag_cli.generation.server.about import About
     from fbrag_cli.generation.server.generator import ServerGenerator
     from fbrag_cli.generation.server.host import Host
-    from fbrag_cli.generation.server.local import Chosen, Place
+    from fbrag_cli.generation.server.local import LocalModel
 
 
 class Servers:
-    """Generators for servers, by their addresses. listener: receives the warnings of connections.
+    """Generators for servers, by their addresses. listener: receives the warnings of connections."""
 
-    places: where servers of this machine are looked for, None for where they listen by default.
-    """
-
-    def __init__(self, settings: ModelSettings, listener: Listener, places: Sequence[Place] | None = None) -> None:
-        self._settings, self._listener, self._places = settings, listener, places
-        self._chosen: Shelf[str, Chosen] = Shelf()
+    def __init__(self, settings: ModelSettings, listener: Listener) -> None:
+        self._settings, self._listener = settings, listener
+        self._chosen: Shelf[str, LocalModel] = Shelf()
         self._hosts: Shelf[str, tuple[Host, About]] = Shelf(lambda known: known[0].close())
         self._opened: Shelf[str, ServerGenerator] = Shelf()
 
@@ -81,7 +77,7 @@ class Servers:
     @property
     def origins(self) -> list[str]:
         """The servers in use, as "http://host:8080"; for `local`, as "Ollama at 127.0.0.1:11434 (qwen3.5:4b)"."""
-        chosen = {name: f"{each.server.where} ({each.model.name})" for name, each in self._chosen.now().items()}
+        chosen = {name: model.described for name, model in self._chosen.now().items()}
         return list(dict.fromkeys(chosen.get(name) or Address.parse(name).origin for name in self._opened.now()))
 
     def close(self) -> None:
@@ -107,19 +103,18 @@ class Servers:
         return self._hosts.get(name, make, Lease(listener))
 
     def _address(self, name: str, listener: Listener) -> Address:
-        """Return the address of a server; for `local`, that of the model which was found first in this run."""
+        """Return the address of a server; for `local`, that of the model which this run has found."""
         if not is_local(name):
             return Address.parse(name)
         return Address.parse(self._chosen.get(name, lambda: self._look(name, listener), Lease(listener)).address)
 
-    def _look(self, name: str, listener: Listener) -> Chosen:
+    def _look(self, name: str, listener: Listener) -> LocalModel:
         """Look for the servers of this machine, and say which model is taken. Raises FbragError as `local.look`."""
-        from fbrag_cli.generation.server import local
+        from fbrag_cli.generation.server.local import look
 
-        places = local.places(os.environ) if self._places is None else self._places
-        chosen = local.look(name, places, listener.cancellation)
-        listener.progress(Event("load", "note", text=f"local: {chosen.described}"))
-        return chosen
+        model = look(name, os.environ, listener.cancellation)
+        listener.progress(Event("load", "note", text=f"local: {model.described}"))
+        return model
 
 
 def _say_where(address: Address, about: About, listener: Listener) -> None:

@@ -119,7 +119,7 @@ class Session:
     @cached_property
     def on_gpu(self) -> bool:
         """Whether the models run on a GPU. Raises FbragError `gpu_unavailable` or `usage` by the settings."""
-        return check_gpu(self.models.settings, self.models.default_pair, self.listener.progress, self.models.gpus)
+        return check_gpu(self.models.settings, self.models.default_pair, self.listener.progress)
 
     @property
     def device(self) -> str:

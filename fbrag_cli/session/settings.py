@@ -37,7 +37,6 @@ class ModelSettings:
     device: str | None = knob(
         None, "GPUs for the models, as doctor names them: CUDA0,CUDA1", varies="all", group="Models", metavar="NAMES"
     )
-    small_device: str | None = knob(None, "GPUs for the small model", varies="those of --device", group="Models", metavar="NAMES")
     tensor_split: str | None = knob(
         None, "shares of the GPUs in the large model: 3,1", varies="by their free memory", group="Models", metavar="X,Y,…"
     )
@@ -53,17 +52,6 @@ class ModelSettings:
     )
     ctx: int | None = knob(
         None, "tokens of context, at most", varies="the model's own length", minimum=256, group="Models", metavar="N"
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WarmSettings:
-    """Whether the models of the warm process are used."""
-
-    warm: Literal["auto", "true", "false"] = knob(
-        "auto",
-        "use of the models that fbrag serve keeps loaded: auto, where it runs; true, which starts it; or false",
-        group="Models",
     )
 
 

@@ -1,4 +1,4 @@
-"""The folders of the cache, the configuration and the models, and the socket of the warm process: that of the user's choice, else
+"""The folders of the cache, the configuration and the models, and the socket of the server: that of the user's choice, else
 the platform's own."""
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def models_dir() -> Path:
 
 
 def socket_path() -> Path:
-    """Return FBRAG_SOCKET, else the socket of this user's warm process in a folder of the user. It may not exist."""
+    """Return FBRAG_SOCKET, else the socket of this user's server in a folder of the user. It may not exist."""
     if chosen := _chosen("FBRAG_SOCKET"):
         return chosen
     return _runtime_dir() / "serve.sock"

@@ -12,9 +12,11 @@ reads a prompt of 8,000 tokens and draws three samples. With `--model FILE`, the
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
+from io import StringIO
 from multiprocessing import get_context
 from pathlib import Path
 from string import ascii_lowercase
@@ -23,7 +25,6 @@ from tempfile import TemporaryDirectory
 from fbrag_cli.generation.generator import Call, Sampling, Turn
 from fbrag_cli.generation.llama.context import Context, context_bytes
 from fbrag_cli.generation.llama.context import _parameters as parameters
-from fbrag_cli.generation.llama.footprint import bytes_in
 from fbrag_cli.generation.llama.generator import LlamaGenerator
 from fbrag_cli.generation.llama.native_log import native_log
 from fbrag_cli.generation.llama.weights import Loading
@@ -76,9 +77,16 @@ def memory(file: Path) -> tuple[int, int, int]:
         grown = _status("VmHWM") - before
         weights, context = generator._weights, generator._prompts.opened
         asked = context_bytes(weights, parameters(weights, context.n_cells, context.n_sequences))
-        with native_log.collected() as lines:
+        native_log.verbose = True
+        with redirect_stderr(StringIO()) as log:
             Context(weights, context.n_cells, context.n_sequences).close()
-        return asked, bytes_in("".join(lines)), grown
+        return asked, bytes_in(log.getvalue()), grown
+
+
+def bytes_in(log: str) -> int:
+    """Return the sum of the sizes of a context in llama.cpp's log."""
+    sizes = re.findall(r"(?:(?:compute|output) buffer size|(?<!buffer) size) = +([\d.]+) MiB", log)
+    return round(sum(map(float, sizes)) * 2**20)
 
 
 def _status(field: str) -> int:

@@ -48,7 +48,6 @@ class Kept:
 
     info = ModelInfo("kept", None, "0/0", None)
     choose = None
-    continues_turns = True
     samples: tuple[Generation, ...] = ()
 
     def generate(self, *_: object) -> Generations:

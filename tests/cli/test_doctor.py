@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import sys
 from collections.abc import Mapping
@@ -51,8 +52,8 @@ def test_a_model_that_works(fbrag: Run, smollm2: Path) -> None:
     assert (done.returncode, done.stderr, told["schema"]) == (0, "", "fbrag.doctor/1")
     checks = {check["name"]: check for check in told["checks"]}
     assert list(checks) == [
-        *("python", "llama.cpp", "devices", "cpu", "model servers", "fbrag serve"),
-        *("small model", "small model runs", "large model", "a question", "disk"),
+        *("python", "llama.cpp", "devices", "cpu", "model servers"),
+        *("small model", "small model runs", "large model", "disk"),
         *("cache", "config", "environment"),
     ]
     assert all((check["fix"] is None) == (check["status"] == "ok") for check in checks.values())
@@ -85,7 +86,7 @@ def test_broken_things_are_findings_and_exit_1(fbrag: Run, smollm2: Path, tmp_pa
     assert {name for name, check in checks.items() if check["status"] == "fail"} == {
         *("small model runs", "large model", "config", "environment"),
     }
-    assert "llama.cpp cannot load" in checks["small model runs"]["finding"]
+    assert "the header of cut.gguf cannot be read" in checks["small model runs"]["finding"]
     assert "qwen2.5-coder-1.5b" in checks["large model"]["fix"]
     assert f"{config}, line 1" in checks["config"]["finding"]
     assert "FBRAG_SAMPLES is 'many'" in checks["environment"]["finding"]
@@ -105,7 +106,7 @@ def test_a_model_that_kills_its_process(
 ) -> None:
     crash = child(f"import os; print('loading', flush=True); os.kill(os.getpid(), {int(number)})")
     monkeypatch.setattr(probe, "command", lambda *arguments: crash)
-    found, _ = models.answer("small model runs", ModelFile("m", Path("m.gguf"), None, None), situation)
+    found = models.answer("small model runs", ModelFile("m", Path("m.gguf"), None, None), situation)
     assert (found.status, found.finding) == ("fail", f"m: the child process died: killed by {number.name}")
     assert fix in str(found.fix)
 
@@ -205,23 +206,11 @@ def test_another_version_than_fbrag_needs(situation: Situation) -> None:
     assert (found.status, "needs llama-cpp-python==0.3.36" in found.finding) == ("warn", True)
 
 
-def test_the_speed_of_a_model_and_the_seconds_of_a_question(situation: Situation, smollm2: Path) -> None:
-    check, speed = models.answer("small model runs", ModelFile("m", smollm2, None, None), replace(situation, gpu="off"))
-    assert speed
-    assert f"; reads {speed.reads:,.0f} tokens/s, writes {speed.writes:,.0f}" in check.finding
-    assert (speed.reads > 1, speed.writes > 1, speed.on_gpu) == (True, True, False)
-    slow = models.Speed(100, 10, on_gpu=False)
-    assert models.question(slow, slow).finding == "some 40 s at these speeds: 3,000 tokens read, 100 written"
-    assert "14,000 tokens read" in models.question(replace(slow, on_gpu=True), replace(slow, on_gpu=True)).finding
-
-
-def test_a_model_that_writes_nothing_when_it_is_timed_has_no_seconds(
-    situation: Situation, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ran = {"load_seconds": 1.0, "answer_seconds": 1.0, "gpu_layers": "0/2", "generated_tokens": 3, "reads": 50.0, "writes": 0.0}
-    monkeypatch.setattr("fbrag_cli.doctor.probe.run", lambda *arguments, **options: ran)
-    check, speed = models.answer("small model runs", ModelFile("m", Path("m.gguf"), None, None), situation)
-    assert (check.status, speed) == ("ok", None)
+def test_the_speed_of_a_model(situation: Situation, smollm2: Path) -> None:
+    check = models.answer("small model runs", ModelFile("m", smollm2, None, None), replace(situation, gpu="off"))
+    speeds = re.search(r"; reads ([\d,]+) tokens/s, writes ([\d,]+)$", check.finding)
+    assert speeds
+    assert all(int(each.replace(",", "")) > 1 for each in speeds.groups())
 
 
 def test_no_room_for_the_models(situation: Situation, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -262,12 +251,6 @@ def test_the_configuration_file(situation: Situation) -> None:
     path.write_text("samples = 0\n")
     assert surroundings.config(situation).status == "fail"
     assert surroundings.config(replace(situation, config_file=None)).status == "ok"
-
-
-def test_the_seconds_beside_other_work_say_so() -> None:
-    speed = models.Speed(100, 10, on_gpu=False)
-    assert models.question(speed, speed, 0.5).finding.endswith("100 written")
-    assert "; fewer on an idle machine (its load is 11, on " in models.question(speed, speed, 11.2).finding
 
 
 def test_a_folder_of_models_that_cannot_be_written(situation: Situation, monkeypatch: pytest.MonkeyPatch) -> None:

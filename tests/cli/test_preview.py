@@ -290,13 +290,13 @@ def test_a_longer_text_takes_longer_and_a_question_without_a_check_less(clock: C
     assert expected({"answer": 500}) < usual - 30
 
 
-def test_a_pace_is_kept_in_the_cache_and_a_damaged_one_is_dropped(tmp_path: Path) -> None:
+def test_a_pace_that_is_damaged_in_the_cache_is_dropped(tmp_path: Path) -> None:
     cache, key = Cache(tmp_path / "cache"), "0" * 64
     for seconds in (0.5, 0.25):
-        forecast.keep({"load": (seconds, 1.0)}, cache, key)
+        cache.write_json(KIND, key, {"load": (seconds, 1.0)})
     assert cache.read_json(KIND, key, forecast._read) == {"load": (0.25, 1.0)}
     for damaged in (-1.0, 0.0, float("1e999")):
-        forecast.keep({"load": (damaged, 1.0)}, cache, key)
+        cache.write_json(KIND, key, {"load": (damaged, 1.0)})
         assert cache.read_json(KIND, key, forecast._read) is None
         assert cache.path(KIND, key) is None
 

@@ -94,13 +94,7 @@ def test_a_damaged_entry_is_made_again(cache: Cache, damaged: str) -> None:
         {"prompt_tokens": None},
         {"prefill_seconds": "long"},
         {"decode_seconds": float("nan")},
-        {
-            "about": {
-                "info": {"name": 7, "sha256": None, "gpu_layers": None, "context_tokens": 5},
-                "chooses": 1,
-                "continues_turns": 1,
-            }
-        },
+        {"about": {"info": {"name": 7, "sha256": None, "gpu_layers": None, "context_tokens": 5}, "chooses": 1}},
     ],
     ids=lambda lie: ascii(lie)[:50],
 )
@@ -141,9 +135,9 @@ def test_without_a_cache_samples_stay_in_memory_until_they_are_dropped() -> None
 
 
 def test_it_can_do_what_its_generator_can() -> None:
-    scripted = Scripted(SAID, continues_turns=False)
+    scripted = Scripted(SAID)
     cached = CachedGenerator(lambda: scripted)
-    assert (cached.continues_turns, cached.info) == (False, scripted.info)
+    assert cached.info == scripted.info
     assert cached.written(ASKED) == scripted.written(ASKED)
     assert cached.choose
     for _ in range(2):
@@ -174,7 +168,7 @@ def test_what_is_cached_needs_no_model(cache: Cache) -> None:
     assert sent == ["one"]
     assert later.choose
     assert later.choose(ASKED, ("yes", "no"), QUIET) == chosen
-    assert (later.info, later.continues_turns) == (scripted.info, True)
+    assert later.info == scripted.info
     with pytest.raises(AssertionError):
         later.choose(ASKED, ("true", "false"), QUIET)
 

@@ -16,6 +16,7 @@ import pytest
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import Call, Sampling, Turn
 from fbrag_cli.generation.llama.generator import LlamaGenerator
+from fbrag_cli.generation.llama.machine import amx_in_use
 from fbrag_cli.generation.llama.sample import piece_of
 from fbrag_cli.generation.llama.weights import Loading, layers_on_gpu
 from tests.generation.tiny_gguf import Tiny
@@ -52,6 +53,15 @@ def test_a_sample_does_not_depend_on_how_many_there_are(generator: LlamaGenerato
     assert together == alone
 
 
+def test_samples_do_not_depend_on_the_number_of_threads(smollm2: Path) -> None:
+    asked = (Turn("user", "The brig Meridian passed at noon with a torn sail. " * 60),)
+    written = []
+    for threads in (1, 2):
+        with LlamaGenerator(smollm2, Loading(threads=threads)) as one:
+            written.append([one.generate(asked, n, Sampling(16, seed=3)).samples for n in (1, 3)])
+    assert written[0] == written[1]
+
+
 def test_greedy_rows_of_a_batch_are_the_single_run(generator: LlamaGenerator) -> None:
     alone = generator.generate(ASKED, 1, GREEDY).samples[0].text
     assert {sample.text for sample in generator.generate(ASKED, 3, GREEDY).samples} == {alone}
@@ -59,6 +69,8 @@ def test_greedy_rows_of_a_batch_are_the_single_run(generator: LlamaGenerator) ->
 
 def test_the_logits_are_those_of_the_high_level_class(generator: LlamaGenerator, smollm2: Path) -> None:
     """The greedy continuation agrees with llama-cpp-python's own, token for token."""
+    if amx_in_use():
+        pytest.skip("llama.cpp's code for AMX crashes, which fbrag does not use")
     tokens = generator.tokenize(ASKED)
     plain = llama_cpp.Llama(str(smollm2), n_ctx=1024, verbose=False, flash_attn=True)
     expected = plain.create_completion(tokens, max_tokens=12, temperature=0)["choices"][0]["text"]

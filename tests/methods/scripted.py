@@ -24,7 +24,6 @@ class Scripted:
     yes: float = 1.0
     finish: Finish = "stop"
     info: ModelInfo = field(default_factory=lambda: ModelInfo("scripted", None, "0/1", 9999))
-    continues_turns: bool = True
     thought_tokens: int = 0
 
     def generate(self, turns: Sequence[Turn], n: int, sampling: Sampling, call: Call | None = None) -> Generations:

@@ -90,7 +90,6 @@ def test_the_suggested_pair_is_printed_as_addresses_and_sizes(fbrag: Run, here: 
         assert f"{name}: {entry.bytes} bytes, sha256 {entry.sha256}" in done.stdout
     assert {role for model in told["models"] for role in model["suggested"]} == {"small", "large"}
     assert told["machine"]["memory_bytes"] > 0
-    assert told["suggested"]["seconds"] > 0
     (moe,) = (model for model in told["models"] if model["name"] == "qwen3.6-35b-a3b")
     assert (moe["parameters"], moe["active_parameters"], moe["licence"]) == ("35B", "3B", "Apache-2.0")
     assert fbrag("models", "pull", "--suggested", "smollm2-135m", env=here).returncode == 2

@@ -1,4 +1,4 @@
-"""The HTTP interface of the warm process, as a program meets it: real requests, real models."""
+"""The HTTP interface of the server, as a program meets it: real requests, real models."""
 
 from __future__ import annotations
 

@@ -164,7 +164,7 @@ def test_what_is_no_site(user: Environment, site: str) -> None:
     assert f"--origin {site} is no site" in run.stderr
 
 
-@pytest.mark.parametrize("path", ["/", "/healthz", "/no-such", "/v1/documents", "/warm/hello"])
+@pytest.mark.parametrize("path", ["/", "/healthz", "/no-such", "/v1/documents"])
 def test_all_responses_forbid_what_no_page_of_ours_needs(open_door: Served, guarded: Served, path: str) -> None:
     for served in (open_door, guarded):
         headers = served.request("GET", path, tcp=True)[0].headers
@@ -178,8 +178,8 @@ def test_all_responses_forbid_what_no_page_of_ours_needs(open_door: Served, guar
         assert headers["Server"] is None
 
 
-def test_models_are_lent_over_the_unix_socket_alone(open_door: Served) -> None:
-    for path in ("/warm/hello", "/process/status", "/process/stop"):
+def test_the_process_is_watched_and_ended_over_the_unix_socket_alone(open_door: Served) -> None:
+    for path in ("/process/status", "/process/stop"):
         assert open_door.request("GET", path, tcp=True)[0].status == 404
     assert open_door.request("POST", "/process/stop", tcp=True)[0].status == 404
     assert open_door.get("/process/status")[0] == 200

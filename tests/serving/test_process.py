@@ -1,4 +1,4 @@
-"""The life of the warm process as its user meets it: it starts, is found, is stopped, and leaves nothing."""
+"""The life of the server as its user meets it: it starts, is found, is stopped, and leaves nothing."""
 
 from __future__ import annotations
 
@@ -103,20 +103,6 @@ def test_a_second_one_finds_the_first(user: Environment) -> None:
             assert own.get("/healthz")[0] == 200
 
 
-def test_doctor_names_it(user: Environment) -> None:
-    def finding() -> dict[str, Any]:
-        run = fbrag({**user, "FBRAG_MODELS_DIR": user["XDG_CACHE_HOME"]}, "doctor", "--json", "--offline", "--no-gpu-probe")
-        return next(each for each in json.loads(run.stdout)["checks"] if each["name"] == "fbrag serve")
-
-    assert finding()["finding"] == "none runs"
-    with serving(user) as served:
-        found = finding()
-        assert found["status"] == "ok"
-        assert found["finding"] == f"process {served.process.pid}, fbrag {__version__}, no model loaded"
-        served.end(signal.SIGKILL)
-    assert finding()["finding"] == f"none runs; {served.ready['socket']} is left of one that was killed"
-
-
 def test_of_starts_at_once_one_serves(user: Environment) -> None:
     command = [sys.executable, "-m", "fbrag_cli", "serve", "--print-ready"]
     pipe = subprocess.PIPE
@@ -208,7 +194,7 @@ def test_where_the_socket_may_lie(user: Environment, tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() != 0, reason="only root makes files of another user")
 def test_a_link_of_another_user_stands_for_no_folder(user: Environment, tmp_path: Path) -> None:
-    from fbrag_cli.generation.warm.connection import is_trusted
+    from fbrag_cli.serving.process.unix_socket import is_trusted
 
     (tmp_path / "own").mkdir(mode=0o700)
     for name, owner in (("mine", 0), ("theirs", 65534)):
@@ -455,10 +441,10 @@ def test_an_encrypted_document_is_served_and_nothing_of_it_is_cached(user: Envir
     assert not cached
 
 
-def test_a_page_beside_another_process_uses_its_models(user: Environment, tiny: list[str], tmp_path: Path) -> None:
+def test_a_page_answers_beside_another_process(user: Environment, tiny: list[str], tmp_path: Path) -> None:
     other = tmp_path / "other.txt"
     other.write_text("The chronometer box was sealed by Ambrose Tull on the third of May.\n" * 20)
-    with serving(user, str(INQUIRY), *tiny) as first, serving(user, str(other), *tiny, command="ui") as page:
+    with serving(user, str(INQUIRY), *tiny), serving(user, str(other), *tiny, command="ui") as page:
         assert page.ready["socket"] is None
         token = page.process  # the page's address stands on its stderr
         assert token.stderr
@@ -467,6 +453,3 @@ def test_a_page_beside_another_process_uses_its_models(user: Environment, tiny: 
         body = json.dumps({**QUESTION, "settings": {"max_tokens": 8}})
         response, reply = page.request("POST", "/v1/ask", tcp=True, body=body, headers=headers)
         assert response.status == 200, reply
-        assert loaded(first) == ["tiny"]
-        before = page.of_system().memory_maps()
-        assert not any("tiny.gguf" in each.path for each in before)

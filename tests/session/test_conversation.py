@@ -45,7 +45,6 @@ class Writer:
 
     info = ModelInfo("writer", None, None, None)
     choose = None
-    continues_turns = True
 
     def generate(self, turns: Sequence[Turn], n: int, sampling: Sampling, call: Call = QUIET) -> Generations:
         if call.cancellation:

@@ -24,7 +24,7 @@ class Recorded:
     def __init__(self, path: Path, loading: Loading, **others: Any) -> None:
         assert loading.name
         self.placements[loading.name] = loading.placement
-        self.problems = ()
+        self.path, self.problems = path, ()
         self.info = ModelInfo(loading.name, None, "9/9", 512)
 
     def close(self) -> None:
@@ -50,8 +50,8 @@ def load(settings: ModelSettings, *names: str, answers: str | None = "large") ->
 
 
 def test_each_model_has_its_cards_and_the_layers_are_the_large_ones(placements: dict[str, Placement]) -> None:
-    load(ModelSettings(gpu_layers="5", device="CUDA0, CUDA1", small_device="CUDA2", tensor_split="3,1"), "small", "large")
-    assert placements == {"small": Placement(None, ("CUDA2",)), "large": Placement(5, ("CUDA0", "CUDA1"), (3.0, 1.0))}
+    load(ModelSettings(gpu_layers="5", device="CUDA0, CUDA1", tensor_split="3,1"), "small", "large")
+    assert placements == {"small": Placement(None, ("CUDA0", "CUDA1")), "large": Placement(5, ("CUDA0", "CUDA1"), (3.0, 1.0))}
 
 
 def test_one_file_for_both_goes_where_the_large_model_goes(placements: dict[str, Placement]) -> None:

@@ -1,16 +1,13 @@
-"""A model's chat template, rendered in a child process. The template is untrusted: it comes with the model file."""
+"""A model's chat template, rendered in jinja2's sandbox. The template is untrusted: it comes with the model file."""
 
 from __future__ import annotations
 
-import json
 import re
-import signal
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from secrets import token_hex
+from typing import Any
 
-from fbrag_cli.cancellation import Cancellation
-from fbrag_cli.children import Child, command
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import EmbeddingRows, Turn
 from fbrag_cli.generation.thought import FOR_THOUGHTS, Marks, marks_of, settings_against
@@ -32,22 +29,25 @@ class Text:
 
 Segment = Markup | Text | EmbeddingRows
 
+_MOST_CHARACTERS = 100_000  # that a template writes; the markup of three turns has a few hundred
+_MOST_NUMBERS = 100_000  # of all its ranges, one within another too
+_MOST_OF_A_REASON = 300  # characters
 _OF_THOUGHTS = re.compile("think|thought|reason|channel|inner_", re.IGNORECASE)  # in each template that knows thoughts
 
 
 class ChatTemplate:
     """Renders turns in the chat format of one model.
 
-    source: the Jinja text in the GGUF, or None. Without it, or where it cannot be rendered, the prompt is plain text.
-    bos, eos: markers of the model, which templates may insert. child: a process that was started before, as that takes 0.1 s.
-    problem: why the template cannot be used, None if it can. marks: how the model marks its thoughts, None where the template
-    knows no thoughts. may_think: whether it knows them, and no way not to think.
+    source: the Jinja text in the GGUF, or None. Without it, or where it cannot be rendered, the prompt is plain text. bos, eos:
+    markers of the model, which templates may insert. problem: why the template cannot be used, None if it can. marks: how the
+    model marks its thoughts, None where the template knows none. may_think: whether it knows them, and no way not to think.
 
     The words of turns are placeholders for the template, so that each sequence of roles is rendered once: a single question when
     the template is made, others when they first come. The prompt ends where the answer begins, without a thought (see `_end`).
+    Raises FbragError `model_corrupt` for a template that writes without end.
     """
 
-    def __init__(self, source: str | None, *, bos: str = "", eos: str = "", child: TemplateChild | None = None) -> None:
+    def __init__(self, source: str | None, *, bos: str = "", eos: str = "") -> None:
         self.problem: str | None = None
         self.marks: Marks | None = None
         self.may_think = False
@@ -57,7 +57,7 @@ class ChatTemplate:
         self._pieces: dict[tuple[str, ...], list[str]] = {}
         if source:
             try:
-                self._begin(child or TemplateChild())
+                self._begin()
             except ValueError as error:
                 self.problem = f"the model's chat template cannot be used ({error}); prompts are plain text"
 
@@ -73,8 +73,7 @@ class ChatTemplate:
         roles = tuple(turn.role for turn in closed)
         if roles not in self._pieces:
             try:
-                (pieces,) = self._rendered(TemplateChild(), (roles, self._against))
-                self._pieces[roles] = _checked(pieces)
+                self._pieces[roles] = _checked(self._rendered(roles, self._against))
             except ValueError as error:
                 what = f"the model's chat template cannot be used for {' and '.join(roles)}: {error}"
                 raise FbragError("model_corrupt", what, "use another model (fbrag models list --all)") from None
@@ -94,16 +93,15 @@ class ChatTemplate:
             return _plain((*closed, Turn("assistant", "")))
         return self.segments(closed)[:-1]
 
-    def _begin(self, child: TemplateChild) -> None:
+    def _begin(self) -> None:
         """Render a single question, and see how the model answers without a thought. Raises ValueError."""
         question, chat = ("user",), ("user", "assistant", "user")
         tried = settings_against(self._source)
         if not _OF_THOUGHTS.search(self._source):
-            (pieces,) = self._rendered(child, (question, tried[0]))
-            self._against, self._pieces[question] = tried[0], _checked(pieces)
+            self._against, self._pieces[question] = tried[0], _checked(self._rendered(question, tried[0]))
             return
-        asked = [*((question, settings) for settings in tried), (question, FOR_THOUGHTS), (chat, tried[0])]
-        *found, thinking, past = self._rendered(child, *asked)
+        found = [self._rendered(question, settings) for settings in tried]
+        thinking, past = self._rendered(question, FOR_THOUGHTS), self._rendered(chat, tried[0])
         usable = [(settings, each) for settings, each in zip(tried, found, strict=True) if isinstance(each, list)]
         plain = usable[0][1] if usable else _checked(found[0])
         self.marks = marks_of("\n".join([self._source, *(piece for each in (*found, past) for piece in each)]))
@@ -119,11 +117,14 @@ class ChatTemplate:
     def _is_closed(self, prompt: str) -> bool:
         return self.marks is not None and prompt.rstrip().endswith(self.marks.closing)
 
-    def _rendered(self, child: TemplateChild, *asked: tuple[tuple[str, ...], dict[str, object]]) -> list[list[str] | str]:
-        """Return the pieces around the words of turns with these roles, for each rendering with such settings, or its problem."""
-        renderings = [(roles, self._markers | settings) for roles, settings in asked]
-        with child:
-            return child.render({"source": self._source, "renderings": renderings})
+    def _rendered(self, roles: Sequence[str], settings: dict[str, object]) -> list[str] | str:
+        """Return the pieces around the words of turns with these roles, or why the template cannot be used for them."""
+        try:
+            return _pieces(_sandbox().from_string(self._source), roles, self._markers | settings)
+        except FbragError:
+            raise
+        except Exception as error:  # whatever an untrusted template does
+            return f"{type(error).__name__}: {error}"[:_MOST_OF_A_REASON]
 
 
 def _checked(rendered: list[str] | str) -> list[str]:
@@ -165,30 +166,69 @@ def _words(turn: Turn) -> list[Text | EmbeddingRows]:
     return [part if isinstance(part, EmbeddingRows) else Text(part) for part in turn.parts]
 
 
-_CPU_SECONDS = 5  # for a rendering and its process, which starts with 0.06 s and 20 MB
-_SECONDS = 60  # of wall time; a machine with much other work gives little of it to one process
-_MEMORY = 500_000_000  # bytes
-_LATE = -int(signal.SIGXCPU) if sys.platform != "win32" else None  # the exit status when the CPU time is used up
+# -- jinja2 ------------------------------------------------------------------------------------------------------------------
 
 
-class TemplateChild(Child):
-    """A process that renders one template within limits. After a `with` block it has ended.
+def _pieces(template: Any, roles: Sequence[str], variables: dict[str, object]) -> list[str]:
+    """Render turns whose words are placeholders. Return the text around them: one piece more than turns."""
+    marks = [f"turn-{token_hex(16)}" for _ in roles]
+    messages = [{"role": role, "content": mark} for role, mark in zip(roles, marks, strict=True)]
+    rest = _bounded(template.generate(messages=messages, add_generation_prompt=True, **variables))
+    pieces = []
+    for mark in marks:
+        if rest.count(mark) != 1:
+            raise ValueError("the template leaves out or repeats the words of a turn")
+        before, _, rest = rest.partition(mark)
+        pieces.append(before)
+    return [*pieces, rest]
 
-    cancellation: stops the rendering. Raises FbragError out_of_memory where no process can be started.
-    """
 
-    def __init__(self, cancellation: Cancellation | None = None) -> None:
-        self._cancellation = cancellation
-        super().__init__(command("fbrag_cli.generation.llama.template_child:main", isolated=True), "render the chat template")
+def _bounded(written: Any) -> str:
+    text = ""
+    for piece in written:
+        text += piece
+        if len(text) > _MOST_CHARACTERS:
+            what = f"the model's chat template writes more than {_MOST_CHARACTERS:,} characters"
+            raise FbragError("model_corrupt", what, "use another model (fbrag models list --all)")
+    return text
 
-    def render(self, request: dict[str, object]) -> list[list[str] | str]:
-        """Return the text around the turns' words for each rendering, or the reason why the template cannot be used for it.
 
-        Raises ValueError with the reason where the process ends before.
-        """
-        limited = {"cpu_seconds": _CPU_SECONDS, "memory": _MEMORY, **request}
-        ended = self.finish(json.dumps(limited).encode(), seconds=_SECONDS, cancellation=self._cancellation)
-        if ended.status:
-            late = ended.late or ended.status == _LATE
-            raise ValueError(f"it takes more than {_CPU_SECONDS} s" if late else f"its process ended with status {ended.status}")
-        return [outcome["problem"] if "problem" in outcome else outcome["pieces"] for outcome in json.loads(ended.output)]
+def _sandbox() -> Any:
+    from jinja2.exceptions import TemplateError
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    def refuse(message: str) -> None:
+        raise TemplateError(message)
+
+    n_numbers = 0
+
+    def limited_range(*arguments: int) -> range:
+        nonlocal n_numbers
+        n_numbers += len(numbers := range(*arguments))
+        if n_numbers > _MOST_NUMBERS:
+            raise OverflowError("the template counts without end")
+        return numbers
+
+    sandbox = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols", _generation_block()]
+    )
+    sandbox.globals["range"] = limited_range
+    sandbox.globals["raise_exception"] = refuse
+    sandbox.globals["strftime_now"] = lambda form: ""  # a prompt that holds the date would differ from day to day
+    return sandbox
+
+
+def _generation_block() -> Any:
+    """Return the extension for a block around the words of an assistant, which marks them for training."""
+    from jinja2.ext import Extension
+
+    class Generation(Extension):
+        def __init__(self, environment: Any) -> None:
+            super().__init__(environment)
+            self.tags = {"generation"}
+
+        def parse(self, parser: Any) -> Any:
+            next(parser.stream)
+            return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+
+    return Generation

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.llama.footprint import context_bytes, most_bytes
 from fbrag_cli.generation.llama.library import llama_cpp
 from fbrag_cli.generation.llama.machine import free_gpu_memory
 from fbrag_cli.generation.llama.native_log import native_log
@@ -24,6 +23,7 @@ BATCH = 512
 #: takes about as long (8,000 tokens, 1.5B: 122 s for 133; 5,561, 0.5B: 40 s for 37); beyond, the matrix of the scores outgrows
 #: the processor's caches (12,805 tokens, 0.5B: 159 s for 137).
 _FLASH_ATTENTION_FROM = 9216
+_KV_BYTES, _FLOAT_BYTES = 2, 4  # of a number
 _NONE: Mapping[int, NDArray[np.float32]] = MappingProxyType({})
 
 
@@ -48,13 +48,10 @@ class Context:
         self._n_vocab = llama_cpp.llama_vocab_n_tokens(weights.vocab)
         params = _parameters(weights, n_cells, n_sequences)
         free = free_memory() + (free_gpu_memory() if weights.layers_on_gpu > 0 else 0)
-        if most_bytes(weights, params) > free and (need := context_bytes(weights, params)) > free:
+        if (need := context_bytes(weights, params)) > free:
             raise _too_large(
                 f"a context of {n_cells} tokens needs {need / 1e9:.1f} GB of memory, and {free / 1e9:.1f} GB are free"
             )
-        # Flash attention on a CPU divides the cells among the threads when a batch has one token: the result depends on their
-        # number (logits by up to 0.6). Everything else is equal bit by bit.
-        self._one_token_threads_vary = params.flash_attn_type == llama_cpp.LLAMA_FLASH_ATTN_TYPE_DISABLED
         self._context = weights.context(params)
         if not self._context:
             raise _too_large(f"llama.cpp made no context of {n_cells} tokens: {native_log.last_error()}")
@@ -83,7 +80,7 @@ class Context:
             batch.n_seq_id[i], batch.seq_id[i][0] = 1, each.sequence
             batch.logits[i] = each.wanted
         batch.n_tokens = len(tokens)
-        if status := self._weights.decode(self._context, batch, self._one_token_threads_vary):
+        if status := self._weights.decode(self._context, batch):
             raise _too_large(f"llama.cpp stopped at a batch of {len(tokens)} tokens (status {status}): {native_log.last_error()}")
 
     def _embeddings(self, tokens: Sequence[BatchToken], vectors: Mapping[int, NDArray[np.float32]]) -> Any:
@@ -160,8 +157,16 @@ def fits_in_half(weights: Weights, n_cells: int, n_sequences: int) -> bool:
     """Return whether a context fits in half of the free memory of the devices that have the model's layers."""
     all_on_gpu = weights.layers_on_gpu > llama_cpp.llama_model_n_layer(weights.model)
     half = (free_gpu_memory() if all_on_gpu else free_memory()) // 2
-    params = _parameters(weights, n_cells, n_sequences)
-    return most_bytes(weights, params) <= half or context_bytes(weights, params) <= half
+    return context_bytes(weights, _parameters(weights, n_cells, n_sequences)) <= half
+
+
+def context_bytes(weights: Weights, params: Any) -> int:
+    """Return about how many bytes a context with `params` takes: keys and values, recurrent states, and scores of a batch."""
+    keys_and_values = params.n_ctx * weights.layers.kv_numbers * _KV_BYTES
+    states = params.n_seq_max * weights.layers.state_numbers * _FLOAT_BYTES
+    has_scores = params.flash_attn_type == llama_cpp.LLAMA_FLASH_ATTN_TYPE_DISABLED
+    scores = BATCH * params.n_ctx * llama_cpp.llama_model_n_head(weights.model) * _FLOAT_BYTES if has_scores else 0
+    return int(keys_and_values + states + scores)
 
 
 def _parameters(weights: Weights, n_cells: int, n_sequences: int) -> Any:

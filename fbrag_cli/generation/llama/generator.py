@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import QUIET, Call, EmbeddingRows, Generations, ModelInfo, Sampling, Turn
-from fbrag_cli.generation.llama.chat_template import ChatTemplate, Markup, Segment, TemplateChild
+from fbrag_cli.generation.llama.chat_template import ChatTemplate, Markup, Segment
 from fbrag_cli.generation.llama.embedding_rows import RowsCheck, check_taken, takes_rows
 from fbrag_cli.generation.llama.library import llama_cpp
 from fbrag_cli.generation.llama.prompts import Need, Prompts, common_prefix
@@ -38,19 +38,21 @@ class LlamaGenerator:
 
     max_context: tokens of a prompt with its reply, None for as many as the model was trained with. Raises as `Weights`.
 
-    path: the file. threads: the most CPU threads in use. problems: what the user should know about the model, as sentences.
+    path: the file. threads: number of CPU threads. problems: what the user should know about the model, as sentences.
     """
 
     def __init__(self, path: Path, loading: Loading = BY_DEFAULT, *, max_context: int | None = None) -> None:
-        with TemplateChild(loading.cancellation) as child:  # it starts while the weights are loaded
-            self._weights = Weights(path, loading)
-            self._model, self._vocab = self._weights.model, self._weights.vocab
+        self._weights = Weights(path, loading)
+        self._model, self._vocab = self._weights.model, self._weights.vocab
+        try:
             self._template = ChatTemplate(
                 _decoded(llama_cpp.llama_model_chat_template(self._model, None)),
                 bos=self._token_text(llama_cpp.llama_vocab_bos(self._vocab)),
                 eos=self._token_text(llama_cpp.llama_vocab_eos(self._vocab)),
-                child=child,
             )
+        except BaseException:
+            self._weights.close()
+            raise
         self.path, self.threads = path, self._weights.threads
         trained = max(llama_cpp.llama_model_n_ctx_train(self._model), 0)
         self.problems = (self._template.problem,) if self._template.problem else ()
@@ -71,8 +73,6 @@ class LlamaGenerator:
         self._within_mark = re.compile("|".join(within)) if within else None
 
     # -- the Generator protocol ------------------------------------------------------------------------------------------
-
-    continues_turns = True
 
     @property
     def takes_rows(self) -> bool:

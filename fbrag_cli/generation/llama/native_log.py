@@ -6,8 +6,6 @@ import ctypes
 import sys
 import threading
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from fbrag_cli.generation.llama.library import llama_cpp
@@ -22,7 +20,6 @@ class NativeLog:
         self._lines: deque[str] = deque(maxlen=40)
         self._callback: Any = None
         self._installing = threading.Lock()
-        self._collected: dict[int, list[str]] = {}  # by thread
 
     def install(self) -> None:
         """Receive the log from now on, instead of llama.cpp writing it to stderr. Does nothing the second time."""
@@ -34,15 +31,6 @@ class NativeLog:
     def clear(self) -> None:
         self._lines.clear()
 
-    @contextmanager
-    def collected(self) -> Iterator[list[str]]:
-        """Collect the lines of what this thread calls, which go nowhere else."""
-        lines = self._collected[threading.get_ident()] = []
-        try:
-            yield lines
-        finally:
-            del self._collected[threading.get_ident()]
-
     def last_error(self) -> str:
         """Return the first line since `clear` that reports a failure."""
         failures = [line for line in self._lines if "error" in line or "failed" in line]
@@ -50,9 +38,6 @@ class NativeLog:
 
     def _receive(self, level: int, text: bytes, data: Any) -> None:
         line = text.decode("utf-8", "replace")
-        if (lines := self._collected.get(threading.get_ident())) is not None:
-            lines.append(line)
-            return
         self._lines.append(line)
         if self.verbose:
             print(printable(line), end="", file=sys.stderr, flush=True)

@@ -74,7 +74,6 @@ class Scheduler:
         self._changed = threading.Condition()
         self._driver: Request | None = None  # whose thread runs the batches
         self._closed = False
-        self._owner = ""  # of the prompts in the context
         self._waiting: list[Request] = []
         self._running: list[Request] = []  # admitted; where a prompt is being read, it is that of the last
 
@@ -152,8 +151,6 @@ class Scheduler:
         self._weights.cancellation = request.cancellation
         request.begun = perf_counter()
         try:
-            if request.call.owner != self._owner and self._prompts.at_once == 1 and not self._running:
-                self._prompts.close()
             if (prompt := self._prompts.admit(request.need)) is None:
                 assert self._running  # or it would wait for ever
                 return None
@@ -167,7 +164,6 @@ class Scheduler:
         with self._changed:
             self._waiting.remove(request)
         self._running.append(request)
-        self._owner = request.call.owner
         return request
 
     def _piece(self, request: Request, n_samples: int) -> list[BatchToken]:

@@ -12,18 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.llama.abort import abort_handler
-from fbrag_cli.generation.llama.busy_cores import ThreadCount
+from fbrag_cli.generation.llama.gguf_file import read_layers
 from fbrag_cli.generation.llama.library import llama_cpp
-from fbrag_cli.generation.llama.machine import (
-    device_list,
-    layers_for_gpu,
-    metadata,
-    physical_cores,
-    repacking_helps,
-    usable_cores,
-    version,
-)
+from fbrag_cli.generation.llama.machine import device_list, layers_for_gpu, repacking_helps, usable_cores, version
 from fbrag_cli.generation.llama.native_log import native_log
 from fbrag_cli.generation.llama.token_table import TokenTable
 from fbrag_cli.generation.placement import WHERE_IT_FITS, Placement
@@ -39,9 +30,9 @@ class Loading:
     """How a model file is loaded, and what is known of it.
 
     name: what errors and results call the model; None for the name of its file. sha256: digest of the file in hexadecimal digits,
-    None where it is not known. placement: devices of its layers. threads: number of CPU threads; None for the physical cores, and
-    fewer of them while other programs use them (`busy_cores`). cancellation: stops the loading, and the calls
-    of an encoder until another one is set. verbose: whether llama.cpp's log goes to stderr.
+    None where it is not known. placement: devices of its layers. threads: number of CPU threads; None for the physical cores.
+    cancellation: stops the loading, and the calls of an encoder until another one is set. verbose: whether llama.cpp's log goes
+    to stderr.
     """
 
     name: str | None = None
@@ -58,9 +49,9 @@ BY_DEFAULT = Loading()
 class Weights:
     """A loaded model file, which is mapped into memory, not read.
 
-    model, vocab: llama.cpp's pointers. layers_on_gpu: how many of the model's layers are on GPUs. cancellation: that of the
-    running call, to be set before each. Raises FbragError: `model_corrupt` if llama.cpp cannot load the file, `out_of_memory` if
-    it does not fit.
+    model, vocab: llama.cpp's pointers. layers: what they keep in a context. layers_on_gpu: how many of them are on GPUs.
+    cancellation: that of the running call, to be set before each. Raises FbragError: `model_corrupt` if the file contradicts
+    itself or llama.cpp cannot load it, `out_of_memory` if it does not fit.
     """
 
     def __init__(self, path: Path, loading: Loading = BY_DEFAULT) -> None:
@@ -69,23 +60,16 @@ class Weights:
         self.cancellation = loading.cancellation or Cancellation()
         self._abort = llama_cpp.ggml_abort_callback(lambda data: self.cancellation.requested)  # of all contexts
         self.threads = loading.threads or usable_cores()
-        self._thread_count = None if loading.threads else ThreadCount(self.threads, physical_cores())
         self._path, self._name = path, path.name
         native_log.install()
         native_log.verbose = loading.verbose
-        abort_handler.install()
-        abort_handler.models.append(path.name)
-        try:
-            asked_layers = layers_for_gpu(path, loading.placement)
-            self._placement, self._asked_layers = loading.placement, asked_layers
-            self._check_memory(path.stat().st_size)
-            self.model = self._load()
-            if not self.model:
-                raise _not_loaded(path, native_log.last_error())
-        except BaseException:
-            abort_handler.models.remove(path.name)
-            raise
-        self.layers_on_gpu = layers_on_gpu(self.model, asked_layers)
+        self.layers = read_layers(path)
+        self._placement, self._asked_layers = loading.placement, layers_for_gpu(path, loading.placement)
+        self._check_memory(path.stat().st_size)
+        self.model = self._load()
+        if not self.model:
+            raise _not_loaded(path, native_log.last_error())
+        self.layers_on_gpu = layers_on_gpu(self.model, self._asked_layers)
         self.vocab = llama_cpp.llama_model_get_vocab(self.model)
 
     def add_adapter(self, path: Path) -> None:
@@ -116,20 +100,11 @@ class Weights:
             raise
         return context
 
-    def decode(self, context: Any, batch: Any, one_token_threads_vary: bool = False) -> int:
-        """Run one batch and return llama.cpp's status: 0 where all went well. Raises the error of a requested cancellation.
-
-        one_token_threads_vary: whether a batch of one token, too, leaves cores to other programs.
-        """
-        if self._thread_count:
-            threads = self._thread_count.current()
-            llama_cpp.llama_set_n_threads(context, threads if one_token_threads_vary else self.threads, threads)
+    def decode(self, context: Any, batch: Any) -> int:
+        """Run one batch and return llama.cpp's status: 0 where all went well. Raises the error of a requested cancellation."""
         native_log.clear()
         with self.cancellation.native():
-            status = int(llama_cpp.llama_decode(context, batch))
-        if self._thread_count:
-            self._thread_count.batch_ended()
-        return status
+            return int(llama_cpp.llama_decode(context, batch))
 
     def tokens_of(self, text: str, *, special: bool = False, surrounded: bool = False) -> list[int]:
         """Return the token ids of `text`. special: whether the model's markers in it are read as such. surrounded: whether the
@@ -148,19 +123,6 @@ class Weights:
         """The model's token embeddings. Raises FbragError `model_corrupt` where they cannot be read."""
         return TokenTable(self._path)
 
-    @cached_property
-    def without_weights(self) -> Any:
-        """The model without weights and vocabulary, None where llama.cpp cannot load it so. A context over it takes no memory but
-        for its recurrent states."""
-        architecture = metadata(self.model, "general.architecture")
-        overrides = (llama_cpp.llama_model_kv_override * 3)()  # the last one ends the list
-        overrides[0].tag, overrides[0].key = llama_cpp.LLAMA_KV_OVERRIDE_TYPE_STR, b"tokenizer.ggml.model"
-        overrides[0].value.val_str = b"none"
-        overrides[1].tag, overrides[1].key = llama_cpp.LLAMA_KV_OVERRIDE_TYPE_INT, f"{architecture}.vocab_size".encode()
-        overrides[1].value.val_i64 = llama_cpp.llama_vocab_n_tokens(self.vocab)
-        with native_log.collected():
-            return self._load(overrides)
-
     def token_rows(self, ids: Sequence[int] | NDArray[np.integer]) -> NDArray[np.float32]:
         """Return the embeddings of tokens, as the model computes with them: float32 `(len(ids), n_embd)`."""
         return self.token_table.rows(ids)
@@ -169,11 +131,8 @@ class Weights:
         """Free the model."""
         if self.model is not None:
             self.__dict__.pop("token_table", None)
-            if other := self.__dict__.pop("without_weights", None):
-                llama_cpp.llama_model_free(other)
             llama_cpp.llama_model_free(self.model)  # and its adapter
             self.model = None
-            abort_handler.models.remove(self._name)
 
     def _adapt(self, context: Any) -> None:
         adapters, scales = (llama_cpp.llama_adapter_lora_p_ctypes * 1)(self._adapter), (ctypes.c_float * 1)(1.0)
@@ -189,8 +148,8 @@ class Weights:
                 "close other programs, or choose a smaller model (fbrag models list --all)",
             )
 
-    def _load(self, overrides: Any = None) -> Any:
-        """Return the model, None where llama.cpp cannot load it. overrides: of its metadata, for a model without weights."""
+    def _load(self) -> Any:
+        """Return the model, None where llama.cpp cannot load it."""
         params = llama_cpp.llama_model_default_params()
         params.n_gpu_layers = self._asked_layers
         if self._placement.devices is not None:  # without layers there, llama.cpp would send long batches to a GPU it may use
@@ -202,8 +161,6 @@ class Weights:
         params.use_extra_bufts = repacking_helps()
         progress = llama_cpp.llama_progress_callback(lambda done, data: not self.cancellation.requested)
         params.progress_callback = progress
-        if overrides:
-            params.kv_overrides, params.no_alloc, params.load_mode = overrides, True, llama_cpp.LLAMA_LOAD_MODE_NONE
         native_log.clear()
         with self.cancellation.native():
             return llama_cpp.llama_model_load_from_file(os.fsencode(self._path), params)

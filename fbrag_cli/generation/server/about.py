@@ -9,7 +9,7 @@ from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.server.exchange import ask
 from fbrag_cli.generation.server.host import Host
-from fbrag_cli.generation.server.listing import Listed, count, of_lm_studio, of_ollama
+from fbrag_cli.generation.server.listing import Listed, count, is_called, of_lm_studio, of_ollama
 from fbrag_cli.generation.server.replies import Json, RefusedError
 from fbrag_cli.text.near import closest
 from fbrag_cli.text.printable import one_line
@@ -72,7 +72,7 @@ def listing(host: Host, model: str, cancellation: Cancellation | None = None) ->
 
 
 def _called(name: str, models: list[Listed]) -> Listed | None:
-    return next((each for each in models if each.is_called(name)), None)
+    return next((each for each in models if is_called(name, each.name)), None)
 
 
 def _models(host: Host, cancellation: Cancellation | None) -> Json:

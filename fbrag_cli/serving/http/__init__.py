@@ -1,1 +1,1 @@
-"""HTTP: the routes of the warm process, for programs, pages and commands of its user."""
+"""HTTP: the routes of the server, for programs, and the page."""

@@ -1,4 +1,4 @@
-"""`State`: what the routes of the warm process share."""
+"""`State`: what the routes of the server share."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The life of the warm process: where it listens, who may come in, when it ends."""
+"""The life of the server: where it listens, who may come in, when it ends."""

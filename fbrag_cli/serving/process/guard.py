@@ -55,7 +55,6 @@ class Limit:
 #: By the beginning of the path; the first one counts.
 LIMITS = {
     "/v1/documents": Limit(256_000_000, 600.0),  # uploads
-    "/warm/": Limit(256_000_000, 60.0),  # prompts with rows of numbers
     "": Limit(16_000_000, 30.0),
 }
 

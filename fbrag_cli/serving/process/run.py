@@ -1,4 +1,4 @@
-"""The life of the warm process: it listens, until a signal, a request or a time without requests ends it."""
+"""The life of the server: it listens, until a signal, a request or a time without requests ends it."""
 
 from __future__ import annotations
 

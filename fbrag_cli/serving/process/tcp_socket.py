@@ -1,4 +1,4 @@
-"""The TCP address of the warm process."""
+"""The TCP address of the server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Unix socket of the warm process, which only its user can open, and the lock that says whose it is."""
+"""The Unix socket of the server, which only its user can open, and the lock that says whose it is."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic, sleep
+from typing import Any
 
 from fbrag_cli.errors import FbragError
 
@@ -19,6 +20,7 @@ _LONGEST = 103 if sys.platform == "darwin" else 107  # bytes of a path, by the s
 _ELSEWHERE = "name another: --socket PATH"
 _FIRST_OF_SYSTEMD = 3  # number of the first open file that systemd hands over
 _POLL_SECONDS = 0.02
+_REPLY_SECONDS = 2.0
 _ROOT = 0
 _TRIES = 5  # to get the lock, which another process may only look at
 
@@ -29,6 +31,10 @@ class TakenError(Exception):
     def __init__(self, pid: int) -> None:
         super().__init__(f"process {pid}")
         self.pid = pid
+
+
+class GoneError(Exception):
+    """The process at a socket does not reply: it begins, or ends."""
 
 
 def is_possible() -> bool:
@@ -87,6 +93,33 @@ def owner(path: Path) -> int | None:
         return None
     except TakenError as taken:
         return taken.pid
+
+
+def is_trusted(path: Path) -> bool:
+    """Return whether a socket is there that only this user can have made: it and its folder are the user's, and nobody else can
+    write there, nor turn a link that stands for the folder."""
+    try:
+        found, folder, named = path.lstat(), path.parent.stat(), path.parent.lstat()
+    except OSError:
+        return False
+    user = os.geteuid()
+    return (
+        stat.S_ISSOCK(found.st_mode)
+        and found.st_uid == folder.st_uid == user
+        and named.st_uid in (user, _ROOT)
+        and not folder.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    )
+
+
+def reply(path: Path, method: str, address: str) -> dict[str, Any]:
+    """Return the JSON object with which the process at a socket replies. Raises GoneError."""
+    import httpx2
+
+    try:
+        with httpx2.Client(transport=httpx2.HTTPTransport(uds=str(path)), timeout=_REPLY_SECONDS) as client:
+            return dict(client.request(method, f"http://localhost{address}").raise_for_status().json())
+    except (httpx2.HTTPError, ValueError, TypeError) as error:
+        raise GoneError from error
 
 
 def wait_for_end(path: Path, seconds: float) -> bool:

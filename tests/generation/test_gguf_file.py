@@ -1,45 +1,37 @@
-"""Model files that lie. Whatever llama.cpp does with them ends in one error line and its exit code, and stdout stays empty."""
+"""Model files that lie. Where size, header and tensors do not agree, llama.cpp never sees them; stdout stays empty."""
 
 from __future__ import annotations
 
 import json
+import random
 import subprocess
-import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from fbrag_cli.errors import FbragError
+from fbrag_cli.generation.llama.gguf_file import Layers, read_layers
 from tests.conftest import Run
 from tests.generation.tiny_gguf import TOKENS, Tiny
 
 FEW_BYTES = (b"<s>", b"</s>", *(b"t%d" % i for i in range(257)))
 NAN, INF = float("nan"), float("inf")
 
-#: Files on which a check of llama.cpp fails, or an exception of C++ is not caught.
-ABORTS = {
-    "no blocks": Tiny(blocks=0),
-    "100,000 blocks": Tiny(blocks=100_000),
-    "2^31 blocks": Tiny(blocks=2**31),
-    "negative epsilon": Tiny(epsilon=-1.0),
-    "epsilon is no number": Tiny(epsilon=NAN),
-    "all tokens alike": Tiny(tokens=[b"a"] * 259),
-    "2^31 experts": Tiny(experts=2**31),
-    "odd heads": Tiny(width=31, heads=1),
-    "heads of one": Tiny(heads=32),
-    "another tokenizer": Tiny(tokenizer="llama"),
-}
+#: Files whose header names more than their table of tensors has.
+LIES = {"no blocks": Tiny(blocks=0), "100,000 blocks": Tiny(blocks=100_000), "2^31 blocks": Tiny(blocks=2**31)}
 #: Files that load, or that llama.cpp refuses itself.
 OTHERS = {
     "tokens not UTF-8": Tiny(tokens=[b"\xff\xfe%d" % i for i in range(259)]),
     "bytes without token": Tiny(tokens=FEW_BYTES, splitting="qwen2"),
     "weights are no numbers": Tiny(weights=NAN),
     "weights are endless": Tiny(weights=INF),
-    "no heads": Tiny(heads=0),
     "no tokenizer": Tiny(tokenizer="none"),
     "no tensors": Tiny(tensors=False),
     "another architecture": Tiny(architecture="mamba"),
     "escapes in the architecture": Tiny(architecture="\x1b[31m"),
     "no merges": Tiny(merges=None),
+    "a template that writes without end": Tiny(template="{{ messages[0].content }}{{ 'x' * 100001 }}"),
 }
 
 
@@ -49,7 +41,7 @@ NONSENSE = {
     "three tokens": Tiny(tokens=[b"a", b"b", b"c"]),
     "an end that is no token": Tiny(end=2**31 - 1),
     "merges of nothing": Tiny(merges=["", "a", " ", "a b c", "\x00"]),
-    "a template without end": Tiny(template="{{ range(99999) | list }}" * 99),
+    "a template that counts without end": Tiny(template="{{ range(99999) | list | length }}" * 99),
     "a template of one byte": Tiny(template="\x00"),
 }
 
@@ -68,7 +60,6 @@ def _check(done: subprocess.CompletedProcess[str]) -> None:
     errors = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
     assert done.returncode == 4, done.stderr
     assert len(errors) == 1, done.stderr
-    assert "/" not in errors[0].partition("failed")[2], "the folder of llama.cpp's sources"
     assert not [line for line in done.stderr.splitlines() if not line.startswith(("error: ", "hint: ", "warning: "))]
     assert done.stdout == ""
 
@@ -78,11 +69,40 @@ def test_an_honest_file_answers(fbrag: Run, document: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("lie", ABORTS)
-def test_a_file_on_which_llama_cpp_gives_up_is_one_error(fbrag: Run, document: Path, lie: str) -> None:
-    done = _ask(fbrag, ABORTS[lie].write(document.with_name("tiny.gguf")))
+@pytest.mark.parametrize("lie", LIES)
+def test_a_file_that_contradicts_itself_is_one_error(fbrag: Run, document: Path, lie: str) -> None:
+    done = _ask(fbrag, LIES[lie].write(document.with_name("tiny.gguf")))
     _check(done)
-    assert "llama.cpp failed with tiny.gguf: " in done.stderr
+    assert "error: tiny.gguf is no whole model: its header names" in done.stderr
+
+
+def test_a_file_that_is_cut_is_one_error_wherever_it_is_cut(fbrag: Run, document: Path) -> None:
+    model = Tiny().write(document.with_name("tiny.gguf"))
+    whole = model.read_bytes()
+    for length in [5, 40, 1000, 7000, len(whole) // 2, len(whole) - 1]:
+        model.write_bytes(whole[:length])
+        with pytest.raises(FbragError, match="tiny") as told:
+            read_layers(model)
+        assert told.value.code == "model_corrupt"
+    _check(_ask(fbrag, model))
+
+
+def test_no_changed_header_ends_the_process(tmp_path: Path) -> None:
+    """Each is read, or refused."""
+    model = Tiny().write(tmp_path / "tiny.gguf")
+    whole, dice = model.read_bytes(), random.Random(7)
+    header = whole.index(b"ffn_up.weight") + 40
+    for _ in range(300):
+        spoiled = bytearray(whole)
+        at = dice.randrange(8, header - 8)
+        spoiled[at : at + 8] = dice.choice((dice.randbytes(8), b"\xff" * 8, bytes(8), (2**40).to_bytes(8, "little")))
+        model.write_bytes(spoiled)
+        with suppress(FbragError):
+            read_layers(model)
+
+
+def test_the_layers_of_an_honest_file(tmp_path: Path) -> None:
+    assert read_layers(Tiny(blocks=2).write(tmp_path / "tiny.gguf")) == Layers(kv_numbers=2 * 2 * 32, state_numbers=0)
 
 
 @pytest.mark.parametrize("lie", OTHERS)
@@ -111,43 +131,18 @@ def test_a_file_that_cannot_embed_is_one_error(fbrag: Run, document: Path, lie: 
 
 
 def test_a_script_gets_the_error_as_an_object(fbrag: Run, document: Path) -> None:
-    done = _ask(fbrag, ABORTS["no blocks"].write(document.with_name("tiny.gguf")), "--json")
+    done = _ask(fbrag, LIES["no blocks"].write(document.with_name("tiny.gguf")), "--json")
     assert done.returncode == 4
     record = json.loads(done.stdout)
     assert (record["schema"], record["error"]["code"]) == ("fbrag.error/1", "model_corrupt")
 
 
 def test_bench_and_doctor_say_it_too(fbrag: Run, document: Path) -> None:
-    model = ABORTS["no blocks"].write(document.with_name("tiny.gguf"))
+    model = LIES["no blocks"].write(document.with_name("tiny.gguf"))
     _check(fbrag("bench", "--small", model, "--large", model))
     done = fbrag("doctor", "--offline", env={"FBRAG_SMALL": str(model), "FBRAG_LARGE": str(model)})
     assert done.returncode == 1
-    assert "GGML_ASSERT" in done.stdout
-    assert "SIG" not in done.stdout
-
-
-def test_two_threads_that_fail_at_once_end_with_one_error(clean_environment: dict[str, str], tmp_path: Path) -> None:
-    model = ABORTS["2^31 experts"].write(tmp_path / "tiny.gguf")
-    code = (
-        "import sys, threading; from pathlib import Path\n"
-        "from fbrag_cli.generation.process import set_environment; set_environment()\n"
-        "from fbrag_cli.generation.llama.weights import Weights\n"
-        "gate = threading.Barrier(8)\n"
-        "def load():\n  gate.wait()\n  Weights(Path(sys.argv[1]))\n"
-        "threads = [threading.Thread(target=load) for _ in range(8)]\n"
-        "[each.start() for each in threads]; [each.join() for each in threads]"
-    )
-    for _ in range(5):
-        done = subprocess.run(
-            [sys.executable, "-c", code, str(model)],
-            capture_output=True,
-            text=True,
-            env=clean_environment,
-            timeout=60,
-            check=False,
-        )
-        assert (done.returncode, done.stdout) == (4, ""), done.stderr
-        assert done.stderr.count("error: ") == 1
+    assert "is no whole model" in done.stdout
 
 
 def test_an_honest_vocabulary_is_the_same_in_both_files() -> None:
