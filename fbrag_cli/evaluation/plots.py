@@ -253,9 +253,9 @@ def _draw(place: Axes, name: str, families: Sequence[_Family], points_of: Sequen
         if family.varies:
             at, scores = [where[str(point.at)] for point in points], [point.score for point in points]
             around = [[point.score - point.low for point in points], [point.high - point.score for point in points]]
-            look = {"color": _COLOURS[i % len(_COLOURS)], "marker": _MARKERS[(i + i // len(_COLOURS)) % len(_MARKERS)]}
-            line = "none" if name == "small" else "-"
-            place.errorbar(at, scores, around, label=label, linestyle=line, **look, **_BAR)
+            marker = _MARKERS[(i + i // len(_COLOURS)) % len(_MARKERS)]  # another one where the colours come again
+            look = _BAR | {"color": _COLOURS[i % len(_COLOURS)], "marker": marker}
+            place.errorbar(at, scores, around, label=label, linestyle="none" if name == "small" else "-", **look)
         else:
             for point in points:
                 place.axhline(point.score, linestyle=_DASHES[i % len(_DASHES)], label=label, **_LEVEL)
