@@ -30,7 +30,7 @@ class Download:
     """A model to pull.
 
     file: its name in the store. sha256: hex, None where only the source knows it. origin: what the user asked for, without
-    passwords: the argument that pulls it again. entry: None for a model outside the catalogue.
+    passwords. entry: None for a model outside the catalogue.
     """
 
     file: str
@@ -42,6 +42,12 @@ class Download:
     @property
     def name(self) -> str:
         return self.entry.id if self.entry else self.file.removesuffix(".gguf")
+
+    @property
+    def command(self) -> str:
+        """The command that pulls it again."""
+        pin = f" --sha256 {self.sha256}" if self.origin.startswith("http") else ""
+        return f"fbrag models pull {shlex.quote(self.origin)}{pin}"
 
     @property
     def bytes(self) -> int | None:
@@ -68,7 +74,7 @@ def pull(download: Download, store: Path, *, progress: Progress, offline: bool, 
         return present
     if offline:
         what = f"{download.name} is not in {store}, and --offline forbids the download"
-        raise FbragError("offline", what, f"fbrag models pull {download.origin}")
+        raise FbragError("offline", what, download.command)
     with _alone(download, store, progress) as folder:
         if (present := _present(download, path, progress)) is not None:  # another process was faster
             return present
@@ -205,7 +211,5 @@ def _fetch_any(download: Download, part: PartFile, folder: Path, environ: Mappin
                 failures.append(f"{source.where(environ)}: it has the SHA-256 {digest}, and should have {expected}: deleted")
                 break
     code = "model_corrupt" if came_wrong else "download_failed"
-    hint = (
-        f"fbrag models pull {shlex.quote(download.origin)} --dry-run"  # prints the addresses, for a machine that can reach them
-    )
+    hint = f"{download.command} --dry-run"  # prints the addresses, for a machine that can reach them
     raise FbragError(code, f"{download.name} cannot be had: {'; '.join(failures)}", hint)

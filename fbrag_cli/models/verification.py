@@ -50,7 +50,8 @@ def check(path: Path, entry: ModelEntry | None, *, again: bool = False, progress
     name = entry.id if entry else path.stem
     known = read_note(path)
     origin = entry.id if entry else known.origin if known else None
-    repair = f"fbrag models pull {shlex.quote(origin)}" if origin else f"replace it, or delete it: fbrag models rm {name}"
+    pin = f" --sha256 {known.sha256}" if known and origin and origin.startswith("http") else ""
+    repair = f"fbrag models pull {shlex.quote(origin)}{pin}" if origin else f"replace it, or delete it: fbrag models rm {name}"
     check_magic(path, name, repair)
     if entry and (size := path.stat().st_size) != entry.bytes:
         raise FbragError("model_corrupt", f"{name} has {size:,} bytes, and should have {entry.bytes:,}: {path}", repair)

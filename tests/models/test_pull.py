@@ -523,6 +523,10 @@ def test_a_url_needs_a_checksum(store: Path, environ: dict[str, str], server: Se
     assert fetch(store, environ, spec=url, sha256=SHA256).path == store / "other.gguf"
     assert (store / "other.gguf").read_bytes() == MODEL
     assert "secret" not in (store / "other.gguf.json").read_text()
+    (store / "other.gguf").write_bytes(WRONG)
+    with pytest.raises(FbragError) as damaged:
+        resolve("other", store, load_catalogue())
+    assert damaged.value.hint == f"fbrag models pull {server.url}/some/other.gguf --sha256 {SHA256}"
 
 
 def test_another_file_of_the_same_name_is_not_overwritten(store: Path, environ: dict[str, str], server: Server) -> None:
