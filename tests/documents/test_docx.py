@@ -465,6 +465,12 @@ def test_check_boxes_of_forms(tmp_path: Path) -> None:
     assert written(tmp_path, docx(body), "d.docx").text == "☒ married ☐ single"
 
 
+def test_drop_down_choices_of_forms_are_told(tmp_path: Path) -> None:
+    choice = '<w:r><w:fldChar w:fldCharType="begin"><w:ffData><w:ddList/></w:ffData></w:fldChar></w:r>'
+    document = written(tmp_path, docx(f"<w:p>{_run('Colour: ')}{choice}</w:p>"), "d.docx")
+    assert "not read: 1 drop-down choice" in document.warnings[0]
+
+
 def test_symbols_and_raised_numbers(tmp_path: Path) -> None:
     raised = '<w:vertAlign w:val="superscript"/>'
     runs = _run("10", "<w:b/>") + _run("1", raised) + _run("2", raised)

@@ -144,6 +144,7 @@ class Part:
             "w:instrText": self._instruction,
             "w:checked": self._check,
             "w:default": self._check,
+            "w:ddList": lambda _: self._leave_out("drop-down choice"),
             "w:tbl": lambda _: self._writer.begin_table(),
             "w:tr": self._row,
             "w:tc": self._cell,
