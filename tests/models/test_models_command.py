@@ -154,7 +154,7 @@ def test_pull_has_nothing_to_do_for_a_server(fbrag: Run, here: Environ, option: 
 
 def test_pull_of_a_file_of_the_hub_tells_its_checksum(fbrag: Run, here: Environ, server: Server) -> None:
     server.serve_hub(path="/org/repo/resolve/main/own.gguf")
-    done = fbrag("models", "pull", "hf:org/repo/own.gguf", env=here)
+    done = fbrag("models", "pull", "hf:org/repo/own.gguf", env=here | {"HF_ENDPOINT": server.url})
     assert done.returncode == 0, done.stderr
     assert f"own: sha256 {SHA256}" in done.stderr.splitlines()
 
