@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fbrag_cli.children import is_worker, run_jobs
 from fbrag_cli.corpus import build_corpus
 from fbrag_cli.documents.document import Content, Document, PageSpan, Section
 from fbrag_cli.documents.load import load
@@ -27,7 +26,6 @@ from fbrag_cli.storage import arrays
 #: Reads the file of a path again, so that the store has its entry.
 ReadAgain = Callable[[str], object]
 
-_BATCH_SECONDS = 30  # for some pages of a PDF, in a child process
 _OF_A_DOCUMENT: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("path", "name", "media_type", "sha256", "language", "text_sha256"), str),
     **{"n_chars": int, "encoding": (str, type(None)), "warnings": list},
@@ -81,8 +79,6 @@ def make_entry(source: Source, settings: ReadSettings, listener: Listener | None
 
     Raises FbragError as `documents.load` does, and the error of a cancellation.
     """
-    listener = listener or Listener()
-    share = partial(run_jobs, seconds=_BATCH_SECONDS, cancellation=listener.cancellation)
     document = load(
         source.path,
         encoding=settings.encoding,
@@ -90,7 +86,6 @@ def make_entry(source: Source, settings: ReadSettings, listener: Listener | None
         password=settings.password,
         source=source,
         comments=settings.comments,
-        share=None if is_worker() else share,
         listener=listener,
     )
     if settings.language is not None:

@@ -22,7 +22,8 @@ from fbrag_cli.errors import EXIT_CODES
 from fbrag_cli.serving.door import Door
 from fbrag_cli.storage.cache import Cache
 from tests.conftest import INQUIRY, ROOT, Run
-from tests.documents.test_pdf import pdf
+from tests.documents.test_pdf import pdf_of_contents
+from tests.documents.test_pdf_hostile import HEAVY
 from tests.generation.tiny_gguf import Tiny
 
 pytest.importorskip("uvicorn", reason="needs Starlette and uvicorn: pip install -e '.[test]'")
@@ -456,8 +457,7 @@ def test_a_client_that_goes_away_stops_its_question(alone: tuple[psutil.Process,
 
 def test_a_client_that_goes_away_stops_the_reading_of_its_pdf(alone: tuple[psutil.Process, str]) -> None:
     process, path = alone
-    words = b"\n".join(b"the bell of page and of line %d weighs nine tons, says the clerk of the works" % i for i in range(450))
-    client = sent(path, "POST /v1/documents?name=bells.pdf HTTP/1.1", pdf(*[words] * 120))
+    client = sent(path, "POST /v1/documents?name=bells.pdf HTTP/1.1", pdf_of_contents(HEAVY))
     time.sleep(2)
     assert any(works(process) for _ in range(3))
     client.close()
