@@ -321,14 +321,6 @@ def test_damaged_and_hostile_files_are_one_error(tmp_path: Path, data: bytes) ->
     assert "Error" in error.message  # the exception's name
 
 
-def test_forms_that_draw_themselves_end(tmp_path: Path) -> None:
-    form = stream(
-        b"/X Do /X Do BT /F1 12 Tf (form) Tj ET", b"/Type/XObject/Subtype/Form/BBox[0 0 9 9]/Resources<</XObject<</X 6 0 R>>>>"
-    )
-    data = pdf_of_contents(stream(b"BT /F1 12 Tf (page) Tj ET /X Do"), more=[form], xobjects=b"/X 6 0 R")
-    assert "page" in load(written(tmp_path, data)).text
-
-
 def test_binary_data_called_pdf(tmp_path: Path) -> None:
     error = refused(written(tmp_path, bytes(range(256)) * 20))
     assert error.code == "doc_unreadable"

@@ -131,6 +131,14 @@ def test_a_page_that_draws_a_long_text_thousands_of_times(tmp_path: Path, monkey
     assert any("page 1 could not be read (it took more than 3 s)" in warning for warning in document.warnings)
 
 
+def test_a_form_that_draws_itself_twice_costs_its_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "_PAGE_SECONDS", 2.0)
+    form = stream(b"/X Do /X Do", b"/Type/XObject/Subtype/Form/BBox[0 0 9 9]/Resources<</XObject<</X 8 0 R>>>>")
+    data = pdf_of_contents(stream(b"/X Do"), shown(b"two"), more=[form], xobjects=b"/X 8 0 R")
+    document = load(written(tmp_path, data))
+    assert page_texts(document) == {2: "two"}
+
+
 def test_a_page_that_takes_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader, "_PAGE_SECONDS", 2.0)
     document = load(written(tmp_path, pdf_of_contents(HEAVY, shown(b"two"))))
