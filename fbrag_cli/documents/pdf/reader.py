@@ -6,13 +6,13 @@ the child ends, only the page that it was reading is lost: another child continu
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import count
 from pathlib import PurePath
 from shlex import quote
 from time import monotonic
-from typing import cast
+from typing import Any, cast
 
 from fbrag_cli.children import Failure, run_jobs
 from fbrag_cli.documents.document import Content, Extracted, PageSpan
@@ -64,7 +64,7 @@ def _read(
         memory=memory_of_a_child(),
         cancellation=listener.cancellation,
     )
-    with closing(cast("Iterator[tuple[int, Opened | ReadPage | Failure]]", outcomes)) as replies:  # ends the child
+    with closing(cast("Generator[tuple[int, Any], None, None]", outcomes)) as replies:  # ends the child
         document = _document(source, next(replies)[1])
         numbers = numbers_within(ranges, document.n_pages, source.path, source.name)
         listener.progress(Event("read", "start", total=len(numbers)))
@@ -79,11 +79,10 @@ def _read(
     return document, pages
 
 
-def _document(source: Source, opened: Opened | ReadPage | Failure) -> Opened:
+def _document(source: Source, opened: Opened | Failure) -> Opened:
     """Return the document. Raises FbragError where it could not be opened, or holds its own text as an encrypted file."""
     if isinstance(opened, Failure):
         raise opened.error or damaged(source, opened.reason)
-    assert isinstance(opened, Opened)
     if opened.encrypted:
         what = f"{source.name} is a cover: its document lies inside it, encrypted ({one_line(opened.files[0], 100)})"
         hint = "open it in the program that protected it, and save a copy without protection"
