@@ -10,6 +10,8 @@ from pathlib import Path
 
 _CGROUP = Path("/sys/fs/cgroup")  # of the container that this process is in (version 2); at the root of a host it has no limits
 _PR_SET_PDEATHSIG = 1
+_CHILD_MEMORY = 4_000_000_000  # bytes of its own, without mapped files; it gets at most half of what is free
+_LEAST_MEMORY = 500_000_000
 _SPENT = 0.7  # of a limit of processor time: on a busy machine the system counts more, in whole ticks, than it reports
 
 
@@ -73,6 +75,11 @@ def free_memory() -> int:
         return free
     unused = re.search(r"^inactive_file (\d+)$", of_container("memory.stat"), re.MULTILINE)  # read from files, and let go first
     return max(0, min(free, int(limit) - int(used) + (int(unused[1]) if unused else 0)))
+
+
+def memory_of_a_child() -> int:
+    """Return the limit in bytes for a child process that reads documents, without mapped files."""
+    return min(_CHILD_MEMORY, max(free_memory() // 2, _LEAST_MEMORY))
 
 
 def of_container(name: str) -> str:

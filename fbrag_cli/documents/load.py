@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from hashlib import sha256
-from typing import TYPE_CHECKING
 
 from fbrag_cli.documents.decoding.names import codec_name
 from fbrag_cli.documents.document import Content, Document, Extracted, Section
@@ -18,9 +17,6 @@ from fbrag_cli.progress import Listener
 from fbrag_cli.text.languages import detect
 from fbrag_cli.text.printable import counted, one_line
 
-if TYPE_CHECKING:
-    from fbrag_cli.documents.pdf.reader import Share
-
 _COMMENTS = "Comments"  # title of the section
 
 
@@ -32,15 +28,14 @@ def load(
     password: str | None = None,
     comments: bool = False,
     source: Source | None = None,
-    share: Share | None = None,
     listener: Listener | None = None,
 ) -> Document:
     """Read the file `path` in any format of `formats`; "-" reads the process's stdin to its end.
 
     encoding: encoding of a text; None to detect it. pages: pages of a PDF, as "3-9,12"; None for all. password: password of a PDF
     that does not open without one. comments: whether the comments on the text are read as well, as a section after it. source:
-    the file's bytes, if they are at hand already. share: reads pages of a long PDF in other processes. listener: receives the
-    stage "read", in pages, and can stop the reading, of a PDF.
+    the file's bytes, if they are at hand already. listener: receives the stage "read", in pages, and can stop the reading, of a
+    PDF.
 
     Raises FbragError, with `document` = `path`: doc_not_found, doc_unreadable, doc_empty, unsupported_format, library_missing,
     pdf_encrypted, pdf_bad_password, pdf_no_text; usage for an unknown `encoding`, or for `pages` that are malformed or do not
@@ -56,7 +51,7 @@ def load(
     if found.format is PDF:
         from fbrag_cli.documents.pdf.reader import read_pdf
 
-        extracted = read_pdf(source, ranges=ranges, password=password, listener=listener or Listener(), share=share)
+        extracted = read_pdf(source, ranges=ranges, password=password, listener=listener or Listener())
     else:
         extracted = reader_of(found.format)(source, codec)
     content = _with_comments(extracted) if comments else extracted.content

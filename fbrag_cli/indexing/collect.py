@@ -1,9 +1,8 @@
 """Files and folders become a `Collection`: a corpus with its index. What was read before comes from the cache.
 
 Each file becomes an entry in a child process, so that no file can hang or kill the run; the entries of several files become a
-folder index. A file alone is read here if it is a short text, or a PDF: its reader has limits of its own, and shares the pages
-with other processes. A folder whose files have the same sizes and times as before is not even opened: its listing names its
-folder index.
+folder index. A file alone is read here if it is a short text, or a PDF, whose reader starts a child process for its pages. A
+folder whose files have the same sizes and times as before is not even opened: its listing names its folder index.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from fbrag_cli.indexing.entry import (
 )
 from fbrag_cli.indexing.folder_index import Member, folder_index_key, index_of, load_folder_index, make_folder_index
 from fbrag_cli.indexing.store import Held, IndexStore, index_key
-from fbrag_cli.limits import free_memory
+from fbrag_cli.limits import memory_of_a_child
 from fbrag_cli.progress import Event, Listener
 from fbrag_cli.retrieval.bm25 import BM25
 from fbrag_cli.storage.cache import NOWHERE, Cache
@@ -42,10 +41,8 @@ if TYPE_CHECKING:
     from fbrag_cli.documents.document import Content, Document
     from fbrag_cli.indexing.files import FoundFile
 
-#: The limits for a file. Of several files, one that needs more is left out.
+#: The limit for a file. Of several files, one that needs more is left out.
 FILE_SECONDS = 120
-FILE_MEMORY = 4_000_000_000  # bytes of its own, without mapped files
-_LEAST_MEMORY = 500_000_000  # bytes; above, a file gets at most half of what is free
 
 #: Bytes of a text, and of an HTML page or a mail, that is read in a child process when it is the only file. Shorter ones take
 #: about a second at most: the time of the HTML parser grows with the square of the number of unmatched end tags.
@@ -94,21 +91,17 @@ def collect_one(path: str, settings: ReadSettings, cache: Cache, stdin: BinaryIO
 def collect_bytes(name: str, data: bytes, settings: ReadSettings, listener: Listener) -> Collection:
     """Return the collection of a file that is in memory alone. It is in no cache, and no file of its name is opened.
 
-    A PDF is read in a child process, which a stop ends: nothing stops pypdf within a page. name: as shown; its suffix counts.
-    Raises as `collect_one`.
+    name: as shown; its suffix counts. Raises as `collect_one`.
     """
     source = Source(name, name, data)
-    entry = _entry(source, False, settings, IndexStore.for_run(NOWHERE), listener, stoppable=True)
+    entry = _entry(source, False, settings, IndexStore.for_run(NOWHERE), listener)
     return Collection(*index_of(entry, settings.chunk_words))
 
 
-def _entry(
-    source: Source, on_disk: bool, settings: ReadSettings, store: IndexStore, listener: Listener, *, stoppable: bool = False
-) -> Entry:
-    """Read a file, so that the store has its entry. on_disk: whether its path names it. stoppable: whether a PDF is read in a
-    child process, too, and by one alone."""
+def _entry(source: Source, on_disk: bool, settings: ReadSettings, store: IndexStore, listener: Listener) -> Entry:
+    """Read a file, so that the store has its entry. on_disk: whether its path names it."""
     path = source.path
-    if _is_long(source) or (stoppable and find_format(source).format is PDF):
+    if _is_long(source):
         ((_, outcome),) = _read_files([path if on_disk else source], settings, store, listener.cancellation)
         if isinstance(outcome, Failure):
             raise _error(path, outcome, store)
@@ -289,10 +282,12 @@ def _read_files(
         partial(_read_file, settings, store.cache),
         jobs,
         seconds=FILE_SECONDS,
-        memory=min(FILE_MEMORY, max(free_memory() // 2, _LEAST_MEMORY)),
+        memory=memory_of_a_child(),
         cancellation=cancellation,
     )
     for i, outcome in outcomes:
+        if isinstance(outcome, Failure) and outcome.kind != "error":
+            outcome = _read_by_pages(jobs[i], outcome, settings, store, cancellation)
         if (
             not isinstance(outcome, Failure)
             and outcome.held is not None
@@ -306,14 +301,31 @@ def _read_files(
             yield i, outcome
 
 
-def _read_file(settings: ReadSettings, cache: Cache, job: str | Source) -> _Outcome:
-    """Make the entry of the file of this path, or that is at hand. Runs in a child process."""
+def _read_by_pages(
+    job: str | Source, failure: Failure, settings: ReadSettings, store: IndexStore, cancellation: Cancellation
+) -> _Outcome | Failure:
+    """Read a PDF that has ended the child of its file here, where each page that ends a child costs only itself.
+
+    Return the failure for a file of another format.
+    """
+    try:
+        source = read_source(job) if isinstance(job, str) else job
+        if find_format(source).format is not PDF:
+            return failure
+        return _read_file(settings, store.cache, source, Listener(cancellation=cancellation))
+    except FbragError as error:
+        cancellation.raise_if_requested()
+        return Failure("error", error.message, error)
+
+
+def _read_file(settings: ReadSettings, cache: Cache, job: str | Source, listener: Listener | None = None) -> _Outcome:
+    """Make the entry of the file of this path, or that is at hand. Runs in a child process, but for `_read_by_pages`."""
     store = IndexStore(cache)
     source = read_source(job) if isinstance(job, str) else job
     key = file_key(source, settings)
     if load_entry(key, source.path, store) is not None:
         return _Outcome(key, True)
-    entry = make_entry(source, settings)
+    entry = make_entry(source, settings, listener)
     return _Outcome(key, False, None if save_entry(key, entry, store) else parts_of(entry))
 
 

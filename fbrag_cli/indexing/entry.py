@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fbrag_cli.children import is_worker, run_jobs
 from fbrag_cli.corpus import build_corpus
 from fbrag_cli.documents.document import Content, Document, PageSpan, Section, itself
 from fbrag_cli.documents.load import load
@@ -20,8 +19,6 @@ from fbrag_cli.documents.source import Source
 from fbrag_cli.indexing.store import Held, IndexStore, index_key
 from fbrag_cli.progress import Listener
 from fbrag_cli.retrieval.term_counts import TermCounts, Vocabulary, count_terms
-
-_BATCH_SECONDS = 30  # for some pages of a PDF, in a child process
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +66,6 @@ def make_entry(source: Source, settings: ReadSettings, listener: Listener | None
 
     Raises FbragError as `documents.load` does, and the error of a cancellation.
     """
-    listener = listener or Listener()
-    share = partial(run_jobs, seconds=_BATCH_SECONDS, cancellation=listener.cancellation)
     document = load(
         source.path,
         encoding=settings.encoding,
@@ -78,7 +73,6 @@ def make_entry(source: Source, settings: ReadSettings, listener: Listener | None
         password=settings.password,
         source=source,
         comments=settings.comments,
-        share=None if is_worker() else share,
         listener=listener,
     )
     if settings.language is not None:

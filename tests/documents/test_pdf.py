@@ -6,7 +6,6 @@ import io
 import re
 import subprocess
 import sys
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from time import process_time
@@ -222,22 +221,6 @@ def test_signs_of_repetition_and_numbers_are_no_garbled_text(text: str) -> None:
 # Fonts
 
 
-def test_a_font_is_parsed_once_for_all_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pypdf.generic._font import Font
-
-    parsed: list[object] = []
-    parse = Font.from_font_resource
-
-    def counted(resource: object) -> object:
-        parsed.append(resource)
-        return parse(resource)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(Font, "from_font_resource", staticmethod(counted))
-    document = load(written(tmp_path, pdf(*[b"page of\001ce"] * 20)))
-    assert document.text.split("\n") == ["page office"] * 20
-    assert len(parsed) == 1
-
-
 def test_fonts_of_one_name_are_not_mixed_up(tmp_path: Path) -> None:
     other = FONT.replace(b"/fi/fl/ffi", b"/a/b/c")
     page = b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 612 792]/Resources<</Font<</F1 %b>>>>/Contents 5 0 R>>"
@@ -283,19 +266,10 @@ def test_a_password_for_an_open_pdf_is_not_needed(tmp_path: Path) -> None:
     assert load(written(tmp_path, pdf(b"text")), password="spare").text == "text"
 
 
-def test_aes_without_the_package_for_it_says_what_to_install(tmp_path: Path) -> None:
-    path = written(tmp_path, encrypted(pdf(b"text"), "", "owner", "AES-256"))
-    program = "import sys; sys.modules['cryptography'] = sys.modules['Crypto'] = None"
-    run = _python(f"{program}\nfrom fbrag_cli.documents.load import load\nload({path!r})")
-    last = run.stderr.strip().splitlines()[-1]
-    assert "needs a Python package" in last
-    assert "cryptography" in last
-
-
 # Damage
 
 
-def test_stderr_stays_clean_whatever_pypdf_thinks_of_the_file(tmp_path: Path) -> None:
+def test_stderr_stays_clean_whatever_a_library_thinks_of_the_file(tmp_path: Path) -> None:
     paths = [
         written(tmp_path, b"junk before\n" + pdf(b"text").replace(b"startxref\n", b"startxref\n9"), "offset.pdf"),
         written(tmp_path, pdf_of_contents(shown(b"one"), stream(b"BT /F1 12 Tf (two) Tj /Nope Do ET")), "object.pdf"),
@@ -317,16 +291,16 @@ def test_no_text_at_all(tmp_path: Path) -> None:
 
 def test_no_pages(tmp_path: Path) -> None:
     path = written(tmp_path, pdf_of_objects(CATALOG, b"<</Type/Pages/Kids[]/Count 0>>"))
-    assert refused(path).code == "doc_empty"
+    assert refused(path).code == "doc_unreadable"
 
 
 def test_a_page_that_cannot_be_read_does_not_take_the_others_with_it(tmp_path: Path) -> None:
-    bomb = stream(zlib.compress(b"0" * 100_000_000, 9), b"/Filter/FlateDecode")
-    document = load(written(tmp_path, pdf_of_contents(shown(b"one"), bomb, shown(b"three"))))
+    data = pdf(b"one", b"two", b"three").replace(b"Kids[4 0 R 6 0 R", b"Kids[4 0 R 3 0 R")  # a font
+    document = load(written(tmp_path, data))
     assert page_texts(document) == {1: "one", 3: "three"}
     assert document.skipped_pages == (2,)
     (warning,) = document.warnings
-    assert "page 2 could not be read (LimitReachedError)" in warning
+    assert "page 2 could not be read (PdfiumError)" in warning
 
 
 @pytest.mark.parametrize(
@@ -338,32 +312,13 @@ def test_a_page_that_cannot_be_read_does_not_take_the_others_with_it(tmp_path: P
         pdf_of_objects(b"1 0 R"),
         pdf_of_objects(CATALOG, b"<</Type/Pages/Kids[2 0 R]/Count 1>>"),
         pdf_of_objects(CATALOG, b"<</Type/Pages/Kids %b%b/Count 1>>" % (b"[" * 100_000, b"]" * 100_000)),
-        pdf_of_contents(stream(zlib.compress(b"0" * 100_000_000, 9), b"/Filter/FlateDecode")),
     ],
-    ids=["header only", "garbage", "truncated", "root is itself", "page tree is a ring", "too deep", "bomb"],
+    ids=["header only", "garbage", "truncated", "root is itself", "page tree is a ring", "too deep"],
 )
 def test_damaged_and_hostile_files_are_one_error(tmp_path: Path, data: bytes) -> None:
     error = refused(written(tmp_path, data))
     assert error.code == "doc_unreadable"
     assert "Error" in error.message  # the exception's name
-
-
-def test_forms_that_draw_themselves_end(tmp_path: Path) -> None:
-    form = stream(
-        b"/X Do /X Do BT /F1 12 Tf (form) Tj ET", b"/Type/XObject/Subtype/Form/BBox[0 0 9 9]/Resources<</XObject<</X 6 0 R>>>>"
-    )
-    data = pdf_of_contents(stream(b"BT /F1 12 Tf (page) Tj ET /X Do"), more=[form], xobjects=b"/X 6 0 R")
-    assert "page" in load(written(tmp_path, data)).text
-
-
-def test_out_of_memory_in_pypdf_is_the_files_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def exhausted(*_: object, **__: object) -> str:
-        raise MemoryError
-
-    monkeypatch.setattr(pypdf.PageObject, "extract_text", exhausted)
-    error = refused(written(tmp_path, pdf(b"text")))
-    assert error.code == "doc_unreadable"
-    assert "MemoryError" in error.message
 
 
 def test_binary_data_called_pdf(tmp_path: Path) -> None:

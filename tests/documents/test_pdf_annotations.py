@@ -171,12 +171,6 @@ def test_words_that_mix_scripts_are_garbled(tmp_path: Path, text: str, garbled: 
     assert any("garbled" in each for each in document.warnings) == garbled
 
 
-def test_glyphs_that_are_named_by_their_characters_are_these(tmp_path: Path) -> None:
-    font = FONT.replace(b"[1/fi", b"[65/uni092A094D0930/uni093F.720/uni0915 1/fi")
-    data = annotated(text=b"ABC /uni2024").replace(FONT, font)
-    assert read(tmp_path, data).text == "प्रिक /uni2024"
-
-
 # Signatures
 
 

@@ -335,10 +335,10 @@ def test_what_runs_at_the_end_is_stopped_and_its_client_is_told(user: Environmen
 
 
 def slow_pdf() -> bytes:
-    """A page of a PDF that pypdf reads for minutes."""
+    """A page of a PDF that PDFium reads for longer than a page may take."""
     from tests.documents.test_pdf import CATALOG, FONT, pdf_of_objects
 
-    text = zlib.compress(b"BT /F1 12 Tf " + b"1 0 0 1 72 700 Tm (a line of text) Tj " * 500_000 + b" ET")
+    text = zlib.compress(b"BT /F1 12 Tf 14 TL 72 700 Td " + b"(a line of text) Tj T* " * 1_000_000 + b"ET")
     content = b"<</Filter/FlateDecode/Length %d>>\nstream\n%b\nendstream" % (len(text), text)
     page = b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 612 792]/Resources<</Font<</F1 3 0 R>>>>/Contents 4 0 R>>"
     tree = b"<</Type/Pages/Count 1/Kids[5 0 R]>>"

@@ -7,18 +7,17 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
+from time import process_time
 from typing import TYPE_CHECKING, Any
 
-from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.documents.decoding.encoding import without_surrogates
-from fbrag_cli.documents.pdf.page_lines import Effort, PageTooLargeError
 
 if TYPE_CHECKING:
     from pypdf import PageObject
 
 _MAX_ANNOTATIONS = 5_000  # of a page
 _MAX_SIGNATURES = 50  # of a page
-_SIGNATURE_SECONDS = 2.0  # of processor time, for those of a page
+_SIGNATURE_SECONDS = 2.0  # of processor time, for those of a page: a form of a thousand bytes can draw forms for hours
 _MAX_PARENTS = 20
 _MAX_SIGNATURE = 2_000  # characters
 _DAY = re.compile(r"D:(\d{4})(\d\d)(\d\d)")
@@ -46,9 +45,13 @@ class Annotations:
     files: tuple[str, ...] = ()
 
 
-def read_annotations(page: PageObject, number: int, cancellation: Cancellation) -> Annotations:
+class _TooLongError(BaseException):
+    """The signatures of a page take too long. Not an Exception: pypdf would log it and go on with the next form."""
+
+
+def read_annotations(page: PageObject, number: int) -> Annotations:
     """Return the annotations of a page. number: number of the page. What is damaged, or beyond the limits, is left out."""
-    effort = Effort(cancellation, _SIGNATURE_SECONDS)
+    until = process_time() + _SIGNATURE_SECONDS
     n_signatures = 0
     lines: dict[str, None] = {}  # a field may lie at several places of the page
     comments: list[str] = []
@@ -62,7 +65,7 @@ def read_annotations(page: PageObject, number: int, cancellation: Cancellation) 
             kind = annotation.get("/Subtype")
             if kind == "/Widget" and _inherited(annotation, "/FT") == "/Sig":
                 n_signatures += 1
-                found = [_signature(page, annotation, effort)] if n_signatures <= _MAX_SIGNATURES else []
+                found = [_signature(page, annotation, until)] if n_signatures <= _MAX_SIGNATURES else []
             elif kind == "/Widget":
                 found = list(_field(annotation))
             elif kind == "/FreeText":
@@ -109,16 +112,23 @@ def _field(widget: Any) -> Iterator[str]:
         yield from others
 
 
-def _signature(page: PageObject, widget: Any, effort: Effort) -> str:
-    """Return the text that a signature shows, or else who signed and when; "" where nobody has signed."""
+def _signature(page: PageObject, widget: Any, until: float) -> str:
+    """Return the text that a signature shows, or else who signed and when; "" where nobody has signed.
+
+    until: processor time of this process at which to stop.
+    """
+
+    def check(*_: object) -> None:
+        if process_time() > until:
+            raise _TooLongError
+
     signature = _inherited(widget, "/V")
     if not isinstance(signature, dict):
         return ""
     shown = ""
-    with suppress(Exception, PageTooLargeError):
-        effort.check()
-        form = widget["/AP"]["/N"]
-        shown = " ".join(page.extract_xform_text(form, visitor_operand_before=effort.operator).split())
+    with suppress(Exception, _TooLongError):
+        check()
+        shown = " ".join(page.extract_xform_text(widget["/AP"]["/N"], visitor_operand_before=check).split())
     if not shown and (name := _text(signature.get("/Name")).strip()):
         day = _DAY.match(_text(signature.get("/M")))
         shown = f"signed by {name}" + (f" on {'-'.join(day.groups())}" if day else "")

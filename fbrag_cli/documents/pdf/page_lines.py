@@ -1,189 +1,81 @@
-"""Read a page of a PDF as lines with their heights, in reading order, within limits of time and size."""
+"""Read a page of a PDF as lines with their heights, in reading order."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import partial
-from itertools import chain
-from math import isfinite, nan
-from time import thread_time
-from typing import TYPE_CHECKING, Any
+import re
+from collections.abc import Callable
+from contextlib import closing
+from ctypes import byref, c_double
+from math import cos, nan
+from typing import TYPE_CHECKING
 
-from fbrag_cli.cancellation import Cancellation
-from fbrag_cli.documents.pdf.columns import Place, reads_as_prose, two_columns
 from fbrag_cli.documents.pdf.page_text import PageLines, clean_line
 
 if TYPE_CHECKING:
-    from pypdf import PageObject
+    from pypdfium2 import PdfPage
 
-_LEAN = 1e-3  # that upright text may have
+_UPRIGHT = 0.9995  # cosine of the angle of a letter
 _BLEED = 12.0  # points
-_FEWEST = 0.25  # share of a page's text that lies on the page, if its box can be trusted
-
-# A page of a thousand bytes can ask pypdf for hours and gigabytes: forms in forms, long texts that it copies at each step.
-_MAX_SECONDS = 10.0  # of processor time
+_FEWEST = 0.25  # share of a page's letters that lie on the page, if its box can be trusted
 _MAX_CHARACTERS = 5_000_000
-_OPERATORS = 256  # between two readings of the clock, each of which costs as much as a simple operator
+
+_MARK = "\ufffe"  # PDFium writes it for the hyphen of a word that is broken at a line's end, and for a glyph without a letter
+_LINE = re.compile(rf"[^\r\n{_MARK}]*[^\s{_MARK}]{_MARK}?")
 
 
-class PageTooLargeError(BaseException):
-    """A page exceeds a limit, or is no longer needed. Not an Exception: pypdf would log it and go on with the next form."""
+class PageTooLargeError(Exception):
+    """A page has too much text."""
 
 
-class Effort:
-    """Count the cost of a page. Raises PageTooLargeError above a limit, and after a request of `cancellation`.
+def page_lines(page: PdfPage) -> PageLines:
+    """Return the lines of a page, without blank ones. Raises PageTooLargeError, and PdfiumError for a damaged page."""
+    from pypdfium2 import raw
 
-    seconds: limit of processor time.
-    """
-
-    def __init__(self, cancellation: Cancellation, seconds: float) -> None:
-        self._cancellation = cancellation
-        self._seconds, self._until = seconds, thread_time() + seconds
-        self._operators = 0
-        self._characters = 0
-
-    def operator(self, *_: object) -> None:
-        self._operators += 1
-        if self._operators % _OPERATORS == 0:
-            self.check()
-
-    def check(self) -> None:
-        if self._cancellation.requested:
-            raise PageTooLargeError("its reading was stopped")
-        if thread_time() > self._until:
-            raise PageTooLargeError(f"it takes more than {self._seconds:g} s")
-
-    def text(self, text: str) -> None:
-        self._characters += len(text)
-        if self._characters > _MAX_CHARACTERS:
+    left, lower, right, upper = page.get_bbox()
+    with closing(page.get_textpage()) as letters:
+        if letters.count_chars() > _MAX_CHARACTERS:
             raise PageTooLargeError(f"it has more than {_MAX_CHARACTERS:,} characters")
 
+        def index(position: int) -> int:
+            return int(raw.FPDFText_GetCharIndexFromTextIndex(letters, position))
 
-def page_lines(page: PageObject, cancellation: Cancellation) -> PageLines:
-    """Return the lines of a page, without blank ones at its ends. Raises PageTooLargeError, and all that pypdf raises."""
-    places: list[Place] = []
-    unplaced: list[bytes] = []
-    effort = Effort(cancellation, _MAX_SECONDS)
+        def place(position: int) -> tuple[float, float]:
+            x, y = c_double(nan), c_double(nan)
+            raw.FPDFText_GetCharOrigin(letters, index(position), byref(x), byref(y))
+            return x.value, y.value
 
-    def note(operator: bytes, _: object, cm: Sequence[float], tm: Sequence[float]) -> None:
-        effort.operator()
-        if operator in (b"Tj", b"TJ") and _upright(cm, tm):
-            places.append(_place(cm, tm))
-        elif operator in (b"Tj", b"TJ", b"'", b'"'):  # the latter two move on before they draw
-            unplaced.append(operator)
+        def on_page(position: int) -> bool:
+            x, y = place(position)
+            return bool(left - _BLEED < x < right + _BLEED and lower - _BLEED < y < upper + _BLEED)
 
-    whole = _extracted(page, note, effort)
-    if unplaced:
-        return whole
-    on_page = _on_page(page)
-    inside = [place for place in places if on_page(place)]
-    columns = two_columns(inside)
-    cut = _FEWEST * len(places) <= len(inside) < len(places)  # as of a page that was cut from a spread, with the text of both
-    if (not cut and columns is None) or _has_forms(page):
-        return whole
-    if cut:
-        whole = replace(_extracted(page, partial(_leave_only, on_page), effort), cut=True)
-    elif len(inside) < len(places):
-        return whole
-    if columns is None:
-        return whole
-    keep = [lambda place, part=part: on_page(place) and columns.part(place) == part for part in range(4)]
-    parts = [_extracted(page, partial(_leave_only, each), effort) for each in keep]
-    if _letters(whole) != _letters(*parts) or not all(reads_as_prose(column.lines) for column in parts[1:3]):
-        return whole
-    # Where the left column is empty, pypdf leaves the gap to the right one as white space.
-    lines = tuple(line.strip() for part in parts for line in part.lines)
-    return replace(whole, lines=lines, heights=tuple(chain.from_iterable(part.heights for part in parts)))
+        def height(position: int) -> float:
+            upright = cos(raw.FPDFText_GetCharAngle(letters, index(position))) > _UPRIGHT
+            return place(position)[1] - lower if upright else nan
+
+        def mark(found: re.Match[str]) -> str:
+            return _MARK if raw.FPDFText_IsHyphen(letters, index(found.start())) == 1 else "\ufffd"
+
+        # PDFium counts positions in units of UTF-16.
+        units = letters.get_text_range(errors="surrogatepass").encode("utf-16-le", "surrogatepass")
+        whole = re.sub(_MARK, mark, "".join(map(chr, memoryview(units).cast("H"))))
+        text = whole if all(on_page(end) for begin_end in _ends(whole) for end in begin_end) else _inside(whole, on_page)
+        heights = tuple(height(begin) for begin, _ in _ends(text))
+    lines = tuple(clean_line(line[0].strip().replace(_MARK, "-")) for line in _LINE.finditer(text))
+    return PageLines(lines, heights, upper - lower, cut=text != whole)
 
 
-def _leave_only(
-    keep: Callable[[Place], bool], operator: bytes, operands: list[Any], cm: Sequence[float], tm: Sequence[float]
-) -> None:
-    """Empty the text that begins at other places than those to keep."""
-    from pypdf.generic import ArrayObject
-
-    if operator in (b"Tj", b"TJ") and operands and not keep(_place(cm, tm)):
-        operands[0] = b"" if operator == b"Tj" else ArrayObject()
+def _ends(text: str) -> list[tuple[int, int]]:
+    """Return the positions of the first and the last letter of each line."""
+    return [(line.end() - len(line[0].lstrip()), line.end() - 1) for line in _LINE.finditer(text)]
 
 
-def _on_page(page: PageObject) -> Callable[[Place], bool]:
-    """Return whether a place lies on the page that a viewer shows, or beside it by the width of a letter."""
-    try:
-        left, bottom, right, top = map(float, page.cropbox)
-    except Exception:  # a damaged box is no reason to lose the text
-        return lambda place: True
-    return lambda place: left - _BLEED < place[0] < right + _BLEED and bottom - _BLEED < place[1] < top + _BLEED
+def _inside(text: str, on_page: Callable[[int], bool]) -> str:
+    """Return the text with spaces for letters outside of the page: one that was cut from a spread may hold the text of both.
 
-
-def _letters(*parts: PageLines) -> Counter[str]:
-    return Counter("".join("".join(line.split()) for part in parts for line in part.lines))
-
-
-def _has_forms(page: PageObject) -> bool:
-    """Return whether the page draws forms with their own text, whose places are not places on the page."""
-    try:
-        resources: Any = page["/Resources"].get_object()
-        return "/XObject" in resources and any(
-            form.get_object()["/Subtype"] == "/Form" for form in resources["/XObject"].get_object().values()
-        )
-    except Exception:  # damaged: leave it as it is
-        return True
-
-
-def _place(cm: Sequence[float], tm: Sequence[float]) -> Place:
-    return tm[4] * cm[0] + tm[5] * cm[2] + cm[4], tm[4] * cm[1] + tm[5] * cm[3] + cm[5]
-
-
-def _upright(cm: Sequence[float], tm: Sequence[float]) -> bool:
-    return abs(tm[0] * cm[1] + tm[1] * cm[3]) < _LEAN and all(map(isfinite, _place(cm, tm)))
-
-
-def _extracted(page: PageObject, visit: Callable[..., None], effort: Effort) -> PageLines:
-    """Return the page's lines. visit: called with each operator and its operands before execution; may change the operands."""
-    pieces: list[tuple[str, float]] = []
-    lower, upper = _extent(page)
-
-    def take(text: str, cm: Sequence[float], tm: Sequence[float], *_: object) -> None:
-        effort.text(text)
-        pieces.append((text, _place(cm, tm)[1] - lower if _upright(cm, tm) else nan))
-
-    try:
-        text = page.extract_text(visitor_operand_before=visit, visitor_text=take)
-    except MemoryError:
-        raise
-    except Exception:
-        if pieces:
-            raise
-        text = page.extract_text()  # without a visitor, pypdf does not parse figures, which may be damaged or too large
-    if "".join(piece for piece, _ in pieces) != text:
-        pieces = [(text, nan)]
-    return _with_heights(pieces, upper - lower)
-
-
-def _extent(page: PageObject) -> tuple[float, float]:
-    """Return the lower and upper edge of the page; nan if the page does not have them."""
-    try:
-        return float(page.cropbox.bottom), float(page.cropbox.top)
-    except Exception:  # a damaged box is no reason to lose the text
-        return nan, nan
-
-
-def _with_heights(pieces: Sequence[tuple[str, float]], page_height: float) -> PageLines:
-    lines: list[str] = [""]
-    heights: list[float] = [nan]
-    for piece, height in pieces:
-        for position, part in enumerate(piece.replace("\r\n", "\n").replace("\r", "\n").split("\n")):
-            if position:
-                lines.append("")
-                heights.append(nan)
-            if part and not lines[-1].strip():
-                heights[-1] = height
-            lines[-1] += part
-    cleaned = [clean_line(line) for line in lines]
-    written = [index for index, line in enumerate(cleaned) if line.strip()]
-    if not written:
-        return PageLines()
-    kept = slice(written[0], written[-1] + 1)
-    return PageLines(tuple(cleaned[kept]), tuple(heights[kept]), page_height)
+    If hardly any letter lies on the page, its box is not trusted, and the text stays as it is.
+    """
+    places = [position for position, letter in enumerate(text) if not letter.isspace()]
+    outside = {position for position in places if not on_page(position)}
+    if len(places) - len(outside) < _FEWEST * len(places):
+        return text
+    return "".join(" " if position in outside else letter for position, letter in enumerate(text))

@@ -1,4 +1,4 @@
-"""Undo typesetting: ligatures, and words broken at line ends."""
+"""Undo typesetting: words broken at line ends, and soft hyphens."""
 
 from __future__ import annotations
 
@@ -8,11 +8,6 @@ from dataclasses import dataclass
 
 from fbrag_cli.documents.decoding.encoding import without_surrogates
 
-_LIGATURES = str.maketrans(
-    {"\ufb00": "ff", "\ufb01": "fi", "\ufb02": "fl", "\ufb03": "ffi", "\ufb04": "ffl", "\ufb05": "st", "\ufb06": "st"}
-)
-# Glyphs named by their characters, as /uni0915094D.720, which pypdf writes as they are. U+0600 to U+0FFF: Arabic to Tibetan.
-_GLYPH = re.compile(r"/uni((?:0[6-9A-F][0-9A-F]{2})+)(?:\.[0-9]+)?")
 _SOFT_HYPHEN = "\u00ad"
 _HYPHENS = ("-", "\u2010", _SOFT_HYPHEN)
 _LETTERS = re.compile(r"[^\W\d_]+")
@@ -27,7 +22,7 @@ _CONJUNCTIONS = frozenset({"and", "or", "und", "oder"})
 
 @dataclass(frozen=True, slots=True)
 class PageLines:
-    """The lines of a page in reading order, without line ends, and without blank lines at its begin and end.
+    """The lines of a page in reading order, without line ends, and without blank lines.
 
     heights: distance of each line's baseline above the page's lower edge, in points; nan if it is unknown or the text is not
     upright. height: height of the page, in points. cut: whether text that lies outside of the page was left out.
@@ -40,14 +35,11 @@ class PageLines:
 
 
 def clean_line(line: str) -> str:
-    """Clean a line from pypdf: ligatures and names of glyphs become letters, white space at its end goes, soft hyphens too, but
-    for one at its end.
+    """Clean a line from PDFium: surrogates become characters, soft hyphens go, but for one at its end.
 
     `rejoin_words` uses the one at the end.
     """
-    line = without_surrogates(line).translate(_LIGATURES).rstrip()
-    if "/uni0" in line:
-        line = _GLYPH.sub(lambda glyph: bytes.fromhex(glyph[1]).decode("utf-16-be"), line)
+    line = without_surrogates(line)
     end = _SOFT_HYPHEN if line.endswith(_SOFT_HYPHEN) else ""
     return line.replace(_SOFT_HYPHEN, "") + end
 

@@ -1,28 +1,28 @@
-"""`PageReader`: reads pages of a PDF as lines, in this process or, pickled, in a child process, which opens the file again."""
+"""`PageReader`: opens a PDF and reads its pages as lines, in a child process."""
 
 from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, suppress
 from dataclasses import dataclass
-from hashlib import sha256
+from functools import cached_property
 from io import BytesIO
 from itertools import islice
 from math import nan
-from time import thread_time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.documents.pdf.annotations import Annotations, file_name, read_annotations
-from fbrag_cli.documents.pdf.fonts import FontCache
-from fbrag_cli.documents.pdf.page_lines import PageTooLargeError, page_lines
+from fbrag_cli.documents.pdf.page_lines import page_lines
+from fbrag_cli.documents.pdf.page_ranges import PageRange, numbers_within
 from fbrag_cli.documents.pdf.page_text import PageLines
+from fbrag_cli.documents.source import Source
+from fbrag_cli.errors import FbragError
 from fbrag_cli.text.printable import one_line
 
 if TYPE_CHECKING:
     from pypdf import PdfReader
+    from pypdfium2 import PdfDocument, PdfPage
 
 _LONGEST_REASON = 120  # characters
 _MAX_EMBEDDED = 1_000
@@ -30,15 +30,14 @@ _MAX_EMBEDDED = 1_000
 
 @dataclass(frozen=True, slots=True)
 class ReadPage:
-    """A page. lines: empty if it has no text. failure: why it could not be read, as "LimitReachedError: …"; otherwise "".
+    """A page. lines: empty if it has no text. failure: why it could not be read, as "PdfiumError: …"; otherwise "".
 
-    seconds: processor time that it took. annotations: what lies on it beside its text.
+    annotations: what lies on it beside its text.
     """
 
     number: int
     lines: PageLines = PageLines()
     failure: str = ""
-    seconds: float = 0.0
     annotations: Annotations = Annotations()
 
     @property
@@ -54,122 +53,123 @@ class ReadPage:
 
 
 @dataclass(frozen=True, slots=True)
-class EmbeddedFiles:
-    """The files inside a PDF. portfolio: whether they are its content, and its pages only a cover. encrypted: whether one of them
-    is the document, encrypted, around which its pages are wrapped."""
+class Opened:
+    """A PDF with at least one page.
 
-    names: tuple[str, ...] = ()
+    files: names of the files inside it that are no part of its pages. portfolio: whether they are its content, and its pages only
+    a cover. encrypted: whether one of them is the document, encrypted, around which its pages are wrapped.
+    """
+
+    n_pages: int
+    files: tuple[str, ...] = ()
     portfolio: bool = False
     encrypted: bool = False
 
 
-class ChangedFileError(Exception):
-    """Raised when the file is no longer the one that was opened first."""
-
-
 class PageReader:
-    """A PDF; `reader(numbers)` reads the pages with these numbers (from 1). Of a file, only path and digest are pickled."""
+    """A PDF, which a child process opens for its first job. `reader(0)` opens it, `reader(i)` reads the i-th of the chosen pages.
 
-    def __init__(self, data: bytes, path: str | None, password: str | None, cancellation: Cancellation | None = None) -> None:
-        """data: bytes of the PDF. path: path of its file; None for stdin. cancellation: makes the page that is being read here a
-        failure."""
-        self._data, self._path, self._password = data, path, password
-        self._cancellation = cancellation or Cancellation()
-        self._digest = ""
-        self._pdf: PdfReader | None = None
-        self._fonts: FontCache | None = None
+    PDFium reads the text; pypdf, which takes longer to load, reads forms, comments and embedded files where there are any.
+    """
 
-    def __getstate__(self) -> dict[str, Any]:
-        self._digest = self._digest or sha256(self._data).hexdigest()
-        return {
-            **self.__dict__,
-            "_pdf": None,
-            "_fonts": None,
-            "_cancellation": Cancellation(),
-            "_data": self._data if self._path is None else b"",
-        }
+    def __init__(self, source: Source, ranges: tuple[PageRange, ...] | None, password: str | None) -> None:
+        """ranges: the chosen pages; None for all."""
+        self._source, self._ranges, self._password = source, ranges, password
 
-    def open(self) -> bool:
-        """Open the PDF. Return False if it needs another password. Raises all that pypdf raises for a damaged file."""
-        from pypdf import PasswordType, PdfReader
+    def __call__(self, job: int) -> Opened | ReadPage | None:
+        """Return the document, or a page; None for a page after the last. Raises FbragError, as `read_pdf` does."""
+        if job == 0:
+            return self._opened()
+        return self._read(self._numbers[job - 1]) if job <= len(self._numbers) else None
 
-        if not self._data and self._path is not None and self._digest:
-            with open(self._path, "rb") as file:
-                data = file.read()
-            if sha256(data).hexdigest() != self._digest:
-                raise ChangedFileError(self._path)
-            self._data = data
-        pdf = PdfReader(BytesIO(self._data))
+    @cached_property
+    def _pdf(self) -> PdfDocument:
         # A PDF with an owner password only opens with the empty user password, as in every viewer.
-        for password in ("", self._password):
-            if not pdf.is_encrypted or (password is not None and pdf.decrypt(password) != PasswordType.NOT_DECRYPTED):
-                self._pdf, self._fonts = pdf, FontCache()
-                return True
-        return False
+        if (document := self._open("")) is not None:
+            return document
+        path, name = self._source.path, self._source.name
+        if self._password is None:
+            hint = f'fbrag ask --password-file pw.txt {self._source.shell_path} "…"'
+            raise FbragError("pdf_encrypted", f"{name} is encrypted and needs a password", hint, document=path)
+        if (document := self._open(self._password)) is not None:
+            return document
+        hint = "check what --password-file names: the password is its content, without a line end"
+        raise FbragError("pdf_bad_password", f"the password does not open {name}", hint, document=path)
 
-    def __len__(self) -> int:
-        """Return the number of pages. Raises all that pypdf raises for a damaged file."""
-        assert self._pdf
-        return len(self._pdf.pages)
+    def _open(self, password: str) -> PdfDocument | None:
+        """Return the document; None if it needs another password. Raises FbragError for a damaged one, and one without pages."""
+        from pypdfium2 import PdfDocument, PdfiumError, raw
 
-    def embedded(self) -> EmbeddedFiles:
-        """Return the files inside the PDF that are no part of its pages. What is damaged is left out."""
-        assert self._pdf
-        names: list[str] = []
-        encrypted = False
         try:
-            for file in islice(self._pdf.attachment_list, _MAX_EMBEDDED):
+            return PdfDocument(self._source.data, password=password)
+        except PdfiumError as error:
+            if error.err_code == raw.FPDF_ERR_PASSWORD:
+                return None
+            raise damaged(self._source, reason(error)) from None
+
+    @cached_property
+    def _numbers(self) -> list[int]:
+        return numbers_within(self._ranges, len(self._pdf), self._source.path, self._source.name)
+
+    @cached_property
+    def _pypdf(self) -> PdfReader:
+        from pypdf import PdfReader
+
+        logging.getLogger("pypdf").setLevel(logging.CRITICAL + 1)
+        warnings.simplefilter("ignore")
+        reader = PdfReader(BytesIO(self._source.data))
+        if reader.is_encrypted and not reader.decrypt(""):
+            reader.decrypt(self._password or "")
+        return reader
+
+    def _opened(self) -> Opened:
+        from pypdfium2 import raw
+
+        n_pages = len(self._pdf)
+        if not raw.FPDFDoc_GetAttachmentCount(self._pdf):
+            return Opened(n_pages)
+        names: list[str] = []
+        encrypted = portfolio = False
+        with suppress(Exception):  # pypdf raises all kinds of exceptions on damaged objects
+            for file in islice(self._pypdf.attachment_list, _MAX_EMBEDDED):
                 names.append(file_name(file.pdf_object))
                 encrypted = encrypted or file.pdf_object.get("/AFRelationship") == "/EncryptedPayload"
-            portfolio = "/Collection" in self._pdf.root_object
-        except Exception:  # pypdf raises all kinds of exceptions on damaged objects
-            portfolio = False
-        return EmbeddedFiles(tuple(names), portfolio=portfolio, encrypted=encrypted)
-
-    def __call__(self, numbers: Sequence[int]) -> list[ReadPage]:
-        """Return these pages in order; an empty list if the file has changed. Raises MemoryError, DependencyError."""
-        with pypdf_silenced():
-            try:
-                if self._pdf is None and not self.open():
-                    return []
-            except (ChangedFileError, OSError):
-                return []
-            assert self._fonts
-            with self._fonts.used():
-                return [self._read(number) for number in numbers]
+            portfolio = "/Collection" in self._pypdf.root_object
+        return Opened(n_pages, tuple(names), portfolio, encrypted)
 
     def _read(self, number: int) -> ReadPage:
-        from pypdf.errors import DependencyError
-
-        assert self._pdf
-        began = thread_time()
         try:
-            page = self._pdf.pages[number - 1]
-            lines = page_lines(page, self._cancellation)
-            annotations = read_annotations(page, number, self._cancellation)
-            return ReadPage(number, lines, seconds=thread_time() - began, annotations=annotations)
-        except (DependencyError, MemoryError):  # the next page would fail in the same way
-            raise
-        except (Exception, PageTooLargeError) as error:
-            return ReadPage(number, failure=reason(error), seconds=thread_time() - began)
+            with closing(self._pdf[number - 1]) as page:
+                lines, annotated = page_lines(page), _is_annotated(page)
+        except Exception as error:
+            return ReadPage(number, failure=reason(error))
+        annotations = Annotations()
+        if annotated:
+            with suppress(Exception):
+                annotations = read_annotations(self._pypdf.pages[number - 1], number)
+        return ReadPage(number, lines, annotations=annotations)
+
+
+def _is_annotated(page: PdfPage) -> bool:
+    """Return whether anything but links lies on a page."""
+    from pypdfium2 import raw
+
+    for index in range(raw.FPDFPage_GetAnnotCount(page)):
+        annotation = raw.FPDFPage_GetAnnot(page, index)
+        kind = raw.FPDFAnnot_GetSubtype(annotation)
+        raw.FPDFPage_CloseAnnot(annotation)
+        if kind != raw.FPDF_ANNOT_LINK:
+            return True
+    return False
 
 
 def reason(error: BaseException) -> str:
     """Return the name and message of an exception in one line."""
-    while isinstance(error.__cause__, Exception):  # pypdf wraps a RecursionError
-        error = error.__cause__
     return one_line(f"{type(error).__name__}: {error}".rstrip(": "), _LONGEST_REASON)
 
 
-@contextmanager
-def pypdf_silenced() -> Iterator[None]:
-    """Silence the log and deprecation warnings of pypdf, which would reach stderr. Our own warnings have what matters."""
-    log = logging.getLogger("pypdf")
-    level = log.level
-    log.setLevel(logging.CRITICAL + 1)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        log.setLevel(level)
+def damaged(source: Source, why: str) -> FbragError:
+    """Return the error of a PDF that cannot be read. why: a clause."""
+    what = f"{source.name} is damaged or not a PDF ({why})"
+    hint = f"get a new copy, or try: qpdf {source.shell_path} repaired.pdf"
+    return FbragError("doc_unreadable", what, hint, document=source.path)
