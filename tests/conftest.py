@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -128,6 +129,11 @@ def llama_cpp_python_server(smollm2: Path) -> Iterator[str]:
     pytest.importorskip("uvicorn", reason="needs llama-cpp-python[server]")
     with servers.llama_cpp_python_server(smollm2) as address:
         yield address
+
+
+def heed_hangup() -> None:
+    """Let a child process end at SIGHUP, also when the tests run under `nohup`: its `preexec_fn`."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def _clean_environment(folder: Path) -> dict[str, str]:

@@ -331,7 +331,7 @@ def test_a_child_in_a_long_call_of_native_code_ends_with_its_parent_at_once(tmp_
     time.sleep(0.5)  # they are in the call
     parent.kill()
     parent.wait(20)
-    for _ in range(10):
+    for _ in range(200):
         if not any(map(is_alive, pids)):
             break
         time.sleep(0.05)

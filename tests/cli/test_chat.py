@@ -125,7 +125,7 @@ def test_another_document_takes_the_place_of_the_first(fbrag: Run, server: Loopb
 def test_the_error_of_a_question_is_one_line_and_the_next_one_is_answered(fbrag: Run, server: Loopback, works: Path) -> None:
     server.replies.append(stuck("It"))
     asked = f"{BUILT}\nWho paid for the works at Ironhythe?\n"
-    done = fbrag("chat", works, "-a", *FAST, *models(server), "--timeout", "4", stdin=asked)
+    done = fbrag("chat", works, "-a", *FAST, *models(server), "--timeout", "8", stdin=asked)
     assert done.returncode == 5
     assert done.stdout == "\nJosiah Goss.\n"
     assert done.stderr.count("error: ") == 1

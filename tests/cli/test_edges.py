@@ -13,7 +13,7 @@ from time import monotonic, sleep
 
 import pytest
 
-from tests.conftest import INQUIRY, ROOT, Run
+from tests.conftest import INQUIRY, ROOT, Run, heed_hangup
 
 FBRAG = f"{shlex.quote(sys.executable)} -m fbrag_cli"
 Environ = dict[str, str]
@@ -277,8 +277,9 @@ def test_a_hangup_ends_with_129_and_takes_the_temporary_files_along(clean_enviro
     (tmp_path / "tmp").mkdir()
     command = [sys.executable, "-m", "fbrag_cli", "ask", "--no-cache", "--dry-run", str(INQUIRY), "-", "-o", "out.txt"]
     environment = clean_environment | {"TMPDIR": str(tmp_path / "tmp")}
+    pipe = subprocess.PIPE
     with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, cwd=tmp_path
+        command, stdin=pipe, stdout=pipe, stderr=pipe, env=environment, cwd=tmp_path, preexec_fn=heed_hangup
     ) as run:
         started = monotonic()
         while not list(tmp_path.glob(".out.txt.*.part")):
@@ -410,7 +411,7 @@ class Left:
         time.sleep(0.2)
 try:
     Left()
-    time.sleep(5)
+    time.sleep(60)
 except KeyboardInterrupt:
     print("stopped")
 """

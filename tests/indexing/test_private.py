@@ -157,7 +157,7 @@ def test_what_stops_the_run_ends_the_child_that_reads_its_file(
     environment: dict[str, str], tmp_path: Path, stop: str, code: int
 ) -> None:
     (tmp_path / "hooks" / "sitecustomize.py").write_text(SLOW)
-    limit = ["--timeout", "4"] if stop == "--timeout" else []
+    limit = ["--timeout", "8"] if stop == "--timeout" else []
     command = [sys.executable, "-m", "fbrag_cli", "ask", *_documents(tmp_path)["docx"], "Who?", "--dry-run", *limit]
     with subprocess.Popen(command, env=environment, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as run:
         child = _child(tmp_path)

@@ -18,7 +18,7 @@ from typing import Any
 
 import psutil
 
-from tests.conftest import ROOT
+from tests.conftest import ROOT, heed_hangup
 
 PATIENCE = 30  # seconds
 
@@ -105,8 +105,9 @@ class Served:
 def serving(user: Environment, *arguments: str, command: str = "serve") -> Iterator[Served]:
     """Run `fbrag serve` until the block ends."""
     words = [sys.executable, "-m", "fbrag_cli", command, "--print-ready", *arguments]
+    pipe = subprocess.PIPE
     with subprocess.Popen(
-        words, env=user, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL
+        words, env=user, text=True, stdout=pipe, stderr=pipe, stdin=subprocess.DEVNULL, preexec_fn=heed_hangup
     ) as process:
         try:
             assert process.stdout

@@ -6,7 +6,6 @@ import json
 import re
 import socket
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -399,11 +398,9 @@ def test_no_path_leads_to_a_file(open_door: Served, path: str) -> None:
 
 
 def test_a_body_that_is_too_large(open_door: Served) -> None:
-    begun = time.monotonic()
     head = b"POST /v1/ask HTTP/1.1\r\nHost: localhost\r\n"
     found = raw(open_door, head + b"Content-Length: 99999999999\r\n\r\n")
     assert found.startswith(b"HTTP/1.1 413 ")
-    assert time.monotonic() - begun < 5
     response, body = open_door.request("POST", "/v1/ask", tcp=True, body=b"x" * 17_000_000)
     assert response.status == 413
     assert said(body) == "the request has more than 16 MB"
@@ -503,10 +500,8 @@ def test_a_slow_body_and_too_many_requests(monkeypatch: pytest.MonkeyPatch) -> N
     scope = {"type": "http", "method": "POST", "path": "/v1/ask", "headers": [(b"content-length", b"1000")], "query_string": b""}
     monkeypatch.setattr(guard, "LIMITS", {"": guard.Limit(1000, 0.3)})
     lifetime = Lifetime(idle=5)
-    begun = time.monotonic()
     anyio.run(guard.Guard(app, lifetime), scope, slow, send)
     assert sent[0]["status"] == 408
-    assert time.monotonic() - begun < 3
     assert lifetime.running == 0
     sent.clear()
     monkeypatch.setattr(guard, "MOST_RUNNING", 0)

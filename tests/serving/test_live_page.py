@@ -15,6 +15,7 @@ from fbrag_cli.session.settings import ModelSettings
 from tests.chromium import contrast, measured, requested
 from tests.render.test_html import HOSTILE, WATCH
 from tests.serving.live_browser import (
+    PATIENCE,
     QUESTION,
     Served,
     ask,
@@ -154,9 +155,9 @@ def test_escape_stops_and_the_question_can_be_asked_again(chromium: Chrome, log:
     ask(chromium)
     until(chromium, f"{LAST}.querySelector('.doing').textContent.startsWith('Answering')")
     press(chromium, Keys.ESCAPE)
-    until(chromium, f"{LAST}.querySelector('.wrong').textContent === 'Stopped.'", 3)
+    until(chromium, f"{LAST}.querySelector('.wrong').textContent === 'Stopped.'")
     assert measured(chromium, "document.getElementById('said').textContent") == "Stopped."
-    end = time.monotonic() + 2
+    end = time.monotonic() + PATIENCE
     while log.live.state.desk.n_running:
         assert time.monotonic() < end, "the server still works"
         time.sleep(0.02)
@@ -174,7 +175,7 @@ def test_a_question_waits_for_the_one_before_it_and_earlier_ones_are_folded(chro
     ask(chromium, "What was never asked?")
     assert "Waiting" in text_of(chromium, ".turn:last-child .doing")
     click(chromium, ".turn:last-child .stop")
-    until(chromium, f"{LAST}.querySelector('.wrong').textContent === 'Stopped.'", 3)
+    until(chromium, f"{LAST}.querySelector('.wrong').textContent === 'Stopped.'")
     log.gate.held.clear()
     until(chromium, "document.querySelectorAll('.turn')[1].classList.contains('answered')")
     assert measured(chromium, "[...document.querySelectorAll('.turn')].map(turn => turn.classList.contains('folded'))") == [
@@ -422,7 +423,7 @@ def test_a_book_of_a_million_words_opens_and_scrolls_without_jumps(
         opened(chromium, served.address)  # the server reads it once
         begun = time.monotonic()
         opened(chromium, served.address)
-        assert time.monotonic() - begun < 5  # two loads; 0.4 s on a machine that does nothing else
+        assert time.monotonic() - begun < 20  # two loads; 0.4 s on a machine that does nothing else
         assert int(text_of(chromium, "#counts").split(" ")[0].replace(",", "")) > 1_200_000
         assert measured(chromium, "document.querySelectorAll('.k').length") < 30
         told = chromium.execute_cdp_cmd("Runtime.evaluate", {"expression": SCROLLED, "awaitPromise": True, "returnByValue": True})
@@ -434,8 +435,7 @@ def test_a_book_of_a_million_words_opens_and_scrolls_without_jumps(
         size = {"width": 1100, "height": 900, "deviceScaleFactor": 1, "mobile": False}
         chromium.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
         until(chromium, "innerWidth === 1100 && !document.querySelector('.waiting')")
-        time.sleep(0.3)
-        assert measured(chromium, read) == before
+        until(chromium, f"({read}) === {before!r}")
         click(chromium, "#strip i:last-child")
         until(chromium, "document.querySelector('#feed').textContent.includes('sealed by Tobias')")
         assert in_view(chromium, ".k.here .at")

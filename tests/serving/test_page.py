@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from html.parser import HTMLParser
@@ -17,6 +16,7 @@ import pytest
 
 pytest.importorskip("uvicorn", reason="needs Starlette and uvicorn: pip install -e '.[test]'")
 
+from fbrag_cli.errors import FbragError
 from fbrag_cli.progress import Listener
 from fbrag_cli.render.short_names import short_names
 from fbrag_cli.session.settings import ModelSettings
@@ -26,7 +26,7 @@ from tests.generation.parrot_gguf import END, Parrot, saying
 from tests.generation.test_thought import as_tokens
 from tests.render.test_html import HOSTILE, WATCH, _Page
 from tests.render.test_live_answer import assert_is_text
-from tests.serving.live_server import Live, live, pair
+from tests.serving.live_server import PATIENCE, Live, live, pair
 
 QUESTION = "Who sealed the box of the chronometer?"
 SEALED = "The box was sealed by Tobias with lead. "
@@ -316,9 +316,7 @@ def test_a_question_is_stopped(tmp_path: Path, smollm2: Path) -> None:
         job = next(events)[1]["job"]
         assert any(record["stage"] == "forward" for name, record in events if name == "read")
         assert server.send("POST", f"/page/stop/{job}").status == 204
-        stopped = time.monotonic()
         assert [name for name, _ in events][-1] == "stopped"
-        assert time.monotonic() - stopped < 3
         assert server.send("GET", f"/page/save/{job}").status >= 400
 
 
@@ -329,9 +327,9 @@ def test_a_page_that_goes_away_stops_its_question(tmp_path: Path, smollm2: Path)
         job = server.state.desk.job(next(events)[1]["job"])
         assert any(record["stage"] == "forward" for name, record in events if name == "read")
         response.close()
-        began = time.monotonic()
-        assert job.wait(5)
-        assert time.monotonic() - began < 3
+        assert job.wait(PATIENCE)
+        with pytest.raises(FbragError, match="the question was cancelled"):
+            job.trace()
 
 
 def test_two_pages_ask_at_once(served: Live) -> None:
