@@ -7,8 +7,8 @@ The questions are the 270 of `recall*.jsonl.gz`, taken from the six sets in turn
 `draw` writes the samples of a setting, a row a question. `recall` prints evidence recall in percent at 3, 5 and 10 chunks: the
 mean over all ways to take n of the samples of rows, and the paired difference to the paper's setting (8 chunks, 5 samples), whose
 samples are those of `recall*.jsonl.gz`; no model runs. --read: also "2 chunks greedy". --after: a second look
-forward, at chunks that the samples of ROWS raise. A run that is started again goes on where it stopped. Answers from these samples:
-answers.py.
+forward, at chunks that the samples of ROWS raise. A run that is started again goes on where it stopped. Answers from these
+samples: answers.py.
 """
 
 from __future__ import annotations
