@@ -14,8 +14,7 @@ from dataclasses import replace
 from itertools import product
 
 import numpy as np
-from chunk_ends import RESULTS
-from looking_forward import DRAWN, Key, collected, from_samples, interval, questions, samples_by_name
+from looking_forward import DRAWN, RESULTS, Key, collected, from_samples, interval, questions, samples_by_name
 from sample_languages import read
 
 from fbrag_cli.evaluation.datasets import Example

@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from chunk_ends import ROWS, samples_of
-from looking_forward import DRAWN, MODEL, PAPER, Key, from_samples, questions, recalls
+from looking_forward import DRAWN, MODEL, PAPER, ROWS, Key, from_samples, questions, recalls, samples_of
 from question_recall import interval
 from sample_languages import loaded, read
 

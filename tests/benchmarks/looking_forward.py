@@ -7,13 +7,14 @@ The questions are the 270 of `recall*.jsonl.gz`, taken from the six sets in turn
 `draw` writes the samples of a setting, a row a question. `recall` prints evidence recall in percent at 3, 5 and 10 chunks: the
 mean over all ways to take n of the samples of rows, and the paired difference to the paper's setting (8 chunks, 5 samples), whose
 samples are those of `recall*.jsonl.gz`; no model runs. --read: also "2 chunks greedy". --after: a second look
-forward, at chunks that the samples of ROWS raise. --pooling: over the samples of rows. A run that is started again goes on where
-it stopped. Answers from these samples: answers.py.
+forward, at chunks that the samples of ROWS raise. A run that is started again goes on where it stopped. Answers from these
+samples: answers.py.
 """
 
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -23,7 +24,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from chunk_ends import AT, ROWS, SETS, samples_of
 from question_recall import BENCH
 from sample_languages import Kept, loaded, read
 
@@ -40,6 +40,12 @@ from fbrag_cli.retrieval.ranking import best
 from fbrag_cli.text.languages import detect
 from fbrag_cli.trace import Trace
 
+AT = (3, 5, 10)
+SETS = ["musique", "hotpotqa", "2wikimqa", "qmsum", "fairytaleqa", "musique150k"]
+RESULTS = Path(__file__).with_name("results")
+ROWS = [RESULTS / f"recall{name}.jsonl.gz" for name in ("", "-qmsum", "-fairytaleqa", "-musique150k")]
+KEPT = {"method": "fb-rag", "small": "qwen2.5-coder-1.5b", "samples": 5, "recall": 8, "temperature": 1.0}
+
 MODEL = "qwen2.5-coder-1.5b"
 PAPER = FBRag(recall=8, reads="chunks", samples=5, forward_tokens=128)
 SECOND = "2 chunks more"
@@ -55,10 +61,21 @@ def reading(name: str) -> FBRag:
     return replace(method, temperature=0.0, samples=1) if greedy else method
 
 
+def samples_of(rows: Sequence[Path]) -> dict[Key, list[str]]:
+    """The texts of the samples by data set and question."""
+    found = {}
+    for path in rows:
+        with gzip.open(path, "rt", encoding="utf-8") as lines:
+            for row in map(json.loads, lines):
+                if KEPT.items() <= row["configuration"].items():
+                    found[row["dataset"], row["id"]] = row["samples"]
+    return found
+
+
 def questions() -> dict[Key, Example]:
     """The questions of the kept rows, taken from the sets in turn; the larger sets give two of them a turn."""
     kept = samples_of(ROWS)
-    sets = [[e for e in load_examples([BENCH / f"{name}.jsonl.gz"]) if (e.dataset, e.id) in kept] for name in SETS[:6]]
+    sets = [[e for e in load_examples([BENCH / f"{name}.jsonl.gz"]) if (e.dataset, e.id) in kept] for name in SETS]
     turns = zip_longest(*(half for found in sets for half in ((found[::2], found[1::2]) if len(found) > 30 else (found,))))
     return {(each.dataset, each.id): each for turn in turns for each in turn if each is not None}
 

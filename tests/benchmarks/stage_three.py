@@ -23,8 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from chunk_ends import ROWS, samples_of
-from looking_forward import DRAWN, MODEL, Key, from_samples, interval, retrieved
+from looking_forward import DRAWN, MODEL, ROWS, Key, from_samples, interval, retrieved, samples_of
 from looking_forward import questions as kept
 from question_recall import BENCH
 from sample_languages import loaded, read

@@ -74,6 +74,19 @@ def test_the_file_sets_each_option_of_a_question_that_has_a_variable() -> None:
     assert {*options} - of_one_run <= {*known_keys()}
 
 
+def test_a_program_that_imports_fbrag_keeps_its_environment(clean_environment: dict[str, str]) -> None:
+    code = """
+import contextlib, importlib, os, pkgutil, fbrag_cli
+before = dict(os.environ)
+for each in pkgutil.walk_packages(fbrag_cli.__path__, "fbrag_cli."):
+    if "__main__" not in each.name and not each.name.startswith("fbrag_cli.training"):  # torch changes it
+        with contextlib.suppress(ImportError):
+            importlib.import_module(each.name)
+assert dict(os.environ) == before
+"""
+    subprocess.run([sys.executable, "-c", code], env=clean_environment, cwd=ROOT, check=True)
+
+
 def test_little_is_loaded_before_ctrl_c_ends_the_process_without_a_traceback() -> None:
     code = "import sys; before = {*sys.modules}; import fbrag_cli.__main__; print(*sorted({*sys.modules} - before))"
     done = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)

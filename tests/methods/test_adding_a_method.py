@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import INQUIRY
+from tests.conftest import INQUIRY, ROOT
 
 ONE_FILE = '''
 from __future__ import annotations
@@ -91,3 +92,14 @@ def test_a_new_method_is_asked_explained_and_compared(run, smollm2: Path, tmp_pa
     assert "neighbours:before=2" in report
 
     assert "chunks before each of the best" in run("ask", "--help-all")
+
+
+def test_a_paper_is_named_in_its_folders_and_registries_alone() -> None:
+    """Imports of it are a contract of import-linter (pyproject.toml); this looks at help, messages, pages and styles too."""
+    package = ROOT / "fbrag_cli"
+    names = re.compile(r"fit[-_ ]?rag|r2[-_ ]?(ag|former)\b", re.IGNORECASE)
+    own = re.compile(r"(methods|training)/(fit_rag/|r2ag/|registry\.py)")
+    for path in package.rglob("*"):
+        place = path.relative_to(package).as_posix()
+        if path.suffix in (".py", ".jinja", ".css", ".js", ".toml", ".json") and not own.match(place):
+            assert not names.search(path.read_text("utf-8")), place
