@@ -164,4 +164,4 @@ def test_the_suggested_pair_is_fetched_and_how_to_use_it_is_said(
     assert len(server.gets(HUB_PATH)) == 1
     out, err = capfd.readouterr()
     assert out == f"{store / 'tiny.gguf'}\n"
-    assert err.splitlines()[-2:] == [f"hint: fbrag config set models.{role} tiny" for role in ("small", "large")]
+    assert err.splitlines()[-2:] == [f"hint: fbrag config set {role} tiny" for role in ("small", "large")]
