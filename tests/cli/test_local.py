@@ -69,7 +69,7 @@ def test_nothing_runs_before_it_is_known_what_local_means(fbrag: Run) -> None:
 def test_local_is_a_value_of_the_configuration_of_batch_and_of_doctor(fbrag: Run, tmp_path: Path) -> None:
     with ollama("m", loaded={"m": 8192}) as server:
         for role in ("large", "small"):
-            assert fbrag("config", "set", f"models.{role}", "local").returncode == 0
+            assert fbrag("config", "set", role, "local").returncode == 0
         out, questions = tmp_path / "answers.jsonl", tmp_path / "questions.txt"
         questions.write_text(QUESTION)
         done = fbrag("batch", INQUIRY, "-Q", questions, *FEW, "-o", out, env=here(server))
