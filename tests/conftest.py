@@ -127,6 +127,10 @@ def llama_cpp_server(smollm2: Path) -> Iterator[str]:
 def llama_cpp_python_server(smollm2: Path) -> Iterator[str]:
     """The address of llama-cpp-python's server with the 135M model."""
     pytest.importorskip("uvicorn", reason="needs llama-cpp-python[server]")
+    from fbrag_cli.generation.llama.machine import amx_in_use
+
+    if amx_in_use():
+        pytest.skip("llama.cpp's code for AMX crashes, which that server uses")
     with servers.llama_cpp_python_server(smollm2) as address:
         yield address
 
