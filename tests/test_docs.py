@@ -183,21 +183,3 @@ def test_the_keys_of_a_question_are_those_that_the_server_knows() -> None:
 
     table = section("serve.md", "HTTP").partition("| key of a question |")[2]
     assert first_column(table, r"`(\w+)`") == {*_KEYS}
-
-
-def test_the_limits_of_the_page_are_those_of_the_server() -> None:
-    pytest.importorskip("starlette")
-    from fbrag_cli.serving import desk, library
-    from fbrag_cli.serving.http import inquiry, openai_request
-    from fbrag_cli.serving.process import guard
-
-    text = " ".join(section("serve.md", "Who may ask").split()) + " ".join(section("serve.md", "Clients of").split())
-    for said in (
-        f"{desk.MOST_WAITING} wait",
-        f"{guard.MOST_RUNNING} requests run",
-        f"{inquiry._LONGEST_QUESTION:,} characters at most, a request {inquiry.MOST_JSON // 1_000_000} MB",
-        f"an upload {library.MOST_BYTES // 1_000_000} MB. {library.MOST_UPLOADS} uploads with",
-        f"{library.MOST_BYTES_KEPT // 1_000_000} MB of text",
-        f"{openai_request._LONGEST_INSTRUCTIONS:,} characters at most",
-    ):
-        assert said in text

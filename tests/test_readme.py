@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 from pathlib import PurePosixPath
 
@@ -47,17 +46,6 @@ def test_the_tree_names_every_home() -> None:
     homes = {name for name in tracked if name.endswith("/")}
     modules = {name for name in tracked if name.count("/") == 1 and name.endswith(".py") and "/__" not in name}
     assert homes | modules <= set(_tree())
-
-
-def _prose() -> list[str]:
-    """Return the lines that stand outside of code and tables."""
-    outside = re.sub(r"^```.*?^```", "", README, flags=re.DOTALL | re.MULTILINE)
-    return [line for line in outside.splitlines() if not line.startswith("|")]
-
-
-def test_it_is_short() -> None:
-    assert len(" ".join(_prose()).split()) <= 1400
-    assert not [line for line in _prose() if len(line) > 100]
 
 
 def test_the_first_forty_lines_say_what_it_is_and_how_it_is_installed() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import itertools
 import json
 import threading
 import time
@@ -13,7 +11,6 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from fbrag_cli.errors import EXIT_CODES
@@ -513,19 +510,3 @@ def test_a_conversation_about_an_upload_leaves_nothing_on_the_disk(tiny: Path, f
         assert n_replies() == 0
         server.ask("And who paid for it?", documents=[served], settings={"max_tokens": 5})
         assert n_replies() > 0
-
-
-def test_many_questions_do_not_grow_the_process(tiny: Path, folder: Path) -> None:
-    settings = {"method": "vanilla", "select": 1, "answer_anyway": True, "max_tokens": 3}
-    numbers = itertools.count()
-
-    def growth() -> int:
-        before = psutil.Process().memory_info().rss
-        for i in itertools.islice(numbers, 30):
-            server.ask(f"{QUESTION} ({i})", settings=settings, conversation=f"{i}")
-        gc.collect()
-        return psutil.Process().memory_info().rss - before
-
-    with live(pair(tiny), [str(folder / "inquiry.txt")]) as server:
-        growth()
-        assert min(growth() for _ in range(3)) < 1_000_000, "what leaks does so in each round; other threads do not"

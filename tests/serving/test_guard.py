@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import re
 import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -337,43 +335,6 @@ def test_a_file_that_holds_no_token(user: Environment, tmp_path: Path, mode: int
 
 # -- hostile clients -------------------------------------------------------------------------------------------------------
 
-_GET = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
-
-
-def test_headers_without_end(open_door: Served) -> None:
-    found = raw(open_door, _GET + b"X: " + b"x" * 200_000)
-    assert not found or found.startswith(b"HTTP/1.1 400 ")
-
-
-@pytest.mark.parametrize(
-    "data",
-    [
-        b"\x00" * 100 + b"\r\n\r\n",
-        b"GET / HTTP/9.9\r\n\r\n",
-        b"GET /\xff HTTP/1.1\r\nHost: localhost\r\n\r\n",
-        _GET + b"Content-Length: x\r\n\r\n",
-        _GET + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\n",
-        _GET + b"Host: other\r\n\r\n",
-        b"GET /healthz HTTP/1.1\r\n\r\n",
-        b"GET /healthz HTTP/1.0\r\n\r\n",
-    ],
-)
-def test_what_is_no_request(open_door: Served, data: bytes) -> None:
-    found = raw(open_door, data)
-    assert re.match(rb"HTTP/1.1 (400|403) ", found), found
-
-
-def test_an_old_client_is_answered(open_door: Served) -> None:
-    found = raw(open_door, b"GET /healthz HTTP/1.0\r\nHost: localhost\r\n\r\n")
-    assert found.startswith(b"HTTP/1.1 200 ")
-    assert b'"status":"ok"' in found
-
-
-def test_requests_one_after_the_other_over_one_connection(open_door: Served) -> None:
-    last = _GET + b"Connection: close\r\n\r\n"
-    found = raw(open_door, (_GET + b"\r\n") * 20 + last, half=True)
-    assert found.count(b"HTTP/1.1 200 ") == 21
-
 
 @pytest.mark.parametrize(
     "path",
@@ -430,52 +391,6 @@ def test_a_client_that_leaves_in_mid_request_is_no_fault(user: Environment, tmp_
     assert f"POST {path.partition('?')[0]} 400" in served.err
     assert "internal error" not in served.err
     assert "Traceback" not in served.err
-
-
-def test_a_client_that_says_nothing_is_cut() -> None:
-    """By the clock of the connection: nobody waits for 20 s in a test."""
-    import asyncio
-
-    from fbrag_cli.serving.process.connection import SILENT_SECONDS, Connection
-    from fbrag_cli.serving.process.run import _configuration
-
-    async def main() -> None:
-        async def app(scope: Any, receive: Any, send: Any) -> None:
-            await asyncio.sleep(3600)
-
-        loop, state = (
-            asyncio.get_running_loop(),
-            SimpleNamespace(connections=set(), tasks=set(), default_headers=[], total_requests=0),
-        )
-        now = [0.0]
-        configuration = _configuration(app)
-        server = await loop.create_server(lambda: Connection(configuration, state, {}, loop), "127.0.0.1", 0)  # type: ignore[arg-type]
-        port = server.sockets[0].getsockname()[1]
-        silent = await asyncio.open_connection("127.0.0.1", port)
-        slow = await asyncio.open_connection("127.0.0.1", port)
-        asks = await asyncio.open_connection("127.0.0.1", port)
-        slow[1].write(b"GET / HT")
-        asks[1].write(_GET + b"\r\n")
-        while not state.tasks:
-            await asyncio.sleep(0.01)
-        now[0] = SILENT_SECONDS + 1
-        for each in [*state.connections]:
-            each._since -= now[0]
-            each._cut_where_silent()
-        assert await asyncio.wait_for(_end(silent[0]), 5) == b""
-        assert await asyncio.wait_for(_end(slow[0]), 5) == b""
-        assert len(state.connections) == 1  # what is answered may take its time
-        server.close()
-        for task in state.tasks:
-            task.cancel()
-
-    async def _end(reader: Any) -> bytes:
-        try:
-            return bytes(await reader.read())
-        except ConnectionResetError:
-            return b""
-
-    asyncio.run(main())
 
 
 def test_a_slow_body_and_too_many_requests(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -440,19 +440,6 @@ def test_other_folders_are_allowed_by_name(served: Callable[..., None], tmp_path
     served(test, "--allow", str(tmp_path / "more"))
 
 
-def test_a_hundred_calls_take_no_more_memory_than_ten(served: Callable[..., None], folder: Path) -> None:
-    async def test(client: Client) -> None:
-        server = server_of(folder)
-        sizes = []
-        for i in range(110):
-            await client.call_tool("find_passages", asked(question=f"{QUESTION} {i}"))
-            sizes.append(server.memory_info().rss)
-        assert sizes[-1] - sizes[10] < 10_000_000
-        assert server.num_threads() < 20
-
-    served(test)
-
-
 def test_the_end_of_input_ends_the_process(served: Callable[..., None], folder: Path) -> None:
     servers: list[psutil.Process] = []
 

@@ -254,24 +254,6 @@ def test_a_port_that_is_taken(user: Environment) -> None:
         assert f"127.0.0.1 port {served.port} cannot be listened on" in run.stderr
 
 
-def test_many_requests_leave_nothing(user: Environment) -> None:
-    with serving(user, "--port", "0") as served:
-
-        def ask(n: int) -> None:
-            for _ in range(n):
-                served.get("/healthz")
-                served.get("/no-such", tcp=True)
-                served.get("/process/status")
-
-        ask(50)
-        process = served.of_system()
-        memory, others = process.memory_info().rss, (process.num_fds(), process.num_threads())
-        ask(200)
-        until(lambda: process.num_fds() <= others[0] and process.num_threads() <= others[1] + 1)  # the one that frees idle models
-        assert process.memory_info().rss - memory < 4_000_000
-        assert not process.children()
-
-
 def test_without_the_extra_one_line_says_what_to_install(user: Environment, tmp_path: Path) -> None:
     (tmp_path / "uvicorn.py").write_text("raise ModuleNotFoundError(name='uvicorn')")
     run = fbrag({**user, "PYTHONPATH": f"{tmp_path}:{user['PYTHONPATH']}"}, "serve")
