@@ -31,7 +31,7 @@ def page_lines(page: PdfPage) -> PageLines:
     """Return the lines of a page, without blank ones. Raises PageTooLargeError, and PdfiumError for a damaged page."""
     from pypdfium2 import raw
 
-    left, lower, right, upper = page.get_bbox()
+    left, lower, right, upper = map(float, page.get_bbox())
     with closing(page.get_textpage()) as letters:
         if letters.count_chars() > _MAX_CHARACTERS:
             raise PageTooLargeError(f"it has more than {_MAX_CHARACTERS:,} characters")
