@@ -8,7 +8,7 @@ were drawn for these tables; 30000 and 60000 the first 40 of stage_three.py on p
 2WikiMultihopQA) with the passages of other questions of their set added and all shuffled, as musique150k is made; 150000 those of
 musique150k; book 30 questions on Pride and Prejudice (pride.jsonl), which were written before any of these runs. Of the last four
 the samples are drawn in the run. The ways are those of stage_three.py. (The kept rows were made with the same ways at 005afd0,
-before they were settings; `_NAMES` maps theirs.)
+before these were settings: all 462 contexts that were compared are equal.)
 
 A row is written as it comes, and a run that is started again goes on where it stopped. With --lock FILE each question waits for
 that file's lock, so that tests and measurements take turns on one machine.
@@ -39,11 +39,11 @@ from stage_three import questions as fresh_questions
 from fbrag_cli.evaluation.datasets import Example, load_examples
 from fbrag_cli.evaluation.metrics import answer_in, evidence_recall, score
 from fbrag_cli.generation.generator import Generator
+from fbrag_cli.methods.fb_rag.fb_rag import FEW
 
 RESULTS = Path(__file__).with_name("results")
 BOOK = BENCH.parent / "books" / "pride-and-prejudice.txt"
 AMONG = {"musique": 14, "hotpotqa": 13, "2wikimqa": 13}
-_NAMES = {"read 2, chunks 3": "read first, chunks", "read 2, windows 400 of 40": "read first, windows"}
 _LONG = {"qmsum": 256}  # tokens of an answer; of the others 64
 
 # -- questions -----------------------------------------------------------------------------------------------------------------
@@ -139,6 +139,7 @@ def answered(
         yield {
             **about,
             "way": way,
+            "chunks": len(done.corpus.chunks),
             "read": [[excerpt.chunk.position, excerpt.start, excerpt.end] for excerpt in done.context],
             "answer": done.answer,
             "status": done.status,
@@ -181,29 +182,38 @@ def drawn_of(rows: Sequence[Mapping[str, Any]], length: str) -> dict[Key, list[s
 
 
 def compare(options: argparse.Namespace) -> None:
-    """Print for each length and way the main metric, paired with --from, what was in the context, and the tokens."""
+    """Print for each length of document and way the main metric, paired with --from, what was in the context, and the tokens."""
     rows = [row for path in options.files for row in read(path) if row["way"] != "forward"]
-    for length in dict.fromkeys(row["length"] for row in rows):
-        print(f"\n{length}")
-        by_way: dict[str, dict[Key, dict[str, Any]]] = {}
-        for row in rows:
-            if row["length"] == length:
-                by_way.setdefault(_NAMES.get(row["way"], row["way"]), {})[row["set"], row["id"]] = row
+    for size in dict.fromkeys(map(size_of, sorted(rows, key=lambda row: row["chunks"]))):
+        print(f"\n{size} words")
+        by_way: dict[str, dict[tuple[str, ...], dict[str, Any]]] = {}
+        for row in (row for row in rows if size_of(row) == size):
+            by_way.setdefault(row["way"], {})[row["length"], row["set"], row["id"]] = row
+            if row["way"] == ("read first, windows" if row["chunks"] <= FEW else "read first, chunks"):
+                by_way.setdefault("the product's default", {})[row["length"], row["set"], row["id"]] = row
         base = by_way.get(options.base, {})
         for way, found in by_way.items():
             keys = [key for key in found if key in base]
             if not keys:
                 continue
             mine, other = (np.array([_main(each[key]) for key in keys]) for each in (found, base))
-            new = [found[key]["tokens"]["prompt"] - found[key]["tokens"]["cached"] for key in keys]
+            tokens = [found[key]["tokens"]["prompt"] for key in keys]
             held = [100 * found[key]["held"] for key in keys if found[key]["held"] is not None]
             sets = ", ".join(
                 f"{name} {mine[at].mean():.1f}, {other[at].mean():.1f} ({len(at)})"
-                for name in dict.fromkeys(key[0] for key in keys)
-                if (at := [i for i, key in enumerate(keys) if key[0] == name])
+                for name in dict.fromkeys(key[1] for key in keys)
+                if (at := [i for i, key in enumerate(keys) if key[1] == name])
             )
-            print(f"  {way:36} n {len(keys):3}  {mine.mean():5.1f} {interval(mine - other)}  right {(mine >= 50).sum()}", end="")
-            print(f"  in context {np.mean(held):.1f}  {np.mean(new):.0f} new tokens | {sets}")
+            print(f"  {way:22} n {len(keys):3}  {mine.mean():5.1f}, {other.mean():5.1f} {interval(mine - other)}", end="")
+            print(f"  right {(mine >= 50).sum()}, {(other >= 50).sum()}  in context {np.mean(held or [0]):.1f}", end="")
+            print(f"  {np.mean(tokens):.0f} tokens | {sets}")
+
+
+def size_of(row: Mapping[str, Any]) -> str:
+    """The length of the document in words, about: by its chunks."""
+    return next(
+        name for most, name in ((90, "10,000"), (120, "30,000"), (250, "60,000"), (9999, "150,000")) if row["chunks"] <= most
+    )
 
 
 def _main(row: Mapping[str, Any]) -> float:
