@@ -62,7 +62,7 @@ def comparable(record: dict[str, Any]) -> dict[str, Any]:
 def test_an_answer_is_that_of_the_command_line(folder: Path, tiny: Path, fbrag: Run) -> None:
     document = str(folder / "inquiry.txt")
     with live(pair(tiny), [document]) as server:
-        found = server.ask(QUESTION, settings={"samples": 2, "recall": "3", "max-tokens": 20})
+        found = server.ask(QUESTION, settings={"samples": 2, "recall": 3, "max-tokens": 20})
     options = ["--small", tiny, "--large", tiny, "--samples", 2, "--recall", 3, "--max-tokens", 20]
     run = fbrag("ask", document, QUESTION, "--json", "--no-cache", *options)
     assert comparable(found) == comparable(json.loads(run.stdout))
@@ -380,7 +380,7 @@ def test_a_document_that_cannot_be_read_is_the_error_of_ask(tiny: Path, tmp_path
 
 
 def test_answers_to_programs_push_no_answer_off_the_page(tiny: Path, folder: Path) -> None:
-    fast = {"preset": "fast", "settings": {"select": "1", "max_tokens": 2}}
+    fast = {"preset": "fast", "settings": {"select": 1, "max_tokens": 2}}
     with live(pair(tiny), [str(folder / "lamp.txt")]) as server:
         response = server.send("POST", "/page/ask", json.dumps({"question": "Who made the lamp?", **fast}))
         (job,) = {json.loads(line[6:]).get("job") for line in response if line.startswith(b"data: ")} - {None}
