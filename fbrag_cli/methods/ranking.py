@@ -30,17 +30,16 @@ _SAME = 1e-5  # the relative difference up to which two scores count as equal: c
 
 
 class Selection(NamedTuple):
-    """The positions of the selected chunks, best first, each with those of its copies; what the large model reads of them, in
-    reading order; and `Trace.part_scores`."""
+    """The positions of the selected chunks, best first, each with those of its copies; and what the large model reads of them, in
+    reading order."""
 
     copies: dict[int, tuple[int, ...]]
     context: tuple[Excerpt, ...]
-    part_scores: dict[tuple[int, int], float]
 
     @classmethod
     def in_document_order(cls, corpus: Corpus, best: dict[int, tuple[int, ...]]) -> Selection:
         """Return the selection of whole chunks. best: their positions, best first, each with those of its copies."""
-        return cls(best, whole_chunks(corpus, sorted(best)), {})
+        return cls(best, whole_chunks(corpus, sorted(best)))
 
 
 def lost(scores: NDArray[np.float32]) -> tuple[str, ...]:
@@ -117,7 +116,7 @@ def continued(
     others = unread(best, read)[: max(0, n - len(read))]
     ends = [max(0, end - len(read)) for end in range(0, n + select, select)]
     order = [*sorted(read), *(position for start, end in pairwise(ends) for position in sorted(others[start:end]))]
-    return Selection(ranked(best, read, others), whole_chunks(corpus, order), {})
+    return Selection(ranked(best, read, others), whole_chunks(corpus, order))
 
 
 def unread(best: Mapping[int, tuple[int, ...]], read: Mapping[int, tuple[int, ...]]) -> list[int]:

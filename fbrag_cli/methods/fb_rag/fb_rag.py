@@ -152,13 +152,14 @@ class FBRag(ChunkMethod):
         # ... by which every chunk of the whole document is scored.
         with stage("select") as selecting:
             scores = self._scores(backward, samples, tools)
-            best = matching(tools.corpus, scores.combined, self.n_selected)
-            if not self.continues:
-                selected = Selection.in_document_order(tools.corpus, best)
-            elif self._reads_windows(len(backward)):
+            if self._reads_windows(len(backward)):
                 selected = self._with_windows(question, recalled, samples, scores.combined, tools)
             else:
-                selected = continued(tools.corpus, recalled, best, self.n_selected, self.select)
+                best = matching(tools.corpus, scores.combined, self.n_selected)
+                if self.continues:
+                    selected = continued(tools.corpus, recalled, best, self.n_selected, self.select)
+                else:
+                    selected = Selection.in_document_order(tools.corpus, best)
             best_first = tuple(selected.copies)
 
         return replace(
@@ -208,7 +209,7 @@ class FBRag(ChunkMethod):
             new = best_windows(chunks[: portion * n_around], score_windows, self.budget, self.window_words, taken)
             context, taken = context + in_reading_order(new), taken + new
         copies = ranked(best, recalled, (window.chunk.position for window in taken))
-        return Selection(copies, context, {})
+        return Selection(copies, context)
 
     def _scores(self, backward: Array, samples: tuple[ForwardSample, ...], tools: Tools) -> Scores:
         import numpy as np
