@@ -7,7 +7,7 @@ from dataclasses import Field, dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
-from fbrag_cli.corpus import Chunk, Corpus, Excerpt
+from fbrag_cli.corpus import Corpus, Passage
 from fbrag_cli.generation.generator import Finish, ModelInfo, Turn
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class Round:
     """One look forward: what the model read of the document (`read`), its prompt (`turns`), what it sampled, how every chunk was
     scored by that, and which chunks were selected (positions, best first)."""
 
-    read: tuple[Excerpt, ...]
+    read: tuple[Passage, ...]
     turns: tuple[Turn, ...]
     samples: tuple[ForwardSample, ...]
     scores: Scores
@@ -143,7 +143,7 @@ class Table:
     unit: str = ""
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell, ...], ...]
-    excerpts: tuple[Excerpt, ...]
+    excerpts: tuple[Passage, ...]
     note: str = ""
     beside_chunks: bool = False
 
@@ -173,7 +173,7 @@ class Trace:
     scores: Scores
     ranked: tuple[int, ...] = ()
     copies: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
-    context: tuple[Excerpt, ...] = ()
+    context: tuple[Passage, ...] = ()
     part_scores: Mapping[tuple[int, int], float] = field(default_factory=dict)
     stages: tuple[Stage, ...] = ()
     rounds: tuple[Round, ...] = ()
@@ -220,13 +220,11 @@ class Trace:
         return _positions(excerpt for each in self.rounds for excerpt in each.read)
 
     @property
-    def sources(self) -> tuple[Chunk, ...]:
+    def sources(self) -> tuple[Passage, ...]:
         """Return what the large model read, the best chunk first: each excerpt as its chunk, narrowed to it."""
         place = {position: i for i, position in enumerate(self.ranked)}
-        read = sorted(
-            (each for each in self.context if each.chunk.position in place), key=lambda each: place[each.chunk.position]
-        )
-        return tuple(each.narrowed for each in read)
+        read = sorted((each for each in self.context if each.position in place), key=lambda each: place[each.position])
+        return tuple(each for each in read)
 
     @property
     def samples(self) -> tuple[ForwardSample, ...]:
@@ -249,5 +247,5 @@ class Trace:
         return citations(self.question, answer or "", found, declined=self.status == "not_found")
 
 
-def _positions(excerpts: Iterable[Excerpt]) -> tuple[int, ...]:
-    return tuple(sorted({excerpt.chunk.position for excerpt in excerpts}))
+def _positions(excerpts: Iterable[Passage]) -> tuple[int, ...]:
+    return tuple(sorted({excerpt.position for excerpt in excerpts}))

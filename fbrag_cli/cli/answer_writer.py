@@ -9,7 +9,7 @@ from typing import TextIO
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.options import AnswerOptions
 from fbrag_cli.cli.progress_line import ProgressLine
-from fbrag_cli.corpus import Excerpt
+from fbrag_cli.corpus import Passage
 from fbrag_cli.progress import Event
 from fbrag_cli.session.memory import peak_memory_mb
 from fbrag_cli.text.printable import dumps, one_line
@@ -48,7 +48,7 @@ class AnswerWriter:
         if self._events:
             self._put_json(self._events.selected(trace))
 
-    def finish(self, trace: Trace, before: Sequence[Excerpt] = ()) -> None:
+    def finish(self, trace: Trace, before: Sequence[Passage] = ()) -> None:
         """Write all that is not out yet. before: the excerpts of an earlier answer, if there was one."""
         from fbrag_cli.render import answer_text, as_json
 

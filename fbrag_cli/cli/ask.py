@@ -16,7 +16,7 @@ from fbrag_cli.cli.options import AnswerOptions
 from fbrag_cli.cli.question import QuestionOptions, open_question, planned, read_question
 from fbrag_cli.cli.streams import print_after_error
 from fbrag_cli.cli.usage import typed_with
-from fbrag_cli.corpus import Excerpt
+from fbrag_cli.corpus import Passage
 from fbrag_cli.errors import ExitCode
 from fbrag_cli.methods.choosing import reading_more
 from fbrag_cli.methods.method import Method
@@ -82,11 +82,11 @@ class _More:
     repeats: bool
     retrieve: Callable[[Method], Trace]
 
-    def before(self) -> tuple[Excerpt, ...]:
+    def before(self) -> tuple[Passage, ...]:
         """Return what one --more less reads; nothing where none was given."""
         return self.retrieve(reading_more(self.method, self.n - 1)).context if self.n else ()
 
-    def rest(self, trace: Trace, before: tuple[Excerpt, ...]) -> Literal["none", "unread", ""]:
+    def rest(self, trace: Trace, before: tuple[Passage, ...]) -> Literal["none", "unread", ""]:
         """Return "none" where this reading was no larger than `before`; "unread" where another --more may find the answer."""
         if self.n and trace.context == before:
             return "none"

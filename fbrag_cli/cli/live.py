@@ -12,7 +12,7 @@ from fbrag_cli.text.printable import one_line
 from fbrag_cli.text.table import shortened, width_of
 
 if TYPE_CHECKING:
-    from fbrag_cli.corpus import Chunk
+    from fbrag_cli.corpus import Passage
     from fbrag_cli.indexing.collect import Collection
 
 _DIM, _END = "\x1b[2m", "\x1b[0m"
@@ -121,7 +121,7 @@ class Preview:
         return found
 
 
-def _nearest_lines(chunk: Chunk, weights: Mapping[str, float], columns: int) -> Iterator[str]:
+def _nearest_lines(chunk: Passage, weights: Mapping[str, float], columns: int) -> Iterator[str]:
     """Yield the place of the sentence of a chunk that shares most with the question, and that sentence, in lines of `columns`.
 
     weights: the score of each term of the question in this chunk.

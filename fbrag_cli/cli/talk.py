@@ -19,7 +19,7 @@ from fbrag_cli.cli.method_options import MethodKnobs, MethodOptions, chosen_meth
 from fbrag_cli.cli.options import AnswerOptions, PasswordOptions, RunOptions, arguments, option
 from fbrag_cli.cli.progress_line import ProgressLine
 from fbrag_cli.cli.streams import open_output, print_after_error, read_password
-from fbrag_cli.corpus import Excerpt
+from fbrag_cli.corpus import Passage
 from fbrag_cli.errors import ExitCode, FbragError
 from fbrag_cli.methods.choosing import reading_more
 from fbrag_cli.progress import Listener
@@ -139,7 +139,7 @@ class Talk:
         """Whether the document does not say the answer to a question, also when more of it was read."""
         return any(each.trace.status != "answered" for each in self.conversation.exchanges)
 
-    def _answer(self, typed: str, ask: Callable[[Listener], Asked], before: Sequence[Excerpt] = ()) -> None:
+    def _answer(self, typed: str, ask: Callable[[Listener], Asked], before: Sequence[Passage] = ()) -> None:
         """Answer a question that is understood by `ask`, and write the answer. before: the excerpts of its earlier answer."""
         talk, session, line = self.conversation, self.session, self._line
         writer = AnswerWriter(sys.stdout, "text", self.options.answer, self.console, line)
@@ -164,7 +164,7 @@ class Talk:
         sys.stdout.write(text)
         sys.stdout.flush()
 
-    def _write(self, typed: str, trace: Trace, writer: AnswerWriter, before: Sequence[Excerpt]) -> None:
+    def _write(self, typed: str, trace: Trace, writer: AnswerWriter, before: Sequence[Passage]) -> None:
         from fbrag_cli.render import as_json, conversation
 
         options, self._n_out = self.options.answer, self._n_out + 1

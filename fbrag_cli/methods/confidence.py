@@ -57,5 +57,5 @@ def judged(trace: Trace, support: float | None) -> Trace:
 def _terms(trace: Trace, text: str) -> frozenset[str]:
     from fbrag_cli.text.words import terms
 
-    languages = tuple(dict.fromkeys(excerpt.chunk.document.language for excerpt in trace.context))
+    languages = tuple(dict.fromkeys(excerpt.document.language for excerpt in trace.context))
     return frozenset(terms(text, languages or ("",)))

@@ -137,7 +137,7 @@ class Method(ABC):
 
     def passages(self, trace: Trace) -> list[str]:
         """Return the texts of the context, as the prompts take them: one for each chunk, with "…" where it is not read on."""
-        by_chunk = groupby(trace.context, key=lambda excerpt: excerpt.chunk.position)
+        by_chunk = groupby(trace.context, key=lambda excerpt: excerpt.position)
         return [_GAP.join((next(excerpts).as_read, *(excerpt.text for excerpt in excerpts))) for _, excerpts in by_chunk]
 
     def turns(self, trace: Trace) -> tuple[Turn, ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from fbrag_cli.corpus import Chunk, Corpus, Excerpt
+from fbrag_cli.corpus import Corpus, Passage
 from fbrag_cli.methods.knobs import knob
 from fbrag_cli.methods.method import Method, Tools
 from fbrag_cli.progress import Event, stage
@@ -34,7 +34,7 @@ class Selection(NamedTuple):
     reading order."""
 
     copies: dict[int, tuple[int, ...]]
-    context: tuple[Excerpt, ...]
+    context: tuple[Passage, ...]
 
     @classmethod
     def in_document_order(cls, corpus: Corpus, best: dict[int, tuple[int, ...]]) -> Selection:
@@ -50,9 +50,9 @@ def lost(scores: NDArray[np.float32]) -> tuple[str, ...]:
     return () if scores.any() or len(scores) == 2 else ("no chunk matches the question: every score is 0",)
 
 
-def whole_chunks(corpus: Corpus, positions: Iterable[int]) -> tuple[Excerpt, ...]:
+def whole_chunks(corpus: Corpus, positions: Iterable[int]) -> tuple[Passage, ...]:
     """Return the chunks at `positions`, in that order, as excerpts."""
-    return tuple(Excerpt.whole(corpus.chunks[position]) for position in positions)
+    return tuple(corpus.chunks[position] for position in positions)
 
 
 def distinct(corpus: Corpus, scores: NDArray[np.float32], n: int) -> dict[int, tuple[int, ...]]:
@@ -91,7 +91,7 @@ def backward_scores(question: str, tools: Tools) -> NDArray[np.float32]:
     return scores
 
 
-def foreign(part: str, languages: Sequence[str], chunks: Iterable[Chunk]) -> tuple[str, ...]:
+def foreign(part: str, languages: Sequence[str], chunks: Iterable[Passage]) -> tuple[str, ...]:
     """Return a warning where chunks are in other languages than those that a part was trained on, if these are known."""
     strange = sorted({chunk.document.language for chunk in chunks} - {*languages, ""}) if languages else []
     return (f"{part} was trained on {', '.join(languages)}, not on {', '.join(strange)}",) if strange else ()

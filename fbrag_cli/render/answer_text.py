@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from fbrag_cli.citations import Citations, Shown
-from fbrag_cli.corpus import Chunk, Excerpt
+from fbrag_cli.corpus import Passage
 from fbrag_cli.render.passages import (
     LONGEST_LINE,
     Line,
@@ -53,7 +53,7 @@ def answer_of(trace: Trace) -> str:
     return printable(trace.answer or "")
 
 
-def text(trace: Trace, cited: Citations | None, layout: Layout, before: Sequence[Excerpt] = ()) -> str:
+def text(trace: Trace, cited: Citations | None, layout: Layout, before: Sequence[Passage] = ()) -> str:
     """Return the answer with its notes and its sources, a blank line between them; `cited` is None for no sources.
 
     The words that stand nowhere come first. before: what an earlier answer was from, where there was one.
@@ -143,18 +143,18 @@ class Layout:
         """Return a text as it is printed, in lines that fit."""
         return "\n".join(styled.lines(self.columns, margin=margin, colored=self.colored, linked=self.linked))
 
-    def lines(self, chunk: Chunk, shown: Shown) -> list[Line]:
+    def lines(self, chunk: Passage, shown: Shown) -> list[Line]:
         width = LONGEST_LINE if self.columns is None else max(_LEAST, min(self.columns - len(_MARGIN), LONGEST_LINE))
         return shown_lines(chunk, width, None if self.full else passage(chunk, shown.sentence, self.context))
 
-    def place(self, chunk: Chunk, shown: Shown) -> str:
+    def place(self, chunk: Passage, shown: Shown) -> str:
         return place(chunk, None if self.full else shown.sentence)
 
-    def link(self, chunk: Chunk, shown: Shown) -> str:
+    def link(self, chunk: Passage, shown: Shown) -> str:
         return link(chunk, None if self.full else shown.sentence) if self.linked else ""
 
 
-def sources(trace: Trace, cited: Citations, layout: Layout, before: Sequence[Excerpt] = ()) -> str:
+def sources(trace: Trace, cited: Citations, layout: Layout, before: Sequence[Passage] = ()) -> str:
     """Return what was read: the cited sources with their lines, then a line for each other one, best first.
 
     Where none is cited, the one that is nearest has its lines. The sentence of a cited source is marked, and what shows the
@@ -257,16 +257,16 @@ def _with_marks(
     return "".join([*pieces, written(answer[at:])])
 
 
-def _news(chunk: Chunk, before: Sequence[Excerpt]) -> str:
-    read = any(each.chunk.position == chunk.position and each.start < chunk.end and chunk.start < each.end for each in before)
+def _news(chunk: Passage, before: Sequence[Passage]) -> str:
+    read = any(each.position == chunk.position and each.start < chunk.end and chunk.start < each.end for each in before)
     return " (new)" if before and not read else ""
 
 
-def _plain(chunk: Chunk, line: Line) -> str:
+def _plain(chunk: Passage, line: Line) -> str:
     return printable(chunk.text[line.start : line.end]).replace("\n", " ")  # a line that only a width has cut goes on
 
 
-def _line(chunk: Chunk, marked: Shown, line: Line, layout: Layout) -> str:
+def _line(chunk: Passage, marked: Shown, line: Line, layout: Layout) -> str:
     """Return a line of a source with its margin: the marked sentence bold, or pointed at, and the marked words in colour."""
     shown = Styled().add(_plain(chunk, line))
     within = [(max(start, line.start), min(end, line.end)) for start, end in (marked.sentence or (0, 0), *marked.marks)]

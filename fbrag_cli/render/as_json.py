@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from fbrag_cli.citations import Shown
-from fbrag_cli.corpus import Chunk
+from fbrag_cli.corpus import Passage
 from fbrag_cli.documents.lines import lines_of, pages_of, section_of
 from fbrag_cli.generation.build import versions
 from fbrag_cli.methods.registry import METHODS
@@ -102,7 +102,7 @@ def sources(trace: Trace) -> list[dict[str, Any]]:
     ]
 
 
-def _sentence(chunk: Chunk, shown: Shown) -> dict[str, Any] | None:
+def _sentence(chunk: Passage, shown: Shown) -> dict[str, Any] | None:
     if shown.sentence is None:
         return None
     start, end = shown.sentence
@@ -176,7 +176,7 @@ def settings(trace: Trace) -> dict[str, Any]:
     return {"name": name, **asdict(trace.method), "retriever": trace.retriever, "chunk_words": words}
 
 
-def place_of(chunk: Chunk) -> dict[str, Any]:
+def place_of(chunk: Passage) -> dict[str, Any]:
     """Return where a chunk stands: its document and number, pages, headings, lines, and characters of the document."""
     first, last = lines_of(chunk.document, chunk.start, chunk.end)
     pages = pages_of(chunk.document, chunk.start, chunk.end)

@@ -140,7 +140,7 @@ def answered(
             **about,
             "way": way,
             "chunks": len(done.corpus.chunks),
-            "read": [[excerpt.chunk.position, excerpt.start, excerpt.end] for excerpt in done.context],
+            "read": [[excerpt.position, excerpt.start, excerpt.end] for excerpt in done.context],
             "answer": done.answer,
             "status": done.status,
             "confidence": done.confidence,

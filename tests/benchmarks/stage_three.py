@@ -101,7 +101,7 @@ def answered(example: Example, name: str, texts: Sequence[str], large: Generator
         "set": example.dataset,
         "id": example.id,
         "way": name,
-        "read": [[excerpt.chunk.position, excerpt.start, excerpt.end] for excerpt in done.context],
+        "read": [[excerpt.position, excerpt.start, excerpt.end] for excerpt in done.context],
         "answer": done.answer,
         "support": done.support,
         "judged": proposed(method, done, large) if method.needs_small else None,
@@ -174,7 +174,7 @@ def held(options: argparse.Namespace) -> None:
     base: list[float] = []
     for way in options.ways:
         traces = [from_samples(example, drawn[key], WAYS[way])[0] for key, example in examples.items()]
-        read_ = [[[each.chunk.position, each.start, each.end] for each in trace.context] for trace in traces]
+        read_ = [[[each.position, each.start, each.end] for each in trace.context] for trace in traces]
         found = [_held(example, {"read": spans}) for example, spans in zip(examples.values(), read_, strict=True)]
         answers = [100 * holds for holds, _ in found if holds is not None]
         base = base or answers

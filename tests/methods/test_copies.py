@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from fbrag_cli.corpus import Corpus, Excerpt, build_corpus
+from fbrag_cli.corpus import Corpus, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.methods.fb_rag.fb_rag import FBRag
 from fbrag_cli.methods.fb_rag.order_preserving import OrderPreserving
@@ -114,8 +114,8 @@ def test_of_a_chunk_that_is_read_in_part_that_part_of_its_copies_is_named() -> N
         "The gulls\nslept.\n\nAgnes\nMoor kept the lamp.",
     ]
     trace = OrderPreserving(select=1).retrieve(QUESTION, tools(corpus_of(texts)))
-    chunk = trace.context[0].chunk
-    trace = replace(trace, context=(Excerpt(chunk, 17, 42),))
+    chunk = trace.context[0]
+    trace = replace(trace, context=(chunk.part(17, 42),))
     (source,) = as_json.sources(trace)
     assert source["text"] == "Agnes Moor kept the lamp."
     (copy,) = source["copies"]

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fbrag_cli.corpus import Excerpt, build_corpus
+from fbrag_cli.corpus import build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted, PageSpan, Section
 from fbrag_cli.generation.generator import ModelInfo
 from fbrag_cli.methods.fb_rag.fb_rag import FBRag
@@ -255,7 +255,7 @@ def test_the_marks_of_a_source_that_is_a_part_of_its_chunk_are_in_the_right_plac
     text = "Nobody slept. The box was sealed by Tobias Wrenn."
     trace = trace_of([document(text)], [0])
     chunk = trace.corpus.chunks[0]
-    html = page(replace(trace, context=(Excerpt(chunk, 14, len(text)),)))
+    html = page(replace(trace, context=(chunk.part(14, len(text)),)))
     sentence = '<mark class="best">The box was sealed by <mark>Tobias</mark> <mark>Wrenn</mark>.</mark>'
     assert f'><span class="unread">Nobody slept.</span> {sentence}<' in html
     assert f">{sentence}</blockquote>" in html
@@ -270,7 +270,7 @@ def read_in_part() -> Trace:
     trace = trace_of([document(text)], [0, 1], recalled=(1,), chunk_words=24)
     best, other = trace.corpus.chunks
     read = [(text.index(said), text.index(said) + len(said)) for said in ("The box was sealed by Tobias Wrenn.", "Mr. Wrenn was")]
-    return replace(trace, context=(*(Excerpt(best, *span) for span in read), Excerpt.whole(other)))
+    return replace(trace, context=(*(best.part(*span) for span in read), other))
 
 
 def test_a_chunk_that_is_read_in_part_links_its_sources_and_shows_what_is_read() -> None:

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from fbrag_cli.corpus import Excerpt
+from fbrag_cli.corpus import Passage
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import Generation, Sampling
 from fbrag_cli.methods.fb_rag.windows import best_windows, in_reading_order
@@ -197,18 +197,18 @@ class FBRag(ChunkMethod):
         """Select the recalled chunks, and after them `budget` words of the best windows of other chunks: once, and for each
         --more again. A window is scored by its own text, as a chunk is."""
 
-        def score_windows(windows: Sequence[Excerpt]) -> Array:
+        def score_windows(windows: Sequence[Passage]) -> Array:
             found = tools.retriever.excerpt_scores([question, *(sample.said for sample in samples)], windows)
             return score(found[0], found[1:], self).combined
 
         n_around = max(_AROUND, _TIMES * self.budget // tools.corpus.chunk_words)
         best = matching(tools.corpus, scores, n_around * (1 + self.more) + len(recalled))
         chunks = [tools.corpus.chunks[position] for position in unread(best, recalled)]
-        context, taken = whole_chunks(tools.corpus, sorted(recalled)), list[Excerpt]()
+        context, taken = whole_chunks(tools.corpus, sorted(recalled)), list[Passage]()
         for portion in range(1, 2 + self.more):
             new = best_windows(chunks[: portion * n_around], score_windows, self.budget, self.window_words, taken)
             context, taken = context + in_reading_order(new), taken + new
-        copies = ranked(best, recalled, (window.chunk.position for window in taken))
+        copies = ranked(best, recalled, (window.position for window in taken))
         return Selection(copies, context)
 
     def _scores(self, backward: Array, samples: tuple[ForwardSample, ...], tools: Tools) -> Scores:
@@ -217,11 +217,11 @@ class FBRag(ChunkMethod):
         return score(backward, np.stack([tools.retriever.scores(sample.said) for sample in samples]), self)
 
 
-def main_language(read: Sequence[Excerpt]) -> str:
+def main_language(read: Sequence[Passage]) -> str:
     """Return the language (ISO 639-1) of most words that are read; "" where it is unknown."""
     words = Counter[str]()
     for excerpt in read:
-        words[excerpt.chunk.document.language] += excerpt.chunk.n_words
+        words[excerpt.document.language] += excerpt.n_words
     return max(words, key=lambda language: words[language], default="")
 
 

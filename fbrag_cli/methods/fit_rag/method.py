@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from fbrag_cli.corpus import Chunk, Excerpt
+from fbrag_cli.corpus import Passage
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import Turn
 from fbrag_cli.methods.alone.genread import GenRead
@@ -112,11 +112,11 @@ class FitRag(Method):
         return replace(
             Trace.start(question, self, tools),
             scores=scores,
-            ranked=tuple(window.chunk.position for window in context),
-            copies={window.chunk.position: found[window.chunk.position] for window in context},
+            ranked=tuple(window.position for window in context),
+            copies={window.position: found[window.position] for window in context},
             context=context,
             part_scores={
-                (each.chunk.position, each.start): score for each, score in zip(context, reduction.window_scores, strict=False)
+                (each.position, each.start): score for each, score in zip(context, reduction.window_scores, strict=False)
             },
             stages=(Stage("recall", recalling.seconds), Stage("select", elapsed())),
             warnings=(*lost(backward), *(f"{each}: the retriever ranks" for each in strange)),
@@ -206,11 +206,11 @@ class FitRag(Method):
     # -- the token reducer (Algorithm 3) ---------------------------------------------------------------------------------
 
     def _reduced(
-        self, question: str, chunks: Sequence[Chunk], scores: Scores, parts: FitRagParts | None, tools: Tools
+        self, question: str, chunks: Sequence[Passage], scores: Scores, parts: FitRagParts | None, tools: Tools
     ) -> Reduction:
         """Return the representative of each chunk, best first, and how many of them are taken. chunks: best first."""
         if self.reduce == "off":
-            whole = tuple(map(Excerpt.whole, chunks))
+            whole = tuple(chunks)
             return Reduction(windows=whole, n_taken=within(whole, self.budget))
         # 1. windows
         windows = [window for chunk in chunks for window in sliding_windows(chunk)]
@@ -221,7 +221,7 @@ class FitRag(Method):
             labels = self._labels(question, [window.text for window in windows], parts)
             values = labels.sum(axis=1)
         else:  # a window's own words say little of told stories: the chunk's score counts too
-            values = values + scores.backward[[window.chunk.position for window in windows]]
+            values = values + scores.backward[[window.position for window in windows]]
         # 2. of each chunk the best one; 3. ranked
         ranked = best_of_each(windows, values)
         representatives = tuple(windows[i] for i in ranked)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fbrag_cli.corpus import Excerpt
+from fbrag_cli.corpus import Passage
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import EmbeddingRows, Generator, Turn
 from fbrag_cli.methods.knobs import knob
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from fbrag_cli.corpus import Chunk
     from fbrag_cli.methods.r2ag.former import R2Former
 
     Array = NDArray[np.float32]
@@ -135,7 +134,7 @@ def _load(folder: Path, _: OpenScorer) -> R2Former:
 
 
 def _information(
-    question: str, chunks: Sequence[Chunk], backward: Array, former: R2Former, tools: Tools
+    question: str, chunks: Sequence[Passage], backward: Array, former: R2Former, tools: Tools
 ) -> RetrievalInformation | None:
     """Return the features, the relevance and the rows of a list; None for one chunk alone, which is near to no other."""
     from fbrag_cli.methods.r2ag.features import Scored, list_features, permuted
@@ -149,9 +148,9 @@ def _information(
     return RetrievalInformation(names=former.features, features=features, relevance=former.relevance(features), rows=rows)
 
 
-def _tables(chunks: Sequence[Chunk], information: RetrievalInformation) -> tuple[Table, ...]:
+def _tables(chunks: Sequence[Passage], information: RetrievalInformation) -> tuple[Table, ...]:
     """Return the list with relevance and features, and the relevance to stand beside the chunks."""
-    relevance, listed = Column("relevance", "relevance"), tuple(map(Excerpt.whole, chunks))
+    relevance, listed = Column("relevance", "relevance"), tuple(chunks)
     values = tuple(map(float, information.relevance))
     features = [dict(zip(information.names, map(float, row), strict=True)) for row in information.features]
     return (

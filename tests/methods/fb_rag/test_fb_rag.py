@@ -9,7 +9,7 @@ from hashlib import sha256
 import numpy as np
 import pytest
 
-from fbrag_cli.corpus import Corpus, Excerpt, build_corpus
+from fbrag_cli.corpus import Corpus, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import Generation, Turn
@@ -108,8 +108,8 @@ ABOUT_EARLY_SHIPS = ["The Petrel, the Plover, the Dunlin and the Gannet did. Pet
 def test_stage_three_goes_on_from_what_stage_two_has_read(fleet: Corpus) -> None:
     trace = read(fleet, ABOUT_EARLY_SHIPS, READS_ON)
     (looked,) = trace.rounds
-    first = [excerpt.chunk.position for excerpt in looked.read]
-    positions = [excerpt.chunk.position for excerpt in trace.context]
+    first = [excerpt.position for excerpt in looked.read]
+    positions = [excerpt.position for excerpt in trace.context]
     assert positions[:2] == first == sorted(first)
     assert positions[2:] == sorted(positions[2:])
     assert min(positions[2:]) < min(first), "in document order they would come before"
@@ -120,12 +120,12 @@ def test_stage_three_goes_on_from_what_stage_two_has_read(fleet: Corpus) -> None
 
 def test_a_chunk_that_was_only_read_is_a_source_and_ranks_last(fleet: Corpus) -> None:
     trace = read(fleet, ABOUT_EARLY_SHIPS, replace(READS_ON, weights="1:0"))
-    looked = {excerpt.chunk.position for excerpt in trace.rounds[0].read}
+    looked = {excerpt.position for excerpt in trace.rounds[0].read}
     best_five = {int(position) for position in best(trace.scores.combined, 5)}
     assert not looked & best_five
     assert set(trace.ranked[-2:]) == looked
     assert [source.position for source in trace.sources] == [*trace.ranked]
-    assert {*trace.ranked} == {excerpt.chunk.position for excerpt in trace.context}
+    assert {*trace.ranked} == {excerpt.position for excerpt in trace.context}
 
 
 def test_the_prompt_for_more_begins_with_the_one_for_fewer(fleet: Corpus) -> None:
@@ -152,7 +152,7 @@ def test_the_prompt_for_more_begins_with_the_one_for_fewer(fleet: Corpus) -> Non
 )
 def test_else_the_order_is_that_of_the_document(fleet: Corpus, method: FBRag) -> None:
     trace = read(fleet, ABOUT_EARLY_SHIPS, method)
-    positions = [excerpt.chunk.position for excerpt in trace.context]
+    positions = [excerpt.position for excerpt in trace.context]
     assert positions == sorted(positions)
     assert {*positions} == {int(position) for position in best(trace.scores.combined, 5)}
 
@@ -184,9 +184,9 @@ def test_of_a_short_document_windows_are_read_after_what_stage_two_has_read() ->
     first, *windows = trace.context
     assert (first,) == trace.rounds[0].read
     assert 45 <= sum(window.n_words for window in windows) <= 75
-    assert [(w.chunk.position, w.start) for w in windows] == sorted((w.chunk.position, w.start) for w in windows)
-    assert first.chunk.position not in {window.chunk.position for window in windows}
-    assert all(window.n_words < window.chunk.n_words for window in windows)
+    assert [(w.position, w.start) for w in windows] == sorted((w.position, w.start) for w in windows)
+    assert first.position not in {window.position for window in windows}
+    assert all(window.n_words < trace.corpus.chunks[window.position].n_words for window in windows)
     assert not any("nobody" in window.text for window in windows)
     assert {source.position for source in trace.sources} == {*trace.ranked}
     larger = WINDOWS.with_more(1)
@@ -195,13 +195,13 @@ def test_of_a_short_document_windows_are_read_after_what_stage_two_has_read() ->
     assert after.context[: len(trace.context)] == trace.context
     new = after.context[len(trace.context) :]
     assert 45 <= sum(window.n_words for window in new) <= 75
-    assert not {(w.chunk.position, w.start) for w in new} & {(w.chunk.position, w.start) for w in trace.context}
+    assert not {(w.position, w.start) for w in new} & {(w.position, w.start) for w in trace.context}
 
 
 def test_whole_chunks_are_read_of_a_long_document_of_a_very_short_one_and_where_asked_for() -> None:
     def whole(corpus: Corpus, method: FBRag) -> bool:
         context = method.retrieve("Who lit the lantern?", tools(corpus, Scripted(["Wrenn"]))).context
-        return all(excerpt == Excerpt.whole(excerpt.chunk) for excerpt in context)
+        return all(each == corpus.chunks[each.position] for each in context)
 
     assert whole(log_of(60), WINDOWS)
     assert whole(log_of(4), WINDOWS)

@@ -93,7 +93,7 @@ def test_each_chunk_of_the_list_stands_behind_its_row_best_first() -> None:
     model = large()
     trace = answered(corpus_of(), model)
     assert trace.ranked[:2] in ((2, 5), (5, 2))
-    assert [excerpt.chunk.position for excerpt in trace.context] == list(trace.ranked)
+    assert [excerpt.position for excerpt in trace.context] == list(trace.ranked)
     for turn in asked_of(model):  # the answer, and the check after it
         parts = turn.parts
         rows = [i for i, part in enumerate(parts) if isinstance(part, EmbeddingRows)]
