@@ -13,7 +13,7 @@ from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.methods.ranking import whole_chunks
 from fbrag_cli.render import as_json
 from fbrag_cli.render.answer_text import UNPROVED, Layout, absent, answer_of, cited_answer, markdown, notes, sources
-from fbrag_cli.trace import Scores, Trace
+from fbrag_cli.trace import Scores, Selection, Trace
 from tests.render import test_passages
 
 ROADS = "The barque lay at anchor in the roads of Skarn. Nobody slept there. The rain kept on until the morning watch."
@@ -36,9 +36,8 @@ def trace_of(*texts: str, answer: str | None, question: str = "Who sealed the bo
         question=question,
         corpus=corpus,
         scores=scores,
-        ranked=every,
-        context=whole_chunks(corpus, every),
-        rounds=(),
+        selection=Selection(dict.fromkeys(every, ()), whole_chunks(corpus, every)),
+        forward=None,
         status="answered" if answer else "retrieved",
         answer=answer,
     )

@@ -114,7 +114,7 @@ def _explanation(asked: Asked, options: ExplainOptions, columns: int | None, *, 
             trace,
             limit=None if options.all else options.limit,
             by_position=options.sort == "position",
-            count_tokens=asked.count_tokens if trace.rounds else None,
+            count_tokens=asked.count_tokens if trace.forward else None,
             columns=columns,
             colored=colored,
         )

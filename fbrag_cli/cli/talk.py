@@ -249,7 +249,7 @@ def _explain(talk: Talk, rest: str) -> None:
         talk.write(dumps(as_json.explanation(trace, memory_mb=peak_memory_mb())) + "\n")
         return
     assert talk.asked
-    columns, count = columns_of(sys.stdout), talk.asked.count_tokens if trace.rounds else None
+    columns, count = columns_of(sys.stdout), talk.asked.count_tokens if trace.forward else None
     colored = talk.console.colored(sys.stdout)
     table = explain_text.table(trace, limit=_ROWS, by_position=False, count_tokens=count, columns=columns, colored=colored)
     talk.write("".join(f"{line}\n" for line in (*table, *explain_text.own_lines(trace, columns))))

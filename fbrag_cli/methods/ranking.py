@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from fbrag_cli.corpus import Corpus, Passage
 from fbrag_cli.methods.knobs import knob
 from fbrag_cli.methods.method import Method, Tools
 from fbrag_cli.progress import Event, stage
-from fbrag_cli.trace import Scores, Stage, Trace
+from fbrag_cli.trace import Scores, Selection, Stage, Trace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -27,19 +27,6 @@ SELECT = "chunks for the large model"
 _NEAREST = 3  # chunks that a listener learns of at once
 _STRANGERS = 100  # chunks of other text with the same score, after which no copy is looked for: reading them takes time
 _SAME = 1e-5  # the relative difference up to which two scores count as equal: copies may differ by rounding
-
-
-class Selection(NamedTuple):
-    """The positions of the selected chunks, best first, each with those of its copies; and what the large model reads of them, in
-    reading order."""
-
-    copies: dict[int, tuple[int, ...]]
-    context: tuple[Passage, ...]
-
-    @classmethod
-    def in_document_order(cls, corpus: Corpus, best: dict[int, tuple[int, ...]]) -> Selection:
-        """Return the selection of whole chunks. best: their positions, best first, each with those of its copies."""
-        return cls(best, whole_chunks(corpus, sorted(best)))
 
 
 def lost(scores: NDArray[np.float32]) -> tuple[str, ...]:
@@ -172,12 +159,11 @@ class ChunkMethod(Method):
         with stage("recall") as watch:
             backward = backward_scores(question, tools)
             combined = self.combined(question, backward, tools)
-            selected = Selection.in_document_order(tools.corpus, self.best(tools.corpus, combined))
+            best = self.best(tools.corpus, combined)
         return replace(
             Trace.start(question, self, tools),
             scores=replace(Scores.zero(len(backward)), backward=backward, combined=combined),
-            ranked=tuple(selected.copies),
-            **selected._asdict(),
+            selection=Selection(best, whole_chunks(tools.corpus, sorted(best))),
             stages=(Stage("recall", watch.seconds),),
             warnings=lost(backward),
         )

@@ -80,7 +80,7 @@ def notes(trace: Trace, cited: Citations | None, anyway: str = ANYWAY) -> Iterat
     """
     if not trace.from_document:
         yield f"The answer is {OWN_KNOWLEDGE}."
-    if trace.unsure and (said := proposals(trace)):
+    if trace.verdict.unsure and (said := proposals(trace)):
         yield f"The looks ahead said: {said}"
     if trace.status == "not_found" and trace.answer:
         yield f"Proposed, but not shown by the chunks: {one_line(trace.answer, _PROPOSED)}{anyway}"
@@ -105,7 +105,7 @@ def _first(words: Sequence[str]) -> str:
 
 def head_of(trace: Trace) -> str:
     """Return what stands before an unsure answer; "" before another one."""
-    return f"{sentence(_asked_in(trace.question), 'not_sure')} " if trace.unsure else ""
+    return f"{sentence(_asked_in(trace.question), 'not_sure')} " if trace.verdict.unsure else ""
 
 
 def _asked_in(question: str) -> str:
@@ -223,9 +223,9 @@ def summary(trace: Trace, device: str) -> str:
     if answer := stages.get("answer"):
         cached = "answer" in trace.cached
         parts.append("answer from the cache" if cached else f"answered in {answer.seconds:.1f} s ({_read(answer)})")
-    if trace.agreement is not None:
+    if trace.verdict.agreement is not None:
         n = len(trace.samples)
-        parts.append(f"{round(trace.agreement * n)} of {counted(n, 'sample')} agree")
+        parts.append(f"{round(trace.verdict.agreement * n)} of {counted(n, 'sample')} agree")
     parts += (f"{name}: {value}" for name, value in trace.facts.items())
     if trace.answer is not None and not trace.from_document:
         parts.append(OWN_KNOWLEDGE)

@@ -50,7 +50,7 @@ def explanation(trace: Trace, *, memory_mb: float, found: Collection[int] | None
     scores = trace.scores
     combined, backward, forward = map(ranks, (scores.combined, scores.backward, scores.forward))
     selected, recalled, held = set(trace.selected), set(trace.recalled), set(found or ())
-    copy_of, read = {copy: position + 1 for copy, position in trace.copy_of.items()}, read_of(trace)
+    copy_of, read = {copy: position + 1 for copy, position in trace.selection.copy_of.items()}, read_of(trace)
     own = _beside(trace)
     return {
         "schema": "fbrag.explanation/1",
@@ -162,11 +162,12 @@ def _beside(trace: Trace) -> dict[int, dict[str, Any]]:
 
 def certainty(trace: Trace) -> dict[str, Any]:
     """Return how sure the answer is: whether it is unsure, and the numbers by which that was decided."""
+    verdict = trace.verdict
     return {
-        "unsure": trace.unsure,
-        "support": _rounded(trace.support),
-        "agreement": _rounded(trace.agreement),
-        "confidence": _rounded(trace.confidence),
+        "unsure": verdict.unsure,
+        "support": _rounded(verdict.support),
+        "agreement": _rounded(verdict.agreement),
+        "confidence": _rounded(verdict.confidence),
     }
 
 

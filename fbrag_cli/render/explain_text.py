@@ -44,7 +44,7 @@ def table(
     scores = trace.scores
     combined, backward, forward = map(ranks, (scores.combined, scores.backward, scores.forward))
     shown = sorted(best(scores.combined, limit), key=lambda position: position if by_position else combined[position])
-    selected, copies, own = set(trace.selected), trace.copy_of, beside(trace)
+    selected, copies, own = set(trace.selected), trace.selection.copy_of, beside(trace)
     heads = [column.header or column.name for column in own.columns] if own else ["forward", "by"]
     cells = cells_by_chunk(own) if own else {}
     none = ("-",) * len(heads)
@@ -158,7 +158,7 @@ def found(trace: Trace, held: Mapping[int, set[bool]], columns: int | None = Non
     """
     scores = trace.scores
     combined, backward, forward = map(ranks, (scores.combined, scores.backward, scores.forward))
-    selected, recalled, copies, partly = set(trace.selected), set(trace.recalled), trace.copy_of, in_part(trace)
+    selected, recalled, copies, partly = set(trace.selected), set(trace.recalled), trace.selection.copy_of, in_part(trace)
     for position, is_read in held.items():
         fate = "selected" if position in selected else "not selected"
         if partly and position in selected:

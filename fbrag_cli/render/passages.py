@@ -78,7 +78,7 @@ def copies(trace: Trace, source: Passage) -> Iterator[Passage]:
     chunk = trace.corpus.chunks[source.position]
     before = len(_INK.findall(chunk.document.text, chunk.start, source.start))
     length = len(_INK.findall(source.text))
-    for position in trace.copies.get(source.position, ()):
+    for position in trace.selection.copies.get(source.position, ()):
         copy = trace.corpus.chunks[position]  # of the same words, with other white space between them
         ink = [found.start() for found in _INK.finditer(copy.document.text, copy.start, copy.end)]
         yield copy.part(ink[before], ink[before + length - 1] + 1)
@@ -87,7 +87,7 @@ def copies(trace: Trace, source: Passage) -> Iterator[Passage]:
 def also_in(trace: Trace, source: Passage) -> str:
     """Return where the text of a source stands as well, to follow its place: `, also in b.txt:1-9`; "" where it has no copies."""
     named = [place(copy) for copy in islice(copies(trace, source), _COPIES)]
-    if (more := len(trace.copies.get(source.position, ())) - _COPIES) > 0:
+    if (more := len(trace.selection.copies.get(source.position, ())) - _COPIES) > 0:
         named.append(counted(more, "other place"))
     return f", also in {', '.join(named)}" if named else ""
 
@@ -127,11 +127,10 @@ def scored(scores: Scores, position: int) -> str:
 
 def scored_source(trace: Trace, source: Passage) -> str:
     """Return the score of one of `Trace.sources` as `scored` does: its own where it was chosen by that, else its chunk's."""
-    own = trace.part_scores.get((source.position, source.start))
-    if own is None:
+    if not (own := trace.selection.scores):
         return scored(trace.scores, source.position)
-    best = max(trace.part_scores.values())
-    return f"{own / best:.2f} ({own:.2f})" if best > 0 else f"{own:.2f}"
+    score, best = own[trace.context.index(source)], max(own)
+    return f"{score / best:.2f} ({score:.2f})" if best > 0 else f"{score:.2f}"
 
 
 def digits(trace: Trace, score: float) -> str:
@@ -140,8 +139,8 @@ def digits(trace: Trace, score: float) -> str:
 
 
 def scored_samples(trace: Trace) -> Iterator[tuple[ForwardSample, NDArray[np.float32]]]:
-    """Yield each forward sample of all rounds, with its scores (n_chunks,)."""
-    return ((sample, row) for each in trace.rounds for sample, row in zip(each.samples, each.scores.per_sample, strict=True))
+    """Return each forward sample with its scores (n_chunks,)."""
+    return zip(trace.samples, trace.scores.per_sample, strict=True)
 
 
 def cut(sample: ForwardSample) -> str:

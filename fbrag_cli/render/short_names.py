@@ -31,4 +31,4 @@ def named_shortly(trace: Trace) -> Trace:
     """Return the same trace, its documents and sources under their short names."""
     corpus = with_short_names(trace.corpus)
     context = (corpus.chunks[each.position].part(each.start, each.end) for each in trace.context)
-    return replace(trace, corpus=corpus, context=tuple(context))
+    return replace(trace, corpus=corpus).reading(context)

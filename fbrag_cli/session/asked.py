@@ -70,9 +70,9 @@ class Asked:
         trace, method = self.retrieve(), self.method
         with self._tools() as tools:
             large = tools.large()
-            for each in trace.rounds:
+            if trace.forward:
                 title, model = ("small model", tools.small()) if method.needs_small else ("large model, first", large)
-                yield title, model.written(each.turns)
+                yield title, model.written(trace.forward.turns)
             yield "large model", large.written(method.turns(method.fitted(trace, large)))
             if fallback := method.fallback(trace):
                 method, trace = fallback
@@ -96,8 +96,8 @@ class Asked:
             before = tools.load_seconds()
             trace = self.method.retrieve(self.question, tools)
             load = Stage("load", tools.load_seconds() - before)
-        for each in trace.rounds:
-            self.listener.progress(Event("forward", "sampled", about=each))
+        if trace.forward:
+            self.listener.progress(Event("forward", "sampled", about=trace))
         warn(trace.warnings, self.listener)
         return replace(
             trace,

@@ -62,8 +62,8 @@ def _told(turns: tuple[Turn, ...], told: str) -> tuple[Turn, ...]:
 
 
 def best_last(trace: Trace) -> Trace:
-    best = trace.ranked[0]
-    return replace(trace, context=tuple(sorted(trace.context, key=lambda each: each.position == best)))
+    best = trace.selection.ranked[0]
+    return trace.reading(tuple(sorted(trace.context, key=lambda each: each.position == best)))
 
 
 def as_it_is(trace: Trace) -> Trace:
@@ -105,7 +105,7 @@ def answered(example: Example, name: str, texts: Sequence[str], large: Generator
         "evidence": recalls(example, done.scores.combined)[1],
         "shown": shown(example, done.context),
         "answer": answer,
-        "support": done.support,
+        "support": done.verdict.support,
         "f1": score(example, answer.rpartition("Answer:")[2].strip() if name == "quote first" else answer)["f1"],
         "tokens": {"prompt": stage.prompt_tokens, "cached": stage.cached_tokens, "written": stage.generated_tokens},
     }

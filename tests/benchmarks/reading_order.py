@@ -143,7 +143,7 @@ def answered(
             "read": [[excerpt.position, excerpt.start, excerpt.end] for excerpt in done.context],
             "answer": done.answer,
             "status": done.status,
-            "confidence": done.confidence,
+            "confidence": done.verdict.confidence,
             "scores": score(example, done.answer or ""),
             "held": answer_in(example, [each.text for each in done.context]) if key[0] != "qmsum" else None,
             "evidence": evidence_recall(example.evidence, [(e.start, e.end) for e in done.context], example.context()),

@@ -21,7 +21,7 @@ from fbrag_cli.render.answer_text import Layout, markdown, sources, summary
 from fbrag_cli.render.explain_text import table
 from fbrag_cli.render.passages import around, parts, place, shown_lines
 from fbrag_cli.text.table import width_of
-from fbrag_cli.trace import ForwardSample, Round, Scores, Trace
+from fbrag_cli.trace import ForwardSample, LookForward, Scores, Selection, Trace
 
 TEXT = """The barque lay at anchor in the roads.
 Nobody slept. The rain kept on.
@@ -49,9 +49,8 @@ def trace_of(
         corpus=corpus,
         retriever="bm25",
         scores=scores,
-        ranked=every,
-        context=chunks,
-        rounds=(Round(read=chunks, turns=(), samples=samples, scores=scores, selected=every),),
+        selection=Selection(dict.fromkeys(every, ()), chunks),
+        forward=LookForward(read=chunks, turns=(), samples=samples),
         stages=(),
         models={},
         status="answered",
@@ -69,7 +68,7 @@ def read_in_part() -> Trace:
         (second, "At dawn the wind went round."),
     )
     starts = ((chunk, TEXT.index(text), len(text)) for chunk, text in said)
-    return replace(trace, context=tuple(chunk.part(start, start + length) for chunk, start, length in starts))
+    return trace.reading(tuple(chunk.part(start, start + length) for chunk, start, length in starts))
 
 
 def shown(trace: Trace, context: int = 0, *, full: bool = False, colored: bool = False, columns: int | None = None) -> str:

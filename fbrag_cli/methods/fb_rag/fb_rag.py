@@ -25,7 +25,6 @@ from fbrag_cli.methods.prompts import forward_turns
 from fbrag_cli.methods.ranking import (
     SELECT,
     ChunkMethod,
-    Selection,
     backward_scores,
     continued,
     distinct,
@@ -37,7 +36,7 @@ from fbrag_cli.methods.ranking import (
 )
 from fbrag_cli.progress import stage
 from fbrag_cli.text.printable import counted
-from fbrag_cli.trace import ForwardSample, Round, Scores, Stage, Trace
+from fbrag_cli.trace import ForwardSample, LookForward, Scores, Selection, Stage, Trace
 
 if TYPE_CHECKING:
     import numpy as np
@@ -159,15 +158,13 @@ class FBRag(ChunkMethod):
                 if self.continues:
                     selected = continued(tools.corpus, recalled, best, self.n_selected, self.select)
                 else:
-                    selected = Selection.in_document_order(tools.corpus, best)
-            best_first = tuple(selected.copies)
+                    selected = Selection(best, whole_chunks(tools.corpus, sorted(best)))
 
         return replace(
             Trace.start(question, self, tools),
             scores=scores,
-            ranked=best_first,
-            **selected._asdict(),
-            rounds=(Round(read=read, turns=turns, samples=samples, scores=scores, selected=best_first),),
+            selection=selected,
+            forward=LookForward(read=read, turns=turns, samples=samples),
             stages=(Stage("recall", recalling.seconds), cost_of(generations), Stage("select", selecting.seconds)),
             models={"small": tools.small().info},
             warnings=lost(backward),

@@ -36,7 +36,7 @@ class LongContext(ChunkMethod):
 
     def retrieve(self, question: str, tools: Tools) -> Trace:
         """Take the whole of every document as the context."""
-        return replace(self.select_by_question(question, tools), context=whole_document(tools.corpus), warnings=())
+        return replace(self.select_by_question(question, tools).reading(whole_document(tools.corpus)), warnings=())
 
     def passages(self, trace: Trace) -> list[str]:
         """Return one text: the documents, each without a seam between its chunks."""
@@ -56,10 +56,10 @@ class LongContext(ChunkMethod):
         head, tail = cut_middle(text, room, large.count_tokens)
         if head + tail >= len(text):
             return trace
-        context = tuple(_without_middle(trace.context, head, len(text) - tail))
+        trace = trace.reading(_without_middle(trace.context, head, len(text) - tail))
         share = 100 * (head + tail) / len(text)
         cut = f"the document exceeds the window of {large.info.name}: its middle was cut, {share:.0f} % of it was read"
-        return replace(trace, context=context, warnings=(*trace.warnings, cut))
+        return replace(trace, warnings=(*trace.warnings, cut))
 
     def described(self) -> dict[str, Any]:
         """Return the settings without `select`, which changes no answer."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 from fbrag_cli.methods.method import Tools
@@ -16,4 +16,4 @@ class Vanilla(ChunkMethod):
 
     def retrieve(self, question: str, tools: Tools) -> Trace:
         trace = self.select_by_question(question, tools)
-        return replace(trace, context=whole_chunks(tools.corpus, trace.ranked))
+        return trace.reading(whole_chunks(tools.corpus, trace.selection.ranked))

@@ -28,7 +28,7 @@ from fbrag_cli.methods.method import Method, Tools
 from fbrag_cli.methods.prompts import alone_turns
 from fbrag_cli.methods.ranking import backward_scores, distinct, foreign, lost
 from fbrag_cli.progress import stage
-from fbrag_cli.trace import Scores, Stage, Trace
+from fbrag_cli.trace import Scores, Selection, Stage, Trace
 
 if TYPE_CHECKING:
     import numpy as np
@@ -109,15 +109,11 @@ class FitRag(Method):
             reduction = nothing if knows else self._reduced(question, chosen, scores, scoring, tools)
             reduction = replace(reduction, labels=labels, candidates=tuple(chunks), told=told, known=known)
         context = reduction.windows[: reduction.n_taken]
+        copies = {window.position: found[window.position] for window in context}
         return replace(
             Trace.start(question, self, tools),
             scores=scores,
-            ranked=tuple(window.position for window in context),
-            copies={window.position: found[window.position] for window in context},
-            context=context,
-            part_scores={
-                (each.position, each.start): score for each, score in zip(context, reduction.window_scores, strict=False)
-            },
+            selection=Selection(copies, context, reduction.window_scores[: len(context)]),
             stages=(Stage("recall", recalling.seconds), Stage("select", elapsed())),
             warnings=(*lost(backward), *(f"{each}: the retriever ranks" for each in strange)),
             told=tables(reduction),
@@ -151,7 +147,8 @@ class FitRag(Method):
         """Answer from the windows, or from what the model knows. Labels of another model than that make a warning."""
         if self.prompt_style == "paper" and not trace.from_document:
             written = GenRead(seed=self.seed).retrieve(trace.question, tools)
-            trace = replace(trace, rounds=written.rounds, stages=(*trace.stages, *written.stages))
+            scores = replace(trace.scores, per_sample=written.scores.per_sample)
+            trace = replace(trace, scores=scores, forward=written.forward, stages=(*trace.stages, *written.stages))
         trace = Method.answer(self, trace, tools)
         parts = self._parts(tools)
         if parts is None or tools.digest() in (None, parts.model["sha256"]):

@@ -20,7 +20,7 @@ from fbrag_cli.methods.method import ModelTools, OpenScorer, Tools
 from fbrag_cli.methods.r2ag.prompts import list_support_turns, list_turns, list_words
 from fbrag_cli.methods.ranking import ChunkMethod, foreign, whole_chunks
 from fbrag_cli.progress import stage
-from fbrag_cli.trace import Column, Stage, Table, Trace
+from fbrag_cli.trace import Column, Selection, Stage, Table, Trace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -71,20 +71,19 @@ class R2Ag(ChunkMethod):
         """Choose the list, and make its rows. Raises FbragError `usage` without trained parts, or for parts that do not fit."""
         former = self._former(tools)
         found = self.select_by_question(question, tools)
-        ranked = found.ranked[: former.max_list]
+        ranked = found.selection.ranked[: former.max_list]
         with stage("select", tools.progress) as selecting:
             chunks = [tools.corpus.chunks[position] for position in ranked]
             information = _information(question, chunks, found.scores.backward, former, tools)
+        copies = {position: found.selection.copies[position] for position in ranked}
         cut = f"{self.r2ag} was trained on lists of {former.max_list} chunks; only the best {former.max_list} are read"
         return replace(
             found,
-            ranked=ranked,
-            copies={position: found.copies[position] for position in ranked},
-            context=whole_chunks(tools.corpus, ranked),
+            selection=Selection(copies, whole_chunks(tools.corpus, ranked)),
             stages=(*found.stages, Stage("select", selecting.seconds)),
             warnings=(
                 *found.warnings,
-                *([cut] if len(ranked) < len(found.ranked) else []),
+                *([cut] if len(ranked) < len(found.selection.copies) else []),
                 *foreign("the R2-Former", former.languages, chunks),
             ),
             told=() if information is None else _tables(chunks, information),

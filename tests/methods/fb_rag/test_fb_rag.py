@@ -51,7 +51,6 @@ def test_a_chunk_that_only_the_samples_name_is_selected(corpus: Corpus) -> None:
     trace = look_forward(QUESTION, corpus, small, settings)
     assert trace.selected == (2, 7)
     assert [excerpt.text for excerpt in trace.context] == [CHUNKS[2], CHUNKS[7]]
-    assert [each.selected for each in trace.rounds] == [trace.ranked]
     assert 7 not in set(best(trace.scores.backward, 1))
     assert trace.scores.best_sample[7] == 0
     without = look_forward(QUESTION, corpus, Scripted(["nothing"]), settings)
@@ -107,7 +106,8 @@ ABOUT_EARLY_SHIPS = ["The Petrel, the Plover, the Dunlin and the Gannet did. Pet
 
 def test_stage_three_goes_on_from_what_stage_two_has_read(fleet: Corpus) -> None:
     trace = read(fleet, ABOUT_EARLY_SHIPS, READS_ON)
-    (looked,) = trace.rounds
+    looked = trace.forward
+    assert looked
     first = [excerpt.position for excerpt in looked.read]
     positions = [excerpt.position for excerpt in trace.context]
     assert positions[:2] == first == sorted(first)
@@ -120,12 +120,12 @@ def test_stage_three_goes_on_from_what_stage_two_has_read(fleet: Corpus) -> None
 
 def test_a_chunk_that_was_only_read_is_a_source_and_ranks_last(fleet: Corpus) -> None:
     trace = read(fleet, ABOUT_EARLY_SHIPS, replace(READS_ON, weights="1:0"))
-    looked = {excerpt.position for excerpt in trace.rounds[0].read}
+    looked = {excerpt.position for excerpt in trace.forward.read}
     best_five = {int(position) for position in best(trace.scores.combined, 5)}
     assert not looked & best_five
-    assert set(trace.ranked[-2:]) == looked
-    assert [source.position for source in trace.sources] == [*trace.ranked]
-    assert {*trace.ranked} == {excerpt.position for excerpt in trace.context}
+    assert set(trace.selection.ranked[-2:]) == looked
+    assert [source.position for source in trace.sources] == [*trace.selection.ranked]
+    assert {*trace.selection.ranked} == {excerpt.position for excerpt in trace.context}
 
 
 def test_the_prompt_for_more_begins_with_the_one_for_fewer(fleet: Corpus) -> None:
@@ -136,7 +136,7 @@ def test_the_prompt_for_more_begins_with_the_one_for_fewer(fleet: Corpus) -> Non
         after = read(fleet, ABOUT_EARLY_SHIPS, larger)
         assert len(after.context) == n
         assert after.context[: len(trace.context)] == trace.context
-        assert after.rounds[0].turns == trace.rounds[0].turns
+        assert after.forward == trace.forward
         trace = after
 
 
@@ -163,7 +163,7 @@ def test_a_copy_of_what_was_read_is_not_read_again() -> None:
     trace = read(corpus, ["Wigeon lantern Wigeon"], READS_ON)
     texts = [excerpt.text for excerpt in trace.context]
     assert len(texts) == len({*texts}) == 5
-    assert sorted((first, *trace.copies[first]) for first in trace.ranked if trace.copies[first]) == [(4, 12)]
+    assert [(first, *copies) for first, copies in trace.selection.copies.items() if copies] == [(4, 12)]
 
 
 # A log of 40 days, three sentences a chunk, one of them on water: a document for windows.
@@ -182,13 +182,13 @@ def test_of_a_short_document_windows_are_read_after_what_stage_two_has_read() ->
     corpus = log_of(40)
     trace = WINDOWS.retrieve("Who lit the lantern?", tools(corpus, Scripted(["Wrenn lit it at Skerrow."])))
     first, *windows = trace.context
-    assert (first,) == trace.rounds[0].read
+    assert (first,) == trace.forward.read
     assert 45 <= sum(window.n_words for window in windows) <= 75
     assert [(w.position, w.start) for w in windows] == sorted((w.position, w.start) for w in windows)
     assert first.position not in {window.position for window in windows}
     assert all(window.n_words < trace.corpus.chunks[window.position].n_words for window in windows)
     assert not any("nobody" in window.text for window in windows)
-    assert {source.position for source in trace.sources} == {*trace.ranked}
+    assert {source.position for source in trace.sources} == {*trace.selection.ranked}
     larger = WINDOWS.with_more(1)
     assert isinstance(larger, FBRag)
     after = larger.retrieve("Who lit the lantern?", tools(corpus, Scripted(["Wrenn lit it at Skerrow."])))
@@ -219,14 +219,14 @@ def test_windows_that_nothing_stands_before_are_refused(method: dict[str, object
 
 def test_chunks_that_score_nothing_fill_no_place(corpus: Corpus) -> None:
     trace = FBRag(recall=1, select=9, samples=1).retrieve(QUESTION, tools(corpus, Scripted(["Skerrow"])))
-    assert sorted(trace.ranked) == [2, 7]
+    assert sorted(trace.selection.ranked) == [2, 7]
 
 
 def test_an_answer_that_the_chunks_do_not_show_is_declined_unless_asked_for(corpus: Corpus) -> None:
     settings = FBRag(select=2)
     trace = look_forward(QUESTION, corpus, Scripted(["Wrenn"]), settings)
     declined = answer(trace, Scripted(["Paris"], yes=0.1))
-    assert (declined.status, declined.answer, declined.support) == ("not_found", "Paris", 0.1)
+    assert (declined.status, declined.answer, declined.verdict.support) == ("not_found", "Paris", 0.1)
     anyway = look_forward(QUESTION, corpus, Scripted(["Wrenn"]), FBRag(answer_anyway=True))
     assert answer(anyway, Scripted(["Paris"], yes=0.1)).status == "answered"
     assert answer(trace, Scripted([" \n"], yes=1.0)).status == "not_found"
