@@ -18,14 +18,17 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
-    """Chunk `position` (from 0) of a corpus: `document.text[start:end]`, of `n_words` words (`words.cut`)."""
+class Passage:
+    """A span of a document, `document.text[start:end]`: chunk `position` (from 0) of a corpus, or a part of that chunk."""
 
     position: int
     document: Document
     start: int
     end: int
-    n_words: int
+
+    def part(self, start: int, end: int) -> Passage:
+        """Return the part of this chunk from `start` to `end`, in characters of the document."""
+        return replace(self, start=start, end=end)
 
     @property
     def text(self) -> str:
@@ -36,40 +39,12 @@ class Chunk:
         """Return the text as models and retrievers read it: below the header of the table in whose rows it begins."""
         return _below(header_of(self.document, self.start), self.text)
 
-
-@dataclass(frozen=True, slots=True)
-class Excerpt:
-    """A span of a chunk that a model reads: `chunk.document.text[start:end]` (characters of the document)."""
-
-    chunk: Chunk
-    start: int
-    end: int
-
-    @classmethod
-    def whole(cls, chunk: Chunk) -> Excerpt:
-        """Return the excerpt that is the whole chunk."""
-        return cls(chunk, chunk.start, chunk.end)
-
-    @property
-    def narrowed(self) -> Chunk:
-        """Return the chunk, narrowed to the excerpt."""
-        return replace(self.chunk, start=self.start, end=self.end, n_words=self.n_words)
-
     @property
     def n_words(self) -> int:
-        """Return the number of words of the excerpt, counted as a chunk's are."""
+        """Return the number of words of the text, counted anew."""
         from fbrag_cli.text.words import word_spans
 
         return sum(1 for _ in word_spans(self.text))
-
-    @property
-    def text(self) -> str:
-        return self.chunk.document.text[self.start : self.end]
-
-    @property
-    def as_read(self) -> str:
-        """Return the text as models and retrievers read it: below the header of the table in whose rows it begins."""
-        return _below(header_of(self.chunk.document, self.start), self.text)
 
 
 @dataclass(frozen=True)
@@ -86,7 +61,7 @@ class Corpus:
     fingerprint: str
 
     @cached_property
-    def chunks(self) -> Sequence[Chunk]:
+    def chunks(self) -> Sequence[Passage]:
         """Return the chunks. Every array of scores is aligned with them. A chunk is made when it is used: there may be
         100,000s."""
         return _Chunks(self.documents, self.spans)
@@ -107,7 +82,7 @@ class Corpus:
         return firsts
 
     def texts_of(self, document: int, chunks: range) -> list[str]:
-        """Return the texts of the chunks at positions `chunks`, all of `documents[document]`, as they are read (`Chunk.as_read`).
+        """Return `Passage.as_read` of the chunks at positions `chunks`, all of `documents[document]`.
 
         The document's text is read once, because it may have to be fetched.
         """
@@ -154,7 +129,7 @@ def _below(header: str, text: str) -> str:
     return f"{header}\n{text}" if header else text
 
 
-class _Chunks(Sequence[Chunk]):
+class _Chunks(Sequence[Passage]):
     def __init__(self, documents: tuple[Document, ...], spans: NDArray[np.int32]) -> None:
         self._documents, self._spans = documents, spans  # not the corpus, whose arrays would then wait for the garbage collector
 
@@ -162,12 +137,12 @@ class _Chunks(Sequence[Chunk]):
         return len(self._spans)
 
     @overload
-    def __getitem__(self, position: int) -> Chunk: ...
+    def __getitem__(self, position: int) -> Passage: ...
     @overload
-    def __getitem__(self, position: slice) -> list[Chunk]: ...
-    def __getitem__(self, position: int | slice) -> Chunk | list[Chunk]:
+    def __getitem__(self, position: slice) -> list[Passage]: ...
+    def __getitem__(self, position: int | slice) -> Passage | list[Passage]:
         if isinstance(position, slice):
             return [self[each] for each in range(*position.indices(len(self)))]
         position = range(len(self))[position]  # from the end if negative; an IndexError if there is none
-        document, start, end, n_words = self._spans[position].tolist()
-        return Chunk(position, self._documents[document], start, end, n_words)
+        document, start, end = self._spans[position, :3].tolist()
+        return Passage(position, self._documents[document], start, end)

@@ -16,7 +16,7 @@ class Event:
     """stage: "load", "read", "recall", "forward", "answer", "verify", "download"… kind: "text" is a piece of the answer; "note",
     "warning" and "hint" are sentences for the user, all in `text`. "written": tokens of a reply, `total` at most; `text` says of
     what ("5 samples"). "ranked": `positions` of the chunks nearest to the question, best first. "sampled": a look forward is
-    scored; `about` is its `trace.Round`. done, total: in the unit of the stage (tokens, bytes), or of `text` (files); total 0 =
+    scored; `about` is the `Trace`. done, total: in the unit of the stage (tokens, bytes), or of `text` (files); total 0 =
     unknown.
 
     Of a server's job (`serving.desk`), "ranked" also has float32 (n_chunks,) in `about`, the scores by the question alone.

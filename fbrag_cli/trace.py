@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
-from fbrag_cli.corpus import Chunk, Corpus, Excerpt
+from fbrag_cli.corpus import Corpus, Passage
 from fbrag_cli.generation.generator import Finish, ModelInfo, Turn
 
 if TYPE_CHECKING:
@@ -84,15 +84,51 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Round:
-    """One look forward: what the model read of the document (`read`), its prompt (`turns`), what it sampled, how every chunk was
-    scored by that, and which chunks were selected (positions, best first)."""
+class LookForward:
+    """A look forward: what the model read of the document (`read`), its prompt (`turns`), and what it sampled."""
 
-    read: tuple[Excerpt, ...]
+    read: tuple[Passage, ...] = ()
     turns: tuple[Turn, ...]
     samples: tuple[ForwardSample, ...]
-    scores: Scores
-    selected: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What was selected, and what the large model reads of it.
+
+    copies: positions of the selected chunks, best first, each with those of the other chunks of the same text, which count as one
+    with it. context: the passages that are read, in reading order. scores: of each passage, if passages were chosen by themselves
+    and not with their chunks; else empty.
+    """
+
+    copies: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    context: tuple[Passage, ...] = ()
+    scores: tuple[float, ...] = ()
+
+    @property
+    def ranked(self) -> tuple[int, ...]:
+        """Return the positions of the selected chunks, best first."""
+        return tuple(self.copies)
+
+    @property
+    def copy_of(self) -> dict[int, int]:
+        """Return the position of the selected chunk for that of each copy."""
+        return {copy: position for position, copies in self.copies.items() for copy in copies}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """How sure an answer is (`methods.method.judged`).
+
+    support: the probability, by the large model, that the context shows the answer, 0 to 1; None where it was not asked.
+    agreement: the share of the samples that hold the answer, 0 to 1; None without samples of the document. confidence: of both,
+    0 to 1. unsure: whether the confidence is too low for an answer that looks sure.
+    """
+
+    support: float | None = None
+    agreement: float | None = None
+    confidence: float | None = None
+    unsure: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +156,7 @@ class Table:
     unit: str = ""
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell, ...], ...]
-    excerpts: tuple[Excerpt, ...]
+    excerpts: tuple[Passage, ...]
     note: str = ""
     beside_chunks: bool = False
 
@@ -129,36 +165,23 @@ class Table:
 class Trace:
     """A query, and what became of it.
 
-    scores: those that decided the selection. ranked: positions of the selected chunks, best first. copies: for each of them the
-    positions of the other chunks of the same text, which count as one with it. context: the excerpts that the large model reads,
-    in reading order; empty where it answers from its own knowledge. part_scores: the scores of those excerpts that were chosen by
-    themselves and not with their chunk, by the position of the chunk and the first character of the excerpt. rounds: each look
-    forward. answer: None until Stage III. truncated: whether it was cut at its length limit; a warning says where it was cut
-    because the model repeated itself. support: the probability, by the large model, that the context shows the answer, 0 to 1;
-    None where it was not asked. agreement: the share of the samples that hold the answer, 0 to 1; None without samples of the
-    document. confidence: of both, 0 to 1. unsure: whether the confidence is too low for an answer that looks sure
-    (`methods.confidence`). cached: of "text", "index", "samples" and "answer", what was not computed for this question. absent:
-    words of the question that stand in no chunk, as it spells them; none where the retriever does not count words. facts: what
-    the method says of its way, a word each, by its key in JSON. told: its tables. state: what the method itself needs in Stage
-    III; nothing else reads it.
+    scores: those that decided the selection. forward: the look forward; None without one. answer: None until Stage III.
+    truncated: whether it was cut at its length limit; a warning says where it was cut because the model repeated itself. cached:
+    of "text", "index", "samples" and "answer", what was not computed for this question. absent: words of the question that stand
+    in no chunk, as it spells them; none where the retriever does not count words. facts: what the method says of its way, a word
+    each, by its key in JSON. told: its tables. state: what the method itself needs in Stage III; nothing else reads it.
     """
 
     query: Query
     scores: Scores
-    ranked: tuple[int, ...] = ()
-    copies: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
-    context: tuple[Excerpt, ...] = ()
-    part_scores: Mapping[tuple[int, int], float] = field(default_factory=dict)
+    selection: Selection = Selection()
+    forward: LookForward | None = None
     stages: tuple[Stage, ...] = ()
-    rounds: tuple[Round, ...] = ()
     models: Mapping[str, ModelInfo] = field(default_factory=dict)
     status: Status = "retrieved"
     answer: str | None = None
     truncated: bool = False
-    support: float | None = None
-    agreement: float | None = None
-    confidence: float | None = None
-    unsure: bool = False
+    verdict: Verdict = Verdict()
     warnings: tuple[str, ...] = ()
     cached: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
@@ -193,6 +216,15 @@ class Trace:
         """Return the trace with another corpus of the same chunks."""
         return replace(self, query=replace(self.query, collection=replace(self.query.collection, corpus=corpus)))
 
+    def reading(self, context: Iterable[Passage]) -> Trace:
+        """Return the same trace with another context, in reading order."""
+        return replace(self, selection=replace(self.selection, context=tuple(context)))
+
+    @property
+    def context(self) -> tuple[Passage, ...]:
+        """Return what the large model reads, in reading order; empty where it answers from its own knowledge."""
+        return self.selection.context
+
     @property
     def selected(self) -> tuple[int, ...]:
         """Return the positions of the chunks in `context`, in document order."""
@@ -204,28 +236,20 @@ class Trace:
         return bool(self.context)
 
     @property
-    def copy_of(self) -> dict[int, int]:
-        """Return the position of the selected chunk for that of each copy."""
-        return {copy: position for position, copies in self.copies.items() for copy in copies}
-
-    @property
     def recalled(self) -> tuple[int, ...]:
         """Return the positions of the chunks that the small model read (Stage I), in document order."""
-        return _positions(excerpt for each in self.rounds for excerpt in each.read)
+        return _positions(self.forward.read if self.forward else ())
 
     @property
-    def sources(self) -> tuple[Chunk, ...]:
-        """Return what the large model read, the best chunk first: each excerpt as its chunk, narrowed to it."""
-        place = {position: i for i, position in enumerate(self.ranked)}
-        read = sorted(
-            (each for each in self.context if each.chunk.position in place), key=lambda each: place[each.chunk.position]
-        )
-        return tuple(each.narrowed for each in read)
+    def sources(self) -> tuple[Passage, ...]:
+        """Return what the large model read of the selected chunks, the best chunk first."""
+        place = {position: i for i, position in enumerate(self.selection.copies)}
+        return tuple(sorted((each for each in self.context if each.position in place), key=lambda each: place[each.position]))
 
     @property
     def samples(self) -> tuple[ForwardSample, ...]:
-        """Return the samples of all looks forward."""
-        return tuple(sample for each in self.rounds for sample in each.samples)
+        """Return the samples of the look forward."""
+        return self.forward.samples if self.forward else ()
 
     @cached_property
     def citations(self) -> Citations:
@@ -243,5 +267,5 @@ class Trace:
         return citations(self.question, answer or "", found, declined=self.status == "not_found")
 
 
-def _positions(excerpts: Iterable[Excerpt]) -> tuple[int, ...]:
-    return tuple(sorted({excerpt.chunk.position for excerpt in excerpts}))
+def _positions(passages: Iterable[Passage]) -> tuple[int, ...]:
+    return tuple(sorted({each.position for each in passages}))

@@ -15,7 +15,7 @@ from fbrag_cli.query import Collection, Query
 from fbrag_cli.render import as_json
 from fbrag_cli.render.answer_text import UNPROVED, Layout, absent, answer_of, cited_answer, markdown, notes, sources
 from fbrag_cli.retrieval.bm25 import BM25
-from fbrag_cli.trace import Scores, Trace
+from fbrag_cli.trace import Scores, Selection, Trace
 from tests.render import test_passages
 
 ROADS = "The barque lay at anchor in the roads of Skarn. Nobody slept there. The rain kept on until the morning watch."
@@ -37,9 +37,8 @@ def trace_of(*texts: str, answer: str | None, question: str = "Who sealed the bo
         base,
         query=Query(question, Collection(corpus, BM25.of(corpus)), base.method),
         scores=scores,
-        ranked=every,
-        context=whole_chunks(corpus, every),
-        rounds=(),
+        selection=Selection(dict.fromkeys(every, ()), whole_chunks(corpus, every)),
+        forward=None,
         status="answered" if answer else "retrieved",
         answer=answer,
     )

@@ -11,7 +11,7 @@ from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.live import Preview, ProgressLine
 from fbrag_cli.cli.options import AnswerOptions
-from fbrag_cli.corpus import Excerpt
+from fbrag_cli.corpus import Passage
 from fbrag_cli.progress import Event, Listener
 from fbrag_cli.query import Query
 from fbrag_cli.session.forecast import forecast, keep
@@ -63,13 +63,13 @@ class AnswerWriter:
         if self._events:
             self._put_json(self._events.selected(trace))
 
-    def finish(self, trace: Trace, before: tuple[Excerpt, ...] = ()) -> None:
+    def finish(self, trace: Trace, before: tuple[Passage, ...] = ()) -> None:
         """Write all that is not out yet. before: the context of an earlier answer to the same question."""
         self.line.clear()
         self._finish(trace, before)
         self.is_out = True
 
-    def _finish(self, trace: Trace, before: tuple[Excerpt, ...]) -> None:
+    def _finish(self, trace: Trace, before: tuple[Passage, ...]) -> None:
         from fbrag_cli.render import answer_text, as_json
 
         options, with_sources = self._options, self._options.sources != "none" and not self._options.answer_only

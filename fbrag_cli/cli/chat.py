@@ -24,7 +24,7 @@ from fbrag_cli.cli.options import AnswerOptions, PasswordOptions, RunOptions, ar
 from fbrag_cli.cli.session import open_session
 from fbrag_cli.cli.signals import ctrl_c
 from fbrag_cli.cli.streams import open_output, print_after_error, read_password
-from fbrag_cli.corpus import Excerpt
+from fbrag_cli.corpus import Passage
 from fbrag_cli.errors import ExitCode, FbragError, lacking
 from fbrag_cli.methods.choosing import reading_more
 from fbrag_cli.progress import Listener
@@ -241,7 +241,7 @@ class _Writer(AnswerWriter):
         super().__init__(sys.stdout, form, options.answer, console, line)
         self.typed, self.in_json, self._n_out = "", form == "json", 0
 
-    def _finish(self, trace: Trace, before: tuple[Excerpt, ...]) -> None:
+    def _finish(self, trace: Trace, before: tuple[Passage, ...]) -> None:
         from fbrag_cli.render import as_json, conversation
 
         options, self._n_out = self._options, self._n_out + 1
@@ -398,7 +398,7 @@ def _explain(talk: Talk, rest: str) -> None:
         talk.write(dumps(as_json.explanation(trace, memory_mb=peak_memory_mb())) + "\n")
         return
     columns = columns_of(sys.stdout)
-    count = partial(talk.session.count_tokens, query=trace.query) if trace.rounds else None
+    count = partial(talk.session.count_tokens, query=trace.query) if trace.forward else None
     colored = talk.console.colored(sys.stdout)
     table = explain_text.table(trace, limit=_ROWS, by_position=False, count_tokens=count, columns=columns, colored=colored)
     talk.write("".join(f"{line}\n" for line in (*table, *explain_text.own_lines(trace, columns))))

@@ -114,7 +114,7 @@ def _explanation(trace: Trace, session: Session, options: ExplainOptions, column
             trace,
             limit=None if options.all else options.limit,
             by_position=options.sort == "position",
-            count_tokens=partial(session.count_tokens, query=trace.query) if trace.rounds else None,
+            count_tokens=partial(session.count_tokens, query=trace.query) if trace.forward else None,
             columns=columns,
             colored=colored,
         )

@@ -23,7 +23,7 @@ from fbrag_cli.text.table import shortened, width_of
 if TYPE_CHECKING:
     from rich.progress import ProgressColumn
 
-    from fbrag_cli.corpus import Chunk
+    from fbrag_cli.corpus import Passage
 
 SHOW_AFTER_SECONDS = 1.0
 _COUNTED = ("read", "index", "embed", "eval", "batch", "bench", "train")  # files, pages, chunks, rows or prompts
@@ -273,7 +273,7 @@ class Preview:
         return found
 
 
-def _nearest_lines(chunk: Chunk, weights: Mapping[str, float], columns: int) -> Iterator[str]:
+def _nearest_lines(chunk: Passage, weights: Mapping[str, float], columns: int) -> Iterator[str]:
     """Yield the place of the sentence of a chunk that shares most with the question, and that sentence, in lines of `columns`.
 
     weights: the score of each term of the question in this chunk.

@@ -192,7 +192,7 @@ def _row(example: Example, configuration: Configuration, trace: Trace) -> dict[s
     seconds["total"] = sum(taken for name, taken in seconds.items() if name not in _AFTER)
     if (first := _first_token(trace)) is not None:
         seconds["first_token"] = first
-    copied = [trace.corpus.chunks[position] for position in trace.copy_of]  # of the same words as what was read
+    copied = [trace.corpus.chunks[position] for position in trace.selection.copy_of]  # of the same words as what was read
     spans = [(excerpt.start, excerpt.end) for excerpt in trace.context] + [(chunk.start, chunk.end) for chunk in copied]
     text = trace.corpus.documents[0].text
     recall = metrics.evidence_recall(example.evidence, spans, text)
@@ -209,13 +209,13 @@ def _row(example: Example, configuration: Configuration, trace: Trace) -> dict[s
         **_identity(example, configuration),
         "status": trace.status,
         "answer": trace.answer,
-        "confidence": trace.confidence,
+        "confidence": trace.verdict.confidence,
         **facts(trace),
         "metrics": found,
         "tokens_read": sum(stage.prompt_tokens for stage in trace.stages),
         "seconds": {name: round(value, 4) for name, value in seconds.items()},
         "memory_mb": round(peak_memory_mb()),
-        "selected": [int(position) + 1 for position in trace.ranked],
+        "selected": [int(position) + 1 for position in trace.selection.ranked],
         "samples": [sample.text for sample in trace.samples],
         "warnings": list(trace.warnings),
         "error": None,

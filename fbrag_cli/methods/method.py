@@ -20,19 +20,26 @@ from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.corpus import Corpus
 from fbrag_cli.generation.generator import Call, Generation, Generations, Generator, Sampling, Turn
 from fbrag_cli.generation.scorer import Scorer
-from fbrag_cli.methods.confidence import judged
 from fbrag_cli.methods.knobs import knob
 from fbrag_cli.methods.prompts import Templates, answer_turns, support_turns
 from fbrag_cli.progress import Event, Progress, Stopwatch, stage
 from fbrag_cli.query import Query
 from fbrag_cli.retrieval import Retriever
 from fbrag_cli.text.printable import counted
-from fbrag_cli.trace import Stage, Trace
+from fbrag_cli.trace import Stage, Trace, Verdict
 
 #: Why an answer may end early.
 REPEATED = "the model repeated itself: the answer was cut"
+#: Below this support alone, where there are no samples, the answer is "the document does not say".
+MIN_SUPPORT = 0.45
+#: Below the first confidence the document does not say; below the second the answer is unsure: at the latest where no sample
+#: holds it. Set on 450 answers, looked at again on fresh ones (tests/benchmarks/README.md, "Confidence").
+DECLINED, SURE = 0.275, 0.51
+
 _SAYS_EITHER = 0.2  # of the probability on yes and no together, for their ratio to mean anything
 _GAP = " … "  # between two windows of a chunk
+_ONE_AGREES = 0.01  # without a check an answer is unsure that no sample holds
+_SHORT = 4  # terms of a short answer, which a sample has to hold whole; of a longer one half
 
 
 Role = Literal["small", "large"]
@@ -138,7 +145,7 @@ class Method(ABC):
 
     def passages(self, trace: Trace) -> list[str]:
         """Return the texts of the context, as the prompts take them: one for each chunk, with "…" where it is not read on."""
-        by_chunk = groupby(trace.context, key=lambda excerpt: excerpt.chunk.position)
+        by_chunk = groupby(trace.context, key=lambda excerpt: excerpt.position)
         return [_GAP.join((next(excerpts).as_read, *(excerpt.text for excerpt in excerpts))) for _, excerpts in by_chunk]
 
     def turns(self, trace: Trace) -> tuple[Turn, ...]:
@@ -260,6 +267,50 @@ def _support(method: Method, trace: Trace, answer: str, tools: Tools) -> float |
         return None
     yes, no = large.choose(method.support_turns(trace, answer), ("yes", "no"), Call(cancellation=tools.cancellation))
     return yes / (yes + no) if yes + no >= _SAYS_EITHER else None
+
+
+# How sure an answer is: whether the forward samples hold it, and whether the large model finds it in what it read. Beyond the
+# papers. The samples were drawn before Stage III and from other text, so their agreement says more than the model's own check,
+# and costs nothing (tests/benchmarks/README.md, "Confidence").
+
+
+def agreement(trace: Trace) -> float | None:
+    """Return the share of the samples that hold the answer, 0 to 1; None without samples that were drawn from the document.
+
+    A sample holds the answer if it has the terms of the answer that the question lacks, of a long answer half of them. None, too,
+    for an answer without a term, such as "yes".
+    """
+    drawn = trace.samples if trace.recalled else ()
+    own, asked = _terms(trace, trace.answer or ""), _terms(trace, trace.question)
+    sought = own - asked or own
+    if not drawn or not sought:
+        return None
+    least = len(sought) if len(sought) <= _SHORT else len(sought) / 2
+    return sum(len(sought & _terms(trace, sample.text)) >= least for sample in drawn) / len(drawn)
+
+
+def judged(trace: Trace, support: float | None) -> Trace:
+    """Return the trace with the verdict on its answer: the status, and how sure it is.
+
+    support: see `Verdict`. The confidence is the mean of support and agreement, or the one that is known.
+    """
+    agreed = agreement(trace)
+    known = [each for each in (support, agreed) if each is not None]
+    sure = sum(known) / len(known) if known else None
+    declined = not trace.answer or (support is not None and (sure or 0) < (MIN_SUPPORT if agreed is None else DECLINED))
+    unsure = not declined and agreed is not None and (sure or 0) < (SURE if support is not None else _ONE_AGREES)
+    return replace(
+        trace,
+        status="not_found" if declined else "answered",
+        verdict=Verdict(support=support, agreement=agreed, confidence=sure, unsure=unsure),
+    )
+
+
+def _terms(trace: Trace, text: str) -> frozenset[str]:
+    from fbrag_cli.text.words import terms
+
+    languages = tuple(dict.fromkeys(excerpt.document.language for excerpt in trace.context))
+    return frozenset(terms(text, languages or ("",)))
 
 
 def look_forward(model: Generator, turns: Sequence[Turn], n: int, sampling: Sampling, tools: Tools) -> Generations:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from fbrag_cli.corpus import Chunk, Corpus, Excerpt
+from fbrag_cli.corpus import Corpus, Passage
 from fbrag_cli.methods.knobs import knob
 from fbrag_cli.methods.method import Method, Tools
 from fbrag_cli.progress import Event, stage
 from fbrag_cli.query import Query
-from fbrag_cli.trace import Scores, Stage, Trace
+from fbrag_cli.trace import Scores, Selection, Stage, Trace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -30,19 +30,6 @@ _STRANGERS = 100  # chunks of other text with the same score, after which no cop
 _SAME = 1e-5  # the relative difference up to which two scores count as equal: copies may differ by rounding
 
 
-class Selection(NamedTuple):
-    """The positions of the selected chunks, best first, each with those of its copies; and what the large model reads of them, in
-    reading order."""
-
-    copies: dict[int, tuple[int, ...]]
-    context: tuple[Excerpt, ...]
-
-    @classmethod
-    def in_document_order(cls, corpus: Corpus, best: dict[int, tuple[int, ...]]) -> Selection:
-        """Return the selection of whole chunks. best: their positions, best first, each with those of its copies."""
-        return cls(best, whole_chunks(corpus, sorted(best)))
-
-
 def lost(scores: NDArray[np.float32]) -> tuple[str, ...]:
     """Return a warning where every score is 0, so that a selection means nothing.
 
@@ -51,9 +38,9 @@ def lost(scores: NDArray[np.float32]) -> tuple[str, ...]:
     return () if scores.any() or len(scores) == 2 else ("no chunk matches the question: every score is 0",)
 
 
-def whole_chunks(corpus: Corpus, positions: Iterable[int]) -> tuple[Excerpt, ...]:
+def whole_chunks(corpus: Corpus, positions: Iterable[int]) -> tuple[Passage, ...]:
     """Return the chunks at `positions`, in that order, as excerpts."""
-    return tuple(Excerpt.whole(corpus.chunks[position]) for position in positions)
+    return tuple(corpus.chunks[position] for position in positions)
 
 
 def distinct(corpus: Corpus, scores: NDArray[np.float32], n: int) -> dict[int, tuple[int, ...]]:
@@ -92,7 +79,7 @@ def backward_scores(question: str, tools: Tools) -> NDArray[np.float32]:
     return scores
 
 
-def foreign(part: str, languages: Sequence[str], chunks: Iterable[Chunk]) -> tuple[str, ...]:
+def foreign(part: str, languages: Sequence[str], chunks: Iterable[Passage]) -> tuple[str, ...]:
     """Return a warning where chunks are in other languages than those that a part was trained on, if these are known."""
     strange = sorted({chunk.document.language for chunk in chunks} - {*languages, ""}) if languages else []
     return (f"{part} was trained on {', '.join(languages)}, not on {', '.join(strange)}",) if strange else ()
@@ -173,12 +160,11 @@ class ChunkMethod(Method):
         with stage("recall") as watch:
             backward = backward_scores(query.text, tools)
             combined = self.combined(query.text, backward, tools)
-            selected = Selection.in_document_order(tools.corpus, self.best(tools.corpus, combined))
+            best = self.best(tools.corpus, combined)
         return replace(
             Trace.start(query),
             scores=replace(Scores.zero(len(backward)), backward=backward, combined=combined),
-            ranked=tuple(selected.copies),
-            **selected._asdict(),
+            selection=Selection(best, whole_chunks(tools.corpus, sorted(best))),
             stages=(Stage("recall", watch.seconds),),
             warnings=lost(backward),
         )

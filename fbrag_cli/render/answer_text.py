@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from fbrag_cli.citations import Citations, Shown
-from fbrag_cli.corpus import Chunk, Excerpt
+from fbrag_cli.corpus import Passage
 from fbrag_cli.render.passages import (
     LONGEST_LINE,
     Line,
@@ -53,7 +53,7 @@ def answer_of(trace: Trace) -> str:
     return printable(trace.answer or "")
 
 
-def text(trace: Trace, cited: Citations | None, layout: Layout, before: Sequence[Excerpt] = ()) -> str:
+def text(trace: Trace, cited: Citations | None, layout: Layout, before: Sequence[Passage] = ()) -> str:
     """Return the answer with its notes and its sources, a blank line between them; `cited` is None for no sources.
 
     The words that stand nowhere come first. before: what an earlier answer was from, where there was one.
@@ -80,7 +80,7 @@ def notes(trace: Trace, cited: Citations | None, anyway: str = ANYWAY) -> Iterat
     """
     if not trace.from_document:
         yield f"The answer is {OWN_KNOWLEDGE}."
-    if trace.unsure and (said := proposals(trace)):
+    if trace.verdict.unsure and (said := proposals(trace)):
         yield f"The looks ahead said: {said}"
     if trace.status == "not_found" and trace.answer:
         yield f"Proposed, but not shown by the chunks: {one_line(trace.answer, _PROPOSED)}{anyway}"
@@ -105,7 +105,7 @@ def _first(words: Sequence[str]) -> str:
 
 def head_of(trace: Trace) -> str:
     """Return what stands before an unsure answer; "" before another one."""
-    return f"{sentence(_asked_in(trace.question), 'not_sure')} " if trace.unsure else ""
+    return f"{sentence(_asked_in(trace.question), 'not_sure')} " if trace.verdict.unsure else ""
 
 
 def _asked_in(question: str) -> str:
@@ -143,18 +143,18 @@ class Layout:
         """Return a text as it is printed, in lines that fit."""
         return "\n".join(styled.lines(self.columns, margin=margin, colored=self.colored, linked=self.linked))
 
-    def lines(self, chunk: Chunk, shown: Shown) -> list[Line]:
+    def lines(self, chunk: Passage, shown: Shown) -> list[Line]:
         width = LONGEST_LINE if self.columns is None else max(_LEAST, min(self.columns - len(_MARGIN), LONGEST_LINE))
         return shown_lines(chunk, width, None if self.full else passage(chunk, shown.sentence, self.context))
 
-    def place(self, chunk: Chunk, shown: Shown) -> str:
+    def place(self, chunk: Passage, shown: Shown) -> str:
         return place(chunk, None if self.full else shown.sentence)
 
-    def link(self, chunk: Chunk, shown: Shown) -> str:
+    def link(self, chunk: Passage, shown: Shown) -> str:
         return link(chunk, None if self.full else shown.sentence) if self.linked else ""
 
 
-def sources(trace: Trace, cited: Citations, layout: Layout, before: Sequence[Excerpt] = ()) -> str:
+def sources(trace: Trace, cited: Citations, layout: Layout, before: Sequence[Passage] = ()) -> str:
     """Return what was read: the cited sources with their lines, then a line for each other one, best first.
 
     Where none is cited, the one that is nearest has its lines. The sentence of a cited source is marked, and what shows the
@@ -223,9 +223,9 @@ def summary(trace: Trace, device: str) -> str:
     if answer := stages.get("answer"):
         cached = "answer" in trace.cached
         parts.append("answer from the cache" if cached else f"answered in {answer.seconds:.1f} s ({_read(answer)})")
-    if trace.agreement is not None:
+    if trace.verdict.agreement is not None:
         n = len(trace.samples)
-        parts.append(f"{round(trace.agreement * n)} of {counted(n, 'sample')} agree")
+        parts.append(f"{round(trace.verdict.agreement * n)} of {counted(n, 'sample')} agree")
     parts += (f"{name}: {value}" for name, value in trace.facts.items())
     if trace.answer is not None and not trace.from_document:
         parts.append(OWN_KNOWLEDGE)
@@ -257,16 +257,16 @@ def _with_marks(
     return "".join([*pieces, written(answer[at:])])
 
 
-def _news(chunk: Chunk, before: Sequence[Excerpt]) -> str:
-    read = any(each.chunk.position == chunk.position and each.start < chunk.end and chunk.start < each.end for each in before)
+def _news(chunk: Passage, before: Sequence[Passage]) -> str:
+    read = any(each.position == chunk.position and each.start < chunk.end and chunk.start < each.end for each in before)
     return " (new)" if before and not read else ""
 
 
-def _plain(chunk: Chunk, line: Line) -> str:
+def _plain(chunk: Passage, line: Line) -> str:
     return printable(chunk.text[line.start : line.end]).replace("\n", " ")  # a line that only a width has cut goes on
 
 
-def _line(chunk: Chunk, marked: Shown, line: Line, layout: Layout) -> str:
+def _line(chunk: Passage, marked: Shown, line: Line, layout: Layout) -> str:
     """Return a line of a source with its margin: the marked sentence bold, or pointed at, and the marked words in colour."""
     shown = Styled().add(_plain(chunk, line))
     within = [(max(start, line.start), min(end, line.end)) for start, end in (marked.sentence or (0, 0), *marked.marks)]

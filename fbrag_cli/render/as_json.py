@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from fbrag_cli.citations import Shown
-from fbrag_cli.corpus import Chunk
+from fbrag_cli.corpus import Passage
 from fbrag_cli.documents.lines import lines_of, pages_of, section_of
 from fbrag_cli.generation.build import versions
 from fbrag_cli.methods.registry import METHODS
@@ -50,7 +50,7 @@ def explanation(trace: Trace, *, memory_mb: float, found: Collection[int] | None
     scores = trace.scores
     combined, backward, forward = map(ranks, (scores.combined, scores.backward, scores.forward))
     selected, recalled, held = set(trace.selected), set(trace.recalled), set(found or ())
-    copy_of, read = {copy: position + 1 for copy, position in trace.copy_of.items()}, read_of(trace)
+    copy_of, read = {copy: position + 1 for copy, position in trace.selection.copy_of.items()}, read_of(trace)
     own = _beside(trace)
     return {
         "schema": "fbrag.explanation/1",
@@ -102,7 +102,7 @@ def sources(trace: Trace) -> list[dict[str, Any]]:
     ]
 
 
-def _sentence(chunk: Chunk, shown: Shown) -> dict[str, Any] | None:
+def _sentence(chunk: Passage, shown: Shown) -> dict[str, Any] | None:
     if shown.sentence is None:
         return None
     start, end = shown.sentence
@@ -162,11 +162,12 @@ def _beside(trace: Trace) -> dict[int, dict[str, Any]]:
 
 def certainty(trace: Trace) -> dict[str, Any]:
     """Return how sure the answer is: whether it is unsure, and the numbers by which that was decided."""
+    verdict = trace.verdict
     return {
-        "unsure": trace.unsure,
-        "support": _rounded(trace.support),
-        "agreement": _rounded(trace.agreement),
-        "confidence": _rounded(trace.confidence),
+        "unsure": verdict.unsure,
+        "support": _rounded(verdict.support),
+        "agreement": _rounded(verdict.agreement),
+        "confidence": _rounded(verdict.confidence),
     }
 
 
@@ -176,7 +177,7 @@ def settings(trace: Trace) -> dict[str, Any]:
     return {"name": name, **asdict(trace.method), "retriever": trace.retriever, "chunk_words": words}
 
 
-def place_of(chunk: Chunk) -> dict[str, Any]:
+def place_of(chunk: Passage) -> dict[str, Any]:
     """Return where a chunk stands: its document and number, pages, headings, lines, and characters of the document."""
     first, last = lines_of(chunk.document, chunk.start, chunk.end)
     pages = pages_of(chunk.document, chunk.start, chunk.end)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from fbrag_cli.corpus import Chunk
+from fbrag_cli.corpus import Passage
 from fbrag_cli.render.answer_text import absent, answer_of, head_of, notes
 from fbrag_cli.render.passages import also_in, place
 from fbrag_cli.text.languages import codes, sentence
@@ -86,6 +86,6 @@ def _marks(numbers: Sequence[int], before: str = "") -> str:
     return f"{marks} " if marks and before.startswith(("(", "[", ":")) else marks
 
 
-def _quoted(chunk: Chunk, shown: Span | None) -> str:
+def _quoted(chunk: Passage, shown: Span | None) -> str:
     start, end = shown or (0, len(chunk.text))
     return one_line(chunk.text[start : end if end - start >= _SHORT else len(chunk.text)], _QUOTED)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fbrag_cli.corpus import Corpus
 from fbrag_cli.progress import LABELS, Event
 from fbrag_cli.render import as_json
-from fbrag_cli.trace import Round, Scores, Trace
+from fbrag_cli.trace import Scores, Trace
 
 if TYPE_CHECKING:
     import numpy as np
@@ -51,7 +51,7 @@ class Events:
             "left_s": None if left is None else round(left, 1),
         }
 
-    def samples(self, looked: Round) -> list[dict[str, Any]]:
+    def samples(self, trace: Trace) -> list[dict[str, Any]]:
         """Return an event for each sample, with the chunks that it raised more than the others did, best first."""
         return [
             {
@@ -61,11 +61,11 @@ class Events:
                 "rationale": each.rationale,
                 "answer": each.answer,
                 "raised": [
-                    {"chunk": position + 1, "score": _rounded(looked.scores.forward[position])}
-                    for position in raised(looked.scores, each.index)[:_RAISED]
+                    {"chunk": position + 1, "score": _rounded(trace.scores.forward[position])}
+                    for position in raised(trace.scores, each.index)[:_RAISED]
                 ],
             }
-            for each in looked.samples
+            for each in trace.samples
         ]
 
     def selected(self, trace: Trace) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from os.path import commonprefix
 
-from fbrag_cli.corpus import Chunk, Corpus, Excerpt
+from fbrag_cli.corpus import Corpus, Passage
 from fbrag_cli.documents.document import Document
 from fbrag_cli.documents.lines import line_of, pages_of
 from fbrag_cli.documents.lines import lines_of as line_range
@@ -44,7 +44,7 @@ def table(
     scores = trace.scores
     combined, backward, forward = map(ranks, (scores.combined, scores.backward, scores.forward))
     shown = sorted(best(scores.combined, limit), key=lambda position: position if by_position else combined[position])
-    selected, copies, own = set(trace.selected), trace.copy_of, beside(trace)
+    selected, copies, own = set(trace.selected), trace.selection.copy_of, beside(trace)
     heads = [column.header or column.name for column in own.columns] if own else ["forward", "by"]
     cells = cells_by_chunk(own) if own else {}
     none = ("-",) * len(heads)
@@ -79,7 +79,7 @@ def excerpts(trace: Trace, columns: int | None = None) -> Iterator[str]:
 
     columns: of the terminal; None off one.
     """
-    rows = [(f"{each.n_words}", place(each.narrowed), first_words(each)) for each in trace.context]
+    rows = [(f"{each.n_words}", place(each), first_words(each)) for each in trace.context]
     yield from fitted([("words", "place", "first words"), *rows], columns, _common(trace))
     words = sum(each.n_words for each in trace.context)
     yield f"{counted(len(rows), 'excerpt')}, {counted(words, 'word')} for the large model"
@@ -108,7 +108,7 @@ def holders(trace: Trace, sought: str) -> dict[int, set[bool]]:
 
 
 def held_in(
-    corpus: Corpus, document: int, sought: str, read: Mapping[int, Sequence[Excerpt]] | None = None
+    corpus: Corpus, document: int, sought: str, read: Mapping[int, Sequence[Passage]] | None = None
 ) -> dict[int, set[bool]]:
     """Return the positions of the chunks of a document that hold `sought` or a part of it, ignoring case and white space.
 
@@ -125,13 +125,13 @@ def held_in(
         first, before = bisect_right(starts, at) - 1, end
         end = bisect_left(starts, at + len(needle), first + 1)
         for piece, is_read in pieces[max(first, before) : end]:
-            held.setdefault(piece.chunk.position, set()).add(is_read)
+            held.setdefault(piece.position, set()).add(is_read)
         # What does not reach into the next piece is in no other one.
         at = text.find(needle, max(at, starts[end] - len(needle)) + 1) if end < len(pieces) else -1
     return held
 
 
-def _joined(pieces: Iterable[Excerpt]) -> tuple[str, list[int]]:
+def _joined(pieces: Iterable[Passage]) -> tuple[str, list[int]]:
     """Return the folded text of the pieces of a document, and where each of them starts in it."""
     texts: list[str] = []
     starts: list[int] = []
@@ -158,7 +158,7 @@ def found(trace: Trace, held: Mapping[int, set[bool]], columns: int | None = Non
     """
     scores = trace.scores
     combined, backward, forward = map(ranks, (scores.combined, scores.backward, scores.forward))
-    selected, recalled, copies, partly = set(trace.selected), set(trace.recalled), trace.copy_of, in_part(trace)
+    selected, recalled, copies, partly = set(trace.selected), set(trace.recalled), trace.selection.copy_of, in_part(trace)
     for position, is_read in held.items():
         fate = "selected" if position in selected else "not selected"
         if partly and position in selected:
@@ -190,7 +190,7 @@ def one_chunk(trace: Trace, position: int, term_scores: TermScores | None, colum
         said.append(f"forward {digits(trace, trace.scores.forward[position])}, by sample {raised_by + 1}{added}")
     if in_part(trace) and (read := read_of(trace).get(position)):
         words = sum(each.n_words for each in read)
-        said.append(f"read {words:,} of {counted(chunk.n_words, 'word')}: {', '.join(place(each.narrowed) for each in read)}")
+        said.append(f"read {words:,} of {counted(chunk.n_words, 'word')}: {', '.join(place(each) for each in read)}")
     yield from broken("\n".join([*said, ""]), columns)
     if columns is None:
         yield printable(chunk.text)
@@ -256,7 +256,7 @@ def _labels(labels: Iterable[tuple[str, int]]) -> list[str]:
     return lines
 
 
-def _edge(chunk: Chunk, at_end: bool, *, named: bool) -> str:
+def _edge(chunk: Passage, at_end: bool, *, named: bool) -> str:
     """Return where the text begins, or ends: a line or a page, or the name of a document where there are several."""
     document = chunk.document
     if named:

@@ -12,7 +12,7 @@ from markupsafe import Markup, escape
 from numpy.typing import NDArray
 
 from fbrag_cli.citations import Citations, Shown
-from fbrag_cli.corpus import Chunk, Corpus
+from fbrag_cli.corpus import Corpus, Passage
 from fbrag_cli.documents.document import Document, Section
 from fbrag_cli.documents.lines import lines_of, pages_of, section_of
 from fbrag_cli.render.line_layout import LineLayout, layout_of
@@ -106,7 +106,7 @@ class Findings:
             before = source.start - trace.corpus.chunks[source.position].start
             self._sources.setdefault(source.position, {})[number] = of_chunk(shown, before)
 
-    def of(self, chunk: Chunk, breaks: Sequence[int]) -> dict[str, Any]:
+    def of(self, chunk: Passage, breaks: Sequence[int]) -> dict[str, Any]:
         """Return what `ChunkView` has of a chunk. breaks: as of `LineLayout.breaks`."""
         position = chunk.position
         own, read = self._sources.get(position, {}), self._read.get(position, ())
@@ -199,11 +199,11 @@ def marked(text: str, sources: Iterable[tuple[Shown, str]], breaks: Iterable[int
     return Markup("").join([*pieces, escape(text[done:])])
 
 
-def _section(chunk: Chunk) -> Section | None:
+def _section(chunk: Passage) -> Section | None:
     return section_of(chunk.document, chunk.start, chunk.end)
 
 
-def _within(chunk: Chunk) -> str:
+def _within(chunk: Passage) -> str:
     pages = pages_of(chunk.document, chunk.start, chunk.end)
     first, last = pages or lines_of(chunk.document, chunk.start, chunk.end)
     unit = "page" if pages else "line"

@@ -129,15 +129,15 @@ def _grounds(trace: Trace, cited: Citations) -> Iterator[str]:
         yield UNPROVED
     if not trace.from_document:
         yield OWN_KNOWLEDGE
-    if trace.agreement is not None:
+    if trace.verdict.agreement is not None:
         n = len(trace.samples)
-        yield f"{round(trace.agreement * n)} of {counted(n, 'sample')} agree"
-    if trace.confidence is not None and trace.status == "answered":
-        yield f"confidence {trace.confidence:.0%}"
+        yield f"{round(trace.verdict.agreement * n)} of {counted(n, 'sample')} agree"
+    if trace.verdict.confidence is not None and trace.status == "answered":
+        yield f"confidence {trace.verdict.confidence:.0%}"
 
 
 def _notes(trace: Trace, cited: Citations) -> Iterator[tuple[str, str, str]]:
-    if trace.unsure and (said := proposals(trace)):
+    if trace.verdict.unsure and (said := proposals(trace)):
         yield "The looks ahead said: ", said, ""
     if cited.unseen:
         yield "In no source: ", ", ".join(cited.unseen), ""

@@ -10,7 +10,7 @@ from itertools import accumulate, islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fbrag_cli.corpus import Chunk, Excerpt
+from fbrag_cli.corpus import Passage
 from fbrag_cli.documents.lines import line_of, lines_of, pages_of, section_of
 from fbrag_cli.render.line_layout import layout_of
 from fbrag_cli.text.printable import counted, one_line, printable
@@ -45,7 +45,7 @@ class Line:
     end: int
 
 
-def place(chunk: Chunk, sentence: Span | None = None) -> str:
+def place(chunk: Passage, sentence: Span | None = None) -> str:
     """Return where a chunk stands, for citations: `book.txt:120-148`, `book.epub:120-148 (Chapter 3)` or `book.pdf p. 12`.
 
     sentence: of the chunk, in characters of its text, to name its place instead: `book.txt:123` or `book.txt:123-124`.
@@ -62,7 +62,7 @@ def place(chunk: Chunk, sentence: Span | None = None) -> str:
     return f"{name}:{lines}" + (f" ({one_line(section.title, _LONGEST_TITLE)})" if section else "")
 
 
-def link(chunk: Chunk, sentence: Span | None = None) -> str:
+def link(chunk: Passage, sentence: Span | None = None) -> str:
     """Return the address of the file at the place that `place` names, as `file:///home/ann/book.txt#123`; "" without a file."""
     document, (first, last) = chunk.document, sentence or (0, len(chunk.text))
     path = os.path.abspath(document.path)
@@ -73,39 +73,40 @@ def link(chunk: Chunk, sentence: Span | None = None) -> str:
     return f"{Path(path).as_uri()}#{where}"
 
 
-def copies(trace: Trace, source: Chunk) -> Iterator[Chunk]:
+def copies(trace: Trace, source: Passage) -> Iterator[Passage]:
     """Yield where the text of a source stands as well: the copies of its chunk, each narrowed as the source is."""
     chunk = trace.corpus.chunks[source.position]
     before = len(_INK.findall(chunk.document.text, chunk.start, source.start))
     length = len(_INK.findall(source.text))
-    for position in trace.copies.get(source.position, ()):
+    for position in trace.selection.copies.get(source.position, ()):
         copy = trace.corpus.chunks[position]  # of the same words, with other white space between them
         ink = [found.start() for found in _INK.finditer(copy.document.text, copy.start, copy.end)]
-        yield Excerpt(copy, ink[before], ink[before + length - 1] + 1).narrowed
+        yield copy.part(ink[before], ink[before + length - 1] + 1)
 
 
-def also_in(trace: Trace, source: Chunk) -> str:
+def also_in(trace: Trace, source: Passage) -> str:
     """Return where the text of a source stands as well, to follow its place: `, also in b.txt:1-9`; "" where it has no copies."""
     named = [place(copy) for copy in islice(copies(trace, source), _COPIES)]
-    if (more := len(trace.copies.get(source.position, ())) - _COPIES) > 0:
+    if (more := len(trace.selection.copies.get(source.position, ())) - _COPIES) > 0:
         named.append(counted(more, "other place"))
     return f", also in {', '.join(named)}" if named else ""
 
 
 def in_part(trace: Trace) -> bool:
     """Return whether the large model reads parts of chunks, not whole ones alone."""
-    return any(each.start > each.chunk.start or each.end < each.chunk.end for each in trace.context)
+    chunks = trace.corpus.chunks
+    return any(each.start > chunks[each.position].start or each.end < chunks[each.position].end for each in trace.context)
 
 
-def read_of(trace: Trace) -> dict[int, list[Excerpt]]:
+def read_of(trace: Trace) -> dict[int, list[Passage]]:
     """Return what the large model reads of each selected chunk, in document order, by the position of the chunk."""
-    found: dict[int, list[Excerpt]] = {}
-    for excerpt in sorted(trace.context, key=lambda each: (each.chunk.position, each.start)):
-        found.setdefault(excerpt.chunk.position, []).append(excerpt)
+    found: dict[int, list[Passage]] = {}
+    for excerpt in sorted(trace.context, key=lambda each: (each.position, each.start)):
+        found.setdefault(excerpt.position, []).append(excerpt)
     return found
 
 
-def parts(chunk: Chunk, read: Sequence[Excerpt]) -> Iterator[tuple[Excerpt, bool]]:
+def parts(chunk: Passage, read: Sequence[Passage]) -> Iterator[tuple[Passage, bool]]:
     """Yield the parts of a chunk in order, without the white space between them, each with whether the large model reads it.
 
     read: of this chunk, as of `read_of`.
@@ -115,7 +116,7 @@ def parts(chunk: Chunk, read: Sequence[Excerpt]) -> Iterator[tuple[Excerpt, bool
         start, end = max(first, chunk.start), min(last, chunk.end)
         text = chunk.document.text[start:end]
         if text.strip():
-            yield Excerpt(chunk, start + len(text) - len(text.lstrip()), start + len(text.rstrip())), i % 2 == 1
+            yield chunk.part(start + len(text) - len(text.lstrip()), start + len(text.rstrip())), i % 2 == 1
 
 
 def scored(scores: Scores, position: int) -> str:
@@ -124,13 +125,12 @@ def scored(scores: Scores, position: int) -> str:
     return score if scores.relative is None else f"{scores.relative[position]:.2f} ({score})"
 
 
-def scored_source(trace: Trace, source: Chunk) -> str:
+def scored_source(trace: Trace, source: Passage) -> str:
     """Return the score of one of `Trace.sources` as `scored` does: its own where it was chosen by that, else its chunk's."""
-    own = trace.part_scores.get((source.position, source.start))
-    if own is None:
+    if not (own := trace.selection.scores):
         return scored(trace.scores, source.position)
-    best = max(trace.part_scores.values())
-    return f"{own / best:.2f} ({own:.2f})" if best > 0 else f"{own:.2f}"
+    score, best = own[trace.context.index(source)], max(own)
+    return f"{score / best:.2f} ({score:.2f})" if best > 0 else f"{score:.2f}"
 
 
 def digits(trace: Trace, score: float) -> str:
@@ -139,8 +139,8 @@ def digits(trace: Trace, score: float) -> str:
 
 
 def scored_samples(trace: Trace) -> Iterator[tuple[ForwardSample, NDArray[np.float32]]]:
-    """Yield each forward sample of all rounds, with its scores (n_chunks,)."""
-    return ((sample, row) for each in trace.rounds for sample, row in zip(each.samples, each.scores.per_sample, strict=True))
+    """Return each forward sample with its scores (n_chunks,)."""
+    return zip(trace.samples, trace.scores.per_sample, strict=True)
 
 
 def cut(sample: ForwardSample) -> str:
@@ -148,7 +148,7 @@ def cut(sample: ForwardSample) -> str:
     return {"length": ", cut at its length limit", "repeat": ", cut where it repeats itself"}.get(sample.finish, "")
 
 
-def shown_lines(chunk: Chunk, columns: int = LONGEST_LINE, within: Span | None = None) -> list[Line]:
+def shown_lines(chunk: Passage, columns: int = LONGEST_LINE, within: Span | None = None) -> list[Line]:
     """Return the chunk's lines in order; one that is wider than `columns` is cut between words.
 
     The lines of a paragraph of prose are joined before, where it is cut at a greater width than `columns`, or shown from within a
@@ -181,7 +181,7 @@ def around(shown: Sequence[Line], sentence: Span | None, context: int) -> list[L
     return list(shown[kept[0] : kept[-1] + 1])
 
 
-def passage(chunk: Chunk, sentence: Span | None, context: int) -> Span:
+def passage(chunk: Passage, sentence: Span | None, context: int) -> Span:
     """Return the part of a chunk, in characters of its text, with a sentence and `context` lines before and after it.
 
     Of prose it begins and ends with sentences, where these begin and end near. It is the same on every terminal. sentence: as of
@@ -209,14 +209,14 @@ def passage(chunk: Chunk, sentence: Span | None, context: int) -> Span:
     return first + len(shown) - len(shown.lstrip("\n")), last - len(shown) + len(shown.rstrip())
 
 
-def said_from(chunk: Chunk, sentence: Span | None) -> str:
+def said_from(chunk: Passage, sentence: Span | None) -> str:
     """Return a sentence of a chunk as one line, with what follows where it says too little alone, as "9." does; the whole chunk
     without one. sentence: in characters of the chunk's text."""
     start, end = sentence or (0, len(chunk.text))
     return one_line(chunk.text[start : end if end - start >= _SHORT else len(chunk.text)])
 
 
-def nearest_sentence(chunk: Chunk, weights: Mapping[str, float]) -> Span:
+def nearest_sentence(chunk: Passage, weights: Mapping[str, float]) -> Span:
     """Return the sentence of a chunk that shares most with a question, in characters of its text; of a long one, the best line.
 
     weights: the score of each term of the question in this chunk.
@@ -238,7 +238,7 @@ def _line_ends(text: str) -> list[int]:
     return [i for i, character in enumerate(text) if character == "\n"]
 
 
-def _paragraphs(chunk: Chunk, columns: int, *, joins: bool) -> Iterator[Span]:
+def _paragraphs(chunk: Passage, columns: int, *, joins: bool) -> Iterator[Span]:
     """Yield (start, end) of what is wrapped on its own: lines, or runs of lines that only a width has cut.
 
     joins: whether such runs are joined even if all lines fit.

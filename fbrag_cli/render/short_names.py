@@ -30,5 +30,5 @@ def with_short_names(corpus: Corpus) -> Corpus:
 def named_shortly(trace: Trace) -> Trace:
     """Return the same trace, its documents and sources under their short names."""
     corpus = with_short_names(trace.corpus)
-    context = (replace(excerpt, chunk=corpus.chunks[excerpt.chunk.position]) for excerpt in trace.context)
-    return replace(trace.over(corpus), context=tuple(context))
+    context = (corpus.chunks[each.position].part(each.start, each.end) for each in trace.context)
+    return trace.over(corpus).reading(context)

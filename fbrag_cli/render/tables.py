@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from fbrag_cli.corpus import Chunk, Excerpt
+from fbrag_cli.corpus import Passage
 from fbrag_cli.render.passages import place
 from fbrag_cli.text.printable import one_line
 from fbrag_cli.text.table import aligned, shortened, width_of
@@ -35,7 +35,7 @@ def rows_of(table: Table) -> list[tuple[str, ...]]:
     shown = [i for i, column in enumerate(table.columns) if column.header is not None]
     rows = [(table.unit, *(table.columns[i].header or "" for i in shown), "place", "first words")]
     for number, (row, excerpt) in enumerate(zip(table.rows, table.excerpts, strict=True), 1):
-        rows.append((f"{number}", *(_text(row[i]) for i in shown), place(excerpt.narrowed), first_words(excerpt)))
+        rows.append((f"{number}", *(_text(row[i]) for i in shown), place(excerpt), first_words(excerpt)))
     return rows
 
 
@@ -46,7 +46,7 @@ def lines_of(table: Table, columns: int | None = None, common: str = "") -> Iter
         yield from broken(table.note, columns)
 
 
-def first_words(text: Chunk | Excerpt) -> str:
+def first_words(text: Passage) -> str:
     """Return the first words of a chunk or an excerpt as one printable line."""
     return beginning(one_line(text.text[: 8 * _FIRST_WORDS]), _FIRST_WORDS)
 
@@ -96,14 +96,14 @@ def _short_place(where: str, columns: int) -> str:
 
 def cells_by_chunk(table: Table) -> dict[int, tuple[str, ...]]:
     """Return the cells of each row as text, by the position of its chunk."""
-    return {excerpt.chunk.position: tuple(map(_text, row)) for excerpt, row in zip(table.excerpts, table.rows, strict=True)}
+    return {excerpt.position: tuple(map(_text, row)) for excerpt, row in zip(table.excerpts, table.rows, strict=True)}
 
 
 def records(table: Table) -> list[tuple[int, dict[str, Any]]]:
     """Return the position of the chunk and the cells by name, for JSON, of each row."""
     names = [column.name for column in table.columns]
     return [
-        (excerpt.chunk.position, dict(zip(names, map(_value, row), strict=True)))
+        (excerpt.position, dict(zip(names, map(_value, row), strict=True)))
         for excerpt, row in zip(table.excerpts, table.rows, strict=True)
     ]
 

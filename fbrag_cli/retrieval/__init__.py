@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from fbrag_cli.corpus import Chunk, Corpus, Excerpt
+    from fbrag_cli.corpus import Corpus, Passage
 
 
 class Retriever(Protocol):
@@ -23,7 +23,7 @@ class Retriever(Protocol):
         """Return float32 `(n_chunks,)`, aligned with `Corpus.chunks`. Higher is better; scores compare for one text only."""
         ...
 
-    def excerpt_scores(self, texts: Sequence[str], excerpts: Sequence[Excerpt]) -> NDArray[np.float32]:
+    def excerpt_scores(self, texts: Sequence[str], excerpts: Sequence[Passage]) -> NDArray[np.float32]:
         """Return float32 `(len(texts), len(excerpts))`: S(excerpt; text), on the scale of `scores`, though no index holds the
         excerpts. Each excerpt is read once for all texts."""
         ...
@@ -62,6 +62,6 @@ class Comparing(Retriever, Protocol):
         """Return the range of scores for `text` that means something; its end is 0 where no chunk can have a score."""
         ...
 
-    def similarities(self, chunks: Sequence[Chunk]) -> NDArray[np.float32]:
+    def similarities(self, chunks: Sequence[Passage]) -> NDArray[np.float32]:
         """Return float32 `(len(chunks), len(chunks))`: the cosine of each two of these chunks; 0 with a chunk without terms."""
         ...

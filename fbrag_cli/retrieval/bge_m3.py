@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fbrag_cli.corpus import Chunk, Excerpt
+from fbrag_cli.corpus import Passage
 from fbrag_cli.errors import FbragError
 from fbrag_cli.retrieval.dense import Array, Dense
 from fbrag_cli.retrieval.sentence_model import SentenceModel, folder_of
@@ -121,7 +121,7 @@ class DenseAndLexical:
         total = dense * self._dense.scores(text) + lexical * self._lexical.scores(self._model.weigh([text]))
         return np.asarray(total / (dense + lexical), np.float32)
 
-    def excerpt_scores(self, texts: Sequence[str], excerpts: Sequence[Excerpt]) -> Array:
+    def excerpt_scores(self, texts: Sequence[str], excerpts: Sequence[Passage]) -> Array:
         """Return float32 `(len(texts), len(excerpts))`. The excerpts are embedded and weighed for it."""
         read = [each.as_read for each in excerpts]
         embeddings = self._model.embed(read, query=False)
@@ -132,6 +132,6 @@ class DenseAndLexical:
         """Return the least and the largest cosine. Lexical weights have no bound, so a score may exceed it."""
         return -1.0, 1.0
 
-    def similarities(self, chunks: Sequence[Chunk]) -> Array:
+    def similarities(self, chunks: Sequence[Passage]) -> Array:
         """Return float32 `(n, n)`, -1..1: the cosines of the chunks' embeddings, without their lexical weights."""
         return self._dense.similarities(chunks)

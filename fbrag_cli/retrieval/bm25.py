@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rank_bm25 import BM25Okapi
 
-from fbrag_cli.corpus import Chunk, Corpus, Excerpt
+from fbrag_cli.corpus import Corpus, Passage
 from fbrag_cli.retrieval.term_counts import TermCounts, count_terms
 from fbrag_cli.retrieval.term_windows import term_windows
 from fbrag_cli.text.languages import asking_words, detect, foreign_language
@@ -57,13 +57,13 @@ class BM25:
             totals[chunks] += count * weights
         return totals
 
-    def excerpt_scores(self, texts: Sequence[str], excerpts: Sequence[Excerpt]) -> NDArray[np.float32]:
+    def excerpt_scores(self, texts: Sequence[str], excerpts: Sequence[Passage]) -> NDArray[np.float32]:
         """Return float32 `(len(texts), len(excerpts))`: scores by the idf of the chunks, and by lengths relative to their own
         mean.
 
         The terms of the excerpts are counted from their texts, so a few hundred excerpts take milliseconds.
         """
-        counts = [Counter(terms(each.as_read, (each.chunk.document.language,))) for each in excerpts]
+        counts = [Counter(terms(each.as_read, (each.document.language,))) for each in excerpts]
         lengths = np.array([each.total() for each in counts], np.float64)
         norms = _norms(lengths)
         totals = np.zeros((len(texts), len(excerpts)))
@@ -100,7 +100,7 @@ class BM25:
         idf = {term: self._idf[at] for term in counts if (at := self._counts.vocabulary.find(term)) is not None}
         return 0.0, float(sum(counts[term] * max(each, 0.0) * (K1 + 1) for term, each in idf.items()))
 
-    def similarities(self, chunks: Sequence[Chunk]) -> NDArray[np.float32]:
+    def similarities(self, chunks: Sequence[Passage]) -> NDArray[np.float32]:
         """Return float32 `(n, n)`, 0..1: the cosines of the chunks' vectors, which hold for each term what it adds to a score.
 
         The terms of the chunks are counted from their texts, so a few dozen of them take milliseconds.

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fbrag_cli.corpus import Chunk, Excerpt
+from fbrag_cli.corpus import Passage
 from fbrag_cli.progress import Event, Progress
 
 Array = NDArray[np.float32]
@@ -50,7 +50,7 @@ class Dense:
             return np.zeros(len(self._embeddings), np.float32)
         return np.asarray(self._embeddings @ self._embedder.embed([text], query=True)[0], np.float32)
 
-    def excerpt_scores(self, texts: Sequence[str], excerpts: Sequence[Excerpt]) -> Array:
+    def excerpt_scores(self, texts: Sequence[str], excerpts: Sequence[Passage]) -> Array:
         """Return float32 `(len(texts), len(excerpts))`, -1..1. The excerpts are embedded for it."""
         if not excerpts:
             return np.zeros((len(texts), 0), np.float32)
@@ -61,7 +61,7 @@ class Dense:
         """Return the least and the largest cosine."""
         return -1.0, 1.0
 
-    def similarities(self, chunks: Sequence[Chunk]) -> Array:
+    def similarities(self, chunks: Sequence[Passage]) -> Array:
         """Return float32 `(n, n)`, -1..1: the cosines of the chunks' embeddings."""
         rows = self._embeddings[[each.position for each in chunks]]
         return np.asarray(rows @ rows.T, np.float32)

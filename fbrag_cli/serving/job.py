@@ -15,7 +15,7 @@ from fbrag_cli.query import DEFAULT_MODELS, ModelNames
 from fbrag_cli.session.forecast import Forecast
 
 if TYPE_CHECKING:
-    from fbrag_cli.corpus import Chunk
+    from fbrag_cli.corpus import Passage
     from fbrag_cli.methods.method import Method
     from fbrag_cli.query import Collection
     from fbrag_cli.serving.library import Entry
@@ -69,7 +69,7 @@ class Job:
     id: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
     asked: str = ""
     collection: Collection | None = None
-    nearest: tuple[Chunk, ...] = ()
+    nearest: tuple[Passage, ...] = ()
     waiting: int = 0
     kept: bool = True
     forecast: Forecast = field(default_factory=Forecast)

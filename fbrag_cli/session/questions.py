@@ -100,7 +100,7 @@ def _tried(run: Callable[[], Trace], listener: Listener) -> Trace | FbragError:
 
 def _context(found: Trace | FbragError) -> tuple[int, ...]:
     """Return what a context begins with, as a key to sort by."""
-    return () if isinstance(found, FbragError) else tuple(excerpt.chunk.position for excerpt in found.context)
+    return () if isinstance(found, FbragError) else tuple(excerpt.position for excerpt in found.context)
 
 
 def how_many_pay(session: Session, method: Method, models: ModelNames = DEFAULT_MODELS) -> int:

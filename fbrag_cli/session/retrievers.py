@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from fbrag_cli.corpus import Chunk, Excerpt
+    from fbrag_cli.corpus import Passage
     from fbrag_cli.query import Collection
     from fbrag_cli.retrieval import Comparing, Retriever
     from fbrag_cli.retrieval.dense import Embedder
@@ -173,12 +173,12 @@ class _OneAtATime:
         with _running(self._model, self._cancellation):
             return self._retriever.scores(text)
 
-    def excerpt_scores(self, texts: Sequence[str], excerpts: Sequence[Excerpt]) -> NDArray[np.float32]:
+    def excerpt_scores(self, texts: Sequence[str], excerpts: Sequence[Passage]) -> NDArray[np.float32]:
         with _running(self._model, self._cancellation):
             return self._retriever.excerpt_scores(texts, excerpts)
 
     def bounds(self, text: str) -> tuple[float, float]:
         return self._retriever.bounds(text)
 
-    def similarities(self, chunks: Sequence[Chunk]) -> NDArray[np.float32]:
+    def similarities(self, chunks: Sequence[Passage]) -> NDArray[np.float32]:
         return self._retriever.similarities(chunks)

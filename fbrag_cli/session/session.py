@@ -253,8 +253,8 @@ class Session:
             before = tools.load_seconds()
             trace = query.method.retrieve(query, tools)
             load = Stage("load", tools.load_seconds() - before)
-        for each in trace.rounds:
-            listener.progress(Event("forward", "sampled", about=each))
+        if trace.forward:
+            listener.progress(Event("forward", "sampled", about=trace))
         warn(trace.warnings, listener)
         collection = query.collection
         trace = replace(
@@ -282,9 +282,9 @@ class Session:
         method = trace.method
         with self._tools(trace.query, self.listener) as tools:
             large = tools.large()
-            for each in trace.rounds:
+            if trace.forward:
                 title, model = ("small model", tools.small()) if method.needs_small else ("large model, first", large)
-                yield title, model.written(each.turns)
+                yield title, model.written(trace.forward.turns)
             yield "large model", large.written(method.turns(method.fitted(trace, large)))
             if fallback := method.fallback(trace):
                 method, trace = fallback

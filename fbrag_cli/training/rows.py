@@ -13,7 +13,8 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from fbrag_cli.corpus import Chunk, build_corpus
+from fbrag_cli.corpus import Passage as Chunk
+from fbrag_cli.corpus import build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.errors import FbragError
 from fbrag_cli.evaluation.dataset_files import MAX_ROW, dataset_files, drawn_rows, read_start

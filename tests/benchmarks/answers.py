@@ -24,7 +24,7 @@ from looking_forward import DRAWN, MODEL, PAPER, ROWS, Key, from_samples, questi
 from question_recall import interval
 from sample_languages import loaded, read
 
-from fbrag_cli.corpus import Excerpt
+from fbrag_cli.corpus import Passage
 from fbrag_cli.evaluation.datasets import Example
 from fbrag_cli.evaluation.metrics import evidence_recall, score
 from fbrag_cli.generation.generator import Generator, Turn
@@ -62,8 +62,8 @@ def _told(turns: tuple[Turn, ...], told: str) -> tuple[Turn, ...]:
 
 
 def best_last(trace: Trace) -> Trace:
-    best = trace.ranked[0]
-    return replace(trace, context=tuple(sorted(trace.context, key=lambda each: each.chunk.position == best)))
+    best = trace.selection.ranked[0]
+    return trace.reading(tuple(sorted(trace.context, key=lambda each: each.position == best)))
 
 
 def as_it_is(trace: Trace) -> Trace:
@@ -101,19 +101,19 @@ def answered(example: Example, name: str, texts: Sequence[str], large: Generator
         "set": example.dataset,
         "id": example.id,
         "way": name,
-        "context": [excerpt.chunk.position for excerpt in done.context],
+        "context": [excerpt.position for excerpt in done.context],
         "evidence": recalls(example, done.scores.combined)[1],
         "shown": shown(example, done.context),
         "answer": answer,
-        "support": done.support,
+        "support": done.verdict.support,
         "f1": score(example, answer.rpartition("Answer:")[2].strip() if name == "quote first" else answer)["f1"],
         "tokens": {"prompt": stage.prompt_tokens, "cached": stage.cached_tokens, "written": stage.generated_tokens},
     }
 
 
-def shown(example: Example, context: Sequence[Excerpt]) -> float | None:
+def shown(example: Example, context: Sequence[Passage]) -> float | None:
     """The share of the gold evidence that the context holds."""
-    return evidence_recall(example.evidence, [(each.start, each.end) for each in context], context[0].chunk.document.text)
+    return evidence_recall(example.evidence, [(each.start, each.end) for each in context], context[0].document.text)
 
 
 def unfinished(out: Path, options: argparse.Namespace) -> Iterator[tuple[Key, str]]:

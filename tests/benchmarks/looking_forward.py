@@ -133,7 +133,7 @@ def drawn(example: Example, name: str, seed: int, generator: Generator, after: S
 def second_look(example: Example, method: FBRag, small: Generator, after: Sequence[str]) -> tuple[Trace, Tools]:
     first, tools = from_samples(example, after, method)
     scores = first.scores.combined.copy()
-    scores[[excerpt.chunk.position for excerpt in first.rounds[0].read]] = 0
+    scores[[excerpt.position for excerpt in first.forward.read]] = 0
 
     class Raised:
         name = tools.retriever.name

@@ -31,9 +31,8 @@ from sample_languages import loaded, read
 from fbrag_cli.evaluation.datasets import Example, load_examples
 from fbrag_cli.evaluation.metrics import answer_in, evidence_recall, main_metric, score
 from fbrag_cli.generation.generator import Call, Generator
-from fbrag_cli.methods.confidence import DECLINED, SURE, judged
 from fbrag_cli.methods.fb_rag.order_preserving import OrderPreserving
-from fbrag_cli.methods.method import Method
+from fbrag_cli.methods.method import DECLINED, SURE, Method, judged
 from fbrag_cli.trace import Trace
 
 FRESH = {"musique": 60, "hotpotqa": 60, "2wikimqa": 60, "fairytaleqa": 30, "qmsum": 20}
@@ -101,9 +100,9 @@ def answered(example: Example, name: str, texts: Sequence[str], large: Generator
         "set": example.dataset,
         "id": example.id,
         "way": name,
-        "read": [[excerpt.chunk.position, excerpt.start, excerpt.end] for excerpt in done.context],
+        "read": [[excerpt.position, excerpt.start, excerpt.end] for excerpt in done.context],
         "answer": done.answer,
-        "support": done.support,
+        "support": done.verdict.support,
         "judged": proposed(method, done, large) if method.needs_small else None,
         "scores": score(example, done.answer or ""),
         "tokens": {"prompt": stage.prompt_tokens, "cached": stage.cached_tokens, "written": stage.generated_tokens},
@@ -174,7 +173,7 @@ def held(options: argparse.Namespace) -> None:
     base: list[float] = []
     for way in options.ways:
         traces = [from_samples(example, drawn[key], WAYS[way])[0] for key, example in examples.items()]
-        read_ = [[[each.chunk.position, each.start, each.end] for each in trace.context] for trace in traces]
+        read_ = [[[each.position, each.start, each.end] for each in trace.context] for trace in traces]
         found = [_held(example, {"read": spans}) for example, spans in zip(examples.values(), read_, strict=True)]
         answers = [100 * holds for holds, _ in found if holds is not None]
         base = base or answers
@@ -200,7 +199,8 @@ def confidence(rows: Sequence[dict[str, Any]], options: argparse.Namespace) -> N
         traces = [trace for _, trace in judged_]
         print(f"\n{way}: {len(right)} questions, {right.sum()} right")
         known = {
-            name: np.array([getattr(trace, name) or 0 for trace in traces]) for name in ("support", "agreement", "confidence")
+            name: np.array([getattr(trace.verdict, name) or 0 for trace in traces])
+            for name in ("support", "agreement", "confidence")
         }
         for name, values in known.items():
             print(f"  AUC of {name:10} {_auc(values, right):.3f}")

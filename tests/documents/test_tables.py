@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fbrag_cli.corpus import Excerpt, build_corpus
+from fbrag_cli.corpus import build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.documents.tables import header_of, tables_of
 from fbrag_cli.retrieval.bm25 import BM25
@@ -64,7 +64,7 @@ def test_each_chunk_of_a_table_is_read_below_its_header(tmp_path: Path, name: st
     for chunk in chunks:
         assert document.text[chunk.start : chunk.end] == chunk.text  # places and sources are the document's
         assert chunk.text.startswith("A-1")  # whole rows
-        assert chunk.as_read == Excerpt.whole(chunk).as_read == f"{header}\n{chunk.text}"
+        assert chunk.as_read == f"{header}\n{chunk.text}"
 
 
 @pytest.mark.parametrize(

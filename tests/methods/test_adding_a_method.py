@@ -35,9 +35,9 @@ class Neighbours(ChunkMethod):
 
     def retrieve(self, question: str, tools: Tools) -> Trace:
         trace = self.select_by_question(question, tools)
-        near = {n for best in trace.ranked for n in range(best - self.before, best + self.after + 1)}
+        near = {n for best in trace.selection.ranked for n in range(best - self.before, best + self.after + 1)}
         positions = sorted(near & set(range(len(tools.corpus.chunks))))
-        return replace(trace, context=whole_chunks(tools.corpus, positions))
+        return trace.reading(whole_chunks(tools.corpus, positions))
 '''
 
 ONE_LINE = "registry.METHODS.append(Neighbours)"

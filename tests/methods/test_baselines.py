@@ -64,7 +64,7 @@ def test_json_has_the_facts_and_the_tables_of_all_methods(corpus: Corpus) -> Non
 def test_vanilla_reads_the_best_chunk_first(corpus: Corpus) -> None:
     large = Scripted(["nobody"])
     trace = run("vanilla", corpus, large)
-    assert trace.ranked == (7, 2)
+    assert trace.selection.ranked == (7, 2)
     assert told(large).index(CHUNKS[7]) < told(large).index(CHUNKS[2])
     assert FILLER not in told(large)
     assert (trace.answer, trace.samples, trace.recalled) == ("nobody", (), ())
@@ -73,7 +73,7 @@ def test_vanilla_reads_the_best_chunk_first(corpus: Corpus) -> None:
 def test_order_preserving_reads_the_same_chunks_in_document_order(corpus: Corpus) -> None:
     large = Scripted(["nobody"])
     trace = run("order-preserving", corpus, large)
-    assert trace.ranked == (7, 2)
+    assert trace.selection.ranked == (7, 2)
     assert told(large).index(CHUNKS[2]) < told(large).index(CHUNKS[7])
 
 
@@ -197,7 +197,7 @@ def test_closed_book_reads_the_question_alone_and_is_not_checked(corpus: Corpus)
     assert [turn.text.replace(QUESTION, "Q") for turn in large.asked[0][0]] == [
         "Answer the question. Give the answer alone, in as few words as you can, in the language of the question.\n\nQuestion: Q"
     ]
-    assert (trace.answer, trace.status, trace.support, len(large.asked)) == ("nobody", "answered", None, 1)
+    assert (trace.answer, trace.status, trace.verdict.support, len(large.asked)) == ("nobody", "answered", None, 1)
     assert (trace.from_document, trace.sources, trace.samples) == (False, (), ())
     assert [stage.name for stage in trace.stages] == ["answer"]
     assert not trace.scores.combined.any()
@@ -211,7 +211,7 @@ def test_genread_reads_what_it_wrote(corpus: Corpus) -> None:
     assert QUESTION in written[0].text
     assert not any(chunk in written[0].text for chunk in CHUNKS)
     assert [turn.text for turn in read] == [f"Read Wrenn, a mate, sealed it. for {QUESTION}"]
-    assert (trace.status, trace.support, trace.from_document, trace.selected) == ("answered", None, False, ())
+    assert (trace.status, trace.verdict.support, trace.from_document, trace.selected) == ("answered", None, False, ())
     assert [stage.name for stage in trace.stages] == ["forward", "answer"]
 
 
@@ -221,7 +221,7 @@ def test_refeed_retrieves_by_the_question_and_its_first_answer(corpus: Corpus) -
     (first, _, sampling), (second, _, _) = large.asked
     assert (sampling.max_tokens, sampling.temperature) == (16, 0)
     assert not any(chunk in first[0].text for chunk in CHUNKS)
-    assert trace.ranked == (2, 7)  # by the question alone 7 comes first
+    assert trace.selection.ranked == (2, 7)  # by the question alone 7 comes first
     assert second[0].text.index(CHUNKS[2]) < second[0].text.index(CHUNKS[7])
     assert trace.scores.combined == pytest.approx(trace.scores.backward + trace.scores.forward)
     assert trace.scores.backward.argmax() == 7
@@ -241,7 +241,7 @@ def test_answer_anyway_asks_nothing_more(corpus: Corpus) -> None:
         large = Scripted(["nobody"], yes=0.0)
         trace = run(name, corpus, large, answer_anyway=True, max_tokens=16)
         n_calls = 2 if find_method(name).needs_large else 1
-        assert (trace.status, trace.support, len(large.asked)) == ("answered", None, n_calls)
+        assert (trace.status, trace.verdict.support, len(large.asked)) == ("answered", None, n_calls)
 
 
 @given(st.text(alphabet="ab ", max_size=80), st.integers(0, 30))

@@ -9,9 +9,9 @@ import pytest
 
 from fbrag_cli.corpus import build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
-from fbrag_cli.methods.confidence import DECLINED, SURE, agreement, judged
 from fbrag_cli.methods.fb_rag.fb_rag import FBRag
 from fbrag_cli.methods.fb_rag.order_preserving import OrderPreserving
+from fbrag_cli.methods.method import DECLINED, SURE, agreement, judged
 from fbrag_cli.trace import Trace
 from tests.methods.scripted import Scripted, retrieved, tools
 
@@ -64,15 +64,15 @@ def test_low_confidence_declines_middle_confidence_is_unsure() -> None:
     for support in np.linspace(0, 1, 21):
         for name, samples in (("all", (same, same)), ("one", (same, other)), ("none", (other, other))):
             trace = judged(answered("Skerrow", *samples), float(support))
-            assert trace.confidence is not None
-            assert (trace.status == "not_found") == (trace.confidence < DECLINED)
-            assert trace.unsure == (DECLINED <= trace.confidence < SURE)
+            assert trace.verdict.confidence is not None
+            assert (trace.status == "not_found") == (trace.verdict.confidence < DECLINED)
+            assert trace.verdict.unsure == (DECLINED <= trace.verdict.confidence < SURE)
             seen[name] = trace
-    assert [seen[name].agreement for name in ("all", "one", "none")] == [1, 0.5, 0]
-    assert not seen["all"].unsure
-    assert seen["none"].unsure  # the check alone makes no answer sure that no sample holds
+    assert [seen[name].verdict.agreement for name in ("all", "one", "none")] == [1, 0.5, 0]
+    assert not seen["all"].verdict.unsure
+    assert seen["none"].verdict.unsure  # the check alone makes no answer sure that no sample holds
 
 
 def test_without_a_check_an_answer_is_unsure_that_no_sample_holds() -> None:
-    assert judged(answered("Hull", " Skerrow", " Goss"), None).unsure
-    assert not judged(answered("Hull", " Skerrow", " Hull"), None).unsure
+    assert judged(answered("Hull", " Skerrow", " Goss"), None).verdict.unsure
+    assert not judged(answered("Hull", " Skerrow", " Hull"), None).verdict.unsure

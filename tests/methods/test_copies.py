@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from fbrag_cli.corpus import Corpus, Excerpt, build_corpus
+from fbrag_cli.corpus import Corpus, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.methods.fb_rag.fb_rag import FBRag
 from fbrag_cli.methods.fb_rag.order_preserving import OrderPreserving
@@ -39,8 +39,8 @@ COPIED = corpus_of([THIRD, LAMP, LAMP.replace(" ", "\n", 3), OTHER, f"  {LAMP}"]
 
 def test_copies_take_one_place_and_the_next_best_chunk_moves_up() -> None:
     trace = retrieved(OrderPreserving(select=2), QUESTION, tools(COPIED))
-    assert trace.ranked == (1, 3)
-    assert trace.copies == {1: (2, 4), 3: ()}
+    assert trace.selection.ranked == (1, 3)
+    assert trace.selection.copies == {1: (2, 4), 3: ()}
     assert trace.selected == (1, 3)
 
 
@@ -48,12 +48,12 @@ def test_the_small_model_reads_a_copy_once_as_well() -> None:
     small = Scripted([f"{LAMP} Answer: Agnes Moor"])
     trace = retrieved(FBRag(recall=2, select=2, samples=1), QUESTION, tools(COPIED, small=small))
     assert trace.recalled == (1, 3)
-    assert (trace.ranked, trace.copies) == ((1, 3), {1: (2, 4), 3: ()})
+    assert (trace.selection.ranked, trace.selection.copies) == ((1, 3), {1: (2, 4), 3: ()})
 
 
 def test_fewer_texts_than_places_are_all_selected() -> None:
     trace = retrieved(OrderPreserving(select=5), QUESTION, tools(corpus_of([LAMP, LAMP, OTHER])))
-    assert (sorted(trace.ranked), trace.copies) == ([0, 2], {0: (1,), 2: ()})
+    assert (sorted(trace.selection.ranked), trace.selection.copies) == ([0, 2], {0: (1,), 2: ()})
 
 
 def test_scores_of_copies_may_differ_by_rounding() -> None:
@@ -114,8 +114,8 @@ def test_of_a_chunk_that_is_read_in_part_that_part_of_its_copies_is_named() -> N
         "The gulls\nslept.\n\nAgnes\nMoor kept the lamp.",
     ]
     trace = retrieved(OrderPreserving(select=1), QUESTION, tools(corpus_of(texts)))
-    chunk = trace.context[0].chunk
-    trace = replace(trace, context=(Excerpt(chunk, 17, 42),))
+    chunk = trace.context[0]
+    trace = trace.reading((chunk.part(17, 42),))
     (source,) = as_json.sources(trace)
     assert source["text"] == "Agnes Moor kept the lamp."
     (copy,) = source["copies"]

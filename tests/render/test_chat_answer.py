@@ -11,7 +11,7 @@ from markdown_it import MarkdownIt
 
 from fbrag_cli.render.chat_answer import answer_in, markup_free, pieces
 from fbrag_cli.text.languages import sentence
-from fbrag_cli.trace import Trace
+from fbrag_cli.trace import Trace, Verdict
 from tests.render.test_passages import TEXT, asked, trace_of
 
 EVIL = "![x](http://evil.test/a.png) <img src=//evil.test> [y](javascript:alert(1)) [^1]: http://evil.test 'z'"
@@ -57,7 +57,7 @@ def test_the_answer_comes_back_as_it_was(said: str) -> None:
 
 def test_the_answer_is_read_out_of_its_message_again() -> None:
     trace = trace_of(TEXT, "Tobias [the] *Wrenn* sealed it.\n\n- Nobody slept.\n- Mr. Absent", "")
-    unsure = replace(trace, unsure=True, absent=("zeppelin",))
+    unsure = replace(trace, verdict=Verdict(unsure=True), absent=("zeppelin",))
     for each in (trace, unsure):
         told = message(each)
         assert "*in no source: " in told

@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import re
 import textwrap
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -72,7 +71,7 @@ def test_rows_of_several_documents_keep_the_names_without_their_common_folder() 
 
 def test_colour_marks_what_is_selected_and_changes_no_word() -> None:
     trace = trace_of(TEXT, "", "", chunk_words=8)
-    trace = replace(trace, context=trace.context[:2])
+    trace = trace.reading(trace.context[:2])
     plain = list(table(trace, limit=None, by_position=True, count_tokens=None, columns=80))
     painted = list(table(trace, limit=None, by_position=True, count_tokens=None, columns=80, colored=True))
     assert [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in painted] == plain
@@ -84,7 +83,7 @@ def test_colour_marks_what_is_selected_and_changes_no_word() -> None:
 @pytest.mark.parametrize("n_chunks", [3, 500])
 def test_the_map_has_the_whole_width_a_scale_and_the_ranks_of_what_is_selected(columns: int | None, n_chunks: int) -> None:
     trace = trace_of("one two three four. " * n_chunks, "", "", chunk_words=4)
-    trace = replace(trace, context=trace.context[:12])
+    trace = trace.reading(trace.context[:12])
     assert len(trace.corpus.chunks) == n_chunks
     lines = list(heat(trace, columns))
     bars = next(i for i, line in enumerate(lines) if line.startswith("|"))
@@ -173,7 +172,7 @@ def test_find_says_whether_the_text_of_a_selected_chunk_is_read(sought: str, fat
 
 def test_find_says_nothing_of_parts_where_chunks_are_read_whole() -> None:
     trace = trace_of(TEXT, "", "", chunk_words=8)
-    trace = replace(trace, context=trace.context[:1])
+    trace = trace.reading(trace.context[:1])
     assert [line.rpartition("  ")[2] for line in found(trace, holders(trace, "in the roads. Nobody"))] == [
         "selected, recalled",
         "not selected, recalled",
@@ -193,7 +192,7 @@ def test_json_has_what_is_read_of_each_chunk() -> None:
         "The box was sealed by Tobias Wrenn with lead.",
     ]
     assert [TEXT[start:end] for start, end in second["read"]] == ["At dawn the wind went round."]
-    unread = replace(trace, context=trace.context[:1])
+    unread = trace.reading(trace.context[:1])
     assert [chunk["read"] for chunk in as_json.explanation(unread, memory_mb=0)["chunks"]] == [first["read"][:1], []]
 
 

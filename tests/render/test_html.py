@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fbrag_cli.corpus import Excerpt, build_corpus
+from fbrag_cli.corpus import build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted, PageSpan, Section
 from fbrag_cli.generation.generator import ModelInfo
 from fbrag_cli.methods.fb_rag.fb_rag import FBRag
@@ -24,7 +24,7 @@ from fbrag_cli.render.explain_text import samples
 from fbrag_cli.render.html import page
 from fbrag_cli.retrieval.bm25 import BM25
 from fbrag_cli.text.printable import printable
-from fbrag_cli.trace import ForwardSample, Round, Scores, Stage, Status, Trace
+from fbrag_cli.trace import ForwardSample, LookForward, Scores, Selection, Stage, Status, Trace, Verdict
 from tests.chromium import contrast, luminance, measured, requested
 
 if TYPE_CHECKING:
@@ -81,27 +81,24 @@ def trace_of(
     combined[list(selected)] = np.linspace(10, 8, len(selected))
     per_sample = np.stack([combined * 2 + k for k in range(len(samples))])
     scores = Scores(combined / 2, per_sample, per_sample.max(axis=0), per_sample.argmax(axis=0), combined)
-    looked_forward = Round(
+    looked_forward = LookForward(
         read=whole_chunks(corpus, recalled),
         turns=(),
         samples=tuple(
             ForwardSample(index=i, seed=i, text=text, rationale=text, answer="Wrenn", finish="stop")
             for i, text in enumerate(samples)
         ),
-        scores=scores,
-        selected=tuple(selected),
     )
     return Trace(
         query=Query(question, Collection(corpus, BM25.of(corpus)), FBRag()),
         scores=scores,
-        ranked=tuple(selected),
-        context=whole_chunks(corpus, sorted(selected)),
-        rounds=(looked_forward,),
+        selection=Selection(dict.fromkeys(selected, ()), whole_chunks(corpus, sorted(selected))),
+        forward=looked_forward,
         stages=(Stage("recall", 0.25), Stage("forward", 1.5, 2400, 0, 300), Stage("answer", 2.25, 1800, 120, 12)),
         models={"small": ModelInfo("small.gguf", "ab" * 32, "0/25", 8192), "large": ModelInfo("large.gguf", None, "0/33", 8192)},
         status=status,
         answer=answer,
-        support=None if answer is None else 0.9,
+        verdict=Verdict(support=None if answer is None else 0.9),
         warnings=warnings,
     )
 
@@ -181,12 +178,10 @@ def test_sources_are_linked_into_the_document_and_pages_are_named() -> None:
     assert re.search(r'id="c2"><h3 class="at">.*Source 1.*chunk 2</a> <span>page 8</span>', html)
 
 
-def test_a_sample_is_shown_with_the_scores_of_its_round_and_why_it_was_cut() -> None:
-    """FIT-RAG adds GenRead's round to a trace whose own scores know no sample."""
+def test_a_sample_is_shown_with_why_it_was_cut() -> None:
     trace = trace_of([document(WATCH * 20)], [0])
-    written = replace(trace.rounds[0].samples[0], finish="repeat")
-    rounds = (replace(trace.rounds[0], samples=(written,)),)
-    trace = replace(trace, rounds=rounds, scores=replace(trace.scores, per_sample=trace.scores.per_sample[:0]))
+    written = replace(trace.forward.samples[0], finish="repeat")
+    trace = replace(trace, forward=replace(trace.forward, samples=(written,)))
     assert "seed 0, cut where it repeats itself ·\nraises most:" in page(trace)
     assert next(samples(trace)).startswith("sample 1 (seed 0, cut where it repeats itself) raises log.txt")
 
@@ -233,7 +228,7 @@ def test_the_answer_links_its_sources_and_the_sentence_that_shows_it_is_marked_t
 
 def test_only_what_is_cited_is_gold_and_the_rest_has_a_line() -> None:
     text = WATCH * 80 + "The box was sealed by Tobias Wrenn with lead. " + WATCH * 20
-    told = replace(trace_of([document(text)], [0, 2], answer="Tobias Wrenn"), agreement=1.0, confidence=0.81)
+    told = replace(trace_of([document(text)], [0, 2], answer="Tobias Wrenn"), verdict=Verdict(agreement=1.0, confidence=0.81))
     html = page(told)
     assert html.index('id="source-2"') < html.index('id="source-1" value="1" class="brief"')
     assert html.count("<blockquote") == 1
@@ -254,7 +249,7 @@ def test_the_marks_of_a_source_that_is_a_part_of_its_chunk_are_in_the_right_plac
     text = "Nobody slept. The box was sealed by Tobias Wrenn."
     trace = trace_of([document(text)], [0])
     chunk = trace.corpus.chunks[0]
-    html = page(replace(trace, context=(Excerpt(chunk, 14, len(text)),)))
+    html = page(trace.reading((chunk.part(14, len(text)),)))
     sentence = '<mark class="best">The box was sealed by <mark>Tobias</mark> <mark>Wrenn</mark>.</mark>'
     assert f'><span class="unread">Nobody slept.</span> {sentence}<' in html
     assert f">{sentence}</blockquote>" in html
@@ -269,7 +264,7 @@ def read_in_part() -> Trace:
     trace = trace_of([document(text)], [0, 1], recalled=(1,), chunk_words=24)
     best, other = trace.corpus.chunks
     read = [(text.index(said), text.index(said) + len(said)) for said in ("The box was sealed by Tobias Wrenn.", "Mr. Wrenn was")]
-    return replace(trace, context=(*(Excerpt(best, *span) for span in read), Excerpt.whole(other)))
+    return trace.reading((*(best.part(*span) for span in read), other))
 
 
 def test_a_chunk_that_is_read_in_part_links_its_sources_and_shows_what_is_read() -> None:

@@ -16,7 +16,7 @@ from fbrag_cli.render import live_answer, live_page
 from fbrag_cli.render.page_chunks import Findings, shades, shading
 from fbrag_cli.render.short_names import short_names
 from fbrag_cli.text.printable import printable
-from fbrag_cli.trace import Trace
+from fbrag_cli.trace import Trace, Verdict
 from tests.render.test_html import HOSTILE, MARKUP, PLAIN_TAGS, SEALED, WATCH, _Page, document, trace_of
 from tests.render.test_passages import asked
 
@@ -82,7 +82,7 @@ def test_the_ids_of_two_answers_differ_and_each_links_its_own() -> None:
 
 def test_an_answer_says_where_it_stands_and_can_be_copied() -> None:
     trace = trace_of([document(WATCH * 80 + SEALED + WATCH)], [0, 2], answer="Tobias Renshaw", recalled=(1,))
-    done = live_answer.done(replace(trace, agreement=1.0), "j-")
+    done = live_answer.done(replace(trace, verdict=Verdict(agreement=1.0)), "j-")
     assert done["marked"] == [2]
     assert done["sources"] == [0, 2]
     assert done["recalled"] == [1]

@@ -12,7 +12,7 @@ from markdown_it import MarkdownIt
 
 from fbrag_cli.batch.jobs import Job, Question
 from fbrag_cli.batch.row import answered
-from fbrag_cli.corpus import Corpus, Excerpt, build_corpus
+from fbrag_cli.corpus import Corpus, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted, PageSpan
 from fbrag_cli.methods.fb_rag.fb_rag import FBRag
 from fbrag_cli.methods.ranking import whole_chunks
@@ -23,7 +23,7 @@ from fbrag_cli.render.explain_text import table
 from fbrag_cli.render.passages import around, parts, place, shown_lines
 from fbrag_cli.retrieval.bm25 import BM25
 from fbrag_cli.text.table import width_of
-from fbrag_cli.trace import ForwardSample, Round, Scores, Trace
+from fbrag_cli.trace import ForwardSample, LookForward, Scores, Selection, Trace
 
 TEXT = """The barque lay at anchor in the roads.
 Nobody slept. The rain kept on.
@@ -48,9 +48,8 @@ def trace_of(
     return Trace(
         query=Query("Who sealed the box?", Collection(corpus, BM25.of(corpus)), FBRag()),
         scores=scores,
-        ranked=every,
-        context=chunks,
-        rounds=(Round(read=chunks, turns=(), samples=samples, scores=scores, selected=every),),
+        selection=Selection(dict.fromkeys(every, ()), chunks),
+        forward=LookForward(read=chunks, turns=(), samples=samples),
         stages=(),
         models={},
         status="answered",
@@ -73,7 +72,7 @@ def read_in_part() -> Trace:
         (second, "At dawn the wind went round."),
     )
     starts = ((chunk, TEXT.index(text), len(text)) for chunk, text in said)
-    return replace(trace, context=tuple(Excerpt(chunk, start, start + length) for chunk, start, length in starts))
+    return trace.reading(tuple(chunk.part(start, start + length) for chunk, start, length in starts))
 
 
 def shown(trace: Trace, context: int = 0, *, full: bool = False, colored: bool = False, columns: int | None = None) -> str:
@@ -191,7 +190,7 @@ def test_lines_are_spans_of_the_chunk_that_miss_no_word(text: str, context: int,
 def test_parts_hold_every_word_of_a_chunk_once(text: str, edges: list[int]) -> None:
     chunk = trace_of(f"x{text}", "", "").corpus.chunks[0]
     inside = sorted(chunk.start + edge for edge in edges if edge <= chunk.end - chunk.start)
-    read = [Excerpt(chunk, start, end) for start, end in zip(inside[::2], inside[1::2], strict=False)]
+    read = [chunk.part(start, end) for start, end in zip(inside[::2], inside[1::2], strict=False)]
     found = list(parts(chunk, read))
     assert "".join("".join(part.text.split()) for part, _ in found) == "".join(chunk.text.split())
     told = "".join(part.text for part, is_read in found if is_read)

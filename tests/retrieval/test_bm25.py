@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi
 
-from fbrag_cli.corpus import Corpus, Excerpt, build_corpus
+from fbrag_cli.corpus import Corpus, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.retrieval.bm25 import BM25, K1, idf_of
 from fbrag_cli.retrieval.ranking import best
@@ -147,7 +147,7 @@ def test_excerpts_are_scored_like_chunks(shared) -> None:  # type: ignore[no-unt
     corpus = corpus_of((shared / "books" / "pride-and-prejudice.txt").read_text("utf-8"), 300)
     bm25 = BM25.of(corpus)
     question = "What did Wickham tell Elizabeth of Darcy and the living?"
-    whole = [Excerpt.whole(chunk) for chunk in corpus.chunks]
+    whole = [*corpus.chunks]
     np.testing.assert_allclose(
         bm25.excerpt_scores([question, "xylophone"], whole), [bm25.scores(question), np.zeros(len(whole))], rtol=1e-5
     )

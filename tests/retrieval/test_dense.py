@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fbrag_cli.corpus import Corpus, Excerpt, build_corpus
+from fbrag_cli.corpus import Corpus, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.llama.embedding import LlamaEmbedder
@@ -351,6 +351,6 @@ def test_without_the_library_the_command_that_installs_it_is_told(tmp_path: Path
 def test_excerpts_are_scored_like_chunks(cache: Cache) -> None:
     chunks, embedder = corpus(document("a", 50)), Counting()
     dense = Dense(embedder, embed_corpus(chunks, embedder, cache, silent))
-    whole = [Excerpt.whole(chunk) for chunk in chunks.chunks]
+    whole = [*chunks.chunks]
     np.testing.assert_allclose(dense.excerpt_scores(["a7", "a3"], whole), [dense.scores("a7"), dense.scores("a3")], rtol=1e-5)
     assert dense.excerpt_scores(["a7"], []).shape == (1, 0)

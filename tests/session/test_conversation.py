@@ -78,7 +78,7 @@ def test_a_follow_up_is_made_whole_before_retrieval(session: Session, writer: Wr
     writer.written = " Who paid for the Ironhythe works?\nAnswer: nobody"
     trace = answered(conversation, "And who paid for it?", "the railway board")
     assert trace.question == "Who paid for the Ironhythe works?"
-    assert "railway board" in trace.corpus.chunks[trace.ranked[0]].text
+    assert "railway board" in trace.corpus.chunks[trace.selection.ranked[0]].text
     prompt = "".join(turn.text for turn in writer.asked[0])
     assert all(each in prompt for each in (*BUILT, "And who paid for it?"))
 

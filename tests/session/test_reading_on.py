@@ -47,7 +47,7 @@ def cost(trace: Trace, name: str) -> Stage:
 def test_the_recalled_passages_are_read_once(session: Session, reads: str) -> None:
     method = FBRag(recall=2, select=5, samples=2, forward_tokens=8, max_tokens=8, reads=reads, budget=60)  # type: ignore[arg-type]
     trace = answered(session, method)
-    recalled = sum(len(excerpt.text) for excerpt in trace.rounds[0].read)
+    recalled = sum(len(excerpt.text) for excerpt in trace.forward.read)
     assert cost(trace, "answer").cached_tokens >= recalled
     assert cost(trace, "answer").prompt_tokens - cost(trace, "answer").cached_tokens <= (
         sum(len(excerpt.text) for excerpt in trace.context[2:]) + ASKED
@@ -66,4 +66,4 @@ def test_more_reads_only_what_is_new(session: Session) -> None:
 def test_in_document_order_the_recalled_passages_are_read_again(session: Session) -> None:
     """What `order` is for: two of five passages, behind others."""
     trace = answered(session, FBRag(recall=2, select=5, samples=2, forward_tokens=8, max_tokens=8, order="document"))
-    assert cost(trace, "answer").cached_tokens < sum(len(excerpt.text) for excerpt in trace.rounds[0].read)
+    assert cost(trace, "answer").cached_tokens < sum(len(excerpt.text) for excerpt in trace.forward.read)

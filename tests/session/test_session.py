@@ -119,7 +119,7 @@ def test_the_prompts_are_those_of_the_method(session: Session) -> None:
 
     vanilla, titled = prompts(Vanilla(select=2))
     ((title, prompt),) = titled.items()
-    best, second = (collection.corpus.chunks[position].text for position in vanilla.ranked)
+    best, second = (collection.corpus.chunks[position].text for position in vanilla.selection.ranked)
     assert title == "large model"
     assert prompt.index(best) < prompt.index(second) < prompt.index(QUESTION)
     _, routed = prompts(SelfRoute(select=1, max_tokens=8))

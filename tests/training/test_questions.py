@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fbrag_cli.corpus import Chunk
+from fbrag_cli.corpus import Passage as Chunk
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.errors import FbragError
 from fbrag_cli.training.questions import Passage, Pool
@@ -114,7 +114,7 @@ def test_an_id_is_unique_in_a_file_and_refused_in_another(tmp_path: Path) -> Non
 )
 def test_half_of_the_evidence_or_half_of_the_chunk_makes_it_relevant(gold: tuple[int, int], relevant: bool) -> None:
     document = Document.of("d", "d", Extracted(Content("x" * 1000), "text/plain"))
-    assert is_relevant(Chunk(1, document, 100, 200, 1), [(500, 510), gold]) == relevant
+    assert is_relevant(Chunk(1, document, 100, 200), [(500, 510), gold]) == relevant
 
 
 def test_the_last_fifth_is_for_checking_and_passages_are_pooled(tmp_path: Path) -> None:

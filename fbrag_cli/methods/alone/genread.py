@@ -15,12 +15,12 @@ from fbrag_cli.methods.knobs import knob
 from fbrag_cli.methods.method import Method, Tools, cost_of, look_forward
 from fbrag_cli.methods.prompts import background_turns
 from fbrag_cli.query import Query
-from fbrag_cli.trace import ForwardSample, Round, Scores, Trace
+from fbrag_cli.trace import ForwardSample, LookForward, Scores, Trace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenRead(Method):
-    """The passage is the only sample of `Trace.rounds`. It scores no chunk, and the context stays empty: no text of the document
+    """The passage is the only sample of `Trace.forward`. It scores no chunk, and the context stays empty: no text of the document
     is read, so the answer is not checked."""
 
     name: ClassVar[str] = "genread"
@@ -42,11 +42,10 @@ class GenRead(Method):
         passage = ForwardSample(
             index=0, seed=written.seed, text=written.text, rationale=written.text.strip(), answer="", finish=written.finish
         )
-        scores = Scores.zero(len(tools.corpus.chunks), n_samples=1)
         return replace(
             Trace.start(query),
-            scores=scores,
-            rounds=(Round(read=(), turns=turns, samples=(passage,), scores=scores, selected=()),),
+            scores=Scores.zero(len(tools.corpus.chunks), n_samples=1),
+            forward=LookForward(turns=turns, samples=(passage,)),
             stages=(cost_of(generations),),
             models={"large": large.info},
             cached=("samples",) if generations.cached else (),

@@ -16,12 +16,12 @@ from fbrag_cli.methods.prompts import alone_turns
 from fbrag_cli.methods.ranking import ChunkMethod, backward_scores, lost, whole_chunks
 from fbrag_cli.progress import stage
 from fbrag_cli.query import Query
-from fbrag_cli.trace import ForwardSample, Round, Scores, Stage, Trace
+from fbrag_cli.trace import ForwardSample, LookForward, Scores, Selection, Stage, Trace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refeed(ChunkMethod):
-    """The first answer is the only sample of `Trace.rounds`. `instructions` shape the second one alone."""
+    """The first answer is the only sample of `Trace.forward`. `instructions` shape the second one alone."""
 
     name: ClassVar[str] = "refeed"
     needs_large: ClassVar[bool] = True
@@ -46,15 +46,12 @@ class Refeed(ChunkMethod):
             combined = tools.retriever.scores(f"{query.text}\n{first.answer}")
             scores = Scores(backward, forward[None], forward, forward[None].argmax(axis=0), combined)
             selected = self.best(tools.corpus, combined)
-            ranked = tuple(selected)
 
         return replace(
             Trace.start(query),
             scores=scores,
-            ranked=ranked,
-            copies=selected,
-            context=whole_chunks(tools.corpus, ranked),
-            rounds=(Round(read=(), turns=turns, samples=(first,), scores=scores, selected=ranked),),
+            selection=Selection(selected, whole_chunks(tools.corpus, selected)),
+            forward=LookForward(turns=turns, samples=(first,)),
             stages=(Stage("recall", recalling.seconds), cost_of(generations), Stage("select", selecting.seconds)),
             models={"large": large.info},
             warnings=lost(combined),

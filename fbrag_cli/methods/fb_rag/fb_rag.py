@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from fbrag_cli.corpus import Excerpt
+from fbrag_cli.corpus import Passage
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import Generation, Sampling
 from fbrag_cli.methods.fb_rag.windows import best_windows, in_reading_order
@@ -25,7 +25,6 @@ from fbrag_cli.methods.prompts import forward_turns
 from fbrag_cli.methods.ranking import (
     SELECT,
     ChunkMethod,
-    Selection,
     backward_scores,
     continued,
     distinct,
@@ -38,7 +37,7 @@ from fbrag_cli.methods.ranking import (
 from fbrag_cli.progress import stage
 from fbrag_cli.query import Query
 from fbrag_cli.text.printable import counted
-from fbrag_cli.trace import ForwardSample, Round, Scores, Stage, Trace
+from fbrag_cli.trace import ForwardSample, LookForward, Scores, Selection, Stage, Trace
 
 if TYPE_CHECKING:
     import numpy as np
@@ -160,15 +159,13 @@ class FBRag(ChunkMethod):
                 if self.continues:
                     selected = continued(tools.corpus, recalled, best, self.n_selected, self.select)
                 else:
-                    selected = Selection.in_document_order(tools.corpus, best)
-            best_first = tuple(selected.copies)
+                    selected = Selection(best, whole_chunks(tools.corpus, sorted(best)))
 
         return replace(
             Trace.start(query),
             scores=scores,
-            ranked=best_first,
-            **selected._asdict(),
-            rounds=(Round(read=read, turns=turns, samples=samples, scores=scores, selected=best_first),),
+            selection=selected,
+            forward=LookForward(read=read, turns=turns, samples=samples),
             stages=(Stage("recall", recalling.seconds), cost_of(generations), Stage("select", selecting.seconds)),
             models={"small": tools.small().info},
             warnings=lost(backward),
@@ -198,18 +195,18 @@ class FBRag(ChunkMethod):
         """Select the recalled chunks, and after them `budget` words of the best windows of other chunks: once, and for each
         --more again. A window is scored by its own text, as a chunk is."""
 
-        def score_windows(windows: Sequence[Excerpt]) -> Array:
+        def score_windows(windows: Sequence[Passage]) -> Array:
             found = tools.retriever.excerpt_scores([question, *(sample.said for sample in samples)], windows)
             return score(found[0], found[1:], self).combined
 
         n_around = max(_AROUND, _TIMES * self.budget // tools.corpus.chunk_words)
         best = matching(tools.corpus, scores, n_around * (1 + self.more) + len(recalled))
         chunks = [tools.corpus.chunks[position] for position in unread(best, recalled)]
-        context, taken = whole_chunks(tools.corpus, sorted(recalled)), list[Excerpt]()
+        context, taken = whole_chunks(tools.corpus, sorted(recalled)), list[Passage]()
         for portion in range(1, 2 + self.more):
             new = best_windows(chunks[: portion * n_around], score_windows, self.budget, self.window_words, taken)
             context, taken = context + in_reading_order(new), taken + new
-        copies = ranked(best, recalled, (window.chunk.position for window in taken))
+        copies = ranked(best, recalled, (window.position for window in taken))
         return Selection(copies, context)
 
     def _scores(self, backward: Array, samples: tuple[ForwardSample, ...], tools: Tools) -> Scores:
@@ -218,11 +215,11 @@ class FBRag(ChunkMethod):
         return score(backward, np.stack([tools.retriever.scores(sample.said) for sample in samples]), self)
 
 
-def main_language(read: Sequence[Excerpt]) -> str:
+def main_language(read: Sequence[Passage]) -> str:
     """Return the language (ISO 639-1) of most words that are read; "" where it is unknown."""
     words = Counter[str]()
     for excerpt in read:
-        words[excerpt.chunk.document.language] += excerpt.chunk.n_words
+        words[excerpt.document.language] += excerpt.n_words
     return max(words, key=lambda language: words[language], default="")
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, ClassVar
 
-from fbrag_cli.corpus import Corpus, Excerpt
+from fbrag_cli.corpus import Corpus, Passage
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import Generator, Turn
 from fbrag_cli.methods.method import Tools
@@ -37,11 +37,11 @@ class LongContext(ChunkMethod):
 
     def retrieve(self, query: Query, tools: Tools) -> Trace:
         """Take the whole of every document as the context."""
-        return replace(self.select_by_question(query, tools), context=whole_document(tools.corpus), warnings=())
+        return replace(self.select_by_question(query, tools).reading(whole_document(tools.corpus)), warnings=())
 
     def passages(self, trace: Trace) -> list[str]:
         """Return one text: the documents, each without a seam between its chunks."""
-        by_document = groupby(trace.context, key=lambda excerpt: id(excerpt.chunk.document))
+        by_document = groupby(trace.context, key=lambda excerpt: id(excerpt.document))
         return [BETWEEN.join("".join(excerpt.text for excerpt in excerpts) for _, excerpts in by_document)]
 
     def fitted(self, trace: Trace, large: Generator) -> Trace:
@@ -57,10 +57,10 @@ class LongContext(ChunkMethod):
         head, tail = cut_middle(text, room, large.count_tokens)
         if head + tail >= len(text):
             return trace
-        context = tuple(_without_middle(trace.context, head, len(text) - tail))
+        trace = trace.reading(_without_middle(trace.context, head, len(text) - tail))
         share = 100 * (head + tail) / len(text)
         cut = f"the document exceeds the window of {large.info.name}: its middle was cut, {share:.0f} % of it was read"
-        return replace(trace, context=context, warnings=(*trace.warnings, cut))
+        return replace(trace, warnings=(*trace.warnings, cut))
 
     def described(self) -> dict[str, Any]:
         """Return the settings without `select`, which changes no answer."""
@@ -75,14 +75,14 @@ class LongContext(ChunkMethod):
         return map(large.written, prompts)
 
 
-def whole_document(corpus: Corpus) -> tuple[Excerpt, ...]:
+def whole_document(corpus: Corpus) -> tuple[Passage, ...]:
     """Return excerpts that hold every character of each document: each ends where the next chunk begins."""
     excerpts = []
     for number, document in enumerate(corpus.documents):
         positions = corpus.chunks_of(number)
         chunks = [corpus.chunks[position] for position in positions]
         starts = [0, *(chunk.start for chunk in chunks[1:]), document.n_chars]
-        excerpts += [Excerpt(chunk, starts[i], starts[i + 1]) for i, chunk in enumerate(chunks)]
+        excerpts += [chunk.part(starts[i], starts[i + 1]) for i, chunk in enumerate(chunks)]
     return tuple(excerpts)
 
 
@@ -105,11 +105,11 @@ def _longest(most: int, fits: Callable[[int], bool]) -> int:
     return low
 
 
-def _without_middle(context: tuple[Excerpt, ...], head: int, tail: int) -> Iterator[Excerpt]:
+def _without_middle(context: tuple[Passage, ...], head: int, tail: int) -> Iterator[Passage]:
     """Yield the excerpts before character `head` and from character `tail` on, in the text that `passages` makes."""
     at, last = 0, None
     for excerpt in context:
-        if last is not None and last.chunk.document is not excerpt.chunk.document:
+        if last is not None and last.document is not excerpt.document:
             at += len(BETWEEN)
         length = excerpt.end - excerpt.start
         if (kept := min(length, head - at)) > 0:

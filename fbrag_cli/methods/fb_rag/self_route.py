@@ -37,7 +37,7 @@ class SelfRoute(ChunkMethod):
     def fallback(self, trace: Trace) -> tuple[Method, Trace]:
         """Step 3: return the method and the trace that read the whole document."""
         whole = LongContext(**{each.name: getattr(self, each.name) for each in fields(LongContext)})
-        return whole, replace(trace, context=whole_document(trace.corpus), facts={_ROUTE: "long-context"})
+        return whole, replace(trace.reading(whole_document(trace.corpus)), facts={_ROUTE: "long-context"})
 
     def with_more(self, more: int) -> None:
         """Return None: where the chunks do not say, it reads the whole document by itself."""

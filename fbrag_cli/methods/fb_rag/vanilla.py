@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 from fbrag_cli.methods.method import Tools
@@ -17,4 +17,4 @@ class Vanilla(ChunkMethod):
 
     def retrieve(self, query: Query, tools: Tools) -> Trace:
         trace = self.select_by_question(query, tools)
-        return replace(trace, context=whole_chunks(tools.corpus, trace.ranked))
+        return trace.reading(whole_chunks(tools.corpus, trace.selection.ranked))

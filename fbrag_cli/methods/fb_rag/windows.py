@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from fbrag_cli.corpus import Chunk, Excerpt
+from fbrag_cli.corpus import Passage
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 
-def windows_of(chunk: Chunk, n_words: int) -> list[Excerpt]:
+def windows_of(chunk: Passage, n_words: int) -> list[Passage]:
     """Cut a chunk into windows of about `n_words` words, in order, each of whole sentences; a poem, a table, a list or code is
     not cut. A chunk of at most 1.5 times `n_words` is one window."""
     from fbrag_cli.text.sentences import unbroken_spans
@@ -31,16 +31,16 @@ def windows_of(chunk: Chunk, n_words: int) -> list[Excerpt]:
         number = int((before + n / 2) * n_windows / total)  # by the middle of the span
         windows[number] = windows.get(number, (start, end))[0], end
         before += n
-    return [Excerpt(chunk, chunk.start + start, chunk.start + end) for start, end in windows.values()]
+    return [chunk.part(chunk.start + start, chunk.start + end) for start, end in windows.values()]
 
 
 def best_windows(
-    chunks: Sequence[Chunk],
-    scores: Callable[[Sequence[Excerpt]], NDArray[np.float32]],
+    chunks: Sequence[Passage],
+    scores: Callable[[Sequence[Passage]], NDArray[np.float32]],
     budget: int,
     n_words: int,
-    taken: Sequence[Excerpt] = (),
-) -> list[Excerpt]:
+    taken: Sequence[Passage] = (),
+) -> list[Passage]:
     """Return the windows of `chunks` with the best scores, best first, until `budget` words are spent; at least one, if there is
     any.
 
@@ -53,7 +53,7 @@ def best_windows(
     if not windows:
         return []
     values = scores(windows)
-    found: list[Excerpt] = []
+    found: list[Passage] = []
     left = budget
     for position in best(values, None):
         n = windows[position].n_words
@@ -66,14 +66,14 @@ def best_windows(
     return found
 
 
-def in_reading_order(windows: Iterable[Excerpt]) -> tuple[Excerpt, ...]:
+def in_reading_order(windows: Iterable[Passage]) -> tuple[Passage, ...]:
     """Return windows in document order. Windows of a chunk with only white space between them become one excerpt."""
-    found: list[Excerpt] = []
-    for window in sorted(windows, key=lambda each: (each.chunk.position, each.start)):
+    found: list[Passage] = []
+    for window in sorted(windows, key=lambda each: (each.position, each.start)):
         before = found[-1] if found else None
-        between = window.chunk.document.text[before.end : window.start] if before else ""
-        if before and before.chunk.position == window.chunk.position and not between.strip():
-            found[-1] = Excerpt(window.chunk, before.start, window.end)
+        between = window.document.text[before.end : window.start] if before else ""
+        if before and before.position == window.position and not between.strip():
+            found[-1] = window.part(before.start, window.end)
         else:
             found.append(window)
     return tuple(found)

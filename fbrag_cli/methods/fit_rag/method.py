@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from fbrag_cli.corpus import Chunk, Excerpt
+from fbrag_cli.corpus import Passage
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import Turn
 from fbrag_cli.methods.alone.genread import GenRead
@@ -29,7 +29,7 @@ from fbrag_cli.methods.prompts import alone_turns
 from fbrag_cli.methods.ranking import backward_scores, distinct, foreign, lost
 from fbrag_cli.progress import stage
 from fbrag_cli.query import Query
-from fbrag_cli.trace import Scores, Stage, Trace
+from fbrag_cli.trace import Scores, Selection, Stage, Trace
 
 if TYPE_CHECKING:
     import numpy as np
@@ -110,15 +110,11 @@ class FitRag(Method):
             reduction = nothing if knows else self._reduced(query.text, chosen, scores, scoring, tools)
             reduction = replace(reduction, labels=labels, candidates=tuple(chunks), told=told, known=known)
         context = reduction.windows[: reduction.n_taken]
+        copies = {window.position: found[window.position] for window in context}
         return replace(
             Trace.start(query),
             scores=scores,
-            ranked=tuple(window.chunk.position for window in context),
-            copies={window.chunk.position: found[window.chunk.position] for window in context},
-            context=context,
-            part_scores={
-                (each.chunk.position, each.start): score for each, score in zip(context, reduction.window_scores, strict=False)
-            },
+            selection=Selection(copies, context, reduction.window_scores[: len(context)]),
             stages=(Stage("recall", recalling.seconds), Stage("select", elapsed())),
             warnings=(*lost(backward), *(f"{each}: the retriever ranks" for each in strange)),
             told=tables(reduction),
@@ -152,7 +148,8 @@ class FitRag(Method):
         """Answer from the windows, or from what the model knows. Labels of another model than that make a warning."""
         if self.prompt_style == "paper" and not trace.from_document:
             written = GenRead(seed=self.seed).retrieve(replace(trace.query, text=trace.question), tools)
-            trace = replace(trace, rounds=written.rounds, stages=(*trace.stages, *written.stages))
+            scores = replace(trace.scores, per_sample=written.scores.per_sample)
+            trace = replace(trace, scores=scores, forward=written.forward, stages=(*trace.stages, *written.stages))
         trace = Method.answer(self, trace, tools)
         parts = self._parts(tools)
         if parts is None or tools.digest() in (None, parts.model["sha256"]):
@@ -207,11 +204,11 @@ class FitRag(Method):
     # -- the token reducer (Algorithm 3) ---------------------------------------------------------------------------------
 
     def _reduced(
-        self, question: str, chunks: Sequence[Chunk], scores: Scores, parts: FitRagParts | None, tools: Tools
+        self, question: str, chunks: Sequence[Passage], scores: Scores, parts: FitRagParts | None, tools: Tools
     ) -> Reduction:
         """Return the representative of each chunk, best first, and how many of them are taken. chunks: best first."""
         if self.reduce == "off":
-            whole = tuple(map(Excerpt.whole, chunks))
+            whole = tuple(chunks)
             return Reduction(windows=whole, n_taken=within(whole, self.budget))
         # 1. windows
         windows = [window for chunk in chunks for window in sliding_windows(chunk)]
@@ -222,7 +219,7 @@ class FitRag(Method):
             labels = self._labels(question, [window.text for window in windows], parts)
             values = labels.sum(axis=1)
         else:  # a window's own words say little of told stories: the chunk's score counts too
-            values = values + scores.backward[[window.chunk.position for window in windows]]
+            values = values + scores.backward[[window.position for window in windows]]
         # 2. of each chunk the best one; 3. ranked
         ranked = best_of_each(windows, values)
         representatives = tuple(windows[i] for i in ranked)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fbrag_cli.corpus import Chunk, Excerpt
+from fbrag_cli.corpus import Passage
 from fbrag_cli.trace import Cell, Column, Table
 
 if TYPE_CHECKING:
@@ -36,9 +36,9 @@ class Reduction:
     was not asked.
     """
 
-    candidates: tuple[Chunk, ...] = ()
+    candidates: tuple[Passage, ...] = ()
     labels: Array | None = None
-    windows: tuple[Excerpt, ...]
+    windows: tuple[Passage, ...]
     n_taken: int
     window_labels: Array | None = None
     window_scores: tuple[float, ...] = ()
@@ -69,7 +69,7 @@ def tables(found: Reduction) -> tuple[Table, ...]:
     labels = tuple((float(answer), float(prefer)) for answer, prefer in found.labels)
     return (
         windows,
-        Table(columns=_LABELS, rows=labels, excerpts=tuple(map(Excerpt.whole, found.candidates)), beside_chunks=True),
+        Table(columns=_LABELS, rows=labels, excerpts=found.candidates, beside_chunks=True),
     )
 
 
@@ -80,7 +80,7 @@ def _rows(found: Reduction) -> Iterator[tuple[Cell, ...]]:
         yield window.start, window.end, i < found.n_taken, answer, prefer, enough
 
 
-def sliding_windows(chunk: Chunk, n_sentences: int = SENTENCES) -> list[Excerpt]:
+def sliding_windows(chunk: Passage, n_sentences: int = SENTENCES) -> list[Passage]:
     """Return each run of `n_sentences` sentences of a chunk, one for each sentence that begins one; all of a shorter chunk.
 
     A poem, a table, a list or code counts as a sentence.
@@ -91,18 +91,18 @@ def sliding_windows(chunk: Chunk, n_sentences: int = SENTENCES) -> list[Excerpt]
     spans = unbroken_spans(chunk.text)
     n_windows = max(1, len(spans) - n_sentences + 1) if spans else 0
     runs = (spans[i : i + n_sentences] for i in range(n_windows))
-    return [Excerpt(chunk, chunk.start + run[0][0], chunk.start + run[-1][1]) for run in runs]
+    return [chunk.part(chunk.start + run[0][0], chunk.start + run[-1][1]) for run in runs]
 
 
-def best_of_each(windows: Sequence[Excerpt], values: Array) -> list[int]:
+def best_of_each(windows: Sequence[Passage], values: Array) -> list[int]:
     """Return the index of the best window of each chunk, best first."""
     best: dict[int, int] = {}
     for i in sorted(range(len(windows)), key=lambda i: -values[i]):
-        best.setdefault(windows[i].chunk.position, i)
+        best.setdefault(windows[i].position, i)
     return list(best.values())
 
 
-def to_score(windows: Sequence[Excerpt], values: Array) -> list[Excerpt]:
+def to_score(windows: Sequence[Passage], values: Array) -> list[Passage]:
     """Return at most `SCORED` windows, those with the largest values; of each chunk at least one."""
     firsts = best_of_each(windows, values)
     others = sorted(set(range(len(windows))).difference(firsts), key=lambda i: -values[i])
@@ -122,7 +122,7 @@ def search(labels: Array, detector: Detector) -> tuple[float, ...]:
     return tuple(found)
 
 
-def within(windows: Sequence[Excerpt], budget: int | None) -> int:
+def within(windows: Sequence[Passage], budget: int | None) -> int:
     """Return how many windows, from the first one on, have at most `budget` words together; at least one."""
     words = 0
     for n, window in enumerate(windows):

@@ -12,7 +12,7 @@ from random import Random
 import numpy as np
 from numpy.typing import NDArray
 
-from fbrag_cli.corpus import Chunk
+from fbrag_cli.corpus import Passage
 from fbrag_cli.errors import FbragError
 from fbrag_cli.retrieval import Comparing, Retriever
 
@@ -37,7 +37,7 @@ def comparing(retriever: Retriever) -> Comparing:
     raise FbragError("usage", what, "use bm25, or an embedding model")
 
 
-def list_features(names: Sequence[str], chunks: Sequence[Chunk], retriever: Retriever, question: Scored) -> Array:
+def list_features(names: Sequence[str], chunks: Sequence[Passage], retriever: Retriever, question: Scored) -> Array:
     """Return float32 (n_chunks_of_the_list, len(names)), column i for names[i] of `FEATURES`. chunks: at least one, best first.
 
     relevance: the score for the question by its bound. precedent: cosine with the mean of the chunks before it, weighted by

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fbrag_cli.corpus import Excerpt
+from fbrag_cli.corpus import Passage
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import EmbeddingRows, Generator, Turn
 from fbrag_cli.methods.knobs import knob
@@ -21,7 +21,7 @@ from fbrag_cli.methods.r2ag.prompts import list_support_turns, list_turns, list_
 from fbrag_cli.methods.ranking import ChunkMethod, foreign, whole_chunks
 from fbrag_cli.progress import stage
 from fbrag_cli.query import Query
-from fbrag_cli.trace import Column, Stage, Table, Trace
+from fbrag_cli.trace import Column, Selection, Stage, Table, Trace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from fbrag_cli.corpus import Chunk
     from fbrag_cli.methods.r2ag.former import R2Former
 
     Array = NDArray[np.float32]
@@ -73,20 +72,19 @@ class R2Ag(ChunkMethod):
         """Choose the list, and make its rows. Raises FbragError `usage` without trained parts, or for parts that do not fit."""
         former = self._former(tools)
         found = self.select_by_question(query, tools)
-        ranked = found.ranked[: former.max_list]
+        ranked = found.selection.ranked[: former.max_list]
         with stage("select", tools.progress) as selecting:
             chunks = [tools.corpus.chunks[position] for position in ranked]
             information = _information(query.text, chunks, found.scores.backward, former, tools)
+        copies = {position: found.selection.copies[position] for position in ranked}
         cut = f"{self.r2ag} was trained on lists of {former.max_list} chunks; only the best {former.max_list} are read"
         return replace(
             found,
-            ranked=ranked,
-            copies={position: found.copies[position] for position in ranked},
-            context=whole_chunks(tools.corpus, ranked),
+            selection=Selection(copies, whole_chunks(tools.corpus, ranked)),
             stages=(*found.stages, Stage("select", selecting.seconds)),
             warnings=(
                 *found.warnings,
-                *([cut] if len(ranked) < len(found.ranked) else []),
+                *([cut] if len(ranked) < len(found.selection.copies) else []),
                 *foreign("the R2-Former", former.languages, chunks),
             ),
             told=() if information is None else _tables(chunks, information),
@@ -136,7 +134,7 @@ def _load(folder: Path, _: OpenScorer) -> R2Former:
 
 
 def _information(
-    question: str, chunks: Sequence[Chunk], backward: Array, former: R2Former, tools: Tools
+    question: str, chunks: Sequence[Passage], backward: Array, former: R2Former, tools: Tools
 ) -> RetrievalInformation | None:
     """Return the features, the relevance and the rows of a list; None for one chunk alone, which is near to no other."""
     from fbrag_cli.methods.r2ag.features import Scored, list_features, permuted
@@ -150,9 +148,9 @@ def _information(
     return RetrievalInformation(names=former.features, features=features, relevance=former.relevance(features), rows=rows)
 
 
-def _tables(chunks: Sequence[Chunk], information: RetrievalInformation) -> tuple[Table, ...]:
+def _tables(chunks: Sequence[Passage], information: RetrievalInformation) -> tuple[Table, ...]:
     """Return the list with relevance and features, and the relevance to stand beside the chunks."""
-    relevance, listed = Column("relevance", "relevance"), tuple(map(Excerpt.whole, chunks))
+    relevance, listed = Column("relevance", "relevance"), tuple(chunks)
     values = tuple(map(float, information.relevance))
     features = [dict(zip(information.names, map(float, row), strict=True)) for row in information.features]
     return (

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from fbrag_cli.corpus import Chunk
+from fbrag_cli.corpus import Passage
 from fbrag_cli.documents.lines import line_index
 from fbrag_cli.errors import FbragError
 from fbrag_cli.progress import Listener
@@ -123,7 +123,7 @@ def _source(document: Document, place: dict[str, int]) -> dict[str, Any]:
     start, end = (first, last) if unit == "char" else (lines.span(first)[0], lines.span(last)[1])
     cut = min(end, start + _MOST_CHARACTERS)
     at = min(start, size - 1)  # a place without text stands at a character, too
-    found = place_of(Chunk(0, document, at, max(at + 1, cut), 0)) | {"start_char": start, "end_char": cut}
+    found = place_of(Passage(0, document, at, max(at + 1, cut))) | {"start_char": start, "end_char": cut}
     del found["chunk"]
     about = {"lines": len(lines), "chars": size, "text": document.text[start:cut], "cut": cut < end}
     return {"schema": "fbrag.source/1", **found, **about}

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from fbrag_cli.corpus import Chunk
+from fbrag_cli.corpus import Passage
 from fbrag_cli.errors import FbragError
 from fbrag_cli.text.printable import one_line, printable
 from fbrag_cli.text.words import terms
@@ -48,8 +48,8 @@ def answered(trace: Trace, most: int) -> Record:
         "status": trace.status,
         "answer": answer[:most] if is_answer else None,
         "proposed": None if is_answer or not answer else one_line(answer, _NAMED),
-        "unsure": trace.unsure,
-        "confidence": None if trace.confidence is None else round(trace.confidence, 4),
+        "unsure": trace.verdict.unsure,
+        "confidence": None if trace.verdict.confidence is None else round(trace.verdict.confidence, 4),
         "absent": list(trace.absent),
         "sources": _sources(trace, most),
         "warnings": _warnings(trace),
@@ -119,7 +119,7 @@ def passage(document: Document, start: int, end: int, most: int) -> Record:
         raise FbragError("usage", what, "name a first and a last line of it")
     first, last = index.span(start)[0], index.span(min(end, len(index)))[1]
     (text,) = cut([document.text[first:last]], most)
-    shown = Chunk(0, document, first, max(first + 1, min(last, first + len(text["text"]))), 0)
+    shown = Passage(0, document, first, max(first + 1, min(last, first + len(text["text"]))))
     return {**_of(place_of(shown)), "lines": len(index), **text}
 
 

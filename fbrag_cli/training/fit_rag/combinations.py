@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fbrag_cli.cancellation import Cancellation
-from fbrag_cli.corpus import Excerpt
+from fbrag_cli.corpus import Passage
 from fbrag_cli.generation.generator import Call, Generator, Sampling
 from fbrag_cli.methods.fit_rag.method import FitRag
 from fbrag_cli.methods.fit_rag.parts import FitRagParts
@@ -47,7 +47,7 @@ class Case:
     were chosen from (n_candidates, 2)."""
 
     question: GoldQuestion
-    windows: tuple[Excerpt, ...]
+    windows: tuple[Passage, ...]
     labels: Labels
     candidates: Labels
 

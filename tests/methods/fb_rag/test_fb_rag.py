@@ -9,7 +9,7 @@ from hashlib import sha256
 import numpy as np
 import pytest
 
-from fbrag_cli.corpus import Corpus, Excerpt, build_corpus
+from fbrag_cli.corpus import Corpus, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import Generation, Turn
@@ -51,7 +51,6 @@ def test_a_chunk_that_only_the_samples_name_is_selected(corpus: Corpus) -> None:
     trace = look_forward(QUESTION, corpus, small, settings)
     assert trace.selected == (2, 7)
     assert [excerpt.text for excerpt in trace.context] == [CHUNKS[2], CHUNKS[7]]
-    assert [each.selected for each in trace.rounds] == [trace.ranked]
     assert 7 not in set(best(trace.scores.backward, 1))
     assert trace.scores.best_sample[7] == 0
     without = look_forward(QUESTION, corpus, Scripted(["nothing"]), settings)
@@ -107,9 +106,10 @@ ABOUT_EARLY_SHIPS = ["The Petrel, the Plover, the Dunlin and the Gannet did. Pet
 
 def test_stage_three_goes_on_from_what_stage_two_has_read(fleet: Corpus) -> None:
     trace = read(fleet, ABOUT_EARLY_SHIPS, READS_ON)
-    (looked,) = trace.rounds
-    first = [excerpt.chunk.position for excerpt in looked.read]
-    positions = [excerpt.chunk.position for excerpt in trace.context]
+    looked = trace.forward
+    assert looked
+    first = [excerpt.position for excerpt in looked.read]
+    positions = [excerpt.position for excerpt in trace.context]
     assert positions[:2] == first == sorted(first)
     assert positions[2:] == sorted(positions[2:])
     assert min(positions[2:]) < min(first), "in document order they would come before"
@@ -120,12 +120,12 @@ def test_stage_three_goes_on_from_what_stage_two_has_read(fleet: Corpus) -> None
 
 def test_a_chunk_that_was_only_read_is_a_source_and_ranks_last(fleet: Corpus) -> None:
     trace = read(fleet, ABOUT_EARLY_SHIPS, replace(READS_ON, weights="1:0"))
-    looked = {excerpt.chunk.position for excerpt in trace.rounds[0].read}
+    looked = {excerpt.position for excerpt in trace.forward.read}
     best_five = {int(position) for position in best(trace.scores.combined, 5)}
     assert not looked & best_five
-    assert set(trace.ranked[-2:]) == looked
-    assert [source.position for source in trace.sources] == [*trace.ranked]
-    assert {*trace.ranked} == {excerpt.chunk.position for excerpt in trace.context}
+    assert set(trace.selection.ranked[-2:]) == looked
+    assert [source.position for source in trace.sources] == [*trace.selection.ranked]
+    assert {*trace.selection.ranked} == {excerpt.position for excerpt in trace.context}
 
 
 def test_the_prompt_for_more_begins_with_the_one_for_fewer(fleet: Corpus) -> None:
@@ -136,7 +136,7 @@ def test_the_prompt_for_more_begins_with_the_one_for_fewer(fleet: Corpus) -> Non
         after = read(fleet, ABOUT_EARLY_SHIPS, larger)
         assert len(after.context) == n
         assert after.context[: len(trace.context)] == trace.context
-        assert after.rounds[0].turns == trace.rounds[0].turns
+        assert after.forward == trace.forward
         trace = after
 
 
@@ -152,7 +152,7 @@ def test_the_prompt_for_more_begins_with_the_one_for_fewer(fleet: Corpus) -> Non
 )
 def test_else_the_order_is_that_of_the_document(fleet: Corpus, method: FBRag) -> None:
     trace = read(fleet, ABOUT_EARLY_SHIPS, method)
-    positions = [excerpt.chunk.position for excerpt in trace.context]
+    positions = [excerpt.position for excerpt in trace.context]
     assert positions == sorted(positions)
     assert {*positions} == {int(position) for position in best(trace.scores.combined, 5)}
 
@@ -163,7 +163,7 @@ def test_a_copy_of_what_was_read_is_not_read_again() -> None:
     trace = read(corpus, ["Wigeon lantern Wigeon"], READS_ON)
     texts = [excerpt.text for excerpt in trace.context]
     assert len(texts) == len({*texts}) == 5
-    assert sorted((first, *trace.copies[first]) for first in trace.ranked if trace.copies[first]) == [(4, 12)]
+    assert [(first, *copies) for first, copies in trace.selection.copies.items() if copies] == [(4, 12)]
 
 
 # A log of 40 days, three sentences a chunk, one of them on water: a document for windows.
@@ -182,26 +182,26 @@ def test_of_a_short_document_windows_are_read_after_what_stage_two_has_read() ->
     corpus = log_of(40)
     trace = retrieved(WINDOWS, "Who lit the lantern?", tools(corpus, Scripted(["Wrenn lit it at Skerrow."])))
     first, *windows = trace.context
-    assert (first,) == trace.rounds[0].read
+    assert (first,) == trace.forward.read
     assert 45 <= sum(window.n_words for window in windows) <= 75
-    assert [(w.chunk.position, w.start) for w in windows] == sorted((w.chunk.position, w.start) for w in windows)
-    assert first.chunk.position not in {window.chunk.position for window in windows}
-    assert all(window.n_words < window.chunk.n_words for window in windows)
+    assert [(w.position, w.start) for w in windows] == sorted((w.position, w.start) for w in windows)
+    assert first.position not in {window.position for window in windows}
+    assert all(window.n_words < trace.corpus.chunks[window.position].n_words for window in windows)
     assert not any("nobody" in window.text for window in windows)
-    assert {source.position for source in trace.sources} == {*trace.ranked}
+    assert {source.position for source in trace.sources} == {*trace.selection.ranked}
     larger = WINDOWS.with_more(1)
     assert isinstance(larger, FBRag)
     after = retrieved(larger, "Who lit the lantern?", tools(corpus, Scripted(["Wrenn lit it at Skerrow."])))
     assert after.context[: len(trace.context)] == trace.context
     new = after.context[len(trace.context) :]
     assert 45 <= sum(window.n_words for window in new) <= 75
-    assert not {(w.chunk.position, w.start) for w in new} & {(w.chunk.position, w.start) for w in trace.context}
+    assert not {(w.position, w.start) for w in new} & {(w.position, w.start) for w in trace.context}
 
 
 def test_whole_chunks_are_read_of_a_long_document_of_a_very_short_one_and_where_asked_for() -> None:
     def whole(corpus: Corpus, method: FBRag) -> bool:
         context = retrieved(method, "Who lit the lantern?", tools(corpus, Scripted(["Wrenn"]))).context
-        return all(excerpt == Excerpt.whole(excerpt.chunk) for excerpt in context)
+        return all(each == corpus.chunks[each.position] for each in context)
 
     assert whole(log_of(60), WINDOWS)
     assert whole(log_of(4), WINDOWS)
@@ -219,14 +219,14 @@ def test_windows_that_nothing_stands_before_are_refused(method: dict[str, object
 
 def test_chunks_that_score_nothing_fill_no_place(corpus: Corpus) -> None:
     trace = retrieved(FBRag(recall=1, select=9, samples=1), QUESTION, tools(corpus, Scripted(["Skerrow"])))
-    assert sorted(trace.ranked) == [2, 7]
+    assert sorted(trace.selection.ranked) == [2, 7]
 
 
 def test_an_answer_that_the_chunks_do_not_show_is_declined_unless_asked_for(corpus: Corpus) -> None:
     settings = FBRag(select=2)
     trace = look_forward(QUESTION, corpus, Scripted(["Wrenn"]), settings)
     declined = answer(trace, Scripted(["Paris"], yes=0.1))
-    assert (declined.status, declined.answer, declined.support) == ("not_found", "Paris", 0.1)
+    assert (declined.status, declined.answer, declined.verdict.support) == ("not_found", "Paris", 0.1)
     anyway = look_forward(QUESTION, corpus, Scripted(["Wrenn"]), FBRag(answer_anyway=True))
     assert answer(anyway, Scripted(["Paris"], yes=0.1)).status == "answered"
     assert answer(trace, Scripted([" \n"], yes=1.0)).status == "not_found"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fbrag_cli.corpus import Corpus, Excerpt, build_corpus
+from fbrag_cli.corpus import Corpus, Passage, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.documents.load import load
 from fbrag_cli.methods.fb_rag.windows import best_windows, in_reading_order, windows_of
@@ -22,7 +22,7 @@ def corpus_of(text: str, chunk_words: int = 300, language: str = "en") -> Corpus
     return build_corpus([Document.of("d", "d", Extracted(Content(text), "text/plain"), language=language)], chunk_words)
 
 
-def windows(corpus: Corpus, n_words: int = 80) -> list[Excerpt]:
+def windows(corpus: Corpus, n_words: int = 80) -> list[Passage]:
     return [window for chunk in corpus.chunks for window in windows_of(chunk, n_words)]
 
 
@@ -36,7 +36,7 @@ def test_windows_hold_every_word_of_a_chunk_once_and_end_with_sentences() -> Non
     assert max(lengths) <= 150
     assert sum(50 <= length <= 120 for length in lengths) >= 0.9 * len(lengths)
     whole = corpus.documents[0].text
-    inner = [window for window in found if window.end < window.chunk.end]
+    inner = [window for window in found if window.end < corpus.chunks[window.position].end]
     assert all(window.text[-1] in ".!?\"”'’)" or whole[window.end :].startswith("\n\n") for window in inner)
 
 
@@ -75,8 +75,8 @@ def test_the_best_windows_come_first_and_spend_the_budget() -> None:
     corpus = corpus_of(f"{filler}{told} {filler}")
     retriever = BM25.of(corpus)
 
-    def found(question: str, budget: int) -> list[Excerpt]:
-        def scores(windows: Sequence[Excerpt]) -> NDArray[np.float32]:
+    def found(question: str, budget: int) -> list[Passage]:
+        def scores(windows: Sequence[Passage]) -> NDArray[np.float32]:
             return retriever.excerpt_scores([question], windows)[0]
 
         best = best_windows(corpus.chunks, scores, budget, 80)
@@ -94,4 +94,4 @@ def test_the_best_windows_come_first_and_spend_the_budget() -> None:
 def test_windows_that_touch_become_one_excerpt() -> None:
     corpus = corpus_of(" ".join(f"Grey water lay flat under low cloud on day {i}." for i in range(60)))
     one, two, _, four, *_ = (window for chunk in corpus.chunks for window in windows_of(chunk, 40))
-    assert in_reading_order([four, two, one]) == (Excerpt(one.chunk, one.start, two.end), four)
+    assert in_reading_order([four, two, one]) == (one.part(one.start, two.end), four)

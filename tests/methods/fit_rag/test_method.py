@@ -85,9 +85,9 @@ TEXTS = [
 
 def test_the_chunks_that_the_scorer_prefers_come_first_and_each_gives_its_best_window() -> None:
     trace = run(corpus_of(TEXTS), FitRag(fit_rag="made", select=3), parts())
-    assert [window.chunk.position for window in trace.context] == [1, 2, 3]
+    assert [window.position for window in trace.context] == [1, 2, 3]
     assert all("smith" in window.text or "Hull" in window.text for window in trace.context)
-    assert all(len(window.text) < len(window.chunk.text) for window in trace.context)
+    assert all(len(window.text) < len(trace.corpus.chunks[window.position].text) for window in trace.context)
     assert trace.scores.combined[1] > trace.scores.combined[2] > trace.scores.combined[0]
 
 
@@ -95,11 +95,11 @@ def test_the_chunks_that_the_scorer_prefers_come_first_and_each_gives_its_best_w
 def test_the_label_that_ranks_is_a_setting(rank_by: str, first: int | None) -> None:
     trace = run(corpus_of(TEXTS), FitRag(fit_rag="made", rank_by=rank_by, reduce="off"), parts())  # type: ignore[arg-type]
     best = int(trace.scores.backward.argmax()) if first is None else first
-    assert trace.ranked[0] == best
+    assert trace.selection.ranked[0] == best
     if rank_by == "has-answer":
-        assert set(trace.ranked[:2]) == {1, 2}
+        assert set(trace.selection.ranked[:2]) == {1, 2}
     if rank_by == "llm-prefer":
-        assert set(trace.ranked[:2]) == {1, 3}
+        assert set(trace.selection.ranked[:2]) == {1, 3}
 
 
 def test_the_search_ends_with_the_first_windows_that_are_enough_and_keeps_all_that_were_taken() -> None:
@@ -115,7 +115,7 @@ def test_the_windows_and_the_labels_are_printed_and_in_json() -> None:
     trace = run(corpus_of(TEXTS), FitRag(fit_rag="made"), parts(stops_after(0.9)))
     found, shown = reduction(trace), explanation(trace, memory_mb=0)
     assert [(each["chunk"], each["start_char"], each["end_char"]) for each in shown["windows"]] == [
-        (window.chunk.position + 1, window.start, window.end) for window in found.windows
+        (window.position + 1, window.start, window.end) for window in found.windows
     ]
     assert [each["selected"] for each in shown["windows"]].count(True) == found.n_taken
     assert shown["windows"][found.n_taken - 1]["enough"] == pytest.approx(found.eligible[-1], abs=1e-4)
@@ -141,12 +141,12 @@ def test_all_windows_stay_where_they_are_never_enough() -> None:
 
 def test_one_document_gives_one_window() -> None:
     trace = run(corpus_of(TEXTS[1:2]), FitRag(fit_rag="made"), parts(stops_after(0.9)))
-    assert [window.chunk.position for window in trace.context] == [0]
+    assert [window.position for window in trace.context] == [0]
 
 
 def test_without_trained_parts_the_retriever_ranks() -> None:
     trace = run(corpus_of(TEXTS), FitRag(select=2))
-    assert set(trace.ranked) == set(np.argsort(-trace.scores.backward)[:2].tolist())
+    assert set(trace.selection.ranked) == set(np.argsort(-trace.scores.backward)[:2].tolist())
     assert reduction(trace).labels is None
     assert reduction(trace).eligible == ()
 
@@ -222,6 +222,7 @@ def test_by_the_paper_the_model_writes_a_passage_where_it_does_not_read_the_docu
     assert "background passage" in background[0].text
     assert "[1] The smith of Hull forged it." in answering[0].text
     assert (trace.from_document, trace.answer) == (False, "The smith of Hull forged it.")
+    assert trace.scores.per_sample.shape == (len(trace.samples), 40) == (1, 40)
 
 
 def test_labels_of_another_model_make_a_warning() -> None:

@@ -92,13 +92,13 @@ def asked_of(model: Scripted) -> list[Turn]:
 def test_each_chunk_of_the_list_stands_behind_its_row_best_first() -> None:
     model = large()
     trace = answered(corpus_of(), model)
-    assert trace.ranked[:2] in ((2, 5), (5, 2))
-    assert [excerpt.chunk.position for excerpt in trace.context] == list(trace.ranked)
+    assert trace.selection.ranked[:2] in ((2, 5), (5, 2))
+    assert [excerpt.position for excerpt in trace.context] == list(trace.selection.ranked)
     for turn in asked_of(model):  # the answer, and the check after it
         parts = turn.parts
         rows = [i for i, part in enumerate(parts) if isinstance(part, EmbeddingRows)]
         assert len(rows) == 3
-        for n, (i, position) in enumerate(zip(rows, trace.ranked, strict=True)):
+        for n, (i, position) in enumerate(zip(rows, trace.selection.ranked, strict=True)):
             row, words = parts[i], parts[i + 1]
             assert isinstance(row, EmbeddingRows)
             assert isinstance(words, str)
@@ -108,7 +108,7 @@ def test_each_chunk_of_the_list_stands_behind_its_row_best_first() -> None:
     shared = len(parts_before_the_question(answering))
     assert parts_before_the_question(checking)[:shared] == parts_before_the_question(answering)
     assert "Proposed answer: Tobias Wrenn" in checking.text
-    assert (trace.answer, trace.status, trace.support) == ("Tobias Wrenn", "answered", 1.0)
+    assert (trace.answer, trace.status, trace.verdict.support) == ("Tobias Wrenn", "answered", 1.0)
 
 
 def parts_before_the_question(turn: Turn) -> tuple[str | EmbeddingRows, ...]:
@@ -119,16 +119,16 @@ def parts_before_the_question(turn: Turn) -> tuple[str | EmbeddingRows, ...]:
 def test_the_relevance_is_in_the_table_and_in_json() -> None:
     trace = answered(corpus_of(), large())
     shown = explanation(trace, memory_mb=0)
-    best, *others = (shown["chunks"][position]["relevance"] for position in trace.ranked)
+    best, *others = (shown["chunks"][position]["relevance"] for position in trace.selection.ranked)
     assert 1 > best > max(others) > 0
     assert "relevance" not in shown["chunks"][7]
     record = shown["retrieval_information"]
-    assert [each["chunk"] - 1 for each in record] == list(trace.ranked)
+    assert [each["chunk"] - 1 for each in record] == list(trace.selection.ranked)
     assert [each["relevance"] for each in record] == [best, *others]
     assert list(record[0]["features"]) == list(FEATURES)
     header, *lines = table(trace, limit=None, by_position=True, count_tokens=None)
     column = header.split().index("relevance") + 1  # a rank stands beside the backward score
-    assert lines[trace.ranked[0]].split()[column + 1] == f"{best:.2f}"
+    assert lines[trace.selection.ranked[0]].split()[column + 1] == f"{best:.2f}"
     assert lines[7].split()[column] == "-"
 
 
@@ -157,7 +157,7 @@ def test_the_model_with_the_adapter_answers_and_checks(tmp_path: Path) -> None:
     method = R2Ag(r2ag="made", select=3)
     trace = method.answer(retrieved(method, QUESTION, given), given)
     assert (len(plain.asked), len(adapted.asked)) == (0, 2)
-    assert (trace.answer, trace.support) == ("Tobias Wrenn", 1.0)
+    assert (trace.answer, trace.verdict.support) == ("Tobias Wrenn", 1.0)
 
 
 def test_without_a_projection_the_prompts_have_no_rows() -> None:

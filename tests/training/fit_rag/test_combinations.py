@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fbrag_cli.corpus import Excerpt, build_corpus
+from fbrag_cli.corpus import build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.generation.generator import Call
 from fbrag_cli.methods.fit_rag.parts import FitRagParts
@@ -39,7 +39,7 @@ def case(number: int = 1, *, dev: bool = False) -> Case:
     question = GoldQuestion(str(number), "ships", "Where was it built?", ("Hull",), "g", (), True, dev)
     texts = [f"It was built in {'Hull' if i == AT else 'York'}{', they say' * i}." for i in range(10)]
     documents = [Document.of(str(i), str(i), Extracted(Content(text), "text/plain")) for i, text in enumerate(texts)]
-    windows = tuple(map(Excerpt.whole, build_corpus(documents).chunks))
+    windows = tuple(build_corpus(documents).chunks)
     labels = np.full((10, 2), 0.5, np.float32)
     return Case(question, windows, labels, np.full((40, 2), 0.1, np.float32))
 
