@@ -89,7 +89,7 @@ class Asked:
         return self.session.retriever(self.collection, self.choice, self.listener)
 
     def _retrieve(self) -> Trace:
-        from fbrag_cli.retrieval import Counting
+        from fbrag_cli.retrieval.bm25 import BM25
 
         self.session.prepare(self.method, self.choice, answering=self.answering, listener=self.listener)
         with self._tools() as tools:
@@ -105,7 +105,7 @@ class Asked:
             stages=(Stage("read", self.collection.seconds), load, *trace.stages),
             warnings=(*self.collection.warnings, *trace.warnings),
             cached=(*self.collection.cached, *trace.cached),
-            absent=tools.retriever.lacks(self.question) if isinstance(tools.retriever, Counting) else (),
+            absent=tools.retriever.lacks(self.question) if isinstance(tools.retriever, BM25) else (),
         )
 
     def _with_thoughts(self, trace: Trace) -> Trace:
