@@ -102,9 +102,11 @@ def _explanation(trace: Trace, session: Session, options: ExplainOptions, column
     """Yield the lines of the explanation. columns: of the terminal; None off one, where only --map draws the map."""
     from fbrag_cli.render import explain_text
     from fbrag_cli.render.passages import in_part
+    from fbrag_cli.retrieval.bm25 import BM25
 
     if options.chunk is not None:
-        term_scores = getattr(session.retriever(trace.query.collection, trace.retriever), "term_scores", None)
+        retriever = session.retriever(trace.query.collection, trace.retriever)
+        term_scores = retriever.term_scores if isinstance(retriever, BM25) else None
         yield from explain_text.one_chunk(trace, options.chunk - 1, term_scores, columns)
     elif options.prompt:
         for title, written in session.prompts(trace):

@@ -83,19 +83,11 @@ _BY_SUFFIX = {suffix: format_ for format_ in FORMATS for suffix in format_.suffi
 KNOWN_SUFFIXES: frozenset[str] = frozenset(_BY_SUFFIX)
 
 
-@dataclass(frozen=True, slots=True)
-class FoundFormat:
-    """The format of a file, with warnings about how it was found."""
-
-    format: Format
-    warnings: tuple[str, ...] = ()
-
-
-def find_format(source: Source) -> FoundFormat:
+def find_format(source: Source) -> tuple[Format, str]:
     """Find the format of a file by its content first, by its suffix second; otherwise it is plain text.
 
-    A suffix of another format gives a warning. Markdown and source code are known by their suffix, even if they begin like HTML
-    or mail.
+    Return the format, and a warning if the suffix is that of another one, else "". Markdown and source code are known by their
+    suffix, even if they begin like HTML or mail.
     """
     promised = None if source.path == "-" else _BY_SUFFIX.get(PurePath(source.path).suffix.lower())
     recognised = next((each for each in FORMATS if each.recognises is not None and each.recognises(source.data)), None)
@@ -105,8 +97,8 @@ def find_format(source: Source) -> FoundFormat:
     else:
         found = recognised or PLAIN
     if promised is None or promised is found or (promised.textual and found.textual):
-        return FoundFormat(found)
-    return FoundFormat(found, (f"{source.name} is not {promised.kind}: read as {found.kind}",))
+        return found, ""
+    return found, f"{source.name} is not {promised.kind}: read as {found.kind}"
 
 
 def reader_of(format_: Format) -> Reader:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from hashlib import sha256
 
-from fbrag_cli.documents.decoding.names import codec_name
+from fbrag_cli.documents.decoding.encoding import codec_name
 from fbrag_cli.documents.document import Content, Document, Extracted, Section
 from fbrag_cli.documents.formats import PDF, find_format, reader_of
 from fbrag_cli.documents.pdf.page_ranges import parse_ranges
@@ -47,21 +46,21 @@ def load(
 
     # 2. The format is found, and its reader called.
     source = source or read_source(path)
-    found = find_format(source)
-    if found.format is PDF:
+    format_, mismatch = find_format(source)
+    if format_ is PDF:
         from fbrag_cli.documents.pdf.reader import read_pdf
 
         extracted = read_pdf(source, ranges=ranges, password=password, listener=listener or Listener())
     else:
-        extracted = reader_of(found.format)(source, codec)
+        extracted = reader_of(format_)(source, codec)
     content = _with_comments(extracted) if comments else extracted.content
     if not content.text.strip():
-        raise _empty(source, extracted, is_text=found.format.recognises is None)
+        raise _empty(source, extracted, is_text=format_.recognises is None)
 
     # 3. Warnings are collected.
-    unused = (f"{source.name} has no pages: --pages does not apply to it",) if ranges and found.format is not PDF else ()
-    left_out = tuple(_left_out(source, extracted, comments=comments))
-    extracted = replace(extracted, content=content, warnings=found.warnings + extracted.warnings + left_out + unused)
+    unused = f"{source.name} has no pages: --pages does not apply to it" if ranges and format_ is not PDF else ""
+    warnings = mismatch, *extracted.warnings, _left_out(source, extracted, comments=comments), unused
+    extracted = replace(extracted, content=content, warnings=tuple(filter(None, warnings)))
     digest = sha256(source.data).hexdigest()
     return Document.of(source.path, source.name, extracted, digest, detect(content.text))
 
@@ -76,13 +75,12 @@ def _with_comments(extracted: Extracted) -> Content:
     return replace(content, text=text, sections=(*content.sections, Section(_COMMENTS, 1, len(before))))
 
 
-def _left_out(source: Source, extracted: Extracted, *, comments: bool) -> Iterator[str]:
-    """Return one warning that names what was not read, if there is anything."""
+def _left_out(source: Source, extracted: Extracted, *, comments: bool) -> str:
+    """Return one warning that names what was not read; "" if there is nothing."""
     names = [one_line(each, 200) for each in extracted.left_out]
     if extracted.comments and not comments:
         names.append(f"{counted(len(extracted.comments), 'comment')} (--comments reads them)")
-    if names:
-        yield f"{source.name}: not read: {', '.join(names)}"
+    return f"{source.name}: not read: {', '.join(names)}" if names else ""
 
 
 def _empty(source: Source, extracted: Extracted, *, is_text: bool) -> FbragError:

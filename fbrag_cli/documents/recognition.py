@@ -5,9 +5,13 @@ from __future__ import annotations
 import codecs
 import re
 import zipfile
+from functools import partial
 from io import BytesIO
+from struct import unpack_from
+from typing import TYPE_CHECKING
 
-from fbrag_cli.documents.compound_file import OLE, WORKBOOKS, root_names
+if TYPE_CHECKING:
+    from olefile import OleFileIO
 
 _HEAD = 4096  # bytes
 _ZIP = b"PK\x03\x04"
@@ -17,6 +21,12 @@ _MANIFEST = "META-INF/manifest.xml"
 _MANIFEST_HEAD = 65_536  # bytes that are read of it
 _ROOT_ENTRY = re.compile(r"<[\w:.-]*file-entry\s[^<>]*?full-path\s*=\s*[\"']/[\"'][^<>]*>")
 _MEDIA_TYPE = re.compile(r"media-type\s*=\s*[\"']([\w.+/-]+)[\"']")
+OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"  # a compound file: of Office before 2007, of Outlook, or encrypted
+_WORKBOOKS = ("workbook", "book")  # streams of Excel 97 to 2003, and of Excel 5 and 95
+_MAX_OLE = 200_000_000  # bytes: olefile copies its table for each piece of it; no document has so many
+_OLE_HEAD = 512  # bytes
+_SHIFTS = (9, 12)
+_IN_HEADER = 109  # sectors of the table that the header names
 OPEN_DOCUMENT = "application/vnd.oasis.opendocument."
 _PICTURE = re.compile(r"(?:word/media|ppt/media|xl/media|Pictures)/.*\.(?:png|jpe?g|gif|bmp|tiff?|emf|wmf|svg)$", re.IGNORECASE)
 _BOMS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
@@ -43,21 +53,20 @@ def is_epub(data: bytes) -> bool:
     return "META-INF/container.xml" in names and "designmap.xml" not in names
 
 
-def is_docx(data: bytes) -> bool:
-    return _is_office(data, "word/")
+def _is_office(part: str, data: bytes) -> bool:
+    """Return whether `data` is a zip of Microsoft Office with a part whose name begins so."""
+    names = _names(data)
+    return "[Content_Types].xml" in names and any(name.startswith(part) for name in names)
 
 
-def is_xlsx(data: bytes) -> bool:
-    return _is_office(data, "xl/workbook.xml")
-
-
-def is_pptx(data: bytes) -> bool:
-    return _is_office(data, "ppt/presentation.xml")
+is_docx = partial(_is_office, "word/")
+is_xlsx = partial(_is_office, "xl/workbook.xml")
+is_pptx = partial(_is_office, "ppt/presentation.xml")
 
 
 def is_xls(data: bytes) -> bool:
     """Return whether `data` is an Excel workbook of before 2007, and no other document that holds one."""
-    return data.startswith(OLE) and not root_names(data).isdisjoint(WORKBOOKS)
+    return not root_names(data).isdisjoint(_WORKBOOKS)
 
 
 def is_ods(data: bytes) -> bool:
@@ -85,16 +94,13 @@ def is_rtf(data: bytes) -> bool:
     return data.startswith(b"{\\rtf")
 
 
-def is_vtt(data: bytes) -> bool:
-    return _VTT.match(_head(data)) is not None
+def _begins_with(pattern: re.Pattern[str], data: bytes) -> bool:
+    return pattern.match(_head(data)) is not None
 
 
-def is_srt(data: bytes) -> bool:
-    return _SRT.match(_head(data)) is not None
-
-
-def is_html(data: bytes) -> bool:
-    return _HTML.match(_head(data)) is not None
+is_vtt = partial(_begins_with, _VTT)
+is_srt = partial(_begins_with, _SRT)
+is_html = partial(_begins_with, _HTML)
 
 
 def is_mail(data: bytes) -> bool:
@@ -104,12 +110,6 @@ def is_mail(data: bytes) -> bool:
         names.add(found[1].lower())
         at = found.end()
     return "from" in names and not names.isdisjoint(_OF_MAIL)
-
-
-def _is_office(data: bytes, part: str) -> bool:
-    """Return whether `data` is a zip of Microsoft Office with a part whose name begins so."""
-    names = _names(data)
-    return "[Content_Types].xml" in names and any(name.startswith(part) for name in names)
 
 
 def media_type_of(data: bytes) -> str:
@@ -163,3 +163,36 @@ def _head(data: bytes) -> str:
     else:
         head = data[:_HEAD].decode("latin-1")
     return head.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def root_names(data: bytes) -> frozenset[str]:
+    """Return the names of the entries at the root of a compound file, in lower case. Of another file, none."""
+    file = _ole(data)
+    return frozenset() if file is None else frozenset(entry.name.lower() for entry in file.root.kids)
+
+
+def workbook_head(data: bytes) -> bytes:
+    """Return the first bytes of the workbook in a compound file; none without one."""
+    file = _ole(data)
+    name = None if file is None else next((each for each in _WORKBOOKS if file.exists(each)), None)
+    if file is None or name is None:
+        return b""
+    try:
+        return bytes(file.openstream(name).read(_OLE_HEAD))
+    except Exception:  # as below
+        return b""
+
+
+def _ole(data: bytes) -> OleFileIO | None:
+    from olefile import OleFileIO
+
+    if not data.startswith(OLE) or not _OLE_HEAD <= len(data) <= _MAX_OLE:
+        return None
+    (shift,), (n_tables,) = unpack_from("<H", data, 30), unpack_from("<I", data, 44)
+    size = 1 << shift if shift in _SHIFTS else 0  # bytes of a sector
+    if not size or n_tables > _IN_HEADER + 2 * len(data) // (size * size // 4):  # olefile would believe it, and read for hours
+        return None
+    try:
+        return OleFileIO(BytesIO(data))
+    except Exception:  # olefile raises half a dozen types for a damaged file
+        return None

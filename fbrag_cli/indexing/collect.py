@@ -99,7 +99,7 @@ def _entry(source: Source, on_disk: bool, settings: ReadSettings, store: IndexSt
 
 def _is_long(source: Source) -> bool:
     """Return whether reading a file may take long: packed formats and markup may hold more than their size shows."""
-    found = find_format(source).format
+    found, _ = find_format(source)
     limit = LONG_MARKUP if found.media_type in ("text/html", "message/rfc822") else LONG_TEXT
     return found is not PDF and (not found.textual or len(source.data) > limit)
 
@@ -296,7 +296,7 @@ def _read_by_pages(
     """
     try:
         source = read_source(job) if isinstance(job, str) else job
-        if find_format(source).format is not PDF:
+        if find_format(source)[0] is not PDF:
             return failure
         return _read_file(settings, store.cache, source, Listener(cancellation=cancellation))
     except FbragError as error:

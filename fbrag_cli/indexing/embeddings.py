@@ -17,12 +17,10 @@ from fbrag_cli.corpus import Corpus
 from fbrag_cli.documents.tables import form_of
 from fbrag_cli.indexing.store import IndexStore, index_key
 from fbrag_cli.progress import Event, Progress, silent
-from fbrag_cli.retrieval.bge_m3 import BgeM3, LexicalWeights
 from fbrag_cli.retrieval.dense import Array, Embedder, embed_chunks
 from fbrag_cli.storage.cache import Cache
 
 _BLOCK = 256  # chunks an entry
-_WEIGHTS = ("tokens", "weights", "counts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,23 +59,6 @@ def embed_corpus(corpus: Corpus, embedder: Embedder, cache: Cache, progress: Pro
         progress(Event("embed", "done", total, total))
         cache.trim()
     return np.concatenate([parts[block.key] for block in blocks]) if blocks else np.zeros((0, 0), np.float32)
-
-
-def weigh_corpus(corpus: Corpus, model: BgeM3, cache: Cache, progress: Progress = silent) -> LexicalWeights:
-    """Return the lexical weights of all chunks, cached as their embeddings are. progress: stage "embed", in chunks."""
-    store = IndexStore(cache)
-    parts: dict[str, LexicalWeights] = {}
-    blocks = list(_blocks_of(corpus, f"{model.key} lexical"))
-    for block in blocks:
-        if (found := _load(store, block)) is not None:
-            parts[block.key] = LexicalWeights(**found)
-        elif block.key not in parts:
-            parts[block.key] = model.weigh(_texts(corpus, block))
-            weights = {name: getattr(parts[block.key], name) for name in _WEIGHTS}
-            store.save("embeddings", block.key, {}, weights)
-            progress(Event("embed", "progress", block.end, len(corpus.chunks)))
-    cache.trim()
-    return LexicalWeights.joined([parts[block.key] for block in blocks])
 
 
 def _blocks_of(corpus: Corpus, embedder_key: str) -> Iterator[_Block]:

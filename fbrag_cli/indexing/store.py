@@ -16,7 +16,7 @@ from fbrag_cli.storage.cache import NOWHERE, Cache, entry_key
 T = TypeVar("T")
 
 #: documents: the entry of one file. corpora: the folder index of several files. listings: which folder index some files made.
-#: embeddings: vectors or lexical weights of some chunks of one document.
+#: embeddings: vectors of some chunks of one document.
 EntryKind = Literal["documents", "corpora", "listings", "embeddings"]
 
 Held = tuple[dict[str, Any], dict[str, arrays.Array]]

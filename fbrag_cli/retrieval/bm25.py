@@ -6,7 +6,7 @@ The same code scores one file and a folder of ten thousand: the counts are array
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
 
 import numpy as np
@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from rank_bm25 import BM25Okapi
 
 from fbrag_cli.corpus import Corpus, Passage
+from fbrag_cli.retrieval.ranking import best
 from fbrag_cli.retrieval.term_counts import TermCounts, count_terms
-from fbrag_cli.retrieval.term_windows import term_windows
 from fbrag_cli.text.languages import asking_words, detect, foreign_language
 from fbrag_cli.text.word_forms import are_alike, beginning, word_terms
 from fbrag_cli.text.words import term_of, terms
@@ -23,9 +23,8 @@ from fbrag_cli.text.words import term_of, terms
 #: rank-bm25's defaults: saturation, length normalisation, and the share of the mean idf that a negative one is lifted to.
 K1, B, EPSILON = 1.5, 0.75, 0.25
 
+WINDOW = 60  # terms of a window over the ends of chunks
 _COLUMNS = 2048  # columns in memory; in a very large corpus each may have a megabyte
-
-Column = tuple[NDArray[np.int32], NDArray[np.float32]]
 
 
 class BM25:
@@ -51,9 +50,10 @@ class BM25:
         return cls(count_terms(corpus))
 
     def scores(self, text: str) -> NDArray[np.float32]:
-        """Return float32 `(n_chunks,)`; all zero where no term of `text` is in the corpus."""
+        """Return float32 `(n_chunks,)`; all zero if no term of `text` is in the corpus."""
         totals = np.zeros(len(self._norms), np.float32)
-        for _, count, (chunks, weights) in self._columns_of(text):
+        for term, count in self._terms_of(text).items():
+            chunks, weights = self._column(term)
             totals[chunks] += count * weights
         return totals
 
@@ -64,41 +64,64 @@ class BM25:
         The terms of the excerpts are counted from their texts, so a few hundred excerpts take milliseconds.
         """
         counts = [Counter(terms(each.as_read, (each.document.language,))) for each in excerpts]
-        lengths = np.array([each.total() for each in counts], np.float64)
-        norms = _norms(lengths)
+        norms = _norms(np.array([each.total() for each in counts], np.float64))
         totals = np.zeros((len(texts), len(excerpts)))
         for row, text in zip(totals, texts, strict=True):
-            for term, count in self._terms_of(text).items():
-                if (found := self._counts.vocabulary.find(term)) is not None:
-                    tf = np.array([each[term] for each in counts], np.float64)
-                    row += count * self._idf[found] * tf * (K1 + 1) / (tf + norms)
+            for term, weight in self._weights_of(self._terms_of(text)).items():
+                row += weight * _saturated(np.array([each[term] for each in counts], np.float64), norms)
         return totals.astype(np.float32)
 
     def window_scores(self, text: str, corpus: Corpus, candidates: int = 40) -> NDArray[np.float32]:
         """Return float32 `(n_chunks,)`: the score of the best window of 60 terms that touches each chunk.
 
-        Beyond the papers (`term_windows`). Windows are scored by the idf of the chunks, all as of one length. corpus: the corpus
-        that was counted. candidates: how many of the best chunks have their windows scored; chunks far from these get 0.
+        Windows overlap by half, and run over the ends of chunks but not of documents. They are scored by the idf of the chunks,
+        all as of one length. Beyond the papers: tests/benchmarks/README.md, "Windows over the ends of chunks".
+        corpus: the corpus that was counted. candidates: how many of the best chunks have their windows scored; chunks far from
+        these get 0.
         """
-        weights = {
-            term: count * self._idf[at]
-            for term, count in self._terms_of(text).items()
-            if (at := self._counts.vocabulary.find(term)) is not None
-        }
+        weights = self._weights_of(self._terms_of(text))
         numbers = {term: number for number, term in enumerate(weights)}
-        windows = term_windows(numbers, self.scores(text), candidates, corpus, self._counts.lengths)
-        tf = windows.counts
-        scores = np.array([*weights.values()]) @ (tf * (K1 + 1) / (tf + K1))
-        return windows.touching(scores, len(self._norms))
+        scores = self.scores(text)  # where it is 0, a chunk holds none of the terms
+        ends = np.cumsum(self._counts.lengths, dtype=np.int64)  # of chunks, in terms of the whole corpus
+        begins = ends - self._counts.lengths
+
+        # 1. The chunks that these windows reach into.
+        read: dict[int, range] = {}  # each with the chunks of its document
+        for position in best(scores, candidates):
+            own = corpus.chunks_of(int(corpus.spans[position, 0]))
+            first, last = ends.searchsorted((begins[position] - WINDOW, ends[position] + WINDOW - 1), "right").tolist()
+            read.update(dict.fromkeys(range(max(first, own.start), min(last + 1, own.stop)), own))
+
+        # 2. Each occurrence of a term is in the window of its own half, and in the one before that.
+        found: list[tuple[int, int, int]] = []  # a term's number, the window's first term, and the document's end
+        for position, own in read.items():
+            if not scores[position]:
+                continue
+            chunk, origin, end = corpus.chunks[position], int(begins[own.start]), int(ends[own.stop - 1])
+            for at, term in enumerate(terms(chunk.as_read, (chunk.document.language,)), int(begins[position]) - origin):
+                if (number := numbers.get(term)) is not None:
+                    half = origin + at // (WINDOW // 2) * (WINDOW // 2)
+                    found += [(number, start, end) for start in (half, half - WINDOW // 2) if start >= origin]
+
+        # 3. Count the terms in each window, score it, and give its score to the chunks that it touches.
+        of_term, starts, document_ends = np.array(found, np.int64).reshape(-1, 3).T
+        windows, once, at_window = np.unique(starts, return_index=True, return_inverse=True)
+        tf = np.zeros((len(numbers), len(windows)))
+        np.add.at(tf, (of_term, at_window), 1)
+        values = np.array([*weights.values()]) @ _saturated(tf, K1)
+        firsts = ends.searchsorted(windows, "right")
+        lasts = ends.searchsorted(np.minimum(windows + WINDOW, document_ends[once]) - 1, "right")
+        touched = np.zeros(len(self._norms), np.float32)
+        for first, last, value in zip(firsts.tolist(), lasts.tolist(), values.tolist(), strict=True):
+            np.maximum(touched[first : last + 1], value, out=touched[first : last + 1])
+        return touched
 
     def bounds(self, text: str) -> tuple[float, float]:
-        """Return 0, and what a chunk would get that held each term of `text` without end; 0 where the corpus has none of them.
+        """Return 0, and the score of a chunk that held each term of `text` without end; 0 if the corpus has none of them.
 
         In a corpus of two or three chunks a term may lower the scores. It adds nothing here.
         """
-        counts = self._terms_of(text)
-        idf = {term: self._idf[at] for term in counts if (at := self._counts.vocabulary.find(term)) is not None}
-        return 0.0, float(sum(counts[term] * max(each, 0.0) * (K1 + 1) for term, each in idf.items()))
+        return 0.0, sum(max(weight, 0.0) * (K1 + 1) for weight in self._weights_of(self._terms_of(text)).values())
 
     def similarities(self, chunks: Sequence[Passage]) -> NDArray[np.float32]:
         """Return float32 `(n, n)`, 0..1: the cosines of the chunks' vectors, which hold for each term what it adds to a score.
@@ -106,11 +129,10 @@ class BM25:
         The terms of the chunks are counted from their texts, so a few dozen of them take milliseconds.
         """
         counts = [Counter(terms(each.as_read, (each.document.language,))) for each in chunks]
-        found = {term: self._counts.vocabulary.find(term) for term in dict.fromkeys(term for each in counts for term in each)}
-        known = [(term, at) for term, at in found.items() if at is not None]
-        tf = np.array([[each[term] for term, _ in known] for each in counts], np.float64).reshape(len(chunks), len(known))
+        idf = self._weights_of(dict.fromkeys((term for each in counts for term in each), 1))
+        tf = np.array([[each[term] for term in idf] for each in counts], np.float64).reshape(len(chunks), len(idf))
         norms = self._norms[[each.position for each in chunks], np.newaxis]
-        vectors = self._idf[[at for _, at in known]] * tf * (K1 + 1) / (tf + norms)  # (n, n_terms)
+        vectors = np.array([*idf.values()]) * _saturated(tf, norms)  # (n, n_terms)
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         vectors = np.divide(vectors, lengths, out=vectors, where=lengths > 0)
         return np.asarray(vectors @ vectors.T, np.float32)
@@ -118,7 +140,8 @@ class BM25:
     def term_scores(self, text: str, position: int) -> list[tuple[str, float]]:
         """Return what each term of `text` adds to the score of chunk `position`, most first, without terms that add nothing."""
         added = []
-        for term, count, (chunks, weights) in self._columns_of(text):
+        for term, count in self._terms_of(text).items():
+            chunks, weights = self._column(term)
             at = int(np.searchsorted(chunks, position))
             if at < len(chunks) and chunks[at] == position and weights[at]:
                 added.append((term, float(count * weights[at])))
@@ -134,23 +157,23 @@ class BM25:
         if "" in languages or (spoken and spoken not in languages):
             return ()
         asking = frozenset[str]().union(*map(asking_words, languages))
+        known = self._counts.vocabulary
+
+        def has(term: str) -> bool:
+            """Return whether a chunk holds a term, or another form of its word."""
+            return known.find(term) is not None or any(are_alike(term, other) for other in known.starting(beginning(term)))
+
         lacked = {}
         for start, end, held in word_terms(text, languages):
             word = text[start:end]
             if word.casefold() not in asking and all(term_of(word, each) for each in languages):
-                lacked[word] = not any(map(self._has, held))
+                lacked[word] = not any(map(has, held))
         return tuple(word for word in lacked if lacked[word])
 
-    def _has(self, term: str) -> bool:
-        """Return whether a chunk holds a term, or another form of its word."""
-        known = self._counts.vocabulary
-        return known.find(term) is not None or any(are_alike(term, other) for other in known.starting(beginning(term)))
-
-    def _columns_of(self, text: str) -> Iterator[tuple[str, int, Column]]:
-        """Yield each term of `text` that the corpus has, how often the text has it, and its column."""
-        for term, count in self._terms_of(text).items():
-            if (column := self._column(term)) is not None:
-                yield term, count, column
+    def _weights_of(self, counts: Mapping[str, int]) -> dict[str, float]:
+        """Return count times idf of each of these terms that the corpus has."""
+        found = ((term, count, self._counts.vocabulary.find(term)) for term, count in counts.items())
+        return {term: float(count * self._idf[at]) for term, count, at in found if at is not None}
 
     def _terms_of(self, text: str) -> Counter[str]:
         """Return the terms of a question or a sample, read in the languages of the corpus, with their counts."""
@@ -161,14 +184,20 @@ class BM25:
         return Counter(terms(text, languages, spoken))
 
 
-def _column(counts: TermCounts, idf: NDArray[np.float64], norms: NDArray[np.float64], term: str) -> Column | None:
+def _column(
+    counts: TermCounts, idf: NDArray[np.float64], norms: NDArray[np.float64], term: str
+) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
     """Return the positions of the chunks that hold `term`, and what one occurrence in a text adds to each."""
     if (found := counts.vocabulary.find(term)) is None:
-        return None
+        return np.zeros(0, np.int32), np.zeros(0, np.float32)
     start, end = counts.starts[found : found + 2]
     chunks, tf = counts.chunks[start:end], counts.counts[start:end].astype(np.float64)
-    weights = idf[found] * tf * (K1 + 1) / (tf + norms[chunks])
-    return chunks, weights.astype(np.float32)
+    return chunks, (idf[found] * _saturated(tf, norms[chunks])).astype(np.float32)
+
+
+def _saturated(tf: NDArray[np.float64], norms: NDArray[np.float64] | float) -> NDArray[np.float64]:
+    """Return BM25's weights of term frequencies, in the shape of `tf`: at most K1 + 1."""
+    return tf * (K1 + 1) / (tf + norms)
 
 
 def _norms(lengths: NDArray[np.float64]) -> NDArray[np.float64]:

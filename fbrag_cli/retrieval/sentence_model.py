@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.installation import extra
-from fbrag_cli.retrieval.prefixes import prefixes_of
+from fbrag_cli.retrieval.dense import prefixes_of
 from fbrag_cli.storage.files import sha256_of
 
 _LOADED = {".json", ".txt", ".model", ".safetensors", ".bin", ".pt"}
@@ -32,8 +32,6 @@ class SentenceModel:
     The prefixes are the prompts in the model's own configuration, else those of `prefixes_of`. Raises FbragError: model_missing
     if the library or the model is not installed, model_corrupt if it cannot be loaded.
     """
-
-    batch: ClassVar = 32  # texts at a time
 
     def __init__(self, name: str) -> None:
         self._folder = folder_of(name)
@@ -58,7 +56,6 @@ class SentenceModel:
         embeddings = self._model.encode(
             [window for each in windows for window in each],
             prompt="",  # or the library puts a default prompt before ours
-            batch_size=self.batch,
             normalize_embeddings=True,
             show_progress_bar=False,
         )

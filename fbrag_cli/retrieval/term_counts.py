@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -96,7 +96,12 @@ def count_terms(corpus: Corpus) -> TermCounts:
     counts: list[int] = []
     n_distinct: list[int] = []  # terms a chunk
     lengths: list[int] = []
-    for text, language in _chunk_texts(corpus):
+    texts = (
+        (text, document.language)
+        for i, document in enumerate(corpus.documents)
+        for text in corpus.texts_of(i, corpus.chunks_of(i))
+    )
+    for text, language in texts:
         counted = Counter(terms(text, (language,)))
         term_numbers += [numbers.setdefault(term, len(numbers)) for term in counted]
         counts += counted.values()
@@ -113,18 +118,7 @@ def count_terms(corpus: Corpus) -> TermCounts:
         Vocabulary.of([term for term, _ in ordered]),
         starts,
         np.repeat(np.arange(len(lengths), dtype=np.int32), n_distinct)[by_term],
-        np.array(counts, smallest_unsigned(max(counts, default=0)))[by_term],
+        np.array(counts, np.min_scalar_type(max(counts, default=0)))[by_term],
         np.array(lengths, np.int32),
         corpus.languages,
     )
-
-
-def smallest_unsigned(largest: int) -> np.dtype[np.unsignedinteger]:
-    """Return the smallest unsigned type that holds `largest`."""
-    return np.min_scalar_type(largest)
-
-
-def _chunk_texts(corpus: Corpus) -> Iterable[tuple[str, str]]:
-    """Yield the text and language of each chunk."""
-    for i, document in enumerate(corpus.documents):
-        yield from ((text, document.language) for text in corpus.texts_of(i, corpus.chunks_of(i)))

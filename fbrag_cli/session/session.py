@@ -244,7 +244,7 @@ class Session:
         whether `answer` follows; the large model is then loaded ahead. Raises what the method, its models and its retriever
         raise, and the error of a requested cancellation.
         """
-        from fbrag_cli.retrieval import Counting
+        from fbrag_cli.retrieval.bm25 import BM25
 
         listener = listener or self.listener
         self.prepare(query.method, query.models, query.retriever, answering=answering, listener=listener)
@@ -262,7 +262,7 @@ class Session:
             stages=(Stage("read", collection.seconds), load, *trace.stages),
             warnings=(*collection.warnings, *trace.warnings),
             cached=(*collection.cached, *trace.cached),
-            absent=tools.retriever.lacks(query.text) if isinstance(tools.retriever, Counting) else (),
+            absent=tools.retriever.lacks(query.text) if isinstance(tools.retriever, BM25) else (),
         )
         return trace if answering else self._with_thoughts(trace)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import re
-import shutil
 from pathlib import Path
 
 import pytest
@@ -186,25 +185,6 @@ def test_dense_retrieval_beside_bm25(fbrag: Run, data: Path, tmp_path: Path, pyt
     assert {row["configuration"]["retriever"] for row in written} == {"bm25", str(model)}
     by_id = {row["id"]: [other["selected"] for other in written if other["id"] == row["id"]] for row in written}
     assert any(one != other for one, other in by_id.values())
-
-
-def test_bge_m3_takes_the_weights_of_its_two_lookups(fbrag: Run, data: Path, tmp_path: Path, pytestconfig: pytest.Config) -> None:
-    """A model with its second head, here random and on MiniLM: all weight on the embeddings is MiniLM itself."""
-    torch = needs("torch")
-    plain = minilm.fetched(pytestconfig) / "all-MiniLM-L6-v2"
-    both = shutil.copytree(plain, tmp_path / "m3")
-    torch.manual_seed(0)
-    torch.save(torch.nn.Linear(384, 1).state_dict(), both / "sparse_linear.pt")
-    command = ("eval", data, "--retrieval-only", "--method", "vanilla", "--limit", "6", "-o", tmp_path / "rows.jsonl")
-    done = fbrag(*command, "--retriever", f"{plain},{both}@1:0,{both},{both}@1:0.3")
-    assert done.returncode == 0, done.stderr
-    selected: dict[str, list[object]] = {}
-    for line in (tmp_path / "rows.jsonl").read_text().splitlines():
-        row = json.loads(line)
-        selected.setdefault(row["configuration"]["retriever"], []).append(row["selected"])
-    assert selected[str(plain)] == selected[f"{both}@1:0"] != selected[str(both)] == selected[f"{both}@1:0.3"]
-    refused = fbrag(*command, "--retriever", f"{plain}@1:0.3")
-    assert (refused.returncode, "one weight" in refused.stderr) == (2, True)
 
 
 def test_an_embedding_model_that_is_not_there_is_told(fbrag: Run, smollm2: Path) -> None:

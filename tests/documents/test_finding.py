@@ -14,8 +14,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fbrag_cli.documents.compound_file import OLE, root_names, workbook_head
 from fbrag_cli.documents.formats import FORMATS, PLAIN, find_format
+from fbrag_cli.documents.recognition import OLE, root_names, workbook_head
 from fbrag_cli.documents.source import Source
 from fbrag_cli.errors import FbragError
 from tests.documents.making import docx, epub, odt, refused, rtf, w_paragraph, written, zipped
@@ -170,7 +170,7 @@ def test_overlapping_names_in_a_broken_zip_take_little_memory() -> None:
     data = (b"PK\x03\x04" + bytes(22) + b"\xff\xff" + bytes(2)) * 2000
     tracemalloc.start()
     try:
-        assert find_format(Source("a.docx", "a.docx", data)).format is PLAIN
+        assert find_format(Source("a.docx", "a.docx", data))[0] is PLAIN
         assert tracemalloc.get_traced_memory()[1] < 5_000_000  # bytes
     finally:
         tracemalloc.stop()

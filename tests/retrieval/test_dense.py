@@ -21,10 +21,9 @@ from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.llama.embedding import LlamaEmbedder
 from fbrag_cli.generation.llama.weights import Loading
-from fbrag_cli.indexing.embeddings import embed_corpus, weigh_corpus
+from fbrag_cli.indexing.embeddings import embed_corpus
 from fbrag_cli.methods.fb_rag.fb_rag import FBRag, score
 from fbrag_cli.progress import Event, silent
-from fbrag_cli.retrieval.bge_m3 import BgeM3, DenseAndLexical
 from fbrag_cli.retrieval.bm25 import BM25
 from fbrag_cli.retrieval.dense import Dense
 from fbrag_cli.retrieval.sentence_model import SentenceModel
@@ -271,47 +270,6 @@ def test_a_damaged_folder_is_told_in_one_line(files: Path, tmp_path: Path) -> No
         SentenceModel(str(tmp_path))
     assert told.value.code == "model_corrupt"
     assert "\n" not in told.value.message
-
-
-def test_lexical_weights_add_up_over_the_words_that_both_texts_have(
-    files: Path, cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """BGE-M3's second head, here random and on MiniLM, against its formula written out for one chunk."""
-    torch = needs("torch")
-    folder = shutil.copytree(files / "all-MiniLM-L6-v2", tmp_path / "m3")
-    torch.manual_seed(0)
-    head = torch.nn.Linear(384, 1)
-    torch.save(head.state_dict(), folder / "sparse_linear.pt")
-    monkeypatch.setattr(BgeM3, "batch", 2)
-    model = BgeM3(str(folder))
-    asked = corpus(*(Document.of(text, text, Extracted(Content(text), "text/plain")) for text in KEEPERS))
-    question = "Did the guard of the lighthouse want the flour or the eggs?"
-
-    def weights(text: str) -> dict[str, float]:
-        hidden = model._model.encode(text, output_value="token_embeddings", convert_to_numpy=False).cpu().clone()
-        found: dict[str, float] = {}
-        for token, weight in zip(model._model.tokenizer.tokenize(text), head(hidden)[1:-1, 0].relu().tolist(), strict=True):
-            found[token] = max(found.get(token, 0.0), weight)
-        return found
-
-    said = weights(question)
-    expected = [sum(weight * said.get(token, 0) for token, weight in weights(chunk.text).items()) for chunk in asked.chunks]
-    assert any(expected)
-    embeddings = embed_corpus(asked, model, cache)
-    for _ in range(2):  # computed, and kept
-        lexical = weigh_corpus(asked, model, cache)
-        np.testing.assert_allclose(lexical.scores(model.weigh([question])), expected, atol=1e-4)
-    both = DenseAndLexical(model, embeddings, lexical, (1, 0.3)).scores(question)
-    np.testing.assert_allclose(both * 1.3, Dense(model, embeddings).scores(question) + 0.3 * np.float32(expected), atol=1e-4)
-
-
-def test_damaged_lexical_weights_are_told_in_one_line(files: Path, tmp_path: Path) -> None:
-    needs("sentence_transformers")
-    folder = shutil.copytree(files / "all-MiniLM-L6-v2", tmp_path / "m3")
-    (folder / "sparse_linear.pt").write_bytes(b"damaged")
-    with pytest.raises(FbragError, match=r"sparse_linear\.pt cannot be read") as told:
-        BgeM3(str(folder))
-    assert told.value.code == "model_corrupt"
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from encodings.aliases import aliases
 
 from fbrag_cli.documents.decoding.guesses import (
     LATIN_ENCODINGS,
@@ -17,10 +18,10 @@ from fbrag_cli.documents.decoding.guesses import (
     likeliest_latin,
     mean_run,
 )
-from fbrag_cli.documents.decoding.names import declared_codec
 from fbrag_cli.documents.refused_formats import binary, refuse_known
 from fbrag_cli.documents.source import Source
 from fbrag_cli.errors import FbragError
+from fbrag_cli.text.near import suggestion
 
 _UTF32_MARKS = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -43,6 +44,17 @@ _MAX_ODD_UTF8 = 0.05
 _MAX_ODD_GUESS = 0.01
 # Signs and small letters of Western texts in UTF-8. Their bytes hardly ever meet in another encoding, so they weigh more.
 _FAMILIAR = re.compile(rb"\xe2\x80[\x90-\xaf]|\xe2\x82\xac|\xc3[\xa0-\xbf]")
+# On the web, some names stand for a larger encoding (WHATWG, Encoding).
+_WEB_NAMES = {
+    **dict.fromkeys(("ascii", "us-ascii", "iso-8859-1", "iso8859-1", "latin1", "latin-1"), "cp1252"),
+    **dict.fromkeys(("gb2312", "gb_2312-80", "gbk", "x-gbk", "cp936"), "gb18030"),
+    **dict.fromkeys(("shift_jis", "shift-jis", "sjis", "x-sjis", "ms_kanji"), "cp932"),
+    **dict.fromkeys(("euc-kr", "ks_c_5601-1987", "ksc5601", "korean"), "cp949"),
+    **dict.fromkeys(("big5", "big5-hkscs", "x-x-big5"), "big5hkscs"),
+    **{"iso-8859-9": "cp1254", "tis-620": "cp874", "iso-8859-11": "cp874"},
+}
+# Codecs of Python for purposes of its own, which no document means.
+_OF_PYTHON = ("charmap", "idna", "mbcs", "oem", "punycode", "raw-unicode-escape", "undefined", "unicode-escape")
 _FEW_LOST = 3
 _WHOLE_PER_LOST = 50  # of a declared encoding: Japanese, Chinese or Korean in a wrong one lacks one character in 10 to 50
 _MAX_RUN_LATIN = 2  # bytes: accented letters and signs such as “«” and “°” stand alone
@@ -59,7 +71,7 @@ class Decoded:
 
 
 def decode(source: Source, codec: str | None = None, declared: str | None = None) -> Decoded:
-    """Decode the text of `source`. codec: encoding, a name from `names.codec_name`, used whatever the bytes look like.
+    """Decode the text of `source`. codec: encoding, a name from `codec_name`, used whatever the bytes look like.
 
     Without a codec, the encoding is that of a byte order mark, else the one that the document declares (`declared`) if it fits,
     else UTF-8 if it is valid, else a guess with a warning.
@@ -208,7 +220,7 @@ def _wide_candidates(data: bytes) -> list[str]:
     spaces = {}
     for encoding in ("utf-32-le", "utf-32-be", "utf-16-le", "utf-16-be"):
         text = data[:_SAMPLE].decode(encoding, "replace")
-        if _share(_is_odd, text) <= _MAX_ODD_GUESS and not (is_utf8 and _share(_is_beyond_alphabets, text) > _MAX_ODD_UTF8):
+        if _share(_is_odd, text) <= _MAX_ODD_GUESS and not (is_utf8 and _share(lambda c: c >= "\u1000", text) > _MAX_ODD_UTF8):
             spaces[encoding] = text.count(" ") + text.count("\n")
     return sorted(spaces, key=lambda encoding: -spaces[encoding])
 
@@ -234,10 +246,6 @@ def _is_odd(character: str) -> bool:
     if character in "\t\n\v\f\r\x1a\x1b":
         return False
     return character == "\ufffd" or unicodedata.category(character) in ("Cc", "Cn", "Co", "Cs")
-
-
-def _is_beyond_alphabets(character: str) -> bool:
-    return character >= "\u1000"
 
 
 def _parts_beyond_ascii(data: bytes) -> bytes:
@@ -284,3 +292,25 @@ def _specimen(text: str) -> str:
     first = re.search(r"[^\s\x00-\x7f]", text)
     found = first and re.compile(r"\w{0,20}[^\s\x00-\x7f]\w{0,20}").search(text, max(0, first.start() - 20))
     return f" (“{found.group()}”)" if found else ""
+
+
+def codec_name(name: str, path: str) -> str:
+    """Return Python's name of the encoding `name`. path: path of the document, for the error. Raises FbragError usage if there is
+    no such encoding."""
+    try:
+        " ".encode(name)  # a codec from bytes to bytes is found by `lookup`, but not here
+        return codecs.lookup(name).name
+    except (LookupError, ValueError):
+        pass
+    known = [each.replace("_", "-") for each in (*aliases, *aliases.values())]
+    hint = suggestion(name.lower().replace("_", "-"), known, "for example utf-8, utf-16, cp1252, gb18030, shift_jis")
+    raise FbragError("usage", f"--encoding: there is no encoding {name!r}", hint, document=path)
+
+
+def declared_codec(name: str) -> str | None:
+    """Return Python's name of the encoding that a document declares; None if there is no such encoding."""
+    try:
+        codec = codecs.lookup(_WEB_NAMES.get(name.lower(), name)).name
+    except (LookupError, ValueError):
+        return None
+    return None if codec in _OF_PYTHON else codec

@@ -13,7 +13,6 @@ from itertools import chain
 from struct import unpack_from
 from typing import TYPE_CHECKING
 
-from fbrag_cli.documents.compound_file import OLE, workbook_head
 from fbrag_cli.documents.document import Extracted
 from fbrag_cli.documents.readers.archive import MAX_UNPACKED, Archive, packed
 from fbrag_cli.documents.readers.blocks import Block, content_of
@@ -22,6 +21,7 @@ from fbrag_cli.documents.readers.drawing import read_drawing
 from fbrag_cli.documents.readers.odt import refuse_encrypted
 from fbrag_cli.documents.readers.relations import Relation, relations_of
 from fbrag_cli.documents.readers.xml import parse, refuse_entities
+from fbrag_cli.documents.recognition import OLE, workbook_head
 from fbrag_cli.documents.source import Source
 from fbrag_cli.errors import FbragError
 from fbrag_cli.text.printable import counted, one_line

@@ -17,7 +17,7 @@ from fbrag_cli.generation.llama.library import llama_cpp
 from fbrag_cli.generation.llama.machine import metadata
 from fbrag_cli.generation.llama.weights import BY_DEFAULT, Loading
 
-#: Returns the prefixes of queries and of chunks for a model's name (`retrieval.prefixes.prefixes_of`).
+#: Returns the prefixes of queries and of chunks for a model's name (`retrieval.dense.prefixes_of`).
 Prefixes = Callable[[str], tuple[str, str]]
 
 

@@ -11,7 +11,6 @@ from fbrag_cli.methods.knobs import knob
 from fbrag_cli.methods.method import Tools
 from fbrag_cli.methods.ranking import ChunkMethod, matching
 from fbrag_cli.query import Query
-from fbrag_cli.retrieval import Windowed
 from fbrag_cli.trace import Trace
 
 if TYPE_CHECKING:
@@ -47,7 +46,9 @@ class OrderPreserving(ChunkMethod):
         """Return the scores of the chunks, with the weighted score of the best window that touches each."""
         if not self.window_weight:
             return backward
-        if not isinstance(tools.retriever, Windowed):
+        from fbrag_cli.retrieval.bm25 import BM25
+
+        if not isinstance(tools.retriever, BM25):
             what = f"--window-weight needs the retriever bm25, not {tools.retriever.name}"
             raise FbragError("usage", what, "leave out --window-weight, or --retriever")
         return backward + self.window_weight * tools.retriever.window_scores(question, tools.corpus)

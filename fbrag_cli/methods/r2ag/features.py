@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fbrag_cli.corpus import Passage
-from fbrag_cli.errors import FbragError
-from fbrag_cli.retrieval import Comparing, Retriever
+from fbrag_cli.retrieval import Retriever
 
 Array = NDArray[np.float32]
 
@@ -29,25 +28,15 @@ class Scored:
     scores: Array
 
 
-def comparing(retriever: Retriever) -> Comparing:
-    """Return a retriever that the features can be made with. Raises FbragError `usage` for another."""
-    if isinstance(retriever, Comparing):
-        return retriever
-    what = f"the retriever {retriever.name} cannot compare chunks with each other"
-    raise FbragError("usage", what, "use bm25, or an embedding model")
-
-
 def list_features(names: Sequence[str], chunks: Sequence[Passage], retriever: Retriever, question: Scored) -> Array:
     """Return float32 (n_chunks_of_the_list, len(names)), column i for names[i] of `FEATURES`. chunks: at least one, best first.
 
     relevance: the score for the question by its bound. precedent: cosine with the mean of the chunks before it, weighted by
     exp(relevance); 1 for the first. neighbour: mean cosine with the chunks next to it; 0 for a chunk alone.
-    Raises FbragError `usage` for a retriever that cannot compare chunks.
     """
-    by = comparing(retriever)
     positions = [each.position for each in chunks]
-    cosines = by.similarities(chunks).astype(np.float64)
-    relevance = _bounded(question, by)[positions]
+    cosines = retriever.similarities(chunks).astype(np.float64)
+    relevance = _bounded(question, retriever)[positions]
     columns = {
         RELEVANCE: relevance,
         PRECEDENT: _precedent(relevance, cosines),
@@ -64,7 +53,7 @@ def permuted(features: Array, question: str) -> Array:
     return features[order]
 
 
-def _bounded(text: Scored, retriever: Comparing) -> NDArray[np.float64]:
+def _bounded(text: Scored, retriever: Retriever) -> NDArray[np.float64]:
     """Return float64 (n_chunks,): scores that compare between texts; 0 where the text has no term of the corpus."""
     least, most = retriever.bounds(text.text)
     return np.asarray(np.maximum(text.scores, least) / most if most > 0 else np.zeros_like(text.scores), np.float64)

@@ -14,7 +14,7 @@ import numpy as np
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.methods.parts import PartsFormat, is_count, is_files, is_number, is_texts, read_tensors, refuse
-from fbrag_cli.methods.r2ag.features import FEATURES, comparing
+from fbrag_cli.methods.r2ag.features import FEATURES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -60,7 +60,7 @@ class R2Former:
 
     def check(self, retriever: Retriever) -> None:
         """Raise FbragError `usage` for another retriever than the one whose features were learnt."""
-        name, key = retriever.name, comparing(retriever).key
+        name, key = retriever.name, retriever.key
         if key != self.retriever["key"]:
             learnt = self.retriever["name"]
             what = f"the trained parts are for the retriever {learnt}, and this is {name}"

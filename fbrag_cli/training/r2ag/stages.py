@@ -14,11 +14,11 @@ import numpy as np
 from fbrag_cli.errors import FbragError
 from fbrag_cli.evaluation.statistics import auc
 from fbrag_cli.generation.generator import EmbeddingRows
-from fbrag_cli.methods.r2ag.features import FEATURES, RELEVANCE, comparing
+from fbrag_cli.methods.r2ag.features import FEATURES, RELEVANCE
 from fbrag_cli.methods.r2ag.former import ADAPTER, R2AG
 from fbrag_cli.methods.r2ag.prompts import list_turns, list_words
 from fbrag_cli.progress import Listener
-from fbrag_cli.retrieval import Comparing
+from fbrag_cli.retrieval import Retriever
 from fbrag_cli.text.printable import counted
 from fbrag_cli.training.questions import GoldQuestion, Pool
 from fbrag_cli.training.r2ag.lists import PassageList, list_of, shuffled
@@ -90,19 +90,19 @@ def train_r2ag(work: R2agWork) -> None:
 # -- lists and prompts ---------------------------------------------------------------------------------------------------------
 
 
-def _lists(work: R2agWork) -> tuple[list[PassageList], Comparing]:
+def _lists(work: R2agWork) -> tuple[list[PassageList], Retriever]:
     """Return the lists, and the retriever of the last of them."""
     pool, quiet = Pool(work.material), Listener(cancellation=work.listener.cancellation)
     lists: list[PassageList] = []
     questions, retriever = list(_chosen(work.material.questions, work.settings.limit)), None
     for question in work.progress(questions, "lists", 0, len(questions)):
         retriever = work.session.retriever(pool.of(question.group), work.settings.retriever, quiet)
-        made = list_of(question, pool, comparing(retriever), work.settings.list_length, work.features)
+        made = list_of(question, pool, retriever, work.settings.list_length, work.features)
         lists += [made] if made else []
     if retriever is None or len({each.dev for each in lists if each.answer}) < 2:
         what = "the rows give no lists for training, or none for checking, with an answer to learn"
         raise FbragError("usage", what, "give more questions: more rows, or a higher --limit")
-    return shuffled(lists) if work.settings.control == "shuffled" else lists, comparing(retriever)
+    return shuffled(lists) if work.settings.control == "shuffled" else lists, retriever
 
 
 def _chosen(questions: Sequence[GoldQuestion], limit: int | None) -> Iterator[GoldQuestion]:
@@ -155,7 +155,7 @@ def _digest(lists: Sequence[PassageList]) -> str:
 # -- what is written and said --------------------------------------------------------------------------------------------------
 
 
-def _record(work: R2agWork, read: _Read, retriever: Comparing, lists: Sequence[PassageList]) -> Fields:
+def _record(work: R2agWork, read: _Read, retriever: Retriever, lists: Sequence[PassageList]) -> Fields:
     """Return the top-level entries of the record, but for those of the network."""
     return {
         "model": read.about,

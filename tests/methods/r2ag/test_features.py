@@ -13,7 +13,6 @@ from rank_bm25 import BM25Okapi
 
 from fbrag_cli.corpus import Corpus, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
-from fbrag_cli.errors import FbragError
 from fbrag_cli.methods.r2ag.features import FEATURES, Scored, list_features
 from fbrag_cli.retrieval import Retriever
 from fbrag_cli.retrieval.bm25 import BM25
@@ -124,20 +123,3 @@ def test_a_document_without_terms_or_of_one_sentence_has_finite_features(text: s
     found = features(corpus, BM25.of(corpus), range(len(corpus.chunks)))
     assert np.isfinite(found).all()
     assert (found[:, 0] == 0).all()
-
-
-def test_a_retriever_that_cannot_compare_chunks_is_refused() -> None:
-    corpus = corpus_of(TEXT)
-
-    class Scoring:
-        name = "mine"
-
-        def scores(self, text: str) -> NDArray[np.float32]:
-            return np.zeros(len(corpus.chunks), np.float32)
-
-        def excerpt_scores(self, texts: object, excerpts: object) -> NDArray[np.float32]:
-            raise AssertionError
-
-    with pytest.raises(FbragError, match="the retriever mine cannot compare chunks") as error:
-        features(corpus, Scoring(), [0, 1])
-    assert error.value.code == "usage"
