@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from fbrag_cli.children import Failure
 from fbrag_cli.errors import FbragError
 from fbrag_cli.indexing import collect as collect_module
 from fbrag_cli.indexing.collect import Collection, collect, collect_one
@@ -20,6 +19,7 @@ from fbrag_cli.indexing.entry import ReadSettings
 from fbrag_cli.indexing.files import find_files
 from fbrag_cli.progress import Listener
 from fbrag_cli.storage.cache import NOWHERE, Cache
+from fbrag_cli.workers import Failure
 from tests.documents.making import docx, w_paragraph
 
 QUESTION = "Who keeps the lighthouse?"
