@@ -177,7 +177,7 @@ def verify(console: Console, options: InstalledNames) -> int:
     from fbrag_cli.cli.bars import download_bar
     from fbrag_cli.models.catalogue import load_catalogue
     from fbrag_cli.models.store import installed, stored_path
-    from fbrag_cli.models.verification import check
+    from fbrag_cli.models.store import check
 
     store, catalogue = models_dir(), load_catalogue()
     paths = [stored_path(name, store, catalogue) for name in options.names]
