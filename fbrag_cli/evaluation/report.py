@@ -205,11 +205,11 @@ def _differences(pairs: Sequence[tuple[Group, Group]], title: str, groups: Seque
 
 def score_table(metric: str, groups: Sequence[Group]) -> Table:
     """Return a metric by configuration and data set, with the average over the data sets first."""
+    by_group = [group.values(metric) for group in groups]
+    names = _names(groups, by_group)
     sampled = [
-        {name: statistics.bootstrap(list(values.values()), name) for name, values in group.values(metric).items()}
-        for group in groups
+        {name: statistics.bootstrap([*values[name].values()], name) for name in names if name in values} for values in by_group
     ]
-    names = _names(groups, sampled)
     rows = [_cells(of_group, names, lambda parts: _cell(statistics.average([*parts.values()]))) for of_group in sampled]
     columns = _columns(names, _details(metric, groups), rows)
     rows = _marked(rows, [min if metric in LESS else max] * len(columns))
