@@ -28,7 +28,7 @@ def doctor(console: Console, options: DoctorOptions) -> int:
       fbrag doctor --offline
       fbrag doctor --json | jq -r '.checks[] | select(.status != "ok") | .fix'
     """
-    from fbrag_cli.doctor import checks
+    from fbrag_cli.doctor.checks import checks
 
     done = []
     for check in checks(_situation(console, options)):
@@ -43,7 +43,7 @@ def doctor(console: Console, options: DoctorOptions) -> int:
 
 def _situation(console: Console, options: DoctorOptions) -> Any:
     from fbrag_cli.cli.config_keys import known_keys, value_of
-    from fbrag_cli.doctor.check import Situation
+    from fbrag_cli.doctor.checks import Situation
     from fbrag_cli.storage.config_file import Config, load, locate
     from fbrag_cli.storage.places import models_dir
 

@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import typer
 
 from fbrag_cli.cli.completion import model_names
+from fbrag_cli.cli.config_keys import configured
 from fbrag_cli.cli.console import Console
 from fbrag_cli.cli.groups import takes
 from fbrag_cli.cli.help import Command, Group
 from fbrag_cli.cli.options import argument, option
 from fbrag_cli.errors import ExitCode, FbragError
+from fbrag_cli.generation.server.address import is_server
+from fbrag_cli.models.advice import advise, described
+from fbrag_cli.models.catalogue import load_catalogue
+from fbrag_cli.models.pull import plan, read_spec
+from fbrag_cli.models.pull import pull as pull_model
+from fbrag_cli.models.store import check, describe, files_of, installed, locate, remove, resolve, stored_path
+from fbrag_cli.render.model_list import advice_record, record, table
 from fbrag_cli.storage.places import models_dir
 from fbrag_cli.text.printable import byte_size, dumps, printable
-
-if TYPE_CHECKING:
-    from fbrag_cli.models.store import StoredModel
 
 HELP = """Fetch, list, verify and delete models.
 
@@ -94,11 +98,6 @@ def list_(console: Console, options: ListOptions) -> None:
       fbrag models list --all
       fbrag models list --json | jq -r '.models[].path'
     """
-    from fbrag_cli.models.advice import advise, described
-    from fbrag_cli.models.catalogue import load_catalogue
-    from fbrag_cli.models.store import describe, installed
-    from fbrag_cli.render.model_list import advice_record, record, table
-
     store, catalogue = models_dir(), load_catalogue()
     models = list(installed(store, catalogue))
     if options.all:
@@ -106,7 +105,12 @@ def list_(console: Console, options: ListOptions) -> None:
         known = [entry for entry in catalogue.models.values() if not entry.replaced_by or store / entry.file in here]
         others = [model for path, model in here.items() if not catalogue.find(path.name)]
         models = [*(describe(store / entry.file, entry) for entry in known), *others]
-    roles = _roles(models, store, console)
+    pair = _pair(console)
+    files = {role: locate(name, store, catalogue) for role, name in pair.items()}
+    roles = {
+        model.name: tuple(role for role, name in pair.items() if name == model.name or files[role] == model.path)
+        for model in models
+    }
     advice = advise(catalogue) if options.all else None
     if options.json:
         records = [record(model, roles, advice) for model in models]
@@ -136,10 +140,6 @@ def pull(console: Console, options: PullOptions) -> None:
       fbrag models pull --suggested --dry-run
     """
     from fbrag_cli.cli.live import download_bar
-    from fbrag_cli.models.advice import advise
-    from fbrag_cli.models.catalogue import load_catalogue
-    from fbrag_cli.models.pull import plan, read_spec
-    from fbrag_cli.models.pull import pull as pull_model
 
     store = models_dir()
     downloads = [read_spec(name, load_catalogue(), options.sha256) for name in _names_to_pull(options, console)]
@@ -175,9 +175,6 @@ def verify(console: Console, options: InstalledNames) -> int:
       fbrag models verify qwen2.5-coder-1.5b
     """
     from fbrag_cli.cli.live import download_bar
-    from fbrag_cli.models.catalogue import load_catalogue
-    from fbrag_cli.models.store import installed, stored_path
-    from fbrag_cli.models.verification import check
 
     store, catalogue = models_dir(), load_catalogue()
     paths = [stored_path(name, store, catalogue) for name in options.names]
@@ -212,9 +209,6 @@ def rm(console: Console, options: NamesToDelete) -> int:
       fbrag models rm smollm2-135m
       fbrag models rm -y llama-3.1-8b llama-3.2-1b
     """
-    from fbrag_cli.models.catalogue import load_catalogue
-    from fbrag_cli.models.store import files_of, remove
-
     store, catalogue = models_dir(), load_catalogue()
     files = {name: files_of(name, store, catalogue) for name in options.names}  # all of them exist, or none is deleted
     sizes = [f"{name} ({byte_size(sum(path.lstat().st_size for path in paths))})" for name, paths in files.items()]
@@ -240,9 +234,6 @@ def path(console: Console, options: OneName) -> None:
       ls -l "$(fbrag models path)"
       fbrag models path smollm2-135m
     """
-    from fbrag_cli.models.catalogue import load_catalogue
-    from fbrag_cli.models.store import resolve
-
     store = models_dir()
     print(printable(str(resolve(options.name, store, load_catalogue()).path if options.name else store)))
 
@@ -252,23 +243,8 @@ def path(console: Console, options: OneName) -> None:
 
 def _pair(console: Console) -> Mapping[str, str]:
     """Return the model of each role, by the environment, the configuration file, or the catalogue."""
-    from fbrag_cli.cli.config_keys import configured
-
     small, large = configured(console, "small", "large")
     return {"small": small, "large": large}
-
-
-def _roles(models: Iterable[StoredModel], store: Path, console: Console) -> dict[str, tuple[str, ...]]:
-    """Return the roles of each model by its name."""
-    from fbrag_cli.models.catalogue import load_catalogue
-    from fbrag_cli.models.store import locate
-
-    catalogue, pair = load_catalogue(), _pair(console)
-    files = {role: locate(name, store, catalogue) for role, name in pair.items()}
-    return {
-        model.name: tuple(role for role, name in pair.items() if name == model.name or files[role] == model.path)
-        for model in models
-    }
 
 
 def _names_to_pull(options: PullOptions, console: Console) -> list[str]:
@@ -278,14 +254,9 @@ def _names_to_pull(options: PullOptions, console: Console) -> list[str]:
     if len(options.names) > 1 and (options.role or options.sha256):
         raise FbragError("usage", "--role and --sha256 are for one model", "pull one model at a time")
     if options.suggested:
-        from fbrag_cli.models.advice import advise
-        from fbrag_cli.models.catalogue import load_catalogue
-
         return [entry.id for entry in advise(load_catalogue()).pair.models]
     if options.names:
         return list(dict.fromkeys(options.names))
-    from fbrag_cli.generation.server.address import is_server
-
     pair = _pair(console)
     needed = [pair[options.role]] if options.role else list(dict.fromkeys(pair.values()))
     return [name for name in needed if not (is_server(name) or os.path.isfile(os.path.expanduser(name)))]

@@ -6,6 +6,7 @@ The child prints one JSON object as its last line on stdout.
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,8 +14,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from fbrag_cli import children
-from fbrag_cli.children import Child, signal_name
+from fbrag_cli import workers
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.process import set_environment
 from fbrag_cli.limits import free_memory
@@ -34,28 +34,34 @@ class Death:
 
 def command(*arguments: str) -> list[str]:
     """Return the command of a child that runs `main` with these arguments."""
-    return children.command("fbrag_cli.doctor.probe:main", *arguments)
+    return workers.command("fbrag_cli.doctor.probe:main", *arguments)
 
 
 def run(child: Sequence[str], environ: Mapping[str, str], *, gpu: bool = True, timeout: float = 300) -> dict[str, Any] | Death:
     """Run a child and return its report, or how it died. timeout: seconds. gpu: whether it may see GPUs."""
     try:
-        with Child(child, "load llama.cpp", environ={**environ, **({} if gpu else _NO_GPU)}, errors=True) as started:
-            ended = started.finish(seconds=timeout)
-    except FbragError as error:
-        return Death(None, error.message)
-    if ended.late:
+        ended = subprocess.run(
+            child,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            env={**environ, **({} if gpu else _NO_GPU)},
+            timeout=timeout,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
         return Death("timeout", f"no result within {timeout:g} s")
-    if ended.status < 0:
-        name = signal_name(-ended.status)
+    except OSError as error:
+        return Death(None, f"no process can be started to load llama.cpp: {error.strerror or error}")
+    if ended.returncode < 0:
+        name = workers.signal_name(-ended.returncode)
         return Death(name, f"killed by {name}")
-    if ended.status > 255:  # an exception in native code, on Windows
-        return Death("SIGSEGV", f"killed by the exception {ended.status:#x}")
+    if ended.returncode > 255:  # an exception in native code, on Windows
+        return Death("SIGSEGV", f"killed by the exception {ended.returncode:#x}")
     try:
-        report = json.loads(ended.output.splitlines()[-1])
+        report = json.loads(ended.stdout.splitlines()[-1])
     except (IndexError, ValueError):
-        lines = [line for line in ended.errors.decode("utf-8", "replace").splitlines() if line.strip()]
-        return Death(None, lines[-1].strip() if lines else f"exit code {ended.status}")
+        lines = ended.stderr.decode("utf-8", "replace").strip().splitlines()
+        return Death(None, lines[-1].strip() if lines else f"exit code {ended.returncode}")
     return report if isinstance(report, dict) else Death(None, "no report")
 
 

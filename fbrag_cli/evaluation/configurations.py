@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.evaluation.labels import key
+from fbrag_cli.evaluation.results import key
 from fbrag_cli.methods.choosing import PLAIN, PRESETS, method_with, preset_settings
 from fbrag_cli.methods.knobs import Setting, settings_of
 from fbrag_cli.methods.method import Method

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache, partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from random import Random
+from typing import IO, Any
 
-from fbrag_cli.evaluation.dataset_files import MAX_ROW, dataset_files, drawn_rows, read_start, unreadable
+from fbrag_cli.errors import FbragError
 
+MAX_ROW = 32_000_000  # bytes of a row or of a document; ∞Bench's longest has 5 million
+_MAX_ARRAY = 64_000_000  # bytes of a file that is one JSON array, which is read as a whole
+_GZIP = b"\x1f\x8b"
+_FORM = "a row is an object with `input`, `answers` (∞Bench: `answer`) and `context` or `context_file`"
+_KINDS = "name .jsonl, .jsonl.gz or .json files, or a folder of them"
 _LETTERS = "ABCD"  # of choices, for which ∞Bench has a scorer
 _CHOICE = "longbook_choice_eng"
 _CHINESE = ("_zh", "_chn", "dureader", "lsht", "vcsum")  # how the benchmarks' Chinese datasets end
@@ -56,7 +64,7 @@ def load_examples(paths: Iterable[Path], limit: int | None = None, seed: int = 0
                 if first := taken.get((example.dataset, example.id)):
                     raise _BadRow(f"the id {example.id!r} of {example.dataset} is taken by {first}")
             except _BadRow as bad:
-                raise unreadable(path, place, str(bad)) from None
+                raise _unreadable(path, place, str(bad)) from None
             taken[example.dataset, example.id] = f"{path}, {place}"
             examples.append(example)
     return examples
@@ -66,16 +74,16 @@ class _BadRow(ValueError):
     """A row that cannot be used. The message is the reason; `load_examples` adds the file and the line."""
 
 
-# 1. Documents
+# -- documents ---------------------------------------------------------------------------------------------------------------
 
 
 class _Contexts:
     """Stores each document once, compressed. ∞Bench repeats a book of a megabyte for each question."""
 
     def __init__(self) -> None:
-        self._packed: dict[str, _Packed] = {}
+        self._packed: dict[str, bytes] = {}
         self._of_file: dict[Path, str] = {}
-        self._last = ("", "")
+        self.text = lru_cache(maxsize=1)(self._text)  # neighbouring rows often share a document
 
     def add(self, text: str) -> str:
         """Store a document, and return its key. Raises _BadRow if there is no text."""
@@ -84,15 +92,8 @@ class _Contexts:
         data = text.encode("utf-8", "surrogatepass")
         key = sha256(data).hexdigest()
         if key not in self._packed:
-            self._packed[key] = _Packed(zlib.compress(data, 1))
-        self._last = key, text
+            self._packed[key] = zlib.compress(data, 1)
         return key
-
-    def text(self, key: str) -> str:
-        """Return the text of a document. The last one stays unpacked, because neighbouring rows often share it."""
-        if self._last[0] != key:
-            self._last = key, self._packed[key]()
-        return self._last[1]
 
     def add_file(self, name: str, folder: Path) -> str:
         """Store the document in a file of the dataset's folder, and return its key. Raises _BadRow, OSError."""
@@ -111,19 +112,11 @@ class _Contexts:
                 raise _BadRow(f"its context_file {name} is not UTF-8: {error.reason}") from None
         return self._of_file[path]
 
-    def __getitem__(self, key: str) -> _Packed:
-        return self._packed[key]
+    def _text(self, key: str) -> str:
+        return zlib.decompress(self._packed[key]).decode("utf-8", "surrogatepass")
 
 
-@dataclass(frozen=True, slots=True)
-class _Packed:
-    data: bytes
-
-    def __call__(self) -> str:
-        return zlib.decompress(self.data).decode("utf-8", "surrogatepass")
-
-
-# 2. Rows
+# -- rows --------------------------------------------------------------------------------------------------------------------
 
 
 def _object(text: str) -> dict[str, Any]:
@@ -154,7 +147,7 @@ def _example(row: dict[str, Any], path: Path, contexts: _Contexts) -> Example:
         dataset=dataset,
         question=question,
         answers=_choice(answers, choices) if choices and answerable is not False else answers,
-        context=contexts[document],
+        context=partial(contexts.text, document),
         document=document,
         evidence=_strings(row, "evidence"),
         choices=choices,
@@ -239,3 +232,126 @@ def _strings(row: dict[str, Any], name: str) -> tuple[str, ...]:
     if not all(isinstance(each, (str, int, float)) and not isinstance(each, bool) for each in values):
         raise _BadRow(f"`{name}` is not a list of strings")
     return tuple(map(str, values))
+
+
+# -- files: JSON Lines or one JSON array, plain or gzipped -------------------------------------------------------------------
+
+
+def _unreadable(path: Path, place: str, what: str) -> FbragError:
+    """Return an error for a place in a file. place: "line 3" of JSON Lines, "row 3" of an array. what: the fault."""
+    return FbragError("doc_unreadable", f"{path}, {place}: {what}", _FORM, document=str(path))
+
+
+def dataset_files(paths: Iterable[Path]) -> list[Path]:
+    """Return each file once; for a folder its datasets, by name. Raises FbragError (doc_not_found, doc_unreadable)."""
+    files: dict[Path, Path] = {}
+    for path in paths:
+        files |= {resolved: file for resolved, file in _datasets(path).items() if resolved not in files}
+    return list(files.values())
+
+
+def _datasets(path: Path) -> dict[Path, Path]:
+    """Return a file, or the datasets of a folder, by their resolved paths."""
+    try:
+        if not path.exists():
+            raise FbragError("doc_not_found", f"there is no {path}", _KINDS, document=str(path))
+        found = sorted(filter(_is_dataset, path.iterdir())) if path.is_dir() else [path]
+        if not found:
+            raise FbragError("doc_not_found", f"no dataset in {path}", _KINDS, document=str(path))
+        first: dict[Path, Path] = {}
+        for file in found:
+            first.setdefault(file.resolve(), file)
+        return first
+    except OSError as error:
+        raise _failed(path, error) from None
+
+
+def _failed(path: Path, error: Exception) -> FbragError:
+    """Return the error for a file or folder that cannot be read. error: raised by the system or by the decompression."""
+    why = getattr(error, "strerror", None) or error
+    return FbragError("doc_unreadable", f"{path} cannot be read: {why}", _KINDS, document=str(path))
+
+
+def _is_dataset(path: Path) -> bool:
+    """Return whether a file in a folder is a dataset. A .json file may be a configuration; with an array it is a dataset."""
+    name = path.name.removesuffix(".gz")
+    if name.startswith(".") or not name.endswith((".jsonl", ".json")) or not path.is_file():
+        return False
+    return name.endswith(".jsonl") or _is_array(path)
+
+
+def _open(path: Path) -> IO[bytes]:
+    if not path.is_file():  # reading a pipe would wait
+        raise FbragError("doc_unreadable", f"{path} is no file", _KINDS, document=str(path))
+    with path.open("rb") as file:
+        start = file.read(2)
+    return gzip.open(path) if start == _GZIP else path.open("rb")  # type: ignore[return-value]
+
+
+def _is_array(path: Path) -> bool:
+    return read_start(path, 4096).removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"["
+
+
+def read_start(path: Path, size: int) -> bytes:
+    """Return the first `size` bytes of a file, or all if it has less; unpacked if it is gzipped. Raises FbragError."""
+    try:
+        with _open(path) as file:
+            return file.read(size)
+    except (OSError, EOFError, zlib.error) as error:
+        raise _failed(path, error) from None
+
+
+def drawn_rows(path: Path, limit: int | None, seed: int) -> Iterator[tuple[str, str]]:
+    """Yield (place, JSON text) of `limit` rows of the file, or of all, in their order.
+
+    The rows of a smaller limit are among those of a larger one. Raises FbragError (doc_unreadable, doc_empty).
+    """
+    rows: Callable[[Path], Iterator[tuple[str, str | bytes]]] = _array if _is_array(path) else _lines
+    chosen = None
+    if limit is not None:
+        order = list(range(sum(1 for _ in rows(path))))
+        Random(seed).shuffle(order)
+        chosen = set(order[:limit])
+    n_rows = 0
+    for i, (place, row) in enumerate(rows(path)):
+        n_rows += 1
+        if chosen is None or i in chosen:
+            yield place, row if isinstance(row, str) else _decoded(row, path, place)
+    if not n_rows:
+        raise FbragError("doc_empty", f"{path} has no rows", _FORM, document=str(path))
+
+
+def _lines(path: Path) -> Iterator[tuple[str, str | bytes]]:
+    try:
+        with _open(path) as file:
+            line = 0
+            while row := file.readline(MAX_ROW + 1):
+                line += 1
+                if len(row) > MAX_ROW:
+                    raise _unreadable(path, f"line {line}", f"longer than {MAX_ROW // 1_000_000} MB")
+                if not row.isspace():
+                    yield f"line {line}", row
+    except (OSError, EOFError, zlib.error) as error:
+        raise _failed(path, error) from None
+
+
+def _array(path: Path) -> Iterator[tuple[str, str | bytes]]:
+    data = read_start(path, _MAX_ARRAY + 1)
+    if len(data) > _MAX_ARRAY:
+        raise _unreadable(path, "line 1", f"an array of more than {_MAX_ARRAY // 1_000_000} MB; write it as JSON Lines")
+    text = _decoded(data, path, "line 1")
+    try:
+        rows = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise _unreadable(path, f"line {error.lineno}", f"not JSON: {error.msg}") from None
+    except (ValueError, RecursionError) as error:
+        raise _unreadable(path, "line 1", f"not JSON: {error}") from None
+    for n, row in enumerate(rows, 1):
+        yield f"row {n}", json.dumps(row)
+
+
+def _decoded(data: bytes, path: Path, place: str) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise _unreadable(path, place, f"not UTF-8: {error.reason}") from None

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.evaluation import statistics
-from fbrag_cli.evaluation.labels import key, labels, order
 from fbrag_cli.evaluation.metrics import METRICS, SCORE
-from fbrag_cli.evaluation.results import Result
+from fbrag_cli.evaluation.results import Result, key, labels, order
 from fbrag_cli.evaluation.tables import Report, Table
 from fbrag_cli.installation import extra
 from fbrag_cli.text.printable import one_line

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import TypeVar
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.evaluation.labels import key, shared
-from fbrag_cli.evaluation.metrics import LESS, SCORE, known_metric
-from fbrag_cli.evaluation.report_tables import (
-    Group,
-    cost_table,
-    coverage_table,
-    difference_table,
-    group_rows,
-    outcome_table,
-    score_table,
-)
-from fbrag_cli.evaluation.results import Result
-from fbrag_cli.evaluation.tables import Report
+from fbrag_cli.evaluation import statistics
+from fbrag_cli.evaluation.metrics import LESS, METRICS, SCORE, known_metric
+from fbrag_cli.evaluation.results import Result, key, labels, order, shared
+from fbrag_cli.evaluation.statistics import Bootstrap, percentile
+from fbrag_cli.evaluation.tables import Cell, Column, Report, Table, Unit
 from fbrag_cli.text.printable import one_line
 
 _REPORTED = (
@@ -26,6 +21,48 @@ _REPORTED = (
     *("answer_in_context", "answer_in_samples", "abstain", "abstain_wrongly"),
 )
 _ERRORS_NAMED = 3
+_COVERED = (0.25, 0.5, 0.75, 1.0)  # shares of the answers
+_SURE = 0.05  # p below which a difference is marked; the interval of a few pairs is too narrow
+_STAGES = ("read", "load", "recall", "forward", "select", "answer", "verify", "first_token")
+_OUTCOMES = {"answered": "Answered", "not_found": "Not found", "retrieved": "Retrieved only", "error": "Errors"}
+
+Values = dict[str, dict[str, float]]  # by data set, then by id
+Part = TypeVar("Part")
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The rows of one configuration."""
+
+    label: str
+    configuration: dict[str, object]
+    rows: tuple[Result, ...]
+
+    @property
+    def done(self) -> list[Result]:
+        """The rows without an error."""
+        return [row for row in self.rows if row.status != "error"]
+
+    def values(self, metric: str) -> Values:
+        """Return the values of a metric in the order of the ids, so that the same examples are resampled alike."""
+        found: Values = {}
+        for row in sorted(self.rows, key=lambda row: row.id):
+            if (value := row.value(metric)) is not None:
+                found.setdefault(row.dataset, {})[row.id] = value
+        return found
+
+
+def group_rows(rows: Iterable[Result]) -> list[Group]:
+    """Return the rows by configuration, in the order of a table, each group with its label."""
+    found: dict[str, list[Result]] = {}
+    for row in rows:
+        found.setdefault(key(row.configuration), []).append(row)
+    ordered = sorted(found.values(), key=lambda group: order(group[0].configuration))
+    named = labels([group[0].configuration for group in ordered])
+    return [Group(label, group[0].configuration, tuple(group)) for label, group in zip(named, ordered, strict=True)]
+
+
+# -- reports -------------------------------------------------------------------------------------------------------------------
 
 
 def summarise(rows: Sequence[Result]) -> Report:
@@ -161,3 +198,162 @@ def _differences(pairs: Sequence[tuple[Group, Group]], title: str, groups: Seque
     if not tables:
         note = "No example was measured by both sides."
     return Report(title, tables, shared([group.configuration for group in groups]), (note,))
+
+
+# -- tables --------------------------------------------------------------------------------------------------------------------
+
+
+def score_table(metric: str, groups: Sequence[Group]) -> Table:
+    """Return a metric by configuration and data set, with the average over the data sets first."""
+    by_group = [group.values(metric) for group in groups]
+    names = _names(groups, by_group)
+    sampled = [
+        {name: statistics.bootstrap([*values[name].values()], name) for name in names if name in values} for values in by_group
+    ]
+    rows = [_cells(of_group, names, lambda parts: _cell(statistics.average([*parts.values()]))) for of_group in sampled]
+    columns = _columns(names, _details(metric, groups), rows)
+    rows = _marked(rows, [min if metric in LESS else max] * len(columns))
+    return _table(metric, METRICS[metric], "In percent, [95 % interval]", columns, groups, rows)
+
+
+def difference_table(metric: str, pairs: Sequence[tuple[Group, Group]], groups: Sequence[Group]) -> Table | None:
+    """Return the paired differences of a metric by configuration and data set; None where no example has both values.
+
+    pairs: a group, and the one to compare it with. groups: the groups whose data sets get a column.
+    """
+    paired = [_paired(group.values(metric), other.values(metric)) for group, other in pairs]
+    if not (names := _names(groups, paired)):
+        return None
+    rows = [_cells(differences, names, _difference) for differences in paired]
+    columns = _columns(names, _details(metric, groups), rows, "difference")
+    note = "In points of percent, [95 % interval], p two-sided; marked where the interval excludes 0 and p is below 0.05."
+    labelled = tuple((group.label, tuple(row)) for (group, _), row in zip(pairs, rows, strict=True))
+    return Table(metric, METRICS[metric], note, tuple(columns), labelled)
+
+
+def outcome_table(groups: Sequence[Group]) -> Table:
+    """Return how many examples were answered, not found, retrieved only, or failed."""
+    ended = [Counter(row.status for row in group.rows) for group in groups]
+    shown = [status for status in _OUTCOMES if status == "error" or any(counts[status] for counts in ended)]
+    columns = [Column(name, unit="count") for name in ("Examples", *(_OUTCOMES[status] for status in shown))]
+    rows = [[Cell(counts.total()), *(Cell(counts[status]) for status in shown)] for counts in ended]
+    return _table("outcomes", "Outcomes", "Examples with an error count in no average", columns, groups, rows)
+
+
+def coverage_table(groups: Sequence[Group]) -> Table:
+    """Return the share of right answers among the most confident 25 to 100 % of the answers.
+
+    Answers of equal confidence are taken together. A declined answer counts as it was proposed.
+    """
+    rows = []
+    for group in groups:
+        answers = sorted(
+            ((row.confidence, float(row.right)) for row in group.rows if row.confidence is not None and row.right is not None),
+            reverse=True,
+        )
+        least = [answers[ceil(share * len(answers)) - 1][0] for share in _COVERED] if answers else []
+        samples = [statistics.bootstrap([right for confidence, right in answers if confidence >= each]) for each in least]
+        rows.append([*map(_cell, samples)] or [Cell()] * len(_COVERED))
+    columns = _counted([Column(f"{share:.0%}", "most confident") for share in _COVERED], rows)
+    note = "In percent of all data sets together, [95 % interval]; right: F1 of 0.5 or more, or the right choice"
+    return _table(
+        "coverage", "Right answers among the most confident", note, columns, groups, _marked(rows, [max] * len(columns))
+    )
+
+
+def cost_table(groups: Sequence[Group]) -> Table:
+    """Return the tokens read, the seconds of each stage and the memory."""
+    found = {name for group in groups for row in group.rows for name in row.seconds}
+    stages = sorted(found, key=lambda name: (name == "total", _STAGES.index(name) if name in _STAGES else len(_STAGES), name))
+    columns = [
+        Column("Tokens read", "mean", "count"),
+        *(Column(stage, "s, median", "seconds") for stage in stages),
+        Column("Memory", "MB, peak", "MB"),
+    ]
+    rows = []
+    for group in groups:
+        read = [row.tokens_read for row in group.done if row.tokens_read is not None]
+        taken = [[row.seconds[stage] for row in group.done if stage in row.seconds] for stage in stages]
+        memory = max((row.memory_mb for row in group.done if row.memory_mb is not None), default=None)
+        medians = [Cell(percentile(each, 50), p95=percentile(each, 95)) if each else Cell() for each in taken]
+        rows.append([Cell(sum(read) / len(read)) if read else Cell(), *medians, Cell(memory)])
+    best = [min if column.name in ("Tokens read", "total") else None for column in columns]
+    return _table("cost", "Cost", "Over all examples without an error", columns, groups, _marked(rows, best))
+
+
+def _names(groups: Iterable[Group], parts: Sequence[Mapping[str, object]]) -> list[str]:
+    """Return the names of the data sets that any of the parts has, in the order of the rows."""
+    found = dict.fromkeys(row.dataset for group in groups for row in group.rows)
+    return [name for name in found if any(name in each for each in parts)]
+
+
+def _cells(parts: Mapping[str, Part], names: Sequence[str], cell: Callable[[Mapping[str, Part]], Cell]) -> list[Cell]:
+    """Return the cells of a line: first of several data sets together, then of each. Without a part a cell is empty."""
+    columns = [*([names] if len(names) > 1 else []), *([name] for name in names)]
+    return [
+        cell({name: parts[name] for name in parts if name in each}) if parts.keys() >= {*each} else Cell() for each in columns
+    ]
+
+
+def _cell(sampled: Bootstrap) -> Cell:
+    low, high = statistics.interval(sampled) or (None, None)
+    return Cell(sampled.mean, low, high, n=sampled.n)
+
+
+def _paired(new: Values, old: Values) -> dict[str, list[float]]:
+    """Return the differences by data set, over the ids that both have."""
+    both = [name for name in new if name in old]
+    paired = {name: [value - old[name][id_] for id_, value in new[name].items() if id_ in old[name]] for name in both}
+    return {name: differences for name, differences in paired.items() if differences}
+
+
+def _difference(paired: Mapping[str, Sequence[float]]) -> Cell:
+    found = statistics.paired_difference(paired)
+    excludes = found.low is not None and found.high is not None and not found.low <= 0 <= found.high
+    return Cell(found.mean, found.low, found.high, p=found.p, n=found.n, marked=excludes and found.p < _SURE)
+
+
+def _details(metric: str, groups: Iterable[Group]) -> dict[str, str]:
+    """Return the name of the metric in the column of each data set."""
+    if metric != SCORE:
+        return {}
+    reported = [(row.dataset, row.main_metric) for group in groups for row in group.rows if row.score is not None]
+    return {dataset: METRICS.get(name, one_line(name, 20)) for dataset, name in dict.fromkeys(reported)}
+
+
+def _columns(
+    names: Sequence[str], details: Mapping[str, str], rows: Sequence[Sequence[Cell]], unit: Unit = "score"
+) -> list[Column]:
+    found = [Column("Average", unit=unit)] if len(names) > 1 else []
+    found += [Column(name, details.get(name, ""), unit) for name in names]
+    return _counted(found, rows)
+
+
+def _counted(columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> list[Column]:
+    """Return the columns with the number of examples that most of their cells have."""
+    found = list(columns)
+    for i, column in enumerate(found):
+        counts = Counter(row[i].n for row in rows if row[i].value is not None)
+        if counts:
+            found[i] = replace(column, n=counts.most_common(1)[0][0])
+    return found
+
+
+def _marked(rows: Sequence[Sequence[Cell]], best: Sequence[Callable[[Iterable[float]], float] | None]) -> list[list[Cell]]:
+    """Return the rows with the best cell of each column marked, where the cells differ. best: `max`, `min` or None by column."""
+    marked = [list(row) for row in rows]
+    for i, choose in enumerate(best):
+        found = [value for row in rows if (value := row[i].value) is not None]
+        if choose is not None and found and max(found) - min(found) > 1e-12:
+            for row in marked:
+                value = row[i].value
+                row[i] = replace(row[i], marked=value is not None and abs(value - choose(found)) <= 1e-12)
+    return marked
+
+
+def _table(
+    name: str, title: str, note: str, columns: Sequence[Column], groups: Sequence[Group], rows: Sequence[Sequence[Cell]]
+) -> Table:
+    note += "; the best of a column is marked." if any(cell.marked for row in rows for cell in row) else "."
+    labelled = tuple((group.label, tuple(row)) for group, row in zip(groups, rows, strict=True))
+    return Table(name, title, note, tuple(columns), labelled)

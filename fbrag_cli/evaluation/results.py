@@ -1,21 +1,33 @@
-"""Result rows, read from the files that the runner writes. A row holds the measures of one example under one configuration."""
+"""Result rows, read from the files that the runner writes, and how rows and tables name a configuration.
+
+A row holds the measures of one example under one configuration. A configuration is named by its settings, and by a label of those
+in which it differs from others.
+"""
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.evaluation.labels import key
 from fbrag_cli.evaluation.metrics import SCORE
+from fbrag_cli.methods.registry import names
 from fbrag_cli.storage.rows import parsed
+from fbrag_cli.text.printable import one_line
 
 SCHEMA = "fbrag.eval/1"
 STATUSES = ("answered", "not_found", "retrieved", "error")
 
+Settings = Mapping[str, object]
+
 _RIGHT = {"f1": 0.5, "accuracy": 1.0}  # the least score of a right answer
+_QUOTED = re.compile(r"[^\w.:/+@%…-]+")  # signs that a shell treats as its own, and those that separate the parts of a label
+_LONGEST = 60  # characters of one value
 _HINT = "name a file that `fbrag eval -o` of this version wrote"
 
 
@@ -117,3 +129,60 @@ def _number(value: Any) -> float | None:
     if value is not None and not isfinite(value):
         raise ValueError(value)
     return None if value is None else float(value)
+
+
+# -- configurations --------------------------------------------------------------------------------------------------------------
+
+
+def key(settings: object) -> str:
+    """Return a text that is equal for equal settings in any order."""
+    return json.dumps(settings, sort_keys=True)
+
+
+def shared(configurations: Sequence[Settings]) -> dict[str, object]:
+    """Return the settings that have one value in all configurations that have them."""
+    differing = _differing(configurations)
+    return {name: value for each in configurations for name, value in each.items() if name not in differing}
+
+
+def order(configuration: Settings) -> tuple[tuple[float, str], ...]:
+    """Return a sort key for the lines of a table: by the number of selected chunks, then by method in the paper's order."""
+    known, method = names(), str(configuration.get("method"))
+    rank = float(known.index(method) if method in known else len(known))
+    places = [_place(value) for _, value in sorted(configuration.items())]
+    return (_place(configuration.get("select")), (rank, method), *places, (0, key(configuration)))
+
+
+def labels(configurations: Sequence[Settings]) -> list[str]:
+    """Return a unique label for each that needs no quotes in a shell, as "fb-rag:recall=8,select=5" and "vanilla"."""
+    settings = [dict(configuration) for configuration in configurations]
+    of_method: dict[object, dict[str, object]] = {}  # the settings that any configuration of a method has
+    for each in settings:
+        of_method.setdefault(each.get("method"), {}).update(dict.fromkeys(each))
+    settings = [{**of_method[each.get("method")], **each} for each in settings]
+    differing = sorted(_differing(settings) - {"method"})
+    found = []
+    for each in settings:
+        parts = ",".join(f"{name.replace('_', '-')}={_value(each[name])}" for name in differing if name in each)
+        found.append(":".join(filter(None, [_value(each.get("method")), parts])))
+    # Cut values and replaced signs can make labels alike: these get a number.
+    return [label if found.count(label) == 1 else f"{label}.{i}" for i, label in enumerate(found, 1)]
+
+
+def _differing(settings: Sequence[Settings]) -> set[str]:
+    """Return the names of the settings that have several values."""
+    values: dict[str, set[str]] = {}
+    for each in settings:
+        for name, value in each.items():
+            values.setdefault(name, set()).add(key(value))
+    return {name for name, found in values.items() if len(found) > 1}
+
+
+def _place(value: object) -> tuple[float, str]:
+    return (float(value), "") if isinstance(value, int | float) else (-1.0, "" if value is None else str(value))
+
+
+def _value(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:g}"
+    return _QUOTED.sub("_", one_line(value if isinstance(value, str) else key(value), _LONGEST))

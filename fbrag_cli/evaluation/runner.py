@@ -5,7 +5,7 @@ Configurations share the chunks and the index of a document, the forward samples
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -16,7 +16,7 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.evaluation import metrics, results
 from fbrag_cli.evaluation.configurations import Configuration, distinct
 from fbrag_cli.evaluation.datasets import Example
-from fbrag_cli.evaluation.labels import key
+from fbrag_cli.evaluation.results import key
 from fbrag_cli.generation.build import versions
 from fbrag_cli.indexing.collect import collect_text
 from fbrag_cli.progress import Event, Listener, Progress, silent
@@ -66,13 +66,17 @@ def run(
     with open_rows(output, results.SCHEMA, restart=restart) as file:
         done = _done(file.rows, output)
         wanted = [(example, configuration) for example in examples for configuration in configurations]
-        digests = _Digests(lambda name: session.models.identity(name)[:2])
+        models = {name for each in configurations for name in each.models.values()}
+        of_models = {name: _digest(repr(session.models.identity(name)[:2])) for name in models}
+        todo = []
         for example, each in wanted:
-            if (row := done.get((example.dataset, example.id, each.key))) is not None:
-                digests.check(row, example, each.models, output)
-        todo = [(example, each) for example, each in wanted if not _is_done(example, each, done)]
+            row = done.get((example.dataset, example.id, each.key))
+            if row is not None:
+                _check_digests(row, example, each, of_models, output)
+            if row is None or not _is_checked(example, each, row):
+                todo.append((example, each))
         for n_done, (case, row) in enumerate(_rows(todo, session), len(wanted) - len(todo) + 1):
-            file.write({**row, "digests": digests.of(case[0], case[1].models)})
+            file.write({**row, "digests": _digests(*case, of_models)})
             progress(Event("eval", "progress", n_done, len(wanted), "rows"))
     progress(Event("eval", "done"))
 
@@ -86,12 +90,24 @@ def _check(example: Example, configurations: Sequence[Configuration]) -> None:
         metrics.score(example, "")
 
 
-def _is_done(example: Example, configuration: Configuration, done: _RowsByKey) -> bool:
-    """Return whether there is a row, with a checked answer where it has to be checked."""
-    if (row := done.get((example.dataset, example.id, configuration.key))) is None:
-        return False
+def _is_checked(example: Example, configuration: Configuration, row: Row) -> bool:
+    """Return whether a row has a checked answer where it has to be checked."""
     was_checked = not {"abstain", "abstain_wrongly"}.isdisjoint(row["metrics"])
     return was_checked or not configuration.large or example.dataset not in configuration.checked
+
+
+def _digests(example: Example, configuration: Configuration, of_models: Mapping[str, str]) -> dict[str, str]:
+    """Return fingerprints of the example and of each model of a row, 12 hex digits. of_models: those of models, by name."""
+    return {"example": _digest(repr(example)), **{role: of_models[name] for role, name in configuration.models.items()}}
+
+
+def _check_digests(row: Row, example: Example, configuration: Configuration, of_models: Mapping[str, str], output: Path) -> None:
+    """Raise FbragError `usage` where a row of `output` has other fingerprints."""
+    for name, digest in _digests(example, configuration, of_models).items():
+        if row["digests"].get(name) != digest:
+            model = f"the {name} model {configuration.models.get(name)}"
+            what = f"{example.id} of {example.dataset}" if name == "example" else model
+            raise FbragError("usage", f"{what} has changed since {output} got rows of it", ANOTHER)
 
 
 def _done(rows: Iterable[Row], output: Path) -> _RowsByKey:
@@ -110,14 +126,18 @@ def _done(rows: Iterable[Row], output: Path) -> _RowsByKey:
 
 
 def _rows(todo: Sequence[_Case], session: Session) -> Iterator[tuple[_Case, dict[str, Any]]]:
-    collections = _Collections()
+    collections: dict[int, Collection] = {}  # of the last document, by words in a chunk
     last: Example | None = None
     for example, configuration in todo:
         if last is not example:
             session.forget()
+            if last is None or last.document != example.document:
+                collections.clear()
             last = example
         try:
-            trace = _trace(example, configuration, collections.of(example, configuration.chunk_words), session)
+            if (words := configuration.chunk_words) not in collections:
+                collections[words] = _collection(example, words)
+            trace = _trace(example, configuration, collections[words], session)
             yield (example, configuration), _row(example, configuration, trace)
         except FbragError as error:
             if error.code in _END:
@@ -132,50 +152,11 @@ def _trace(example: Example, configuration: Configuration, collection: Collectio
     return session.ask(query, listener) if configuration.large else session.retrieve(query, listener, answering=False)
 
 
-class _Collections:
-    """Caches the chunks of the last document, by words in a chunk."""
-
-    def __init__(self) -> None:
-        self._document = ""
-        self._by_words: dict[int, Collection] = {}
-
-    def of(self, example: Example, chunk_words: int) -> Collection:
-        if example.document != self._document:
-            self._document = example.document
-            self._by_words.clear()
-        if chunk_words not in self._by_words:
-            text = example.context()
-            extracted = Extracted(Content(text), "text/plain")
-            digest = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-            document = Document.of(example.id, example.id, extracted, digest, detect(text))
-            self._by_words[chunk_words] = collect_text(document, chunk_words)
-        return self._by_words[chunk_words]
-
-
-class _Digests:
-    """Fingerprints of the example and the models of a row. A resumed run refuses rows whose fingerprints differ.
-
-    identity: returns what identifies the file or the server of a model, by its name.
-    """
-
-    def __init__(self, identity: Callable[[str], Sequence[object]]) -> None:
-        self._identity, self._models = identity, dict[str, str]()
-
-    def of(self, example: Example, models: Mapping[str, str]) -> dict[str, str]:
-        """Return 12 hex digits for the example and each model. models: names by role, "small" and "large"."""
-        return {"example": _digest(repr(example)), **{role: self._of(models[role]) for role in models}}
-
-    def check(self, row: Row, example: Example, models: Mapping[str, str], output: Path) -> None:
-        """Raise FbragError `usage` where a row of `output` has other fingerprints."""
-        for name, digest in self.of(example, models).items():
-            if row["digests"].get(name) != digest:
-                what = f"{example.id} of {example.dataset}" if name == "example" else f"the {name} model {models[name]}"
-                raise FbragError("usage", f"{what} has changed since {output} got rows of it", ANOTHER)
-
-    def _of(self, model: str) -> str:
-        if model not in self._models:
-            self._models[model] = _digest(repr(self._identity(model)))
-        return self._models[model]
+def _collection(example: Example, chunk_words: int) -> Collection:
+    text = example.context()
+    digest = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    extracted = Extracted(Content(text), "text/plain")
+    return collect_text(Document.of(example.id, example.id, extracted, digest, detect(text)), chunk_words)
 
 
 def _digest(text: str) -> str:

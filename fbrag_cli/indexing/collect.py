@@ -15,7 +15,6 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from fbrag_cli.cancellation import Cancellation
-from fbrag_cli.children import Failure, run_jobs
 from fbrag_cli.corpus import build_corpus
 from fbrag_cli.documents.formats import PDF, find_format
 from fbrag_cli.documents.source import Source, read_source
@@ -37,6 +36,7 @@ from fbrag_cli.progress import Event, Listener
 from fbrag_cli.query import Collection
 from fbrag_cli.retrieval.bm25 import BM25
 from fbrag_cli.storage.cache import NOWHERE, Cache
+from fbrag_cli.workers import Failure, run_jobs
 
 if TYPE_CHECKING:
     from fbrag_cli.documents.document import Content, Document

@@ -1,25 +1,33 @@
-"""Downloads a file from a model hub. huggingface_hub finds its token, size and SHA-256; `stream` fetches the bytes.
+"""Downloads a file over HTTP, from a model hub or from a URL, with resumption and retries.
 
-The library's own `hf_hub_download` deletes a partial file when it is interrupted, which is no way to fetch 42 GB.
+huggingface_hub finds the token, size and SHA-256 of a file of a hub. Its own `hf_hub_download` deletes a partial file when it is
+interrupted, which is no way to fetch 42 GB.
 """
 
 from __future__ import annotations
 
 import re
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as NoAnswer
 from dataclasses import dataclass
 from pathlib import Path
-from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote, urlsplit
 
 from fbrag_cli.models.part import PartFile, SourceFailedError
 
 if TYPE_CHECKING:
+    import httpx2
     from huggingface_hub.file_download import HfFileMetadata
 
 T = TypeVar("T")
+
+_TIMEOUT, _TIMEOUT_TO_CONNECT = 20, 5  # seconds without a byte; seconds to connect
+_ATTEMPTS = 4  # failures in a row that bring the file no further than it was before
+_WAIT_SECONDS = 0.5  # before the second attempt; doubled each time
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +47,13 @@ class HubSource:
     def fetch(self, part: PartFile, folder: Path, environ: Mapping[str, str], patience: float) -> str | None:
         import httpx2
 
-        from fbrag_cli.models.stream import reason, stream
-
         url = self._url(environ)
         try:
             about, token = _within(patience, lambda: _ask(url, environ.get("HF_TOKEN"), patience))
         except TimeoutError:
             raise SourceFailedError(f"no answer within {patience:g} s") from None
         except (httpx2.HTTPError, OSError, ValueError) as error:
-            why = reason(error)
+            why = _reason(error)
             if why in ("HTTP 401", "HTTP 403"):  # a repository that does not exist answers so, too
                 why += ": there is no such file, or it needs the token (HF_TOKEN) of an account that may have it"
             raise SourceFailedError(why) from None
@@ -58,13 +64,33 @@ class HubSource:
             part.expect(about.size)
         if not part.expected and not vouched:
             raise SourceFailedError("it has no SHA-256 there: say what it must be, with --sha256")
-        stream(url, part, token)
+        _stream(url, part, token)
         return vouched
 
     def _url(self, environ: Mapping[str, str]) -> str:
         """Return the URL of the file, on the mirror HF_ENDPOINT if that is set."""
         endpoint = (environ.get("HF_ENDPOINT") or "https://huggingface.co").rstrip("/")
         return f"{endpoint}/{self.repo}/resolve/{quote(self.revision, safe='')}/{quote(self.file)}"
+
+
+@dataclass(frozen=True, slots=True)
+class UrlSource:
+    """A URL from the user, whose file has a known SHA-256."""
+
+    url: str
+
+    def where(self, environ: Mapping[str, str]) -> str:
+        return urlsplit(self.url).netloc.rpartition("@")[2]
+
+    def plan(self, environ: Mapping[str, str]) -> Iterator[str]:
+        yield f"  {self.url}"
+
+    def fetch(self, part: PartFile, folder: Path, environ: Mapping[str, str], patience: float) -> str | None:
+        _stream(self.url, part)
+        return None
+
+
+# -- what a hub says of a file ---------------------------------------------------------------------------------------------------
 
 
 def _ask(url: str, token: str | None, seconds: float) -> tuple[HfFileMetadata, str | None]:
@@ -79,19 +105,70 @@ def _ask(url: str, token: str | None, seconds: float) -> tuple[HfFileMetadata, s
 
 def _within(seconds: float, call: Callable[[], T]) -> T:
     """Return the result of `call`. Raises TimeoutError, even where a name server hangs, which no socket timeout covers."""
-    results: SimpleQueue[tuple[T | None, Exception | None]] = SimpleQueue()
+    future: Future[T] = Future()
 
     def run() -> None:
         try:
-            results.put((call(), None))
+            future.set_result(call())
         except Exception as error:
-            results.put((None, error))
+            future.set_exception(error)
 
     threading.Thread(target=run, daemon=True).start()
     try:
-        result, error = results.get(timeout=seconds)
-    except Empty:
+        return future.result(timeout=seconds)
+    except NoAnswer:
         raise TimeoutError from None
-    if error is not None:
-        raise error
-    return result  # type: ignore[return-value]
+
+
+# -- bytes -----------------------------------------------------------------------------------------------------------------------
+
+
+def _stream(url: str, part: PartFile, token: str | None = None) -> None:
+    """Fetch the missing bytes of `part` from `url`. The caller checks their SHA-256.
+
+    token: of the hub. Raises SourceFailedError; FbragError `disk_full`.
+    """
+    import httpx2
+
+    headers = {"Accept-Encoding": "identity"} | ({"Authorization": f"Bearer {token}"} if token else {})
+    timeout = httpx2.Timeout(_TIMEOUT, connect=_TIMEOUT_TO_CONNECT)
+    failures = furthest = 0
+    with httpx2.Client(follow_redirects=True, timeout=timeout, headers=headers) as client:
+        while not part.complete:
+            furthest = max(furthest, part.size)
+            try:
+                return _attempt(client, url, part)
+            except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+                failures = 1 if part.size > furthest else failures + 1
+                if not (isinstance(error, httpx2.TransportError) or _status(error) in (416, 429) or _status(error) >= 500):
+                    raise SourceFailedError(_reason(error)) from None
+                if failures == _ATTEMPTS:
+                    raise SourceFailedError(f"{_reason(error)}, {_ATTEMPTS} times") from None
+                time.sleep(_WAIT_SECONDS * 2 ** (failures - 1))
+
+
+def _attempt(client: httpx2.Client, url: str, part: PartFile) -> None:
+    with client.stream("GET", url, headers={"Range": f"bytes={part.size}-"} if part.size else {}) as response:
+        if response.status_code in (200, 416):  # the whole file, or no more bytes than `part` has: begin again
+            part.cut(0)
+        response.raise_for_status()
+        if length := response.headers.get("Content-Length"):
+            part.expect(part.size + int(length))
+        for data in response.iter_bytes():
+            part.write(data)
+
+
+def _reason(error: Exception) -> str:
+    """Return the cause of a failed request in a few words."""
+    import httpx2
+
+    if status := _status(error):
+        return f"HTTP {status}"
+    if isinstance(error, httpx2.TimeoutException):
+        return "no answer in time"
+    return re.sub(r"\[Errno -?\d+\] ", "", " ".join(str(error).split())) or type(error).__name__
+
+
+def _status(error: Exception) -> int:
+    """Return the HTTP status in an error, 0 if there was no reply."""
+    return getattr(getattr(error, "response", None), "status_code", 0)

@@ -13,10 +13,9 @@ from urllib.parse import urlsplit
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.models.catalogue import Catalogue, ModelEntry, load_catalogue
-from fbrag_cli.models.hub import HubSource
+from fbrag_cli.models.hub import HubSource, UrlSource
 from fbrag_cli.models.part import ModelSource, PartFile, SourceFailedError
-from fbrag_cli.models.store import ELSEWHERE, PULL_FOLDER, ModelFile, closest_hint, file_name
-from fbrag_cli.models.verification import Note, check, read_note, write_note
+from fbrag_cli.models.store import ELSEWHERE, PULL_FOLDER, ModelFile, Note, check, closest_hint, file_name, read_note, write_note
 from fbrag_cli.progress import Event, Progress, silent
 from fbrag_cli.storage.files import not_writable
 
@@ -116,8 +115,6 @@ def read_spec(spec: str, catalogue: Catalogue, sha256: str | None = None) -> Dow
 
 def _own_source(spec: str, *, pinned: bool) -> tuple[ModelSource, str]:
     """Return the source for a spec outside the catalogue, and the spec without passwords."""
-    from fbrag_cli.models.stream import UrlSource
-
     if spec.startswith("hf:"):
         found = re.fullmatch(r"hf:/{0,2}(\w[\w.-]*/\w[\w.-]*)(?:@([^/]+))?/([^?#]+)", spec)
         if not found:

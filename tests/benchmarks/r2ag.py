@@ -35,7 +35,7 @@ import numpy as np
 from question_recall import BENCH, interval
 from sample_languages import by_system, dense, embedder, loaded, read
 
-from fbrag_cli.evaluation.scorers import f1, words
+from fbrag_cli.evaluation.metrics import f1, words
 from fbrag_cli.generation.generator import EmbeddingRows, Sampling, Turn
 from fbrag_cli.generation.llama.embedding import LlamaEmbedder
 from fbrag_cli.generation.llama.generator import LlamaGenerator

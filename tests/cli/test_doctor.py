@@ -16,7 +16,8 @@ import pytest
 
 from fbrag_cli.cli.config_keys import known_keys
 from fbrag_cli.cli.doctor import known_variables
-from fbrag_cli.doctor import Check, Situation, installation, models, probe, surroundings
+from fbrag_cli.doctor import checks, probe
+from fbrag_cli.doctor.checks import Check, Situation
 from fbrag_cli.models.store import ModelFile
 from fbrag_cli.storage.config_file import ConfigFile
 from tests.conftest import Run
@@ -106,7 +107,7 @@ def test_a_model_that_kills_its_process(
 ) -> None:
     crash = child(f"import os; print('loading', flush=True); os.kill(os.getpid(), {int(number)})")
     monkeypatch.setattr(probe, "command", lambda *arguments: crash)
-    found = models.answer("small model runs", ModelFile("m", Path("m.gguf"), None, None), situation)
+    found = checks.answer("small model runs", ModelFile("m", Path("m.gguf"), None, None), situation)
     assert (found.status, found.finding) == ("fail", f"m: the child process died: killed by {number.name}")
     assert fix in str(found.fix)
 
@@ -115,7 +116,7 @@ def test_a_model_that_kills_its_process(
 def test_a_build_that_crashes_when_it_is_loaded(situation: Situation, monkeypatch: pytest.MonkeyPatch) -> None:
     crash = child("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
     monkeypatch.setattr(probe, "command", lambda *arguments: crash)
-    (found,) = installation.llama(situation)
+    (found,) = checks.llama(situation)
     assert (found.name, found.status) == ("llama.cpp", "fail")
     assert "SIGSEGV" in found.finding
     assert f"{sys.executable} -m pip install --force-reinstall" in str(found.fix)
@@ -123,7 +124,7 @@ def test_a_build_that_crashes_when_it_is_loaded(situation: Situation, monkeypatc
 
 def test_a_build_that_is_not_there(situation: Situation, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probe, "command", lambda *arguments: child("import no_such_module"))
-    (found,) = installation.llama(situation)
+    (found,) = checks.llama(situation)
     assert found.status == "fail"
     assert "No module named 'no_such_module'" in found.finding
 
@@ -161,53 +162,53 @@ def test_a_cpu_build_on_a_machine_with_an_nvidia_gpu(fbrag: Run, tmp_path: Path,
         assert told["status"] == "warn"
         assert "-DGGML_CUDA=on" in told["fix"]
         assert "--no-cache-dir" in told["fix"]  # or pip would install the old build's wheel again
-    assert installation.backend(report(), situation, nvidia=False).status == "ok"
+    assert checks.backend(report(), situation, nvidia=False).status == "ok"
 
 
 def test_devices(situation: Situation) -> None:
     cuda = report(system_info="CUDA : ARCHS = 900 | CPU : AVX2 = 1 | ", devices=[CUDA, *report()["devices"]])
-    assert installation.backend(cuda, situation, nvidia=True) == Check(
+    assert checks.backend(cuda, situation, nvidia=True) == Check(
         "llama.cpp", "ok", "llama-cpp-python 0.3.36, built for CUDA, CPU"
     )
-    found = installation.devices(cuda, situation, nvidia=True)
+    found = checks.devices(cuda, situation, nvidia=True)
     assert found.status == "ok"
     assert "CUDA0: NVIDIA H200, 139.0 GB of 141.0 GB free" in found.finding
     blind = report(system_info="CUDA : ARCHS = 900 | CPU : AVX2 = 1 | ")
-    assert installation.devices(blind, situation, nvidia=True).status == "warn"
-    assert installation.devices(blind, replace(situation, probe_gpu=False), nvidia=True).status == "ok"
+    assert checks.devices(blind, situation, nvidia=True).status == "warn"
+    assert checks.devices(blind, replace(situation, probe_gpu=False), nvidia=True).status == "ok"
     hidden = replace(situation, environ={"CUDA_VISIBLE_DEVICES": ""})
-    assert "hides every GPU" in installation.devices(blind, hidden, nvidia=True).finding
+    assert "hides every GPU" in checks.devices(blind, hidden, nvidia=True).finding
 
 
 def test_the_build_for_this_cpu_and_a_portable_one(situation: Situation) -> None:
-    native = installation.cpu(report(), {"avx2", "avx512f"}, situation)
+    native = checks.cpu(report(), {"avx2", "avx512f"}, situation)
     assert native == Check("cpu", "ok", "built for this CPU (AVX2, AVX512)")
     portable = report(system_info="CPU : SSE3 = 1 | AVX = 1 | AVX2 = 1 | FMA = 1 | ")
-    slow = installation.cpu(portable, {"avx", "avx2", "fma", "avx512f"}, situation)
+    slow = checks.cpu(portable, {"avx", "avx2", "fma", "avx512f"}, situation)
     told = "this CPU has AVX512 too, with which prompts are read 1.8 times as fast"
     assert slow.finding == f"portable build (AVX, AVX2, FMA): {told}"
     assert 'CMAKE_ARGS="-DGGML_NATIVE=on" ' in str(slow.fix)
-    fits = installation.cpu(portable, {"avx", "avx2", "fma"}, situation)  # all that this CPU has
+    fits = checks.cpu(portable, {"avx", "avx2", "fma"}, situation)  # all that this CPU has
     assert fits == Check("cpu", "ok", "built for this CPU (AVX, AVX2, FMA)")
     arm = report(system_info="CPU : NEON = 1 | ")
-    assert "DOTPROD, MATMUL_INT8" in installation.cpu(arm, {"asimd", "asimddp", "i8mm"}, situation).finding
-    assert installation.cpu(arm, set(), situation) == Check("cpu", "ok", "NEON in use")  # macOS
-    assert installation.cpu(report(system_info="CPU : "), set(), situation).status == "warn"
+    assert "DOTPROD, MATMUL_INT8" in checks.cpu(arm, {"asimd", "asimddp", "i8mm"}, situation).finding
+    assert checks.cpu(arm, set(), situation) == Check("cpu", "ok", "NEON in use")  # macOS
+    assert checks.cpu(report(system_info="CPU : "), set(), situation).status == "warn"
 
 
 def test_a_portable_build_cannot_be_replaced_without_a_compiler(situation: Situation, tmp_path: Path) -> None:
     portable = report(system_info="CPU : AVX2 = 1 | ")
-    found = installation.cpu(portable, {"avx512f"}, replace(situation, environ={"PATH": str(tmp_path)}))
+    found = checks.cpu(portable, {"avx512f"}, replace(situation, environ={"PATH": str(tmp_path)}))
     assert str(found.fix).startswith("install a C++ compiler (")
 
 
 def test_another_version_than_fbrag_needs(situation: Situation) -> None:
-    found = installation.backend(report(version="0.3.35"), situation, nvidia=False)
+    found = checks.backend(report(version="0.3.35"), situation, nvidia=False)
     assert (found.status, "needs llama-cpp-python==0.3.36" in found.finding) == ("warn", True)
 
 
 def test_the_speed_of_a_model(situation: Situation, smollm2: Path) -> None:
-    check = models.answer("small model runs", ModelFile("m", smollm2, None, None), replace(situation, gpu="off"))
+    check = checks.answer("small model runs", ModelFile("m", smollm2, None, None), replace(situation, gpu="off"))
     speeds = re.search(r"; reads ([\d,]+) tokens/s, writes ([\d,]+)$", check.finding)
     assert speeds
     assert all(int(each.replace(",", "")) > 1 for each in speeds.groups())
@@ -215,14 +216,14 @@ def test_the_speed_of_a_model(situation: Situation, smollm2: Path) -> None:
 
 def test_no_room_for_the_models(situation: Situation, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": 1_000})())
-    found = models.disk(situation)
+    found = checks.disk(situation)
     assert (found.status, "FBRAG_MODELS_DIR" in str(found.fix)) == ("warn", True)
 
 
 def test_a_folder_of_models_that_is_on_no_disk(situation: Situation, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert models.disk(replace(situation, models_dir=Path("/") / ("x" * 300) / "models")).status == "ok"
+    assert checks.disk(replace(situation, models_dir=Path("/") / ("x" * 300) / "models")).status == "ok"
     monkeypatch.setattr("os.path.exists", lambda path: False)  # a drive of Windows
-    assert models.disk(situation).status == "warn"
+    assert checks.disk(situation).status == "warn"
 
 
 def test_a_login_in_the_address_of_both_models_is_not_printed(fbrag: Run) -> None:
@@ -234,36 +235,36 @@ def test_a_login_in_the_address_of_both_models_is_not_printed(fbrag: Run) -> Non
 
 def test_the_environment_keeps_secrets(situation: Situation) -> None:
     environ = {"HF_TOKEN": "hf_abc", "FBRAG_GPU": "off", "LANG": "C"}
-    found = surroundings.environment(replace(situation, environ=environ))
+    found = checks.environment(replace(situation, environ=environ))
     assert found == Check("environment", "ok", "FBRAG_GPU HF_TOKEN")
-    slip = surroundings.environment(replace(situation, environ={"FBRAG_SAMPELS": "3"}))
+    slip = checks.environment(replace(situation, environ={"FBRAG_SAMPELS": "3"}))
     assert (slip.status, slip.fix) == ("warn", "did you mean FBRAG_SAMPLES?")
-    unread = surroundings.environment(replace(situation, environ={"FBRAG_SHELVES_OF_MY_OWN": "3"}))
+    unread = checks.environment(replace(situation, environ={"FBRAG_SHELVES_OF_MY_OWN": "3"}))
     assert (unread.status, unread.fix) == ("warn", "unset FBRAG_SHELVES_OF_MY_OWN")
 
 
 def test_the_configuration_file(situation: Situation) -> None:
     assert situation.config_file
     path = situation.config_file.path
-    assert surroundings.config(situation).status == "ok"
+    assert checks.config(situation).status == "ok"
     path.write_text("sampels = 3\n")
-    assert surroundings.config(situation) == Check("config", "warn", f"{path}: unknown: sampels", "did you mean samples?")
+    assert checks.config(situation) == Check("config", "warn", f"{path}: unknown: sampels", "did you mean samples?")
     path.write_text("samples = 0\n")
-    assert surroundings.config(situation).status == "fail"
-    assert surroundings.config(replace(situation, config_file=None)).status == "ok"
+    assert checks.config(situation).status == "fail"
+    assert checks.config(replace(situation, config_file=None)).status == "ok"
 
 
 def test_a_folder_of_models_that_cannot_be_written(situation: Situation, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert models.disk(situation).status == "ok"
+    assert checks.disk(situation).status == "ok"
     monkeypatch.setattr("os.access", lambda path, mode: False)  # the tests may run as root, who may write everywhere
-    found = models.disk(situation)
+    found = checks.disk(situation)
     assert (found.status, "cannot be written" in found.finding, "FBRAG_MODELS_DIR" in str(found.fix)) == ("warn", True, True)
 
 
 def test_a_user_without_a_home(situation: Situation, monkeypatch: pytest.MonkeyPatch) -> None:
     nowhere = Path(os.devnull) / "fbrag"
-    monkeypatch.setattr(surroundings, "cache_dir", lambda: nowhere)
+    monkeypatch.setattr(checks, "cache_dir", lambda: nowhere)
     homeless = replace(situation, models_dir=nowhere / "models", config_file=ConfigFile(nowhere / "config.toml", named=False))
-    for found in (surroundings.cache(homeless), models.disk(homeless)):
+    for found in (checks.cache(homeless), checks.disk(homeless)):
         assert (found.status, "has no home folder" in found.finding) == ("warn", True)
-    assert surroundings.config(homeless) == Check("config", "ok", "none: this user has no home folder, and none is needed")
+    assert checks.config(homeless) == Check("config", "ok", "none: this user has no home folder, and none is needed")

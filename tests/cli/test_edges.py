@@ -375,7 +375,7 @@ def test_a_limit_of_processor_time_that_ends_a_reading_is_named() -> None:
     pytest.importorskip("resource", reason="Windows has no such limits")
     code = (
         "import math, resource; resource.setrlimit(resource.RLIMIT_CPU, (2, 2))\n"
-        "from fbrag_cli.children import run_jobs\n"
+        "from fbrag_cli.workers import run_jobs\n"
         "((_, found),) = run_jobs(math.factorial, [100_000_000], processes=1)\n"
         "print(found.error.code, int(found.error.exit_code), found.error.message)"
     )

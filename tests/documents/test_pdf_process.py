@@ -11,7 +11,6 @@ import psutil
 import pytest
 
 from fbrag_cli.cancellation import Cancellation
-from fbrag_cli.children import is_worker
 from fbrag_cli.documents.document import Extracted
 from fbrag_cli.documents.pdf import reader
 from fbrag_cli.documents.pdf.page_ranges import parse_ranges
@@ -25,6 +24,7 @@ from fbrag_cli.indexing.entry import ReadSettings
 from fbrag_cli.indexing.files import find_files
 from fbrag_cli.progress import Event, Listener
 from fbrag_cli.storage.cache import NOWHERE, Cache
+from fbrag_cli.workers import is_worker
 from tests.documents.test_pdf import encrypted
 from tests.documents.test_pdf import pdf as made
 

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from rouge import Rouge
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.evaluation import scorers
+from fbrag_cli.evaluation import metrics
 from fbrag_cli.evaluation.datasets import Example
-from fbrag_cli.evaluation.metrics import ANSWER_METRICS, answer_in, evidence_recall, full_evidence, main_metric, score
-from fbrag_cli.evaluation.scorers import rouge_l
+from fbrag_cli.evaluation.metrics import ANSWER_METRICS, answer_in, evidence_recall, full_evidence, main_metric, rouge_l, score
 from tests.conftest import ROOT
 
 
@@ -179,22 +178,22 @@ def test_chinese_words_are_those_of_jieba(tmp_path, monkeypatch):
     @settings(max_examples=200, deadline=None)
     @given(st.one_of(_text, st.text(st.characters(min_codepoint=0x4E00, max_codepoint=0x9FFF), max_size=20)))
     def check(text):
-        assert list(scorers.cut_chinese(text)) == list(jieba.cut(text, cut_all=False))
+        assert list(metrics.cut_chinese(text)) == list(jieba.cut(text, cut_all=False))
 
     check()
 
 
 def test_jieba_leaves_nothing_in_the_temporary_folder_and_says_nothing(tmp_path, monkeypatch, capfd):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    scorers._jieba_cut.cache_clear()
-    assert list(scorers.cut_chinese("他交了学费")) == ["他交", "了", "学费"]
+    metrics._jieba_cut.cache_clear()
+    assert list(metrics.cut_chinese("他交了学费")) == ["他交", "了", "学费"]
     assert not list(tmp_path.iterdir())
     assert capfd.readouterr().err == ""
 
 
 def test_without_jieba_the_command_that_installs_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "jieba", None)
-    scorers._jieba_cut.cache_clear()
+    metrics._jieba_cut.cache_clear()
     with pytest.raises(FbragError, match="jieba") as raised:
         score(chinese("multifieldqa_zh", "学费"), "学费")
     assert f"pip install -e '{ROOT}[eval]'" in str(raised.value.hint)
@@ -209,7 +208,7 @@ def test_f1_is_symmetric_and_whole_for_the_same_words(one, other):
     forth, back = (score(example("hotpotqa", gold), text)["f1"] for gold, text in ((one, other), (other, one)))
     assert forth == pytest.approx(back)
     assert 0 <= forth <= 1
-    assert score(example("hotpotqa", one), one)["f1"] == bool(scorers.words(one))
+    assert score(example("hotpotqa", one), one)["f1"] == bool(metrics.words(one))
 
 
 @given(st.lists(st.text(st.characters(categories=["Lu", "Ll", "Nd"]), min_size=1)), st.data())
@@ -220,7 +219,7 @@ def test_punctuation_articles_and_spaces_do_not_count(words, data):
     plain = " ".join(words)
     found = score(example("hotpotqa", plain), noisy)
     assert found["em"] == 1
-    assert found["f1"] == bool(scorers.words(plain))
+    assert found["f1"] == bool(metrics.words(plain))
 
 
 @settings(deadline=None)

@@ -219,7 +219,7 @@ def test_the_next_pull_goes_on_where_one_failed_and_another_source_may(
 def test_a_url_whose_bytes_were_all_there_when_the_pull_was_killed_is_taken(
     store: Path, environ: dict[str, str], server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fbrag_cli.models.stream._WAIT_SECONDS", 0)
+    monkeypatch.setattr("fbrag_cli.models.hub._WAIT_SECONDS", 0)
     server.files["/other.gguf"] = Served(MODEL)
     (store / "other.gguf.part").write_bytes(MODEL)
     assert fetch(store, environ, spec=f"{server.url}/other.gguf", sha256=SHA256).sha256 == SHA256

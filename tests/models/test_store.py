@@ -12,8 +12,7 @@ import pytest
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.models.catalogue import load_catalogue
-from fbrag_cli.models.store import installed, remove, resolve
-from fbrag_cli.models.verification import Note, check, read_note, write_note
+from fbrag_cli.models.store import Note, check, installed, read_note, remove, resolve, write_note
 from fbrag_cli.progress import Event
 from fbrag_cli.storage import files as storage_files
 from tests.models.conftest import HUB, MODEL, SHA256, catalogue_of

@@ -14,7 +14,6 @@ from shlex import quote
 from time import monotonic
 from typing import Any, cast
 
-from fbrag_cli.children import Failure, run_jobs
 from fbrag_cli.documents.document import Content, Extracted, PageSpan
 from fbrag_cli.documents.pdf.garbled import is_garbled
 from fbrag_cli.documents.pdf.margins import without_running_lines
@@ -26,6 +25,7 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.limits import memory_of_a_child
 from fbrag_cli.progress import Event, Listener
 from fbrag_cli.text.printable import counted_names, one_line
+from fbrag_cli.workers import Failure, run_jobs
 
 _PAGE_SECONDS = 10.0  # for a page, and for opening the document
 

@@ -1,7 +1,7 @@
 """Child processes with limits: one that hangs, crashes or takes too much memory costs only its own result.
 
-`run_jobs` calls a function for many jobs in a pool of children. A `Child` runs one function once. `multiprocessing` and Pebble
-import from the working folder when they start a child, and their children outlive a parent that is killed in the middle of a job.
+`run_jobs` calls a function for many jobs in a pool of children. `multiprocessing` and Pebble import from the working folder when
+they start a child, and their children outlive a parent that is killed in the middle of a job.
 """
 
 from __future__ import annotations
@@ -11,12 +11,11 @@ import pickle
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from queue import Empty, SimpleQueue
-from time import monotonic
 from typing import IO, TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
 
 from fbrag_cli.cancellation import Cancellation
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
-Own = TypeVar("Own", bound="Child")
 
 _POLL_SECONDS = 0.1  # between two looks at a cancellation; Ctrl-C cannot interrupt a wait on Windows
 
@@ -49,80 +47,6 @@ def signal_name(number: int) -> str:
     return signal.Signals(number).name if number in {*signal.Signals} else f"signal {number}"
 
 
-def _start(command: Sequence[str], purpose: str, environ: Mapping[str, str] | None, *, errors: bool = False) -> Popen[bytes]:
-    import subprocess
-
-    try:
-        return subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE if errors else subprocess.DEVNULL,
-            env=environ,
-            start_new_session=True,  # only the parent acts on Ctrl-C
-            creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),  # the same on Windows
-        )
-    except OSError as error:
-        raise _no_process(purpose, (error.strerror or str(error)).lower()) from None
-
-
-def _no_process(purpose: str, why: str) -> FbragError:
-    what = f"no process can be started to {purpose}: {why}"
-    return FbragError("out_of_memory", what, "end other programs, or raise the limits (ulimit -a)")
-
-
-# -- one child ---------------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """The end of a child. status: exit status; below 0 the number of the signal that killed it. late: it took too long."""
-
-    status: int
-    output: bytes
-    errors: bytes
-    late: bool = False
-
-
-class Child:
-    """A process that gets one request and gives one reply. After a `with` block it has ended.
-
-    command: from the function `command`. purpose: completes "no process can be started to". environ: environment variables; None
-    for those of this process. errors: whether stderr is kept. Raises FbragError out_of_memory where no process can be started.
-    """
-
-    def __init__(
-        self, command: Sequence[str], purpose: str, environ: Mapping[str, str] | None = None, errors: bool = False
-    ) -> None:
-        self._process = _start(command, purpose, environ, errors=errors)
-
-    def finish(self, request: bytes = b"", *, seconds: float, cancellation: Cancellation | None = None) -> Ended:
-        """Write `request` to the child's stdin, and wait for its end. It is killed after `seconds`, and when `cancellation` is
-        requested, whose error is raised."""
-        # `communicate` with a time limit may lose what it has not sent by then.
-        replies: list[tuple[bytes, bytes | None]] = []
-        reader = threading.Thread(target=lambda: replies.append(self._process.communicate(request)), daemon=True)
-        latest, late = monotonic() + seconds, False
-        cancellation = cancellation or Cancellation()
-        with cancellation.native():
-            reader.start()
-            while reader.is_alive():
-                reader.join(_POLL_SECONDS)
-                late = monotonic() > latest
-                if late or cancellation.requested:
-                    self._process.kill()
-        ((output, errors),) = replies
-        return Ended(self._process.returncode, output, errors or b"", late)
-
-    def __enter__(self: Own) -> Own:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self._process.kill()
-        with self._process:  # closes the pipes, and waits
-            pass
-
-
 # -- a pool of children ------------------------------------------------------------------------------------------------------
 
 
@@ -140,7 +64,6 @@ class Failure:
 
 # More threads would fight with the other children for the same cores.
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-_PURPOSE = "read documents"
 
 # A child's exit status when its time is over: killed by its own timer, or (Windows) ended by its watchdog.
 _LATE = -int(signal.SIGALRM) if hasattr(signal, "SIGALRM") else 1
@@ -252,7 +175,7 @@ class _Worker(threading.Thread):
             with self._lock:
                 if self._stopped:
                     raise InterruptedError
-                self._child = child = _start(command("fbrag_cli.children:serve"), _PURPOSE, {**os.environ, **_ONE_THREAD})
+                self._child = child = _start()
             try:
                 fault = _exchange(child, self._orders)
             except _GONE:
@@ -263,7 +186,7 @@ class _Worker(threading.Thread):
             if fault is not None:
                 raise ChildProcessError(f"a child process did not start: {fault}")
             return child
-        raise _no_process(_PURPOSE, f"it is killed as it starts ({signal_name(-status)})")
+        raise _no_process(f"it is killed as it starts ({signal_name(-status)})")
 
     def _end_child(self) -> int:
         """Kill the child, if it has not ended. Return its exit status, or the negative number of the signal that killed it."""
@@ -290,6 +213,28 @@ class _Worker(threading.Thread):
         why["SIGABRT"] = ", as libraries do when memory is short or a file is damaged"
         name = signal_name(-status)
         return Failure("died", f"the process that read it was killed ({name}{why.get(name, '')})")
+
+
+def _start() -> Popen[bytes]:
+    import subprocess
+
+    try:
+        return subprocess.Popen(
+            command("fbrag_cli.workers:serve"),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, **_ONE_THREAD},
+            start_new_session=True,  # only the parent acts on Ctrl-C
+            creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),  # the same on Windows
+        )
+    except OSError as error:
+        raise _no_process((error.strerror or str(error)).lower()) from None
+
+
+def _no_process(why: str) -> FbragError:
+    what = f"no process can be started to read documents: {why}"
+    return FbragError("out_of_memory", what, "end other programs, or raise the limits (ulimit -a)")
 
 
 _GONE = (EOFError, OSError, pickle.UnpicklingError)  # the child has ended, perhaps in the middle of its reply

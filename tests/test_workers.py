@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from fbrag_cli.cancellation import Cancellation
-from fbrag_cli.children import Failure, is_worker, run_jobs
 from fbrag_cli.errors import FbragError
+from fbrag_cli.workers import Failure, is_worker, run_jobs
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals")
 
@@ -294,8 +294,8 @@ _PARENT = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it for what runs in its background
 from functools import partial
-from fbrag_cli.children import run_jobs
-from tests.test_children import tell_and_hang
+from fbrag_cli.workers import run_jobs
+from tests.test_workers import tell_and_hang
 try:
     list(run_jobs(partial(tell_and_hang, sys.argv[1]), [sys.argv[2]] * 2, processes=2, seconds=60))
 except KeyboardInterrupt:
@@ -343,8 +343,8 @@ def test_the_shells_limit_of_processor_time_is_said(tmp_path: Path) -> None:
     """Whether the system kills a child for its memory or for its time, its signal is the same."""
     script = """
 import resource, sys
-from fbrag_cli.children import run_jobs
-from tests.test_children import act
+from fbrag_cli.workers import run_jobs
+from tests.test_workers import act
 resource.setrlimit(resource.RLIMIT_CPU, (3, 3))
 [(_, failure)] = run_jobs(act, ["loop"], processes=1, seconds=60)
 print(failure.kind, failure.error.code, failure.reason)
@@ -359,8 +359,8 @@ def test_a_limit_of_processor_time_that_was_not_reached_is_not_blamed() -> None:
     """Systems kill with the same signal when memory is short."""
     script = """
 import resource
-from fbrag_cli.children import run_jobs
-from tests.test_children import act
+from fbrag_cli.workers import run_jobs
+from tests.test_workers import act
 resource.setrlimit(resource.RLIMIT_CPU, (3000, 3000))
 [(_, failure)] = run_jobs(act, ["kill"], processes=1)
 print(failure.kind, failure.error, failure.reason)
@@ -373,7 +373,7 @@ print(failure.kind, failure.error, failure.reason)
 def test_ctrl_c_is_the_parents_to_decide(tmp_path: Path) -> None:
     """A parent that ignores it gets its results all the same."""
     script = (
-        "import os, signal, sys; from fbrag_cli.children import run_jobs; from tests.test_children import halve\n"
+        "import os, signal, sys; from fbrag_cli.workers import run_jobs; from tests.test_workers import halve\n"
         "signal.signal(signal.SIGINT, lambda *_: None)\n"
         "for index, outcome in run_jobs(halve, range(20), processes=2):\n"
         "    os.killpg(0, signal.SIGINT)\n"

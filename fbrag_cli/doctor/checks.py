@@ -1,0 +1,357 @@
+"""The checks of `fbrag doctor`: Python, the build of llama.cpp and its devices, the models, the cache, the settings.
+
+Each returns a finding and, unless its status is "ok", a fix.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import sys
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from fbrag_cli import __version__
+from fbrag_cli.doctor import probe
+from fbrag_cli.errors import FbragError
+from fbrag_cli.generation.build import after_compiler, has_compiler, has_nvidia, install, nvidia_driver, rebuild
+from fbrag_cli.generation.server.address import Address, is_local, is_server
+from fbrag_cli.installation import requirement
+from fbrag_cli.methods.knobs import Setting, effective
+from fbrag_cli.models.catalogue import load_catalogue
+from fbrag_cli.models.store import ModelFile, locate, resolve
+from fbrag_cli.storage.cache import Cache
+from fbrag_cli.storage.config_file import ConfigFile, load
+from fbrag_cli.storage.places import cache_dir, is_nowhere
+from fbrag_cli.text.near import closest, suggestion
+from fbrag_cli.text.printable import byte_size
+
+Status = Literal["ok", "warn", "fail"]
+
+# Instructions by llama.cpp's names -> by Linux's. Compilers that are older than a CPU leave out others, which count for less.
+_SIMD = {
+    **{"AVX": "avx", "AVX2": "avx2", "FMA": "fma", "AVX512": "avx512f", "AVX512_VNNI": "avx512_vnni"},
+    **{"NEON": "asimd", "DOTPROD": "asimddp", "MATMUL_INT8": "i8mm", "SVE": "sve"},
+}
+_AVX512_GAIN = 1.8  # measured: docs/machine.md
+_SERVER_SECONDS = 10  # until a server has to answer
+_SHOWN = re.compile(
+    r"FBRAG_.*|HF_.*|CUDA_VISIBLE_DEVICES|NO_COLOR|FORCE_COLOR|SSL_CERT_(FILE|DIR)|PIP_(INDEX_URL|CERT)|UV_(INDEX|INDEX_URL|DEFAULT_INDEX)|(https?|all|no)_proxy",
+    re.IGNORECASE,
+)
+_FIRST = 5  # unknown keys that are named; each is compared with all that are known
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A line of `fbrag doctor`. fix: a command or an instruction, None where the status is "ok"."""
+
+    name: str
+    status: Status
+    finding: str
+    fix: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """The inputs of the checks.
+
+    large, small, gpu, threads, key_file: values that `ask` uses without flags. variables: names of the environment variables that
+    fbrag reads. cache_limit: limit of the cache in bytes. offline: whether the network must not be used. probe_gpu: whether a
+    check may use the driver of the GPU.
+    """
+
+    environ: Mapping[str, str]
+    config_file: ConfigFile | None
+    keys: Mapping[str, Setting]
+    variables: Collection[str]
+    models_dir: Path
+    large: str
+    small: str
+    cache_limit: int
+    gpu: str = "auto"
+    threads: int | None = None
+    key_file: str | None = None
+    offline: bool = False
+    probe_gpu: bool = True
+
+
+def checks(situation: Situation) -> Iterator[Check]:
+    """Run all checks, and yield each as soon as it is done."""
+    yield python()
+    build = list(llama(situation))
+    yield from build
+    yield local_servers(situation)
+    yield from models(situation, run=len(build) > 1)
+    yield disk(situation)
+    yield cache(situation)
+    yield config(situation)
+    yield environment(situation)
+
+
+# -- the installation --------------------------------------------------------------------------------------------------------
+
+
+def python() -> Check:
+    """Report the versions and paths of Python and fbrag."""
+    here = Path(__file__).parents[1]
+    return Check("python", "ok", f"{platform.python_version()} ({sys.executable}), fbrag {__version__} ({here})")
+
+
+def llama(situation: Situation) -> Iterator[Check]:
+    """Check the build of llama.cpp, by the report of a child process that loads it. One check where it does not load.
+
+    Servers as both models need no llama.cpp: then a build that does not load is a warning.
+    """
+    report = probe.run(probe.command("backend"), situation.environ, gpu=situation.probe_gpu, timeout=60)
+    status: Status = "warn" if is_server(situation.large) and is_server(situation.small) else "fail"
+    if isinstance(report, probe.Death):
+        what = f"llama-cpp-python does not load: {report.what}"
+        yield Check("llama.cpp", status, what, install(situation.environ))
+        return
+    if "error" in report:
+        yield Check("llama.cpp", status, report["error"], report["hint"])
+        return
+    nvidia = has_nvidia(situation.environ)
+    yield backend(report, situation, nvidia)
+    yield devices(report, situation, nvidia)
+    yield cpu(report, cpu_flags(), situation)
+
+
+def backend(report: Mapping[str, Any], situation: Situation, nvidia: bool) -> Check:
+    """Check that the build is of the version that fbrag needs, and can use the GPU of the machine.
+
+    nvidia: whether the machine has an NVIDIA GPU.
+    """
+    version, backends, needed = report["version"], _backends(report), requirement("llama-cpp-python")
+    found = f"llama-cpp-python {version}, built for {', '.join(backends)}"
+    if "==" in needed and needed != f"llama-cpp-python=={version}":
+        return Check("llama.cpp", "warn", f"{found}; this fbrag needs {needed}", install(situation.environ))
+    if nvidia and backends == ["CPU"]:
+        fix = install(situation.environ, CMAKE_ARGS="-DGGML_CUDA=on")
+        return Check("llama.cpp", "warn", f"{found} alone, on a machine with an NVIDIA GPU", fix)
+    return Check("llama.cpp", "ok", found)
+
+
+def devices(report: Mapping[str, Any], situation: Situation, nvidia: bool) -> Check:
+    """Report each device with its free memory. Warn of a build for GPUs that finds none."""
+    each = [
+        f"{d['name']}: {d['description']}, {byte_size(d['free_bytes'])} of {byte_size(d['total_bytes'])} free"
+        for d in report["devices"]
+    ]
+    found = "; ".join(each) or "none"
+    if not situation.probe_gpu:
+        return Check("devices", "ok", f"{found}; GPUs not looked for (--no-gpu-probe)")
+    driver = f"; NVIDIA driver {version}" if (version := nvidia_driver()) else ""
+    built_for_gpu = _backends(report) != ["CPU"]
+    if not built_for_gpu or any(device["is_gpu"] for device in report["devices"]):
+        return Check("devices", "ok", found + driver)
+    hidden = situation.environ.get("CUDA_VISIBLE_DEVICES")
+    if hidden in ("", "-1"):
+        return Check("devices", "warn", f"{found}; CUDA_VISIBLE_DEVICES hides every GPU", "unset CUDA_VISIBLE_DEVICES")
+    fix = "nvidia-smi shows whether the driver works" if nvidia else "install the GPU's driver; --gpu off needs none"
+    return Check("devices", "warn", f"{found}; this build can use a GPU, and finds none{driver}", fix)
+
+
+def cpu(report: Mapping[str, Any], flags: set[str], situation: Situation) -> Check:
+    """Check that the build uses the vector instructions of the CPU. flags: CPU flags as Linux names them, empty where unknown."""
+    used = [name for name in _SIMD if f" {name} = 1" in report["system_info"]]
+    unused = [name for name, flag in _SIMD.items() if flag in flags and name not in used]
+    if not used:
+        return Check("cpu", "warn", "no vector instructions in use: every answer takes minutes", "use a CPU with AVX2, or a GPU")
+    named = ", ".join(used)
+    if unused:
+        gain = f"{_AVX512_GAIN} times as fast" if "AVX512" in unused else "faster"
+        finding = f"portable build ({named}): this CPU has {', '.join(unused)} too, with which prompts are read {gain}"
+        build = rebuild(CMAKE_ARGS="-DGGML_NATIVE=on")
+        fix = build if has_compiler(situation.environ) else after_compiler(build)
+        return Check("cpu", "warn", finding, fix)
+    return Check("cpu", "ok", f"built for this CPU ({named})" if flags else f"{named} in use")
+
+
+def cpu_flags() -> set[str]:
+    """Return the CPU flags in /proc/cpuinfo (x86 and ARM), empty without such a file."""
+    try:
+        found = re.search(r"^(?:flags|Features)\s*:(.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    except OSError:
+        return set()
+    return set(found[1].split()) if found else set()
+
+
+def _backends(report: Mapping[str, Any]) -> list[str]:
+    named = re.findall(r"(\w+) : ", report["system_info"]) + [re.sub(r"\d+$", "", d["name"]) for d in report["devices"]]
+    return list(dict.fromkeys(named)) or ["CPU"]
+
+
+# -- the models --------------------------------------------------------------------------------------------------------------
+
+
+def models(situation: Situation, *, run: bool = True) -> Iterator[Check]:
+    """Check the file of each model of the pair, then run it. A model that serves as both is checked once.
+
+    A server only has to name its model; no text is sent to it. run: whether llama.cpp loads, which runs the files.
+    """
+    first: Check | None = None
+    for label, name in (("small model", situation.small), ("large model", situation.large)):
+        if first and situation.large == situation.small:
+            yield replace(first, name=label, finding="the same as the small one")
+            continue
+        first, file = (server(label, name, situation), None) if is_server(name) else model(label, name, situation.models_dir)
+        yield first
+        if file and run:
+            yield answer(f"{label} runs", file, situation)
+
+
+def local_servers(situation: Situation) -> Check:
+    """Report the servers of models that run on this machine: `--large local` takes their models."""
+    from fbrag_cli.generation.server.local import find, listed, options, ports
+
+    if not (found := find(situation.environ)):
+        tried = ", ".join(map(str, ports(situation.environ).values()))
+        return Check("model servers", "ok", f"none on this machine (ports {tried})")
+    return Check("model servers", "ok", f"{listed(found)}: {options(found)}")
+
+
+def server(label: str, name: str, situation: Situation) -> Check:
+    """Check that the server answers, and has the model."""
+    from fbrag_cli.generation.server.about import about
+    from fbrag_cli.generation.server.host import Host, Patience
+    from fbrag_cli.generation.server.key import server_key
+    from fbrag_cli.generation.server.local import look
+
+    try:
+        address = Address.parse(look(name, situation.environ).address if is_local(name) else name)
+        if situation.offline and not address.is_loopback:
+            return Check(label, "ok", f"{address.base}: not asked (--offline)")
+        key = None if is_local(name) else server_key(situation.key_file, situation.environ)
+        with closing(Host(address, key, Patience(known=_SERVER_SECONDS))) as host:
+            found = about(host)
+    except FbragError as error:
+        return Check(label, "fail", error.message, error.hint)
+    window = f", {found.context_tokens:,} tokens of context" if found.context_tokens else ""
+    return Check(label, "ok", f"{address.base} answers: {found.model}{window}")
+
+
+def model(label: str, name: str, folder: Path) -> tuple[Check, ModelFile | None]:
+    """Check that the file exists and is the one that its name stands for. Return it, None if it cannot be run."""
+    try:
+        file = resolve(name, folder, load_catalogue())
+    except FbragError as error:
+        to_be_pulled = error.code == "model_missing" and load_catalogue().find(name)
+        return Check(label, "warn" if to_be_pulled else "fail", f"{error.message}; not run", error.hint), None
+    verified = "SHA-256 verified" if file.sha256 else "no SHA-256 to verify it against"
+    return Check(label, "ok", f"{file.name}: {file.path}, {verified}"), file
+
+
+def answer(label: str, file: ModelFile, situation: Situation) -> Check:
+    """Load the model, let it write a few words and read a short prompt, in a child process."""
+    gpu = situation.probe_gpu and situation.gpu != "off"
+    ask = probe.command("model", str(file.path.absolute()), "auto" if gpu else "0", str(situation.threads or 0))
+    report = probe.run(ask, situation.environ, gpu=gpu)
+    if isinstance(report, probe.Death):
+        what = f"{file.name}: the child process died: {report.what}"
+        return Check(label, "fail", what, _fix_of_death(report, situation, gpu=gpu))
+    if "error" in report:
+        return Check(label, "fail", report["error"], report["hint"])
+    finding = (
+        f"{file.name}: loaded in {report['load_seconds']:.1f} s, answered in {report['answer_seconds']:.1f} s, "
+        f"{report['gpu_layers']} layers on the GPU"
+    )
+    if not report["generated_tokens"]:
+        fix = "choose a model that is trained to chat (Instruct)"
+        return Check(label, "warn", f"{finding}; it wrote nothing", fix)
+    return Check(label, "ok", f"{finding}; reads {report['reads']:,.0f} tokens/s, writes {report['writes']:,.0f}")
+
+
+def _fix_of_death(death: probe.Death, situation: Situation, *, gpu: bool) -> str:
+    if death.cause == "timeout":
+        return "run fbrag doctor again when the machine is idle, or choose a smaller model"
+    if death.cause == "SIGKILL":
+        return "probably out of memory: close other programs, or choose a smaller model (fbrag models list --all)"
+    if death.cause == "SIGABRT":  # a check of llama.cpp's own has failed
+        return "check the file (fbrag models verify), or use another model (fbrag models list --all)"
+    if death.cause == "SIGILL":  # the build uses instructions that this CPU does not have
+        return install(situation.environ, CMAKE_ARGS="-DGGML_NATIVE=on")
+    if death.cause and gpu:
+        return f"see whether it is the GPU (fbrag doctor --no-gpu-probe), or {install(situation.environ)}"
+    return install(situation.environ)
+
+
+def disk(situation: Situation) -> Check:
+    """Check that the models' folder has room for those of the pair that are missing."""
+    folder, catalogue = situation.models_dir, load_catalogue()
+    if is_nowhere(folder):
+        return Check("disk", "warn", "this user has no home folder for models", "set FBRAG_MODELS_DIR to a folder")
+    existing = next(filter(os.path.exists, (folder, *folder.parents)), None)
+    if existing is None:
+        return Check("disk", "warn", f"{folder} is on no disk that is here", "set FBRAG_MODELS_DIR to another folder")
+    free = shutil.disk_usage(existing).free
+    entries = {name: catalogue.find(name) for name in (situation.small, situation.large)}
+    needed = sum(entry.bytes for name, entry in entries.items() if entry and not locate(name, folder, catalogue))
+    finding = f"{byte_size(free)} free at {folder}"
+    if free < needed:
+        short = f"{finding}, and the missing models need {byte_size(needed)}"
+        return Check("disk", "warn", short, "make room, or set FBRAG_MODELS_DIR to a folder on another disk")
+    if needed and not os.access(existing, os.W_OK):
+        what = f"{folder} cannot be written, and the missing models need {byte_size(needed)}"
+        return Check("disk", "warn", what, "set FBRAG_MODELS_DIR to a folder that can be written")
+    return Check("disk", "ok", finding)
+
+
+# -- the cache, the configuration file and the environment -------------------------------------------------------------------
+
+
+def config(situation: Situation) -> Check:
+    """Check that the configuration file can be read and has no unknown keys."""
+    file = situation.config_file
+    if file is None:
+        return Check("config", "ok", "none (--config none)")
+    try:
+        found = load(file, situation.keys)
+    except FbragError as error:
+        return Check("config", "fail", error.message, error.hint)
+    if found.unknown:
+        first, more = found.unknown[:_FIRST], len(found.unknown) - _FIRST
+        fixes = dict.fromkeys(suggestion(each, situation.keys, "fbrag config show") for each in first)
+        rest = f" and {more:,} more" if more > 0 else ""
+        return Check("config", "warn", f"{file.path}: unknown: {', '.join(first)}{rest}", "; ".join(fixes))
+    if is_nowhere(file.path):
+        return Check("config", "ok", "none: this user has no home folder, and none is needed")
+    if not found.values:
+        return Check("config", "ok", f"{file.path}: " + ("empty" if file.path.exists() else "there is none, and none is needed"))
+    return Check("config", "ok", f"{file.path}: {len(found.values)} key{'s' if len(found.values) > 1 else ''} set")
+
+
+def cache(situation: Situation) -> Check:
+    """Check that the cache's folder can be used, and report its size."""
+    found = Cache(cache_dir(), situation.cache_limit)
+    try:
+        found.check_usable()
+    except OSError as error:
+        where = "this user has no home folder for it" if is_nowhere(found.root) else f"{found.root}: {error.strerror}"
+        what = f"no cache, so each question reads the documents anew: {where}"
+        return Check("cache", "warn", what, "set FBRAG_CACHE_DIR to a folder that can be written")
+    total = sum(size for _, size in found.size().values())
+    return Check("cache", "ok", f"{byte_size(total)} of {byte_size(found.limit)} in {found.root}")
+
+
+def environment(situation: Situation) -> Check:
+    """Report the environment variables in force, and check their names and values. It lists names only: a value may be secret."""
+    environ = situation.environ
+    finding = " ".join(sorted(filter(_SHOWN.fullmatch, environ))) or "no variable that fbrag uses is set"
+    try:
+        for key in situation.keys.values():
+            effective(key, {}, environ)
+    except FbragError as error:
+        return Check("environment", "fail", f"{error.message}; in force: {finding}", error.hint)
+    if unread := [name for name in environ if name.startswith("FBRAG_") and name not in situation.variables]:
+        known = [each.removeprefix("FBRAG_") for each in situation.variables]  # the common beginning makes no names alike
+        near = {name: closest(name.removeprefix("FBRAG_"), known) for name in unread}
+        fix = "; ".join(f"did you mean FBRAG_{meant}?" if meant else f"unset {name}" for name, meant in near.items())
+        return Check("environment", "warn", f"fbrag reads no {', '.join(unread)}; in force: {finding}", fix)
+    return Check("environment", "ok", finding)
