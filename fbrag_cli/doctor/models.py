@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from fbrag_cli.doctor import probe
 from fbrag_cli.doctor.check import Check, Situation
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.build import install
-from fbrag_cli.generation.server.address import Address, is_local, is_server
+from fbrag_cli.generation.server.address import Address, is_local, is_server, server_key
 from fbrag_cli.models.catalogue import load_catalogue
 from fbrag_cli.models.store import ModelFile, locate, resolve
 from fbrag_cli.storage.places import is_nowhere
@@ -59,8 +58,7 @@ def _found(label: str, name: str, situation: Situation) -> tuple[Check, ModelFil
 def server(label: str, name: str, situation: Situation) -> Check:
     """Check that the server answers, and has the model."""
     from fbrag_cli.generation.server.about import about
-    from fbrag_cli.generation.server.host import Host, Patience
-    from fbrag_cli.generation.server.key import server_key
+    from fbrag_cli.generation.server.client import Host, Patience
     from fbrag_cli.generation.server.local import look
 
     try:
@@ -68,8 +66,7 @@ def server(label: str, name: str, situation: Situation) -> Check:
         if situation.offline and not address.is_loopback:
             return Check(label, "ok", f"{address.base}: not asked (--offline)")
         key = None if is_local(name) else server_key(situation.key_file, situation.environ)
-        with closing(Host(address, key, Patience(known=_SERVER_SECONDS))) as host:
-            found = about(host)
+        found = about(Host(address, key, Patience(known=_SERVER_SECONDS)))
     except FbragError as error:
         return Check(label, "fail", error.message, error.hint)
     window = f", {found.context_tokens:,} tokens of context" if found.context_tokens else ""
