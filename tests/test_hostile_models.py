@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from fbrag_cli.generation.server.host import Host, Patience
+from fbrag_cli.generation.server.client import Host, Patience
 from fbrag_cli.methods.r2ag.prompts import list_words
 from fbrag_cli.storage.files import sha256_of
 from tests.hostile import MADE, NAMES, PRECIOUS, STRANGE, changed

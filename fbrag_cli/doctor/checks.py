@@ -11,7 +11,6 @@ import re
 import shutil
 import sys
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -20,7 +19,7 @@ from fbrag_cli import __version__
 from fbrag_cli.doctor import probe
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.build import after_compiler, has_compiler, has_nvidia, install, nvidia_driver, rebuild
-from fbrag_cli.generation.server.address import Address, is_local, is_server
+from fbrag_cli.generation.server.address import Address, is_local, is_server, server_key
 from fbrag_cli.installation import requirement
 from fbrag_cli.methods.knobs import Setting, effective
 from fbrag_cli.models.catalogue import load_catalogue
@@ -220,8 +219,7 @@ def local_servers(situation: Situation) -> Check:
 def server(label: str, name: str, situation: Situation) -> Check:
     """Check that the server answers, and has the model."""
     from fbrag_cli.generation.server.about import about
-    from fbrag_cli.generation.server.host import Host, Patience
-    from fbrag_cli.generation.server.key import server_key
+    from fbrag_cli.generation.server.client import Host, Patience
     from fbrag_cli.generation.server.local import look
 
     try:
@@ -229,8 +227,7 @@ def server(label: str, name: str, situation: Situation) -> Check:
         if situation.offline and not address.is_loopback:
             return Check(label, "ok", f"{address.base}: not asked (--offline)")
         key = None if is_local(name) else server_key(situation.key_file, situation.environ)
-        with closing(Host(address, key, Patience(known=_SERVER_SECONDS))) as host:
-            found = about(host)
+        found = about(Host(address, key, Patience(known=_SERVER_SECONDS)))
     except FbragError as error:
         return Check(label, "fail", error.message, error.hint)
     window = f", {found.context_tokens:,} tokens of context" if found.context_tokens else ""

@@ -6,8 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.server.address import Address, is_local, sent_on
-from fbrag_cli.generation.server.key import server_key
+from fbrag_cli.generation.server.address import Address, is_local, sent_on, server_key
 from fbrag_cli.progress import Event, Listener, stage
 from fbrag_cli.session.settings import ModelSettings
 from fbrag_cli.session.shelf import Lease, Shelf
@@ -15,8 +14,8 @@ from fbrag_cli.text.printable import one_line
 
 if TYPE_CHECKING:
     from fbrag_cli.generation.server.about import About
+    from fbrag_cli.generation.server.client import Host
     from fbrag_cli.generation.server.generator import ServerGenerator
-    from fbrag_cli.generation.server.host import Host
     from fbrag_cli.generation.server.local import LocalModel
 
 
@@ -26,7 +25,7 @@ class Servers:
     def __init__(self, settings: ModelSettings, listener: Listener) -> None:
         self._settings, self._listener = settings, listener
         self._chosen: Shelf[str, LocalModel] = Shelf()
-        self._hosts: Shelf[str, tuple[Host, About]] = Shelf(lambda known: known[0].close())
+        self._hosts: Shelf[str, tuple[Host, About]] = Shelf()
         self._opened: Shelf[str, ServerGenerator] = Shelf()
 
     def check(self, name: str) -> None:
@@ -86,7 +85,7 @@ class Servers:
 
     def _host(self, name: str, listener: Listener) -> tuple[Host, About]:
         from fbrag_cli.generation.server.about import about
-        from fbrag_cli.generation.server.host import Host
+        from fbrag_cli.generation.server.client import Host
 
         def warn(text: str) -> None:
             self._listener.progress(Event("load", "warning", text=text))
@@ -94,11 +93,7 @@ class Servers:
         def make() -> tuple[Host, About]:
             key = None if is_local(name) else server_key(self._settings.key_file, os.environ)
             host = Host(self._address(name, listener), key, warn=warn)
-            try:
-                return host, about(host, listener.cancellation)
-            except BaseException:
-                host.close()
-                raise
+            return host, about(host, listener.cancellation)
 
         return self._hosts.get(name, make, Lease(listener))
 

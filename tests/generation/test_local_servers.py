@@ -13,8 +13,9 @@ import pytest
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import Sampling, Turn
 from fbrag_cli.generation.server import local
+from fbrag_cli.generation.server.about import about
 from fbrag_cli.generation.server.address import Address, check_offline, is_elsewhere, is_server
-from fbrag_cli.generation.server.listing import of_lm_studio, of_ollama
+from fbrag_cli.generation.server.client import Host
 from fbrag_cli.generation.server.local import LocalModel, look, options, ports
 from fbrag_cli.progress import Event, Listener
 from fbrag_cli.session.servers import Servers
@@ -74,7 +75,6 @@ def test_llama_cpps_own_server_answers_as_local(llama_cpp_server: str, at: At) -
     with closing(Servers(ModelSettings(), Listener())) as servers:
         generator = servers.open("local", Lease(Listener()), answers=True)
         assert generator.info.context_tokens == 2048
-        assert generator.continues_turns
         assert generator.generate(SHORT, 1, Sampling(4, temperature=0)).samples[0].text
 
 
@@ -238,15 +238,18 @@ def test_names_of_any_shape_and_a_thousand_models_do_no_harm(at: At) -> None:
 
 @pytest.mark.parametrize("value", [None, 0, -1, True, "4096", 4096.0, 2**70])
 def test_a_context_that_is_none_is_not_known(value: object) -> None:
-    ps = {"models": [{"model": "a", "context_length": value}]}
-    (found,) = of_ollama({"models": [{"model": "a"}]}, ps) or []
-    assert found.context_tokens is None
+    with ollama("a") as server:
+        server.pages["/api/ps"] = {"models": [{"model": "a", "context_length": value}]}
+        found = about(Host(Address.parse(server.address)))
+    assert (found.program, found.context_tokens) == ("Ollama", None)
 
 
 def test_an_instance_of_lm_studio_has_a_name_of_its_own() -> None:
-    instances = [{"id": name, "config": {"context_length": 8000}} for name in ("k", "k:2")]
-    found = of_lm_studio({"models": [{"key": "k", "type": "llm", "loaded_instances": instances}]})
-    assert [(each.name, each.context_tokens) for each in found or ()] == [("k", 8000), ("k:2", 8000)]
+    instances = [{"id": name, "config": {"context_length": tokens}} for name, tokens in (("k", 8000), ("k:2", 6000))]
+    with lm_studio("k", "k:2") as server:
+        server.pages["/api/v1/models"] = {"models": [{"key": "k", "type": "llm", "loaded_instances": instances}]}
+        for name, tokens in (("k", 8000), ("k:2", 6000)):
+            assert about(Host(Address.parse(f"{server.address}#{name}"))).context_tokens == tokens
 
 
 # -- where they are looked for -----------------------------------------------------------------------------------------------

@@ -1,21 +1,25 @@
-"""Asks a server for its models, their context windows and its software. No text of the user is sent."""
+"""Asks a server for its models, their context windows and its software. No text of the user is sent.
+
+What it says is untrusted: of any shape, with names of any kind.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.server.exchange import ask
-from fbrag_cli.generation.server.host import Host
-from fbrag_cli.generation.server.listing import Listed, count, is_called, of_lm_studio, of_ollama
-from fbrag_cli.generation.server.replies import Json, RefusedError
+from fbrag_cli.generation.server.address import is_in_cloud
+from fbrag_cli.generation.server.client import Host, Json, RefusedError, ask, count
 from fbrag_cli.text.near import closest
 from fbrag_cli.text.printable import one_line
 
 _MOST_NAMED = 10
 _MOST_COMPARED = 1000  # with a misspelled name
+_LONGEST_NAME = 200
+_MOST_MODELS = 2000  # of one server
 # Fields that identify a model at a server. Others change with each reply, as the time.
 _OF_A_MODEL = ("id", "root", "owned_by", "max_model_len", "meta")
 _OF_LLAMA_CPP = ("model_path", "model_ftype", "build_info", "chat_template", "bos_token", "eos_token")
@@ -28,7 +32,7 @@ class About:
     model: the name to ask for. context_tokens: most tokens of a prompt with its reply, None where the server does not give it.
     is_llama_cpp: whether it has the routes of llama.cpp's own server. identity: fields that identify the model in the cache.
     program: "Ollama" or "LM Studio", which load a model when it is first asked for; "" for another server. sent_on: the address
-    to which the server sends the text, "" where it is not known to.
+    to which Ollama sends the text for a model in its cloud, "" for a model of the server's own machine.
     """
 
     model: str
@@ -46,33 +50,63 @@ def about(host: Host, cancellation: Cancellation | None = None) -> About:
     """
     entry = _entry(host, _models(host, cancellation))
     properties = _given(host, "/props", cancellation)
-    is_llama_cpp = "build_info" in properties and "chat_template" in properties
-    settings, meta = properties.get("default_generation_settings"), entry.get("meta")
-    window = count(entry.get("max_model_len")) or count(meta.get("n_ctx") if isinstance(meta, dict) else None)
-    if is_llama_cpp:
-        window = count(settings.get("n_ctx") if isinstance(settings, dict) else None)
     identity = {name: entry[name] for name in _OF_A_MODEL if name in entry}
-    identity |= {name: properties[name] for name in _OF_LLAMA_CPP if is_llama_cpp and name in properties}
-    program, listed = ("", None) if is_llama_cpp or window else listing(host, entry["id"], cancellation)
-    if listed:
-        window = listed.context_tokens
-        identity |= {"digest": listed.digest} if listed.digest else {}
-    return About(entry["id"], window, is_llama_cpp, identity, program, listed.sent_on if listed else "")
+    if "build_info" in properties and "chat_template" in properties:
+        identity |= {name: properties[name] for name in _OF_LLAMA_CPP if name in properties}
+        return About(entry["id"], _tokens(properties.get("default_generation_settings"), "n_ctx"), True, identity)
+    window = _tokens(entry, "max_model_len") or _tokens(entry.get("meta"), "n_ctx")
+    found = About(entry["id"], window, False, identity)
+    return found if window else with_program(found, host, cancellation)
 
 
-def listing(host: Host, model: str, cancellation: Cancellation | None = None) -> tuple[str, Listed | None]:
-    """Return "Ollama" or "LM Studio" and its entry of a model, None where it has none; ("", None) for another server."""
-    tags = _given(host, "/api/tags", cancellation)
-    if models := of_ollama(tags, _given(host, "/api/ps", cancellation) if tags else {}):
-        return "Ollama", _called(model, models)
-    for path in ("/api/v1/models", "/api/v0/models"):  # of version 0.4, and of earlier ones
-        if models := of_lm_studio(_given(host, path, cancellation)):
-            return "LM Studio", _called(model, models)
-    return "", None
+def with_program(found: About, host: Host, cancellation: Cancellation | None = None) -> About:
+    """Return what is known of a model with what Ollama or LM Studio says of it. They know its context once it is loaded."""
+    if models := dict(entries(_given(host, "/api/tags", cancellation), "models", "model", "name")):
+        loaded = dict(entries(_given(host, "/api/ps", cancellation), "models", "model", "name"))
+        window = _tokens(_called(found.model, loaded), "context_length")
+        return _of_ollama(_called(found.model, models), replace(found, program="Ollama", context_tokens=window))
+    if models := dict(entries(_given(host, "/api/v1/models", cancellation), "models", "key")):  # LM Studio from 0.4 on
+        loaded = {name: each for model in models.values() for name, each in entries(model, "loaded_instances", "id")}
+        window = _tokens(_called(found.model, loaded).get("config"), "context_length")
+        return replace(found, program="LM Studio", context_tokens=window)
+    if models := dict(entries(_given(host, "/api/v0/models", cancellation), "data", "id")):  # earlier ones
+        window = _tokens(_called(found.model, models), "loaded_context_length")
+        return replace(found, program="LM Studio", context_tokens=window)
+    return found
 
 
-def _called(name: str, models: list[Listed]) -> Listed | None:
-    return next((each for each in models if is_called(name, each.name)), None)
+def _of_ollama(entry: Json, found: About) -> About:
+    digest, address = entry.get("digest"), entry.get("remote_host")
+    if isinstance(digest, str) and digest:
+        found = replace(found, identity=found.identity | {"digest": digest})
+    if address or entry.get("remote_model") or is_in_cloud(found.model):
+        sent_on = one_line(address, 80) if isinstance(address, str) and address else "https://ollama.com"
+        found = replace(found, sent_on=sent_on)
+    return found
+
+
+def is_called(asked: str, name: str) -> bool:
+    """Return whether a user's name means the model of a name. Ollama's tag `latest` need not be written."""
+    return name.casefold() in (asked.casefold(), f"{asked}:latest".casefold())
+
+
+def entries(reply: Json, field: str, *keys: str) -> Iterator[tuple[str, Json]]:
+    """Yield name and entry of each model of a list. A name that cannot be typed or shown is left out."""
+    listed = reply.get(field)
+    for entry in listed[:_MOST_MODELS] if isinstance(listed, list) else ():
+        name = next((entry[key] for key in keys if key in entry), None) if isinstance(entry, dict) else None
+        if isinstance(name, str) and 0 < len(name) <= _LONGEST_NAME and one_line(name) == name:
+            yield name, entry
+
+
+def _called(asked: str, models: Mapping[str, Json]) -> Json:
+    """Return the entry of the model of a name, {} where there is none."""
+    return next((entry for name, entry in models.items() if is_called(asked, name)), {})
+
+
+def _tokens(entry: Any, name: str) -> int | None:
+    """Return a number of tokens of an entry, None where it gives none."""
+    return count(entry.get(name), least=1) if isinstance(entry, dict) else None
 
 
 def _models(host: Host, cancellation: Cancellation | None) -> Json:
@@ -95,28 +129,22 @@ def _given(host: Host, path: str, cancellation: Cancellation | None) -> Json:
 
 def _entry(host: Host, listed: Json) -> Json:
     """Return the entry of the model of the address."""
-    data = listed.get("data")
-    entries = (
+    data, asked = listed.get("data"), host.address.model
+    every = (
         [each for each in data if isinstance(each, dict) and isinstance(each.get("id"), str)] if isinstance(data, list) else []
     )
-    asked = host.address.model
-    if not asked and len(entries) == 1:
-        return dict(entries[0])
-    for entry in entries:
-        if asked and (asked in _names(entry) or f"{asked}:latest" == entry["id"]):
+    if not asked and len(every) == 1:
+        return dict(every[0])
+    for entry in every if asked else ():
+        aliases = entry.get("aliases")
+        if asked in (entry["id"], *(aliases if isinstance(aliases, list) else ())) or f"{asked}:latest" == entry["id"]:
             return {**entry, "id": asked}
-    if asked and not entries:  # a server that lists nothing may have it
+    if asked and not every:  # a server that lists nothing may have it
         return {"id": asked}
-    names = [one_line(entry["id"], 80) for entry in entries]
+    if not every:
+        raise host.error("it lists no models", f"name the model: {host.address.base}#name", "model_missing")
+    names = [one_line(entry["id"], 80) for entry in every]
     shown = ", ".join(names[:_MOST_NAMED]) + (", …" if len(names) > _MOST_NAMED else "")
-    if not names:
-        what = "it lists no models"
-        raise host.error(what, f"name the model: {host.address.base}#name", "model_missing")
     near = closest(asked, names[:_MOST_COMPARED]) or names[0]
     what = f"it has no model {one_line(asked, 80)}, but {shown}" if asked else f"it has {len(names)} models: {shown}"
     raise host.error(what, f"name one of them: {host.address.base}#{near}", "model_missing")
-
-
-def _names(entry: Json) -> list[Any]:
-    aliases = entry.get("aliases")
-    return [entry["id"], *(aliases if isinstance(aliases, list) else [])]

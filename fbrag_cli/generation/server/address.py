@@ -1,19 +1,22 @@
-"""The address of a server as a model: `http://host:port/v1#name`, or `local` for one that runs on this machine."""
+"""The address of a server as a model: `http://host:port/v1#name`, or `local` for one that runs on this machine; and its key."""
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from fbrag_cli.errors import FbragError
+from fbrag_cli.storage.files import read_small
 
 #: The name that stands for a server of this machine: `local`, or `local#name` with the name of its model.
 LOCAL = "local"
 
 _OFFLINE = "leave out --offline, or name a model of this machine"
-_EXAMPLE = "write it as http://host:port/v1#name"
+_EXAMPLE = "expected http://host:port/v1#name"
 
 
 def is_server(name: str) -> bool:
@@ -52,19 +55,19 @@ class Address:
     @classmethod
     def parse(cls, text: str) -> Address:
         """Read an address as users write it. One without a path is that of `/v1`. Raises FbragError `usage`."""
-        shown = "this" if "@" in text else text  # a password is not repeated
+        wrong = "invalid server URL" if "@" in text else f"invalid server URL: {text}"  # a password is not repeated
         if "@" in re.split("[/?#]", text.partition("://")[2])[0]:
-            what = "the address of the server holds a user's name or password"
-            raise FbragError("usage", what, "leave it out; a key goes into a file (--key-file) or into FBRAG_KEY")
+            what = "the server URL holds a user name or password"
+            raise FbragError("usage", what, "leave it out; put the API key into a file (--key-file), or into FBRAG_KEY")
         try:
             parts = urlsplit(text)
             host, port = parts.hostname or "", parts.port
         except ValueError:
             host, port = "", None
         if not host or re.search(r"[\x00-\x20\x7f-\x9f\\]", text.partition("#")[0]):
-            raise FbragError("usage", f"{shown} is no address of a server", _EXAMPLE)
+            raise FbragError("usage", wrong, _EXAMPLE)
         if parts.query:
-            raise FbragError("usage", f"{shown}: the address of a server has no '?'", _EXAMPLE)
+            raise FbragError("usage", f"{wrong}: it has a '?'", _EXAMPLE)
         where = f"[{host}]" if ":" in host else host
         path = parts.path.rstrip("/") or "/v1"
         return cls(f"{parts.scheme.lower()}://{where}{'' if port is None else f':{port}'}{path}", unquote(parts.fragment))
@@ -100,15 +103,33 @@ class Address:
 
 def check_offline(names: Iterable[str]) -> None:
     """Raise FbragError `offline` for a model on another machine or in Ollama's cloud, `usage` for an address that is none."""
-    names = list(names)
-    for name in filter(is_elsewhere, names):
-        what = f"--offline forbids a connection to {Address.parse(name).origin}"
-        raise FbragError("offline", what, _OFFLINE)
-    for model in (unquote(name.partition("#")[2]) for name in filter(is_server, names)):
-        if is_in_cloud(model):
+    for name in filter(is_server, names):
+        if is_elsewhere(name):
+            raise FbragError("offline", f"--offline forbids a connection to {Address.parse(name).origin}", _OFFLINE)
+        if is_in_cloud(model := unquote(name.partition("#")[2])):
             raise sent_on(model)
 
 
 def sent_on(model: str) -> FbragError:
     """Return the error for a model of Ollama's cloud with `--offline`."""
     return FbragError("offline", f"--offline forbids {model}, for which Ollama sends the text to its cloud", _OFFLINE)
+
+
+def server_key(file: str | None, environ: Mapping[str, str]) -> str | None:
+    """Return the key in a file, else in FBRAG_KEY; None where there is none.
+
+    It is sent to the server alone: never printed, never part of a record, an error or a cache key. Raises FbragError `usage`.
+    """
+    where, key = "FBRAG_KEY", environ.get("FBRAG_KEY", "")
+    if file is not None:
+        where = f"--key-file {file}"
+        try:
+            key = read_small(Path(os.path.expanduser(file)), 64_000).decode("utf-8", "replace")
+        except OSError as error:
+            raise FbragError("usage", f"{where}: it cannot be read: {error.strerror}", "check its path") from None
+    key = key.strip()
+    if file is not None and not key:
+        raise FbragError("usage", f"{where}: it is empty", "put the key of the server into it")
+    if re.search(r"[^!-~]", key):
+        raise FbragError("usage", f"{where}: a key is one word of ASCII characters", "put the key alone there")
+    return key or None

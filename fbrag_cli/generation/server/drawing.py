@@ -3,32 +3,36 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Sequence
 from functools import partial
 from queue import SimpleQueue
 from time import perf_counter
 from typing import Any
 
-from fbrag_cli.generation.generator import Call
-from fbrag_cli.generation.server.exchange import BrokenError, Exchange, Took
-from fbrag_cli.generation.server.host import Host
-from fbrag_cli.generation.server.loop import Reports
-from fbrag_cli.generation.server.replies import Json, RefusedError, said, tokens
-from fbrag_cli.generation.server.sample import StreamedSample
+from fbrag_cli.generation.generator import Call, Finish, Generation
+from fbrag_cli.generation.repetition import Repetition
+from fbrag_cli.generation.server.client import BrokenError, Exchange, Host, Json, RefusedError, Reports, Took, said, tokens
+from fbrag_cli.generation.thought import COMMON, Marks, Thoughts, tag
 
 _OF_THE_TEMPLATE = 10_000  # tokens that a server may put around the messages
+_MOST_CHARACTERS = 100  # a token, on the average: what is longer ignores the limit
+_WORDS = re.compile(r"\s*\S+|\s+")
+_CLOSED = re.compile(r"^</((?:seed:)?think)>[ \t]*$", re.MULTILINE)  # on a line of its own
 
 
 class Drawing:
-    """Fills samples with what a server writes. Each method asks for the samples that are not finished.
+    """Fills samples with what a server writes.
 
-    reports: calls of the listeners of `call`, for `Loop.run`. started, first_text: seconds on the clock
-    of `perf_counter`; first_text is None until text has come. prompt_tokens, cached_tokens: None where the server does not give
-    them.
+    K samples are `n = K` in one request where the server takes that. Else the first sample is asked for alone, and the others
+    when its first token has come: they then find the prompt in the server's cache.
+
+    reports: calls of the listeners of `call`, for `run`. started, first_text: seconds on the clock of `perf_counter`; first_text
+    is None until text has come. prompt_tokens, cached_tokens: None where the server does not give them.
     """
 
     def __init__(self, host: Host, url: str, body: Json, samples: Sequence[StreamedSample], call: Call) -> None:
-        self._host, self._url, self._body, self._samples, self._call = host, url, body, samples, call
+        self._host, self._url, self._body, self.samples, self._call = host, url, body, samples, call
         self._longest = _OF_THE_TEMPLATE + sum(len(each["content"].encode("utf-8", "replace")) for each in body["messages"])
         self._writes = asyncio.Event()  # the first sample of a request
         self.reports: Reports = SimpleQueue()
@@ -37,24 +41,32 @@ class Drawing:
         self.prompt_tokens: int | None = None
         self.cached_tokens: int | None = None
 
-    async def together(self) -> bool:
+    async def draw(self) -> None:
+        """Finish the samples, and note what the server cannot do. Raises the errors of `Exchange`."""
+        if len(self.samples) > 1 and self._host.takes_n:
+            self._host.takes_n = await self._together()
+        if len(self._unfinished) > 1 and self._host.at_once:
+            self._host.at_once = await self._each_at_once()
+        for sample in self._unfinished:  # one after the other
+            await self._ask([sample], tolerant=not sample.n_sent)
+            if sample.finish is None:  # once more
+                await self._ask([sample])
+
+    async def _together(self) -> bool:
         """Ask for all samples in one request. Returns False where the server does not take it, or gives fewer. Where the reply
-        breaks it returns True, and samples are not finished."""
+        breaks off it returns True, and samples are not finished."""
         try:
-            broke = await self._ask(self._samples, tolerant=True)
+            broke = await self._ask(self.samples, tolerant=True)
         except RefusedError:
             return False
         return broke or not self._unfinished
 
-    async def at_once(self) -> bool:
-        """Ask for each sample, at the same time. Where none is there yet, the first one goes before, so that the others find the
-        prompt in the server's cache. Returns False where one request breaks another: their samples are not finished."""
+    async def _each_at_once(self) -> bool:
+        """Ask for each sample, at the same time; the first goes before where none is there yet. Returns False where one request
+        breaks another: their samples are not finished."""
         todo = self._unfinished
-        if len(todo) < 2:
-            return True
-        self._writes = asyncio.Event()
-        if len(todo) < len(self._samples):
-            self._writes.set()
+        if len(todo) == len(self.samples):
+            self._writes.clear()
         running = [asyncio.ensure_future(self._ask_beside(sample, leads=sample is todo[0])) for sample in todo]
         try:
             await asyncio.gather(*running)
@@ -63,16 +75,9 @@ class Drawing:
                 each.cancel()
         return not self._unfinished
 
-    async def one_by_one(self) -> None:
-        """Ask for each sample, one after the other. A reply that breaks is asked for once more, unless a part of it was shown."""
-        for sample in self._unfinished:
-            await self._ask([sample], tolerant=not sample.n_sent)
-            if sample.finish is None:
-                await self._ask([sample])
-
     @property
     def _unfinished(self) -> list[StreamedSample]:
-        return [sample for sample in self._samples if sample.finish is None]
+        return [sample for sample in self.samples if sample.finish is None]
 
     async def _ask_beside(self, sample: StreamedSample, *, leads: bool) -> None:
         """Ask for a sample: at once where it leads, else when the leading one is being written, or has ended."""
@@ -89,7 +94,7 @@ class Drawing:
         several = {"n": len(group)} if len(group) > 1 else {}
         body = {**self._body, **several, "seed": group[0].seed}
         try:
-            await Exchange(self._host, self._url, body, lambda item: self._take(item, group)).run()
+            await Exchange(self._host, self._url, body, partial(self._take, group)).run()
         except BrokenError:
             unfinished = [sample for sample in group if sample.finish is None]
             if not tolerant or any(sample.n_sent for sample in unfinished):
@@ -99,9 +104,9 @@ class Drawing:
             return True
         return False
 
-    def _take(self, item: Json, group: Sequence[StreamedSample]) -> Took:
+    def _take(self, group: Sequence[StreamedSample], item: Json) -> Took:
         """Take up an event, or a whole reply."""
-        brought = self._report_reading(item.get("prompt_progress"), group)
+        took = Took.READING if self._report_reading(item.get("prompt_progress"), group) else Took.NOTHING
         for each in said(item):
             if 0 <= each.index < len(group) and (sample := group[each.index]).finish is None:
                 if each.thought:
@@ -109,21 +114,22 @@ class Drawing:
                 sample.add(each.text)
                 if each.finish:
                     sample.end(each.finish)
-                brought = brought or bool(each.thought or each.text or each.finish)
-        if group[0].begun:
-            self._writes.set()
+                if each.thought or each.text or each.finish:
+                    took = Took.WRITING
         if self.prompt_tokens is None:
             self.prompt_tokens = tokens(item, "prompt_tokens")
             self.cached_tokens = tokens(item, "prompt_tokens_details", "cached_tokens")
         if len(group) == 1 and (n_tokens := tokens(item, "completion_tokens")) is not None:
             group[0].n_tokens = n_tokens
             group[0].n_reasoned = tokens(item, "completion_tokens_details", "reasoning_tokens") or None
+        if not (begun := [sample for sample in group if sample.begun]):
+            return took
+        self._writes.set()
         self._report_writing(group)
-        begun = [sample for sample in group if sample.begun]
         # Where the server ignores `n`, the other samples never begin.
-        if all(sample.finish for sample in begun) and any(sample.cut for sample in begun):
-            return Took.ALL
-        return Took.SOMETHING if brought else Took.NOTHING
+        if all(sample.finish for sample in begun):
+            return Took.ENOUGH if any(sample.cut for sample in begun) else Took.ENDED
+        return took
 
     def _report_reading(self, read: Any, group: Sequence[StreamedSample]) -> bool:
         """Report how much of the prompt is read. Returns whether it is more than before."""
@@ -131,13 +137,13 @@ class Drawing:
         if not (isinstance(done, int) and isinstance(total, int) and group[0].n_read < done <= total <= self._longest):
             return False
         group[0].n_read = done
-        if self._call.on_prompt and self._samples[0] in group:
+        if self._call.on_prompt and self.samples[0] in group:
             self.reports.put(partial(self._call.on_prompt, done, total))
         return True
 
     def _report_writing(self, group: Sequence[StreamedSample]) -> None:
         """Report what is written."""
-        call, first = self._call, self._samples[0]
+        call, first = self._call, self.samples[0]
         n_written = max(sample.n_pieces + sample.n_thoughts for sample in group)
         if n_written and self.first_text is None:
             self.first_text = perf_counter()
@@ -146,3 +152,122 @@ class Drawing:
             self.reports.put(partial(call.on_written, min(n_written, most), most))
         if call.on_text and first in group and (piece := first.news()):
             self.reports.put(partial(call.on_text, piece))
+
+
+class StreamedSample:
+    """A sample while a server writes it, piece by piece. A piece is mostly a token.
+
+    opening: words with which the reply was to begin; they are no part of it where the server repeats them. thought_tokens: number
+    of tokens of a thought, beyond `max_tokens`. opened: the marks of a thought in which the reply begins, where the server opens
+    one and does not say so; it is set where a reply shows that.
+
+    n_tokens, n_reasoned: number of all tokens, and of those of thoughts, None where the server does not give it. n_sent: number
+    of characters that `news` has returned. n_read: number of tokens of the prompt that the server says to have read.
+    """
+
+    def __init__(
+        self, seed: int, max_tokens: int, opening: str = "", thought_tokens: int = 0, opened: Marks | None = None
+    ) -> None:
+        self.seed, self.max_tokens, self.thought_tokens = seed, max_tokens, thought_tokens
+        self.opening, self.opened = opening, opened
+        self.restart()
+
+    def restart(self) -> None:
+        """Begin, without what a broken reply held."""
+        self.text = ""
+        self.finish: Finish | None = None
+        self.n_tokens: int | None = None
+        self.n_reasoned: int | None = None
+        self.n_sent, self.n_read = 0, -1
+        self._n_pieces = 0
+        self._n_reasons = 0  # pieces that the server itself parts from the reply as reasoning
+        self._thoughts = Thoughts(COMMON, self.opened)
+        self._held: str | None = ""  # what may become the opening; None once that is decided
+        self._ended = False  # by the server
+        self._ids: dict[str, int] = {}
+        self._repetition = Repetition()
+
+    def add(self, piece: str) -> None:
+        """Append a piece. What repeats itself, or exceeds the limit, ends the sample."""
+        if piece and not self.finish:
+            self._n_pieces += 1
+            self._say(self._thoughts.add(piece))
+            self._keep_limit()
+
+    def think(self) -> None:
+        """Count a piece of reasoning, which is no part of the reply."""
+        self._n_reasons += 1
+        self._keep_limit()
+
+    def end(self, reason: str) -> None:
+        """End the sample, for the reason that the server gives."""
+        if self.finish:
+            return
+        finish: Finish = "length" if reason in ("length", "max_tokens") else "stop"
+        self._say(self._thoughts.end(answered=self.opened is not None and finish == "stop"))
+        self._take(self._held or "")
+        self._ended = True
+        self.finish = self.finish or finish
+        if closed := _CLOSED.search(self.text):  # a thought that the server opened itself
+            self._thoughts.n_pieces = round(self._n_pieces * closed.end() / len(self.text))
+            shown, answer = len(self.text), self.text[closed.end() :].lstrip()
+            self.opened, self.text = tag(closed[1]), answer
+            self.n_sent = max(0, self.n_sent - (shown - len(answer)))  # the rest of the answer is still to be shown
+
+    @property
+    def n_pieces(self) -> int:
+        """The number of pieces of the reply."""
+        return self._n_pieces - self._thoughts.n_pieces
+
+    @property
+    def n_thoughts(self) -> int:
+        """The number of pieces of thoughts."""
+        return self._n_reasons + self._thoughts.n_pieces
+
+    @property
+    def begun(self) -> bool:
+        return bool(self._n_pieces or self._n_reasons or self.finish)
+
+    @property
+    def cut(self) -> bool:
+        """Whether this side ended the sample, so that nothing more of it is read."""
+        return self.finish is not None and not self._ended
+
+    def news(self) -> str:
+        """Return the text that is certain and was not returned before."""
+        certain = len(self.text) if self.finish else self._repetition.n_fresh
+        piece = self.text[self.n_sent : certain]
+        self.n_sent += len(piece)
+        return piece
+
+    def generation(self) -> Generation:
+        n_tokens = self.n_pieces + self.n_thoughts if self.n_tokens is None else self.n_tokens
+        n_thought = self.n_thoughts if self.n_reasoned is None else self.n_reasoned
+        return Generation(self.text, n_tokens, self.finish or "stop", self.seed, min(n_thought, n_tokens))
+
+    def _keep_limit(self) -> None:
+        """End a sample that exceeds a limit: a server that keeps to it ends the sample itself."""
+        if self.finish is None and (self.n_pieces > self.max_tokens or self.n_thoughts > self.max_tokens + self.thought_tokens):
+            self.finish = "length"
+
+    def _say(self, piece: str) -> None:
+        """Append what is no thought. The words with which the reply was to begin are left out."""
+        if self._held is not None and piece:
+            self._held += piece
+            head = self._held.lstrip()
+            if len(head) < len(self.opening) and self.opening.startswith(head):
+                return
+            piece = head[len(self.opening) :] if self.opening and head.startswith(self.opening) else self._held
+            self._held = None
+        self._take(piece)
+
+    def _take(self, text: str) -> None:
+        room = _MOST_CHARACTERS * self.max_tokens - len(self.text)
+        for word in _WORDS.findall(text[:room]):  # a whole reply comes in one piece
+            self.text += word
+            self._repetition.add(self._ids.setdefault(word, len(self._ids)), self.text)
+            if (end := self._repetition.loop()) is not None:
+                self.text, self.finish = self.text[:end], "repeat"
+                return
+        if len(text) > room:
+            self.finish = "length"

@@ -1,29 +1,27 @@
 """The generator for a model behind an OpenAI-compatible server: chat completions, streamed.
 
-A server makes its own prompt of the messages, so what this module sends holds no markers of turns (`markers`). K samples are
-`n = K` in one request where the server takes that. Else the first sample is asked for alone, and the others when its first token
-has come: they then find the prompt in the server's cache.
+A server puts a message into the model's chat format and then reads the whole as text with markers. So a document that holds
+`<|im_end|>` could end the user's turn and begin one of its own: what is sent is `defused`. (Models of this machine are not
+concerned: `LlamaGenerator` reads the words of a turn as words.)
+
+Ollama and others cut a prompt that is too long, and answer what is left. So it is checked whether a prompt fits the context, and
+whether the server has read the whole of it. Tokens are not counted for that, but bounded by characters.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from time import perf_counter
 
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import QUIET, Call, Choose, Generations, ModelInfo, Sampling, Turn
-from fbrag_cli.generation.server.about import About, listing
-from fbrag_cli.generation.server.drawing import Drawing
-from fbrag_cli.generation.server.exchange import ask
-from fbrag_cli.generation.server.host import Host
-from fbrag_cli.generation.server.markers import defused
-from fbrag_cli.generation.server.replies import Json, RefusedError, said
-from fbrag_cli.generation.server.sample import StreamedSample
-from fbrag_cli.generation.server.window import Window, most_tokens
+from fbrag_cli.generation.server.about import About, with_program
+from fbrag_cli.generation.server.client import Host, Json, RefusedError, ask, run, said
+from fbrag_cli.generation.server.drawing import Drawing, StreamedSample
 from fbrag_cli.generation.thought import COMMON, MOST_TOKENS_OF_A_SERVER, Marks, Thoughts, check_answered
 
 # Beside OpenAI's parameters: sample as `LlamaGenerator` does, whatever the server's own settings are, and do not reason first.
@@ -39,6 +37,31 @@ _EFFORT: Json = {"reasoning_effort": "none"}  # Ollama, LM Studio, OpenRouter, O
 _LISTED: Json = {"logprobs": True, "top_logprobs": 20}  # the likeliest first tokens; servers list no more
 _CHOICE_TOKENS = 8  # of a reply that is one of few words; a thought of nothing may come before
 _HELLO_TOKENS = 4  # a thought shows in so many
+
+_BYTES_OF_A_TOKEN = 3  # or more, in most languages; English has four and a half
+_CHARACTERS_OF_A_TOKEN = 6  # or fewer, on the average over a prompt
+_MOST_CHARACTERS_OF_A_TOKEN = 8  # beyond doubt
+_NEAR = 16  # tokens: Ollama leaves half of its context, and some tokens of the beginning
+_LONGER = {
+    "Ollama": "set OLLAMA_CONTEXT_LENGTH={tokens} where Ollama starts",
+    "LM Studio": "load the model there with a context of {tokens} tokens",
+}
+
+# What the chat formats of today's models are made of. Names without an underscore are listed, since <p> and [1] are no markers.
+_ANGLED = "s|bos|eos|pad|unk|mask|sep|cls|think|thinking|answer|sop|eop|sot|eot|eod|sys|role|user|assistant|system|human|bot"
+_SQUARE = "INST|SYS|IMG|PREFIX|MIDDLE|SUFFIX|ARGS|THINK|AUDIO|REF|[gs]?MASK|CLS|SEP|PAD|UNK|BOS|EOS"
+_MARKER = re.compile(
+    r"<(?=/?[|｜][^<>\s]{0,80}>)"  # <|im_end|>, <｜User｜>, <|turn>
+    r"|<(?=/?[^<>\s]{1,80}[|｜]>)"  # <turn|>
+    r"|<(?=/?[A-Za-z0-9]+(?:_[A-Za-z0-9]+)+[^<>\s]{0,40}>)"  # <start_of_turn>, <BOS_TOKEN>, <extra_id_0>
+    rf"|<(?=/?(?i:{_ANGLED})>)"  # </s>
+    r"|<(?=/?seed:[^<>\s]{1,40}>)"  # <seed:eos>
+    r"|<(?=</?SYS>>)"
+    rf"|\[(?=/?(?:{_SQUARE}|[A-Z]+(?:_[A-Z\d]+)+)\])"  # [/INST], [TOOL_CALLS], [UNUSED_TOKEN_145]
+    r"|\[(?=\|[^\[\]\s]{1,40}\|\])"  # [|endofturn|]
+    r"|>(?=>[A-Z]{2,40}<<)"  # >>QUESTION<<
+    r"|\](?=~!?b[\[\]])|\[(?=e~\[)"  # ]~b], [e~[
+)
 
 
 class ServerGenerator:
@@ -56,28 +79,19 @@ class ServerGenerator:
     ) -> None:
         self._host, self._about = host, about
         self._url = f"{host.address.base}/chat/completions"
-        self._together = True  # whether one request may ask for several samples
-        self._at_once = True  # whether several requests may run at the same time
         self._counts = True  # whether the server counts tokens
         self._warned = False
         self._thinks = False  # whether the model thinks all the same
         self._opened: Marks | None = None  # of a thought in which replies begin
         self._extras, self._probabilities = self._abilities(cancellation)
-        window = about.context_tokens
-        if about.program and not window and (listed := listing(host, about.model, cancellation)[1]):  # loaded by now
-            window = listed.context_tokens
-        self._window = Window(host, window, about.program)
-        windows = [each for each in (window, max_context) if each]
+        if about.program and not about.context_tokens:
+            self._about = with_program(about, host, cancellation)  # it is loaded by now
+        windows = [each for each in (self._about.context_tokens, max_context) if each]
         self.info = ModelInfo(f"{host.address.base}#{about.model}", None, None, min(windows, default=None))
-        lacking = f"{host.address.origin} gives no probabilities: the answer is not checked against the chunks"
+        lacking = f"{host.address.origin} returns no token probabilities, so answers are not checked against the chunks"
         self.problems = () if self._probabilities else (lacking,)
 
     # -- the Generator protocol ------------------------------------------------------------------------------------------
-
-    @property
-    def continues_turns(self) -> bool:
-        """Whether the server is llama.cpp's. Others are asked, in the user's turn, to begin with the assistant's words."""
-        return self._about.is_llama_cpp
 
     @property
     def choose(self) -> Choose | None:
@@ -93,58 +107,72 @@ class ServerGenerator:
         Raises FbragError `prompt_too_long`, `server_failed`, `no_answer` where the model only thinks, and the error of a
         requested cancellation.
         """
-        self._window.check(self._sent(turns), sampling.max_tokens)
-        knew = self._thinks
-        drawing, samples = self._drawn(turns, n, sampling, call)
-        if not knew and all(sample.n_thoughts and not sample.text.strip() and not sample.cut for sample in samples):
-            drawing, samples = self._drawn(turns, n, sampling, call)  # with room for thoughts
-        drawn = tuple(sample.generation() for sample in samples)
-        check_answered(self.info.name, drawn, sampling.max_tokens + samples[0].thought_tokens)
-        n_prompt, first, now = self._n_read(drawing, turns, sampling), drawing.first_text, perf_counter()
-        n_cached = min(drawing.cached_tokens or 0, n_prompt)
-        first = now if first is None else first
-        return Generations(drawn, n_prompt, n_cached, first - drawing.started, now - first)
+        messages, knew = self._messages(turns), self._thinks
+        sent = " ".join(message["content"] for message in messages)
+        self._check_fits(sent, sampling.max_tokens)
+        opening = turns[-1].text if turns[-1].role == "assistant" else ""
+        done = self._drawn(messages, opening, n, sampling, call)
+        if not knew and all(sample.n_thoughts and not sample.text.strip() and not sample.cut for sample in done.samples):
+            done = self._drawn(messages, opening, n, sampling, call)  # with room for thoughts
+        drawn = tuple(sample.generation() for sample in done.samples)
+        check_answered(self.info.name, drawn, sampling.max_tokens + done.samples[0].thought_tokens)
+        if (n_prompt := done.prompt_tokens) is None:
+            n_prompt = _most_tokens(sent)
+        else:
+            self._check_read(sent, sampling.max_tokens, n_prompt)
+        now = perf_counter()
+        first = now if done.first_text is None else done.first_text
+        return Generations(drawn, n_prompt, min(done.cached_tokens or 0, n_prompt), first - done.started, now - first)
 
     def count_tokens(self, text: str) -> int:
         """Return the number of tokens where the server counts them (llama.cpp, vLLM), else a guess that is rather too high."""
         if self._counts:
             asked = {"content": text, "add_special": False} if self._about.is_llama_cpp else {"prompt": text}
             try:
-                return len(
-                    ask(self._host, f"{self._host.address.root}/tokenize", {"model": self._about.model, **asked})["tokens"]
-                )
+                reply = ask(self._host, f"{self._host.address.root}/tokenize", {"model": self._about.model, **asked})
+                return len(reply["tokens"])
             except (FbragError, KeyError, TypeError):
                 self._counts = False
-        return most_tokens(text)
+        return _most_tokens(text)
 
-    def close(self) -> None:
-        """Close the connections. The generator cannot be used afterwards."""
-        self._host.close()
-
-    def _drawn(self, turns: Sequence[Turn], n: int, sampling: Sampling, call: Call) -> tuple[Drawing, list[StreamedSample]]:
+    def _drawn(self, messages: Sequence[Json], opening: str, n: int, sampling: Sampling, call: Call) -> Drawing:
         """Draw samples, and note whether the model thinks. Thoughts have room where that is known."""
-        opening = turns[-1].text if turns[-1].role == "assistant" else ""
         room = MOST_TOKENS_OF_A_SERVER if self._thinks else 0
-        if self.info.context_tokens:
-            left = self.info.context_tokens - most_tokens(self._sent(turns)) - sampling.max_tokens
-            room = max(0, min(room, left))
+        if room and self.info.context_tokens:
+            n_prompt = sum(_most_tokens(message["content"]) for message in messages)
+            room = max(0, min(room, self.info.context_tokens - n_prompt - sampling.max_tokens))
         samples = [StreamedSample(sampling.seed + i, sampling.max_tokens, opening, room, self._opened) for i in range(n)]
-        body = self._body(turns, replace(sampling, max_tokens=sampling.max_tokens + room))
+        body: Json = {
+            "model": self._about.model,
+            "messages": messages,
+            "max_tokens": sampling.max_tokens + room,
+            "temperature": sampling.temperature,
+            "top_p": sampling.top_p,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            **self._extras,
+        }
+        if "samplers" in self._extras:
+            body |= {"top_k": sampling.top_k, "return_progress": True}
         drawing = Drawing(self._host, self._url, body, samples, call)
-        self._host.loop.run(self._draw(drawing, n), call.cancellation, drawing.reports)
+        run(drawing.draw(), call.cancellation, drawing.reports)
         self._thinks = self._thinks or any(sample.n_thoughts for sample in samples)
         self._opened = next((sample.opened for sample in samples if sample.opened), self._opened)
-        return drawing, samples
+        return drawing
 
-    async def _draw(self, drawing: Drawing, n: int) -> None:
-        """Finish the samples, and remember what the server cannot do."""
-        if n > 1 and self._together:
-            self._together = await drawing.together()
-        if self._at_once:
-            self._at_once = await drawing.at_once()
-        await drawing.one_by_one()
+    def _messages(self, turns: Sequence[Turn]) -> list[Json]:
+        """Return the turns as a server takes them. All but llama.cpp's are asked, in the user's turn, to begin with the
+        assistant's words. Raises FbragError `usage` for embedding rows."""
+        if any(turn.rows for turn in turns):
+            what = f"{self.info.name} is a server, which takes no embedding rows in a prompt"
+            raise FbragError("usage", what, "use a model of this machine")
+        *turns, last = turns
+        if last.role == "assistant" and not self._about.is_llama_cpp:
+            asked = turns.pop()
+            last = Turn("user", f'{asked.text}\n\nBegin the reply with "{last.text}".')
+        return [{"role": turn.role, "content": defused(turn.text)} for turn in (*turns, last)]
 
-    # -- what is sent ----------------------------------------------------------------------------------------------------
+    # -- what the server can do ------------------------------------------------------------------------------------------
 
     def _abilities(self, cancellation: Cancellation | None) -> tuple[Json, bool]:
         """Return the parameters beside OpenAI's that the server takes, and whether it gives probabilities.
@@ -170,51 +198,6 @@ class ServerGenerator:
         body = {"model": self._about.model, "messages": self._messages(turns), "max_tokens": n_tokens, "temperature": 0}
         return ask(self._host, self._url, body | parameters, cancellation)
 
-    def _messages(self, turns: Sequence[Turn]) -> list[dict[str, str]]:
-        """Return the turns as a server takes them. Raises FbragError `usage` for embedding rows."""
-        if any(turn.rows for turn in turns):
-            what = f"{self.info.name} is a server, which takes no embedding rows in a prompt"
-            raise FbragError("usage", what, "use a model of this machine")
-        *turns, last = turns
-        if last.role == "assistant" and not self.continues_turns:
-            asked = turns.pop()
-            last = Turn("user", f'{asked.text}\n\nBegin the reply with "{last.text}".')
-        return [{"role": turn.role, "content": defused(turn.text)} for turn in (*turns, last)]
-
-    def _body(self, turns: Sequence[Turn], sampling: Sampling) -> Json:
-        body: Json = {
-            "model": self._about.model,
-            "messages": self._messages(turns),
-            "max_tokens": sampling.max_tokens,
-            "temperature": sampling.temperature,
-            "top_p": sampling.top_p,
-            "stream": True,
-            "stream_options": {"include_usage": True},
-        }
-        body |= self._extras
-        if "samplers" in self._extras:
-            body |= {"top_k": sampling.top_k, "return_progress": True}
-        return body
-
-    # -- what comes back -------------------------------------------------------------------------------------------------
-
-    def _n_read(self, drawing: Drawing, turns: Sequence[Turn], sampling: Sampling) -> int:
-        """Return the number of tokens of the prompt. Warn, once, where the server has read less than was sent.
-
-        Raises FbragError `prompt_too_long` where it is known to have cut the prompt.
-        """
-        text = self._sent(turns)
-        if drawing.prompt_tokens is None:
-            return most_tokens(text)
-        warning = self._window.check_read(text, sampling.max_tokens, drawing.prompt_tokens)
-        if warning and not self._warned:
-            self._warned = True
-            self._host.warn(warning)
-        return drawing.prompt_tokens
-
-    def _sent(self, turns: Sequence[Turn]) -> str:
-        return " ".join(message["content"] for message in self._messages(turns))
-
     def _choose(self, turns: Sequence[Turn], choices: Sequence[str], call: Call = QUIET) -> tuple[float, ...]:
         """Return the probability of each of `choices` by the likeliest first tokens; 0 of those that are not among them.
 
@@ -225,6 +208,51 @@ class ServerGenerator:
         answer, thinks = _without_thought(reply)
         first = _likeliest(reply, lambda tokens: _place(answer.strip(), tokens, None if thinks else 0))
         return tuple(min(1.0, sum(p for token, p in first if token == choice.casefold())) for choice in choices)
+
+    # -- whether the server reads the whole prompt -----------------------------------------------------------------------
+
+    def _check_fits(self, sent: str, max_tokens: int) -> None:
+        """Raise FbragError `prompt_too_long` for a prompt that cannot fit. It is not sent. max_tokens: of the reply."""
+        window = self._about.context_tokens
+        if self._about.program and window and _n_characters(sent) > _MOST_CHARACTERS_OF_A_TOKEN * window:
+            raise self._too_long(sent, max_tokens, f"its context has {window:,} tokens")
+
+    def _check_read(self, sent: str, max_tokens: int, n_read: int) -> None:
+        """Warn, once, where the server seems to have read less than was sent. n_read: tokens that it says to have read.
+
+        Raises FbragError `prompt_too_long` where the context is known and the prompt was cut to fit it.
+        """
+        window, n_characters = self._about.context_tokens, _n_characters(sent)
+        seems_cut = n_characters > _CHARACTERS_OF_A_TOKEN * n_read
+        if self._about.program and window and _most_tokens(sent) > window:
+            halved = abs(n_read - window // 2) <= _NEAR
+            if seems_cut or (halved and self._about.program == "Ollama"):
+                raise self._too_long(sent, max_tokens, f"its context has {window:,} tokens, and it read {n_read:,}")
+        if seems_cut and not self._warned:
+            self._warned = True
+            read = f"it read {n_read:,} tokens of a prompt of {n_characters:,} characters"
+            hint = "give it a longer context (Ollama: OLLAMA_CONTEXT_LENGTH)"
+            self._host.warn(f"{self._host.address.origin} probably truncated the prompt: {read}; {hint}")
+
+    def _too_long(self, sent: str, max_tokens: int, why: str) -> FbragError:
+        enough = 2 ** math.ceil(math.log2(_most_tokens(sent) + max_tokens))
+        hint = f"{_LONGER[self._about.program].format(tokens=enough)}, or read less (--recall, --select, --budget; no --more)"
+        return self._host.error(f"the prompt is too long for it: {why}", hint, "prompt_too_long")
+
+
+def defused(text: str) -> str:
+    """Return `text` with a space after the first character of each marker: `< |im_end|>` reads alike, and is no marker."""
+    return _MARKER.sub(lambda found: f"{found.group()} ", text)
+
+
+def _most_tokens(text: str) -> int:
+    """Return a guess at the number of tokens of a text that is rather too high."""
+    return math.ceil(len(text.encode("utf-8", "replace")) / _BYTES_OF_A_TOKEN)
+
+
+def _n_characters(text: str) -> int:
+    """Return the number of characters of a text, a run of white space counted as one."""
+    return len(" ".join(text.split()))
 
 
 def _without_thought(reply: Json) -> tuple[str, bool]:

@@ -11,15 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote, unquote
 
-import httpx2
-
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.server.address import LOCAL, is_in_cloud
-from fbrag_cli.generation.server.listing import entries, is_called
-from fbrag_cli.generation.server.loop import Loop
-from fbrag_cli.generation.server.meter import Meter
-from fbrag_cli.generation.server.replies import MOST_BYTES, whole
+from fbrag_cli.generation.server.about import entries, is_called
+from fbrag_cli.generation.server.address import LOCAL, Address, is_in_cloud
+from fbrag_cli.generation.server.client import Host, asked, run
 
 _SECONDS = 1.0  # for all servers, which are asked at once
 _MOST_NAMED = 6
@@ -54,32 +50,21 @@ def ports(environ: Mapping[str, str]) -> dict[str, int]:
 
 
 def find(environ: Mapping[str, str], cancellation: Cancellation | None = None) -> list[LocalModel]:
-    """Return the models that the servers of this machine list, after a second at most."""
-    loop = Loop()
-    try:
-        return loop.run(_find(ports(environ)), cancellation)
-    finally:
-        loop.close()
+    """Return the models that chat on this machine, as its servers list them, after a second at most."""
+    return run(_find(ports(environ)), cancellation)
 
 
 async def _find(where: Mapping[str, int]) -> list[LocalModel]:
-    transport = httpx2.AsyncHTTPTransport(verify=False)  # no proxy, and no certificates, which take a third of a second to load
-    async with httpx2.AsyncClient(transport=transport, timeout=None, headers={"Accept-Encoding": "identity"}) as client:
-        asked = (asyncio.wait_for(_names(client, port), _SECONDS) for port in where.values())
-        listed = await asyncio.gather(*asked, return_exceptions=True)  # whatever is there, or is not
-    found = zip(where.items(), listed, strict=True)
-    return [LocalModel(*place, name) for place, names in found if isinstance(names, list) for name in names]
-
-
-async def _names(client: httpx2.AsyncClient, port: int) -> list[str]:
-    """Return the names of the models that chat on this machine, by the server at a port. Raises whatever is wrong with it."""
-    meter = Meter(2 * MOST_BYTES, lambda: ValueError("its reply does not end"))
-    url = f"http://127.0.0.1:{port}/v1/models"
-    async with client.stream("GET", url, extensions={"trace": meter.watch}) as response:
-        if response.status_code != 200 or "Content-Encoding" in response.headers:
-            return []
-        reply = await whole(response)
-    return [name for name, _ in entries(reply, "data", "id") if not (_NO_CHAT.search(name) or is_in_cloud(name))]
+    hosts = [Host(Address(f"http://127.0.0.1:{port}/v1", "")) for port in where.values()]
+    replies = (asyncio.wait_for(asked(host, f"{host.address.base}/models"), _SECONDS) for host in hosts)
+    listed = zip(where.items(), await asyncio.gather(*replies, return_exceptions=True), strict=True)
+    return [
+        LocalModel(program, port, name)
+        for (program, port), reply in listed
+        if not isinstance(reply, BaseException)  # whatever is there, or is not
+        for name, _ in entries(reply, "data", "id")
+        if not (_NO_CHAT.search(name) or is_in_cloud(name))
+    ]
 
 
 def look(name: str, environ: Mapping[str, str], cancellation: Cancellation | None = None) -> LocalModel:

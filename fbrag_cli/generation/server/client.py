@@ -1,0 +1,441 @@
+"""Requests to a server, and what it sends, which is untrusted: of any size and shape, at any pace, or without end.
+
+Text goes to the named server alone: no redirect is followed. A proxy of the environment (HTTPS_PROXY) is used for https alone,
+where it reads no text, and never for this machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import re
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from enum import Enum
+from functools import cache
+from queue import Empty, SimpleQueue
+from threading import Lock, Thread
+from typing import Any, TypeVar
+
+import anyio
+import httpx2
+
+from fbrag_cli.cancellation import Cancellation
+from fbrag_cli.errors import FbragError
+from fbrag_cli.generation.server.address import Address
+from fbrag_cli.text.printable import one_line
+
+_ATTEMPTS = 4
+_LONGEST_WAIT = 30.0  # seconds, whatever Retry-After asks for
+_NOTED_WAIT = 2.0
+_TICK = 0.1  # seconds between two looks at whether a stop was requested
+_TOO_LONG = re.compile(r"context.?(size|length|window)|maximum context", re.IGNORECASE)
+_MOST_BYTES, _BYTES_OF_A_TOKEN = 16_000_000, 4_000  # of a reply: an event may hold much beside its token
+_MOST_BYTES_OF_A_HEAD = 256_000  # with the informational responses (1xx) before it
+_MOST_SHOWN = 300  # characters of a server's own words
+_IN_V1 = "check the URL: OpenAI-compatible APIs usually end in /v1"
+_NO_CONNECTION = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.UnsupportedProtocol)
+
+Json = dict[str, Any]
+T = TypeVar("T")
+
+#: Calls that work on the event loop leaves to the thread of its caller; None at the end of the work.
+Reports = SimpleQueue[Callable[[], object] | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """Time limits of requests, in seconds.
+
+    connect: until a connection stands. known: until the server lists what it has. first: until the first token of a reply, for
+    which the prompt has to be read. idle: between two tokens. retry: wait before the second attempt, doubled each time.
+    """
+
+    connect: float = 10
+    known: float = 30
+    first: float = 600
+    idle: float = 120
+    retry: float = 0.5
+
+
+PATIENT = Patience()
+
+
+class Host:
+    """One server: where it is, how it is reached, how long it is waited for. It keeps no connection, and need not be closed.
+
+    key: sent to this server alone. warn: receives sentences for the user. takes_n: whether one request may ask for several
+    samples. at_once: whether several requests may run at the same time. Both are so until the server shows that they are not.
+    """
+
+    def __init__(
+        self, address: Address, key: str | None = None, patience: Patience = PATIENT, warn: Callable[[str], object] | None = None
+    ) -> None:
+        self.address, self.patience, self.warn = address, patience, warn or (lambda text: None)
+        self._key, self.takes_n, self.at_once = key, True, True
+        limits = httpx2.Limits(max_keepalive_connections=0)  # a server may have closed one that waited
+        direct = address.is_loopback or not address.encrypted
+        # One that is given uses no proxy. Without TLS it loads no certificates, which takes a third of a second.
+        transport = httpx2.AsyncHTTPTransport(verify=address.encrypted, limits=limits) if direct else None
+        self.client = httpx2.AsyncClient(
+            transport=transport,
+            limits=limits,
+            timeout=httpx2.Timeout(None, connect=patience.connect),  # `Exchange` has the other limits
+            headers={"Accept-Encoding": "identity", "User-Agent": "fbrag"} | ({"Authorization": f"Bearer {key}"} if key else {}),
+        )
+
+    def error(self, what: str, hint: str, code: str = "server_failed") -> FbragError:
+        return FbragError(code, f"{self.address.base}: {what}", hint)
+
+    def without_key(self, text: str) -> str:
+        """Return a server's words, in which it may have repeated the key."""
+        return text.replace(self._key, "…") if self._key else text
+
+
+# -- a request and its reply -------------------------------------------------------------------------------------------------
+
+
+class Took(Enum):
+    """What an event brought. Only what brings something shows that the server still works.
+
+    NOTHING. READING: more of the prompt was read. WRITING: something of the reply. ENDED: the reply has ended; its usage may
+    follow. ENOUGH: no more is read.
+    """
+
+    NOTHING, READING, WRITING, ENDED, ENOUGH = range(5)
+
+
+class RefusedError(FbragError):
+    """A request that the server does not take as it is. Another one may do."""
+
+
+class BrokenError(FbragError):
+    """A reply that broke off in its middle."""
+
+
+class _TryAgain(Exception):
+    """A failure that may be temporary. seconds: as long as the server asks to wait."""
+
+    def __init__(self, reason: str, seconds: float = 0) -> None:
+        super().__init__(reason)
+        self.seconds = seconds
+
+
+def ask(host: Host, url: str, body: Json | None = None, cancellation: Cancellation | None = None) -> Json:
+    """Return the JSON object that `url` gives: by POST where there is a body, else by GET. Raises the errors of `Exchange`."""
+    return run(asked(host, url, body), cancellation)
+
+
+async def asked(host: Host, url: str, body: Json | None = None) -> Json:
+    """As `ask`, on the event loop."""
+    found: list[Json] = []
+
+    def take(item: Json) -> Took:
+        found.append(item)
+        return Took.ENOUGH
+
+    await Exchange(host, url, body, take).run()
+    return found[0]
+
+
+class Exchange:
+    """A request and its reply. take: receives each event of a stream, or the one object."""
+
+    def __init__(self, host: Host, url: str, body: Json | None, take: Callable[[Json], Took]) -> None:
+        self._host, self._url, self._body, self._take = host, url, body, take
+        self._n_tokens = (body or {}).get("n", 1) * (body or {}).get("max_tokens", 1)  # at most, of all samples
+        self._first = host.patience.known if body is None else host.patience.first
+        self._begun = False  # whether something of the reply has come
+        self._limit: anyio.CancelScope  # while it runs
+
+    async def run(self) -> None:
+        """Send the request, and pass on what comes.
+
+        A connection that breaks, HTTP 429 and 5xx are tried again, 4 times in all, unless something of the reply has come. Raises
+        FbragError `server_failed` or `prompt_too_long`; RefusedError where the server does not take the request as it is;
+        BrokenError.
+        """
+        with anyio.move_on_after(self._first) as self._limit:
+            for attempt in range(1, _ATTEMPTS + 1):
+                try:
+                    return await self._attempt()
+                except (_TryAgain, httpx2.TransportError) as error:
+                    failed = error
+                except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
+                    raise self._host.error(_reason(error), _IN_V1) from None
+                await self._wait(attempt, failed)
+        if self._begun:
+            raise self._broken(f"no token for {self._host.patience.idle:g} s")
+        raise self._host.error(f"no reply within {self._first:g} s", "see the server's log; is it overloaded?")
+
+    async def _wait(self, attempt: int, failed: Exception) -> None:
+        """Wait before the next attempt. Raises FbragError where there is to be none."""
+        reason, host = _reason(failed), self._host
+        if self._begun:
+            raise self._broken(reason)
+        if isinstance(failed, _NO_CONNECTION):
+            certificates = "set SSL_CERT_FILE to your organization's certificates"
+            hint = certificates if "CERTIFICATE" in reason.upper() else "start the server, or correct the address"
+            raise host.error(f"no connection: {reason}", hint)
+        if attempt == _ATTEMPTS:
+            raise host.error(f"{reason}, {attempt} times", "see the server's log, or ask again later")
+        seconds = host.patience.retry * 2 ** (attempt - 1) * random.uniform(0.5, 1.5)
+        seconds = min(max(seconds, getattr(failed, "seconds", 0)), _LONGEST_WAIT)
+        if seconds > _NOTED_WAIT:
+            host.warn(f"{host.address.origin}: {reason}; asking again in {seconds:.0f} s")
+        self._limit.deadline += seconds
+        await asyncio.sleep(seconds)
+
+    def _broken(self, reason: str) -> BrokenError:
+        what = f"{self._host.address.base}: the reply broke off: {reason}"
+        return BrokenError("server_failed", what, "ask again; the server's log may say more")
+
+    async def _attempt(self) -> None:
+        method = "GET" if self._body is None else "POST"
+        endless = self._host.error("its reply is too long", "see the server's log; is it an OpenAI-compatible server?")
+        watch = {"trace": _meter(_MOST_BYTES + _BYTES_OF_A_TOKEN * self._n_tokens, endless)}
+        async with self._host.client.stream(method, self._url, json=self._body, extensions=watch) as response:
+            headers, status = response.headers, response.status_code
+            if headers.get("Content-Encoding", "identity").lower() not in ("", "identity"):
+                raise ValueError("a compressed reply, which was not asked for")
+            if 300 <= status < 400:
+                where = self._host.without_key(headers.get("Location", "elsewhere"))
+                what = f"it redirects to {where}; text goes only to a server that you name"
+                raise self._host.error(what, "name that address, if you trust it")
+            if status != 200:
+                wait = headers.get("Retry-After", "")
+                self._fail(status, _words(await response.aread()), float(wait) if re.fullmatch(r"\d{1,6}", wait) else 0)
+            elif headers.get("Content-Type", "").lower().startswith("text/event-stream"):
+                await self._follow(response)
+            else:
+                self._deliver(_object(await response.aread()))
+
+    def _fail(self, status: int, words: str, seconds: float = 0) -> None:
+        """Raise the error for a status and the server's words."""
+        what = f"HTTP {status}{self._host.without_key(words)}"
+        if _TOO_LONG.search(words):
+            longer = "give the server a longer context (Ollama: OLLAMA_CONTEXT_LENGTH)"
+            hint = f"read less (--recall, --select, --budget; no --more), or {longer}"
+            raise self._host.error(f"the prompt is too long for it: {what}", hint, "prompt_too_long")
+        if status == 429 or (status >= 500 and status != 501):
+            raise _TryAgain(what, seconds)
+        if status in (401, 403):
+            raise self._host.error(what, "put the server's key into a file (--key-file), or into FBRAG_KEY")
+        raise RefusedError("server_failed", f"{self._host.address.base}: {what}", _IN_V1)
+
+    async def _follow(self, response: httpx2.Response) -> None:
+        """Deliver the events of a stream. One that ends before its samples do is a failure."""
+        took = Took.NOTHING
+        async for event in httpx2.EventSource(response):  # bounds the size of an event
+            if event.data.strip() == "[DONE]":
+                break
+            if event.data and (took := self._deliver(_object(event.data))) is Took.ENOUGH:
+                return
+        if took is Took.ENDED:
+            return
+        if not self._begun and self._body is not None:
+            # llama-cpp-python's server gives its reason only where nothing is streamed.
+            self._body = {**self._body, "stream": False}
+            self._body.pop("stream_options", None)
+        raise _TryAgain("the connection was closed" if self._begun else "an empty reply")
+
+    def _deliver(self, item: Json) -> Took:
+        if "error" in item and not item.get("choices"):
+            words, error = _words_of(item), item["error"]
+            status = error.get("code") if isinstance(error, dict) else None
+            status = status if isinstance(status, int) and 400 <= status < 600 else 500
+            if self._begun:
+                raise self._broken(f"HTTP {status}{self._host.without_key(words)}")
+            if self._body is None:  # LM Studio says so, with status 200, of a route that it has not got
+                raise RefusedError("server_failed", f"{self._host.address.base}{words}", _IN_V1)
+            self._fail(status, words)
+        took = self._take(item)
+        self._begun = self._begun or took in (Took.WRITING, Took.ENDED)
+        if took in (Took.READING, Took.WRITING):
+            self._limit.deadline = anyio.current_time() + (self._host.patience.idle if self._begun else self._first)
+        return took
+
+
+def _meter(most: int, error: Exception) -> Callable[[str, Mapping[str, Any]], Awaitable[None]]:
+    """Return the `trace` of a request that raises `error` for a reply of more than `most` bytes after its head.
+
+    It counts what is read from the connection: a server may send without end before the head, in comments or in one event.
+    """
+    left = _MOST_BYTES_OF_A_HEAD
+
+    def counting(read: Callable[..., Awaitable[bytes]]) -> Callable[..., Awaitable[bytes]]:
+        async def read_and_count(*arguments: Any, **named: Any) -> bytes:
+            nonlocal left
+            data = await read(*arguments, **named)
+            left -= len(data)
+            if left < 0:
+                raise error
+            return data
+
+        return read_and_count
+
+    async def watch(event: str, about: Mapping[str, Any]) -> None:
+        nonlocal left
+        if event.endswith((".connect_tcp.complete", ".start_tls.complete")):
+            stream = about["return_value"]
+            stream.read = counting(stream.read)
+        elif event.endswith(".receive_response_headers.complete"):
+            left = most
+
+    return watch
+
+
+def _reason(error: BaseException) -> str:
+    """Return the cause of a failure in a few words."""
+    if isinstance(error, httpx2.TimeoutException):
+        return "no answer in time"
+    if isinstance(error, httpx2.ConnectError):  # only the error of an address has a reason: take the first one
+        while deeper := error.__cause__ or error.__context__:
+            error = getattr(deeper, "exceptions", [deeper])[0]
+    text = " ".join(str(error).split())
+    if found := re.match(r"\[Errno (\d+)\] Connect call failed", text):  # asyncio's words for any errno
+        return os.strerror(int(found[1]))
+    return re.sub(r"^\[Errno -?\d+\] ", "", text) or type(error).__name__
+
+
+# -- what a server sends -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What an event adds to a sample.
+
+    index: number of the sample in its request. thought: whether the event holds reasoning, which is no text of the reply. finish:
+    why the sample ended, None before its end.
+    """
+
+    index: int
+    text: str
+    thought: bool
+    finish: str | None
+
+
+def said(item: Json) -> list[Said]:
+    """Return what an event or a whole reply adds to each sample. Raises ValueError for another shape."""
+    found = []
+    try:
+        for choice in item.get("choices") or ():
+            part = choice.get("delta") or choice.get("message") or {}
+            text, finish = part.get("content") or "", choice.get("finish_reason")
+            thought = part.get("reasoning_content") or part.get("reasoning")
+            if not isinstance(text, str):
+                raise ValueError("a reply whose content is no text")
+            index = int(choice.get("index") or 0)
+            found.append(Said(index, text.encode("utf-8", "replace").decode(), bool(thought), str(finish) if finish else None))
+    except (AttributeError, TypeError, OverflowError) as error:
+        raise ValueError("a reply of another shape than that of OpenAI's API") from error
+    return found
+
+
+def count(value: Any, least: int = 0) -> int | None:
+    """Return a number of tokens that a server gives, None for what is none."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and least <= value < 2**40 else None
+
+
+def tokens(item: Json, *names: str) -> int | None:
+    """Return a count of the usage of an event, as ("completion_tokens",); None where there is none."""
+    value: Any = item.get("usage")
+    for name in names:
+        value = value.get(name) if isinstance(value, dict) else None
+    return count(value)
+
+
+def _words(data: bytes) -> str:
+    """Return the server's own words in an error response, as ": no such model"; "" where it has none."""
+    try:
+        return _words_of(_object(data))
+    except ValueError:
+        return "" if data.lstrip()[:1] == b"<" else _shown(data.decode("utf-8", "replace"))
+
+
+def _words_of(item: Json) -> str:
+    """Return the words of an error in JSON, as servers write it: in "error", in its "message", in "detail"."""
+    found: Any = item.get("error") or item.get("detail") or item.get("message") or ""
+    if isinstance(found, dict):
+        kind = found.get("type")
+        found = f"{found.get('message') or ''}{f' ({kind})' if isinstance(kind, str) else ''}"
+    return _shown(found if isinstance(found, str) else json.dumps(found))
+
+
+def _shown(text: str) -> str:
+    line = one_line(text, _MOST_SHOWN)
+    return f": {line}" if line else ""
+
+
+def _object(data: bytes | str) -> Json:
+    """Return the JSON object that a reply is. Raises ValueError for another one."""
+    text = data if isinstance(data, str) else data.decode("utf-8", "replace")
+    if text.lstrip()[:1] == "<":
+        raise ValueError("a page in place of JSON")
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        raise ValueError("a reply that is no JSON") from None
+    if not isinstance(found, dict):
+        raise ValueError("a reply that is no JSON object")
+    return found
+
+
+# -- the event loop ----------------------------------------------------------------------------------------------------------
+
+
+def run(work: Coroutine[Any, Any, T], cancellation: Cancellation | None = None, reports: Reports | None = None) -> T:
+    """Return the result of `work`, which runs on the event loop, and make its reports in this thread, in their order.
+
+    Raises what `work` or a report raises, and the error of a requested cancellation within 0.1 seconds. Then `work` is cancelled,
+    which closes its connections.
+    """
+    cancellation, reports = cancellation or Cancellation(), reports or SimpleQueue()
+    with _starting:
+        loop = _loop()
+    running = asyncio.run_coroutine_threadsafe(work, loop)
+    running.add_done_callback(lambda done: reports.put(None))
+    try:
+        while True:
+            with cancellation.native():
+                try:
+                    report = reports.get(timeout=_TICK)
+                except Empty:
+                    continue
+            if report is None:
+                return running.result()
+            report()
+    finally:
+        running.cancel()
+
+
+_starting = Lock()  # one loop, not one for each of the threads that come first
+
+
+@cache
+def _loop() -> asyncio.AbstractEventLoop:
+    """Return the event loop of all requests. It turns in a thread of its own, so that a caller can leave whatever hangs."""
+    loop = asyncio.new_event_loop()
+    loop.set_default_executor(_DaemonThreads())
+    Thread(target=loop.run_forever, name="servers", daemon=True).start()
+    return loop
+
+
+class _DaemonThreads(ThreadPoolExecutor):
+    """Looks up the addresses of hosts in threads that the end of the process does not wait for."""
+
+    def submit(self, function: Callable[..., T], /, *arguments: Any, **named: Any) -> Future[T]:
+        future: Future[T] = Future()
+        future.set_running_or_notify_cancel()
+
+        def call() -> None:
+            try:
+                future.set_result(function(*arguments, **named))
+            except BaseException as error:
+                future.set_exception(error)
+
+        Thread(target=call, daemon=True).start()
+        return future
