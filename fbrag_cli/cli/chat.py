@@ -18,7 +18,7 @@ from fbrag_cli.cli.signals import ctrl_c
 from fbrag_cli.cli.talk import COMMANDS, PATH_COMMANDS, ChatCommand, Talk
 from fbrag_cli.errors import ExitCode, FbragError, lacking
 from fbrag_cli.progress import Listener
-from fbrag_cli.session.models import Models
+from fbrag_cli.session.models import ModelPool
 from fbrag_cli.session.session import Session
 from fbrag_cli.text.near import suggestion
 from fbrag_cli.text.printable import counted, one_line
@@ -163,17 +163,17 @@ def _completed(line: str, number: int) -> str | None:
 def _loading(session: Session, talk: Talk) -> Iterator[None]:
     """Load the models while the first question is typed. What fails is reported by the question that needs them."""
     stop = Cancellation()
-    quiet, models = Listener(cancellation=stop), session.models
+    quiet, pool = Listener(cancellation=stop), session.pool
     try:
         for name in dict.fromkeys(session.names(talk.conversation.choice)):
-            _begin(models, name, quiet)
+            _begin(pool, name, quiet)
         yield
     finally:
         stop.request(KeyboardInterrupt())
 
 
-def _begin(models: Models, name: str, listener: Listener) -> None:
+def _begin(pool: ModelPool, name: str, listener: Listener) -> None:
     try:
-        models.begin(name, listener)
+        pool.begin(name, listener)
     except FbragError:
         pass

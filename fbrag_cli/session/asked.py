@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING
 
 from fbrag_cli.methods.method import Method, Tools
 from fbrag_cli.progress import Event, Listener
-from fbrag_cli.session.shelf import Lease
+from fbrag_cli.session.pool import Lease
 from fbrag_cli.text.printable import counted
 from fbrag_cli.trace import Stage, Trace
 
@@ -117,18 +117,17 @@ class Asked:
     @contextmanager
     def _tools(self) -> Iterator[Tools]:
         """Yield the method's tools. What they load is held until the block ends."""
-        with Lease(self.listener) as lease:
-            retriever = self.session.retrievers.over(self.collection, self.choice.retriever, lease)
-            models = self.session.model_tools(self.choice, lease, self._loaded)
+        session, names = self.session, dict(zip(("small", "large"), self.session.names(self.choice), strict=True))
+        with Lease(replace(self.listener, progress=self._loads)) as lease:
             yield Tools(
                 corpus=self.collection.corpus,
-                retriever=retriever,
+                retriever=session.retrievers.over(self.collection, self.choice.retriever, lease),
                 progress=self._report,
                 cancellation=self.listener.cancellation,
-                model=models.model,
-                part=models.part,
-                digest=models.digest,
-                load_seconds=models.load_seconds,
+                model=lambda role, adapter=None: session.model(names[role], adapter, lease),
+                part=partial(session.pool.part, lease=lease),
+                digest=lambda: session.models.digest(names["large"], lease),
+                load_seconds=lambda: lease.seconds,
             )
 
     def _report(self, event: Event) -> None:
@@ -136,12 +135,14 @@ class Asked:
             self._stage = event.stage if event.kind == "start" else ""
         self.listener.progress(event)
 
-    def _loaded(self, adapter: Path | None) -> None:
-        """Report that the stage which waited for a model starts, and begin to load the model that will answer."""
-        if self._stage:
-            self.listener.progress(Event(self._stage, "start"))
-        if self.answering and adapter is None:
-            self.session.models.begin(self.session.names(self.choice)[1], self.listener)
+    def _loads(self, event: Event) -> None:
+        """Pass on what is loaded. Then the stage starts that waited for it, and the model that will answer is loaded ahead."""
+        self.listener.progress(event)
+        if (event.stage, event.kind) == ("load", "done"):
+            if self._stage:
+                self.listener.progress(Event(self._stage, "start"))
+            if self.answering and self.method.needs_small:
+                self.session.pool.begin(self.session.names(self.choice)[1], self.listener)
 
 
 def warnings_of_thoughts(trace: Trace) -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from functools import partial
 from itertools import islice
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, TypeVar
@@ -118,8 +119,9 @@ def how_many_pay(session: Session, method: Method, choice: Choice = DEFAULT) -> 
     tests/benchmarks/README.md). A model of which nothing is known yet is loaded for it."""
     if not session.on_gpu:
         return 1
-    tools = session.model_tools(choice)
-    asked = [method.large(tools), *([tools.small()] if method.needs_small else [])]
+    small, large = session.names(choice)
+    adapter = method.adapter(session.pool.part, partial(session.models.digest, large))
+    asked = [session.model(large, adapter), *([session.model(small)] if method.needs_small else [])]
     layers = [(each.info.gpu_layers or "0/1").split("/") for each in asked]  # of a server they are not known
     return AT_ONCE_ON_GPU if all(on_gpu == of_all for on_gpu, of_all in layers) else 1
 

@@ -9,9 +9,8 @@ import pytest
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.progress import Listener
-from fbrag_cli.session.servers import Servers
+from fbrag_cli.session.models import ModelPool, Models
 from fbrag_cli.session.settings import ModelSettings
-from fbrag_cli.session.shelf import Lease
 from tests.servers import Loopback
 
 
@@ -22,11 +21,11 @@ def threads_of_servers() -> list[threading.Thread]:
 def test_no_thread_is_left_of_a_server_that_fails_or_is_closed() -> None:
     before = threads_of_servers()
     with Loopback() as server:
-        with closing(Servers(ModelSettings(), Listener())) as servers:
-            servers.open(server.address, Lease(Listener()), answers=True)
+        with closing(ModelPool(Models(ModelSettings(), Listener()))) as servers:
+            servers.load(server.address)
             assert len(threads_of_servers()) == len(before) + 1
             with pytest.raises(FbragError, match="no model blue"):
-                servers.open(f"{server.address}#blue", Lease(Listener()), answers=True)
+                servers.load(f"{server.address}#blue")
         for thread in set(threads_of_servers()) - set(before):
             thread.join(5)
     assert threads_of_servers() == before
