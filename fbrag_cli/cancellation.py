@@ -57,13 +57,13 @@ class Cancellation:
 
     @contextmanager
     def native(self) -> Iterator[None]:
-        """Surround native code. Raises the error of a request, before or after that code."""
+        """Surround native code. Raises the error of a request, before or after that code. Blocks may be nested."""
         self.raise_if_requested()
-        _this_thread.running = self
+        outer, _this_thread.running = getattr(_this_thread, "running", None), self
         try:
             yield
         finally:
-            _this_thread.running = None
+            _this_thread.running = outer
         self.raise_if_requested()
 
     @contextmanager

@@ -79,7 +79,7 @@ def bench(console: Console, options: BenchOptions, models: ModelSettings, run: R
         machine = "gpu" if session.on_gpu else "cpu"
         sizes = _sizes(options.tokens or _TOKENS[machine])
         work = Workload(text, sizes, options.samples or _SAMPLES[machine], options.repeat)
-        loaders = session.models.loaders()
+        loaders = session.pool.loaders()
         measure_text(work, measures)
         for name, load in loaders.items():
             measure_model(name, load, work, measures, progress)

@@ -31,7 +31,7 @@ from fbrag_cli.progress import Listener
 from fbrag_cli.query import Query
 from fbrag_cli.session.conversation import Conversation, Exchange
 from fbrag_cli.session.memory import peak_memory_mb
-from fbrag_cli.session.models import Models
+from fbrag_cli.session.models import ModelPool
 from fbrag_cli.session.session import Session
 from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
 from fbrag_cli.text.near import suggestion
@@ -214,18 +214,18 @@ def _completed(line: str, number: int) -> str | None:
 def _loading(session: Session, talk: Talk) -> Iterator[None]:
     """Load the models while the first question is typed. What fails is reported by the question that needs them."""
     stop = Cancellation()
-    quiet, models = Listener(cancellation=stop), session.models
+    quiet, pool = Listener(cancellation=stop), session.pool
     try:
         for name in dict.fromkeys(session.names(talk.conversation.models)):
-            _begin(models, name, quiet)
+            _begin(pool, name, quiet)
         yield
     finally:
         stop.request(KeyboardInterrupt())
 
 
-def _begin(models: Models, name: str, listener: Listener) -> None:
+def _begin(pool: ModelPool, name: str, listener: Listener) -> None:
     try:
-        models.begin(name, listener)
+        pool.begin(name, listener)
     except FbragError:
         pass
 

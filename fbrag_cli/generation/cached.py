@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from hashlib import sha256
-from typing import Any, Generic, TypeVar, get_args
+from typing import Any, TypeVar, get_args
 
 from fbrag_cli.generation.build import installed
 from fbrag_cli.generation.generator import (
@@ -34,8 +34,6 @@ MOST_REPLIES = 1000
 
 T = TypeVar("T")
 
-_Turns = tuple[Turn, ...]
-
 
 @dataclass(frozen=True, slots=True)
 class Reuse:
@@ -57,63 +55,71 @@ class _Model:
     chooses: bool
 
 
-class _Latest(Generic[T]):
-    """The values of the keys that were used last, `MOST_REPLIES` at most. For several threads."""
+class Replies:
+    """The replies of a model by prompt: the latest in memory until `clear`, all of them in `cache`. For several threads.
 
-    def __init__(self) -> None:
-        self._values: OrderedDict[str, T] = OrderedDict()
+    cache: None for memory alone. model: identifies the model in the cache (whatever JSON can hold), with all that changes its
+    replies. about: the model itself, None until it or an entry of it was seen.
+    """
+
+    about: _Model | None = None
+
+    def __init__(self, cache: Cache | None = None, model: object = "", reuse: Reuse | None = None) -> None:
+        self._cache, self._model, self.reuse = cache, model, reuse or Reuse()
+        self._latest: OrderedDict[str, Any] = OrderedDict()  # the least recently used first
         self._lock = threading.Lock()
 
-    def get(self, key: str) -> T | None:
-        with self._lock:
-            if key in self._values:
-                self._values.move_to_end(key)
-            return self._values.get(key)
+    def key(self, turns: Sequence[Turn], asked: object) -> str:
+        messages = [
+            (turn.role, turn.text, *((at, rows.width, sha256(rows.data).hexdigest()) for at, rows in turn.rows)) for turn in turns
+        ]
+        return entry_key(self._model, installed(), messages, asked)
 
-    def put(self, key: str, value: T) -> None:
+    def find(self, key: str, read: Callable[[dict[str, Any]], T], *, in_memory: bool = False) -> T | None:
+        """Return a reply, None if there is none. read: makes it of a cache entry. in_memory: whether the cache is left out."""
         with self._lock:
-            self._values[key] = value
-            self._values.move_to_end(key)
-            while len(self._values) > MOST_REPLIES:
-                self._values.popitem(last=False)
+            if key in self._latest:
+                self._latest.move_to_end(key)
+                latest: T = self._latest[key]
+                return latest
+        if self._cache is None or self.reuse.again or in_memory:
+            return None
+        if (found := self._cache.read_json(KIND, key, partial(_restored, read))) is None:
+            return None
+        self.about = self.about or found[0]
+        self._remember(key, found[1])
+        return found[1]
+
+    def add(self, key: str, reply: object, entry: dict[str, Any]) -> None:
+        """Keep a reply. entry: what the cache holds of it, in place of one with fewer samples, and of any with --again."""
+        self._remember(key, reply)
+        if self._cache is not None and self.about:
+            self._cache.write_json(KIND, key, {"about": asdict(self.about), **entry})
 
     def clear(self) -> None:
+        """Drop the replies in memory. Those in the cache on the disk stay."""
         with self._lock:
-            self._values.clear()
+            self._latest.clear()
 
-
-class _Memory:
-    """What is known of a model without asking it: itself, and its replies by their keys in the cache."""
-
-    def __init__(self) -> None:
-        self.about: _Model | None = None
-        self.generations: _Latest[Generations] = _Latest()
-        self.choices: _Latest[tuple[float, ...]] = _Latest()
+    def _remember(self, key: str, reply: object) -> None:
+        with self._lock:
+            self._latest[key] = reply
+            self._latest.move_to_end(key)
+            while len(self._latest) > MOST_REPLIES:
+                self._latest.popitem(last=False)
 
 
 class CachedGenerator:
-    """A `Generator` that caches the replies of another by prompt and sampling: in memory until `forget`, and in `cache`.
+    """A `Generator` that gives the cached `replies` of another one, and adds to them.
 
-    load: returns the other generator; called once, when something is asked for that is not cached. cache: None for memory alone.
-    model: identifies the model in the cache (whatever JSON can hold), with all that changes its replies.
+    load: returns the other generator. Called each time that something is asked for that is not cached; it loads the model once.
 
     The first k of n cached samples serve a call for k, since sample i does not depend on n (see `Generator`). Calls may come from
     several threads where the other generator takes them so.
     """
 
-    def __init__(
-        self, load: Callable[[], Generator], cache: Cache | None = None, model: object = "", reuse: Reuse | None = None
-    ) -> None:
-        self._load, self._cache, self._model, self._reuse = load, cache, model, reuse or Reuse()
-        self._loaded: Generator | None = None
-        self._loading = threading.Lock()
-        self._memory = _Memory()
-
-    def loaded_by(self, load: Callable[[], Generator]) -> CachedGenerator:
-        """Return one that shares the replies, and loads the same model by another function."""
-        other = CachedGenerator(load, self._cache, self._model, self._reuse)
-        other._memory = self._memory
-        return other
+    def __init__(self, load: Callable[[], Generator], replies: Replies | None = None) -> None:
+        self._load, self._replies = load, replies or Replies()
 
     @property
     def info(self) -> ModelInfo:
@@ -124,15 +130,14 @@ class CachedGenerator:
         return self._choose if self._about.chooses else None
 
     def generate(self, turns: Sequence[Turn], n: int, sampling: Sampling, call: Call = QUIET) -> Generations:
-        key = self._key(tuple(turns), asdict(sampling))
-        found = self._memory.generations.get(key) or self._entry(key, _generations)
-        cached = found is not None and len(found.samples) >= n
-        if found is None or not cached:
+        key = self._replies.key(turns, asdict(sampling))
+        found = self._replies.find(key, _generations)
+        if found is None or len(found.samples) < n:
             found = self._generator.generate(turns, n, sampling, call)
-            self._store(key, asdict(found))
-        self._memory.generations.put(key, found)
-        found = replace(found, samples=found.samples[:n], cached=cached)
-        if cached and not self._reuse.first_costs:
+            self._replies.add(key, found, asdict(found))
+            return found
+        found = replace(found, samples=found.samples[:n], cached=True)
+        if not self._replies.reuse.first_costs:
             found = replace(found, cached_tokens=found.prompt_tokens, prefill_seconds=0.0, decode_seconds=0.0)
             if call.on_text:
                 call.on_text(found.samples[0].text)
@@ -144,65 +149,35 @@ class CachedGenerator:
     def count_tokens(self, text: str) -> int:
         return self._generator.count_tokens(text)
 
-    def forget(self) -> None:
-        """Drop the replies in memory. Those in the cache on the disk stay."""
-        self._memory.generations.clear()
-        self._memory.choices.clear()
-
     @property
     def _generator(self) -> Generator:
-        with self._loading:
-            if self._loaded is None:
-                can = self._load()
-                self._memory.about = _Model(can.info, can.choose is not None)
-                self._loaded = can
-            return self._loaded
+        generator = self._load()
+        self._replies.about = _Model(generator.info, generator.choose is not None)
+        return generator
 
     @property
     def _about(self) -> _Model:
-        if self._memory.about is None:
+        if self._replies.about is None:
             _ = self._generator
-        assert self._memory.about
-        return self._memory.about
+        assert self._replies.about
+        return self._replies.about
 
     def _choose(self, turns: Sequence[Turn], choices: Sequence[str], call: Call) -> tuple[float, ...]:
-        key = self._key(tuple(turns), tuple(choices))
-        found = self._memory.choices.get(key)
-        if found is None and not self._reuse.first_costs:  # an entry does not hold what it cost
-            found = self._entry(key, partial(_probabilities, len(choices)))
+        key = self._replies.key(turns, tuple(choices))
+        # An entry does not hold what it cost.
+        found = self._replies.find(key, partial(_probabilities, len(choices)), in_memory=self._replies.reuse.first_costs)
         if found is None:
             choose = self._generator.choose
             assert choose
             found = choose(turns, choices, call)
-            self._store(key, {"choices": found})
-        self._memory.choices.put(key, found)
+            self._replies.add(key, found, {"choices": found})
         return found
 
-    # -- entries -----------------------------------------------------------------------------------------------------------
 
-    def _entry(self, key: str, read: Callable[[dict[str, Any]], T]) -> T | None:
-        """Return what `read` makes of an entry; None where there is none, or where it shall not be read."""
-        if self._cache is None or self._reuse.again:
-            return None
-        found = self._cache.read_json(KIND, key, lambda meta: _restored(meta, read))
-        if found is None:
-            return None
-        self._memory.about = self._memory.about or found[0]
-        return found[1]
-
-    def _store(self, key: str, reply: dict[str, Any]) -> None:
-        if self._cache is not None:
-            # It replaces an entry with fewer samples, and any with --again.
-            self._cache.write_json(KIND, key, {"about": asdict(self._about), **reply})
-
-    def _key(self, turns: _Turns, asked: object) -> str:
-        messages = [
-            (turn.role, turn.text, *((at, rows.width, sha256(rows.data).hexdigest()) for at, rows in turn.rows)) for turn in turns
-        ]
-        return entry_key(self._model, installed(), messages, asked)
+# -- entries ---------------------------------------------------------------------------------------------------------------
 
 
-def _restored(meta: dict[str, Any], read: Callable[[dict[str, Any]], T]) -> tuple[_Model, T]:
+def _restored(read: Callable[[dict[str, Any]], T], meta: dict[str, Any]) -> tuple[_Model, T]:
     about = meta.pop("about")
     info = ModelInfo(**about["info"])
     texts = (info.name, info.sha256 or "", info.gpu_layers or "")

@@ -18,8 +18,7 @@ from typing import Any, ClassVar, Literal, NoReturn, Protocol, TypeVar
 
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.corpus import Corpus
-from fbrag_cli.generation.generator import Call, Generation, Generations, Generator, Sampling, Turn
-from fbrag_cli.generation.scorer import Scorer
+from fbrag_cli.generation.generator import Call, Generation, Generations, Generator, Sampling, Scorer, Turn
 from fbrag_cli.methods.knobs import knob
 from fbrag_cli.methods.prompts import Templates, answer_turns, support_turns
 from fbrag_cli.progress import Event, Progress, Stopwatch, stage
@@ -59,21 +58,28 @@ class GetPart(Protocol):
         """Return what `load` makes of a folder of trained parts; it is called once in a session. Raises what `load` raises."""
 
 
+#: Returns the SHA-256 (hex) of the large model's file, None for a server.
+GetDigest = Callable[[], str | None]
+
+
 def _no_part(folder: str, load: Callable[[Path, OpenScorer], Part]) -> NoReturn:
     raise TypeError("only the tools of a Session load trained parts")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModelTools:
-    """The models and the trained parts that a method may ask for.
+class Tools:
+    """The tools of a method for one question: chunks, scores, models and trained parts.
 
-    digest: returns the SHA-256 (hex) of the large model's file, None for a server. load_seconds: returns the seconds for which
-    models were waited for.
+    load_seconds: returns the seconds for which models were waited for.
     """
 
+    corpus: Corpus
+    retriever: Retriever
+    progress: Progress
+    cancellation: Cancellation
     model: GetModel
     part: GetPart = _no_part
-    digest: Callable[[], str | None] = lambda: None
+    digest: GetDigest = lambda: None
     load_seconds: Callable[[], float] = lambda: 0.0
 
     def small(self) -> Generator:
@@ -81,18 +87,12 @@ class ModelTools:
         return self.model("small")
 
     def large(self) -> Generator:
-        """Return the large model without an adapter. The one that answers is `Method.large`."""
+        """Return the large model without an adapter."""
         return self.model("large")
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tools(ModelTools):
-    """The tools of a method for one question: chunks, scores and models."""
-
-    corpus: Corpus
-    retriever: Retriever
-    progress: Progress
-    cancellation: Cancellation
+    def answering(self, method: Method) -> Generator:
+        """Return the large model as it answers for a method: with its adapter, if it has one."""
+        return self.model("large", method.adapter(self.part, self.digest))
 
     def timer(self) -> Callable[[], float]:
         """Return a function that returns the seconds of wall time from now on, without those of models that load."""
@@ -157,9 +157,12 @@ class Method(ABC):
         with `templates` the context is read again."""
         return support_turns(self.passages(trace), trace.question, answer)
 
-    def large(self, tools: ModelTools) -> Generator:
-        """Return the model that answers. It may have an adapter of the method's."""
-        return tools.large()
+    def adapter(self, part: GetPart, digest: GetDigest) -> Path | None:
+        """Return the LoRA, a GGUF file, with which the large model answers; None if it answers as it is.
+
+        part, digest: those of `Tools`. Raises FbragError `usage` for another model than the one that trained parts are for.
+        """
+        return None
 
     def fitted(self, trace: Trace, large: Generator) -> Trace:
         """Return the trace with a context that fits the large model's window. Most methods select little enough anyway."""
@@ -175,7 +178,7 @@ class Method(ABC):
         Beyond the papers, it is then asked whether the context supports the answer; if not, the document does not say. This check
         is left out with `answer_anyway`, and where the context is empty.
         """
-        trace = self.fitted(trace, self.large(tools))
+        trace = self.fitted(trace, tools.answering(self))
         trace = answered_by(*ask(self, trace, self.turns(trace), tools))
         if not trace.from_document:
             return trace
@@ -206,7 +209,7 @@ class Method(ABC):
 
 def ask(method: Method, trace: Trace, turns: Sequence[Turn], tools: Tools) -> tuple[Trace, Generation]:
     """Ask the large model. Return the trace with the cost, and the reply."""
-    large = method.large(tools)
+    large = tools.answering(method)
     first_token: list[float] = []
     elapsed = tools.timer()
 
@@ -262,7 +265,7 @@ def report_tokens(
 
 def _support(method: Method, trace: Trace, answer: str, tools: Tools) -> float | None:
     """Return P(yes) / (P(yes) + P(no)) that the context shows the answer; None where the model says neither."""
-    large = method.large(tools)
+    large = tools.answering(method)
     if large.choose is None:
         return None
     yes, no = large.choose(method.support_turns(trace, answer), ("yes", "no"), Call(cancellation=tools.cancellation))

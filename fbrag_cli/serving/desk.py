@@ -175,11 +175,11 @@ class Desk:
         collection = self.library.collection(documents, listener, method.chunk_words)
         return self.session.retrieve(Query(question, collection, method), listener, answering=False)
 
-    def unload(self, idle: float) -> None:
-        """Free the models, and let go of the documents, that nobody has used for `idle` seconds."""
-        self.session.unload(idle)
-        self._uncached.retrievers.unload(idle)
-        self.library.unload(idle)
+    def evict_idle(self, seconds: float) -> None:
+        """Free the models, and let go of the documents, that nobody has used for so many seconds."""
+        self.session.evict_idle(seconds)
+        self._uncached.retrievers.evict_idle(seconds)
+        self.library.evict_idle(seconds)
 
     def close(self) -> None:
         """Stop all jobs, and wait for their end."""

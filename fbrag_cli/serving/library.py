@@ -16,9 +16,9 @@ from fbrag_cli.documents.source import stat_file
 from fbrag_cli.errors import FbragError
 from fbrag_cli.progress import Event, Listener, Stopwatch
 from fbrag_cli.serving.door import MOST_PATHS, Door
+from fbrag_cli.session.pool import Lease, Pool
 from fbrag_cli.session.session import Session
 from fbrag_cli.session.settings import DocumentSettings
-from fbrag_cli.session.shelf import Lease, Shelf
 from fbrag_cli.text.printable import byte_size, counted, one_line
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class Library:
         self._door = Door((*(door.roots if door else ()), *named))
         self._uploads: OrderedDict[str, _Upload] = OrderedDict()  # the least recently used first
         self._lock = threading.Lock()  # of the uploads
-        self._read: Shelf[str, Collection] = Shelf(most=_MOST_READ)
+        self._read: Pool[str, Collection] = Pool(most=_MOST_READ)
 
     def entries(self) -> list[Entry]:
         """Return what is served, in the order in which it was named, then what was uploaded, the oldest first."""
@@ -142,9 +142,9 @@ class Library:
         self._keep(_Upload(entry, document, len(document.text.encode("utf-8", "replace"))))
         return entry
 
-    def unload(self, idle: float) -> None:
-        """Let go of the collections that nobody has used for `idle` seconds. Uploads stay."""
-        self._read.unload(idle)
+    def evict_idle(self, seconds: float) -> None:
+        """Let go of the collections that nobody has used for so many seconds. Uploads stay."""
+        self._read.evict_idle(seconds)
 
     # -- names -----------------------------------------------------------------------------------------------------------
 
@@ -191,7 +191,7 @@ class Library:
         paths = [path for each in entries for path in each.paths]
         lease.listener.progress(Event("read", "start"))
         key = self._key(paths, uploads, chunk_words, lease.listener.cancellation)
-        collection = self._read.get(key, make, lease)
+        collection = self._read.get(key, lambda _: make(), lease)
         return collection if read else replace(collection, seconds=watch.seconds, cached=("text", "index"))
 
     def _key(self, paths: Sequence[str], uploads: Sequence[str], chunk_words: int, cancellation: Cancellation) -> str:

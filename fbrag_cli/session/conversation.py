@@ -17,8 +17,8 @@ from fbrag_cli.methods.method import Method
 from fbrag_cli.methods.prompts import whole_turns
 from fbrag_cli.progress import Listener, stage
 from fbrag_cli.query import DEFAULT_MODELS, DEFAULT_RETRIEVER, ModelNames, Query
+from fbrag_cli.session.pool import Lease
 from fbrag_cli.session.session import Session
-from fbrag_cli.session.shelf import Lease
 from fbrag_cli.text.languages import foreign_language, referring_words, stop_words
 from fbrag_cli.text.word_forms import is_name
 from fbrag_cli.text.words import terms
@@ -117,7 +117,7 @@ class Conversation:
         listener = listener or self.session.listener
         self.session.models.find([self.session.names(self.models)[0]], listener=listener)
         with stage("understand", listener.progress), Lease(listener) as lease:
-            small = self.session.model_tools(self.models, lease).small()
+            small = self.session.model(self.session.names(self.models)[0], lease=lease)
             sampling = Sampling(_MOST_TOKENS, temperature=0)
             written = small.generate(whole_turns(before, typed), 1, sampling, Call(cancellation=listener.cancellation))
         return made_whole(typed, written.samples[0].text, before, self.collection.corpus.languages)

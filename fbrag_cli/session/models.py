@@ -1,34 +1,35 @@
-"""Loaded models by name: each is found, fetched if need be, loaded once and freed at the end. A server is asked instead."""
+"""Models by the names that users give: `Models` finds their files and servers, `ModelPool` loads and shares them."""
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
-from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.server.address import is_server
-from fbrag_cli.progress import Event, Listener, stage
+from fbrag_cli.generation.server.address import Address, is_local, is_server, sent_on, server_key
+from fbrag_cli.progress import Event, Listener
 from fbrag_cli.session.placement import devices_asked, gpus_here, loading, placement
+from fbrag_cli.session.pool import Lease, Pool
 from fbrag_cli.session.settings import ModelSettings
-from fbrag_cli.session.shelf import Lease, Shelf
 from fbrag_cli.storage.cache import NOWHERE, Cache
 from fbrag_cli.storage.files import sha256_of
-from fbrag_cli.text.printable import counted
+from fbrag_cli.text.printable import counted, one_line
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
-
-    from fbrag_cli.generation.generator import Generator
+    from fbrag_cli.generation.generator import Generator, Scorer
     from fbrag_cli.generation.llama.generator import LlamaGenerator
     from fbrag_cli.generation.llama.weights import Loading
     from fbrag_cli.generation.placement import Placement
-    from fbrag_cli.generation.scorer import Scorer
+    from fbrag_cli.generation.server.about import About
+    from fbrag_cli.generation.server.client import Host
+    from fbrag_cli.generation.server.generator import ServerGenerator
+    from fbrag_cli.generation.server.local import LocalModel
     from fbrag_cli.models.store import ModelFile
 
 Part = TypeVar("Part")
@@ -41,43 +42,185 @@ Fetch = Callable[[Sequence[str], Path], None]
 Offer = Callable[[Sequence[str], Path], tuple[str, str] | None]
 
 
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server that was asked what it has. local: how it was found, None for a server that was named by its address."""
+
+    host: Host
+    about: About
+    local: LocalModel | None
+
+    @property
+    def described(self) -> str:
+        """The server for people: "http://host:8080", or "Ollama at 127.0.0.1:11434 (qwen3.5:4b)"."""
+        return self.local.described if self.local else self.host.address.origin
+
+    @property
+    def where(self) -> Event:
+        """The sentence that says where the text goes. It is a warning if it leaves this machine."""
+        address, sent_on = self.host.address, self.about.sent_on
+        where = f"the text goes to {address.origin} (model {one_line(self.about.model, 80)})"
+        if sent_on:
+            return Event("load", "warning", text=f"{where}, which sends it to {sent_on}: it leaves this machine")
+        if address.is_loopback:
+            return Event("load", "note", text=where)
+        return Event("load", "warning", text=f"{where}: it leaves this machine{'' if address.encrypted else ', and unencrypted'}")
+
+
 class Models:
-    """Models by the names, paths or addresses of servers that users give. Several threads may ask for them.
+    """The files and servers that names mean. Several threads may ask for them; while one downloads, only those wait that need it.
 
-    While a model is loaded or downloaded, only callers that need it wait. listener: receives the progress of calls without a
-    listener of their own, and can stop them and the scorers. fetch: downloads missing models of the catalogue; without it a
-    missing one is FbragError model_missing. cache: holds the outcomes of checks.
-
-    offer: called by `settle`; None: nothing is offered. offline: whether a server of this machine that sends the text on is
+    listener: receives the progress of calls without a listener of their own. fetch: downloads missing models of the catalogue;
+    without it a missing one is FbragError model_missing. offer: called once where the settings name no model and one of the
+    default pair is missing; None: nothing is offered. offline: whether a server of this machine that sends the text on is
     FbragError offline.
     """
 
     offer: Offer | None = None
     offline: bool = False
 
-    def __init__(
-        self,
-        settings: ModelSettings,
-        listener: Listener | None = None,
-        *,
-        fetch: Fetch | None = None,
-        cache: Cache = NOWHERE,
-        verbose: bool = False,
-    ) -> None:
-        from fbrag_cli.session.servers import Servers
-
-        self.settings, self._listener, self.fetch = settings, listener or Listener(), fetch
-        self._cache, self._verbose = cache, verbose
+    def __init__(self, settings: ModelSettings, listener: Listener | None = None, *, fetch: Fetch | None = None) -> None:
+        self.settings, self.listener, self.fetch = settings, listener or Listener(), fetch
         self._files: dict[str, ModelFile] = {}
-        self._fetching, self._beginning = threading.Lock(), threading.Lock()
-        self._loaded: Shelf[tuple[Path, Path | None], LlamaGenerator] = Shelf(lambda generator: generator.close())
-        self._begun: dict[Path, tuple[Future[LlamaGenerator], float]] = {}  # loaded before they are asked for, and since when
-        self._at_once = 1
-        self._large: set[Path] = set()  # files that answer: they go where the settings place the large model
-        self._answering: set[str] = set()  # servers that answer
-        self._parts: Shelf[tuple[str, object], tuple[Any, ExitStack]] = Shelf(lambda made: made[1].close())
-        self._digests: Shelf[Path, str] = Shelf()
-        self._servers = Servers(settings, self._listener)
+        self._fetching = threading.Lock()
+        self._answering: set[str | Path] = (
+            set()
+        )  # servers and files that answer: these go where the settings place the large model
+        self._digests: Pool[Path, str] = Pool()
+        self._servers: Pool[str, Server] = Pool()
+
+    @cached_property
+    def default_pair(self) -> tuple[str, str]:
+        """Names of the small and the large model: those of the settings, else of the catalogue."""
+        from fbrag_cli.models.catalogue import load_catalogue
+
+        catalogue = load_catalogue()
+        return self.settings.small or catalogue.default_small, self.settings.large or catalogue.default_large
+
+    def check(self, names: Sequence[str]) -> None:
+        """Check the names of models. Nothing is fetched, loaded or asked.
+
+        Raises FbragError: model_missing for a name that no model has; model_corrupt as `resolve`; `usage` for an address that is
+        none; gpu_unavailable for a server with `--gpu require`.
+        """
+        from fbrag_cli.models.catalogue import load_catalogue
+
+        for name in names:
+            if is_server(name):
+                where = name if is_local(name) else Address.parse(name).origin
+                if self.settings.gpu == "require":
+                    what = f"--gpu require: whether {where} computes on a GPU is not known"
+                    raise FbragError("gpu_unavailable", what, "leave out --gpu require, or name models of this machine")
+            elif name not in self._files and not load_catalogue().find(name):
+                _resolved(name)
+
+    def find(self, names: Sequence[str], *, large: Sequence[str] = (), listener: Listener | None = None) -> None:
+        """Find models. Missing ones are fetched, all at once; of the default pair another one may be offered and taken.
+
+        large: those that will answer. Raises as `check`, and what `offer`, `fetch` and `local.look` raise; before anything is
+        fetched llama_unavailable.
+        """
+        listener = listener or self.listener
+        self.check(names)
+        for each in filter(is_local, names):
+            self.server(each, listener)
+        new = [name for name in dict.fromkeys(names) if not is_server(name) and name not in self._files]
+        if new:
+            import fbrag_cli.generation.llama.machine  # noqa: F401 where it does not load, nothing is fetched
+        if (self.offer or self.fetch) and _missing(new):
+            with listener.cancellation.holding(self._fetching):  # one download at a time
+                if pair := self._offered(_missing(new)):
+                    new, large = list(pair), pair[1:] if large else ()
+                if self.fetch and (missing := _missing(new)):
+                    self.fetch(missing, _store())
+        for name in new:
+            self._files[name] = _resolved(name)
+        self._answering.update(name if is_server(name) else self.file(name).path for name in large)
+
+    def file(self, name: str, listener: Listener | None = None) -> ModelFile:
+        """Return the file of a model, which is found if that was not done before. Raises as `find`."""
+        if name not in self._files:
+            self.find([name], listener=listener)
+        return self._files[name]
+
+    def answers(self, model: str | Path) -> bool:
+        """Return whether a file or a server was found as one that answers."""
+        return model in self._answering
+
+    def identity(self, name: str, listener: Listener | None = None) -> list[object]:
+        """Return what a model's replies depend on beside the prompt, for a key of the cache: first its name and what identifies
+        its file, on other machines too. The model is not loaded; a server is sent no text for it.
+
+        `--gpu require` and `--ctx` are in it, as they end a run that exceeds them: a cached reply shall not hide that.
+        """
+        if is_server(name):
+            server = self.server(name, listener)
+            return [server.host.address.base, server.about.model, server.about.identity]
+        file = self.file(name, listener)
+        asked = devices_asked(placement(self.settings, large=self.answers(file.path)), gpus_here(True).found)
+        state = None if file.sha256 else file.state
+        return [name, file.identity, state, asked, self.settings.gpu == "require", self.settings.ctx]
+
+    def digest(self, name: str, lease: Lease | None = None) -> str | None:
+        """Return the SHA-256 (hex) of a model's file, which is read where it is not known; None for a server."""
+        if is_server(name):
+            return None
+        file = self.file(name)
+        return file.sha256 or self._digests.get(file.path, lambda _: sha256_of(file.path), lease or Lease(self.listener))
+
+    def server(self, name: str, listener: Listener | None = None) -> Server:
+        """Return the server of an address, which is asked once what it has; for `local`, the one that is found here.
+
+        Raises FbragError `usage` for an address or a key that is none, and as `local.look` and `about`.
+        """
+        listener = listener or self.listener
+
+        def connect(owned: ExitStack) -> Server:
+            from fbrag_cli.generation.server.about import about
+            from fbrag_cli.generation.server.client import Host
+
+            local = _look(name, listener) if is_local(name) else None
+            key = None if local else server_key(self.settings.key_file, os.environ)
+            host = Host(Address.parse(local.address if local else name), key, warn=self._warn)
+            return Server(host, about(host, listener.cancellation), local)
+
+        with Lease(listener) as lease:
+            return self._servers.get(name, connect, lease)
+
+    @property
+    def servers(self) -> dict[str, Server]:
+        """The servers that were asked, by the names that they have here."""
+        return self._servers.values()
+
+    def close(self) -> None:
+        """Close the connections to servers."""
+        self._servers.close()
+
+    def _warn(self, text: str) -> None:
+        self.listener.progress(Event("load", "warning", text=text))
+
+    def _offered(self, missing: Sequence[str]) -> tuple[str, str] | None:
+        """Offer another pair where some of the default one are missing. Return the names of the pair that was taken, if any."""
+        named = self.settings.small or self.settings.large
+        if self.offer is None or named or not missing or not {*missing} <= {*self.default_pair}:
+            return None
+        if pair := self.offer(missing, _store()):
+            self.settings, self.default_pair = replace(self.settings, small=pair[0], large=pair[1]), pair
+        return pair
+
+
+class ModelPool:
+    """Generators and trained parts, each loaded once and shared by threads.
+
+    models: finds them. cache: holds the outcomes of checks.
+    """
+
+    def __init__(self, models: Models, *, cache: Cache = NOWHERE, verbose: bool = False) -> None:
+        self.models, self._listener = models, models.listener
+        self._cache, self._verbose, self._at_once = cache, verbose, 1
+        self._generators: Pool[tuple[Path | str, Path | None], Any] = Pool(stage="load")
+        self._parts: Pool[tuple[str, object], Any] = Pool()
+        self._reported: set[tuple[Path | str, Path | None]] = set()  # models of which the user was told what to know
 
     @property
     def at_once(self) -> int:
@@ -87,194 +230,57 @@ class Models:
     @at_once.setter
     def at_once(self, n: int) -> None:
         self._at_once = n
-        for generator in self._loaded.now().values():
+        for _, generator in self._loaded():
             generator.at_once = n
 
-    @property
-    def default_pair(self) -> tuple[str, str]:
-        """Names of the small and the large model: those of the settings, else of the catalogue."""
-        from fbrag_cli.models.catalogue import load_catalogue
-
-        catalogue = load_catalogue()
-        return self.settings.small or catalogue.default_small, self.settings.large or catalogue.default_large
-
-    def find(self, names: Sequence[str], *, large: Sequence[str] = (), listener: Listener | None = None) -> list[ModelFile]:
-        """Return the file of each model but servers. Missing ones are fetched, all at once. large: those that will answer.
-
-        Raises FbragError model_missing, model_corrupt, what `fetch` raises, what `Servers.find` raises, and before anything is
-        fetched llama_unavailable.
-        """
-        for server in filter(is_server, names):
-            self._servers.find(server, listener or self._listener)
-        self._answering.update(filter(is_server, large))
-        names, large = [[each for each in some if not is_server(each)] for some in (names, large)]
-        if names:
-            _check_llama()
-        if new := [name for name in dict.fromkeys(names) if name not in self._files]:
-            self._find_new(new, listener or self._listener)
-        self._large.update(self._files[name].path for name in large)
-        return [self._files[name] for name in names]
-
-    def check(self, names: Sequence[str]) -> None:
-        """Check the names of models. Nothing is fetched, loaded or asked.
-
-        Raises FbragError model_missing for a name that no model has, model_corrupt as `resolve`, and what `Servers.check` raises.
-        """
-        from fbrag_cli.models.catalogue import load_catalogue
-        from fbrag_cli.models.store import resolve
-        from fbrag_cli.storage.places import models_dir
-
-        for name in names:
-            if is_server(name):
-                self._servers.check(name)
-            elif name not in self._files and not (catalogue := load_catalogue()).find(name):
-                resolve(name, models_dir(), catalogue)
-
-    def settle(self, names: Sequence[str], listener: Listener | None = None) -> None:
-        """Let the user choose another default pair, where the settings name no model and one of `names` is missing.
-
-        Raises what `offer` raises, and before it is called llama_unavailable.
-        """
-        from fbrag_cli.storage.places import models_dir
-
-        def missing() -> list[str]:
-            return [] if self.offer is None or self.settings.small or self.settings.large else _missing(names)
-
-        if not missing():
-            return
-        with (listener or self._listener).cancellation.holding(self._fetching):
-            if self.offer is None or not (still := missing()):
-                return
-            _check_llama()
-            if pair := self.offer(still, models_dir()):
-                self.settings = replace(self.settings, small=pair[0], large=pair[1])
-
-    def _find_new(self, names: Sequence[str], listener: Listener) -> None:
-        from fbrag_cli.models.catalogue import load_catalogue
-        from fbrag_cli.models.store import resolve
-        from fbrag_cli.storage.places import models_dir
-
-        catalogue, store = load_catalogue(), models_dir()
-        if self.fetch and _missing(names):
-            with listener.cancellation.holding(self._fetching):  # one download at a time
-                if still := _missing(names):
-                    self.fetch(still, store)
-        self._files.update((name, resolve(name, store, catalogue)) for name in names)
-
-    def identity(self, name: str, listener: Listener | None = None) -> list[object]:
-        """Return what a model's replies depend on beside the prompt, for a key of the cache: first its name and what identifies
-        its file, on other machines too. The model is not loaded.
-
-        `--gpu require` and `--ctx` are in it, as they end a run that exceeds them: a cached reply shall not hide that.
-        """
-        if is_server(name):
-            return self._servers.identity(name, listener or self._listener)
-        (file,) = self.find([name], listener=listener)
-        asked = devices_asked(self._placement(file.path), gpus_here(True).found)
-        state = None if file.sha256 else file.state
-        return [name, file.identity, state, asked, self.settings.gpu == "require", self.settings.ctx]
-
-    def digest(self, name: str, lease: Lease | None = None) -> str | None:
-        """Return the SHA-256 (hex) of a model's file, which is read where it is not known; None for a server."""
-        if is_server(name):
-            return None
-        (file,) = self.find([name])
-        return file.sha256 or self._digests.get(file.path, lambda: sha256_of(file.path), lease or Lease(self._listener))
-
-    def loaders(self) -> dict[str, Callable[[], LlamaGenerator]]:
-        """Return, for each of the default pair by name, a function that loads it anew. Raises FbragError `usage` for a server."""
-        pair = self.default_pair
-        if servers := list(filter(is_server, pair)):
-            what = f"{servers[0]} is a server, and this measures models of this machine"
-            raise FbragError("usage", what, "name a model's file")
-        return {file.name: partial(self.open, file) for file in self.find(pair, large=pair[1:])}
-
-    def has(self, name: str, adapter: Path | None = None) -> bool:
-        """Return whether a model is loaded, or a server was asked what it can do."""
-        if is_server(name):
-            return self._servers.has(name)
-        if name not in self._files:
-            return False
-        return (self._files[name].path, adapter) in self._loaded
-
     def load(self, name: str, adapter: Path | None = None, lease: Lease | None = None) -> Generator:
-        """Return the model, which is loaded by the first call. A server is asked what it can do.
+        """Return a model, which the first call loads. A server is asked what it can do, and it is said where the text goes.
 
         adapter: LoRA that is added to it; the model without it is another. lease: holds the model, and its listener receives the
-        progress of the loading; None: it is held until `close`. Raises FbragError `usage` for an adapter with a server.
+        progress of the loading; None: it is held until `close`. Raises as `Models.find`, `LlamaGenerator` and `ServerGenerator`;
+        FbragError `usage` for an adapter with a server; `offline` where no text may leave this machine and a server sends it on.
         """
         lease = lease or Lease(self._listener)
+        listener = lease.listener
         if is_server(name):
             if adapter:
                 raise FbragError("usage", f"{name} is a server, and takes no adapter", "name a model's file")
-            return self._servers.open(name, lease, answers=name in self._answering, offline=self.offline)
-        (file,) = self.find([name], listener=lease.listener)
-        return self._loaded.get((file.path, adapter), lambda: self._make(file, adapter, lease.listener), lease)
-
-    def _make(self, file: ModelFile, adapter: Path | None, listener: Listener) -> LlamaGenerator:
-        """Load a model, or take the one that `begin` has loaded, and check it."""
-        with stage("load", listener.progress):
-            generator = (None if adapter else self._taken(file.path, listener)) or self.open(file, listener)
-            try:
-                if adapter:
-                    generator.add_adapter(adapter)
-                problems = self._checked(generator)
-            except BaseException:
-                generator.close()
-                raise
-            generator.at_once = self._at_once
-            generator.cache = self._cache
-            for problem in problems:
-                listener.progress(Event("load", "warning", text=f"{file.name}: {problem}"))
+            key: tuple[Path | str, Path | None] = name, None
+            generator: Generator = self._generators.get(key, lambda _: self._ask_server(name, listener), lease)
+        else:
+            file = self.models.file(name, listener)
+            key = file.path, adapter
+            generator = self._generators.get(key, partial(self._load, file, adapter, listener), lease)
+        if key not in self._reported:
+            self._reported.add(key)
+            for problem in self._problems(name, generator):
+                listener.progress(Event("load", "warning", text=problem))
         return generator
 
-    def _checked(self, generator: LlamaGenerator) -> tuple[str, ...]:
-        """Return what the user should know of a model that was loaded, as sentences. Raises FbragError gpu_unavailable."""
-        from fbrag_cli.generation.llama.machine import gpus
-
-        asked, (on_gpu, layers) = self._placement(generator.path), (generator.info.gpu_layers or "0/0").split("/")
-        if self.settings.gpu == "require" and on_gpu != layers:
-            what = f"{generator.info.name} has {on_gpu}/{layers} layers on the GPU, and --gpu require asks for all"
-            raise FbragError("gpu_unavailable", what, "fbrag doctor")
-        if asked.gpu_layers is None and int(on_gpu) < int(layers) and any(map(asked.may_use, gpus())):
-            return f"{on_gpu} of {layers} layers fit on the GPU; the CPU computes the others", *generator.problems
-        return generator.problems
-
     def begin(self, name: str, listener: Listener | None = None) -> None:
-        """Load a model beside what comes now, unless it is loaded. On a GPU those that have to fit first are loaded before."""
-        if is_server(name):
-            return
-        (file,) = self.find([name], listener=listener)
-        from concurrent.futures import ThreadPoolExecutor
-
-        with self._beginning:
-            if (file.path, None) not in self._loaded and file.path not in self._begun:
-                executor = ThreadPoolExecutor(1)
-                self._begun[file.path] = executor.submit(self.open, file, listener or self._listener), monotonic()
-                executor.shutdown(wait=False)
-
-    def _taken(self, path: Path, listener: Listener) -> LlamaGenerator | None:
-        """Wait for what `begin` loads, and return it; None where it began nothing, or failed."""
-        from concurrent.futures import wait
-
-        while (begun := self._begun.get(path)) and not begun[0].done():
-            listener.cancellation.raise_if_requested()
-            wait([begun[0]], timeout=0.1)
-        return self._popped(path)
-
-    def _popped(self, path: Path) -> LlamaGenerator | None:
-        begun, _ = self._begun.pop(path, (None, 0.0))
-        return None if begun is None or begun.exception() else begun.result()
+        """Load a model in a thread, unless it is loaded. On a GPU those that have to fit first are loaded before."""
+        if not is_server(name):
+            listener = listener or self._listener
+            file = self.models.file(name, listener)
+            self._generators.begin((file.path, None), partial(self._load, file, None, listener))
 
     def open(self, file: ModelFile, listener: Listener | None = None) -> LlamaGenerator:
         """Load a file, whether or not it is loaded already. The caller closes it. listener: can stop the loading."""
         from fbrag_cli.generation.llama.generator import LlamaGenerator
 
-        return LlamaGenerator(
-            file.path,
-            replace(self._how(listener or self._listener, large=file.path in self._large), name=file.name, sha256=file.sha256),
-            max_context=self.settings.ctx,
-        )
+        how = self._how(listener or self._listener, large=self.models.answers(file.path))
+        how = replace(how, name=file.name, sha256=file.sha256)
+        return LlamaGenerator(file.path, how, max_context=self.models.settings.ctx)
+
+    def loaders(self) -> dict[str, Callable[[], LlamaGenerator]]:
+        """Return, for each of the default pair by name, a function that loads it anew. Raises FbragError `usage` for a server."""
+        pair = self.models.default_pair
+        if servers := list(filter(is_server, pair)):
+            what = f"{servers[0]} is a server, and this measures models of this machine"
+            raise FbragError("usage", what, "name a model's file")
+        self.models.find(pair, large=pair[1:])
+        files = map(self.models.file, self.models.default_pair)
+        return {file.name: partial(self.open, file) for file in files}
 
     def part(self, folder: str, load: Callable[[Path, Callable[[Path], Scorer]], Part], lease: Lease | None = None) -> Part:
         """Return what `load` makes of a folder of trained parts. Raises what `load` raises.
@@ -283,68 +289,120 @@ class Models:
         None: they are held until `close`.
         """
 
-        def make() -> tuple[Part, ExitStack]:
-            from fbrag_cli.generation.llama.scorer import LlamaScorer
+        def make(owned: ExitStack) -> Part:
+            from fbrag_cli.generation.llama.encoder import LlamaScorer
 
             how = self._how(self._listener, large=False)
-            with ExitStack() as scorers:
-                part = load(Path(folder), lambda path: scorers.enter_context(LlamaScorer(path, how)))
-                return part, scorers.pop_all()
-            raise AssertionError
+            return load(Path(folder), lambda path: owned.enter_context(LlamaScorer(path, how)))
 
-        part: Part = self._parts.get((folder, load), make, lease or Lease(self._listener))[0]
+        part: Part = self._parts.get((folder, load), make, lease or Lease(self._listener))
         return part
-
-    def _how(self, listener: Listener, *, large: bool) -> Loading:
-        return loading(self.settings, listener.cancellation, large=large, verbose=self._verbose)
 
     def sizes(self) -> dict[str, int]:
         """Return the models that are loaded now, by name, with the bytes of their files."""
-        return {generator.info.name: path.stat().st_size for (path, _), generator in self._loaded.now().items()}
+        return {generator.info.name: path.stat().st_size for path, generator in self._loaded()}
 
     @property
     def device(self) -> str:
         """The devices of the loaded models and the servers, in words; "" where there are none."""
-        generators = list(self._loaded.now().values())
-        if not generators:
-            return ", ".join(self._servers.origins)
-        placements = [self._placement(each.path) for each in generators]
+        known = self.models.servers
+        servers = dict.fromkeys(known[name].described for name, _ in self._generators.values() if name in known)
+        if not (loaded := self._loaded()):
+            return ", ".join(servers)
+        placements = [self._placement(path) for path, _ in loaded]
         found = [gpu.description for gpu in gpus_here(True).found if any(each.may_use(gpu) for each in placements)]
-        layers = " and ".join(dict.fromkeys(each.info.gpu_layers or "" for each in generators))
-        own = [*found, f"{layers} layers"] if found else ["CPU", counted(generators[0].threads, "thread")]
-        return ", ".join([*own, *self._servers.origins])
+        layers = " and ".join(dict.fromkeys(each.info.gpu_layers or "" for _, each in loaded))
+        own = [*found, f"{layers} layers"] if found else ["CPU", counted(loaded[0][1].threads, "thread")]
+        return ", ".join([*own, *servers])
 
-    def unload(self, idle: float) -> None:
-        """Free the models and parts that no lease holds, and that nobody has used for `idle` seconds. Servers are not freed."""
-        for path, (begun, since) in list(self._begun.items()):
-            if begun.done() and monotonic() - since >= idle and (generator := self._popped(path)):
-                generator.close()
-        self._loaded.unload(idle)
-        self._parts.unload(idle)
+    def evict_idle(self, seconds: float) -> None:
+        """Free the models and parts that no lease holds, and that nobody has used for so many seconds."""
+        self._generators.evict_idle(seconds)
+        self._parts.evict_idle(seconds)
 
     def close(self) -> None:
-        """Free all models."""
-        self._servers.close()
-        for path in list(self._begun):
-            if generator := self._popped(path):
-                generator.close()
-        self._loaded.close()
+        """Free all models and parts, and close the connections to servers."""
+        self._generators.close()
         self._parts.close()
+        self.models.close()
+
+    def _load(self, file: ModelFile, adapter: Path | None, listener: Listener, owned: ExitStack) -> LlamaGenerator:
+        generator = self.open(file, listener)
+        owned.callback(generator.close)
+        if adapter:
+            generator.add_adapter(adapter)
+        on_gpu, layers = _layers(generator)
+        if self.models.settings.gpu == "require" and on_gpu != layers:
+            what = f"{generator.info.name} has {on_gpu}/{layers} layers on the GPU, and --gpu require asks for all"
+            raise FbragError("gpu_unavailable", what, "fbrag doctor")
+        generator.at_once, generator.cache = self._at_once, self._cache
+        return generator
+
+    def _ask_server(self, name: str, listener: Listener) -> ServerGenerator:
+        from fbrag_cli.generation.server.generator import ServerGenerator
+
+        server = self.models.server(name, listener)
+        if self.models.offline and server.about.sent_on:
+            raise sent_on(one_line(server.about.model, 80))
+        if not server.local or server.about.sent_on:  # of others it was said when they were found
+            listener.progress(server.where)
+        settings = self.models.settings
+        return ServerGenerator(server.host, server.about, max_context=settings.ctx, cancellation=listener.cancellation)
+
+    def _problems(self, name: str, generator: Any) -> Sequence[str]:
+        """Return what the user should know of a model that was loaded, as sentences."""
+        if is_server(name):
+            return generator.problems if self.models.answers(name) else ()
+        from fbrag_cli.generation.llama.machine import gpus
+
+        problems, asked, (on_gpu, layers) = list(generator.problems), self._placement(generator.path), _layers(generator)
+        if asked.gpu_layers is None and on_gpu < layers and any(map(asked.may_use, gpus())):
+            problems.insert(0, f"{on_gpu} of {layers} layers fit on the GPU; the CPU computes the others")
+        return [f"{generator.info.name}: {each}" for each in problems]
+
+    def _loaded(self) -> list[tuple[Path, LlamaGenerator]]:
+        """Return the models that are loaded now, with their files. A model with an adapter is another one."""
+        return [(path, generator) for (path, _), generator in self._generators.values().items() if isinstance(path, Path)]
+
+    def _how(self, listener: Listener, *, large: bool) -> Loading:
+        return loading(self.models.settings, listener.cancellation, large=large, verbose=self._verbose)
 
     def _placement(self, path: Path) -> Placement:
-        return placement(self.settings, large=path in self._large)
+        return placement(self.models.settings, large=self.models.answers(path))
 
 
-def _check_llama() -> None:
-    """Raise FbragError llama_unavailable where no model can be loaded."""
-    import fbrag_cli.generation.llama.library  # noqa: F401
+def _layers(generator: LlamaGenerator) -> tuple[int, int]:
+    """Return how many layers of a model are on the GPU, and how many it has."""
+    on_gpu, _, layers = (generator.info.gpu_layers or "0/0").partition("/")
+    return int(on_gpu), int(layers)
+
+
+def _store() -> Path:
+    from fbrag_cli.storage.places import models_dir
+
+    return models_dir()
+
+
+def _resolved(name: str) -> ModelFile:
+    from fbrag_cli.models.catalogue import load_catalogue
+    from fbrag_cli.models.store import resolve
+
+    return resolve(name, _store(), load_catalogue())
 
 
 def _missing(names: Sequence[str]) -> list[str]:
-    """Return the models of the catalogue among `names`, each once, that are not in the store."""
+    """Return the models of the catalogue among `names` that are not in the store."""
     from fbrag_cli.models.catalogue import load_catalogue
     from fbrag_cli.models.store import locate
-    from fbrag_cli.storage.places import models_dir
 
-    catalogue, store = load_catalogue(), models_dir()
-    return [name for name in dict.fromkeys(names) if catalogue.find(name) and locate(name, store, catalogue) is None]
+    catalogue, store = load_catalogue(), _store()
+    return [name for name in names if catalogue.find(name) and locate(name, store, catalogue) is None]
+
+
+def _look(name: str, listener: Listener) -> LocalModel:
+    """Look for the servers of this machine, and say which model is taken. Raises FbragError as `local.look`."""
+    from fbrag_cli.generation.server.local import look
+
+    model = look(name, os.environ, listener.cancellation)
+    listener.progress(Event("load", "note", text=f"local: {model.described}"))
+    return model

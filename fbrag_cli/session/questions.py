@@ -108,8 +108,9 @@ def how_many_pay(session: Session, method: Method, models: ModelNames = DEFAULT_
     tests/benchmarks/README.md). A model of which nothing is known yet is loaded for it."""
     if not session.on_gpu:
         return 1
-    tools = session.model_tools(models)
-    asked = [method.large(tools), *([tools.small()] if method.needs_small else [])]
+    small, large = session.names(models)
+    adapter = method.adapter(session.pool.part, partial(session.models.digest, large))
+    asked = [session.model(large, adapter), *([session.model(small)] if method.needs_small else [])]
     layers = [(each.info.gpu_layers or "0/1").split("/") for each in asked]  # of a server they are not known
     return AT_ONCE_ON_GPU if all(on_gpu == of_all for on_gpu, of_all in layers) else 1
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,8 +15,8 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.progress import Event, Listener
 from fbrag_cli.query import DEFAULT_RETRIEVER
 from fbrag_cli.session.placement import loading
+from fbrag_cli.session.pool import Lease, Pool
 from fbrag_cli.session.settings import ModelSettings
-from fbrag_cli.session.shelf import Lease, Shelf
 from fbrag_cli.text.near import closest
 
 if TYPE_CHECKING:
@@ -35,10 +35,9 @@ _MOST = 8  # retrievers over embeddings that are kept for a next question
 
 @dataclass(slots=True, eq=False)
 class _Model:
-    """An embedding model, which runs one call at a time. close: frees it."""
+    """An embedding model, which runs one call at a time."""
 
     embedder: Embedder
-    close: Callable[[], object] = lambda: None
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -50,8 +49,8 @@ class Retrievers:
 
     def __init__(self, settings: ModelSettings, cache: Cache, *, verbose: bool = False) -> None:
         self._settings, self._cache, self._verbose = settings, cache, verbose
-        self._models: Shelf[str, _Model] = Shelf(lambda model: model.close())
-        self._made: Shelf[tuple[str, str, _Model], Retriever] = Shelf(most=_MOST)  # by fingerprint of the corpus, and name
+        self._models: Pool[str, _Model] = Pool()
+        self._made: Pool[tuple[str, str, _Model], Retriever] = Pool(most=_MOST)  # by fingerprint of the corpus, and name
 
     def over(self, collection: Collection, name: str, lease: Lease) -> Retriever:
         """Return the retriever of this name over the chunks of a collection. lease: holds its model.
@@ -62,9 +61,9 @@ class Retrievers:
         if name == DEFAULT_RETRIEVER:
             return collection.retriever
         listener = lease.listener
-        model = self._models.get(name, lambda: self._load(name, listener), lease)
+        model = self._models.get(name, lambda owned: _Model(self._load(name, listener, owned)), lease)
         key = collection.corpus.fingerprint, name, model
-        made = self._made.get(key, lambda: self._embedded(collection, model, listener), lease)
+        made = self._made.get(key, lambda _: self._embedded(collection, model, listener), lease)
         return _OneAtATime(made, model, listener.cancellation)
 
     @staticmethod
@@ -81,10 +80,10 @@ class Retrievers:
             raise FbragError("usage", f"there is no retriever {name}", f"did you mean {near}?")
         folder_of(name)
 
-    def unload(self, idle: float) -> None:
-        """Free what no lease holds, and nobody has used for `idle` seconds."""
-        self._made.unload(idle)
-        self._models.unload(idle)
+    def evict_idle(self, seconds: float) -> None:
+        """Free what no lease holds, and nobody has used for so many seconds."""
+        self._made.evict_idle(seconds)
+        self._models.evict_idle(seconds)
 
     def close(self) -> None:
         """Free all embedding models."""
@@ -98,23 +97,20 @@ class Retrievers:
         with _running(model, listener.cancellation):
             return Dense(model.embedder, embed_corpus(collection.corpus, model.embedder, self._cache, listener.report))
 
-    def _load(self, name: str, listener: Listener) -> _Model:
+    def _load(self, name: str, listener: Listener, owned: ExitStack) -> Embedder:
         if not name.endswith(".gguf"):
             from fbrag_cli.retrieval.sentence_model import SentenceModel
 
-            return _Model(SentenceModel(name))
-        from fbrag_cli.generation.llama.embedding import LlamaEmbedder
+            return SentenceModel(name)
+        from fbrag_cli.generation.llama.encoder import LlamaEmbedder
         from fbrag_cli.retrieval.dense import prefixes_of
 
         _check_file(name)
-        embedder = LlamaEmbedder(
-            Path(name),
-            loading(self._settings, listener.cancellation, large=False, verbose=self._verbose),
-            prefixes=prefixes_of,
-        )
+        how = loading(self._settings, listener.cancellation, large=False, verbose=self._verbose)
+        embedder = owned.enter_context(LlamaEmbedder(Path(name), how, prefixes=prefixes_of))
         for problem in embedder.problems:
             listener.progress(Event("load", "warning", text=problem))
-        return _Model(embedder, embedder.close)
+        return embedder
 
 
 def _check_file(name: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property, partial
@@ -16,23 +16,23 @@ from fbrag_cli.generation.process import set_environment
 from fbrag_cli.generation.server.address import is_server
 from fbrag_cli.methods.choosing import choose_method
 from fbrag_cli.methods.knobs import settings_of
-from fbrag_cli.methods.method import Method, ModelTools, Role, Tools
+from fbrag_cli.methods.method import Method, Tools
 from fbrag_cli.methods.registry import DEFAULT as FB_RAG
 from fbrag_cli.methods.registry import find_method
 from fbrag_cli.progress import Event, Listener, stage
 from fbrag_cli.query import DEFAULT_MODELS, DEFAULT_RETRIEVER, ModelNames, Query
-from fbrag_cli.session.models import Fetch, Models
+from fbrag_cli.session.models import Fetch, ModelPool, Models
 from fbrag_cli.session.placement import check_gpu
+from fbrag_cli.session.pool import Lease
 from fbrag_cli.session.retrievers import Retrievers
 from fbrag_cli.session.settings import CacheSettings, DocumentSettings, ModelSettings
-from fbrag_cli.session.shelf import Lease
 from fbrag_cli.storage.files import sha256_of
 from fbrag_cli.text.printable import counted
 from fbrag_cli.trace import Stage, Trace
 
 if TYPE_CHECKING:
-    from fbrag_cli.generation.cached import CachedGenerator, Reuse
-    from fbrag_cli.generation.generator import Generator, ModelInfo
+    from fbrag_cli.generation.cached import CachedGenerator, Replies
+    from fbrag_cli.generation.generator import ModelInfo
     from fbrag_cli.indexing.entry import ReadSettings
     from fbrag_cli.query import Collection
     from fbrag_cli.retrieval import Retriever
@@ -45,18 +45,18 @@ _AT_THE_SERVER = "turn thinking off at the server, or take another of its models
 class Session:
     """Runs questions, from several threads if need be. Use it as a context manager, or call `close`.
 
-    models, retrievers: make and hold what is loaded. cache: holds texts, indexes and the models' replies. listener: receives the
+    pool, retrievers: make and hold what is loaded. cache: holds texts, indexes and the models' replies. listener: receives the
     progress and the warnings of calls without a listener of their own. reuse: what is taken from the cache. A model is loaded
     when it is first asked for something that is not cached.
     """
 
     def __init__(
-        self, models: Models, retrievers: Retrievers, cache: Cache, listener: Listener | None = None, reuse: Reuse | None = None
+        self, pool: ModelPool, retrievers: Retrievers, cache: Cache, listener: Listener | None = None, reuse: Reuse | None = None
     ) -> None:
         set_environment()
-        self.models, self.retrievers, self.cache = models, retrievers, cache
+        self.models, self.pool, self.retrievers, self.cache = pool.models, pool, retrievers, cache
         self.listener, self._reuse = listener or Listener(), reuse
-        self._cached: dict[tuple[str, Path | None], CachedGenerator] = {}  # by name and adapter
+        self._replies: dict[tuple[str, Path | None], Replies] = {}  # of a model, by its name and adapter
         self._thinking: dict[str, str] = {}  # models whose thoughts were reported, and how
 
     @classmethod
@@ -80,8 +80,8 @@ class Session:
         if cache is None or isinstance(cache, CacheSettings):
             chosen = cache or CacheSettings()
             cache, reuse = chosen.opened(progress=listener.progress), reuse or Reuse(again=chosen.again)
-        models = Models(settings, listener, cache=cache, fetch=fetch, verbose=verbose)
-        return cls(models, Retrievers(settings, cache, verbose=verbose), cache, listener, reuse)
+        pool = ModelPool(Models(settings, listener, fetch=fetch), cache=cache, verbose=verbose)
+        return cls(pool, Retrievers(settings, cache, verbose=verbose), cache, listener, reuse)
 
     def __enter__(self) -> Session:
         return self
@@ -92,19 +92,19 @@ class Session:
     def close(self) -> None:
         """Free all models, and remove what the cache holds beyond its limit."""
         self.retrievers.close()
-        self.models.close()
+        self.pool.close()
         self.cache.trim()
 
     def uncached(self) -> Session:
         """Return a session that caches nothing on the disk, on the models of this one, with which it ends."""
         from fbrag_cli.storage.cache import NOWHERE
 
-        return Session(self.models, Retrievers(self.models.settings, NOWHERE), NOWHERE, self.listener)
+        return Session(self.pool, Retrievers(self.models.settings, NOWHERE), NOWHERE, self.listener)
 
-    def unload(self, idle: float) -> None:
-        """Free the models that no question runs on, and that none has used for `idle` seconds. The next question loads them."""
-        self.retrievers.unload(idle)
-        self.models.unload(idle)
+    def evict_idle(self, seconds: float) -> None:
+        """Free the models that no question runs on, and that none has used for so many seconds. The next question loads them."""
+        self.retrievers.evict_idle(seconds)
+        self.pool.evict_idle(seconds)
 
     # -- before a question -----------------------------------------------------------------------------------------------
 
@@ -116,7 +116,7 @@ class Session:
     @property
     def device(self) -> str:
         """The devices of the loaded models, in words; "" where none is loaded."""
-        return self.models.device
+        return self.pool.device
 
     def collect(
         self,
@@ -200,8 +200,6 @@ class Session:
     ) -> None:
         """Find the models that a method needs, and fetch missing ones. Raises as `check`, before anything is fetched."""
         self.check(method, models, retriever, answering=answering)
-        if not any(models):
-            self.models.settle(self._asked(method, models, answering=answering), listener)
         answers = [self.names(models)[1]] if answering or method.needs_large else []
         self.models.find(self._asked(method, models, answering=answering), large=answers, listener=listener)
 
@@ -225,11 +223,11 @@ class Session:
     def name_servers(self, method: Method, models: ModelNames = DEFAULT_MODELS) -> None:
         """Say where the text goes, for models that are servers and that other processes ask. No text is sent."""
         for name in filter(is_server, self.names(models)[0 if method.needs_small else 1 :]):
-            self.models.load(name)
+            self.pool.load(name)
 
     def run_at_once(self, n: int) -> None:
         """Let the models run the calls of up to `n` threads in common batches; of fewer where memory is short."""
-        self.models.at_once = n
+        self.pool.at_once = n
 
     # -- a question ------------------------------------------------------------------------------------------------------
 
@@ -302,12 +300,12 @@ class Session:
 
     def large(self, models: ModelNames = DEFAULT_MODELS) -> CachedGenerator:
         """Return the large model. Its answers come from the cache where they can; else it is loaded."""
-        return self._generator(self.names(models)[1])
+        return self.model(self.names(models)[1])
 
     def forget(self) -> None:
         """Drop the replies in memory, as between two documents of a long run."""
-        for generator in list(self._cached.values()):  # other threads add to it
-            generator.forget()
+        for replies in list(self._replies.values()):  # other threads add to it
+            replies.clear()
 
     def _with_thoughts(self, trace: Trace) -> Trace:
         """Return the trace with a warning for each model that has thought. Each is reported once in a session."""
@@ -325,7 +323,7 @@ class Session:
 
         ahead: whether the large model is loaded ahead once another one is there.
         """
-        running = ""
+        names, running = dict(zip(("small", "large"), self.names(query.models), strict=True)), ""
 
         def report(event: Event) -> None:
             nonlocal running
@@ -333,61 +331,38 @@ class Session:
                 running = event.stage if event.kind == "start" else ""
             listener.progress(event)
 
-        def loaded(adapter: Path | None) -> None:
-            if running:  # the stage that waited for the model
-                listener.progress(Event(running, "start"))
-            if ahead and adapter is None:
-                self.models.begin(self.names(query.models)[1], listener)
+        def loads(event: Event) -> None:
+            listener.progress(event)
+            if (event.stage, event.kind) == ("load", "done"):
+                if running:  # the stage that waited for the model
+                    listener.progress(Event(running, "start"))
+                if ahead and query.method.needs_small:
+                    self.pool.begin(names["large"], listener)
 
-        with Lease(listener) as lease:
-            retriever = self.retrievers.over(query.collection, query.retriever, lease)
-            models = self.model_tools(query.models, lease, loaded)
+        with Lease(replace(listener, progress=loads)) as lease:
             yield Tools(
                 corpus=query.corpus,
-                retriever=retriever,
+                retriever=self.retrievers.over(query.collection, query.retriever, lease),
                 progress=report,
                 cancellation=listener.cancellation,
-                model=models.model,
-                part=models.part,
-                digest=models.digest,
-                load_seconds=models.load_seconds,
+                model=lambda role, adapter=None: self.model(names[role], adapter, lease),
+                part=partial(self.pool.part, lease=lease),
+                digest=lambda: self.models.digest(names["large"], lease),
+                load_seconds=lambda: lease.seconds,
             )
 
-    def model_tools(
-        self, names: ModelNames, lease: Lease | None = None, loaded: Callable[[Path | None], object] = lambda adapter: None
-    ) -> ModelTools:
-        """Return the models and the trained parts that a method may ask for.
+    def model(self, name: str, adapter: Path | None = None, lease: Lease | None = None) -> CachedGenerator:
+        """Return a model. Its replies come from the cache if they can; else it is loaded.
 
-        lease: holds them; None: they are held until `close`. loaded: called with the adapter, or None, after a model was loaded.
+        adapter: LoRA that is added to it. lease: holds the model once it is loaded; None: it is held until `close`.
         """
-        held = lease or Lease(self.listener)
-        by_role = dict(zip(("small", "large"), self.names(names), strict=True))
+        from fbrag_cli.generation.cached import CachedGenerator, Replies
 
-        def load(name: str, adapter: Path | None) -> Generator:
-            was_loaded = self.models.has(name, adapter)
-            generator = self.models.load(name, adapter, held)
-            if not was_loaded:
-                loaded(adapter)
-            return generator
-
-        def model(role: Role, adapter: Path | None = None) -> Generator:
-            return self._generator(by_role[role], adapter, held.listener).loaded_by(partial(load, by_role[role], adapter))
-
-        return ModelTools(
-            model=model,
-            part=partial(self.models.part, lease=held),
-            digest=lambda: self.models.digest(by_role["large"], held),
-            load_seconds=lambda: held.seconds,
-        )
-
-    def _generator(self, name: str, adapter: Path | None = None, listener: Listener | None = None) -> CachedGenerator:
-        from fbrag_cli.generation.cached import CachedGenerator
-
-        if (name, adapter) not in self._cached:
-            identity = [*self.models.identity(name, listener), *([sha256_of(adapter)] if adapter else [])]
-            generator = CachedGenerator(partial(self.models.load, name, adapter), self.cache, identity, self._reuse)
-            self._cached.setdefault((name, adapter), generator)
-        return self._cached[name, adapter]
+        lease = lease or Lease(self.listener)
+        if (replies := self._replies.get((name, adapter))) is None:
+            identity = [*self.models.identity(name, lease.listener), *([sha256_of(adapter)] if adapter else [])]
+            replies = self._replies.setdefault((name, adapter), Replies(self.cache, identity, self._reuse))
+        return CachedGenerator(partial(self.pool.load, name, adapter, lease), replies)
 
 
 def warnings_of_thoughts(trace: Trace) -> dict[str, str]:

@@ -37,10 +37,9 @@ from question_recall import BENCH, interval
 from sample_languages import by_system, dense, embedder, loaded, read
 
 from fbrag_cli.cancellation import Cancellation
-from fbrag_cli.generation.generator import Generator
-from fbrag_cli.generation.llama.scorer import LlamaScorer
+from fbrag_cli.generation.generator import Generator, Scorer
+from fbrag_cli.generation.llama.encoder import LlamaScorer
 from fbrag_cli.generation.placement import ON_THE_CPU
-from fbrag_cli.generation.scorer import Scorer
 from fbrag_cli.methods.alone.closed_book import ClosedBook
 from fbrag_cli.methods.alone.genread import GenRead
 from fbrag_cli.methods.alone.refeed import Refeed

@@ -37,7 +37,7 @@ from sample_languages import by_system, dense, embedder, loaded, read
 
 from fbrag_cli.evaluation.metrics import f1, words
 from fbrag_cli.generation.generator import EmbeddingRows, Sampling, Turn
-from fbrag_cli.generation.llama.embedding import LlamaEmbedder
+from fbrag_cli.generation.llama.encoder import LlamaEmbedder
 from fbrag_cli.generation.llama.generator import LlamaGenerator
 from fbrag_cli.methods.r2ag.features import FEATURES, permuted
 from fbrag_cli.methods.r2ag.former import R2Former, load

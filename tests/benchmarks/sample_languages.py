@@ -29,7 +29,7 @@ from fbrag_cli.corpus import Corpus, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.evaluation.metrics import evidence_recall
 from fbrag_cli.generation.generator import Generation, Generations, Generator, ModelInfo
-from fbrag_cli.generation.llama.embedding import LlamaEmbedder
+from fbrag_cli.generation.llama.encoder import LlamaEmbedder
 from fbrag_cli.generation.llama.weights import Loading
 from fbrag_cli.generation.placement import ON_THE_CPU
 from fbrag_cli.methods.fb_rag.fb_rag import FBRag

@@ -24,7 +24,7 @@ from fbrag_cli.methods.fb_rag.long_context import LongContext
 from fbrag_cli.methods.fb_rag.order_preserving import OrderPreserving
 from fbrag_cli.methods.fb_rag.vanilla import Vanilla
 from fbrag_cli.query import Collection
-from fbrag_cli.session.models import Models
+from fbrag_cli.session.models import ModelPool, Models
 from fbrag_cli.session.retrievers import Retrievers
 from fbrag_cli.session.session import Session
 from fbrag_cli.session.settings import ModelSettings
@@ -51,18 +51,25 @@ class _File:
     state: str = ""
 
 
-class _Models(Models):
+class _Pool(ModelPool):
     """Scripted models, by name."""
 
     def __init__(self, models: dict[str, Scripted]) -> None:
-        super().__init__(ModelSettings(small="small", large="large"))
+        super().__init__(_Models(ModelSettings(small="small", large="large")))
         self._scripted = models
 
     def load(self, name: str, adapter: Path | None = None, lease: Any = None) -> Any:
         return self._scripted[name]
 
-    def find(self, names: Sequence[str], *, large: Sequence[str] = (), listener: Any = None) -> Any:
-        return [_File(name, Path(name)) for name in names]
+
+class _Models(Models):
+    """Finds a file of every name."""
+
+    def file(self, name: str, listener: Any = None) -> Any:
+        return _File(name, Path(name))
+
+    def find(self, names: Sequence[str], *, large: Sequence[str] = (), listener: Any = None) -> None:
+        """All are there."""
 
     def check(self, names: Sequence[str]) -> None:
         """All are there."""
@@ -93,7 +100,7 @@ class Bench:
         self.retrievers = _Retrievers(ModelSettings(), self.cache)
 
     def session(self) -> Session:
-        return Session(_Models(self.models), self.retrievers, self.cache, reuse=Reuse(first_costs=True))
+        return Session(_Pool(self.models), self.retrievers, self.cache, reuse=Reuse(first_costs=True))
 
 
 def rows(path: Path) -> list[dict[str, Any]]:
@@ -261,7 +268,7 @@ def test_rows_of_other_questions_or_models_are_not_mixed(tmp_path: Path, changed
     before = path.read_bytes()
     session = bench.session()
     if not changed:
-        session.models.find = lambda names, **_: [_File("new", Path(name)) for name in names]  # type: ignore[method-assign,misc]
+        session.models.file = lambda name, _=None: _File("new", Path(name))  # type: ignore[assignment,method-assign,return-value]
     with pytest.raises(FbragError, match=told) as refused:
         run([replace(example(1), **changed), example(2)], [BASE], path, session)
     assert (refused.value.code, path.read_bytes()) == ("usage", before)

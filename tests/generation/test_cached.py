@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fbrag_cli.generation.cached import KIND, CachedGenerator, Reuse
+from fbrag_cli.generation.cached import KIND, CachedGenerator, Replies, Reuse
 from fbrag_cli.generation.generator import QUIET, Call, Generations, Generator, Sampling, Turn
 from fbrag_cli.storage import arrays
 from fbrag_cli.storage.cache import Cache
@@ -27,32 +27,32 @@ def cache(tmp_path: Path) -> Cache:
 def asked_again(cache: Cache, turns: Sequence[Turn] = ASKED, n: int = 3, sampling: Sampling = SAMPLING, model: str = "m") -> bool:
     """Whether a new process asks the model."""
     scripted = Scripted(SAID)
-    CachedGenerator(lambda: scripted, cache, model).generate(turns, n, sampling)
+    CachedGenerator(lambda: scripted, Replies(cache, model)).generate(turns, n, sampling)
     return bool(scripted.asked)
 
 
 def test_a_later_process_takes_the_samples_of_an_earlier_one_at_no_cost(cache: Cache) -> None:
-    first = CachedGenerator(lambda: Scripted(SAID), cache, "m").generate(ASKED, 3, SAMPLING)
+    first = CachedGenerator(lambda: Scripted(SAID), Replies(cache, "m")).generate(ASKED, 3, SAMPLING)
     scripted = Scripted(["other"])
-    fewer = CachedGenerator(lambda: scripted, cache, "m").generate(ASKED, 2, SAMPLING)
+    fewer = CachedGenerator(lambda: scripted, Replies(cache, "m")).generate(ASKED, 2, SAMPLING)
     assert scripted.asked == []
     assert fewer.samples == first.samples[:2]
     assert (first.cached, fewer.cached) == (False, True)
     assert (fewer.cached_tokens, fewer.prefill_seconds, fewer.decode_seconds) == (first.prompt_tokens, 0, 0)
-    compared = CachedGenerator(lambda: scripted, cache, "m", Reuse(first_costs=True)).generate(ASKED, 3, SAMPLING)
+    compared = CachedGenerator(lambda: scripted, Replies(cache, "m", Reuse(first_costs=True))).generate(ASKED, 3, SAMPLING)
     assert compared == replace(first, cached=True)
 
 
 def test_a_sample_that_was_cut_because_it_repeats_itself_is_known_as_such_later(cache: Cache) -> None:
-    CachedGenerator(lambda: Scripted(SAID, finish="repeat"), cache, "m").generate(ASKED, 1, SAMPLING)
-    later = CachedGenerator(lambda: Scripted(["other"]), cache, "m").generate(ASKED, 1, SAMPLING)
+    CachedGenerator(lambda: Scripted(SAID, finish="repeat"), Replies(cache, "m")).generate(ASKED, 1, SAMPLING)
+    later = CachedGenerator(lambda: Scripted(["other"]), Replies(cache, "m")).generate(ASKED, 1, SAMPLING)
     assert [(sample.text, sample.finish) for sample in later.samples] == [("one", "repeat")]
 
 
 def test_what_a_model_thought_is_known_later_and_older_entries_stay_readable(cache: Cache) -> None:
     thinker = Scripted(SAID, thought_tokens=3)
-    CachedGenerator(lambda: thinker, cache, "m").generate(ASKED, 3, SAMPLING)
-    later = CachedGenerator(lambda: Scripted(["other"]), cache, "m")
+    CachedGenerator(lambda: thinker, Replies(cache, "m")).generate(ASKED, 3, SAMPLING)
+    later = CachedGenerator(lambda: Scripted(["other"]), Replies(cache, "m"))
     assert later.generate(ASKED, 3, SAMPLING).thought_tokens == 9
     (path,) = (cache.root / KIND).iterdir()
     meta, _ = arrays.load(path, f"{KIND}/{path.name}")
@@ -125,11 +125,12 @@ def test_a_flipped_bit_and_a_swapped_entry_are_made_again(cache: Cache) -> None:
 
 def test_without_a_cache_samples_stay_in_memory_until_they_are_dropped() -> None:
     scripted = Scripted(SAID)
-    cached = CachedGenerator(lambda: scripted)
+    replies = Replies()
+    cached = CachedGenerator(lambda: scripted, replies)
     for _ in range(2):
         cached.generate(ASKED, 3, SAMPLING)
     assert len(scripted.asked) == 1
-    cached.forget()
+    replies.clear()
     cached.generate(ASKED, 3, SAMPLING)
     assert len(scripted.asked) == 2
 
@@ -158,11 +159,11 @@ def never() -> Generator:
 
 def test_what_is_cached_needs_no_model(cache: Cache) -> None:
     scripted = Scripted(SAID)
-    first = CachedGenerator(lambda: scripted, cache, "m")
+    first = CachedGenerator(lambda: scripted, Replies(cache, "m"))
     samples = first.generate(ASKED, 3, SAMPLING).samples
     assert first.choose
     chosen = first.choose(ASKED, ("yes", "no"), QUIET)
-    later = CachedGenerator(never, cache, "m")
+    later = CachedGenerator(never, Replies(cache, "m"))
     sent: list[str] = []
     assert later.generate(ASKED, 1, SAMPLING, Call(on_text=sent.append)).samples == samples[:1]
     assert sent == ["one"]
@@ -173,26 +174,28 @@ def test_what_is_cached_needs_no_model(cache: Cache) -> None:
         later.choose(ASKED, ("true", "false"), QUIET)
 
 
-def test_a_model_is_loaded_once(cache: Cache) -> None:
+def test_a_model_is_loaded_when_it_is_asked(cache: Cache) -> None:
     loads: list[Scripted] = []
 
     def load() -> Scripted:
         loads.append(Scripted(SAID))
-        return loads[-1]
+        return loads[0]
 
-    cached = CachedGenerator(load, cache, "m")
+    cached = CachedGenerator(load, Replies(cache, "m"))
     assert not loads
     cached.generate(ASKED, 3, SAMPLING)
-    cached.generate(ASKED, 3, replace(SAMPLING, seed=9))
-    assert cached.count_tokens("one two") == 2
     assert len(loads) == 1
+    cached.generate(ASKED, 2, SAMPLING)
+    assert cached.info == loads[0].info
+    assert len(loads) == 1
+    assert cached.count_tokens("one two") == 2
 
 
 def test_again_asks_anew_and_replaces_the_entries(cache: Cache) -> None:
     replies = ["old"]
 
     def reply(reuse: Reuse | None = None) -> tuple[str, float]:
-        generator = CachedGenerator(lambda: Scripted(replies, yes=len(replies[0]) / 10), cache, "m", reuse)
+        generator = CachedGenerator(lambda: Scripted(replies, yes=len(replies[0]) / 10), Replies(cache, "m", reuse))
         assert generator.choose
         return generator.generate(ASKED, 1, SAMPLING).samples[0].text, generator.choose(ASKED, ("yes", "no"), QUIET)[0]
 
@@ -210,10 +213,10 @@ def test_a_call_that_fails_leaves_no_entry(cache: Cache) -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        CachedGenerator(lambda: Interrupted(SAID), cache, "m").generate(ASKED, 3, SAMPLING)
+        CachedGenerator(lambda: Interrupted(SAID), Replies(cache, "m")).generate(ASKED, 3, SAMPLING)
     assert asked_again(cache)
     with pytest.raises(KeyboardInterrupt):  # what is there stays until there is something better
-        CachedGenerator(lambda: Interrupted(SAID), cache, "m", Reuse(again=True)).generate(ASKED, 3, SAMPLING)
+        CachedGenerator(lambda: Interrupted(SAID), Replies(cache, "m", Reuse(again=True))).generate(ASKED, 3, SAMPLING)
     assert not asked_again(cache)
 
 
@@ -221,7 +224,7 @@ def test_a_comparison_measures_each_choice(cache: Cache) -> None:
     """An entry of a choice has no cost, so a later process would report that it took no time."""
     for _ in range(2):
         scripted = Scripted(SAID)
-        cached = CachedGenerator(lambda scripted=scripted: scripted, cache, "m", Reuse(first_costs=True))  # type: ignore[misc]
+        cached = CachedGenerator(lambda scripted=scripted: scripted, Replies(cache, "m", Reuse(first_costs=True)))  # type: ignore[misc]
         assert cached.choose
         assert cached.choose(ASKED, ("yes", "no"), QUIET) == (1, 0)
         assert len(scripted.asked) == 1

@@ -17,7 +17,7 @@ from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import Call, Sampling, Turn
 from fbrag_cli.generation.llama.generator import LlamaGenerator
-from fbrag_cli.generation.llama.native_log import native_log
+from fbrag_cli.generation.llama.machine import native_log
 from fbrag_cli.generation.llama.weights import Loading
 
 STORY = "The lighthouse keeper Anna wrote in her log that the brig Meridian had passed at noon with a torn sail. "

@@ -13,7 +13,7 @@ from fbrag_cli.generation.generator import Sampling, Turn
 from fbrag_cli.generation.llama import context
 from fbrag_cli.generation.llama.context import Context, context_bytes
 from fbrag_cli.generation.llama.generator import LlamaGenerator
-from fbrag_cli.generation.llama.native_log import native_log
+from fbrag_cli.generation.llama.machine import native_log
 from fbrag_cli.generation.llama.weights import Loading, Weights
 from tests.generation.architectures import ARCHITECTURES
 

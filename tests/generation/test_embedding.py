@@ -11,7 +11,7 @@ import pytest
 
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.llama.embedding import LlamaEmbedder
+from fbrag_cli.generation.llama.encoder import LlamaEmbedder
 from fbrag_cli.generation.llama.weights import Loading
 from fbrag_cli.retrieval.dense import prefixes_of
 from tests.retrieval import minilm

@@ -249,7 +249,7 @@ def test_importing_changes_neither_the_environment_nor_the_log() -> None:
     code = """
 import os, llama_cpp
 before, llama_cpp.llama_log_set = dict(os.environ), None
-import fbrag_cli.generation.llama.generator, fbrag_cli.generation.llama.embedding, fbrag_cli.generation.process
+import fbrag_cli.generation.llama.generator, fbrag_cli.generation.llama.encoder, fbrag_cli.generation.process
 assert dict(os.environ) == before
 """
     subprocess.run([sys.executable, "-c", code], check=True)

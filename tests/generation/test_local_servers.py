@@ -18,9 +18,8 @@ from fbrag_cli.generation.server.address import Address, check_offline, is_elsew
 from fbrag_cli.generation.server.client import Host
 from fbrag_cli.generation.server.local import LocalModel, look, options, ports
 from fbrag_cli.progress import Event, Listener
-from fbrag_cli.session.servers import Servers
+from fbrag_cli.session.models import ModelPool, Models
 from fbrag_cli.session.settings import ModelSettings
-from fbrag_cli.session.shelf import Lease
 from tests.servers import Handler, Loopback, Reply, lm_studio, ollama, status, stream, stuck
 
 SHORT = [Turn("user", "Where is the key?")]
@@ -72,8 +71,8 @@ def test_the_only_model_of_lm_studio_that_chats_is_taken(at: At) -> None:
 def test_llama_cpps_own_server_answers_as_local(llama_cpp_server: str, at: At) -> None:
     at(llama=int(llama_cpp_server.removesuffix("/v1").rpartition(":")[2]))
     assert chosen().name.endswith(".gguf")
-    with closing(Servers(ModelSettings(), Listener())) as servers:
-        generator = servers.open("local", Lease(Listener()), answers=True)
+    with closing(ModelPool(Models(ModelSettings(), Listener()))) as servers:
+        generator = servers.load("local")
         assert generator.info.context_tokens == 2048
         assert generator.generate(SHORT, 1, Sampling(4, temperature=0)).samples[0].text
 
@@ -112,8 +111,8 @@ def test_a_model_in_a_cloud_is_none_of_this_machine(at: At) -> None:
 def test_a_model_in_ollamas_cloud_is_said_to_leave_this_machine_and_offline_forbids_it() -> None:
     told: list[Event] = []
     listener = Listener(progress=told.append)
-    with ollama("gpt-oss:120b-cloud") as server, closing(Servers(ModelSettings(), listener)) as servers:
-        servers.open(f"{server.address}#gpt-oss:120b-cloud", Lease(listener), answers=True)
+    with ollama("gpt-oss:120b-cloud") as server, closing(ModelPool(Models(ModelSettings(), listener))) as servers:
+        servers.load(f"{server.address}#gpt-oss:120b-cloud")
         (warning,) = (each.text for each in told if each.kind == "warning")
         assert "which sends it to https://ollama.com:443: it leaves this machine" in (warning or "")
         with pytest.raises(FbragError, match="for which Ollama sends the text to its cloud"):
@@ -127,13 +126,13 @@ def test_a_copy_of_a_cloud_model_is_said_to_leave_this_machine(at: At) -> None:
     """Its name says nothing."""
     told: list[Event] = []
     listener = Listener(progress=told.append)
-    with ollama("mine") as server, closing(Servers(ModelSettings(), listener)) as servers:
+    with ollama("mine") as server, closing(ModelPool(Models(ModelSettings(), listener))) as servers:
         at(llama=server)
         server.pages["/api/tags"]["models"][0]["remote_host"] = "https://ollama.com:443"
         with pytest.raises(FbragError, match="--offline forbids mine, for which"):
-            servers.open("local", Lease(listener), answers=True, offline=True)
+            servers.load("local")
         assert {each.method for each in server.asked} == {"GET"}
-        servers.open("local", Lease(listener), answers=True)
+        servers.load("local")
     assert "it leaves this machine" in "".join(each.text or "" for each in told if each.kind == "warning")
 
 
@@ -283,33 +282,33 @@ def test_local_is_looked_for_once_and_said_in_one_line(at: At) -> None:
     listener = Listener(progress=told.append)
     with ollama("qwen3.5:4b", loaded={"qwen3.5:4b": 8192}) as server:
         at(ollama=server)
-        with closing(Servers(ModelSettings(), listener)) as servers:
-            identity = servers.identity("local", listener)
-            generator = servers.open("local", Lease(listener), answers=True)
-            assert servers.origins == [f"Ollama at 127.0.0.1:{server.port} (qwen3.5:4b)"]
+        with closing(ModelPool(Models(ModelSettings(), listener))) as servers:
+            identity = servers.models.identity("local", listener)
+            generator = servers.load("local")
+            assert servers.device == f"Ollama at 127.0.0.1:{server.port} (qwen3.5:4b)"
             assert generator.info.name == f"{server.address}#qwen3.5:4b"
             assert generator.info.context_tokens == 8192
             assert generator.generate(SHORT, 1, Sampling(8)).samples[0].text == "It is blue."
         assert [each.text for each in told if each.kind == "note"] == [f"local: Ollama at 127.0.0.1:{server.port} (qwen3.5:4b)"]
-        with closing(Servers(ModelSettings(), listener)) as servers:
-            assert servers.identity(f"{server.address}#qwen3.5:4b", listener) == identity
+        with closing(ModelPool(Models(ModelSettings(), listener))) as servers:
+            assert servers.models.identity(f"{server.address}#qwen3.5:4b", listener) == identity
         server.pages["/api/tags"]["models"][0]["digest"] = "another"
-        with closing(Servers(ModelSettings(), listener)) as servers:
-            assert servers.identity("local", listener) != identity
+        with closing(ModelPool(Models(ModelSettings(), listener))) as servers:
+            assert servers.models.identity("local", listener) != identity
 
 
 @pytest.mark.parametrize("address", [True, False])
 def test_the_context_of_a_model_that_ollama_loads_is_known_when_it_is_loaded(address: bool, at: At) -> None:
-    with ollama("qwen3.5:4b", loads=4096) as server, closing(Servers(ModelSettings(), Listener())) as servers:
+    with ollama("qwen3.5:4b", loads=4096) as server, closing(ModelPool(Models(ModelSettings(), Listener()))) as servers:
         at(ollama=server)
         name = f"{server.address}#qwen3.5:4b" if address else "local"
-        assert servers.open(name, Lease(Listener()), answers=True).info.context_tokens == 4096
+        assert servers.load(name).info.context_tokens == 4096
 
 
 def test_a_prompt_that_cannot_fit_ollamas_context_is_an_error_and_is_not_sent(at: At) -> None:
-    with ollama("m", loaded={"m": 4096}) as server, closing(Servers(ModelSettings(), Listener())) as servers:
+    with ollama("m", loaded={"m": 4096}) as server, closing(ModelPool(Models(ModelSettings(), Listener()))) as servers:
         at(ollama=server)
-        generator = servers.open("local", Lease(Listener()), answers=True)
+        generator = servers.load("local")
         with pytest.raises(FbragError, match="its context has 4,096 tokens") as raised:
             generator.generate([Turn("user", "The brig sailed at noon. " * 2000)], 1, Sampling(64))
         assert raised.value.code == "prompt_too_long"
@@ -323,9 +322,9 @@ def test_a_prompt_that_cannot_fit_ollamas_context_is_an_error_and_is_not_sent(at
 )
 def test_a_prompt_that_ollama_has_cut_is_an_error_with_the_fix(text: str, n_read: int, at: At) -> None:
     usage = {"prompt_tokens": n_read, "completion_tokens": 1}
-    with ollama("m", loaded={"m": 4096}) as server, closing(Servers(ModelSettings(), Listener())) as servers:
+    with ollama("m", loaded={"m": 4096}) as server, closing(ModelPool(Models(ModelSettings(), Listener()))) as servers:
         at(ollama=server)
-        generator = servers.open("local", Lease(Listener()), answers=True)
+        generator = servers.load("local")
         server.default = stream("blue", usage=usage)
         with pytest.raises(FbragError, match=f"context has 4,096 tokens, and it read {n_read:,}") as raised:
             generator.generate([Turn("user", text)], 1, Sampling(64))
@@ -333,9 +332,9 @@ def test_a_prompt_that_ollama_has_cut_is_an_error_with_the_fix(text: str, n_read
 
 
 def test_a_prompt_that_was_read_whole_is_none(at: At) -> None:
-    with ollama("m", loaded={"m": 4096}) as server, closing(Servers(ModelSettings(), Listener())) as servers:
+    with ollama("m", loaded={"m": 4096}) as server, closing(ModelPool(Models(ModelSettings(), Listener()))) as servers:
         at(ollama=server)
-        generator = servers.open("local", Lease(Listener()), answers=True)
+        generator = servers.load("local")
         for n_sentences, n_read in ((205, 2050), (370, 3700)):
             server.default = stream("blue", usage={"prompt_tokens": n_read, "completion_tokens": 1})
             assert (
@@ -347,9 +346,9 @@ def test_a_prompt_that_was_read_whole_is_none(at: At) -> None:
 
 
 def test_lm_studio_is_asked_for_its_routes_without_waiting(at: At) -> None:
-    with lm_studio("m", loaded={"m": 6000}) as server, closing(Servers(ModelSettings(), Listener())) as servers:
+    with lm_studio("m", loaded={"m": 6000}) as server, closing(ModelPool(Models(ModelSettings(), Listener()))) as servers:
         at(lm_studio=server)
         begun = monotonic()
-        assert servers.open("local", Lease(Listener()), answers=True).info.context_tokens == 6000
+        assert servers.load("local").info.context_tokens == 6000
         assert monotonic() - begun < 2
         assert [each.path for each in server.asked].count("/props") == 1

@@ -11,18 +11,17 @@ import pytest
 from numpy.typing import NDArray
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.cached import CachedGenerator
+from fbrag_cli.generation.cached import CachedGenerator, Replies
 from fbrag_cli.generation.generator import QUIET, EmbeddingRows, Generations, Sampling, Turn
 from fbrag_cli.generation.llama import embedding_rows
 from fbrag_cli.generation.llama.embedding_rows import KIND, _difference
 from fbrag_cli.generation.llama.generator import LlamaGenerator
 from fbrag_cli.generation.llama.prompts import Need
-from fbrag_cli.generation.llama.token_table import TokenTable
-from fbrag_cli.generation.llama.weights import Loading, Weights
+from fbrag_cli.generation.llama.weights import Loading, TokenTable, Weights
 from fbrag_cli.methods.r2ag.prompts import list_support_turns, list_turns
 from fbrag_cli.models.catalogue import load_catalogue
 from fbrag_cli.models.store import locate
-from fbrag_cli.session.models import Models
+from fbrag_cli.session.models import ModelPool, Models
 from fbrag_cli.session.settings import ModelSettings
 from fbrag_cli.storage.cache import Cache
 from fbrag_cli.storage.places import models_dir
@@ -175,7 +174,7 @@ def test_cached_replies_are_of_the_same_rows(generator: LlamaGenerator, tmp_path
     moved = Turn("user", asked[0][0].text, tuple((at + 1, rows) for at, rows in asked[0][0].rows))
     found: list[list[Generations]] = []
     for _ in range(2):  # the second time from the disk
-        cached = CachedGenerator(lambda: generator, Cache(tmp_path / "cache"), "smollm2")
+        cached = CachedGenerator(lambda: generator, Replies(Cache(tmp_path / "cache"), "smollm2"))
         found.append([cached.generate(each, 1, GREEDY) for each in (*asked, (moved,))])
         assert cached.generate(asked[1], 1, GREEDY).cached
     assert [each.cached for each in found[0]] == [False] * 3
@@ -251,7 +250,7 @@ def test_the_check_is_made_once_for_a_file(tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr(embedding_rows, "_difference", noted)
     for _ in range(2):
-        models = Models(ModelSettings(), cache=cache)
+        models = ModelPool(Models(ModelSettings()), cache=cache)
         try:
             for _ in range(2):
                 models.load("smollm2-135m").generate(asked, 1, Sampling(1))

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.llama.scorer import LlamaScorer
+from fbrag_cli.generation.generator import Scorer
+from fbrag_cli.generation.llama.encoder import LlamaScorer
 from fbrag_cli.generation.llama.weights import Loading
-from fbrag_cli.generation.scorer import Scorer
 from fbrag_cli.training.bert_gguf import write_gguf
 from tests.conftest import needs
 from tests.retrieval import minilm

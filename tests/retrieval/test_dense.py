@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from fbrag_cli.corpus import Corpus, build_corpus
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.llama.embedding import LlamaEmbedder
+from fbrag_cli.generation.llama.encoder import LlamaEmbedder
 from fbrag_cli.generation.llama.weights import Loading
 from fbrag_cli.indexing.embeddings import embed_corpus
 from fbrag_cli.methods.fb_rag.fb_rag import FBRag, score

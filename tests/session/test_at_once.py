@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -22,11 +22,10 @@ from fbrag_cli.methods.fb_rag.fb_rag import FBRag
 from fbrag_cli.methods.fb_rag.vanilla import Vanilla
 from fbrag_cli.progress import Event, Listener
 from fbrag_cli.query import Collection, ModelNames, Query
-from fbrag_cli.session.models import Models
+from fbrag_cli.session.models import ModelPool, Models
 from fbrag_cli.session.retrievers import Retrievers
 from fbrag_cli.session.session import Session
 from fbrag_cli.session.settings import DocumentSettings, ModelSettings
-from fbrag_cli.session.shelf import Lease, Shelf
 from fbrag_cli.storage.cache import Cache
 from fbrag_cli.trace import Trace
 from tests.conftest import INQUIRY
@@ -97,7 +96,7 @@ def test_a_cached_answer_does_not_wait_for_a_model_that_loads(
     first = session.ask(Query("Where was the Garefowl built?", collection, ALONE))
     load = Models.open
 
-    def slowly(self: Models, file: Any, listener: Listener | None = None) -> Any:
+    def slowly(self: ModelPool, file: Any, listener: Listener | None = None) -> Any:
         if file.path == other:
             held.wait()
         return load(self, file, listener)
@@ -106,7 +105,7 @@ def test_a_cached_answer_does_not_wait_for_a_model_that_loads(
         fetching.wait()
         raise FbragError("offline", "no network", None)
 
-    monkeypatch.setattr(Models, "open", slowly)
+    monkeypatch.setattr(ModelPool, "open", slowly)
     monkeypatch.setenv("FBRAG_MODELS_DIR", str(tmp_path / "models"))
     session.models.fetch = fetch
     with ThreadPoolExecutor(2) as pool:
@@ -143,9 +142,7 @@ class Slow:
 
 def test_a_question_by_words_does_not_wait_for_embeddings(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     held, collection = Held(), ships("Garefowl", "Meridian")
-    from fbrag_cli.session.retrievers import _Model
-
-    monkeypatch.setattr(Retrievers, "_load", lambda self, name, listener: _Model(Slow(held)))  # type: ignore[arg-type]
+    monkeypatch.setattr(Retrievers, "_load", lambda self, name, listener, owned: Slow(held))
     monkeypatch.setattr(Retrievers, "check", staticmethod(lambda name: None))
     with ThreadPoolExecutor(2) as pool:
         embedded = pool.submit(session.retrieve, Query("Who built her?", collection, ALONE, retriever="slow"))
@@ -166,8 +163,9 @@ def test_models_that_are_let_go_are_loaded_for_the_next_question(session: Sessio
     collection, method = ships("Garefowl", "Meridian"), replace(ALONE, max_tokens=3)
     first = session.ask(Query("Where was the Garefowl built?", collection, method))
     session.unload(idle=3600)
+    session.evict_idle(3600)
     assert session.device
-    session.unload(idle=0)
+    session.evict_idle(0)
     assert session.device == ""
     session.cache.clear()
     session.forget()
@@ -178,13 +176,13 @@ def test_models_that_are_let_go_are_loaded_for_the_next_question(session: Sessio
 
 def test_a_model_that_a_question_runs_on_is_not_let_go(session: Session) -> None:
     def let_go(event: Event) -> None:
-        session.unload(idle=0)
+        session.evict_idle(0)
 
     collection = ships("Garefowl", "Meridian")
     trace = session.ask(Query("Where was the Garefowl built?", collection, FAST), Listener(progress=let_go))
     assert len(trace.samples) == 2
     assert session.device
-    session.unload(idle=0)
+    session.evict_idle(0)
     assert session.device == ""
 
 
@@ -207,8 +205,8 @@ def test_the_replies_in_memory_are_bounded(session: Session, monkeypatch: pytest
     collection = ships("Garefowl", "Meridian")
     for i in range(5):
         session.ask(Query(f"Where was the Garefowl built in 18{i}?", collection, ALONE))
-    (replies,) = [each._memory.generations._values for each in session._cached.values()]
-    assert len(replies) == 2
+    (replies,) = session._replies.values()
+    assert len(replies._latest) == 2
 
 
 def test_a_question_is_answered_from_what_it_retrieved(session: Session) -> None:
@@ -230,67 +228,3 @@ def test_a_real_model_answers_two_people_as_it_answers_each_of_them(smollm2: Pat
         session.cache.clear()
         session.forget()
         assert found == [told(session.ask(Query(*each, method))) for each in asked]
-
-
-# -- the shelf -----------------------------------------------------------------------------------------------------------------
-
-
-def lease() -> Lease:
-    return Lease(Listener())
-
-
-def never() -> str:
-    raise AssertionError("it is made again")
-
-
-def test_only_callers_of_the_same_key_wait_and_one_of_them_makes_it() -> None:
-    shelf, held = Shelf[str, str](), Held()
-
-    def make() -> str:
-        held.wait()
-        return "a"
-
-    with ThreadPoolExecutor(2) as pool:
-        first = pool.submit(shelf.get, "a", make, lease())
-        assert held.begun.wait(SECONDS)
-        second = pool.submit(shelf.get, "a", never, lease())
-        assert shelf.get("b", lambda: "b", lease()) == "b"
-        held.let.set()
-        assert first.result(SECONDS) == second.result(SECONDS) == "a"
-
-
-def test_what_failed_is_made_by_the_next_caller() -> None:
-    shelf = Shelf[str, int]()
-    for _ in range(2):
-        with pytest.raises(ZeroDivisionError):
-            shelf.get("a", lambda: 1 // 0, lease())
-    assert shelf.get("a", lambda: 1, lease()) == 1
-
-
-def test_the_least_recently_used_that_nobody_holds_is_let_go() -> None:
-    freed: list[str] = []
-    shelf = Shelf[str, str](freed.append, most=2)
-
-    def use(key: str, by: Lease | None = None) -> None:
-        with by or lease() as held:
-            shelf.get(key, lambda: key, held)
-
-    with lease() as kept:
-        shelf.get("a", lambda: "a", kept)
-        for key in ("b", "c", "b", "d"):
-            use(key)
-        assert freed == ["b", "c", "b"]  # "a" is held
-    use("e")
-    assert freed == ["b", "c", "b", "a"]
-    shelf.close()
-    assert sorted(freed[4:]) == ["d", "e"]
-
-
-def test_a_caller_waits_for_nothing_that_is_there() -> None:
-    shelf, used = Shelf[str, str](), lease()
-    make: Callable[[], str] = lambda: "a"  # noqa: E731
-    shelf.get("a", make, used)
-    waited = used.seconds
-    assert waited > 0
-    assert shelf.get("a", never, used) == "a"
-    assert used.seconds == waited

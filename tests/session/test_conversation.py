@@ -59,7 +59,7 @@ class Writer:
 def writer(session: Session, monkeypatch: pytest.MonkeyPatch) -> Writer:
     """The small model of the session."""
     made = Writer()
-    monkeypatch.setattr(session.models, "load", lambda name, adapter=None, lease=None: made)
+    monkeypatch.setattr(session.pool, "load", lambda name, adapter=None, lease=None: made)
     return made
 
 
@@ -227,4 +227,4 @@ def test_a_conversation_with_a_real_model(tiny: Path, tmp_path: Path) -> None:
             conversation = Conversation(session=session, collection=collected(), method=METHOD)
             answered(conversation, *BUILT)
             assert conversation.understood(PAID) == IN_FRONT
-            assert session.models.has(str(tiny)) is not again
+            assert bool(session.device) is not again

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -11,7 +12,7 @@ from fbrag_cli.generation.generator import ModelInfo
 from fbrag_cli.generation.llama.weights import Loading
 from fbrag_cli.generation.placement import Placement
 from fbrag_cli.progress import silent
-from fbrag_cli.session.models import Models
+from fbrag_cli.session.models import ModelPool, Models
 from fbrag_cli.session.placement import check_gpu
 from fbrag_cli.session.settings import ModelSettings
 
@@ -42,11 +43,10 @@ def placements(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Pla
 
 
 def load(settings: ModelSettings, *names: str, answers: str | None = "large") -> None:
-    models = Models(settings)
-    models.find(names, large=[answers] if answers else [])
-    for name in names:
-        models.load(name)
-    models.close()
+    with closing(ModelPool(Models(settings))) as pool:
+        pool.models.find(names, large=[answers] if answers else [])
+        for name in names:
+            pool.load(name)
 
 
 def test_each_model_has_its_cards_and_the_layers_are_the_large_ones(placements: dict[str, Placement]) -> None:

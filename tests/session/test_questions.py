@@ -12,11 +12,10 @@ import pytest
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.documents.document import Content, Document, Extracted
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.generator import Generator
 from fbrag_cli.indexing.collect import collect_text
 from fbrag_cli.methods.fb_rag.fb_rag import FBRag
 from fbrag_cli.methods.fb_rag.vanilla import Vanilla
-from fbrag_cli.methods.method import Method, ModelTools
+from fbrag_cli.methods.method import GetDigest, GetPart, Method
 from fbrag_cli.progress import Event, Listener
 from fbrag_cli.query import Collection, Query
 from fbrag_cli.session.questions import answer_all, how_many_pay
@@ -144,12 +143,12 @@ def test_a_model_that_answers_with_an_adapter_is_not_loaded_without_it_too(
     session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Adapted(Vanilla):
-        def large(self, tools: ModelTools) -> Generator:
-            return tools.model("large", lora)
+        def adapter(self, part: GetPart, digest: GetDigest) -> Path:
+            return lora
 
     lora = tmp_path / "lora.gguf"
     lora.write_bytes(b"LoRA")
     monkeypatch.setattr("fbrag_cli.generation.llama.generator.LlamaGenerator.add_adapter", lambda self, path: None)
     session.__dict__["on_gpu"] = True  # as on a machine that has one
     how_many_pay(session, Adapted())
-    assert [adapter for _, adapter in session.models._loaded.now()] == [lora]
+    assert [adapter for _, adapter in session.pool._generators.values()] == [lora]

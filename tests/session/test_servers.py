@@ -9,17 +9,16 @@ import pytest
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.progress import Listener
-from fbrag_cli.session.servers import Servers
+from fbrag_cli.session.models import ModelPool, Models
 from fbrag_cli.session.settings import ModelSettings
-from fbrag_cli.session.shelf import Lease
 from tests.servers import Loopback
 
 
 def test_all_servers_share_one_thread() -> None:
     with Loopback() as server:
         for _ in range(2):
-            with closing(Servers(ModelSettings(), Listener())) as servers:
-                servers.open(server.address, Lease(Listener()), answers=True)
+            with closing(ModelPool(Models(ModelSettings(), Listener()))) as servers:
+                servers.load(server.address)
                 with pytest.raises(FbragError, match="no model blue"):
-                    servers.open(f"{server.address}#blue", Lease(Listener()), answers=True)
+                    servers.load(f"{server.address}#blue")
     assert [each.name for each in threading.enumerate()].count("servers") == 1

@@ -11,9 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.llama.library import llama_cpp
-from fbrag_cli.generation.llama.machine import free_gpu_memory
-from fbrag_cli.generation.llama.native_log import native_log
+from fbrag_cli.generation.llama.machine import free_gpu_memory, llama_cpp, native_log
 from fbrag_cli.generation.llama.weights import Weights
 from fbrag_cli.limits import free_memory
 

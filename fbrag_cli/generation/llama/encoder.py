@@ -1,9 +1,13 @@
-"""A GGUF encoder in llama.cpp: windows of tokens go in, several a batch, each a sequence of its own, and vectors come out."""
+"""GGUF encoders in llama.cpp: embedding models and cross-encoders.
+
+Windows of tokens go in, several in a batch, each a sequence of its own, and vectors come out. A text that is longer than a window
+is read window by window: nothing is cut off.
+"""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from hashlib import sha256 as sha256_hash
 from itertools import pairwise
@@ -15,16 +19,18 @@ from numpy.typing import NDArray
 
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.llama.library import llama_cpp
-from fbrag_cli.generation.llama.machine import version
-from fbrag_cli.generation.llama.native_log import native_log
+from fbrag_cli.generation.llama.machine import llama_cpp, metadata, native_log, version
 from fbrag_cli.generation.llama.weights import BY_DEFAULT, Loading, Weights
 from fbrag_cli.storage.files import sha256_of
 
+QUESTION_TOKENS = 64  # of a question that a cross-encoder reads; what is more is cut off
 _BATCH = 512  # tokens a llama_decode; more cost attention between texts that do not see each other
 _SEQUENCES = 64
 
 Self = TypeVar("Self", bound="LlamaEncoder")
+
+#: Returns the prefixes of queries and of chunks for a model's name (`retrieval.prefixes.prefixes_of`).
+Prefixes = Callable[[str], tuple[str, str]]
 
 
 class LlamaEncoder:
@@ -166,6 +172,123 @@ class LlamaEncoder:
         return FbragError("model_corrupt", f"{self.name} {what}", "check the file (fbrag models verify), or use another model")
 
 
+class LlamaEmbedder(LlamaEncoder):
+    """The `Embedder` for GGUF files.
+
+    The embedding of a long text is the mean of those of its windows. prefixes: called with the file's name and the name in the
+    model's metadata. Raises as `LlamaEncoder`; also FbragError `usage` if the model cannot pool (a reranker).
+
+    problems: what the user should know about the model, as sentences.
+    """
+
+    def __init__(self, path: Path, loading: Loading = BY_DEFAULT, *, prefixes: Prefixes = lambda name: ("", "")) -> None:
+        self._prefixes_of = prefixes
+        self.problems: tuple[str, ...] = ()
+        super().__init__(path, loading)
+
+    # -- the Embedder protocol -------------------------------------------------------------------------------------------
+
+    def embed(self, texts: Sequence[str], *, query: bool) -> NDArray[np.float32]:
+        """Return float32 `(len(texts), d)`, each row of length 1. query: whether the texts are queries, not chunks.
+
+        Raises FbragError `out_of_memory`, and the error of a cancellation.
+        """
+        prefix = self._prefixes[0 if query else 1]
+        windows = [(i, window) for i, text in enumerate(texts) for window in self._windows_of(prefix, text)]
+        sums = np.zeros((len(texts), self._n_outputs), np.float32)
+        for (i, _), vector in zip(windows, self._vectors([window for _, window in windows]), strict=True):
+            # The windows of a text are equally long, so that the mean is the sum but for its length.
+            sums[i] += _normalised(vector)
+        return _normalised(sums)
+
+    # -- the model ---------------------------------------------------------------------------------------------------------
+
+    def _prepare(self) -> int:
+        self._prefixes = self._prefixes_of(f"{self._path.stem} {metadata(self._weights.model, 'general.name')}")
+        self._pooling = self._make_context(llama_cpp.LLAMA_POOLING_TYPE_UNSPECIFIED)
+        if self._pooling == llama_cpp.LLAMA_POOLING_TYPE_NONE:
+            self._pooling = self._make_context(llama_cpp.LLAMA_POOLING_TYPE_MEAN)
+            what = "says nothing of embeddings: the mean over a text's tokens is taken, of which little can be expected"
+            self.problems = (f"{self.name} {what}",)
+        if self._pooling == llama_cpp.LLAMA_POOLING_TYPE_RANK:
+            hint = "name an embedding model, as all-MiniLM or bge"
+            raise FbragError("usage", f"{self.name} is a reranker: it gives no embeddings", hint)
+        return int(llama_cpp.llama_model_n_embd_out(self._weights.model))
+
+    def _settings(self) -> list[object]:
+        return [self._pooling, self._window, self._prefixes]
+
+    def _windows_of(self, prefix: str, text: str) -> list[list[int]]:
+        """Return the tokens of a text with prefix and markers, in as few windows as needed, of about equal length."""
+        tokens = self._tokens_of(prefix + text)
+        if len(tokens) <= self._window - len(self._head) - len(self._tail):
+            whole = self._head + tokens + self._tail
+            return [whole] if whole else []
+        head = self._head + self._tokens_of(prefix.rstrip())
+        pieces = split_evenly(self._tokens_of(text), self._window - len(head) - len(self._tail))
+        return [[*head, *piece, *self._tail] for piece in pieces]
+
+
+class LlamaScorer(LlamaEncoder):
+    """The `Scorer` for GGUF files: an encoder that pools by rank and names its outputs.
+
+    It reads [CLS] question [SEP] text [SEP], at most 512 tokens. Of a text in several windows each label's largest logit counts.
+    Several threads may call it. Raises as `LlamaEncoder`; also FbragError `model_corrupt` for another kind of model.
+    """
+
+    longest_window = 512
+    shortest_window = 2 * QUESTION_TOKENS
+
+    def scores(self, question: str, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return float32 `(len(texts), len(labels))`: logits, of any sign.
+
+        Raises FbragError `out_of_memory`; `model_corrupt` where a logit is not finite; the error of a cancellation.
+        """
+        windows = [(i, window) for i, text in enumerate(texts) for window in self.windows(question, text)]
+        logits = np.full((len(texts), len(self.labels)), -np.inf, np.float32)
+        with self._lock:
+            for (i, _), vector in zip(windows, self._vectors([window for _, window in windows]), strict=True):
+                logits[i] = np.maximum(logits[i], vector)
+        return logits
+
+    def embed(self, questions: Sequence[str]) -> NDArray[np.float32]:
+        """Return float32 `(len(questions), d)`, each row of length 1: the mean over the first `QUESTION_TOKENS` tokens.
+
+        For it the model pools by the mean; making its context anew takes milliseconds. Raises as `scores`.
+        """
+        windows = [[*self._head, *self._tokens_of(each)[:QUESTION_TOKENS], *self._tail] for each in questions]
+        with self._lock:
+            try:
+                self._make_context(llama_cpp.LLAMA_POOLING_TYPE_MEAN)
+                self._n_outputs = llama_cpp.llama_model_n_embd_out(self._weights.model)
+                found = [vector / max(float(np.linalg.norm(vector)), 1e-9) for vector in self._vectors(windows)]
+            finally:
+                self._make_context(self._pooling)
+                self._n_outputs = len(self.labels)
+        return np.array(found, np.float32)
+
+    def windows(self, question: str, text: str) -> list[list[int]]:
+        """Return the token ids that the model reads for a pair, in as few windows as needed, of about equal length.
+
+        Each begins with the question. Training reads the same, with token type 0 throughout, as llama.cpp has it.
+        """
+        head = [*self._head, *self._tokens_of(question)[:QUESTION_TOKENS], *self._tail]
+        pieces = split_evenly(self._tokens_of(text), self._window - len(head) - len(self._tail))
+        return [[*head, *piece, *self._tail] for piece in pieces]
+
+    def _prepare(self) -> int:
+        model = self._weights.model
+        labels = [llama_cpp.llama_model_cls_label(model, i) for i in range(llama_cpp.llama_model_n_cls_out(model))]
+        self.labels = tuple((label or b"").decode("utf-8", "replace") for label in labels)
+        self._pooling = self._make_context(llama_cpp.LLAMA_POOLING_TYPE_UNSPECIFIED)
+        if self._pooling != llama_cpp.LLAMA_POOLING_TYPE_RANK:
+            raise self._broken("is no document scorer: it does not pool by rank")
+        return len(self.labels)
+
+    def _settings(self) -> list[object]:
+        return [self._pooling, self._window, QUESTION_TOKENS]
+
+
 def split_evenly(tokens: Sequence[int], room: int) -> list[Sequence[int]]:
     """Return the tokens in as few pieces of at most `room` as needed, of about equal length; one empty piece for none."""
     n = max(1, -(-len(tokens) // room))
@@ -185,3 +308,9 @@ def _batches(windows: Sequence[Sequence[int]], size: int) -> Iterator[list[Seque
         n_tokens += len(window)
     if batch:
         yield batch
+
+
+def _normalised(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return each row scaled to length 1; a row of zeros stays."""
+    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    return np.asarray(vectors / np.where(lengths > 0, lengths, 1), np.float32)

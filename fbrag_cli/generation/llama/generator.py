@@ -18,13 +18,12 @@ from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import QUIET, Call, EmbeddingRows, Generations, ModelInfo, Sampling, Turn
 from fbrag_cli.generation.llama.chat_template import ChatTemplate, Markup, Segment
 from fbrag_cli.generation.llama.embedding_rows import RowsCheck, check_taken, takes_rows
-from fbrag_cli.generation.llama.library import llama_cpp
+from fbrag_cli.generation.llama.machine import llama_cpp
 from fbrag_cli.generation.llama.prompts import Need, Prompts, common_prefix
 from fbrag_cli.generation.llama.sample import NO_THINKING, Thinking, piece_of
 from fbrag_cli.generation.llama.scheduler import NoNumbersError, Request, Scheduler
 from fbrag_cli.generation.llama.token_counter import TokenCounter
-from fbrag_cli.generation.llama.token_table import TokenTable
-from fbrag_cli.generation.llama.weights import BY_DEFAULT, Loading, Weights
+from fbrag_cli.generation.llama.weights import BY_DEFAULT, Loading, TokenTable, Weights
 from fbrag_cli.generation.thought import MOST_TOKENS, Marks, check_answered, tag
 from fbrag_cli.storage.cache import Cache
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.llama.native_log import native_log
+from fbrag_cli.generation.llama.machine import native_log
 
 _BLOCK = re.compile(r"(?:\w+\.)?blk\.(\d+)\.(\w+)\.weight$")
 _UINT32, _STRING = 4, 8  # types of the metadata

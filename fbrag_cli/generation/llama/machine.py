@@ -1,4 +1,7 @@
-"""The machine that llama.cpp runs on: its devices, memory and cores, the build of llama.cpp, and how many layers fit on a GPU."""
+"""llama.cpp on this machine: the library and its log; devices, memory and cores; how many layers fit on a GPU.
+
+Where llama_cpp does not load, importing this module is an FbragError that names the fix.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,59 @@ import math
 import os
 import platform
 import re
+import sys
+import threading
+from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from fbrag_cli.generation.llama.library import llama_cpp
-from fbrag_cli.generation.llama.native_log import native_log
+from fbrag_cli.errors import lacking
+from fbrag_cli.generation.build import not_loaded
 from fbrag_cli.generation.placement import WHERE_IT_FITS, Device, Placement
 from fbrag_cli.limits import of_container
+from fbrag_cli.text.printable import printable
+
+try:
+    import llama_cpp as llama_cpp
+except (ImportError, AttributeError, OSError, RuntimeError) as error:  # llama_cpp has another one for each way of being broken
+    raise lacking(error) or not_loaded(error) from error
 
 _GPU_RESERVE = 2_000_000_000  # bytes of GPU memory that are left for KV cells and llama.cpp's buffers
+
+
+class NativeLog:
+    """The last lines of llama.cpp's log, which explain an error. verbose: whether all lines go to stderr, as with -vv."""
+
+    def __init__(self) -> None:
+        self.verbose = False
+        self._lines: deque[str] = deque(maxlen=40)
+        self._callback: Any = None
+        self._installing = threading.Lock()
+
+    def install(self) -> None:
+        """Receive the log from now on, instead of llama.cpp writing it to stderr. Does nothing the second time."""
+        with self._installing:  # models load beside each other: a callback that a second thread replaces would be freed
+            if self._callback is None:
+                self._callback = llama_cpp.llama_log_callback(self._receive)
+                llama_cpp.llama_log_set(self._callback, ctypes.c_void_p(0))
+
+    def clear(self) -> None:
+        self._lines.clear()
+
+    def last_error(self) -> str:
+        """Return the first line since `clear` that reports a failure."""
+        failures = [line for line in self._lines if "error" in line or "failed" in line]
+        return (failures or ["no reason given"])[0].strip()
+
+    def _receive(self, level: int, text: bytes, data: Any) -> None:
+        line = text.decode("utf-8", "replace")
+        self._lines.append(line)
+        if self.verbose:
+            print(printable(line), end="", file=sys.stderr, flush=True)
+
+
+native_log = NativeLog()  # llama.cpp has one log for the process
 
 
 def devices() -> tuple[Device, ...]:

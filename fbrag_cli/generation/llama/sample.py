@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fbrag_cli.generation.generator import Finish, Generation, Sampling
-from fbrag_cli.generation.llama.library import llama_cpp
+from fbrag_cli.generation.llama.machine import llama_cpp
 from fbrag_cli.generation.repetition import Repetition
 from fbrag_cli.generation.thought import Marks, Thoughts
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fbrag_cli.generation.llama.library import llama_cpp
-from fbrag_cli.generation.llama.machine import metadata
+from fbrag_cli.generation.llama.machine import llama_cpp, metadata
 
 # The regular expressions by which models with byte-level BPE cut text before they merge, by the name in the GGUF.
 _SPLIT = {

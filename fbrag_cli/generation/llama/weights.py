@@ -1,4 +1,4 @@
-"""A GGUF file that llama.cpp has loaded, for generators and embedders: its tokenizer, and contexts over its weights."""
+"""A GGUF file that llama.cpp has loaded, for generators and encoders: its tokenizer, its token embeddings, contexts over it."""
 
 from __future__ import annotations
 
@@ -8,21 +8,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fbrag_cli.cancellation import Cancellation
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.llama.gguf_file import read_layers
-from fbrag_cli.generation.llama.library import llama_cpp
-from fbrag_cli.generation.llama.machine import device_list, layers_for_gpu, repacking_helps, usable_cores, version
-from fbrag_cli.generation.llama.native_log import native_log
-from fbrag_cli.generation.llama.token_table import TokenTable
+from fbrag_cli.generation.llama.gguf_file import ggml, opened, read_layers
+from fbrag_cli.generation.llama.machine import (
+    device_list,
+    layers_for_gpu,
+    llama_cpp,
+    native_log,
+    repacking_helps,
+    usable_cores,
+    version,
+)
 from fbrag_cli.generation.placement import WHERE_IT_FITS, Placement
 from fbrag_cli.limits import free_memory
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +48,9 @@ class Loading:
 
 
 BY_DEFAULT = Loading()
+
+_TOKEN_EMBEDDINGS = b"token_embd.weight"
+_SAMPLED = 2048  # rows of them from which the standard deviation is computed
 
 
 class Weights:
@@ -187,3 +194,62 @@ def _not_loaded(path: Path, reason: str) -> FbragError:
         f"llama.cpp cannot load {path}: {reason}",
         f"check the file (fbrag models verify), and whether llama-cpp-python {version()} knows this kind of model",
     )
+
+
+# -- token embeddings ------------------------------------------------------------------------------------------------------
+
+
+class TokenTable:
+    """The token embeddings of a GGUF file, the float32 numbers that the model computes with, through ggml's own reader.
+
+    The file is mapped into memory: only rows that are asked for are read.
+    No model is loaded. width: numbers of a row, the model's `n_embd`. n_tokens: rows, the size of its vocabulary. kind: ggml's
+    name of their type, as "q8_0".
+    Raises FbragError `model_corrupt` for a file without a table, or with one of an unknown type.
+    """
+
+    def __init__(self, path: Path) -> None:
+        with opened(path) as file:
+            if file is None:
+                raise _unreadable(path, "it is no GGUF file")
+            if (number := ggml().gguf_find_tensor(file.pointer, _TOKEN_EMBEDDINGS)) < 0:
+                raise _unreadable(path, "it has none")
+            self.width = file.number("embedding_length") or 0
+            n_bytes, end = ggml().gguf_get_tensor_size(file.pointer, number), file.end_of(number)
+            kind = ggml().gguf_get_tensor_type(file.pointer, number)
+        self._traits = ggml().ggml_get_type_traits(kind).contents
+        name = ggml().ggml_type_name(kind) or b"?"
+        self.kind = name.decode()
+        if self._traits.name != name or self._traits.block_bytes != ggml().ggml_type_size(kind):
+            raise _unreadable(path, "this build of llama.cpp describes types in another way")
+        if not (self.kind == "f32" or self._traits.to_float):
+            raise _unreadable(path, f"its type is {self.kind}")
+        if self.width < 1 or self.width % self._traits.block:
+            raise _unreadable(path, f"its rows have {self.width} numbers")
+        row_bytes = self.width // self._traits.block * self._traits.block_bytes
+        self.n_tokens = n_bytes // row_bytes
+        if not n_bytes or n_bytes % row_bytes or end > path.stat().st_size:
+            raise _unreadable(path, "it is cut, or of another shape")
+        self._data = np.memmap(path, np.uint8, "r", offset=end - n_bytes, shape=(self.n_tokens, row_bytes))
+
+    def rows(self, ids: Sequence[int] | NDArray[np.integer]) -> NDArray[np.float32]:
+        """Return the embeddings of tokens: float32 `(len(ids), width)`. Raises IndexError for an id outside the vocabulary."""
+        wanted = np.asarray(ids, np.int64)
+        if wanted.size and not 0 <= wanted.min() <= wanted.max() < self.n_tokens:
+            raise IndexError(f"token ids from {wanted.min()} to {wanted.max()}, in a table of {self.n_tokens} rows")
+        raw = np.ascontiguousarray(self._data[wanted])
+        if self.kind == "f32":
+            return raw.view("<f4")
+        rows = np.empty((len(wanted), self.width), np.float32)
+        self._traits.to_float(raw.ctypes.data, rows.ctypes.data, rows.size)
+        return rows
+
+    def deviation(self) -> float:
+        """Return the standard deviation of the table's entries, from up to 2,048 rows that are spread over it."""
+        spread = np.linspace(0, self.n_tokens - 1, min(self.n_tokens, _SAMPLED)).astype(np.int64)
+        return float(self.rows(spread).std(dtype=np.float64))
+
+
+def _unreadable(path: Path, reason: str) -> FbragError:
+    hint = "check the file (fbrag models verify), or use another model (fbrag models list --all)"
+    return FbragError("model_corrupt", f"the token embeddings of {path.name} cannot be read: {reason}", hint)

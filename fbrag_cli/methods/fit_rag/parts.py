@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fbrag_cli.generation.scorer import Scorer
+from fbrag_cli.generation.generator import Scorer
 from fbrag_cli.methods.parts import PartsFormat, is_count, is_files, is_number, is_texts, read_tensors, refuse
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from fbrag_cli.corpus import Passage
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.generator import EmbeddingRows, Generator, Turn
+from fbrag_cli.generation.generator import EmbeddingRows, Turn
 from fbrag_cli.methods.knobs import knob
-from fbrag_cli.methods.method import ModelTools, OpenScorer, Tools
+from fbrag_cli.methods.method import GetDigest, GetPart, OpenScorer, Tools
 from fbrag_cli.methods.r2ag.prompts import list_support_turns, list_turns, list_words
 from fbrag_cli.methods.ranking import ChunkMethod, foreign, whole_chunks
 from fbrag_cli.progress import stage
@@ -97,14 +97,12 @@ class R2Ag(ChunkMethod):
     def support_turns(self, trace: Trace, answer: str) -> tuple[Turn, ...]:
         return list_support_turns(self.passages(trace), trace.question, answer, _rows(trace))
 
-    def large(self, tools: ModelTools) -> Generator:
-        """Return the large model, with LoRA where it was trained. Raises FbragError `usage` for another model than the one that
-        the parts were trained for."""
+    def adapter(self, part: GetPart, digest: GetDigest) -> Path | None:
         if self.r2ag is None:  # `retrieve` refuses it
-            return tools.large()
-        former = tools.part(self.r2ag, _load)
-        _check_model(former.model, tools.digest())
-        return tools.model("large", former.adapter)
+            return None
+        former = part(self.r2ag, _load)
+        _check_model(former.model, digest())
+        return former.adapter
 
     def check(self) -> None:
         from fbrag_cli.methods.r2ag.former import R2AG

@@ -58,7 +58,7 @@ def record(state: State) -> dict[str, Any]:
         "url": lifetime.url,
         "documents": [{"id": each.id, "name": each.name, "paths": _real(each.paths)} for each in state.library.entries()],
         "pair": [*state.session.names()],
-        "models": [{"name": name, "bytes": size} for name, size in state.session.models.sizes().items()],
+        "models": [{"name": name, "bytes": size} for name, size in state.session.pool.sizes().items()],
         "bytes": psutil.Process().memory_info().rss,
         "requests": lifetime.running,
         "questions": {"running": desk.n_running - desk.n_waiting, "waiting": desk.n_waiting},

@@ -27,7 +27,7 @@ from fbrag_cli.serving.process.guard import Guard
 
 _GRACE_SECONDS = 2  # in which the requests that run end, after their work was stopped
 _POLL_SECONDS = 0.1
-_UNLOAD_SECONDS = 5.0  # between two looks at models that nobody uses
+_EVICT_SECONDS = 5.0  # between two looks at models that nobody uses
 
 
 class _Server(uvicorn.Server):
@@ -72,10 +72,10 @@ async def _serve(
         ended = Cancellation()
         beginning = Thread(target=_begin, args=(state, Listener(cancellation=ended)), daemon=True)
         beginning.start()
-        unloading = asyncio.create_task(_unload(state))
+        evicting = asyncio.create_task(_evict(state))
         while not lifetime.is_over:
             await asyncio.sleep(_POLL_SECONDS)
-        unloading.cancel()
+        evicting.cancel()
         ended.request(StoppedError())
         for server in servers:
             server.should_exit = True
@@ -92,7 +92,7 @@ def _begin(state: State, listener: Listener) -> None:
         return
     try:
         for name in dict.fromkeys(state.session.names()):
-            state.session.models.begin(name, listener)
+            state.session.pool.begin(name, listener)
         state.library.collection((), listener, state.desk.default_method.chunk_words)
     except FbragError:
         pass
@@ -100,12 +100,12 @@ def _begin(state: State, listener: Listener) -> None:
         logging.getLogger("fbrag").exception("what is served cannot be read before it is asked")
 
 
-async def _unload(state: State) -> None:
+async def _evict(state: State) -> None:
     """Free what nobody has used for as long as the process waits for a request."""
     while (idle := state.lifetime.idle) is not None:
-        await asyncio.sleep(min(_UNLOAD_SECONDS, idle / 4))
+        await asyncio.sleep(min(_EVICT_SECONDS, idle / 4))
         try:
-            await asyncio.to_thread(state.desk.unload, idle)
+            await asyncio.to_thread(state.desk.evict_idle, idle)
         except Exception:
             logging.getLogger("fbrag").exception("what nobody uses cannot be freed")
 

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.llama.scorer import LlamaScorer
+from fbrag_cli.generation.llama.encoder import LlamaScorer
 from fbrag_cli.generation.llama.weights import Loading
 from fbrag_cli.generation.placement import ON_THE_CPU
 from fbrag_cli.methods.fit_rag.parts import LABELS

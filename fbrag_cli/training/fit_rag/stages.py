@@ -15,7 +15,7 @@ import numpy as np
 
 from fbrag_cli.errors import FbragError
 from fbrag_cli.generation.generator import Call
-from fbrag_cli.generation.llama.scorer import LlamaScorer
+from fbrag_cli.generation.llama.encoder import LlamaScorer
 from fbrag_cli.methods.fb_rag.vanilla import Vanilla
 from fbrag_cli.methods.fit_rag.detector import Detector
 from fbrag_cli.methods.fit_rag.parts import FIT_RAG, SCORER, FitRagParts

@@ -123,7 +123,7 @@ def _read(work: R2agWork, lists: Sequence[PassageList]) -> _Read:
     """Return the model's tokens of each prompt. The model's weights are not run."""
     from fbrag_cli.training.r2ag.fit import TokenizedList
 
-    loaders = work.session.models.loaders()  # refuses a server, before it is asked anything
+    loaders = work.session.pool.loaders()  # refuses a server, before it is asked anything
     about: Fields = work.model("large")
     name = about["name"]
     with loaders[name]() as generator:

@@ -16,7 +16,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.scorer import Scorer
+from fbrag_cli.generation.generator import Scorer
 from fbrag_cli.methods.fit_rag.detector import Detector
 from fbrag_cli.methods.fit_rag.parts import LABELS, FitRagParts, load
 from fbrag_cli.methods.fit_rag.recognizer import Recognizer

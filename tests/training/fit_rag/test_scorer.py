@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fbrag_cli.errors import FbragError
-from fbrag_cli.generation.llama.scorer import LlamaScorer
+from fbrag_cli.generation.llama.encoder import LlamaScorer
 from fbrag_cli.generation.llama.weights import Loading
 from fbrag_cli.progress import Event
 from fbrag_cli.storage.files import sha256_of
